@@ -1,0 +1,2 @@
+//! Placeholder until the binding lands.
+fn main() {}

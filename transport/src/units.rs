@@ -1,0 +1,157 @@
+//! Newtypes that carry units and identities, so that a byte count is never taken for a sequence number.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// A count of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+/// A packet sequence number of one flow: 32 bits in serial arithmetic (RFC 1982).
+///
+/// Two numbers compare by [`Psn::distance_from`]; at most 2^31 - 1 may be outstanding.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Psn(pub u32);
+
+/// What a load balancer chooses per segment and ECMP hashes: the UDP source port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EntropyValue(pub u16);
+
+/// A host of the network, dense from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct HostId(pub u32);
+
+/// A flow as its owner names it: slab index in the low 20 bits, generation in the high 12.
+///
+/// Zero means "not known yet" on the wire; the generation of a live flow is never zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FlowId(pub u32);
+
+/// A message of one flow, counted from 0 in the order of posting; wraps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MsgId(pub u32);
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// `self - other`, not below zero.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Psn {
+    /// The number `n` after this one.
+    #[must_use]
+    pub const fn plus(self, n: u32) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+
+    /// How far `self` is after `base` in serial arithmetic; negative when before.
+    #[must_use]
+    pub const fn distance_from(self, base: Self) -> i32 {
+        self.0.wrapping_sub(base.0).cast_signed()
+    }
+}
+
+const FLOW_INDEX_BITS: u32 = 20;
+const FLOW_INDEX_MASK: u32 = (1 << FLOW_INDEX_BITS) - 1;
+
+impl FlowId {
+    /// "Not known yet": what an opening segment carries for its peer's flow.
+    pub const UNKNOWN: Self = Self(0);
+    /// How many flows one endpoint can hold.
+    pub const CAPACITY: usize = 1 << FLOW_INDEX_BITS;
+    /// Generations run 1 ..= this, then wrap to 1.
+    pub const GENERATION_MAX: u32 = u32::MAX >> FLOW_INDEX_BITS;
+
+    /// The id of slab entry `index` in its `generation`.
+    ///
+    /// # Panics
+    /// When `index` is not below [`FlowId::CAPACITY`] or `generation` is not in
+    /// `1..=GENERATION_MAX`: a bug of the slab, never of the network.
+    #[must_use]
+    pub const fn new(index: u32, generation: u32) -> Self {
+        assert!(index <= FLOW_INDEX_MASK);
+        assert!(generation >= 1 && generation <= Self::GENERATION_MAX);
+        Self(index | generation << FLOW_INDEX_BITS)
+    }
+
+    /// Slab index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        (self.0 & FLOW_INDEX_MASK) as usize
+    }
+
+    /// Generation of the slab entry; zero only in [`FlowId::UNKNOWN`] and in forged ids.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.0 >> FLOW_INDEX_BITS
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, rhs: Self) -> Self {
+        Self(self.0 + rhs.0)
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, rhs: Self) {
+        self.0 += rhs.0;
+    }
+}
+
+impl Sub for Bytes {
+    type Output = Self;
+    fn sub(self, rhs: Self) -> Self {
+        Self(self.0 - rhs.0)
+    }
+}
+
+impl SubAssign for Bytes {
+    fn sub_assign(&mut self, rhs: Self) {
+        self.0 -= rhs.0;
+    }
+}
+
+macro_rules! shown_as {
+    ($($name:ident => $format:literal),* $(,)?) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, self.0)
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    )*};
+}
+
+shown_as! {
+    Bytes => "{}B", Psn => "psn{}", EntropyValue => "ev{}", HostId => "h{}", FlowId => "f{:#x}",
+    MsgId => "m{}",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn psn_distance_is_serial() {
+        assert_eq!(Psn(2).distance_from(Psn(u32::MAX)), 3);
+        assert_eq!(Psn(u32::MAX).distance_from(Psn(2)), -3);
+    }
+
+    #[test]
+    fn a_flow_id_keeps_index_and_generation_and_is_never_unknown() {
+        let id = FlowId::new(0xF_FFFF, FlowId::GENERATION_MAX);
+        assert_eq!((id.index(), id.generation()), (0xF_FFFF, FlowId::GENERATION_MAX));
+        assert_ne!(FlowId::new(0, 1), FlowId::UNKNOWN);
+    }
+}

@@ -4,9 +4,13 @@
 
 extern crate alloc;
 
+pub mod cc;
+pub mod lb;
+mod registry;
 pub mod rng;
 pub mod time;
 pub mod units;
+pub mod wire;
 
 pub use rng::Rng;
 pub use time::{Duration, Instant, Rate};

@@ -27,9 +27,13 @@ pub struct HostId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FlowId(pub u32);
 
-/// A message of one flow, counted from 0 in the order of posting; wraps.
+/// A message as one endpoint names it: slab index in the low 20 bits, generation in the high 12.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MsgId(pub u32);
+
+/// A message of one flow as the wire names it: counted from 0 in the order of posting; wraps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct MsgNo(pub u32);
 
 impl Bytes {
     /// Nothing.
@@ -56,41 +60,64 @@ impl Psn {
     }
 }
 
-const FLOW_INDEX_BITS: u32 = 20;
-const FLOW_INDEX_MASK: u32 = (1 << FLOW_INDEX_BITS) - 1;
+impl MsgNo {
+    /// How far `self` is after `base` in serial arithmetic; negative when before.
+    #[must_use]
+    pub const fn distance_from(self, base: Self) -> i32 {
+        self.0.wrapping_sub(base.0).cast_signed()
+    }
+
+    /// The number `n` after this one.
+    #[must_use]
+    pub const fn plus(self, n: u32) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+}
 
 impl FlowId {
     /// "Not known yet": what an opening segment carries for its peer's flow.
     pub const UNKNOWN: Self = Self(0);
-    /// How many flows one endpoint can hold.
-    pub const CAPACITY: usize = 1 << FLOW_INDEX_BITS;
-    /// Generations run 1 ..= this, then wrap to 1.
-    pub const GENERATION_MAX: u32 = u32::MAX >> FLOW_INDEX_BITS;
-
-    /// The id of slab entry `index` in its `generation`.
-    ///
-    /// # Panics
-    /// When `index` is not below [`FlowId::CAPACITY`] or `generation` is not in
-    /// `1..=GENERATION_MAX`: a bug of the slab, never of the network.
-    #[must_use]
-    pub const fn new(index: u32, generation: u32) -> Self {
-        assert!(index <= FLOW_INDEX_MASK);
-        assert!(generation >= 1 && generation <= Self::GENERATION_MAX);
-        Self(index | generation << FLOW_INDEX_BITS)
-    }
-
-    /// Slab index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        (self.0 & FLOW_INDEX_MASK) as usize
-    }
-
-    /// Generation of the slab entry; zero only in [`FlowId::UNKNOWN`] and in forged ids.
-    #[must_use]
-    pub const fn generation(self) -> u32 {
-        self.0 >> FLOW_INDEX_BITS
-    }
 }
+
+const INDEX_BITS: u32 = 20;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+
+macro_rules! slab_key {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// How many entries one endpoint can hold.
+            pub const CAPACITY: usize = 1 << INDEX_BITS;
+            /// Generations run 1 ..= this, then wrap to 1, so a live id is never zero.
+            pub const GENERATION_MAX: u32 = u32::MAX >> INDEX_BITS;
+
+            /// The id of slab entry `index` in its `generation`.
+            ///
+            /// # Panics
+            /// When `index` is not below `CAPACITY` or `generation` is not in
+            /// `1..=GENERATION_MAX`: a bug of the slab, never of the network.
+            #[must_use]
+            pub const fn new(index: u32, generation: u32) -> Self {
+                assert!(index <= INDEX_MASK);
+                assert!(generation >= 1 && generation <= Self::GENERATION_MAX);
+                Self(index | generation << INDEX_BITS)
+            }
+
+            /// Slab index.
+            #[must_use]
+            pub const fn index(self) -> usize {
+                (self.0 & INDEX_MASK) as usize
+            }
+
+            /// Generation of the slab entry; zero only in forged ids.
+            #[must_use]
+            pub const fn generation(self) -> u32 {
+                self.0 >> INDEX_BITS
+            }
+        }
+    )*};
+}
+
+slab_key!(FlowId, MsgId);
 
 impl Add for Bytes {
     type Output = Self;
@@ -135,7 +162,7 @@ macro_rules! shown_as {
 
 shown_as! {
     Bytes => "{}B", Psn => "psn{}", EntropyValue => "ev{}", HostId => "h{}", FlowId => "f{:#x}",
-    MsgId => "m{}",
+    MsgId => "m{:#x}", MsgNo => "msg{}",
 }
 
 #[cfg(test)]

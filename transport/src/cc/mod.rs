@@ -1,0 +1,88 @@
+//! Congestion control: how much may be in flight. One file a controller, one line in the registry.
+//!
+//! A controller is a pure state machine: it is told what happened and answers with a [`Window`], which
+//! the flow caches. It never sees an endpoint, a socket or a clock.
+
+use crate::registry::registry;
+use crate::time::{Duration, Instant, Rate};
+use crate::units::Bytes;
+
+/// What a controller asks the flow to obey.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Wire bytes that may be in flight. At least one packet.
+    pub cwnd: Bytes,
+    /// Spread segments at this rate instead of sending whatever the window allows.
+    pub pacing: Option<Rate>,
+    /// Call [`CongestionControl::on_wake`] at this instant.
+    pub wake_at: Option<Instant>,
+}
+
+/// The path of one flow as a controller knows it. All paths of a flow share one window, so this is one value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Round-trip time of a full segment and its acknowledgement in an idle network.
+    pub base_rtt: Duration,
+    /// Rate of the slowest link that the flow always crosses, normally the host's.
+    pub line_rate: Rate,
+    /// Wire bytes of a full segment.
+    pub mtu: Bytes,
+}
+
+impl Path {
+    /// Bandwidth-delay product, wire bytes.
+    #[must_use]
+    pub fn bdp(&self) -> Bytes {
+        self.line_rate.bytes_in(self.base_rtt)
+    }
+}
+
+/// One acknowledgement, as a controller sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckSample {
+    /// When it arrived.
+    pub now: Instant,
+    /// Round-trip time of the segment that caused it, without the time the receiver held it.
+    pub rtt: Duration,
+    /// Wire bytes that it newly acknowledges; 0 when all it says was known.
+    pub acked: Bytes,
+    /// Wire bytes in flight after it was taken into account.
+    pub in_flight: Bytes,
+    /// The segment that caused it arrived with CE.
+    pub ecn: bool,
+}
+
+/// Wire bytes that did not arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LossSample {
+    /// When the loss became known.
+    pub now: Instant,
+    /// Wire bytes lost.
+    pub bytes: Bytes,
+    /// Wire bytes in flight after they were taken out.
+    pub in_flight: Bytes,
+}
+
+/// The three ways of hearing of a loss differ in how much they say about congestion.
+pub trait CongestionControl {
+    /// What the flow has to obey now. Cheap: called after every event.
+    fn window(&self) -> Window;
+    /// A segment was acknowledged.
+    fn on_ack(&mut self, ack: &AckSample, path: &Path);
+    /// A segment was trimmed: a queue on the path was full.
+    fn on_nack(&mut self, loss: &LossSample, path: &Path);
+    /// A segment was inferred lost, from acknowledgements of later ones or from silence.
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path);
+    /// The instant asked for by [`Window::wake_at`] has come.
+    fn on_wake(&mut self, _now: Instant, _path: &Path) {}
+}
+
+registry! {
+    /// The registered controllers.
+    pub enum CcKind {
+        /// [`smartt::Smartt`].
+        "smartt" => Smartt,
+        /// [`fixed::Fixed`].
+        "fixed" => Fixed,
+    }
+}

@@ -1,0 +1,27 @@
+//! Load balancing: which entropy value, hence which path, the next segment takes. One file a balancer,
+//! one line in the registry.
+
+use crate::rng::Rng;
+use crate::time::Instant;
+use crate::units::EntropyValue;
+
+/// What became of a segment that travelled with some entropy value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathFeedback {
+    /// Acknowledged without mark.
+    Good,
+    /// Acknowledged with CE.
+    Ecn,
+    /// Trimmed on the way.
+    Nack,
+    /// Inferred lost.
+    Timeout,
+}
+
+/// Chooses paths from feedback; a pure state machine apart from the chance handed in.
+pub trait LoadBalancer {
+    /// The entropy value of the next segment.
+    fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
+    /// What became of a segment sent with `ev`.
+    fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
+}

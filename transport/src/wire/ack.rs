@@ -1,0 +1,68 @@
+//! ACK and NACK on the wire: 36 octets, one layout.
+
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Ack, ParseError, first_octet};
+use crate::units::{EntropyValue, FlowId, Psn};
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    first: u8,
+    flags: u8,
+    dst_flow: U32,
+    src_flow: U32,
+    psn: U32,
+    cumulative: U32,
+    sack: U64,
+    echo_sent_at: U32,
+    held: U32,
+    echo_ev: U16,
+}
+
+/// Octets of an ACK or NACK.
+pub const LEN: u16 = 36;
+
+const _: () = assert!(size_of::<Fixed>() == LEN as usize);
+
+const FLAG_CE: u8 = 1;
+const FLAG_DUPLICATE: u8 = 2;
+const FLAGS_KNOWN: u8 = FLAG_CE | FLAG_DUPLICATE;
+
+pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
+    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    let fixed = Fixed {
+        first: first_octet(kind),
+        flags: flag(ack.ce, FLAG_CE) | flag(ack.duplicate, FLAG_DUPLICATE),
+        dst_flow: dst_flow.0.into(),
+        src_flow: ack.src_flow.0.into(),
+        psn: ack.psn.0.into(),
+        cumulative: ack.cumulative.0.into(),
+        sack: ack.sack.into(),
+        echo_sent_at: ack.echo_sent_at.into(),
+        held: ack.held.into(),
+        echo_ev: ack.echo_ev.0.into(),
+    };
+    out.copy_from_slice(fixed.as_bytes());
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
+    let (fixed, _) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+    let src_flow = FlowId(fixed.src_flow.get());
+    if fixed.flags & !FLAGS_KNOWN != 0 || src_flow.generation() == 0 {
+        return Err(ParseError::Field);
+    }
+    let ack = Ack {
+        src_flow,
+        psn: Psn(fixed.psn.get()),
+        cumulative: Psn(fixed.cumulative.get()),
+        sack: fixed.sack.get(),
+        echo_sent_at: fixed.echo_sent_at.get(),
+        held: fixed.held.get(),
+        echo_ev: EntropyValue(fixed.echo_ev.get()),
+        ce: fixed.flags & FLAG_CE != 0,
+        duplicate: fixed.flags & FLAG_DUPLICATE != 0,
+    };
+    Ok((FlowId(fixed.dst_flow.get()), ack))
+}

@@ -1,0 +1,110 @@
+//! DATA on the wire: 22 octets, 8 more while opening, 8 more with a tag.
+
+use zerocopy::byteorder::network_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Data, KIND_DATA, Open, ParseError, first_octet};
+use crate::units::{FlowId, MsgNo, Psn};
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    first: u8,
+    flags: u8,
+    dst_flow: U32,
+    psn: U32,
+    msg: U32,
+    offset: U32,
+    sent_at: U32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct OpenExt {
+    src_flow: U32,
+    msg_len: U32,
+}
+
+/// Octets of a DATA header without extensions.
+pub const LEN: u16 = 22;
+/// Octets of the opening extension.
+pub const OPEN_LEN: u16 = 8;
+/// Octets of the tag extension.
+pub const TAG_LEN: u16 = 8;
+/// The longest DATA header.
+pub const LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN;
+
+const _: () = assert!(size_of::<Fixed>() == LEN as usize);
+const _: () = assert!(size_of::<OpenExt>() == OPEN_LEN as usize);
+
+const FLAG_OPEN: u8 = 1;
+const FLAG_TAG: u8 = 2;
+const FLAG_RETRANSMISSION: u8 = 4;
+const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION;
+
+impl Data {
+    /// Octets of this header on the wire.
+    #[must_use]
+    pub fn emit_len(&self) -> u16 {
+        LEN + if self.open.is_some() { OPEN_LEN } else { 0 }
+            + if self.tag.is_some() { TAG_LEN } else { 0 }
+    }
+}
+
+pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
+    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    let fixed = Fixed {
+        first: first_octet(KIND_DATA),
+        flags: flag(data.open.is_some(), FLAG_OPEN)
+            | flag(data.tag.is_some(), FLAG_TAG)
+            | flag(data.retransmission, FLAG_RETRANSMISSION),
+        dst_flow: dst_flow.0.into(),
+        psn: data.psn.0.into(),
+        msg: data.msg.0.into(),
+        offset: data.offset.into(),
+        sent_at: data.sent_at.into(),
+    };
+    let (head, mut rest) = out.split_at_mut(usize::from(LEN));
+    head.copy_from_slice(fixed.as_bytes());
+    if let Some(open) = &data.open {
+        let ext = OpenExt { src_flow: open.src_flow.0.into(), msg_len: open.msg_len.into() };
+        let (head, tail) = rest.split_at_mut(usize::from(OPEN_LEN));
+        head.copy_from_slice(ext.as_bytes());
+        rest = tail;
+    }
+    if let Some(tag) = data.tag {
+        rest.copy_from_slice(U64::new(tag).as_bytes());
+    }
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
+    let (fixed, mut rest) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+    if fixed.flags & !FLAGS_KNOWN != 0 {
+        return Err(ParseError::Field);
+    }
+    let mut open = None;
+    if fixed.flags & FLAG_OPEN != 0 {
+        let (ext, tail) = OpenExt::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        let (src_flow, msg_len) = (FlowId(ext.src_flow.get()), ext.msg_len.get());
+        if src_flow.generation() == 0 || msg_len == 0 {
+            return Err(ParseError::Field);
+        }
+        open = Some(Open { src_flow, msg_len });
+        rest = tail;
+    }
+    let mut tag = None;
+    if fixed.flags & FLAG_TAG != 0 {
+        let (value, _) = U64::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        tag = Some(value.get());
+    }
+    let data = Data {
+        psn: Psn(fixed.psn.get()),
+        msg: MsgNo(fixed.msg.get()),
+        offset: fixed.offset.get(),
+        sent_at: fixed.sent_at.get(),
+        retransmission: fixed.flags & FLAG_RETRANSMISSION != 0,
+        open,
+        tag,
+    };
+    Ok((FlowId(fixed.dst_flow.get()), data))
+}

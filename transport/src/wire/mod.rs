@@ -1,0 +1,177 @@
+//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`].
+//! Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
+//!
+//! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of a
+//! flow for good: a retransmission carries the PSN of the original, so a receiver recognises every
+//! duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
+
+pub mod ack;
+pub mod data;
+
+use core::fmt;
+
+use crate::units::{EntropyValue, FlowId, MsgNo, Psn};
+
+/// Version of the wire format, in the high four bits of the first octet.
+pub const VERSION: u8 = 1;
+
+/// A Headrace header without addresses; those are in the frame around it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The entropy value this packet travels with: its UDP source port.
+    pub ev: EntropyValue,
+    /// The flow at the host that receives this packet; [`FlowId::UNKNOWN`] while opening.
+    pub dst_flow: FlowId,
+    /// What it says.
+    pub body: Body,
+}
+
+/// The three kinds of packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// A segment of a message.
+    Data(Data),
+    /// A segment arrived.
+    Ack(Ack),
+    /// A segment arrived without its payload: it was trimmed.
+    Nack(Ack),
+}
+
+/// The header of a segment of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Names the segment within its flow.
+    pub psn: Psn,
+    /// Which message of the flow, in the order of posting.
+    pub msg: MsgNo,
+    /// Where the payload belongs in the message, bytes.
+    pub offset: u32,
+    /// The sender's clock when the segment left, [`crate::Instant::to_wire`] units.
+    pub sent_at: u32,
+    /// True when this PSN has been sent before.
+    pub retransmission: bool,
+    /// Present until the receiver is known to know the flow and the message.
+    pub open: Option<Open>,
+    /// The application's tag, on segments of offset 0 only.
+    pub tag: Option<u64>,
+}
+
+/// What a receiver needs to accept a segment of a flow or message it has not seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// The flow at the sender, where acknowledgements go.
+    pub src_flow: FlowId,
+    /// Length of the message, bytes, at least 1.
+    pub msg_len: u32,
+}
+
+/// The header of an acknowledgement (or refusal) of one segment, with news of its neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ack {
+    /// The flow at the receiver of data, so that the sender may address it directly.
+    pub src_flow: FlowId,
+    /// The segment that caused this packet.
+    pub psn: Psn,
+    /// Every PSN before this one has arrived.
+    pub cumulative: Psn,
+    /// Bit i: PSN `(psn & !63) + i` has arrived.
+    pub sack: u64,
+    /// The `sent_at` of the segment that caused this packet.
+    pub echo_sent_at: u32,
+    /// How long the receiver held it, wire time units.
+    pub held: u32,
+    /// The entropy value the segment arrived with.
+    pub echo_ev: EntropyValue,
+    /// The segment arrived with CE (congestion experienced).
+    pub ce: bool,
+    /// The segment had arrived before: a needless retransmission or a duplicate of the network.
+    pub duplicate: bool,
+}
+
+const _: () = assert!(size_of::<Header>() <= 48);
+
+/// Why bytes are not a Headrace packet. Each is counted by name, never a panic.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ParseError {
+    /// Shorter than its kind needs.
+    Truncated,
+    /// Not IPv4/IPv6 over UDP to the Headrace port.
+    NotHeadrace,
+    /// Another version of the wire format.
+    Version,
+    /// A kind this version does not know.
+    Kind,
+    /// A flag that this version does not know, or a field outside its range.
+    Field,
+    /// The IPv4 or UDP checksum does not match.
+    Checksum,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "packet shorter than its header",
+            Self::NotHeadrace => "not UDP to the Headrace port",
+            Self::Version => "unknown wire version",
+            Self::Kind => "unknown packet kind",
+            Self::Field => "header field outside its range",
+            Self::Checksum => "checksum mismatch",
+        })
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+impl Header {
+    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK and NACK.
+    #[must_use]
+    pub fn emit_len(&self) -> u16 {
+        match &self.body {
+            Body::Data(data) => data.emit_len(),
+            Body::Ack(_) | Body::Nack(_) => ack::LEN,
+        }
+    }
+
+    /// Writes the header to the front of `out` and returns its length.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`Header::emit_len`]: the driver's buffer is too small, a bug.
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let len = usize::from(self.emit_len());
+        match &self.body {
+            Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
+            Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
+            Body::Nack(ack) => ack::emit(ack, KIND_NACK, self.dst_flow, &mut out[..len]),
+        }
+        len
+    }
+
+    /// Reads a header from the front of `bytes`; `ev` is the UDP source port it came with. Returns the
+    /// header and its length; what follows is payload.
+    ///
+    /// # Errors
+    /// [`ParseError`] for anything that [`Header::emit`] could not have written.
+    pub fn parse(ev: EntropyValue, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
+        let first = *bytes.first().ok_or(ParseError::Truncated)?;
+        if first >> 4 != VERSION {
+            return Err(ParseError::Version);
+        }
+        let (dst_flow, body) = match first & 0xF {
+            KIND_DATA => data::parse(bytes).map(|(flow, data)| (flow, Body::Data(data)))?,
+            KIND_ACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Ack(ack)))?,
+            KIND_NACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Nack(ack)))?,
+            _ => return Err(ParseError::Kind),
+        };
+        let header = Self { ev, dst_flow, body };
+        Ok((header, usize::from(header.emit_len())))
+    }
+}
+
+const KIND_DATA: u8 = 0;
+const KIND_ACK: u8 = 1;
+const KIND_NACK: u8 = 2;
+
+/// First octet of a packet of `kind`.
+const fn first_octet(kind: u8) -> u8 {
+    VERSION << 4 | kind
+}

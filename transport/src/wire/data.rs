@@ -1,5 +1,7 @@
 //! DATA on the wire: 22 octets, 8 more while opening, 8 more with a tag.
 
+use core::num::NonZeroU32;
+
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -47,7 +49,7 @@ impl Data {
     #[must_use]
     pub fn emit_len(&self) -> u16 {
         LEN + if self.open.is_some() { OPEN_LEN } else { 0 }
-            + if self.tag.is_some() { TAG_LEN } else { 0 }
+            + if self.tag == 0 { 0 } else { TAG_LEN }
     }
 }
 
@@ -56,7 +58,7 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
     let fixed = Fixed {
         first: first_octet(KIND_DATA),
         flags: flag(data.open.is_some(), FLAG_OPEN)
-            | flag(data.tag.is_some(), FLAG_TAG)
+            | flag(data.tag != 0, FLAG_TAG)
             | flag(data.retransmission, FLAG_RETRANSMISSION),
         dst_flow: dst_flow.0.into(),
         psn: data.psn.0.into(),
@@ -67,13 +69,13 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
     let (head, mut rest) = out.split_at_mut(usize::from(LEN));
     head.copy_from_slice(fixed.as_bytes());
     if let Some(open) = &data.open {
-        let ext = OpenExt { src_flow: open.src_flow.0.into(), msg_len: open.msg_len.into() };
+        let ext = OpenExt { src_flow: open.src_flow.0.into(), msg_len: open.msg_len.get().into() };
         let (head, tail) = rest.split_at_mut(usize::from(OPEN_LEN));
         head.copy_from_slice(ext.as_bytes());
         rest = tail;
     }
-    if let Some(tag) = data.tag {
-        rest.copy_from_slice(U64::new(tag).as_bytes());
+    if data.tag != 0 {
+        rest.copy_from_slice(U64::new(data.tag).as_bytes());
     }
 }
 
@@ -85,17 +87,21 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
     let mut open = None;
     if fixed.flags & FLAG_OPEN != 0 {
         let (ext, tail) = OpenExt::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
-        let (src_flow, msg_len) = (FlowId(ext.src_flow.get()), ext.msg_len.get());
-        if src_flow.generation() == 0 || msg_len == 0 {
+        let src_flow = FlowId(ext.src_flow.get());
+        let msg_len = NonZeroU32::new(ext.msg_len.get()).ok_or(ParseError::Field)?;
+        if src_flow.generation() == 0 {
             return Err(ParseError::Field);
         }
         open = Some(Open { src_flow, msg_len });
         rest = tail;
     }
-    let mut tag = None;
+    let mut tag = 0;
     if fixed.flags & FLAG_TAG != 0 {
         let (value, _) = U64::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
-        tag = Some(value.get());
+        tag = value.get();
+        if tag == 0 {
+            return Err(ParseError::Field);
+        }
     }
     let data = Data {
         psn: Psn(fixed.psn.get()),

@@ -9,6 +9,7 @@ pub mod ack;
 pub mod data;
 
 use core::fmt;
+use core::num::NonZeroU32;
 
 use crate::units::{EntropyValue, FlowId, MsgNo, Psn};
 
@@ -52,8 +53,8 @@ pub struct Data {
     pub retransmission: bool,
     /// Present until the receiver is known to know the flow and the message.
     pub open: Option<Open>,
-    /// The application's tag, on segments of offset 0 only.
-    pub tag: Option<u64>,
+    /// The application's tag, on segments of offset 0 only; 0 is no tag and takes no room.
+    pub tag: u64,
 }
 
 /// What a receiver needs to accept a segment of a flow or message it has not seen.
@@ -61,8 +62,8 @@ pub struct Data {
 pub struct Open {
     /// The flow at the sender, where acknowledgements go.
     pub src_flow: FlowId,
-    /// Length of the message, bytes, at least 1.
-    pub msg_len: u32,
+    /// Length of the message, bytes.
+    pub msg_len: NonZeroU32,
 }
 
 /// The header of an acknowledgement (or refusal) of one segment, with news of its neighbours.

@@ -5,13 +5,30 @@
 extern crate alloc;
 
 pub mod cc;
+pub mod config;
+pub mod endpoint;
+mod flow;
 pub mod lb;
 mod registry;
 pub mod rng;
+pub mod sched;
+pub mod segment;
+pub mod slab;
+pub mod stats;
 pub mod time;
+pub mod timer;
+pub mod trace;
 pub mod units;
 pub mod wire;
 
+pub use cc::Path;
+pub use config::{Config, ConfigError, LossSettings, Settings};
+pub use endpoint::error::PostError;
+pub use endpoint::event::{Event, FailReason};
+pub use endpoint::{Endpoint, MsgSpec};
+pub use flow::tx::Wait;
 pub use rng::Rng;
+pub use segment::{BURST, Burst, PayloadRef, Placement, RxSegment, TxSegment};
+pub use stats::{DropReason, Stats};
 pub use time::{Duration, Instant, Rate};
-pub use units::{Bytes, EntropyValue, FlowId, HostId, MsgId, Psn};
+pub use units::{Bytes, EntropyValue, FlowId, HostId, MsgId, MsgNo, Psn};

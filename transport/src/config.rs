@@ -1,0 +1,242 @@
+//! What one endpoint is built from. A [`Config`] that exists is legal.
+
+use core::fmt;
+use core::ops::Deref;
+
+use crate::cc::{CcKind, CcParams, Path};
+use crate::lb::{LbKind, LbParams};
+use crate::sched::SchedKind;
+use crate::time::{Duration, Rate};
+use crate::units::{Bytes, FlowId};
+use crate::wire::{ack, data};
+
+/// The open form of a configuration: change what differs from [`Settings::default`], then make a
+/// [`Config`] of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Payload bytes of a full segment, 64..=8960.
+    pub payload_max: u16,
+    /// Bytes around a Headrace header on the wire: Ethernet, IP and UDP headers; 42 (IPv4) or 62.
+    pub frame_overhead: u16,
+    /// Rate of the host's link, above zero.
+    pub line_rate: Rate,
+    /// Base RTT of a path that nothing better is known of, above zero.
+    pub base_rtt: Duration,
+    /// Which controller, and everybody's parameters.
+    pub cc: CcKind,
+    /// Parameters of all controllers; only those of `cc` matter.
+    pub cc_params: CcParams,
+    /// Which load balancer.
+    pub lb: LbKind,
+    /// Parameters of all load balancers; only those of `lb` matter.
+    pub lb_params: LbParams,
+    /// Who sends next.
+    pub sched: SchedKind,
+    /// PSNs a flow may have outstanding; a power of two, 128..=2^20. Both ends must agree.
+    pub psn_window: u32,
+    /// Messages a flow may have unfinished, 1..=1024. Both ends must agree.
+    pub msg_window: u16,
+    /// Outgoing flows this endpoint can hold, 1..=2^20.
+    pub tx_flows_max: u32,
+    /// Incoming flows this endpoint can hold, 1..=2^20.
+    pub rx_flows_max: u32,
+    /// Outgoing messages this endpoint can hold, 1..=2^20; as many incoming ones.
+    pub msgs_max: u32,
+    /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
+    pub acks_waiting_max: u32,
+    /// Acknowledge every n-th segment, 1..=64; marked, retransmitted and last segments at once.
+    pub ack_every: u16,
+    /// How loss is inferred where nothing says it.
+    pub loss: LossSettings,
+    /// Records the trace ring keeps; 0 is no trace.
+    pub trace_capacity: u32,
+}
+
+/// How loss is inferred where no NACK says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossSettings {
+    /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is lost.
+    /// `None` leaves all inference to the timer. Widened when it proves wrong.
+    pub reorder_window_quarters: Option<u16>,
+    /// Silence after which a segment is lost, in quarters of the path's base RTT, 4..=4000.
+    //= smartt#III-D: 7 base RTTs: 6 BDPs of queue in the worst case and 1 in flight.
+    pub rto_quarters: u16,
+    /// Never time out sooner than this.
+    pub rto_min: Duration,
+    /// The timeout doubles at most this often, 0..=16.
+    pub backoff_max: u8,
+    /// Timeouts in a row without any acknowledgement after which a flow's messages fail, 1..=64.
+    pub retries_max: u8,
+    /// Resend the last outstanding segment when a flow with nothing else to send hears nothing for
+    /// twice its base RTT.
+    pub tail_probe: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            payload_max: 4096,
+            frame_overhead: 42,
+            line_rate: Rate::from_gbps(100),
+            base_rtt: Duration::from_us(12),
+            cc: CcKind::Smartt,
+            cc_params: CcParams::default(),
+            lb: LbKind::Reps,
+            lb_params: LbParams::default(),
+            sched: SchedKind::RoundRobin,
+            psn_window: 4096,
+            msg_window: 64,
+            tx_flows_max: 1024,
+            rx_flows_max: 1024,
+            msgs_max: 4096,
+            acks_waiting_max: 4096,
+            ack_every: 1,
+            loss: LossSettings::default(),
+            trace_capacity: 0,
+        }
+    }
+}
+
+impl Default for LossSettings {
+    fn default() -> Self {
+        Self {
+            reorder_window_quarters: Some(12),
+            rto_quarters: 28,
+            rto_min: Duration::from_us(1),
+            backoff_max: 6,
+            retries_max: 12,
+            tail_probe: false,
+        }
+    }
+}
+
+/// A legal configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config(Settings);
+
+/// Which setting is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The setting, as the field is called.
+    pub setting: &'static str,
+    /// What it may be.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "setting {}: expected {}", self.setting, self.expected)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Config {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// The first setting that is out of its range.
+    pub fn new(settings: Settings) -> Result<Self, ConfigError> {
+        let s = &settings;
+        let slab = 1..=u32::try_from(FlowId::CAPACITY).unwrap_or(u32::MAX);
+        let checks = [
+            ("payload_max", "64..=8960 bytes", (64..=8960).contains(&s.payload_max)),
+            ("frame_overhead", "42..=128 bytes", (42..=128).contains(&s.frame_overhead)),
+            ("line_rate", "above zero", s.line_rate > Rate::ZERO),
+            ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
+            ("psn_window", "a power of two, 128..=1048576", is_psn_window(s.psn_window)),
+            ("msg_window", "1..=1024", (1..=1024).contains(&s.msg_window)),
+            ("tx_flows_max", "1..=1048576", slab.contains(&s.tx_flows_max)),
+            ("rx_flows_max", "1..=1048576", slab.contains(&s.rx_flows_max)),
+            ("msgs_max", "1..=1048576", slab.contains(&s.msgs_max)),
+            ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
+            ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
+            ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
+            ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
+            ("loss.retries_max", "1..=64", (1..=64).contains(&s.loss.retries_max)),
+        ];
+        for (setting, expected, holds) in checks {
+            if !holds {
+                return Err(ConfigError { setting, expected });
+            }
+        }
+        settings.cc_params.validate()?;
+        settings.lb_params.validate()?;
+        Ok(Self(settings))
+    }
+
+    /// Wire bytes of a full segment without extensions: what controllers call the MTU.
+    #[must_use]
+    pub fn mtu(&self) -> Bytes {
+        Bytes(u64::from(self.payload_max + self.frame_overhead + data::LEN))
+    }
+
+    /// Wire bytes of an acknowledgement.
+    #[must_use]
+    pub fn ack_len(&self) -> Bytes {
+        Bytes(u64::from(self.frame_overhead + ack::LEN))
+    }
+
+    /// The path with nothing but the defaults known.
+    #[must_use]
+    pub fn default_path(&self) -> Path {
+        Path { base_rtt: self.base_rtt, line_rate: self.line_rate, mtu: self.mtu() }
+    }
+
+    /// The timeout of a path, without back-off.
+    #[must_use]
+    pub fn rto(&self, path: &Path) -> Duration {
+        path.base_rtt.mul_ratio(u64::from(self.loss.rto_quarters), 4).max(self.loss.rto_min)
+    }
+
+    /// The longest that a sender keeps resending before it gives up: the sum of all backed-off
+    /// timeouts. A receiver remembers a flow for at least this long.
+    #[must_use]
+    pub fn give_up_after(&self, path: &Path) -> Duration {
+        let rto = self.rto(path);
+        (0..=self.loss.retries_max)
+            .map(|n| rto * (1 << n.min(self.loss.backoff_max)))
+            .fold(Duration::ZERO, |sum, wait| sum + wait)
+    }
+}
+
+impl Deref for Config {
+    type Target = Settings;
+    fn deref(&self) -> &Settings {
+        &self.0
+    }
+}
+
+/// Wire time wraps after 4.4 s, so an RTT of half that is the most that can be measured.
+fn in_rtt_range(rtt: Duration) -> bool {
+    rtt > Duration::ZERO && rtt <= Duration::from_s(2)
+}
+
+fn is_psn_window(n: u32) -> bool {
+    n.is_power_of_two() && (128..=1 << 20).contains(&n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_legal_and_its_mtu_is_the_papers() {
+        let config = Config::new(Settings::default()).unwrap();
+        assert_eq!(config.mtu(), Bytes(4160));
+    }
+
+    #[test]
+    fn an_illegal_setting_is_named() {
+        let error = Config::new(Settings { psn_window: 100, ..Settings::default() }).unwrap_err();
+        assert_eq!(error.setting, "psn_window");
+    }
+
+    #[test]
+    fn giving_up_takes_the_sum_of_the_backed_off_timeouts() {
+        let loss = LossSettings { retries_max: 3, backoff_max: 1, ..LossSettings::default() };
+        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+        let path = config.default_path();
+        assert_eq!(config.give_up_after(&path), config.rto(&path) * 7);
+    }
+}

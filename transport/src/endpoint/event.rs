@@ -1,0 +1,58 @@
+//! What an endpoint tells its application.
+
+use core::fmt;
+
+use crate::units::{HostId, MsgId};
+
+/// Something the application wants to know. Each outgoing message ends in exactly one of `Sent` and
+/// `Failed`, each incoming one in exactly one of `Delivered` and `Aborted`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// An outgoing message is wholly acknowledged; its memory is the application's again once the
+    /// device is done with it.
+    Sent {
+        /// As `post_send` named it.
+        msg: MsgId,
+    },
+    /// An outgoing message was given up. It may have arrived in part or, if only acknowledgements were lost,
+    /// as a whole.
+    Failed {
+        /// As `post_send` named it.
+        msg: MsgId,
+        /// Why.
+        reason: FailReason,
+    },
+    /// An incoming message is whole, and this is said once.
+    Delivered {
+        /// As the placements named it.
+        msg: MsgId,
+        /// Who sent it.
+        from: HostId,
+        /// Length, bytes.
+        len: u32,
+        /// The sender's tag; 0 is none.
+        tag: u64,
+    },
+    /// An incoming message will never be whole: its sender fell silent.
+    Aborted {
+        /// As the placements named it.
+        msg: MsgId,
+        /// Who sent it.
+        from: HostId,
+    },
+}
+
+/// Why an outgoing message failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailReason {
+    /// The peer acknowledged nothing through all retries.
+    PeerSilent,
+}
+
+impl fmt::Display for FailReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeerSilent => f.write_str("the peer acknowledged nothing through all retries"),
+        }
+    }
+}

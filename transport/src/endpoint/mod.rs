@@ -1,0 +1,487 @@
+//! All flows of one (host, core): plain data in, plain data out, never a callback.
+//!
+//! When to call what:
+//! - [`Endpoint::handle_burst`] with what the device received; then obey the placements, then drain
+//!   [`Endpoint::poll_event`]: a message said to be delivered is in place by then.
+//! - [`Endpoint::poll_transmit`] whenever the device has room, and again after every other call.
+//! - [`Endpoint::handle_timeout`] at or after [`Endpoint::poll_timeout`], which is worth asking again
+//!   after every other call. Calling it early does nothing.
+//!
+//! It owns no bytes and no clock. `now` must not go backwards.
+
+pub mod error;
+pub mod event;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hash::BuildHasherDefault;
+use core::num::NonZeroU32;
+
+use hashbrown::HashMap;
+
+use crate::cc::{Path, Window};
+use crate::config::Config;
+use crate::flow::reassembly::RxMsg;
+use crate::flow::rx::{PendingAck, RxBuffers, RxFlow};
+use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
+use crate::rng::Rng;
+use crate::sched::{Sched, Scheduler as _};
+use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
+use crate::slab::Slab;
+use crate::stats::{DropReason, Stats};
+use crate::time::{Duration, Instant};
+use crate::timer::{TimerHandle, Wheel};
+use crate::trace::{Trace, TraceKind};
+use crate::units::{Bytes, FlowId, HostId, MsgId};
+use crate::wire::{Body, Data, Header};
+use error::PostError;
+use event::Event;
+use lookup::KeyHasher;
+
+mod lookup;
+
+/// A message to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MsgSpec {
+    /// The flow that carries it.
+    pub flow: FlowId,
+    /// Length, bytes.
+    pub len: NonZeroU32,
+    /// Handed to the receiving application; 0 is none.
+    pub tag: u64,
+}
+
+/// Which flow a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Due {
+    Tx(FlowId),
+    Rx(FlowId),
+}
+
+/// A flow in its slab, with its one timer.
+#[derive(Debug)]
+struct Timed<T> {
+    flow: T,
+    timer: Option<(Instant, TimerHandle)>,
+}
+
+/// An acknowledgement that waits for the device, and the flow it speaks for.
+#[derive(Clone, Copy, Debug)]
+struct WaitingAck {
+    flow: FlowId,
+    ack: PendingAck,
+}
+
+/// All flows of one host on one core.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: Config,
+    host: HostId,
+    rng: Rng,
+    flows_opened: u64,
+    tx_flows: Slab<FlowId, Timed<TxFlow>>,
+    tx_msgs: Slab<MsgId, TxMsg>,
+    rx_flows: Slab<FlowId, Timed<RxFlow>>,
+    rx_msgs: Slab<MsgId, RxMsg>,
+    /// Buffers of flows yet to come.
+    rx_spare: Vec<RxBuffers>,
+    /// Incoming flows by (sender, its flow): asked only while a flow opens. Never iterated.
+    rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
+    sched: Sched,
+    acks: VecDeque<WaitingAck>,
+    wheel: Wheel<Due>,
+    events: VecDeque<Event>,
+    stats: Stats,
+    trace: Trace,
+}
+
+/// Resolution of the endpoint's timers.
+const TIMER_TICK: Duration = Duration::from_ps(1 << 16);
+
+impl Endpoint {
+    /// The endpoint of `host`. Allocates all it needs to receive; see [`Config`] for the bounds.
+    #[must_use]
+    pub fn new(config: &Config, host: HostId, rng: Rng) -> Self {
+        let rx_flows = config.rx_flows_max as usize;
+        let tx_flows = config.tx_flows_max as usize;
+        let msgs = config.msgs_max as usize;
+        Self {
+            host,
+            rng,
+            flows_opened: 0,
+            tx_flows: Slab::new(tx_flows),
+            tx_msgs: Slab::new(msgs),
+            rx_flows: Slab::new(rx_flows),
+            rx_msgs: Slab::new(msgs),
+            rx_spare: (0..rx_flows).map(|_| RxBuffers::new(config)).collect(),
+            // Twice the flows: removals leave marks that must not force a rehash.
+            rx_by_sender: HashMap::with_capacity_and_hasher(
+                2 * rx_flows,
+                BuildHasherDefault::default(),
+            ),
+            sched: Sched::new(config.sched, config.tx_flows_max),
+            acks: VecDeque::with_capacity(config.acks_waiting_max as usize),
+            wheel: Wheel::new(TIMER_TICK, tx_flows + rx_flows),
+            events: VecDeque::with_capacity(2 * msgs),
+            stats: Stats::default(),
+            trace: Trace::new(config.trace_capacity as usize),
+            config: config.clone(),
+        }
+    }
+
+    /// Opens a flow to `peer` over `path`; nothing is sent until a message is posted. Amortised O(1).
+    ///
+    /// # Errors
+    /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].
+    pub fn open_flow(&mut self, peer: HostId, path: Path) -> Result<FlowId, PostError> {
+        if peer == self.host {
+            return Err(PostError::SelfSend);
+        }
+        let id = self.tx_flows.next_key().ok_or(PostError::FlowTableFull)?;
+        let rng = self.rng.fork("flow", self.flows_opened);
+        self.flows_opened += 1;
+        let flow = TxFlow::new(&self.config, id, peer, path, rng);
+        self.tx_flows.insert(Timed { flow, timer: None }).ok_or(PostError::FlowTableFull)
+    }
+
+    /// Closes a flow once its messages are finished. Its id stays taken until the receiver has
+    /// forgotten it too.
+    pub fn close_flow(&mut self, now: Instant, flow: FlowId) {
+        if let Some(timed) = self.tx_flows.get_mut(flow) {
+            timed.flow.closing = true;
+            self.update_tx(flow, now);
+        }
+    }
+
+    /// Takes a message for its flow. Allocates; never call it between the polls of a burst.
+    ///
+    /// # Errors
+    /// Every variant of [`PostError`] but [`PostError::FlowTableFull`].
+    pub fn post_send(&mut self, now: Instant, spec: MsgSpec) -> Result<MsgId, PostError> {
+        let timed = self.tx_flows.get_mut(spec.flow).ok_or(PostError::NoSuchFlow)?;
+        if timed.flow.closing {
+            return Err(PostError::NoSuchFlow);
+        }
+        if timed.flow.has_failed() {
+            return Err(PostError::FlowFailed);
+        }
+        let no = timed.flow.next_msg_no();
+        let (len, tag, flow) = (spec.len, spec.tag, spec.flow);
+        let msg = TxMsg { flow, no, len, next_offset: 0, acked: 0, tag, opened: false };
+        let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
+        timed.flow.post(&self.config, id, len.get());
+        self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
+        self.update_tx(flow, now);
+        Ok(id)
+    }
+
+    /// Takes a burst that the device received and says where its bytes belong: `out[i]` is for
+    /// `rx[i]`.
+    ///
+    /// # Panics
+    /// When `out` is shorter than `rx`.
+    pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
+        for (segment, place) in rx.iter().zip(&mut out[..rx.len()]) {
+            *place = match segment.hdr.body {
+                Body::Data(data) => self.on_data(segment, &data, now),
+                Body::Ack(_) | Body::Nack(_) => self.on_ack(segment, now),
+            };
+        }
+    }
+
+    fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
+        let received = self.rx_flow_of(rx, data).and_then(|flow| {
+            let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+            let received = timed.flow.on_data(rx, data, &self.config, &mut self.rx_msgs)?;
+            Ok((flow, received))
+        });
+        let (flow, received) = match received {
+            Ok(found) => found,
+            Err(reason) => {
+                self.stats.drops.count(reason);
+                self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
+                return Placement::Release;
+            }
+        };
+        self.stats.trimmed += u64::from(rx.trimmed);
+        for ack in received.acks.into_iter().flatten() {
+            self.stats.duplicates += u64::from(ack.is_duplicate());
+            self.queue_ack(flow, ack);
+        }
+        if let Placement::Place { .. } = received.placement {
+            self.stats.data_placed += 1;
+            self.stats.data_placed_bytes += u64::from(rx.payload_len);
+        }
+        if let Some(id) = received.completed {
+            if let Some(msg) = self.rx_msgs.remove(id) {
+                self.stats.messages_delivered += 1;
+                let (from, len, tag) = (msg.from, msg.len, msg.tag);
+                self.events.push_back(Event::Delivered { msg: id, from, len, tag });
+            }
+        }
+        self.update_rx(flow, now);
+        received.placement
+    }
+
+    /// The flow a DATA segment belongs to: by its id, or by its sender while the flow opens.
+    fn rx_flow_of(&mut self, rx: &RxSegment, data: &Data) -> Result<FlowId, DropReason> {
+        let named = rx.hdr.dst_flow;
+        if named != FlowId::UNKNOWN {
+            let timed = self.rx_flows.get(named).ok_or(DropReason::UnknownFlow)?;
+            let honest = timed.flow.from == rx.from
+                && data.open.is_none_or(|open| open.src_flow == timed.flow.src_flow);
+            return if honest { Ok(named) } else { Err(DropReason::UnknownFlow) };
+        }
+        let open = data.open.ok_or(DropReason::UnknownFlow)?;
+        let key = (rx.from, open.src_flow);
+        if let Some(&flow) = self.rx_by_sender.get(&key) {
+            return Ok(flow);
+        }
+        let id = self.rx_flows.next_key().ok_or(DropReason::TableFull)?;
+        let buffers = self.rx_spare.pop().ok_or(DropReason::TableFull)?;
+        let flow = RxFlow::new(id, rx.from, open.src_flow, buffers);
+        self.rx_flows.insert(Timed { flow, timer: None }).ok_or(DropReason::TableFull)?;
+        self.rx_by_sender.insert(key, id);
+        Ok(id)
+    }
+
+    fn queue_ack(&mut self, flow: FlowId, ack: PendingAck) {
+        if self.acks.len() >= self.config.acks_waiting_max as usize {
+            self.acks.pop_front();
+            self.stats.acks_discarded += 1;
+        }
+        self.acks.push_back(WaitingAck { flow, ack });
+    }
+
+    fn on_ack(&mut self, rx: &RxSegment, now: Instant) -> Placement {
+        let flow = rx.hdr.dst_flow;
+        let mut cx = TxContext {
+            config: &self.config,
+            msgs: &mut self.tx_msgs,
+            stats: &mut self.stats,
+            events: &mut self.events,
+        };
+        let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.flow.peer == rx.from);
+        let Some(timed) = timed else {
+            self.stats.drops.count(DropReason::UnknownFlow);
+            return Placement::Release;
+        };
+        let (sane, kind, psn) = match rx.hdr.body {
+            Body::Nack(nack) => (timed.flow.on_nack(rx, &nack, &mut cx), TraceKind::Nack, nack.psn),
+            Body::Ack(ack) => (timed.flow.on_ack(rx, &ack, &mut cx), TraceKind::Ack, ack.psn),
+            Body::Data(_) => return Placement::Release,
+        };
+        if !sane {
+            self.stats.drops.count(DropReason::BadSegment);
+            return Placement::Release;
+        }
+        let cwnd = timed.flow.window().0.cwnd.0;
+        self.trace.record(now, kind, flow, psn.0, u32::try_from(cwnd).unwrap_or(u32::MAX));
+        self.update_tx(flow, now);
+        Placement::Release
+    }
+
+    /// Fills `tx` with what may leave now: acknowledgements first, then one segment a flow in turn.
+    pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        self.transmit_acks(now, tx);
+        // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
+        while tx.room() > 0 {
+            let Some(flow) = self.sched.as_dyn().next_flow(now) else { return };
+            self.transmit_one(flow, now, tx);
+        }
+    }
+
+    fn transmit_acks(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        while tx.room() > 0 {
+            let Some(waiting) = self.acks.pop_front() else { return };
+            // The flow may have been forgotten in the meantime; its sender has too.
+            let Some(timed) = self.rx_flows.get(waiting.flow) else { continue };
+            let hdr = timed.flow.header(&waiting.ack, now);
+            match hdr.body {
+                Body::Nack(_) => self.stats.nacks_sent += 1,
+                Body::Ack(_) | Body::Data(_) => self.stats.acks_sent += 1,
+            }
+            tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from });
+        }
+    }
+
+    fn transmit_one(&mut self, flow: FlowId, now: Instant, tx: &mut Burst<TxSegment>) {
+        let mut cx = TxContext {
+            config: &self.config,
+            msgs: &mut self.tx_msgs,
+            stats: &mut self.stats,
+            events: &mut self.events,
+        };
+        let Some(timed) = self.tx_flows.get_mut(flow) else {
+            self.sched.as_dyn().on_backlog(flow, Bytes::ZERO, now);
+            return;
+        };
+        match timed.flow.poll_segment(now, &mut cx) {
+            Ok(segment) => {
+                self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
+                tx.push(segment);
+                if timed.timer.is_none() {
+                    self.update_tx_timer(flow, now);
+                }
+            }
+            Err(_) => {
+                self.sched.as_dyn().on_backlog(flow, Bytes::ZERO, now);
+                self.update_tx_timer(flow, now);
+            }
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only events can change things.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.wheel.poll_at()
+    }
+
+    /// Does everything that is due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, due)) = self.wheel.expire(now) {
+            match due {
+                Due::Tx(flow) => self.tx_timer_fired(flow, now),
+                Due::Rx(flow) => self.rx_timer_fired(flow, now),
+            }
+        }
+    }
+
+    fn tx_timer_fired(&mut self, flow: FlowId, now: Instant) {
+        let linger = self.linger();
+        let Some(timed) = self.tx_flows.get_mut(flow) else { return };
+        timed.timer = None;
+        if timed.flow.forget_at(now, linger).is_some_and(|at| at <= now) {
+            self.tx_flows.remove(flow);
+            return;
+        }
+        let mut cx = TxContext {
+            config: &self.config,
+            msgs: &mut self.tx_msgs,
+            stats: &mut self.stats,
+            events: &mut self.events,
+        };
+        timed.flow.on_timer(now, &mut cx);
+        self.trace.record(now, TraceKind::Timer, flow, 0, 0);
+        self.update_tx(flow, now);
+    }
+
+    fn rx_timer_fired(&mut self, flow: FlowId, now: Instant) {
+        let Some(timed) = self.rx_flows.get_mut(flow) else { return };
+        timed.timer = None;
+        if timed.flow.ack_due(&self.config).is_some_and(|at| at <= now) {
+            if let Some(ack) = timed.flow.take_pending() {
+                self.queue_ack(flow, ack);
+            }
+        }
+        let linger = self.linger();
+        let forgotten = self.rx_flows.get(flow).is_some_and(|t| t.flow.heard_at + linger <= now);
+        if forgotten {
+            self.forget(flow);
+        } else {
+            self.update_rx(flow, now);
+        }
+    }
+
+    /// How long a flow is remembered after its last segment: past every retry of its sender, so that
+    /// no retransmission can be taken for a new flow.
+    fn linger(&self) -> Duration {
+        self.config.give_up_after(&self.config.default_path()) * 2
+    }
+
+    /// Gives up an incoming flow; messages that are not whole never will be.
+    fn forget(&mut self, flow: FlowId) {
+        let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
+        for msg in flow.open_messages() {
+            if self.rx_msgs.remove(msg).is_some() {
+                self.events.push_back(Event::Aborted { msg, from: flow.from });
+            }
+        }
+        self.rx_by_sender.remove(&(flow.from, flow.src_flow));
+        let mut buffers = flow.buffers;
+        buffers.reset();
+        self.rx_spare.push(buffers);
+    }
+
+    /// The next thing the application should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Brings scheduler and timer in line with an outgoing flow after something happened to it.
+    fn update_tx(&mut self, flow: FlowId, now: Instant) {
+        let Some(timed) = self.tx_flows.get(flow) else { return };
+        let backlog = timed.flow.backlog();
+        self.sched.as_dyn().on_backlog(flow, backlog, now);
+        self.update_tx_timer(flow, now);
+    }
+
+    fn update_tx_timer(&mut self, flow: FlowId, now: Instant) {
+        let linger = self.linger();
+        let Some(timed) = self.tx_flows.get_mut(flow) else { return };
+        let forget_at = timed.flow.forget_at(now, linger);
+        let wanted = forget_at.or_else(|| timed.flow.next_timer(now, &self.config));
+        rearm(&mut self.wheel, &mut timed.timer, wanted, Due::Tx(flow));
+    }
+
+    fn update_rx(&mut self, flow: FlowId, _now: Instant) {
+        let linger = self.linger();
+        let Some(timed) = self.rx_flows.get_mut(flow) else { return };
+        let forget_at = timed.flow.heard_at + linger;
+        let wanted = timed.flow.ack_due(&self.config).map_or(forget_at, |at| at.min(forget_at));
+        rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The host this endpoint speaks for.
+    #[must_use]
+    pub fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// Counts a received packet that could not be parsed.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.stats.drops.count(reason);
+    }
+
+    /// The window of an outgoing flow and its wire bytes in flight.
+    #[must_use]
+    pub fn flow_window(&self, flow: FlowId) -> Option<(Window, Bytes)> {
+        self.tx_flows.get(flow).map(|timed| timed.flow.window())
+    }
+
+    /// What an outgoing flow waits for; `None` when it could send now or is not here.
+    #[must_use]
+    pub fn flow_wait(&self, flow: FlowId) -> Option<Wait> {
+        self.tx_flows.get(flow).and_then(|timed| timed.flow.wait())
+    }
+
+    /// The trace ring.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+/// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is cheaper
+/// than a moved one, since firing early does nothing but look again.
+fn rearm(
+    wheel: &mut Wheel<Due>,
+    timer: &mut Option<(Instant, TimerHandle)>,
+    wanted: Option<Instant>,
+    due: Due,
+) {
+    let Some(wanted) = wanted else { return };
+    if let Some((at, handle)) = *timer {
+        if at <= wanted {
+            return;
+        }
+        wheel.cancel(handle);
+    }
+    *timer = Some((wanted, wheel.insert(wanted, due)));
+}

@@ -1,0 +1,8 @@
+//! The state of one flow: what the sender knows of its segments, what the receiver has of its messages.
+
+pub(crate) mod pacer;
+pub(crate) mod reassembly;
+pub(crate) mod received;
+pub(crate) mod rx;
+pub(crate) mod sent_packets;
+pub(crate) mod tx;

@@ -1,0 +1,133 @@
+//! What crosses between the core and a driver: segments in, segments out, and where bytes belong.
+//!
+//! Plain data, no callbacks. A segment names payload bytes and never holds them, so that one core
+//! serves a NIC with zero-copy buffers and a simulator without any bytes at all.
+
+use crate::time::Instant;
+use crate::units::{HostId, MsgId};
+use crate::wire::{Body, Header};
+
+/// Segments per burst: what one `rx_burst` or `tx_burst` handles.
+pub const BURST: usize = 32;
+
+/// One segment to send. Committed: the driver sends it or keeps it, it never gives it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TxSegment {
+    /// The header to emit.
+    pub hdr: Header,
+    /// The bytes that follow it; `len` 0 for control packets.
+    pub payload: PayloadRef,
+    /// Where to.
+    pub peer: HostId,
+}
+
+/// One segment received, already parsed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RxSegment {
+    /// The parsed header.
+    pub hdr: Header,
+    /// When it arrived: the NIC's timestamp where there is one, else the burst's.
+    pub at: Instant,
+    /// Whom it came from.
+    pub from: HostId,
+    /// Payload bytes that arrived; 0 for control packets and trimmed ones.
+    pub payload_len: u16,
+    /// Congestion experienced (ECN).
+    pub ce: bool,
+    /// A switch cut the payload off.
+    pub trimmed: bool,
+}
+
+const _: () = assert!(size_of::<TxSegment>() <= 64);
+const _: () = assert!(size_of::<RxSegment>() <= 64);
+
+/// Names `len` bytes of a message that this endpoint sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PayloadRef {
+    /// The message, as [`crate::Endpoint::post_send`] named it.
+    pub msg: MsgId,
+    /// First byte, from the start of the message.
+    pub offset: u32,
+    /// How many, 0..=`Config::payload_max`.
+    pub len: u16,
+}
+
+/// What the driver does with the bytes of one received segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Placement {
+    /// Nothing: control, duplicate or refused.
+    #[default]
+    Release,
+    /// Copy them to `offset` of incoming message `msg`.
+    Place {
+        /// The message as this (receiving) endpoint names it.
+        msg: MsgId,
+        /// First byte, from the start of the message.
+        offset: u32,
+        /// Length of the whole message: reserve this much when `msg` is new.
+        msg_len: u32,
+    },
+}
+
+impl TxSegment {
+    /// True for acknowledgements and refusals: they travel in the control class.
+    #[must_use]
+    pub fn is_control(&self) -> bool {
+        !matches!(self.hdr.body, Body::Data(_))
+    }
+}
+
+/// A bounded list that the driver hands in and the core fills.
+#[derive(Debug)]
+pub struct Burst<T> {
+    items: [Option<T>; BURST],
+    len: usize,
+    limit: usize,
+}
+
+impl<T: Copy> Burst<T> {
+    /// An empty burst that takes at most `limit` items; at most [`BURST`] in any case.
+    #[must_use]
+    pub fn with_limit(limit: usize) -> Self {
+        Self { items: [None; BURST], len: 0, limit: limit.min(BURST) }
+    }
+
+    /// Empties it and sets how many items it takes.
+    pub fn reset(&mut self, limit: usize) {
+        self.len = 0;
+        self.limit = limit.min(BURST);
+    }
+
+    /// How many more items it takes.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.limit - self.len
+    }
+
+    /// How many items it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends `item`.
+    ///
+    /// # Panics
+    /// When there is no room: the caller asks [`Burst::room`] first.
+    pub fn push(&mut self, item: T) {
+        assert!(self.len < self.limit, "burst is full");
+        self.items[self.len] = Some(item);
+        self.len += 1;
+    }
+
+    /// What it holds, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items[..self.len].iter().flatten()
+    }
+}

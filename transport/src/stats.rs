@@ -1,0 +1,175 @@
+//! Counters of one endpoint, and why a packet was dropped.
+
+use crate::wire::ParseError;
+
+macro_rules! reasons {
+    ($($(#[$meta:meta])* $variant:ident => $name:literal),+ $(,)?) => {
+        /// Why a packet did not go on. One variant, one counter, printed everywhere.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum DropReason { $($(#[$meta])* $variant),+ }
+
+        impl DropReason {
+            /// Every reason, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Its name in reports, snake case.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A data queue was full.
+    QueueFull => "queue_full",
+    /// The control queue was full.
+    ControlQueueFull => "control_queue_full",
+    /// Lost on a link by an injected fault.
+    FaultLoss => "fault_loss",
+    /// The link was down.
+    LinkDown => "link_down",
+    /// No working link leads to the destination.
+    NoRoute => "no_route",
+    /// Damaged on the way: the UDP checksum does not match.
+    Corrupt => "corrupt",
+    /// Shorter than its header.
+    Truncated => "truncated",
+    /// Not a Headrace packet.
+    NotHeadrace => "not_headrace",
+    /// Another wire version, an unknown kind or a field out of range.
+    Malformed => "malformed",
+    /// Addressed to another host.
+    WrongHost => "wrong_host",
+    /// Names a flow that is not here (closed, forged, or another's).
+    UnknownFlow => "unknown_flow",
+    /// A PSN further ahead than the receive window.
+    PsnOutOfWindow => "psn_out_of_window",
+    /// Offset, length or message number that contradicts what is known of the message.
+    BadSegment => "bad_segment",
+    /// The endpoint has no room for another incoming flow or message.
+    TableFull => "table_full",
+    /// No buffer to receive into.
+    NoBuffer => "no_buffer",
+    /// The device took no more for too long.
+    DeviceStuck => "device_stuck",
+}
+
+impl From<ParseError> for DropReason {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::Truncated => Self::Truncated,
+            ParseError::NotHeadrace => Self::NotHeadrace,
+            ParseError::Checksum => Self::Corrupt,
+            ParseError::Version | ParseError::Kind | ParseError::Field => Self::Malformed,
+        }
+    }
+}
+
+/// One counter per [`DropReason`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DropCounts([u64; DropReason::ALL.len()]);
+
+impl DropCounts {
+    /// Counts one drop.
+    pub fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// How many were dropped for `reason`.
+    #[must_use]
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// How many in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Every reason with its count, in the order of declaration.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.iter().map(|&reason| (reason, self.of(reason)))
+    }
+
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// What one endpoint has done. Packets unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// DATA sent for the first time.
+    pub data_new: u64,
+    /// DATA sent again.
+    pub retransmitted: u64,
+    /// Payload bytes of `data_new`.
+    pub data_new_bytes: u64,
+    /// ACKs sent.
+    pub acks_sent: u64,
+    /// NACKs sent.
+    pub nacks_sent: u64,
+    /// DATA received with payload and placed.
+    pub data_placed: u64,
+    /// Payload bytes placed: each byte of a message once.
+    pub data_placed_bytes: u64,
+    /// DATA received that had been received before.
+    pub duplicates: u64,
+    /// DATA received without its payload.
+    pub trimmed: u64,
+    /// ACKs received for a flow that is here.
+    pub acks_received: u64,
+    /// ACKs received that report CE.
+    pub ecn_echoes: u64,
+    /// NACKs received for a flow that is here.
+    pub nacks_received: u64,
+    /// Segments declared lost because later ones were acknowledged.
+    pub lost_by_sack: u64,
+    /// Segments declared lost by silence.
+    pub lost_by_timeout: u64,
+    /// Segments declared lost that had arrived after all.
+    pub spurious: u64,
+    /// Acknowledgements discarded unsent because the device took none for too long.
+    pub acks_discarded: u64,
+    /// Messages delivered.
+    pub messages_delivered: u64,
+    /// Messages wholly acknowledged.
+    pub messages_sent: u64,
+    /// Messages given up.
+    pub messages_failed: u64,
+    /// Received packets dropped, by reason.
+    pub drops: DropCounts,
+}
+
+impl Stats {
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        self.data_new += other.data_new;
+        self.retransmitted += other.retransmitted;
+        self.data_new_bytes += other.data_new_bytes;
+        self.acks_sent += other.acks_sent;
+        self.nacks_sent += other.nacks_sent;
+        self.data_placed += other.data_placed;
+        self.data_placed_bytes += other.data_placed_bytes;
+        self.duplicates += other.duplicates;
+        self.trimmed += other.trimmed;
+        self.acks_received += other.acks_received;
+        self.ecn_echoes += other.ecn_echoes;
+        self.nacks_received += other.nacks_received;
+        self.lost_by_sack += other.lost_by_sack;
+        self.lost_by_timeout += other.lost_by_timeout;
+        self.spurious += other.spurious;
+        self.acks_discarded += other.acks_discarded;
+        self.messages_delivered += other.messages_delivered;
+        self.messages_sent += other.messages_sent;
+        self.messages_failed += other.messages_failed;
+        self.drops.add(&other.drops);
+    }
+}

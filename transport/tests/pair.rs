@@ -1,0 +1,339 @@
+//! Two endpoints, a virtual clock, real bytes and a network that loses, duplicates, reorders and trims
+//! by a seed. Every message must arrive once and intact, whatever the network does.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+use transport::wire::{Body, Header};
+use transport::{
+    BURST, Burst, Bytes, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant,
+    LossSettings, MsgId, MsgSpec, Placement, Rng, RxSegment, Settings, TxSegment,
+};
+
+/// What the network between the two does to each packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weather {
+    loss: f64,
+    duplicate: f64,
+    reorder: f64,
+    trim: f64,
+    mark: f64,
+}
+
+/// One end: the endpoint, the bytes it sends and the bytes it has received.
+struct Host {
+    endpoint: Endpoint,
+    outgoing: BTreeMap<u32, Vec<u8>>,
+    incoming: BTreeMap<u32, Vec<u8>>,
+    delivered: Vec<(u64, Vec<u8>)>,
+    ended: Vec<Event>,
+}
+
+struct Pair {
+    hosts: [Host; 2],
+    /// Packets on the way, by arrival and a tie-breaking count, with payload.
+    wire: BTreeMap<(Instant, u64), (usize, RxSegment, Vec<u8>)>,
+    count: u64,
+    rng: Rng,
+    weather: Weather,
+    now: Instant,
+}
+
+const DELAY: Duration = Duration::from_us(5);
+
+fn config(change: impl FnOnce(&mut Settings)) -> Config {
+    let mut settings = Settings { base_rtt: Duration::from_us(12), ..Settings::default() };
+    change(&mut settings);
+    Config::new(settings).unwrap()
+}
+
+impl Pair {
+    fn new(config: &Config, seed: u64, weather: Weather) -> Self {
+        let rng = Rng::new(seed);
+        let host = |i: u32| Host {
+            endpoint: Endpoint::new(config, HostId(i), rng.fork("host", u64::from(i))),
+            outgoing: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            delivered: Vec::new(),
+            ended: Vec::new(),
+        };
+        let hosts = [host(0), host(1)];
+        Self { hosts, wire: BTreeMap::new(), count: 0, rng, weather, now: Instant::ZERO }
+    }
+
+    fn post(&mut self, from: usize, flow: FlowId, bytes: Vec<u8>, tag: u64) -> MsgId {
+        let len = NonZeroU32::new(u32::try_from(bytes.len()).unwrap()).unwrap();
+        let host = &mut self.hosts[from];
+        let msg = host.endpoint.post_send(self.now, MsgSpec { flow, len, tag }).unwrap();
+        host.outgoing.insert(msg.0, bytes);
+        msg
+    }
+
+    /// Lets everything due happen; false when nothing ever will.
+    fn step(&mut self) -> bool {
+        for from in 0..2 {
+            loop {
+                let mut burst = Burst::with_limit(BURST);
+                self.hosts[from].endpoint.poll_transmit(self.now, &mut burst);
+                if burst.is_empty() {
+                    break;
+                }
+                let segments: Vec<TxSegment> = burst.iter().copied().collect();
+                for segment in segments {
+                    self.send(from, &segment);
+                }
+            }
+        }
+        let next = [
+            self.wire.keys().next().map(|&(at, _)| at),
+            self.hosts[0].endpoint.poll_timeout(),
+            self.hosts[1].endpoint.poll_timeout(),
+        ];
+        let Some(next) = next.into_iter().flatten().min() else { return false };
+        self.now = self.now.max(next);
+        while let Some(entry) = self.wire.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let (to, segment, payload) = entry.remove();
+            self.receive(to, &segment, &payload);
+        }
+        for host in &mut self.hosts {
+            host.endpoint.handle_timeout(self.now);
+            host.drain();
+        }
+        true
+    }
+
+    fn send(&mut self, from: usize, tx: &TxSegment) {
+        let mut bytes = [0; 64];
+        let len = tx.hdr.emit(&mut bytes);
+        let (hdr, _) = Header::parse(tx.hdr.ev, &bytes[..len]).expect("what was emitted parses");
+        assert_eq!(hdr, tx.hdr);
+        let payload = self.hosts[from].outgoing.get(&tx.payload.msg.0).map_or(Vec::new(), |msg| {
+            let start = tx.payload.offset as usize;
+            msg[start..start + usize::from(tx.payload.len)].to_vec()
+        });
+        let payload = if tx.is_control() { Vec::new() } else { payload };
+        if self.rng.chance(self.weather.loss) {
+            return;
+        }
+        let copies = 1 + u32::from(self.rng.chance(self.weather.duplicate));
+        for _ in 0..copies {
+            let trimmed = !tx.is_control() && self.rng.chance(self.weather.trim);
+            let late = if self.rng.chance(self.weather.reorder) { 40_000 } else { 0 };
+            let at = self.now + DELAY + Duration::from_ns(self.rng.below(late));
+            let payload = if trimmed { Vec::new() } else { payload.clone() };
+            let segment = RxSegment {
+                hdr,
+                at,
+                from: HostId(u32::try_from(from).unwrap()),
+                payload_len: u16::try_from(payload.len()).unwrap(),
+                ce: self.rng.chance(self.weather.mark),
+                trimmed,
+            };
+            self.count += 1;
+            self.wire.insert((at, self.count), (1 - from, segment, payload));
+        }
+    }
+
+    fn receive(&mut self, to: usize, segment: &RxSegment, payload: &[u8]) {
+        let mut place = [Placement::Release];
+        self.hosts[to].endpoint.handle_burst(self.now, &[*segment], &mut place);
+        if let Placement::Place { msg, offset, msg_len } = place[0] {
+            let message =
+                self.hosts[to].incoming.entry(msg.0).or_insert_with(|| vec![0; msg_len as usize]);
+            message[offset as usize..offset as usize + payload.len()].copy_from_slice(payload);
+        }
+        self.hosts[to].drain();
+    }
+
+    /// Runs until nothing but the forgetting of flows is left, or `limit` of virtual time is over.
+    fn run(&mut self, limit: Duration, done: impl Fn(&Self) -> bool) {
+        let end = self.now + limit;
+        while !done(self) {
+            assert!(self.step(), "nothing left to happen, yet not done");
+            assert!(self.now < end, "not done in {limit}: {:?}", self.hosts[0].endpoint.stats());
+        }
+    }
+}
+
+impl Host {
+    fn drain(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            if let Event::Delivered { msg, len, tag, .. } = event {
+                let bytes = self.incoming.remove(&msg.0).expect("a delivered message has bytes");
+                assert_eq!(bytes.len(), len as usize);
+                self.delivered.push((tag, bytes));
+            }
+            self.ended.push(event);
+        }
+    }
+}
+
+fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    (0..len).map(|_| rng.next_u32().to_le_bytes()[0]).collect()
+}
+
+fn exchange(config: &Config, seed: u64, weather: Weather, sizes: &[usize]) -> Pair {
+    let mut pair = Pair::new(config, seed, weather);
+    let path = config.default_path();
+    let flows: Vec<FlowId> = (0..2u32)
+        .map(|i| pair.hosts[i as usize].endpoint.open_flow(HostId(1 - i), path).unwrap())
+        .collect();
+    let mut sent = [Vec::new(), Vec::new()];
+    for (i, &size) in sizes.iter().enumerate() {
+        let (from, tag) = (i % 2, i as u64 + 1);
+        let bytes = pattern(seed ^ tag, size);
+        sent[from].push((tag, bytes.clone()));
+        pair.post(from, flows[from], bytes, tag);
+    }
+    let wanted = sizes.len();
+    pair.run(Duration::from_s(20), |p| {
+        let sent: usize = p.hosts.iter().map(|h| h.count_sent()).sum();
+        sent == wanted
+    });
+    for (from, mut sent) in sent.into_iter().enumerate() {
+        let mut got = pair.hosts[1 - from].delivered.clone();
+        got.sort();
+        sent.sort();
+        assert!(got == sent, "what arrived is not what was sent");
+    }
+    pair
+}
+
+impl Host {
+    fn count_sent(&self) -> usize {
+        self.ended.iter().filter(|e| matches!(e, Event::Sent { .. })).count()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn every_message_arrives_once_and_intact_in_any_weather(
+        seed in any::<u64>(),
+        sizes in proptest::collection::vec(1usize..60_000, 1..12),
+        loss in 0.0..0.2f64, duplicate in 0.0..0.2f64, reorder in 0.0..0.5f64,
+        trim in 0.0..0.3f64, mark in 0.0..0.5f64,
+        ack_every in 1u16..20, probe in any::<bool>(), window in prop::option::of(2u16..20),
+    ) {
+        let config = config(|s| {
+            s.ack_every = ack_every;
+            s.loss = LossSettings {
+                tail_probe: probe, reorder_window_quarters: window, retries_max: 64, ..s.loss
+            };
+        });
+        exchange(&config, seed, Weather { loss, duplicate, reorder, trim, mark }, &sizes);
+    }
+}
+
+#[test]
+fn fair_weather_needs_no_retransmission_and_one_ack_a_segment() {
+    let config = config(|_| {});
+    let pair = exchange(&config, 1, Weather::default(), &[1_000_000]);
+    let stats = pair.hosts[0].endpoint.stats();
+    assert_eq!((stats.data_new, stats.retransmitted), (245, 0));
+    assert_eq!(pair.hosts[1].endpoint.stats().acks_sent, 245);
+    assert_eq!(pair.hosts[1].endpoint.stats().drops.total(), 0);
+}
+
+#[test]
+fn acknowledgements_can_be_coalesced() {
+    let config = config(|s| s.ack_every = 8);
+    let pair = exchange(&config, 1, Weather::default(), &[1_000_000]);
+    assert_eq!(pair.hosts[0].endpoint.stats().retransmitted, 0);
+    assert!(pair.hosts[1].endpoint.stats().acks_sent <= 245 / 8 + 10);
+}
+
+#[test]
+fn a_trimmed_segment_is_refused_and_sent_again_within_a_round_trip() {
+    let config = config(|_| {});
+    let weather = Weather { trim: 0.2, ..Weather::default() };
+    let pair = exchange(&config, 3, weather, &[100_000]);
+    let stats = pair.hosts[0].endpoint.stats();
+    assert!(stats.nacks_received > 0);
+    assert_eq!(stats.retransmitted, stats.nacks_received);
+    assert_eq!(stats.lost_by_timeout, 0);
+}
+
+#[test]
+fn a_silent_peer_fails_the_message_by_name() {
+    let config = config(|s| s.loss.retries_max = 3);
+    let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+    let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+    let msg = pair.post(0, flow, vec![7; 10_000], 0);
+    pair.run(Duration::from_s(10), |p| !p.hosts[0].ended.is_empty());
+    assert!(matches!(pair.hosts[0].ended[0], Event::Failed { msg: failed, .. } if failed == msg));
+    let again = MsgSpec { flow, len: NonZeroU32::new(1).unwrap(), tag: 0 };
+    assert_eq!(
+        pair.hosts[0].endpoint.post_send(pair.now, again),
+        Err(transport::PostError::FlowFailed)
+    );
+}
+
+#[test]
+fn a_closed_flow_is_forgotten_at_both_ends_and_its_place_is_used_again() {
+    let config = config(|s| (s.tx_flows_max, s.rx_flows_max) = (1, 1));
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    for round in 0..3usize {
+        let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+        pair.post(0, flow, vec![1; 5000], 0);
+        pair.hosts[0].endpoint.close_flow(pair.now, flow);
+        pair.run(Duration::from_s(1), |p| p.hosts[1].delivered.len() > round);
+        let busy = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path());
+        assert_eq!(busy, Err(transport::PostError::FlowTableFull));
+        while pair.step() {}
+    }
+    assert_eq!(pair.hosts[1].delivered.len(), 3);
+}
+
+#[test]
+fn forged_segments_are_counted_and_change_nothing() {
+    let config = config(|_| {});
+    let mut pair = exchange(&config, 5, Weather::default(), &[20_000]);
+    let forged = |hdr: Header| RxSegment {
+        hdr,
+        at: pair.now,
+        from: HostId(9),
+        payload_len: 0,
+        ce: false,
+        trimmed: false,
+    };
+    let ack = transport::wire::Ack {
+        src_flow: FlowId::new(0, 1),
+        psn: transport::Psn(1 << 30),
+        cumulative: transport::Psn(1 << 30),
+        sack: u64::MAX,
+        echo_sent_at: 0,
+        held: 0,
+        echo_ev: transport::EntropyValue(1),
+        ce: false,
+        duplicate: false,
+    };
+    let hdr = Header { ev: ack.echo_ev, dst_flow: FlowId::new(0, 1), body: Body::Ack(ack) };
+    let stranger = forged(hdr);
+    let peer = RxSegment { from: HostId(1), ..stranger };
+    let mut out = [Placement::Release; 2];
+    let now = pair.now;
+    pair.hosts[0].endpoint.handle_burst(now, &[stranger, peer], &mut out);
+    let drops = &pair.hosts[0].endpoint.stats().drops;
+    assert_eq!(drops.of(DropReason::UnknownFlow), 1);
+    assert_eq!(drops.of(DropReason::BadSegment), 1);
+    assert_eq!(pair.hosts[0].endpoint.flow_window(FlowId::new(0, 1)).unwrap().1, Bytes::ZERO);
+}
+
+#[test]
+fn a_message_of_a_gibibyte_is_accepted_and_segmented() {
+    let config = config(|_| {});
+    let rng = Rng::new(1);
+    let mut endpoint = Endpoint::new(&config, HostId(0), rng);
+    let flow = endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+    let len = NonZeroU32::new(1 << 30).unwrap();
+    endpoint.post_send(Instant::ZERO, MsgSpec { flow, len, tag: 0 }).unwrap();
+    let mut burst = Burst::with_limit(BURST);
+    endpoint.poll_transmit(Instant::ZERO, &mut burst);
+    assert_eq!(burst.len(), BURST);
+}

@@ -1,0 +1,332 @@
+//! Starts the flows of a matrix when they are due and keeps the record of each.
+//!
+//! Both worlds use it: the driver posts what [`Conductor::next_order`] says and reports what the endpoints say.
+//! It knows no endpoint and no clock. A flow longer than one message may be is carried by several
+//! messages in a row; lines of a `.cm` file that are messages on one connection share one transport
+//! flow.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+
+use transport::{Bytes, HostId, Instant};
+
+use crate::workload::matrix::{Message, Start};
+use crate::workload::{FlowIndex, Matrix, Triggers};
+
+/// The longest message that is posted; longer flows take several.
+pub const MESSAGE_MAX: u64 = 1 << 30;
+
+/// What to post now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The line of the matrix, for the report back.
+    pub flow: FlowIndex,
+    /// Which transport flow carries it, dense from 0.
+    pub connection: u32,
+    /// The sender.
+    pub src: HostId,
+    /// The receiver.
+    pub dst: HostId,
+    /// Bytes, at least 1.
+    pub size: u64,
+    /// Nothing follows on this connection: close it behind this.
+    pub last: bool,
+}
+
+impl Order {
+    /// The lengths of the messages that carry it, all but the last [`MESSAGE_MAX`].
+    pub fn messages(&self) -> impl Iterator<Item = NonZeroU32> + use<> {
+        let size = self.size;
+        (0..size.div_ceil(MESSAGE_MAX)).filter_map(move |i| {
+            let len = (size - i * MESSAGE_MAX).min(MESSAGE_MAX);
+            u32::try_from(len).ok().and_then(NonZeroU32::new)
+        })
+    }
+
+    /// The tag its messages carry: a receiver tells flows apart by it.
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        u64::from(self.flow.0) + 1
+    }
+}
+
+/// What became of one flow. Instants are [`Instant::FAR_FUTURE`] until they are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// When it was posted.
+    pub start: Instant,
+    /// When its last byte was at the receiver.
+    pub delivered_at: Instant,
+    /// When the sender had its last acknowledgement: the end of the flow's FCT.
+    pub acked_at: Instant,
+    /// Bytes delivered so far.
+    pub delivered: u64,
+    /// Bytes acknowledged so far.
+    pub acked: u64,
+    /// The transport gave it up.
+    pub failed: bool,
+}
+
+const UNSTARTED: FlowRecord = FlowRecord {
+    start: Instant::FAR_FUTURE,
+    delivered_at: Instant::FAR_FUTURE,
+    acked_at: Instant::FAR_FUTURE,
+    delivered: 0,
+    acked: 0,
+    failed: false,
+};
+
+/// The state of a matrix being run.
+#[derive(Debug)]
+pub struct Conductor<'a> {
+    matrix: &'a Matrix,
+    triggers: Triggers,
+    /// How many of the flows that start by time have been ordered.
+    timed_done: usize,
+    /// Started by a trigger, not yet ordered.
+    triggered: VecDeque<FlowIndex>,
+    /// By flow: its connection.
+    connections: Vec<u32>,
+    /// By connection: lines not yet ordered.
+    lines_left: Vec<u32>,
+    records: Vec<FlowRecord>,
+    /// Flows ordered and neither finished nor failed.
+    active: usize,
+    finished: usize,
+    delivered_bytes: u64,
+}
+
+impl<'a> Conductor<'a> {
+    /// Nothing has started. O(flows log flows).
+    #[must_use]
+    pub fn new(matrix: &'a Matrix) -> Self {
+        let (connections, lines_left) = connect(matrix);
+        Self {
+            matrix,
+            triggers: Triggers::new(matrix),
+            timed_done: 0,
+            triggered: VecDeque::new(),
+            connections,
+            lines_left,
+            records: vec![UNSTARTED; matrix.flows.len()],
+            active: 0,
+            finished: 0,
+            delivered_bytes: 0,
+        }
+    }
+
+    /// How many transport flows there are.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.lines_left.len()
+    }
+
+    /// When the next flow starts by time; `None` when all have. A flow started by a trigger is due at once.
+    #[must_use]
+    pub fn next_start(&self) -> Option<Instant> {
+        if !self.triggered.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.triggers.start().get(self.timed_done).map(|&flow| self.start_of(flow))
+    }
+
+    fn start_of(&self, flow: FlowIndex) -> Instant {
+        match self.matrix.flows[flow.index()].start {
+            Start::At(after) => Instant::ZERO + after,
+            Start::On(_) => Instant::FAR_FUTURE,
+        }
+    }
+
+    /// The next flow to post at `now`; ask again until `None`.
+    pub fn next_order(&mut self, now: Instant) -> Option<Order> {
+        let flow = match self.triggered.pop_front() {
+            Some(flow) => flow,
+            None => {
+                let flow = *self.triggers.start().get(self.timed_done)?;
+                if self.start_of(flow) > now {
+                    return None;
+                }
+                self.timed_done += 1;
+                flow
+            }
+        };
+        let spec = &self.matrix.flows[flow.index()];
+        let connection = self.connections[flow.index()];
+        let left = &mut self.lines_left[connection as usize];
+        *left -= 1;
+        let last = *left == 0;
+        self.records[flow.index()].start = now;
+        self.active += 1;
+        let (src, dst, size) = (spec.src, spec.dst, spec.size.0);
+        Some(Order { flow, connection, src, dst, size, last })
+    }
+
+    /// A message of `flow` is wholly acknowledged. Flows that this starts are due at once.
+    pub fn on_acked(&mut self, flow: FlowIndex, len: u64, now: Instant) {
+        let record = &mut self.records[flow.index()];
+        record.acked += len;
+        if record.acked < self.matrix.flows[flow.index()].size.0 {
+            return;
+        }
+        record.acked_at = now;
+        self.triggered.extend(self.triggers.on_send_done(flow));
+        self.end_if_complete(flow);
+    }
+
+    /// A message of `flow` is in place at its receiver. Flows that this starts are due at once.
+    pub fn on_delivered(&mut self, flow: FlowIndex, len: u64, now: Instant) {
+        let Some(record) = self.records.get_mut(flow.index()) else { return };
+        record.delivered += len;
+        self.delivered_bytes += len;
+        if record.delivered < self.matrix.flows[flow.index()].size.0 {
+            return;
+        }
+        record.delivered_at = now;
+        self.triggered.extend(self.triggers.on_recv_done(flow));
+        self.end_if_complete(flow);
+    }
+
+    fn end_if_complete(&mut self, flow: FlowIndex) {
+        let record = &self.records[flow.index()];
+        let both = record.acked_at.max(record.delivered_at) < Instant::FAR_FUTURE;
+        if both && !record.failed {
+            self.active -= 1;
+            self.finished += 1;
+        }
+    }
+
+    /// A message of `flow` was given up: the flow will not finish.
+    pub fn on_failed(&mut self, flow: FlowIndex) {
+        let record = &mut self.records[flow.index()];
+        if !record.failed {
+            record.failed = true;
+            self.active -= 1;
+        }
+    }
+
+    /// True when no flow is active and none will start any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.active == 0 && self.next_start().is_none()
+    }
+
+    /// Flows that finished.
+    #[must_use]
+    pub fn finished(&self) -> usize {
+        self.finished
+    }
+
+    /// Message bytes delivered.
+    #[must_use]
+    pub fn delivered(&self) -> Bytes {
+        Bytes(self.delivered_bytes)
+    }
+
+    /// The records, by line of the matrix.
+    #[must_use]
+    pub fn records(&self) -> &[FlowRecord] {
+        &self.records
+    }
+
+    /// The matrix.
+    #[must_use]
+    pub fn matrix(&self) -> &'a Matrix {
+        self.matrix
+    }
+}
+
+/// The connection of each line, dense from 0 in file order, and how many lines each carries.
+fn connect(matrix: &Matrix) -> (Vec<u32>, Vec<u32>) {
+    let mut shared: BTreeMap<(HostId, HostId, u32), u32> = BTreeMap::new();
+    let has_messages = matrix.flows.iter().any(|flow| flow.message != Message::Flow);
+    let mut lines: Vec<u32> = Vec::new();
+    let connections = matrix.flows.iter().map(|flow| {
+        let next = u32::try_from(lines.len()).unwrap_or(u32::MAX);
+        let connection = match flow.id {
+            // An id may be a connection that later lines are messages on.
+            Some(id) if has_messages => {
+                *shared.entry((flow.src, flow.dst, id.get())).or_insert(next)
+            }
+            _ => next,
+        };
+        if connection == next {
+            lines.push(0);
+        }
+        lines[connection as usize] += 1;
+        connection
+    });
+    let connections = connections.collect();
+    (connections, lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::FlowSpec;
+    use crate::workload::matrix::TriggerKind;
+
+    fn flow(src: u32, dst: u32, size: u64) -> FlowSpec {
+        FlowSpec::new(HostId(src), HostId(dst), Bytes(size))
+    }
+
+    #[test]
+    fn a_flow_longer_than_a_message_takes_several() {
+        let order = Order {
+            flow: FlowIndex(0),
+            connection: 0,
+            src: HostId(0),
+            dst: HostId(1),
+            size: 2 * MESSAGE_MAX + 5,
+            last: true,
+        };
+        let lens: Vec<u64> = order.messages().map(|len| u64::from(len.get())).collect();
+        assert_eq!(lens, [MESSAGE_MAX, MESSAGE_MAX, 5]);
+    }
+
+    #[test]
+    fn a_trigger_starts_its_flow_at_once_and_the_run_is_over_when_both_are_done() {
+        let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
+        let trigger = matrix.push_trigger(TriggerKind::Oneshot).unwrap();
+        matrix.push_flow(FlowSpec { send_done: Some(trigger), ..flow(0, 1, 10) });
+        matrix.push_flow(FlowSpec { start: Start::On(trigger), ..flow(1, 0, 20) });
+        let mut conductor = Conductor::new(&matrix);
+        let at = Instant::from_ps(7);
+        let first = conductor.next_order(at).unwrap();
+        assert_eq!((first.flow, first.last, conductor.next_order(at)), (FlowIndex(0), true, None));
+        conductor.on_delivered(first.flow, 10, at);
+        conductor.on_acked(first.flow, 10, at);
+        assert!(!conductor.is_over());
+        let second = conductor.next_order(at).unwrap();
+        conductor.on_delivered(second.flow, 20, at);
+        conductor.on_acked(second.flow, 20, at);
+        assert!(conductor.is_over());
+        assert_eq!((conductor.finished(), conductor.delivered()), (2, Bytes(30)));
+    }
+
+    #[test]
+    fn messages_on_a_connection_share_its_flow_and_only_the_last_closes_it() {
+        let id = NonZeroU32::new(4);
+        let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
+        matrix.push_flow(FlowSpec { id, ..flow(0, 1, 1) });
+        matrix.push_flow(FlowSpec { id, message: Message::Next, ..flow(0, 1, 1) });
+        matrix.push_flow(flow(0, 1, 1));
+        let mut conductor = Conductor::new(&matrix);
+        assert_eq!(conductor.connections(), 2);
+        let orders: Vec<(u32, bool)> = std::iter::from_fn(|| conductor.next_order(Instant::ZERO))
+            .map(|order| (order.connection, order.last))
+            .collect();
+        assert_eq!(orders, [(0, false), (0, true), (1, true)]);
+    }
+
+    #[test]
+    fn a_failed_flow_ends_the_run_unfinished() {
+        let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
+        matrix.push_flow(flow(0, 1, 10));
+        let mut conductor = Conductor::new(&matrix);
+        let order = conductor.next_order(Instant::ZERO).unwrap();
+        conductor.on_failed(order.flow);
+        conductor.on_failed(order.flow);
+        assert!(conductor.is_over());
+        assert_eq!(conductor.finished(), 0);
+    }
+}

@@ -1,0 +1,130 @@
+//! What every reader of a user's text shares: the diagnostic, the line tokenizer, spelled quantities,
+//! and the suggestion of the nearest known name.
+//!
+//! Nothing here knows a file format. No reader that uses these parts panics, whatever the bytes.
+
+pub mod nearest;
+pub mod number;
+pub mod tokens;
+
+use std::error::Error;
+use std::fmt;
+
+pub use nearest::{did_you_mean, nearest};
+pub use tokens::{Line, Source, Token};
+
+/// Why an input was refused: where it is, what was found, what was expected, and how to mend it.
+///
+/// Prints as `incast.cm:3:12: found ..., expected ...` with the help on a line of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputError {
+    /// The file as the user named it, or another name of the source such as `command line`.
+    pub file: String,
+    /// Line, counted from 1; 0 when the error is about the file as a whole.
+    pub line: u32,
+    /// Column in characters, counted from 1; 0 when the error is about the line as a whole.
+    pub column: u32,
+    /// What is there.
+    pub found: String,
+    /// What would have been accepted.
+    pub expected: String,
+    /// How to mend it; empty when `expected` says it all.
+    pub help: String,
+}
+
+/// Something legal that is probably not meant; printed like an error, the run goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning(pub InputError);
+
+/// A value and where it was written, so that a later check can still point at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Line, from 1; 0 when the value came from no file.
+    pub line: u32,
+    /// Column in characters, from 1; 0 when the value came from no file.
+    pub column: u32,
+}
+
+impl InputError {
+    /// An error without a place; add one with [`InputError::at`].
+    #[must_use]
+    pub fn new(found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self { found: found.into(), expected: expected.into(), ..Self::default() }
+    }
+
+    /// The same error at a place; see the fields for what zero means.
+    #[must_use]
+    pub fn at(mut self, file: &str, line: u32, column: u32) -> Self {
+        file.clone_into(&mut self.file);
+        (self.line, self.column) = (line, column);
+        self
+    }
+
+    /// The same error with advice.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = help.into();
+        self
+    }
+
+    /// A file that could not be opened or read.
+    #[must_use]
+    pub fn io(file: &str, error: &std::io::Error) -> Self {
+        Self::new(format!("an unreadable file ({error})"), "a readable file")
+            .at(file, 0, 0)
+            .help("check the path and the permissions")
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.file, self.line, self.column)?;
+        write_body(f, self)
+    }
+}
+
+impl Error for InputError {}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.0.file, self.0.line, self.0.column)?;
+        f.write_str("warning: ")?;
+        write_body(f, &self.0)
+    }
+}
+
+fn write_place(f: &mut fmt::Formatter<'_>, file: &str, line: u32, column: u32) -> fmt::Result {
+    match (line, column) {
+        (0, _) => write!(f, "{file}: "),
+        (line, 0) => write!(f, "{file}:{line}: "),
+        (line, column) => write!(f, "{file}:{line}:{column}: "),
+    }
+}
+
+fn write_body(f: &mut fmt::Formatter<'_>, error: &InputError) -> fmt::Result {
+    write!(f, "found {}, expected {}", error.found, error.expected)?;
+    if !error.help.is_empty() {
+        write!(f, "\n  help: {}", error.help)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_place_finding_expectation_and_cure() {
+        let error = InputError::new("host 16", "a host in 0..=15")
+            .at("incast.cm", 3, 12)
+            .help("raise Nodes");
+        assert_eq!(
+            error.to_string(),
+            "incast.cm:3:12: found host 16, expected a host in 0..=15\n  help: raise Nodes"
+        );
+        assert!(error.clone().at("x.cm", 3, 0).to_string().starts_with("x.cm:3: found"));
+        assert!(Warning(error).to_string().contains("3:12: warning: found"));
+    }
+}

@@ -1,0 +1,300 @@
+//! Reads and writes `.topo` fat trees, the topology format of uet-htsim.
+//!
+//! ```text
+//! Nodes N / Tiers 2|3 / Podsize P                header, in any order
+//! Tier t                                         then one section a tier, keys in any order
+//! Downlink_speed_Gbps, Radix_Down, Radix_Up, Queue_Down, Queue_Up, Oversubscribed, Bundle,
+//! Switch_Latency_ns, Downlink_Latency_ns
+//! ```
+//!
+//! Source: reference/formats.md. Keys are case-insensitive; white space and comments as in `input/tokens.rs`. Every
+//! error names the line. What is written reads back as the same tree.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use transport::Bytes;
+
+use super::spec::{
+    FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TierSpec,
+};
+use crate::input::{InputError, Line, Source, Token, did_you_mean};
+
+/// Reads a tree; `name` is what errors call it.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub fn read(source: impl BufRead, name: &str) -> Result<FatTreeSpec, InputError> {
+    let mut source = Source::new(source, name);
+    let mut reader = Reader::default();
+    while let Some(mut line) = source.next_line()? {
+        let Some(word) = line.token() else { continue };
+        reader.statement(word, &mut line)?;
+        line.finish()?;
+    }
+    reader.finish(name, source.line_number())
+}
+
+/// Reads the tree in the file at `path`.
+///
+/// # Errors
+/// As [`read`], and when the file cannot be opened.
+pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
+    read(BufReader::new(file), &name)
+}
+
+/// `tree` as text, in the order of uet-htsim's own files.
+#[must_use]
+pub fn to_text(tree: &FatTreeSpec) -> String {
+    let mut text =
+        format!("Nodes {}\nTiers {}\nPodsize {}\n", tree.nodes, tree.tiers, tree.podsize);
+    for (at, tier) in tree.tier.iter().enumerate().take(usize::from(tree.tiers)) {
+        let top = at + 1 == usize::from(tree.tiers);
+        let rows = [
+            ("Oversubscribed", Some(u64::from(tier.oversubscribed)).filter(|_| !top)),
+            ("Downlink_speed_Gbps", Some(u64::from(tier.downlink_gbps))),
+            ("Radix_Down", Some(u64::from(tier.radix_down))),
+            ("Radix_Up", Some(u64::from(tier.radix_up)).filter(|_| !top)),
+            ("Queue_Down", tier.queue_down.map(|bytes| bytes.0)),
+            ("Queue_Up", tier.queue_up.map(|bytes| bytes.0)),
+            ("Downlink_Latency_ns", Some(u64::from(tier.downlink_latency_ns))),
+            ("Switch_Latency_ns", Some(u64::from(tier.switch_latency_ns))),
+            ("Bundle", Some(u64::from(tier.bundle)).filter(|_| at > 0)),
+        ];
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\nTier {at}");
+        for (key, value) in rows {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{key} {value}");
+            }
+        }
+    }
+    text
+}
+
+/// The header's words.
+const HEADER: [&str; 3] = ["Nodes", "Tiers", "Podsize"];
+
+/// The words of a section, with the bounds of their values and whether the top tier has them.
+const KEYS: [(&str, u64, u64); 9] = [
+    ("Downlink_speed_Gbps", 1, GBPS_MAX as u64),
+    ("Radix_Down", 1, RADIX_MAX as u64),
+    ("Radix_Up", 1, RADIX_MAX as u64),
+    ("Queue_Down", 1, QUEUE_MAX),
+    ("Queue_Up", 1, QUEUE_MAX),
+    ("Oversubscribed", 1, RADIX_MAX as u64),
+    ("Bundle", 1, RADIX_MAX as u64),
+    ("Switch_Latency_ns", 0, LATENCY_NS_MAX as u64),
+    ("Downlink_Latency_ns", 0, LATENCY_NS_MAX as u64),
+];
+
+/// No port has a tebibyte of buffer.
+const QUEUE_MAX: u64 = 1 << 40;
+
+const DOWNLINK_GBPS: usize = 0;
+const RADIX_DOWN: usize = 1;
+const RADIX_UP: usize = 2;
+const QUEUE_DOWN: usize = 3;
+const QUEUE_UP: usize = 4;
+const OVERSUBSCRIBED: usize = 5;
+const BUNDLE: usize = 6;
+const SWITCH_LATENCY: usize = 7;
+const DOWNLINK_LATENCY: usize = 8;
+
+/// A value and the line it stands on.
+type Entry = Option<(u64, u32)>;
+
+#[derive(Debug, Default)]
+struct Reader {
+    header: [Entry; HEADER.len()],
+    /// Line of each `Tier t`, and its entries in the order of [`KEYS`].
+    sections: [Option<(u32, [Entry; KEYS.len()])>; 3],
+    current: Option<usize>,
+}
+
+impl Reader {
+    fn statement(&mut self, word: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+        let text = String::from_utf8_lossy(word.text);
+        let is = |known: &str| known.eq_ignore_ascii_case(&text);
+        if is("Tier") {
+            return self.section(line);
+        }
+        if let Some(at) = HEADER.iter().position(|known| is(known)) {
+            if self.current.is_some() {
+                return Err(line
+                    .error(word, "a word of a section")
+                    .help("Nodes, Tiers and Podsize come before the first `Tier 0`"));
+            }
+            let (what, min, max) = match at {
+                0 => ("the number of hosts", 2, u64::from(NODES_MAX)),
+                1 => ("the number of tiers", 2, 3),
+                _ => ("the hosts of a pod", 1, u64::from(NODES_MAX)),
+            };
+            return enter(&mut self.header[at], word, line, what, (min, max));
+        }
+        let Some(at) = KEYS.iter().position(|&(known, ..)| is(known)) else {
+            let known: Vec<&str> =
+                HEADER.into_iter().chain(["Tier"]).chain(KEYS.map(|(key, ..)| key)).collect();
+            return Err(line.error(word, "a word of a topology").help(did_you_mean(&text, &known)));
+        };
+        let Some((_, entries)) = self.current.and_then(|tier| self.sections[tier].as_mut()) else {
+            return Err(line
+                .error(word, "a `Tier t` line before it")
+                .help("this word belongs to a tier's section"));
+        };
+        let (key, min, max) = KEYS[at];
+        enter(&mut entries[at], word, line, key, (min, max))
+    }
+
+    fn section(&mut self, line: &mut Line<'_>) -> Result<(), InputError> {
+        let tiers = self.header[1].map_or(3, |(tiers, _)| tiers);
+        let at = line.peek();
+        let tier = line.integer("a tier", 0, tiers - 1)?;
+        let tier = usize::try_from(tier).unwrap_or(0);
+        if let (Some((earlier, _)), Some(token)) = (self.sections[tier], at) {
+            return Err(line
+                .error_as(token, format!("a second section of tier {tier}"), "each tier once")
+                .help(format!("the first is on line {earlier}")));
+        }
+        self.sections[tier] = Some((line.number, [None; KEYS.len()]));
+        self.current = Some(tier);
+        Ok(())
+    }
+
+    fn finish(self, name: &str, last_line: u32) -> Result<FatTreeSpec, InputError> {
+        let missing = |what: &str, line| {
+            InputError::new("the end", format!("`{what}`")).at(name, line, 0).help("add that line")
+        };
+        let header = |at: usize| {
+            let value = self.header[at].map(|(value, _)| value);
+            value.ok_or_else(|| missing(HEADER[at], last_line))
+        };
+        let mut tree = FatTreeSpec {
+            nodes: fit(header(0)?),
+            tiers: u8::try_from(header(1)?).unwrap_or(u8::MAX),
+            podsize: fit(header(2)?),
+            ..FatTreeSpec::default()
+        };
+        let tiers = usize::from(tree.tiers).min(3);
+        for (at, section) in self.sections.iter().enumerate() {
+            match section {
+                None if at < tiers => return Err(missing(&format!("Tier {at}"), last_line)),
+                Some((line, _)) if at >= tiers => {
+                    let found = format!("a section of tier {at}");
+                    let expected = format!("tiers below {tiers}, as the header says");
+                    return Err(InputError::new(found, expected).at(name, *line, 0));
+                }
+                None => {}
+                Some((line, entries)) => {
+                    let top = at + 1 == tiers;
+                    tree.tier[at] = tier_spec(entries, top, &|what| {
+                        let mut error = missing(what, *line);
+                        error.found = format!("a section of tier {at} without it");
+                        error
+                    })?;
+                }
+            }
+        }
+        tree.check().map_err(|error| self.place(error, name))?;
+        self.check_oversubscription(&mut tree, name)?;
+        Ok(tree)
+    }
+
+    /// A file that states the factor has to state the right one; one that does not gets it computed.
+    fn check_oversubscription(&self, tree: &mut FatTreeSpec, name: &str) -> Result<(), InputError> {
+        for tier in 0..tree.tiers {
+            let at = usize::from(tier);
+            let computed = tree.oversubscription(tier);
+            let stated = self.sections[at].and_then(|(_, entries)| entries[OVERSUBSCRIBED]);
+            if let Some((stated, line)) = stated
+                && stated != u64::from(computed)
+            {
+                let found = format!("Oversubscribed {stated} in tier {tier}");
+                let expected = format!("{computed}, by the radices and speeds");
+                return Err(InputError::new(found, expected)
+                    .at(name, line, 0)
+                    .help("correct the factor, Radix_Down or Radix_Up"));
+            }
+            tree.tier[at].oversubscribed = computed;
+        }
+        Ok(())
+    }
+
+    /// The contradiction with the line of the number it names.
+    fn place(&self, error: SpecError, name: &str) -> InputError {
+        let entry = match error.tier.map(usize::from) {
+            None => HEADER
+                .iter()
+                .position(|&key| key == error.key)
+                .and_then(|at| self.header[at].map(|(_, line)| line)),
+            Some(tier) => self.sections.get(tier).copied().flatten().map(|(line, entries)| {
+                let at = KEYS.iter().position(|&(key, ..)| key == error.key);
+                at.and_then(|at| entries[at]).map_or(line, |(_, line)| line)
+            }),
+        };
+        let tier = error.tier.map(|tier| format!(" in tier {tier}")).unwrap_or_default();
+        let found = format!("{} {}{tier}", error.key, error.found);
+        InputError::new(found, error.rule.to_string()).at(name, entry.unwrap_or(0), 0).help(
+            "hosts = pods x Podsize; see the counts in the error and correct one of the numbers",
+        )
+    }
+}
+
+fn enter(
+    entry: &mut Entry,
+    word: Token<'_>,
+    line: &mut Line<'_>,
+    what: &str,
+    (min, max): (u64, u64),
+) -> Result<(), InputError> {
+    if let Some((_, earlier)) = entry {
+        let help = format!("the first is on line {earlier}");
+        return Err(line.error(word, "each word once a section").help(help));
+    }
+    *entry = Some((line.integer(what, min, max)?, line.number));
+    Ok(())
+}
+
+fn tier_spec(
+    entries: &[Entry; KEYS.len()],
+    top: bool,
+    missing: &dyn Fn(&str) -> InputError,
+) -> Result<TierSpec, InputError> {
+    let value = |at: usize| entries[at].map(|(value, _)| value);
+    let required = |at: usize| value(at).map(fit).ok_or_else(|| missing(KEYS[at].0));
+    for at in [RADIX_UP, QUEUE_UP] {
+        if let Some((_, line)) = entries[at].filter(|_| top) {
+            let mut error =
+                missing(KEYS[at].0).help("remove the line; the top tier has no links up");
+            error.line = line;
+            error.found = format!("{} in the top tier", KEYS[at].0);
+            error.expected = "none".to_owned();
+            return Err(error);
+        }
+    }
+    Ok(TierSpec {
+        downlink_gbps: required(DOWNLINK_GBPS)?,
+        radix_down: required(RADIX_DOWN)?,
+        radix_up: if top { 0 } else { required(RADIX_UP)? },
+        queue_down: value(QUEUE_DOWN).map(Bytes),
+        queue_up: value(QUEUE_UP).map(Bytes),
+        // Replaced by the computed factor once both tiers are known.
+        oversubscribed: value(OVERSUBSCRIBED).map_or(1, fit),
+        bundle: value(BUNDLE).map_or(1, fit),
+        switch_latency_ns: value(SWITCH_LATENCY).map_or(0, fit),
+        downlink_latency_ns: required(DOWNLINK_LATENCY)?,
+    })
+}
+
+/// The bounds of every key but the queues are below 2^32.
+fn fit(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[path = "topo_file_tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+//! Tests of the `.topo` reader and writer: the reference files, what is refused and where, and the way back.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::topology::by_name;
+
+fn parse(text: &str) -> Result<FatTreeSpec, InputError> {
+    read(text.as_bytes(), "t.topo")
+}
+
+/// The 1024-host 8:1 tree of the SMaRTT evaluation as a file of uet-htsim has it.
+const FT1024_8OS: &str =
+    "# ft1024_8os_800g: 3-tier fat tree, 800 Gbps, 600 ns links, 400 ns switches
+Nodes 1024
+Tiers 3
+Podsize 64
+
+Tier 0
+Oversubscribed 4
+Downlink_speed_Gbps 800
+Radix_Down 8
+Radix_Up 2
+Downlink_Latency_ns 600
+Switch_Latency_ns 400
+
+Tier 1
+Oversubscribed 2
+Downlink_speed_Gbps 800
+Radix_Down 8
+Radix_Up 4
+Downlink_Latency_ns 600
+Switch_Latency_ns 400
+Bundle 1
+
+Tier 2
+Downlink_speed_Gbps 800
+Radix_Down 16
+Downlink_Latency_ns 600
+Switch_Latency_ns 400
+Bundle 1
+";
+
+/// Bundles and mixed speeds, with loose spelling.
+const BUNDLED: &str =
+    "nodes 8\r\n TIERS 3 \npodsize\t4\ntier 0\ndownlink_speed_gbps 200\nradix_down 2
+radix_up 2 # two\ndownlink_latency_ns 1000\nqueue_down 100000\ntier 1\ndownlink_speed_gbps 200
+radix_down 2\nradix_up 4\ndownlink_latency_ns 1000\nbundle 1\ntier 2\ndownlink_speed_gbps 100
+radix_down 4\ndownlink_latency_ns 1000\nbundle 2";
+
+#[test]
+fn the_reference_file_is_the_built_in_tree_and_is_written_as_it_was() {
+    let tree = parse(FT1024_8OS).unwrap();
+    assert_eq!(tree, by_name("ft1024-8os").unwrap());
+    let (_, body) = FT1024_8OS.split_once('\n').unwrap();
+    assert_eq!(to_text(&tree), body);
+}
+
+#[test]
+fn bundles_cut_the_number_of_switches() {
+    let tree = parse(BUNDLED).unwrap();
+    assert_eq!((tree.pods(), tree.tors(), tree.aggs(), tree.cores()), (2, 4, 4, 4));
+    assert_eq!((tree.tier[0].queue_down, tree.tier[0].queue_up), (Some(Bytes(100_000)), None));
+    assert_eq!(parse(&to_text(&tree)), Ok(tree));
+}
+
+#[test]
+fn every_built_in_tree_survives_a_file() {
+    for name in crate::topology::NAMES.iter().filter(|name| !name.contains(':')) {
+        let tree = by_name(name).unwrap();
+        assert_eq!(parse(&to_text(&tree)), Ok(tree), "{name}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    let edit = |from: &str, to: &str| FT1024_8OS.replacen(from, to, 1);
+    for (text, place, words) in [
+        (edit("Nodes 1024", "Nodes 1000"), "t.topo:2: ", "a multiple of 64"),
+        (edit("Nodes 1024\n", ""), "t.topo:27: ", "`Nodes`"),
+        (edit("Tiers 3", "Tiers 4"), "t.topo:3:7: ", "2..=3"),
+        (edit("Tiers 3", "Tiers 2"), "t.topo:22:6: ", "0..=1"),
+        (edit("Podsize 64", "Podsize 64x"), "t.topo:4:9: ", "the hosts of a pod"),
+        (edit("Radix_Up 2", "Radix_Up"), "t.topo:10:9: ", "Radix_Up, an integer"),
+        (edit("Radix_Up 2\n", ""), "t.topo:6: ", "`Radix_Up`"),
+        (edit("Radix_Up 2", "Radix_Upp 2"), "t.topo:10:1: ", "did you mean `Radix_Up`"),
+        (edit("Oversubscribed 4", "Oversubscribed 3"), "t.topo:7: ", "expected 4"),
+        (edit("Tier 0\n", ""), "t.topo:6:1: ", "`Tier t` line before"),
+        (edit("Tier 1", "Tier 0"), "t.topo:14:6: ", "the first is on line 6"),
+        (edit("Radix_Down 16", "Radix_Down 15"), "t.topo:24: ", "expected 16"),
+        (edit("Radix_Down 16", "Radix_Down 16\nRadix_Up 4"), "t.topo:25: ", "in the top tier"),
+        (edit("Radix_Down 16", "Radix_Down 16\nRadix_Down 16"), "t.topo:25:1: ", "line 24"),
+        (edit("800", "0"), "t.topo:8:21: ", "Downlink_speed_Gbps"),
+        (format!("{FT1024_8OS}Nodes 3\n"), "t.topo:28:1: ", "before the first `Tier 0`"),
+        (String::new(), "t.topo: ", "`Nodes`"),
+    ] {
+        let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
+        assert!(error.starts_with(place) && error.contains(words), "{place}{words}\n{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_give_a_tree_or_an_error(bytes: Vec<u8>) {
+        let _ = read(&bytes[..], "t");
+    }
+
+    #[test]
+    fn a_mutated_file_gives_a_sound_tree_or_an_error_with_a_line(
+        at in 0..FT1024_8OS.len(), byte in prop_oneof![any::<u8>(), b'0'..=b'9'], cut in 0usize..4,
+    ) {
+        for original in [FT1024_8OS, BUNDLED] {
+            let mut text = original.as_bytes().to_vec();
+            let at = at % text.len();
+            let end = (at + cut).min(text.len());
+            text.splice(at..end, [byte]);
+            match read(&text[..], "t") {
+                Ok(tree) => {
+                    prop_assert_eq!(tree.check(), Ok(()));
+                    prop_assert_eq!(parse(&to_text(&tree)), Ok(tree));
+                }
+                Err(error) => prop_assert!(error.line > 0, "{}", error),
+            }
+        }
+    }
+
+    #[test]
+    fn trees_of_any_shape_survive_a_file(
+        leaves in 1u32..9, spines in 1u32..9, hosts in 1u32..9, gbps in 1u32..900, queue in 1u64..1 << 40,
+    ) {
+        if leaves * hosts >= 2 {
+            let mut tree = by_name(&format!("leaf-spine:{leaves},{spines},{hosts},{gbps}")).unwrap();
+            tree.tier[0].queue_up = Some(Bytes(queue));
+            prop_assert_eq!(parse(&to_text(&tree)), Ok(tree));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! All-to-all: every host sends to every other, with a window of flows active at a time.
+//!
+//! With window k, each host's destinations form batches of k. The first batch starts at time zero; a flow of batch
+//! b + 1 starts when one of batch b is acknowledged, by a multishot trigger, so k flows are active until the last
+//! batch. Destinations of a batch lie apart from each other, and hosts stand in random order, so that the load
+//! spreads over receivers. This is the pattern of uet-htsim's windowed all-to-all files.
+
+use transport::{Bytes, HostId, Rng};
+
+use super::matrix::{FLOWS_MAX, FlowSpec, Matrix, Start, TriggerKind};
+use super::params::{Parameter, Params};
+use super::permutation::shuffle;
+use super::{Workload, does_not_fit};
+use crate::input::InputError;
+
+/// The parameters of an all-to-all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllToAll {
+    /// Bytes of each flow, at least 1.
+    pub size: Bytes,
+    /// Flows that a host has active at a time; `None` for all at once.
+    pub window: Option<u32>,
+}
+
+impl AllToAll {
+    /// What [`AllToAll::from_params`] reads.
+    pub const PARAMETERS: &'static [Parameter] = &[
+        Parameter { name: "size", about: "bytes of each flow (64KiB)" },
+        Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
+    ];
+
+    /// Reads the parameters.
+    ///
+    /// # Errors
+    /// When a value is wrong.
+    pub fn from_params(params: &Params) -> Result<Self, InputError> {
+        Ok(Self { size: params.bytes("size", Bytes(65_536))?, window: window(params)? })
+    }
+}
+
+impl Workload for AllToAll {
+    fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
+        windowed(nodes, self.window, rng, |_| self.size)
+    }
+}
+
+/// The parameter `window`, in which 0 stands for no limit.
+pub(super) fn window(params: &Params) -> Result<Option<u32>, InputError> {
+    params.integer("window", 8, 0, u32::MAX).map(|window| Some(window).filter(|&k| k > 0))
+}
+
+/// A windowed all-to-all with a size for each pair.
+pub(super) fn windowed(
+    nodes: u32,
+    window: Option<u32>,
+    rng: &mut Rng,
+    mut size: impl FnMut(&mut Rng) -> Bytes,
+) -> Result<Matrix, InputError> {
+    if nodes < 2 {
+        return Err(does_not_fit(format!("{nodes} hosts"), "at least two"));
+    }
+    let others = nodes - 1;
+    let pairs = u64::from(nodes) * u64::from(others);
+    if pairs > u64::from(FLOWS_MAX) {
+        return Err(does_not_fit(format!("{pairs} flows"), "at most 10^8 flows; fewer hosts"));
+    }
+    let window = window.unwrap_or(others).min(others);
+    // Full batches; what is left over makes a last, smaller one.
+    let (batches, left) = (others / window, others % window);
+    let mut order: Vec<u32> = (0..nodes).collect();
+    shuffle(&mut order, rng);
+    let mut matrix = Matrix { nodes, ..Matrix::default() };
+    for place in 0..nodes {
+        let src = HostId(order[place as usize]);
+        let mut opened_by = None;
+        for batch in 0..=batches {
+            // Distances 1..=batches * window in strides of `batches`, then the rest.
+            let distances: Vec<u32> = if batch < batches {
+                (0..window).map(|lane| 1 + batch + lane * batches).collect()
+            } else {
+                (1 + batches * window..=others).collect()
+            };
+            if distances.is_empty() {
+                break;
+            }
+            let has_next = batch + 1 < batches || (batch < batches && left > 0);
+            let opens = if has_next { matrix.push_trigger(TriggerKind::Multishot) } else { None };
+            for distance in distances {
+                let dst = HostId(order[((place + distance) % nodes) as usize]);
+                let mut flow = FlowSpec::new(src, dst, size(rng));
+                if let Some(trigger) = opened_by {
+                    flow.start = Start::On(trigger);
+                }
+                flow.send_done = opens;
+                matrix.push_flow(flow);
+            }
+            opened_by = opens;
+        }
+    }
+    Ok(matrix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::triggers::Triggers;
+
+    #[test]
+    fn the_papers_case_has_the_counts_of_the_reference_file() {
+        let all = AllToAll { size: Bytes(65_536), window: Some(8) };
+        let matrix = all.generate(128, &mut Rng::new(1)).unwrap();
+        assert_eq!((matrix.flows.len(), matrix.triggers.len()), (16_256, 1_920));
+    }
+
+    #[test]
+    fn every_pair_appears_once() {
+        for (nodes, window) in [(2, 1), (9, 8), (10, 3), (16, 4), (16, 100)] {
+            let all = AllToAll { size: Bytes(1), window: Some(window) };
+            let matrix = all.generate(nodes, &mut Rng::new(2)).unwrap();
+            let mut pairs: Vec<_> = matrix.flows.iter().map(|f| (f.src.0, f.dst.0)).collect();
+            pairs.sort_unstable();
+            pairs.dedup();
+            let count = (nodes * (nodes - 1)) as usize;
+            assert_eq!((pairs.len(), matrix.flows.len()), (count, count), "{nodes} {window}");
+        }
+    }
+
+    #[test]
+    fn no_host_has_more_than_its_window_active_and_all_flows_run() {
+        let all = AllToAll { size: Bytes(1), window: Some(3) };
+        let matrix = all.generate(11, &mut Rng::new(3)).unwrap();
+        let mut triggers = Triggers::new(&matrix);
+        let mut active = vec![0u32; 11];
+        let mut running = triggers.start().to_vec();
+        let src = |flow: &crate::workload::FlowIndex| matrix.flows[flow.index()].src.0 as usize;
+        running.iter().for_each(|flow| active[src(flow)] += 1);
+        let mut done = 0;
+        while let Some(flow) = running.pop() {
+            done += 1;
+            active[src(&flow)] -= 1;
+            for next in triggers.on_send_done(flow) {
+                active[src(next)] += 1;
+                running.push(*next);
+            }
+            assert!(active.iter().all(|&count| count <= 3), "{active:?}");
+        }
+        assert_eq!((done, triggers.still_waiting()), (110, 0));
+    }
+}

@@ -1,0 +1,101 @@
+//! All-to-all with a size of its own for each pair, as in the exchange of unevenly split data (MPI_Alltoallv,
+//! expert parallelism).
+//!
+//! Sizes are drawn uniformly between two bounds, or from a distribution in a file. Order and window as in
+//! `all_to_all.rs`.
+
+use transport::{Bytes, Rng};
+
+use super::Workload;
+use super::all_to_all::{window, windowed};
+use super::cdf::Cdf;
+use super::matrix::Matrix;
+use super::params::{Parameter, Params};
+use crate::input::InputError;
+
+/// The parameters of an uneven all-to-all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllToAllV {
+    /// Where each pair's size is drawn from.
+    pub sizes: Sizes,
+    /// Flows that a host has active at a time; `None` for all at once.
+    pub window: Option<u32>,
+}
+
+/// Where sizes are drawn from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// Uniform between these bounds, both included and in this order.
+    Uniform(Bytes, Bytes),
+    /// From a distribution.
+    Cdf(Cdf),
+}
+
+impl AllToAllV {
+    /// What [`AllToAllV::from_params`] reads.
+    pub const PARAMETERS: &'static [Parameter] = &[
+        Parameter { name: "size_min", about: "smallest size (4KiB)" },
+        Parameter { name: "size_max", about: "largest size (1MiB)" },
+        Parameter { name: "cdf", about: "file with the sizes' distribution, instead of the two" },
+        Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
+    ];
+
+    /// Reads the parameters.
+    ///
+    /// # Errors
+    /// When a value is wrong or the file of the distribution is.
+    pub fn from_params(params: &Params) -> Result<Self, InputError> {
+        let min = params.bytes("size_min", Bytes(4 << 10))?;
+        let max = params.bytes("size_max", Bytes(1 << 20).max(min))?;
+        if max < min {
+            let found = format!("size_max = {}", max.0);
+            return Err(params.error("size_max", &found, &format!("at least size_min, {}", min.0)));
+        }
+        let sizes = match params.cdf("cdf")? {
+            Some(cdf) => Sizes::Cdf(cdf),
+            None => Sizes::Uniform(min, max),
+        };
+        Ok(Self { sizes, window: window(params)? })
+    }
+}
+
+impl Sizes {
+    fn draw(&self, rng: &mut Rng) -> Bytes {
+        match self {
+            Self::Uniform(min, max) => {
+                let span = max.0.saturating_sub(min.0).saturating_add(1);
+                Bytes(min.0.saturating_add(rng.below(span)))
+            }
+            Self::Cdf(cdf) => cdf.sample(rng),
+        }
+    }
+}
+
+impl Workload for AllToAllV {
+    fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
+        windowed(nodes, self.window, rng, |rng| self.sizes.draw(rng))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_fill_the_bounds_and_differ() {
+        let sizes = Sizes::Uniform(Bytes(10), Bytes(13));
+        let all = AllToAllV { sizes, window: None };
+        let matrix = all.generate(9, &mut Rng::new(1)).unwrap();
+        let mut sizes: Vec<u64> = matrix.flows.iter().map(|flow| flow.size.0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        assert_eq!(sizes, [10, 11, 12, 13]);
+        assert!(matrix.triggers.is_empty());
+    }
+
+    #[test]
+    fn bounds_in_the_wrong_order_are_refused() {
+        let params = Params::from_pairs([("size-min", "9"), ("size-max", "8")]);
+        assert!(AllToAllV::from_params(&params).unwrap_err().expected.contains("size_min, 9"));
+    }
+}

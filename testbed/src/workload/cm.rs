@@ -1,0 +1,494 @@
+//! Reads `.cm` connection matrices, the traffic format of uet-htsim and the tools around it.
+//!
+//! ```text
+//! Nodes N / Connections C / Triggers T / Failures F        header, in any order, up to the first body line
+//! SRC->DST [id FLOW] (start T | trigger TRIG) size BYTES
+//!          [send_done_trigger T] [recv_done_trigger T] [prio P] [msg [M]]
+//! trigger id T (oneshot | multishot | barrier) [count K]
+//! failure switch_type (TOR|AGG|CORE) switch_id S link_id L
+//! ```
+//!
+//! Source: reference/formats.md. Reading is lenient about white space, comments and line ends (see
+//! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a fraction, or picoseconds
+//! on request. The file is read line by line; what a header promises reserves no memory.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use transport::{Bytes, Duration, HostId};
+
+use super::check::{Subject, find_defect};
+use super::lines::LineMap;
+use super::matrix::{
+    FLOWS_MAX, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start, SwitchTier, TRIGGERS_MAX,
+    Trigger, TriggerIndex, TriggerKind,
+};
+use crate::input::number::{self, NumberError};
+use crate::input::{InputError, Line, Source, Token, Warning, did_you_mean};
+
+/// What the number after `start` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartUnit {
+    /// Microseconds, fractions kept down to a picosecond.
+    #[default]
+    Us,
+    /// Picoseconds, as the generator scripts of uet-htsim write them.
+    Ps,
+}
+
+/// A matrix that was read and found sound, and what is odd about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CmFile {
+    /// The matrix; `check` has passed it.
+    pub matrix: Matrix,
+    /// Oddities, at most one of a kind.
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads a matrix; `name` is what errors call it.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub fn read(source: impl BufRead, name: &str, unit: StartUnit) -> Result<CmFile, InputError> {
+    let mut source = Source::new(source, name);
+    let mut reader = Reader { unit, ..Reader::default() };
+    while let Some(mut line) = source.next_line()? {
+        reader.statement(&mut line)?;
+    }
+    reader.finish(name, source.line_number())
+}
+
+/// Reads the matrix in the file at `path`.
+///
+/// # Errors
+/// As [`read`], and when the file cannot be opened.
+pub fn read_path(path: &Path, unit: StartUnit) -> Result<CmFile, InputError> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
+    read(BufReader::with_capacity(READ_BYTES, file), &name, unit)
+}
+
+const READ_BYTES: usize = 256 * 1024;
+
+/// A count from the header and where it stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promise {
+    count: u32,
+    line: u32,
+    column: u32,
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    unit: StartUnit,
+    nodes: Option<Promise>,
+    connections: Option<Promise>,
+    triggers: Option<Promise>,
+    failures: Option<Promise>,
+    /// Trigger references in here are names until [`Reader::finish`].
+    matrix: Matrix,
+    flow_lines: LineMap,
+    trigger_lines: LineMap,
+    warnings: Vec<Warning>,
+    warned: Warned,
+    body: bool,
+}
+
+/// Which kinds of warning there has been, so that a long file warns once.
+#[derive(Debug, Default)]
+struct Warned {
+    start: bool,
+    count: bool,
+}
+
+impl Reader {
+    fn statement(&mut self, line: &mut Line<'_>) -> Result<(), InputError> {
+        let Some(first) = line.token() else { return Ok(()) };
+        match first.text {
+            b"Nodes" | b"Connections" | b"Triggers" | b"Failures" => self.header(first, line),
+            b"trigger" => self.trigger(first, line),
+            b"failure" => self.failure(first, line),
+            [b'0'..=b'9', ..] => self.flow(first, line),
+            other => {
+                let word = String::from_utf8_lossy(other);
+                Err(line.error(first, "a header, SRC->DST, `trigger` or `failure`").help(
+                    did_you_mean(
+                        &word,
+                        &["Nodes", "Connections", "Triggers", "Failures", "trigger", "failure"],
+                    ),
+                ))
+            }
+        }?;
+        line.finish()
+    }
+
+    fn header(&mut self, word: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+        if self.body {
+            return Err(line
+                .error(word, "a body line")
+                .help("header lines come before the first connection, trigger or failure"));
+        }
+        let (slot, what, min, max) = match word.text {
+            b"Nodes" => (&mut self.nodes, "the number of hosts", 1, HOSTS_MAX),
+            b"Connections" => (&mut self.connections, "the number of connections", 0, FLOWS_MAX),
+            b"Triggers" => (&mut self.triggers, "the number of triggers", 0, TRIGGERS_MAX),
+            _ => (&mut self.failures, "the number of failures", 0, TRIGGERS_MAX),
+        };
+        if let Some(earlier) = slot {
+            let help = format!("the first is on line {}", earlier.line);
+            return Err(line.error(word, "each header once").help(help));
+        }
+        let column = line.peek().map_or(0, |token| line.column(token.start));
+        let count = line.integer_u32(what, min, max)?;
+        *slot = Some(Promise { count, line: line.number, column });
+        Ok(())
+    }
+
+    /// Enters the body: the header must be complete.
+    fn enter_body(&mut self, line: &Line<'_>) -> Result<u32, InputError> {
+        self.body = true;
+        let missing = |what: &str| {
+            InputError::new("a body line", format!("the header `{what} N` before it")).at(
+                line.name(),
+                line.number,
+                1,
+            )
+        };
+        if self.connections.is_none() {
+            return Err(missing("Connections"));
+        }
+        self.nodes.map(|nodes| nodes.count).ok_or_else(|| missing("Nodes"))
+    }
+
+    fn flow(&mut self, first: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+        let nodes = self.enter_body(line)?;
+        let promised = self.connections.unwrap_or_default();
+        within(self.matrix.flows.len(), promised, "connection", first, line)?;
+        let (src, dst) = ends(first, line, nodes)?;
+        let mut flow = FlowSpec::new(src, dst, Bytes::ZERO);
+        let mut seen = Seen::default();
+        while let Some(word) = line.token() {
+            self.flow_word(word, line, &mut flow, &mut seen)?;
+        }
+        if !seen.has(b"start") && !seen.has(b"trigger") {
+            return Err(line.end_error("`start T` or `trigger T`"));
+        }
+        if !seen.has(b"size") {
+            return Err(line.end_error("`size BYTES`"));
+        }
+        let needs_id = flow.message != Message::Flow || flow.waits_for().is_some();
+        if needs_id && flow.id.is_none() {
+            return Err(line
+                .end_error("`id FLOW`")
+                .help("flows that a trigger starts and messages need an id"));
+        }
+        self.flow_lines.push(line.number);
+        self.matrix.flows.push(flow);
+        Ok(())
+    }
+
+    fn flow_word(
+        &mut self,
+        word: Token<'_>,
+        line: &mut Line<'_>,
+        flow: &mut FlowSpec,
+        seen: &mut Seen,
+    ) -> Result<(), InputError> {
+        if !FLOW_WORDS.iter().any(|known| known.as_bytes() == word.text) {
+            let help = did_you_mean(&String::from_utf8_lossy(word.text), &FLOW_WORDS);
+            return Err(line.error(word, "a word of a connection line").help(help));
+        }
+        if !seen.add(word.text) {
+            return Err(line.error(word, "each word once a line"));
+        }
+        match word.text {
+            b"id" => flow.id = Some(nonzero("the flow's id", line)?),
+            b"size" => flow.size = Bytes(line.integer("the size in bytes", 1, SIZE_MAX)?),
+            b"start" | b"trigger" if seen.has(b"start") && seen.has(b"trigger") => {
+                return Err(line
+                    .error(word, "either `start` or `trigger`, not both")
+                    .help("a flow starts by time or by a trigger; remove one of the two"));
+            }
+            b"start" => flow.start = Start::At(self.start_time(line)?),
+            b"trigger" => flow.start = Start::On(trigger_name(line)?),
+            b"send_done_trigger" => flow.send_done = Some(trigger_name(line)?),
+            b"recv_done_trigger" => flow.recv_done = Some(trigger_name(line)?),
+            b"prio" => flow.prio = line.integer_u32("the priority", 0, u32::MAX)?,
+            _ => {
+                let number = line.peek().is_some_and(|next| next.text[0].is_ascii_digit());
+                flow.message = if number {
+                    Message::Numbered(nonzero("the message's number", line)?)
+                } else {
+                    Message::Next
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn start_time(&mut self, line: &mut Line<'_>) -> Result<Duration, InputError> {
+        let (scale, unit) = match self.unit {
+            StartUnit::Us => (6, "microseconds"),
+            StartUnit::Ps => (0, "picoseconds"),
+        };
+        let expected = format!("a start time in {unit}");
+        let token = line.require(&expected)?;
+        let start = number::decimal(token.text, scale).map_err(|error| match error {
+            NumberError::Malformed => line.error(token, expected),
+            NumberError::TooLarge => line
+                .error(token, "a start time within 213 days")
+                .help("is it in picoseconds? then use --set cm.start_unit=ps"),
+        })?;
+        let start = Duration::from_ps(start);
+        if start > START_EXPECTED_MAX && !std::mem::replace(&mut self.warned.start, true) {
+            let found = format!("a start at {start}");
+            self.warnings.push(Warning(
+                line.error_as(token, found, "starts within the first second")
+                    .help("if the file counts picoseconds, use --set cm.start_unit=ps"),
+            ));
+        }
+        Ok(start)
+    }
+
+    fn trigger(&mut self, first: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+        self.enter_body(line)?;
+        let promised = self.triggers.unwrap_or_default();
+        within(self.matrix.triggers.len(), promised, "trigger", first, line)?;
+        let (mut id, mut kind, mut count) = (None, None, None);
+        while let Some(word) = line.token() {
+            let fresh = match word.text {
+                b"id" => id.replace(nonzero("the trigger's id", line)?).is_none(),
+                b"count" => {
+                    let number = nonzero("the number of pokes", line)?;
+                    count.replace((word, number)).is_none()
+                }
+                b"oneshot" | b"multishot" | b"barrier" => kind.replace(word.text).is_none(),
+                other => {
+                    let help = did_you_mean(&String::from_utf8_lossy(other), &TRIGGER_WORDS);
+                    return Err(line.error(word, "a word of a trigger line").help(help));
+                }
+            };
+            if !fresh {
+                return Err(line.error(word, "each word once a line, and one kind"));
+            }
+        }
+        let id = id.ok_or_else(|| line.end_error("`id T`"))?;
+        let kind = match (kind, count) {
+            (None, _) => return Err(line.end_error("`oneshot`, `multishot` or `barrier`")),
+            (Some(b"barrier"), None) => return Err(line.end_error("`count K` of the barrier")),
+            (Some(b"barrier"), Some((_, count))) => TriggerKind::Barrier(count),
+            (Some(b"oneshot"), _) => TriggerKind::Oneshot,
+            (Some(_), _) => TriggerKind::Multishot,
+        };
+        if let (TriggerKind::Oneshot | TriggerKind::Multishot, Some((word, _))) = (kind, count)
+            && !std::mem::replace(&mut self.warned.count, true)
+        {
+            let odd = line.error(word, "a count on barriers only");
+            self.warnings.push(Warning(odd.help("it has no effect here; remove `count K`")));
+        }
+        self.trigger_lines.push(line.number);
+        self.matrix.triggers.push(Trigger { id, kind });
+        Ok(())
+    }
+
+    fn failure(&mut self, first: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+        self.enter_body(line)?;
+        let promised = self.failures.unwrap_or_default();
+        within(self.matrix.failures.len(), promised, "failure", first, line)?;
+        let (mut tier, mut switch, mut link) = (None, None, None);
+        while let Some(word) = line.token() {
+            let fresh = match word.text {
+                b"switch_type" => tier.replace(switch_tier(line)?).is_none(),
+                b"switch_id" => {
+                    switch.replace(line.integer_u32("a switch", 0, HOSTS_MAX)?).is_none()
+                }
+                b"link_id" => link.replace(line.integer_u32("a link", 0, HOSTS_MAX)?).is_none(),
+                other => {
+                    let help = did_you_mean(&String::from_utf8_lossy(other), &FAILURE_WORDS);
+                    return Err(line.error(word, "a word of a failure line").help(help));
+                }
+            };
+            if !fresh {
+                return Err(line.error(word, "each word once a line"));
+            }
+        }
+        let tier = tier.ok_or_else(|| line.end_error("`switch_type TOR|AGG|CORE`"))?;
+        let switch = switch.ok_or_else(|| line.end_error("`switch_id S`"))?;
+        let link = link.ok_or_else(|| line.end_error("`link_id L`"))?;
+        self.matrix.failures.push(LinkFailure { tier, switch, link });
+        Ok(())
+    }
+
+    /// The end of the file: counts, trigger names, and whether it all fits together.
+    fn finish(mut self, name: &str, last_line: u32) -> Result<CmFile, InputError> {
+        let missing = |what: &str| {
+            InputError::new("the end of the file", format!("the header `{what} N`"))
+                .at(name, last_line, 0)
+        };
+        self.matrix.nodes = self.nodes.ok_or_else(|| missing("Nodes"))?.count;
+        let connections = self.connections.ok_or_else(|| missing("Connections"))?;
+        let counts = [
+            ("connection", connections, self.matrix.flows.len()),
+            ("trigger", self.triggers.unwrap_or_default(), self.matrix.triggers.len()),
+            ("failure", self.failures.unwrap_or_default(), self.matrix.failures.len()),
+        ];
+        for (what, promise, found) in counts {
+            if promise.count as usize != found {
+                let expected = format!("{} as the header says", promise.count);
+                return Err(InputError::new(format!("{found} {what} lines"), expected)
+                    .at(name, promise.line, promise.column)
+                    .help("is the file cut off? if not, correct the header"));
+            }
+        }
+        self.resolve_triggers(name)?;
+        if let Err(defect) = find_defect(&self.matrix) {
+            let (flows, triggers) = (&self.flow_lines, &self.trigger_lines);
+            let line_of = |subject| match subject {
+                Subject::Whole => 0,
+                Subject::Flow(flow) => flows.line(flow.0),
+                Subject::Trigger(trigger) => triggers.line_at(trigger.index()),
+            };
+            let mut error = defect.diagnose().at(name, line_of(defect.subject()), 0);
+            if let Some(first) = defect.collides_with() {
+                let place = format!("the first is on line {}", line_of(first));
+                let joint = if error.help.is_empty() { "" } else { "; " };
+                error.help = format!("{place}{joint}{}", error.help);
+            }
+            return Err(error);
+        }
+        Ok(CmFile { matrix: self.matrix, warnings: self.warnings })
+    }
+
+    /// Turns trigger names into places.
+    fn resolve_triggers(&mut self, name: &str) -> Result<(), InputError> {
+        let matrix = &mut self.matrix;
+        let mut places: Vec<(NonZeroU32, TriggerIndex)> = (matrix.triggers.iter())
+            .zip((0..).map_while(TriggerIndex::new))
+            .map(|(trigger, at)| (trigger.id, at))
+            .collect();
+        places.sort_unstable();
+        let place = |trigger: &mut TriggerIndex| {
+            let found = places.binary_search_by_key(&trigger.name(), |&(id, _)| id);
+            let at = found.map_err(|_| trigger.name())?;
+            *trigger = places[at].1;
+            Ok(())
+        };
+        for (flow, at) in matrix.flows.iter_mut().zip(0u32..) {
+            let waits_for = match &mut flow.start {
+                Start::On(trigger) => Some(trigger),
+                Start::At(_) => None,
+            };
+            let mut references =
+                waits_for.into_iter().chain(&mut flow.send_done).chain(&mut flow.recv_done);
+            references.try_for_each(place).map_err(|id: NonZeroU32| {
+                let help = format!("add a line `trigger id {id} oneshot` and count it in Triggers");
+                InputError::new(format!("trigger {id}, not declared"), "a declared trigger")
+                    .at(name, self.flow_lines.line(at), 0)
+                    .help(help)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+const FLOW_WORDS: [&str; 8] =
+    ["id", "start", "trigger", "size", "send_done_trigger", "recv_done_trigger", "prio", "msg"];
+const TRIGGER_WORDS: [&str; 5] = ["id", "oneshot", "multishot", "barrier", "count"];
+const FAILURE_WORDS: [&str; 3] = ["switch_type", "switch_id", "link_id"];
+
+/// Beyond this a start time is probably in the wrong unit.
+const START_EXPECTED_MAX: Duration = Duration::from_s(1);
+
+/// No flow outlasts the clock: 2^63 bytes take 213 days at 4 Tb/s.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// Which words of [`FLOW_WORDS`] a line has had, one bit each.
+#[derive(Default)]
+struct Seen(u8);
+
+impl Seen {
+    fn bit(word: &[u8]) -> u8 {
+        FLOW_WORDS.iter().position(|known| known.as_bytes() == word).map_or(0, |at| 1 << at)
+    }
+
+    fn has(&self, word: &[u8]) -> bool {
+        self.0 & Self::bit(word) != 0
+    }
+
+    /// Notes the word; false when it was there.
+    fn add(&mut self, word: &[u8]) -> bool {
+        let fresh = !self.has(word);
+        self.0 |= Self::bit(word);
+        fresh
+    }
+}
+
+/// Refuses a line beyond the number the header promised, so that a long file stops early.
+fn within(
+    have: usize,
+    promise: Promise,
+    what: &str,
+    token: Token<'_>,
+    line: &Line<'_>,
+) -> Result<(), InputError> {
+    if have < promise.count as usize {
+        return Ok(());
+    }
+    let expected = format!("{} {what} lines in all, as the header says", promise.count);
+    Err(line.error_as(token, format!("one {what} line more"), expected).help(format!(
+        "correct the header{}",
+        if promise.line > 0 { format!(" on line {}", promise.line) } else { String::new() }
+    )))
+}
+
+fn ends(first: Token<'_>, line: &mut Line<'_>, nodes: u32) -> Result<(HostId, HostId), InputError> {
+    let src = host(first, line, nodes)?;
+    let arrow = line.require("`->` and the destination")?;
+    if arrow.text != b"->" {
+        return Err(line.error(arrow, "`->` and the destination"));
+    }
+    let token = line.require("the destination host")?;
+    let dst = host(token, line, nodes)?;
+    if src == dst {
+        return Err(line.error_as(
+            token,
+            format!("host {dst} sending to itself"),
+            "another destination",
+        ));
+    }
+    Ok((src, dst))
+}
+
+fn host(token: Token<'_>, line: &Line<'_>, nodes: u32) -> Result<HostId, InputError> {
+    let expected = || format!("a host in 0..={}", nodes - 1);
+    match number::integer(token.text).map(u32::try_from) {
+        Ok(Ok(host)) if host < nodes => Ok(HostId(host)),
+        Ok(_) | Err(NumberError::TooLarge) => Err(line
+            .error(token, expected())
+            .help("hosts count from 0; name another one, or raise Nodes")),
+        Err(NumberError::Malformed) => Err(line.error(token, expected())),
+    }
+}
+
+fn nonzero(what: &str, line: &mut Line<'_>) -> Result<NonZeroU32, InputError> {
+    let value = line.integer_u32(what, 1, u32::MAX)?;
+    Ok(NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN))
+}
+
+fn trigger_name(line: &mut Line<'_>) -> Result<TriggerIndex, InputError> {
+    nonzero("a trigger's id", line).map(TriggerIndex::unresolved)
+}
+
+fn switch_tier(line: &mut Line<'_>) -> Result<SwitchTier, InputError> {
+    let token = line.require("TOR, AGG or CORE")?;
+    [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core]
+        .into_iter()
+        .find(|tier| tier.name().as_bytes() == token.text)
+        .ok_or_else(|| line.error(token, "TOR, AGG or CORE"))
+}
+
+#[cfg(test)]
+#[path = "cm_tests.rs"]
+mod tests;

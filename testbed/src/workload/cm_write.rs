@@ -1,0 +1,96 @@
+//! Writes `.cm` connection matrices in the strict form that uet-htsim reads: one space between tokens, no comment,
+//! the header in its usual order. What is written reads back as the same matrix (see `cm.rs`).
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::cm::StartUnit;
+use super::matrix::{FlowSpec, Matrix, Message, PRIO_DEFAULT, Start, TriggerIndex, TriggerKind};
+use crate::input::number::write_us;
+
+/// Writes `matrix` with start times in `unit`. Headers of absent things are left out.
+///
+/// # Errors
+/// When `out` fails.
+pub fn write(matrix: &Matrix, unit: StartUnit, out: impl Write) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(WRITE_BYTES, out);
+    writeln!(out, "Nodes {}", matrix.nodes)?;
+    writeln!(out, "Connections {}", matrix.flows.len())?;
+    if !matrix.triggers.is_empty() {
+        writeln!(out, "Triggers {}", matrix.triggers.len())?;
+    }
+    if !matrix.failures.is_empty() {
+        writeln!(out, "Failures {}", matrix.failures.len())?;
+    }
+    let mut line = String::new();
+    for flow in &matrix.flows {
+        line.clear();
+        // Writing to a string cannot fail; the error type is the trait's.
+        flow_line(matrix, flow, unit, &mut line).map_err(io::Error::other)?;
+        out.write_all(line.as_bytes())?;
+    }
+    for trigger in &matrix.triggers {
+        write!(out, "trigger id {} {}", trigger.id, trigger.kind.name())?;
+        if let TriggerKind::Barrier(count) = trigger.kind {
+            write!(out, " count {count}")?;
+        }
+        writeln!(out)?;
+    }
+    for failure in &matrix.failures {
+        let (tier, switch, link) = (failure.tier.name(), failure.switch, failure.link);
+        writeln!(out, "failure switch_type {tier} switch_id {switch} link_id {link}")?;
+    }
+    out.flush()
+}
+
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// `matrix` as text, with start times in microseconds.
+#[must_use]
+pub fn to_text(matrix: &Matrix) -> String {
+    let mut text = Vec::new();
+    match write(matrix, StartUnit::Us, &mut text) {
+        Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => unreachable!("a vector takes every write: {error}"),
+    }
+}
+
+fn flow_line(
+    matrix: &Matrix,
+    flow: &FlowSpec,
+    unit: StartUnit,
+    line: &mut String,
+) -> std::fmt::Result {
+    let name = |trigger: TriggerIndex| {
+        matrix.triggers.get(trigger.index()).map_or(0, |trigger| trigger.id.get())
+    };
+    write!(line, "{}->{}", flow.src, flow.dst)?;
+    if let Some(id) = flow.id {
+        write!(line, " id {id}")?;
+    }
+    match flow.message {
+        Message::Flow => {}
+        Message::Next => line.push_str(" msg"),
+        Message::Numbered(number) => write!(line, " msg {number}")?,
+    }
+    match (flow.start, unit) {
+        (Start::On(trigger), _) => write!(line, " trigger {}", name(trigger))?,
+        (Start::At(start), StartUnit::Ps) => write!(line, " start {}", start.as_ps())?,
+        (Start::At(start), StartUnit::Us) => {
+            line.push_str(" start ");
+            write_us(line, start)?;
+        }
+    }
+    write!(line, " size {}", flow.size.0)?;
+    if let Some(trigger) = flow.send_done {
+        write!(line, " send_done_trigger {}", name(trigger))?;
+    }
+    if let Some(trigger) = flow.recv_done {
+        write!(line, " recv_done_trigger {}", name(trigger))?;
+    }
+    if flow.prio != PRIO_DEFAULT {
+        write!(line, " prio {}", flow.prio)?;
+    }
+    line.push('\n');
+    Ok(())
+}

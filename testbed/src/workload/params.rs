@@ -1,0 +1,219 @@
+//! Named parameters of a generator, as a scenario's table or a command line gives them.
+//!
+//! Values are text; the generator says what each has to be. Quantities take units (`input/number.rs`). Parameters
+//! that no one asked for are errors with the nearest known name.
+
+use std::path::PathBuf;
+
+use transport::{Bytes, Duration, Rate};
+
+use super::cdf::Cdf;
+use crate::input::number::{self, NumberError};
+use crate::input::{InputError, did_you_mean};
+
+/// One parameter that a generator takes, for lists and for suggestions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, words joined by `_`.
+    pub name: &'static str,
+    /// What it is, with its unit and its default.
+    pub about: &'static str,
+}
+
+/// Values by name, each with its place.
+#[derive(Clone, Debug, Default)]
+pub struct Params {
+    /// What errors call the source.
+    file: String,
+    /// Where relative paths start.
+    base: PathBuf,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    value: String,
+    line: u32,
+    column: u32,
+}
+
+impl Params {
+    /// No parameters yet; `file` is what errors call the source, relative paths start at `base`.
+    #[must_use]
+    pub fn new(file: &str, base: impl Into<PathBuf>) -> Self {
+        Self { file: file.to_owned(), base: base.into(), entries: Vec::new() }
+    }
+
+    /// Parameters of a command line: `-` and `_` in names are the same.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut params = Self::new("command line", ".");
+        for (name, value) in pairs {
+            params.push(name, value, 0, 0);
+        }
+        params
+    }
+
+    /// Adds a parameter that stands at a place; zeros when there is none. The last of a name counts.
+    pub fn push(&mut self, name: &str, value: &str, line: u32, column: u32) {
+        let name = name.replace('-', "_");
+        self.entries.retain(|entry| entry.name != name);
+        self.entries.push(Entry { name, value: value.to_owned(), line, column });
+    }
+
+    /// Whether a parameter of that name is there.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
+    /// Makes sure that every parameter is one of `known`.
+    ///
+    /// # Errors
+    /// Names the first that is not, and the nearest that is.
+    pub fn expect_only(&self, known: &[Parameter]) -> Result<(), InputError> {
+        let names: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
+        match self.entries.iter().find(|entry| !names.contains(&entry.name.as_str())) {
+            None => Ok(()),
+            Some(entry) => Err(InputError::new(
+                format!("parameter `{}`", entry.name),
+                "a parameter of this workload",
+            )
+            .at(&self.file, entry.line, entry.column)
+            .help(did_you_mean(&entry.name, &names))),
+        }
+    }
+
+    /// An integer in `min..=max`, or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn integer(&self, name: &str, default: u32, min: u32, max: u32) -> Result<u32, InputError> {
+        let parse = |text: &str| {
+            let value = number::integer(text.as_bytes())?;
+            let value = u32::try_from(value).map_err(|_| NumberError::TooLarge)?;
+            if (min..=max).contains(&value) { Ok(value) } else { Err(NumberError::TooLarge) }
+        };
+        self.parsed(name, default, &format!("an integer in {min}..={max}"), parse)
+    }
+
+    /// A number of bytes, at least 1, or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn bytes(&self, name: &str, default: Bytes) -> Result<Bytes, InputError> {
+        let parse = |text: &str| match number::bytes(text)? {
+            Bytes(0) => Err(NumberError::Malformed),
+            bytes => Ok(bytes),
+        };
+        self.parsed(name, default, "a size of at least one byte, like 65536 or 64KiB", parse)
+    }
+
+    /// A span of time, or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn duration(&self, name: &str, default: Duration) -> Result<Duration, InputError> {
+        self.parsed(name, default, "a time, like 100us or 1.5ms", number::duration)
+    }
+
+    /// A rate above zero, or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn rate(&self, name: &str, default: Rate) -> Result<Rate, InputError> {
+        let parse = |text: &str| match number::rate(text)? {
+            Rate::ZERO => Err(NumberError::Malformed),
+            rate => Ok(rate),
+        };
+        self.parsed(name, default, "a rate above zero, like 100Gbps", parse)
+    }
+
+    /// A real number in `min..=max`, or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn real(&self, name: &str, default: f64, min: f64, max: f64) -> Result<f64, InputError> {
+        let parse = |text: &str| {
+            let value = number::real(text.as_bytes())?;
+            if (min..=max).contains(&value) { Ok(value) } else { Err(NumberError::Malformed) }
+        };
+        self.parsed(name, default, &format!("a number in {min}..={max}"), parse)
+    }
+
+    /// `true` or `false` (`on` or `off`), or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn boolean(&self, name: &str, default: bool) -> Result<bool, InputError> {
+        let parse = |text: &str| match text {
+            "true" | "on" | "yes" | "1" => Ok(true),
+            "false" | "off" | "no" | "0" => Ok(false),
+            _ => Err(NumberError::Malformed),
+        };
+        self.parsed(name, default, "`true` or `false`", parse)
+    }
+
+    /// A flow-size distribution from the file that `name` gives, `None` without it.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is wrong.
+    pub fn cdf(&self, name: &str) -> Result<Option<Cdf>, InputError> {
+        match self.entries.iter().find(|entry| entry.name == name) {
+            None => Ok(None),
+            Some(entry) => Cdf::read_path(&self.base.join(&entry.value)).map(Some),
+        }
+    }
+
+    /// An error at the parameter `name`, or without a line when it was not given.
+    #[must_use]
+    pub fn error(&self, name: &str, found: &str, expected: &str) -> InputError {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        let (line, column) = entry.map_or((0, 0), |entry| (entry.line, entry.column));
+        InputError::new(found, expected).at(&self.file, line, column)
+    }
+
+    fn parsed<T>(
+        &self,
+        name: &str,
+        default: T,
+        expected: &str,
+        parse: impl Fn(&str) -> Result<T, NumberError>,
+    ) -> Result<T, InputError> {
+        let Some(entry) = self.entries.iter().find(|entry| entry.name == name) else {
+            return Ok(default);
+        };
+        parse(entry.value.trim()).map_err(|_| {
+            let shown: String = entry.value.chars().take(40).collect();
+            self.error(name, &format!("{name} = `{shown}`"), expected)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_with_their_units_and_defaults() {
+        let params = Params::from_pairs([("flow-size", "64KiB"), ("load", "0.5")]);
+        assert_eq!(params.bytes("flow_size", Bytes(1)), Ok(Bytes(65_536)));
+        assert_eq!(params.real("load", 1.0, 0.0, 1.0), Ok(0.5));
+        assert_eq!(params.integer("degree", 8, 1, 9), Ok(8));
+    }
+
+    #[test]
+    fn wrong_values_and_names_are_placed() {
+        let mut params = Params::new("s.toml", ".");
+        params.push("degree", "many", 4, 10);
+        let error = params.integer("degree", 8, 1, 9).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "s.toml:4:10: found degree = `many`, expected an integer in 1..=9"
+        );
+        params.push("degre", "8", 5, 1);
+        let known = [Parameter { name: "degree", about: "" }];
+        let error = params.expect_only(&known).unwrap_err();
+        assert!(error.help.contains("did you mean `degree`"), "{error}");
+    }
+}

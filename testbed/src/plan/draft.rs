@@ -1,0 +1,276 @@
+//! A plan in the making: every setting with its value and where the value came from.
+//!
+//! Later sources win: defaults, then the transport's preset, then the scenario, then flags, then
+//! `--set`. The caller applies them in that order; a draft only remembers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use transport::cc::CcKind;
+use transport::lb::LbKind;
+use transport::{Bytes, Duration, Settings};
+
+use super::keys;
+use super::transports::{self, Transport};
+use crate::fabric::QdiscKind;
+use crate::input::{InputError, did_you_mean};
+use crate::scenario::FaultSpec;
+use crate::workload::cm::StartUnit;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody said anything.
+    Default,
+    /// The transport's preset.
+    Transport(&'static str),
+    /// The scenario of this name.
+    Scenario(String),
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// `--set` on the command line.
+    Set,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Transport(name) => write!(f, "transport {name}"),
+            Self::Scenario(name) => write!(f, "scenario {name}"),
+            Self::Flag(flag) => write!(f, "flag --{flag}"),
+            Self::Set => f.write_str("--set"),
+        }
+    }
+}
+
+/// What switches do, beyond the topology.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SwitchSettings {
+    /// Queue discipline; by `trim` when `None`.
+    pub qdisc: Option<QdiscKind>,
+    /// Data bytes a port buffers; the topology's, else `queue_bdp`, when `None`.
+    pub queue: Option<Bytes>,
+    /// Data a port buffers, in bandwidth-delay products of the network.
+    pub queue_bdp: f64,
+    /// Share of the queue up to which nothing is marked.
+    //= smartt#III-J
+    pub kmin: f64,
+    /// Share of the queue above which everything is marked.
+    pub kmax: f64,
+    /// Control bytes a port buffers; as much as data when `None`.
+    pub control_queue: Option<Bytes>,
+    /// How long a dead link is used before its switch notices.
+    pub detection: Duration,
+}
+
+/// Settings of the `vdev` world.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VdevSettings {
+    /// Which virtual device stands for a host's NIC.
+    pub pmd: String,
+    /// Real time per network time, at least 1; measured when `None`.
+    pub time_scale: Option<f64>,
+    /// Threads that run hosts; all cores but the switch's when `None`.
+    pub workers: Option<usize>,
+    /// Memory for buffers without hugepages, MiB.
+    pub memory_mb: Option<u32>,
+    /// Hugepages: used when there are any, unless this says.
+    pub hugepages: Option<bool>,
+    /// Keep every input of every endpoint, for replay.
+    pub record: bool,
+}
+
+/// A plan in the making.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The preset.
+    pub transport: &'static Transport,
+    /// What endpoints are built from; path values follow from the topology.
+    pub settings: Settings,
+    /// Overrides the base RTT that follows from the topology.
+    pub base_rtt: Option<Duration>,
+    /// Reorder window in base RTTs; chosen by `trim` when `None`. The inner `None` is off.
+    pub reorder_window: Option<Option<f64>>,
+    /// Whether switches trim.
+    pub trim: bool,
+    /// What switches do.
+    pub switch: SwitchSettings,
+    /// Root of all chance.
+    pub seed: u64,
+    /// Network time after which a run ends unfinished.
+    pub limit: Option<Duration>,
+    /// Time between samples of the series; none when `None`.
+    pub sampling: Option<Duration>,
+    /// Unit of `start` in `.cm` files.
+    pub start_unit: StartUnit,
+    /// Faults.
+    pub faults: Vec<FaultSpec>,
+    /// The `vdev` world.
+    pub vdev: VdevSettings,
+    sources: BTreeMap<String, Source>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        let mut draft = Self {
+            transport: &transports::TRANSPORTS[0],
+            settings: Settings::default(),
+            base_rtt: None,
+            reorder_window: None,
+            trim: true,
+            switch: SwitchSettings {
+                qdisc: None,
+                queue: None,
+                queue_bdp: 1.0,
+                kmin: 0.2,
+                kmax: 0.8,
+                control_queue: None,
+                detection: Duration::from_us(100),
+            },
+            seed: 1,
+            limit: None,
+            sampling: None,
+            start_unit: StartUnit::Us,
+            faults: Vec::new(),
+            vdev: VdevSettings {
+                pmd: "net_ring".to_owned(),
+                time_scale: None,
+                workers: None,
+                memory_mb: None,
+                hugepages: None,
+                record: false,
+            },
+            sources: BTreeMap::new(),
+        };
+        draft.apply_preset(&transports::TRANSPORTS[0]);
+        draft
+    }
+}
+
+impl Draft {
+    fn apply_preset(&mut self, preset: &'static Transport) {
+        self.transport = preset;
+        self.settings.cc = preset.cc;
+        self.settings.lb = preset.lb;
+        self.trim = preset.trim;
+        for key in ["cc", "lb", "trim"] {
+            self.sources.insert(key.to_owned(), Source::Transport(preset.name));
+        }
+    }
+
+    /// Chooses the preset called `name`.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn set_transport(&mut self, name: &str, source: Source) -> Result<(), InputError> {
+        let preset = transports::by_name(name).ok_or_else(|| {
+            unknown("transport", name, &transports::names())
+        })?;
+        self.apply_preset(preset);
+        self.sources.insert("transport".to_owned(), source);
+        Ok(())
+    }
+
+    /// Chooses the controller called `name`.
+    ///
+    /// # Errors
+    /// As [`Draft::set_transport`].
+    pub fn set_cc(&mut self, name: &str, source: Source) -> Result<(), InputError> {
+        self.settings.cc = CcKind::by_name(name)
+            .ok_or_else(|| unknown("congestion control", name, CcKind::NAMES))?;
+        self.sources.insert("cc".to_owned(), source);
+        Ok(())
+    }
+
+    /// Chooses the load balancer called `name`.
+    ///
+    /// # Errors
+    /// As [`Draft::set_transport`].
+    pub fn set_lb(&mut self, name: &str, source: Source) -> Result<(), InputError> {
+        self.settings.lb =
+            LbKind::by_name(name).ok_or_else(|| unknown("load balancer", name, LbKind::NAMES))?;
+        self.sources.insert("lb".to_owned(), source);
+        Ok(())
+    }
+
+    /// Says whether messages are erasure-coded: only `off` until a transport needs more.
+    ///
+    /// # Errors
+    /// For anything but `off`.
+    pub fn set_ec(&mut self, text: &str, source: Source) -> Result<(), InputError> {
+        if text != "off" {
+            return Err(InputError::new(format!("erasure code `{text}`"), "`off`")
+                .help("this version sends without erasure coding; leave --ec out"));
+        }
+        self.sources.insert("ec".to_owned(), source);
+        Ok(())
+    }
+
+    /// Says whether switches trim.
+    pub fn set_trim(&mut self, trim: bool, source: Source) {
+        self.trim = trim;
+        self.sources.insert("trim".to_owned(), source);
+    }
+
+    /// Sets the root of all chance.
+    pub fn set_seed(&mut self, seed: u64, source: Source) {
+        self.seed = seed;
+        self.sources.insert("seed".to_owned(), source);
+    }
+
+    /// Sets the time between samples.
+    pub fn set_sampling(&mut self, interval: Duration, source: Source) {
+        self.sampling = Some(interval);
+        self.sources.insert("sampling.interval".to_owned(), source);
+    }
+
+    /// Sets a dotted key from text.
+    ///
+    /// # Errors
+    /// When there is no such key, with the nearest one, or the value is none of its values.
+    pub fn set(&mut self, key: &str, value: &str, source: Source) -> Result<(), InputError> {
+        keys::set(self, key, value)?;
+        self.sources.insert(key.to_owned(), source);
+        Ok(())
+    }
+
+    /// Adds a fault.
+    pub fn add_fault(&mut self, fault: FaultSpec) {
+        self.faults.push(fault);
+    }
+
+    /// Where the value of `key` came from.
+    #[must_use]
+    pub fn source(&self, key: &str) -> Source {
+        self.sources.get(key).cloned().unwrap_or(Source::Default)
+    }
+
+    /// Every setting with its value as text and its source, in the order of the key table.
+    #[must_use]
+    pub fn effective(&self) -> Vec<(String, String, Source)> {
+        let mut all = vec![
+            ("transport", self.transport.name.to_owned()),
+            ("cc", self.settings.cc.name().to_owned()),
+            ("lb", self.settings.lb.name().to_owned()),
+            ("ec", "off".to_owned()),
+            ("trim", (if self.trim { "on" } else { "off" }).to_owned()),
+            ("seed", self.seed.to_string()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect::<Vec<_>>();
+        all.extend(keys::effective(self));
+        all.into_iter()
+            .map(|(key, value)| {
+                let source = self.source(&key);
+                (key, value, source)
+            })
+            .collect()
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> InputError {
+    InputError::new(format!("{what} `{name}`"), format!("one of {}", known.join(", ")))
+        .help(did_you_mean(name, known))
+}

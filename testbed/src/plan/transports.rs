@@ -1,0 +1,49 @@
+//! Transports: presets of controller, load balancer and switch features. One entry a system.
+
+use transport::cc::CcKind;
+use transport::lb::LbKind;
+
+/// A named choice of parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport {
+    /// The name in scenarios and on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub about: &'static str,
+    /// Congestion control.
+    pub cc: CcKind,
+    /// Load balancer.
+    pub lb: LbKind,
+    /// Whether switches trim.
+    pub trim: bool,
+}
+
+/// Every preset.
+pub const TRANSPORTS: &[Transport] = &[
+    Transport {
+        name: "smartt",
+        about: "SMaRTT over REPS with trimming, as in its paper (the basis of UEC NSCC)",
+        cc: CcKind::Smartt,
+        lb: LbKind::Reps,
+        trim: true,
+    },
+    Transport {
+        name: "fixed-window",
+        about: "a constant window over oblivious spraying: no congestion control, for comparison",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        trim: true,
+    },
+];
+
+/// The preset called `name`.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static Transport> {
+    TRANSPORTS.iter().find(|transport| transport.name == name)
+}
+
+/// The names of all presets.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    TRANSPORTS.iter().map(|transport| transport.name).collect()
+}

@@ -1,0 +1,62 @@
+//! The packets that are in the network, as their sender made them: what a [`crate::fabric::Packet`] is
+//! a handle of.
+//!
+//! A slab with reference counts, since a faulty link may deliver a packet twice. Grows to the most
+//! packets ever under way at once, then allocates no more.
+
+use transport::{HostId, TxSegment};
+
+/// One packet as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) segment: TxSegment,
+    pub(super) from: HostId,
+    /// How many copies are under way; 0 is a free place.
+    copies: u32,
+}
+
+/// The packets under way.
+#[derive(Debug, Default)]
+pub(super) struct PacketSlab {
+    places: Vec<InFlight>,
+    free: Vec<u32>,
+    live: u64,
+}
+
+impl PacketSlab {
+    /// Keeps a packet and names it.
+    pub(super) fn insert(&mut self, segment: TxSegment, from: HostId) -> u32 {
+        let packet = InFlight { segment, from, copies: 1 };
+        self.live += 1;
+        if let Some(handle) = self.free.pop() {
+            self.places[handle as usize] = packet;
+            return handle;
+        }
+        self.places.push(packet);
+        u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// One copy of the packet has reached its end.
+    pub(super) fn take(&mut self, handle: u32) -> InFlight {
+        let place = &mut self.places[handle as usize];
+        let packet = *place;
+        debug_assert!(packet.copies > 0, "a packet ends once");
+        place.copies -= 1;
+        self.live -= 1;
+        if place.copies == 0 {
+            self.free.push(handle);
+        }
+        packet
+    }
+
+    /// There is one more copy of the packet.
+    pub(super) fn duplicate(&mut self, handle: u32) {
+        self.places[handle as usize].copies += 1;
+        self.live += 1;
+    }
+
+    /// Copies under way.
+    pub(super) fn live(&self) -> u64 {
+        self.live
+    }
+}

@@ -6,9 +6,12 @@ extern crate alloc;
 
 pub mod cc;
 pub mod lb;
+pub mod params;
 mod registry;
 pub mod rng;
+pub mod slab;
 pub mod time;
+pub mod timer;
 pub mod units;
 pub mod wire;
 

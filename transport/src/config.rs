@@ -5,6 +5,7 @@ use core::ops::Deref;
 
 use crate::cc::{CcKind, CcParams, Path};
 use crate::lb::{LbKind, LbParams};
+use crate::params::ParamError;
 use crate::sched::SchedKind;
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
@@ -116,20 +117,34 @@ pub struct Config(Settings);
 
 /// Which setting is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The setting, as the field is called.
-    pub setting: &'static str,
-    /// What it may be.
-    pub expected: &'static str,
+pub enum ConfigError {
+    /// One of [`Settings`].
+    Setting {
+        /// The setting, as the field is called.
+        name: &'static str,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// One of a policy's.
+    Policy(ParamError),
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "setting {}: expected {}", self.setting, self.expected)
+        match self {
+            Self::Setting { name, expected } => write!(f, "setting {name}: expected {expected}"),
+            Self::Policy(error) => error.fmt(f),
+        }
     }
 }
 
 impl core::error::Error for ConfigError {}
+
+impl From<ParamError> for ConfigError {
+    fn from(error: ParamError) -> Self {
+        Self::Policy(error)
+    }
+}
 
 impl Config {
     /// Checks every range.
@@ -155,9 +170,9 @@ impl Config {
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
             ("loss.retries_max", "1..=64", (1..=64).contains(&s.loss.retries_max)),
         ];
-        for (setting, expected, holds) in checks {
+        for (name, expected, holds) in checks {
             if !holds {
-                return Err(ConfigError { setting, expected });
+                return Err(ConfigError::Setting { name, expected });
             }
         }
         settings.cc_params.validate()?;
@@ -229,7 +244,7 @@ mod tests {
     #[test]
     fn an_illegal_setting_is_named() {
         let error = Config::new(Settings { psn_window: 100, ..Settings::default() }).unwrap_err();
-        assert_eq!(error.setting, "psn_window");
+        assert!(matches!(error, ConfigError::Setting { name: "psn_window", .. }));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod config;
 pub mod endpoint;
 mod flow;
 pub mod lb;
+pub mod params;
 mod registry;
 pub mod rng;
 pub mod sched;

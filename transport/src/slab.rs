@@ -1,80 +1,262 @@
-//! temp
-use crate::units::{FlowId, MsgId};
-use alloc::collections::VecDeque;
+//! Entries under keys that go stale: index and generation in one small id. Flows and messages live here.
+//!
+//! O(1) everywhere, no allocation after [`Slab::new`], freed places are used again last in first out, so
+//! the warm ones are. A key whose entry was removed finds nothing until its generation comes round again,
+//! 4095 removals of the same place later.
+
 use alloc::vec::Vec;
-use core::marker::PhantomData;
-/// k
-pub trait Key: Copy {
-    /// n
-    fn make(i: u32, g: u32) -> Self;
-    /// i
-    fn idx(self) -> usize;
-    /// g
-    fn gen_(self) -> u32;
+
+use crate::units::{FlowId, MsgId};
+
+/// What a slab hands out: an index and the generation of the entry there.
+pub trait SlabKey: Copy {
+    /// Indices are below this.
+    const CAPACITY: usize;
+    /// Generations are 1 ..= this.
+    const GENERATION_MAX: u32;
+    /// Puts a key together; `index` and `generation` are in range.
+    fn pack(index: u32, generation: u32) -> Self;
+    /// Where the entry is.
+    fn slot(self) -> usize;
+    /// Which of the successive entries there is meant; zero is never one.
+    fn age(self) -> u32;
 }
-impl Key for FlowId {
-    fn make(i: u32, g: u32) -> Self {
-        FlowId::new(i, g)
-    }
-    fn idx(self) -> usize {
-        self.index()
-    }
-    fn gen_(self) -> u32 {
-        self.generation()
-    }
+
+macro_rules! slab_keys {
+    ($($key:ty),*) => {$(
+        impl SlabKey for $key {
+            const CAPACITY: usize = <$key>::CAPACITY;
+            const GENERATION_MAX: u32 = <$key>::GENERATION_MAX;
+            fn pack(index: u32, generation: u32) -> Self {
+                <$key>::new(index, generation)
+            }
+            fn slot(self) -> usize {
+                self.index()
+            }
+            fn age(self) -> u32 {
+                self.generation()
+            }
+        }
+    )*};
 }
-impl Key for MsgId {
-    fn make(i: u32, g: u32) -> Self {
-        MsgId::new(i, g)
-    }
-    fn idx(self) -> usize {
-        self.index()
-    }
-    fn gen_(self) -> u32 {
-        self.generation()
-    }
-}
-/// s
-#[derive(Debug, Clone)]
+
+slab_keys!(FlowId, MsgId);
+
+/// A fixed number of places for `T`.
+#[derive(Clone, Debug)]
 pub struct Slab<K, T> {
-    e: Vec<(u32, Option<T>)>,
-    free: VecDeque<u32>,
-    p: PhantomData<K>,
+    /// Grows to the capacity and never shrinks; reserved at once.
+    entries: Vec<Entry<T>>,
+    /// Head of the list of freed places, [`END`] when there is none.
+    free: u32,
+    len: usize,
+    capacity: usize,
+    key: core::marker::PhantomData<K>,
 }
-impl<K: Key, T> Slab<K, T> {
-    /// n
-    pub fn new(c: usize) -> Self {
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    /// Of the entry here, or, when free, of the next one.
+    generation: u32,
+    place: Place<T>,
+}
+
+#[derive(Clone, Debug)]
+enum Place<T> {
+    Full(T),
+    /// The next free place.
+    Free(u32),
+}
+
+const END: u32 = u32::MAX;
+
+impl<K: SlabKey, T> Slab<K, T> {
+    /// Room for `capacity` entries, at most `K::CAPACITY` of them, allocated here.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.min(K::CAPACITY);
         Self {
-            e: (0..c).map(|_| (1, None)).collect(),
-            free: (0..c as u32).collect(),
-            p: PhantomData,
+            entries: Vec::with_capacity(capacity),
+            free: END,
+            len: 0,
+            capacity,
+            key: core::marker::PhantomData,
         }
     }
-    /// n
-    pub fn next_key(&self) -> Option<K> {
-        self.free.front().map(|&i| K::make(i, self.e[i as usize].0))
+
+    /// How many entries there are, `0..=capacity`.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
     }
-    /// n
-    pub fn insert(&mut self, t: T) -> Option<K> {
-        let i = self.free.pop_front()?;
-        let s = &mut self.e[i as usize];
-        s.1 = Some(t);
-        Some(K::make(i, s.0))
+
+    /// True when there is no entry.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
-    /// n
-    pub fn get(&self, k: K) -> Option<&T> {
-        self.e.get(k.idx()).filter(|s| s.0 == k.gen_()).and_then(|s| s.1.as_ref())
+
+    /// True when the next [`Slab::insert`] will be refused.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.len == self.capacity
     }
-    /// n
-    pub fn get_mut(&mut self, k: K) -> Option<&mut T> {
-        self.e.get_mut(k.idx()).filter(|s| s.0 == k.gen_()).and_then(|s| s.1.as_mut())
+
+    /// Keeps `value` and says under which key; `None` when full, and `value` is dropped.
+    pub fn insert(&mut self, value: T) -> Option<K> {
+        self.insert_with(|_| value)
     }
-    /// n
-    pub fn remove(&mut self, k: K) -> Option<T> {
-        self.get(k)?;
-        let s = &mut self.e[k.idx()];
-        s.0 = if s.0 == 4095 { 1 } else { s.0 + 1 };
-        self.free.push_back(k.idx() as u32);
-        s.1.take()
+
+    /// Keeps what `make` returns for the key it is given; `None`, without a call, when full.
+    pub fn insert_with(&mut self, make: impl FnOnce(K) -> T) -> Option<K> {
+        if self.is_full() {
+            return None;
+        }
+        let index = if self.free == END {
+            self.entries.push(Entry { generation: 1, place: Place::Free(END) });
+            u32::try_from(self.entries.len() - 1).ok()?
+        } else {
+            self.free
+        };
+        let entry = self.entries.get_mut(usize::try_from(index).ok()?)?;
+        if let Place::Free(next) = entry.place {
+            self.free = next;
+        }
+        let key = K::pack(index, entry.generation);
+        entry.place = Place::Full(make(key));
+        self.len += 1;
+        Some(key)
+    }
+
+    /// The entry of `key`, unless it was removed or never was.
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<&T> {
+        match self.entries.get(key.slot()) {
+            Some(Entry { generation, place: Place::Full(value) }) if *generation == key.age() => {
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// The entry of `key`, to change.
+    #[must_use]
+    pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        match self.entries.get_mut(key.slot()) {
+            Some(Entry { generation, place: Place::Full(value) }) if *generation == key.age() => {
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the entry of `key` out; the key is stale from here on.
+    pub fn remove(&mut self, key: K) -> Option<T> {
+        self.get(key)?;
+        let entry = self.entries.get_mut(key.slot())?;
+        let place = core::mem::replace(&mut entry.place, Place::Free(self.free));
+        entry.generation = entry.generation % K::GENERATION_MAX + 1;
+        self.free = u32::try_from(key.slot()).ok()?;
+        self.len -= 1;
+        match place {
+            Place::Full(value) => Some(value),
+            Place::Free(_) => None,
+        }
+    }
+
+    /// All entries by index; touches every place that was ever used, so not for the hot path.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
+        self.entries.iter().zip(0_u32..).filter_map(|(entry, index)| match &entry.place {
+            Place::Full(value) => Some((K::pack(index, entry.generation), value)),
+            Place::Free(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u16),
+        Remove(usize),
+        Mutate(usize, u16),
+        Forge(u32),
+    }
+
+    fn steps() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => any::<u16>().prop_map(Step::Insert),
+            2 => any::<usize>().prop_map(Step::Remove),
+            1 => (any::<usize>(), any::<u16>()).prop_map(|(at, value)| Step::Mutate(at, value)),
+            1 => any::<u32>().prop_map(Step::Forge),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_slab_is_a_map_from_live_keys(all in proptest::collection::vec(steps(), 0..200)) {
+            let mut slab: Slab<MsgId, u16> = Slab::new(9);
+            let mut oracle: BTreeMap<MsgId, u16> = BTreeMap::new();
+            let mut issued = Vec::new();
+            for step in all {
+                match step {
+                    Step::Insert(value) => {
+                        let key = slab.insert(value);
+                        prop_assert_eq!(key.is_none(), oracle.len() == 9);
+                        if let Some(key) = key {
+                            prop_assert!(oracle.insert(key, value).is_none());
+                            issued.push(key);
+                        }
+                    }
+                    Step::Remove(at) if !issued.is_empty() => {
+                        let key = issued[at % issued.len()];
+                        prop_assert_eq!(slab.remove(key), oracle.remove(&key));
+                    }
+                    Step::Mutate(at, value) if !issued.is_empty() => {
+                        let key = issued[at % issued.len()];
+                        prop_assert_eq!(slab.get_mut(key).copied(), oracle.get(&key).copied());
+                        if let (Some(ours), Some(theirs)) = (slab.get_mut(key), oracle.get_mut(&key)) {
+                            (*ours, *theirs) = (value, value);
+                        }
+                    }
+                    Step::Forge(raw) => {
+                        let key = MsgId(raw);
+                        prop_assert_eq!(slab.get(key), oracle.get(&key));
+                    }
+                    Step::Remove(_) | Step::Mutate(..) => {}
+                }
+                prop_assert_eq!(slab.len(), oracle.len());
+                for key in &issued {
+                    prop_assert_eq!(slab.get(*key), oracle.get(key));
+                }
+                let listed: BTreeMap<MsgId, u16> = slab.iter().map(|(key, value)| (key, *value)).collect();
+                prop_assert_eq!(&listed, &oracle);
+            }
+        }
+    }
+
+    #[test]
+    fn generations_wrap_without_ever_being_zero() {
+        let mut slab: Slab<FlowId, ()> = Slab::new(1);
+        for round in 0..FlowId::GENERATION_MAX * 2 {
+            let key = slab.insert(()).unwrap();
+            assert_eq!(key.generation(), round % FlowId::GENERATION_MAX + 1);
+            slab.remove(key).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_place_freed_last_is_used_first_and_a_full_slab_refuses() {
+        let mut slab: Slab<FlowId, u8> = Slab::new(3);
+        let keys: Vec<FlowId> = (0..3).map(|value| slab.insert(value).unwrap()).collect();
+        assert_eq!(slab.insert_with(|_| unreachable!("full")), None);
+        slab.remove(keys[0]);
+        slab.remove(keys[2]);
+        assert_eq!(slab.insert(7).unwrap().index(), 2);
+        assert_eq!(slab.insert(8).unwrap().index(), 0);
     }
 }

@@ -3,6 +3,13 @@
 //! A controller is a pure state machine: it is told what happened and answers with a [`Window`], which
 //! the flow caches. It never sees an endpoint, a socket or a clock.
 
+pub mod fixed;
+pub mod smartt;
+
+pub use fixed::{Fixed, FixedParams};
+pub use smartt::{Smartt, SmarttParams};
+
+use crate::params::{ParamError, ParamKey};
 use crate::registry::registry;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
@@ -57,6 +64,8 @@ pub struct AckSample {
 pub struct LossSample {
     /// When the loss became known.
     pub now: Instant,
+    /// When the lost segment last left: a controller that has reacted since then need not do so again.
+    pub sent_at: Instant,
     /// Wire bytes lost.
     pub bytes: Bytes,
     /// Wire bytes in flight after they were taken out.
@@ -78,37 +87,66 @@ pub trait CongestionControl {
 }
 
 registry! {
-    /// The registered controllers.
-    pub enum CcKind {
-        /// [`smartt::Smartt`].
-        "smartt" => Smartt,
-        /// [`fixed::Fixed`].
-        "fixed" => Fixed,
+    /// Names the registered controllers.
+    pub enum CcKind;
+    /// One flow's controller, stored inline in the flow.
+    pub enum Cc: CongestionControl;
+    new(params: &CcParams, path: &Path);
+    {
+        /// [`Smartt`].
+        "smartt" => Smartt: Smartt::new(&params.smartt, path),
+        /// [`Fixed`].
+        "fixed" => Fixed: Fixed::new(&params.fixed, path),
     }
+    fn window(&self) -> Window;
+    fn on_ack(&mut self, ack: &AckSample, path: &Path);
+    fn on_nack(&mut self, loss: &LossSample, path: &Path);
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path);
+    fn on_wake(&mut self, now: Instant, path: &Path);
 }
-/// temp
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CcParams;
+
+/// The settings of every controller; each flow reads those of its own.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CcParams {
+    /// `cc.smartt.*`
+    pub smartt: SmarttParams,
+    /// `cc.fixed.*`
+    pub fixed: FixedParams,
+}
+
 impl CcParams {
-    /// v
-    pub fn validate(&self) -> Result<(), crate::config::ConfigError> {
-        Ok(())
+    /// The keys that `cc.<kind>.` takes, in the order of declaration.
+    #[must_use]
+    pub const fn keys(kind: CcKind) -> &'static [ParamKey] {
+        match kind {
+            CcKind::Smartt => SmarttParams::KEYS,
+            CcKind::Fixed => FixedParams::KEYS,
+        }
+    }
+
+    /// Sets `cc.<kind>.<key>` from text.
+    ///
+    /// # Errors
+    /// When there is no such key, or `value` is not one of its values or out of its range.
+    pub fn set(&mut self, kind: CcKind, key: &str, value: &str) -> Result<(), ParamError> {
+        match kind {
+            CcKind::Smartt => self.smartt.set(key, value),
+            CcKind::Fixed => self.fixed.set(key, value),
+        }
+    }
+
+    /// # Errors
+    /// Names the first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), ParamError> {
+        self.smartt.validate()?;
+        self.fixed.validate()
     }
 }
-/// temp
-#[derive(Clone, Debug)]
-pub struct Cc(Bytes);
-impl Cc {
-    /// n
-    pub fn new(_: CcKind, _: &CcParams, p: &Path) -> Self {
-        Cc(p.bdp())
-    }
-}
-impl CongestionControl for Cc {
-    fn window(&self) -> Window {
-        Window { cwnd: self.0, pacing: None, wake_at: None }
-    }
-    fn on_ack(&mut self, _: &AckSample, _: &Path) {}
-    fn on_nack(&mut self, _: &LossSample, _: &Path) {}
-    fn on_timeout(&mut self, _: &LossSample, _: &Path) {}
+
+/// `bytes * factor`, rounded down and saturating; `factor` is not negative.
+pub(crate) fn scaled(bytes: Bytes, factor: f64) -> Bytes {
+    #[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53 bytes")]
+    let product = bytes.0 as f64 * factor;
+    #[expect(clippy::cast_possible_truncation, reason = "rounding down is meant; `as` saturates")]
+    Bytes(product as u64)
 }

@@ -33,7 +33,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
 use crate::trace::{Trace, TraceKind};
 use crate::units::{Bytes, FlowId, HostId, MsgId};
-use crate::wire::{Body, Data, Header};
+use crate::wire::{Body, Data};
 use error::PostError;
 use event::Event;
 use lookup::KeyHasher;
@@ -137,11 +137,14 @@ impl Endpoint {
         if peer == self.host {
             return Err(PostError::SelfSend);
         }
-        let id = self.tx_flows.next_key().ok_or(PostError::FlowTableFull)?;
         let rng = self.rng.fork("flow", self.flows_opened);
-        self.flows_opened += 1;
-        let flow = TxFlow::new(&self.config, id, peer, path, rng);
-        self.tx_flows.insert(Timed { flow, timer: None }).ok_or(PostError::FlowTableFull)
+        let config = &self.config;
+        let opened = self.tx_flows.insert_with(|id| Timed {
+            flow: TxFlow::new(config, id, peer, path, rng),
+            timer: None,
+        });
+        self.flows_opened += u64::from(opened.is_some());
+        opened.ok_or(PostError::FlowTableFull)
     }
 
     /// Closes a flow once its messages are finished. Its id stays taken until the receiver has
@@ -167,7 +170,7 @@ impl Endpoint {
         }
         let no = timed.flow.next_msg_no();
         let (len, tag, flow) = (spec.len, spec.tag, spec.flow);
-        let msg = TxMsg { flow, no, len, next_offset: 0, acked: 0, tag, opened: false };
+        let msg = TxMsg { no, len, next_offset: 0, acked: 0, tag, opened: false };
         let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
         timed.flow.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
@@ -237,10 +240,12 @@ impl Endpoint {
         if let Some(&flow) = self.rx_by_sender.get(&key) {
             return Ok(flow);
         }
-        let id = self.rx_flows.next_key().ok_or(DropReason::TableFull)?;
         let buffers = self.rx_spare.pop().ok_or(DropReason::TableFull)?;
-        let flow = RxFlow::new(id, rx.from, open.src_flow, buffers);
-        self.rx_flows.insert(Timed { flow, timer: None }).ok_or(DropReason::TableFull)?;
+        let id = self.rx_flows.insert_with(|id| Timed {
+            flow: RxFlow::new(id, rx.from, open.src_flow, buffers),
+            timer: None,
+        });
+        let id = id.ok_or(DropReason::TableFull)?;
         self.rx_by_sender.insert(key, id);
         Ok(id)
     }
@@ -286,7 +291,7 @@ impl Endpoint {
         self.transmit_acks(now, tx);
         // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
         while tx.room() > 0 {
-            let Some(flow) = self.sched.as_dyn().next_flow(now) else { return };
+            let Some(flow) = self.sched.next_flow(now) else { return };
             self.transmit_one(flow, now, tx);
         }
     }
@@ -313,7 +318,7 @@ impl Endpoint {
             events: &mut self.events,
         };
         let Some(timed) = self.tx_flows.get_mut(flow) else {
-            self.sched.as_dyn().on_backlog(flow, Bytes::ZERO, now);
+            self.sched.on_backlog(flow, Bytes::ZERO, now);
             return;
         };
         match timed.flow.poll_segment(now, &mut cx) {
@@ -325,7 +330,7 @@ impl Endpoint {
                 }
             }
             Err(_) => {
-                self.sched.as_dyn().on_backlog(flow, Bytes::ZERO, now);
+                self.sched.on_backlog(flow, Bytes::ZERO, now);
                 self.update_tx_timer(flow, now);
             }
         }
@@ -412,7 +417,7 @@ impl Endpoint {
     fn update_tx(&mut self, flow: FlowId, now: Instant) {
         let Some(timed) = self.tx_flows.get(flow) else { return };
         let backlog = timed.flow.backlog();
-        self.sched.as_dyn().on_backlog(flow, backlog, now);
+        self.sched.on_backlog(flow, backlog, now);
         self.update_tx_timer(flow, now);
     }
 

@@ -32,8 +32,6 @@ use crate::wire::{Ack, Body, Data, Header, Open, data};
 /// One message on its way out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TxMsg {
-    /// The flow that carries it.
-    pub(crate) flow: FlowId,
     /// Its number on the wire.
     pub(crate) no: MsgNo,
     /// Length, bytes, at least 1.
@@ -132,7 +130,7 @@ impl TxFlow {
     /// A flow to `peer` that has sent nothing.
     pub(crate) fn new(config: &Config, id: FlowId, peer: HostId, path: Path, mut rng: Rng) -> Self {
         let cc = Cc::new(config.cc, &config.cc_params, &path);
-        let lb = Lb::new(config.lb, &config.lb_params, &path, &mut rng);
+        let lb = Lb::new(config.lb, &config.lb_params, &mut rng);
         let quarters = config.loss.reorder_window_quarters;
         Self {
             window: cc.window(),
@@ -400,8 +398,8 @@ impl TxFlow {
             entry.fate == Fate::InFlight && entry.sent_at.to_wire() == nack.echo_sent_at
         });
         if refused {
-            let bytes = self.mark_lost(nack.psn);
-            let loss = LossSample { now: rx.at, bytes, in_flight: self.in_flight };
+            let (bytes, sent_at) = self.mark_lost(nack.psn);
+            let loss = LossSample { now: rx.at, bytes, in_flight: self.in_flight, sent_at };
             self.cc.on_nack(&loss, &self.path);
         }
         self.window = self.cc.window();
@@ -494,27 +492,28 @@ impl TxFlow {
         while let Some((psn, ev)) =
             self.oldest().filter(|&(_, at, _)| at < limit).map(|o| (o.0, o.2))
         {
-            let bytes = self.mark_lost(psn);
+            let (bytes, sent_at) = self.mark_lost(psn);
             let (count, feedback) = match by {
                 Inference::LaterAck => (&mut cx.stats.lost_by_sack, PathFeedback::Nack),
                 Inference::Silence => (&mut cx.stats.lost_by_timeout, PathFeedback::Timeout),
             };
             *count += 1;
             self.lb.on_feedback(ev, feedback, now);
-            let loss = LossSample { now, bytes, in_flight: self.in_flight };
+            let loss = LossSample { now, bytes, in_flight: self.in_flight, sent_at };
             self.cc.on_timeout(&loss, &self.path);
         }
         self.window = self.cc.window();
     }
 
-    /// Takes `psn` out of flight and queues it to be sent again. Its wire bytes.
-    fn mark_lost(&mut self, psn: Psn) -> Bytes {
-        let Some(entry) = self.sent.entry(psn) else { return Bytes::ZERO };
+    /// Takes `psn` out of flight and queues it to be sent again. Its wire bytes, and when it was sent.
+    fn mark_lost(&mut self, psn: Psn) -> (Bytes, Instant) {
+        let Some(entry) = self.sent.entry(psn) else { return (Bytes::ZERO, Instant::ZERO) };
         entry.fate = Fate::Lost;
+        let sent_at = entry.sent_at;
         let len = Bytes(u64::from(entry.wire_len));
         self.in_flight -= len;
         self.lost.push_back(psn);
-        len
+        (len, sent_at)
     }
 
     /// The segment in flight that was sent longest ago. Amortised O(1).

@@ -1,8 +1,18 @@
 //! Load balancing: which entropy value, hence which path, the next segment takes. One file a balancer,
 //! one line in the registry.
 
+pub mod ecmp;
+pub mod reps;
+pub mod spray;
+
+pub use ecmp::Ecmp;
+pub use reps::Reps;
+pub use spray::Spray;
+
+use crate::params::params;
+use crate::registry::registry;
 use crate::rng::Rng;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
 
 /// What became of a segment that travelled with some entropy value.
@@ -25,33 +35,90 @@ pub trait LoadBalancer {
     /// What became of a segment sent with `ev`.
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
 }
-/// temp
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LbKind {
-    /// r
-    Reps,
-}
-/// temp
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LbParams;
-impl LbParams {
-    /// v
-    pub fn validate(&self) -> Result<(), crate::config::ConfigError> {
-        Ok(())
+
+params! {
+    /// Settings of all balancers; each reads those it knows.
+    pub struct LbParams {
+        /// Entropy values a flow may use; how many paths they reach is for the switches' hash to say.
+        paths: u16 = 256, in 1..=65535;
+        /// REPS: how long exploring stops after a timeout. The reference simulator's 10 ms.
+        freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
+        /// REPS: segments that explore when a freeze ends. The reference simulator's 16.
+        explore: u16 = 16, in 0..=65535;
     }
 }
-/// temp
-#[derive(Clone, Debug)]
-pub struct Lb;
-impl Lb {
-    /// n
-    pub fn new(_: LbKind, _: &LbParams, _: &crate::cc::Path, _: &mut Rng) -> Self {
-        Lb
+
+registry! {
+    /// Names the registered balancers.
+    pub enum LbKind;
+    /// One flow's balancer, stored inline in the flow.
+    pub enum Lb: LoadBalancer;
+    new(params: &LbParams, rng: &mut Rng);
+    {
+        /// [`Reps`].
+        "reps" => Reps: Reps::new(params),
+        /// [`Spray`].
+        "spray" => Spray: Spray::new(params),
+        /// [`Ecmp`].
+        "ecmp" => Ecmp: Ecmp::new(params, rng),
     }
+    fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
+    fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
 }
-impl LoadBalancer for Lb {
-    fn next_ev(&mut self, _: Instant, r: &mut Rng) -> EntropyValue {
-        EntropyValue(r.next_u32() as u16 | 1)
+
+/// A path drawn uniformly from `paths`.
+pub(crate) fn draw(paths: u16, rng: &mut Rng) -> EntropyValue {
+    // The draw is below `paths`, so it fits.
+    entropy(u16::try_from(rng.below(u64::from(paths))).unwrap_or(0))
+}
+
+/// The entropy value of path number `path`, 0..=65534: a UDP source port, which must not be zero. Ports
+/// start where the dynamic range does and wrap past zero, so that up to 16384 paths stay clear of the
+/// registered ports that firewalls know, and every number has a port of its own.
+//= rfc6335#6
+#[must_use]
+pub const fn entropy(path: u16) -> EntropyValue {
+    const FIRST: u16 = 49_152;
+    // 65535 - 49152 numbers before the wrap, the rest from port 1 on.
+    const BEFORE_WRAP: u16 = u16::MAX - FIRST;
+    if path <= BEFORE_WRAP { EntropyValue(FIRST + path) } else { EntropyValue(path - BEFORE_WRAP) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_a_legal_port_of_its_own() {
+        let mut seen = alloc::vec![false; 65_536];
+        for path in 0..65_535 {
+            let EntropyValue(port) = entropy(path);
+            assert!(port != 0 && !seen[usize::from(port)], "path {path}");
+            seen[usize::from(port)] = true;
+        }
     }
-    fn on_feedback(&mut self, _: EntropyValue, _: PathFeedback, _: Instant) {}
+
+    #[test]
+    fn every_balancer_stays_within_its_paths_whatever_it_hears() {
+        for kind in LbKind::ALL {
+            for paths in [1, 2, 3, 256] {
+                let mut rng = Rng::new(5);
+                let params = LbParams { paths, ..LbParams::default() };
+                let mut lb = Lb::new(*kind, &params, &mut rng);
+                assert_eq!((lb.kind(), LbKind::by_name(kind.name())), (*kind, Some(*kind)));
+                for step in 0..2000 {
+                    let now = Instant::from_ps(step * 50_000_000);
+                    let ev = lb.next_ev(now, &mut rng);
+                    assert!((49_152..49_152 + paths).contains(&ev.0), "{}", kind.name());
+                    let what = [
+                        PathFeedback::Good,
+                        PathFeedback::Ecn,
+                        PathFeedback::Nack,
+                        PathFeedback::Timeout,
+                    ][usize::try_from(rng.below(4)).unwrap()];
+                    lb.on_feedback(ev, what, now);
+                }
+            }
+        }
+    }
 }

@@ -6,6 +6,8 @@
 
 pub mod round_robin;
 
+pub use round_robin::RoundRobin;
+
 use crate::registry::registry;
 use crate::segment::{Burst, TxSegment};
 use crate::time::Instant;
@@ -27,31 +29,18 @@ pub trait Scheduler {
 }
 
 registry! {
-    /// The registered schedulers.
-    pub enum SchedKind {
-        /// [`round_robin::RoundRobin`].
-        "round-robin" => RoundRobin,
+    /// Names the registered schedulers.
+    pub enum SchedKind;
+    /// The scheduler of one endpoint, stored inline.
+    pub enum Sched: Scheduler;
+    new(flows_max: u32);
+    {
+        /// [`RoundRobin`].
+        "round-robin" => RoundRobin: RoundRobin::new(flows_max),
     }
-}
-
-/// The scheduler of one endpoint, stored inline.
-#[derive(Clone, Debug)]
-pub(crate) enum Sched {
-    RoundRobin(round_robin::RoundRobin),
-}
-
-impl Sched {
-    /// The scheduler `kind` for at most `flows_max` flows.
-    pub(crate) fn new(kind: SchedKind, flows_max: u32) -> Self {
-        match kind {
-            SchedKind::RoundRobin => Self::RoundRobin(round_robin::RoundRobin::new(flows_max)),
-        }
-    }
-
-    /// Runs one call on whichever it is.
-    pub(crate) fn as_dyn(&mut self) -> &mut impl Scheduler {
-        match self {
-            Self::RoundRobin(sched) => sched,
-        }
-    }
+    fn on_backlog(&mut self, flow: FlowId, bytes: Bytes, now: Instant);
+    fn on_control(&mut self, from: HostId, hdr: &Header, now: Instant, out: &mut Burst<TxSegment>);
+    fn next_flow(&mut self, now: Instant) -> Option<FlowId>;
+    fn poll_timeout(&self) -> Option<Instant>;
+    fn handle_timeout(&mut self, now: Instant, out: &mut Burst<TxSegment>);
 }

@@ -1,0 +1,527 @@
+//! SMaRTT: a window moved by ECN and delay, with QuickAdapt on trims. Source: \[smartt\] sec. III, whole.
+//!
+//! ```text
+//!              ack, still ignoring ------------------------------> count only
+//!              ack -> QuickAdapt due? -> FastIncrease? -> four core cases:
+//!                                   rtt <= target            rtt > target
+//!                   no mark     proportional + fair          fair increase
+//!                   mark        nothing: the balancer moves  multiplicative decrease
+//!              trim -> window - size, QuickAdapt armed
+//! ```
+//!
+//! Units: wire bytes, picoseconds. Additive gains are integers: each acknowledgement adds `size * gain`
+//! to a numerator that is divided by the window when it is applied, the remainder kept, so no byte is
+//! lost to rounding and the adjustment variants of sec. III-G only differ in when they divide.
+//! It does not choose paths, retransmit, pace, or serve windows below one packet.
+//!
+//! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring or
+//! when fast increasing. State: the paper stores 19 bytes a flow and 28 globally, with clocks and
+//! counters of its NIC's width; here clocks are 64 bits and each flow has its own path's constants.
+
+use super::{AckSample, CongestionControl, LossSample, Path, Window, scaled};
+use crate::params::{ParamValue, params, words};
+use crate::time::{Duration, Instant};
+use crate::units::Bytes;
+
+words! {
+    /// How the increase constants follow the path.
+    pub enum Increase: "fair or additive" {
+        /// With the path's own BDP: flows of any base RTT gain alike in one span of time.
+        Fair = "fair",
+        /// With the line rate alone: every flow gains alike in one of its own RTTs (fig. 6, left).
+        Additive = "additive",
+    }
+}
+
+words! {
+    /// What a mark does while the delay is still below target.
+    pub enum OnEcnLowDelay: "no-op or reduce" {
+        /// Leave it to the load balancer.
+        NoOp = "no-op",
+        /// Take half of the marked bytes off the window, as MPRDMA does (fig. 11).
+        Reduce = "reduce",
+    }
+}
+
+words! {
+    /// Which signals the core cases see (fig. 5).
+    pub enum Signals: "both, ecn or delay" {
+        /// Marks and delay.
+        Both = "both",
+        /// Marks alone: the MPRDMA-like loop that the paper starts from. FastIncrease, which needs
+        /// delay, is out.
+        EcnOnly = "ecn",
+        /// Delay alone: above target counts as marked, below as not marked.
+        DelayOnly = "delay",
+    }
+}
+
+/// How often the window is adjusted, sec. III-G.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Adjustment {
+    /// On every acknowledgement.
+    PerPacket,
+    /// Increases gather until this many bytes are acknowledged or one base RTT has passed.
+    Accumulate(u32),
+    /// Every n-th acknowledgement is looked at and stands for the bytes of all n; 0 counts as 1.
+    Sample(u16),
+}
+
+impl ParamValue for Adjustment {
+    const VALUES: &'static str = "packet, accumulate:BYTES or sample:N";
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None => (text == "packet").then_some(Self::PerPacket),
+            Some(("accumulate", bytes)) => bytes.parse().ok().map(Self::Accumulate),
+            Some(("sample", every)) => every.parse().ok().filter(|n| *n > 0).map(Self::Sample),
+            Some(_) => None,
+        }
+    }
+}
+
+params! {
+    /// Settings of [`Smartt`]. The defaults are the paper's; where it gives none, the comment says whence.
+    pub struct SmarttParams {
+        /// QuickAdapt, sec. III-E.
+        quick_adapt: bool = true;
+        /// Ignore what was in flight when QuickAdapt acted, sec. III-E, fig. 9.
+        ignore: bool = true;
+        /// FastIncrease, sec. III-F.
+        fast_increase: bool = true;
+        /// Switches trim, so NACKs trigger QuickAdapt; without, RTT and acknowledged bytes also do.
+        trimming: bool = true;
+        /// How the increase constants follow the path: fair or additive.
+        increase: Increase = Increase::Fair;
+        /// What a mark does while the delay is below target.
+        on_ecn_low_delay: OnEcnLowDelay = OnEcnLowDelay::NoOp;
+        /// Which signals the core cases see.
+        signals: Signals = Signals::Both;
+        /// How often the window is adjusted, sec. III-G.
+        adjustment: Adjustment = Adjustment::PerPacket;
+        /// Target RTT in base RTTs, sec. III-J.
+        target_rtt: f32 = 1.5, in 1.01..=16.0;
+        /// Fair increase, packets per RTT at the reference BDP of 150 kB; see `FI`.
+        fi: f32 = FI, in 0.0..=64.0;
+        /// Proportional increase, packets per RTT at an empty queue and the reference BDP: 1 is eq. 3's pi.
+        pi: f32 = 1.0, in 0.0..=64.0;
+        /// FastIncrease, packets per acknowledged packet.
+        k: f32 = 2.0, in 0.0..=64.0;
+        /// How far above the base RTT still counts as equal to it, in base RTTs; see `FAST_SLACK`.
+        fast_slack: f32 = FAST_SLACK, in 0.0..=1.0;
+        /// Weight of relative excess delay in the multiplicative decrease, eq. 1.
+        md_factor: f32 = 0.8, in 0.0..=1.0;
+        /// Weight of a new sample in the average RTT; see `EWMA_GAIN`.
+        ewma_gain: f32 = EWMA_GAIN, in 0.0..=1.0;
+        /// Largest and initial window in BDPs, sec. III-J.
+        window_max: f32 = 1.5, in 0.01..=64.0;
+        /// What QuickAdapt sets the window to, in multiples of the bytes received in one target RTT.
+        qa_scaling: f32 = 1.0, in 0.01..=16.0;
+        /// Without trimming: the RTT is high when above this many target RTTs.
+        qa_high_rtt: f32 = 1.0, in 0.1..=64.0;
+        /// Without trimming: acknowledged bytes are low when below this part of the window in use.
+        qa_low_acked: f32 = 0.5, in 0.0..=1.0;
+    }
+}
+
+/// Where the increase constants are 1: 100 Gb/s x 12 us, the reference simulator's scaling point.
+const REFERENCE_BDP_BYTES: f64 = 150_000.0;
+const REFERENCE_RTT: Duration = Duration::from_us(12);
+/// The paper tunes fi without giving it. At 1/4, a 32:1 incast of BDP-scaled flows adds a fifth of a
+/// queue per RTT, within what one multiplicative decrease per RTT takes back; the reference simulator's
+/// 5 adds four queues.
+const FI: f32 = 0.25;
+/// The reference simulator's 1 us of queueing at a base RTT of 12 us.
+const FAST_SLACK: f32 = 1.0 / 12.0;
+/// The reference simulator's gain; the paper says EWMA without one.
+const EWMA_GAIN: f32 = 0.0125;
+/// Samples above this are taken for it, so that products of times fit 64 bits: 70 s.
+const RTT_MAX: Duration = Duration::from_ps(1 << 46);
+
+/// One flow's SMaRTT state.
+#[derive(Clone, Debug)]
+pub struct Smartt {
+    /// Wire bytes, `at.mtu ..= at.cwnd_max`.
+    cwnd: u32,
+    /// Bytes received in the current measurement of QuickAdapt; saturates.
+    acked: u32,
+    /// Bytes whose acknowledgements are still to be ignored.
+    to_ignore: u32,
+    /// Contiguous bytes acknowledged without congestion; saturates.
+    uncongested: u32,
+    /// Numerator of the increase not applied yet: bytes x bytes per window.
+    pending: u64,
+    /// Bytes acknowledged since the increase was applied, or since the last sample.
+    pending_bytes: u32,
+    /// Acknowledgements until the next sample.
+    until_sample: u16,
+    /// A trim asks for QuickAdapt.
+    trigger_qa: bool,
+    /// FastIncrease is active.
+    increasing: bool,
+    /// End of the current measurement; zero before the first.
+    measure_end: Instant,
+    /// When QuickAdapt last acted; zero if never.
+    adapted_at: Instant,
+    /// The earliest next multiplicative decrease.
+    decrease_at: Instant,
+    /// The latest time that an accumulated increase is applied.
+    adjust_at: Instant,
+    /// EWMA over the acknowledgements that count.
+    avg_rtt: Duration,
+    at: Scale,
+    params: SmarttParams,
+}
+
+const _: () = assert!(size_of::<Smartt>() <= 192);
+
+/// The constants of one path.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    base_rtt: Duration,
+    target_rtt: Duration,
+    /// RTTs up to this one count as the base RTT.
+    fast_rtt: Duration,
+    mtu: u32,
+    /// At least `mtu`.
+    cwnd_max: u32,
+    /// Bytes per window of acknowledgements.
+    fair_gain: u32,
+    /// Bytes per window of acknowledgements and per unit of (target - rtt) / rtt.
+    proportional_gain: u32,
+    /// Parts of 2^16.
+    ewma_gain: u32,
+}
+
+impl Scale {
+    fn new(params: &SmarttParams, path: &Path) -> Self {
+        let ratio = f64::from(params.target_rtt);
+        let mtu = small(path.mtu).max(1);
+        //= smartt#3.J
+        // DEVIATION(smartt#alg4): line 23 caps the window at one BDP, the text at 1.5 "to manage transient
+        // bursts". The text is later and says why, and the reference simulator agrees with it.
+        let cwnd_max = small(scaled(path.bdp(), f64::from(params.window_max))).max(mtu);
+        //= smartt#3.J
+        // Constants scale with the BDP, so that a ramp from nothing to one BDP takes the same time anywhere.
+        let bdp = match params.increase {
+            Increase::Fair => path.bdp(),
+            Increase::Additive => path.line_rate.bytes_in(REFERENCE_RTT),
+        };
+        let gain = |packets: f64| {
+            let bytes = scaled(path.mtu, packets * as_f64(bdp) / REFERENCE_BDP_BYTES);
+            small(bytes).min(cwnd_max)
+        };
+        Self {
+            base_rtt: path.base_rtt,
+            target_rtt: times(path.base_rtt, ratio),
+            fast_rtt: times(path.base_rtt, 1.0 + f64::from(params.fast_slack)),
+            mtu,
+            cwnd_max,
+            fair_gain: gain(f64::from(params.fi)),
+            //= smartt#3.I.4
+            // pi = brtt / (trtt - brtt), so that an empty queue gives one (scaled) packet per RTT.
+            proportional_gain: gain(f64::from(params.pi) / (ratio - 1.0)),
+            ewma_gain: small(scaled(Bytes(1 << 16), f64::from(params.ewma_gain))),
+        }
+    }
+}
+
+impl Smartt {
+    /// The initial state on `path`: the largest window, so that a short message is sent at once.
+    #[must_use]
+    pub fn new(params: &SmarttParams, path: &Path) -> Self {
+        let at = Scale::new(params, path);
+        Self {
+            cwnd: at.cwnd_max,
+            acked: 0,
+            to_ignore: 0,
+            uncongested: 0,
+            pending: 0,
+            pending_bytes: 0,
+            until_sample: 0,
+            trigger_qa: false,
+            increasing: false,
+            measure_end: Instant::ZERO,
+            adapted_at: Instant::ZERO,
+            decrease_at: Instant::ZERO,
+            adjust_at: Instant::ZERO,
+            avg_rtt: path.base_rtt.min(RTT_MAX),
+            at,
+            params: *params,
+        }
+    }
+
+    /// Takes over a changed base RTT; rate and MTU of a flow are fixed.
+    fn follow(&mut self, path: &Path) {
+        if path.base_rtt != self.at.base_rtt {
+            self.at = Scale::new(&self.params, path);
+            self.bound();
+        }
+    }
+
+    fn bound(&mut self) {
+        //= smartt#3.J
+        self.cwnd = self.cwnd.clamp(self.at.mtu, self.at.cwnd_max);
+    }
+
+    /// The bytes that this acknowledgement stands for, or `None` when it is not a sample.
+    fn sample(&mut self, size: u32) -> Option<u32> {
+        let Adjustment::Sample(every) = self.params.adjustment else { return Some(size) };
+        //= smartt#3.G
+        self.pending_bytes = self.pending_bytes.saturating_add(size);
+        if self.until_sample > 1 {
+            self.until_sample -= 1;
+            return None;
+        }
+        self.until_sample = every;
+        Some(core::mem::take(&mut self.pending_bytes))
+    }
+
+    /// Algorithm 2. True when the window was set.
+    fn quick_adapt(&mut self, now: Instant, in_flight: Bytes) -> bool {
+        //= smartt#alg2
+        if !self.params.quick_adapt || now < self.measure_end {
+            return false;
+        }
+        let span = now.since(self.measure_end) + self.at.target_rtt;
+        let started = self.measure_end != Instant::ZERO;
+        // DEVIATION(smartt#alg2): a measurement that nothing ended for another target RTT says that the flow
+        // was idle or ignoring, not what the network carries, so it is taken anew. One that ended late is
+        // scaled to one target RTT, which is what line 7 means.
+        let fresh = span.as_ps() < self.at.target_rtt.as_ps().saturating_mul(2);
+        let adapted = self.trigger_qa && started && fresh;
+        if adapted {
+            self.trigger_qa = false;
+            let share = as_f64(Bytes(self.at.target_rtt.as_ps())) / as_f64(Bytes(span.as_ps()));
+            let received = Bytes(u64::from(self.acked));
+            self.cwnd = small(scaled(received, share * f64::from(self.params.qa_scaling)));
+            self.bound();
+            self.to_ignore = if self.params.ignore { small(in_flight) } else { 0 };
+            self.adapted_at = now;
+            self.pending = 0;
+            self.uncongested = 0;
+            self.increasing = false;
+        }
+        self.measure_end = now + self.at.target_rtt;
+        self.acked = 0;
+        adapted
+    }
+
+    /// Without trimming QuickAdapt is asked for by delay and by how little arrives, at the end of a
+    /// measurement.
+    fn watch_for_collapse(&mut self, ack: &AckSample) {
+        //= smartt#3.E.a
+        if self.params.trimming || ack.now < self.measure_end || self.measure_end == Instant::ZERO {
+            return;
+        }
+        let high = times(self.at.target_rtt, f64::from(self.params.qa_high_rtt));
+        // What is in flight stands in for the window, so that a flow with little to send is not taken for
+        // one that is starved.
+        let in_use = ack.in_flight.min(Bytes(u64::from(self.cwnd)));
+        let low = scaled(in_use, f64::from(self.params.qa_low_acked));
+        if ack.rtt > high && Bytes(u64::from(self.acked)) < low {
+            self.trigger_qa = true;
+        }
+    }
+
+    /// Algorithm 3. True while active.
+    fn fast_increase(&mut self, size: u32, ack: &AckSample) -> bool {
+        //= smartt#alg3
+        let idle = match self.params.signals {
+            Signals::Both => !ack.ecn && ack.rtt <= self.at.fast_rtt,
+            Signals::DelayOnly => ack.rtt <= self.at.fast_rtt,
+            Signals::EcnOnly => false,
+        };
+        if !idle || !self.params.fast_increase {
+            self.congested();
+            return false;
+        }
+        self.uncongested = self.uncongested.saturating_add(size);
+        if self.uncongested > self.cwnd || self.increasing {
+            // The paper adds k MTUs per ACK of one packet; an ACK here may cover several, or a short one.
+            let grown = scaled(Bytes(u64::from(size)), f64::from(self.params.k));
+            self.cwnd = self.cwnd.saturating_add(small(grown));
+            self.bound();
+            self.increasing = true;
+        }
+        self.increasing
+    }
+
+    fn congested(&mut self) {
+        self.uncongested = 0;
+        self.increasing = false;
+    }
+
+    /// Algorithm 1.
+    fn core_cases(&mut self, size: u32, ack: &AckSample) {
+        //= smartt#alg1
+        let above = ack.rtt > self.at.target_rtt;
+        let (marked, above) = match self.params.signals {
+            Signals::Both => (ack.ecn, above),
+            Signals::DelayOnly => (above, above),
+            Signals::EcnOnly if ack.ecn => return self.reduce(size),
+            Signals::EcnOnly => (false, true),
+        };
+        match (marked, above) {
+            (true, true) => self.multiplicative_decrease(ack.now),
+            // The balancer hears of the mark from the flow and changes path by itself.
+            (true, false) => match self.params.on_ecn_low_delay {
+                OnEcnLowDelay::NoOp => {}
+                OnEcnLowDelay::Reduce => self.reduce(size),
+            },
+            (false, true) => self.increase(self.fair(size), size, ack.now),
+            (false, false) => {
+                //= smartt#3.I.4
+                // A proportional increase is followed by a fair one.
+                let both = self.proportional(size, ack.rtt).saturating_add(self.fair(size));
+                self.increase(both, size, ack.now);
+            }
+        }
+    }
+
+    fn multiplicative_decrease(&mut self, now: Instant) {
+        if now < self.decrease_at || self.avg_rtt <= self.at.target_rtt {
+            return;
+        }
+        //= smartt#eq1
+        let excess = as_f64(Bytes((self.avg_rtt - self.at.target_rtt).as_ps()));
+        let relative = excess / as_f64(Bytes(self.avg_rtt.as_ps()));
+        let factor = (1.0 - relative * f64::from(self.params.md_factor)).max(0.5);
+        // The cut is rounded down, so that at least half is left.
+        let cut = scaled(Bytes(u64::from(self.cwnd)), 1.0 - factor);
+        self.cwnd -= small(cut).min(self.cwnd);
+        self.bound();
+        //= smartt#3.I.2
+        // Once per base RTT.
+        self.decrease_at = now + self.at.base_rtt;
+    }
+
+    /// The per-packet reaction to a mark of MPRDMA, which the paper starts from: half of what was marked.
+    fn reduce(&mut self, size: u32) {
+        self.cwnd = self.cwnd.saturating_sub(size / 2);
+        self.bound();
+    }
+
+    /// Numerator of the fair increase.
+    fn fair(&self, size: u32) -> u64 {
+        //= smartt#eq2
+        u64::from(size) * u64::from(self.at.fair_gain)
+    }
+
+    /// Numerator of the proportional increase. An RTT below the base RTT counts as the base RTT.
+    fn proportional(&self, size: u32, rtt: Duration) -> u64 {
+        //= smartt#eq3
+        let rtt_ps = rtt.max(self.at.base_rtt).as_ps().max(1);
+        let room_ps = self.at.target_rtt.as_ps().saturating_sub(rtt_ps);
+        let relative_q16 = room_ps.min(RTT_MAX.as_ps()) * (1 << 16) / rtt_ps;
+        let gain = u64::from(size) * u64::from(self.at.proportional_gain);
+        let scaled = (u128::from(gain) * u128::from(relative_q16)) >> 16;
+        // min(size, ..) of eq. 3, as a numerator.
+        u64::try_from(scaled).unwrap_or(u64::MAX).min(u64::from(size) * u64::from(self.cwnd))
+    }
+
+    /// Gathers an increase, and divides when the adjustment variant says so.
+    fn increase(&mut self, numerator: u64, size: u32, now: Instant) {
+        self.pending = self.pending.saturating_add(numerator);
+        if let Adjustment::Accumulate(limit) = self.params.adjustment {
+            //= smartt#3.G
+            self.pending_bytes = self.pending_bytes.saturating_add(size);
+            if self.pending_bytes < limit && now < self.adjust_at {
+                return;
+            }
+            self.pending_bytes = 0;
+            self.adjust_at = now + self.at.base_rtt;
+        }
+        let window = u64::from(self.cwnd);
+        let grown = u32::try_from(self.pending / window).unwrap_or(u32::MAX);
+        self.pending %= window;
+        self.cwnd = self.cwnd.saturating_add(grown);
+        self.bound();
+    }
+
+    /// Common to trims and timeouts: false when QuickAdapt has already reacted to this loss.
+    fn count_loss(&mut self, loss: &LossSample) -> bool {
+        self.congested();
+        let size = small(loss.bytes);
+        if self.params.ignore && loss.sent_at < self.adapted_at {
+            // DEVIATION(smartt#alg4): lines 16 and 17 react to trims even while ignoring, which would take a
+            // window just set right down to one packet. Sec. III-E ignores all that was in flight.
+            self.to_ignore = self.to_ignore.saturating_sub(size);
+            return false;
+        }
+        self.cwnd = self.cwnd.saturating_sub(size);
+        self.bound();
+        true
+    }
+}
+
+impl CongestionControl for Smartt {
+    #[inline]
+    fn window(&self) -> Window {
+        Window { cwnd: Bytes(u64::from(self.cwnd)), pacing: None, wake_at: None }
+    }
+
+    fn on_ack(&mut self, ack: &AckSample, path: &Path) {
+        //= smartt#alg4
+        self.follow(path);
+        let size = small(ack.acked);
+        // DEVIATION(smartt#alg4): line 2 counts trimmed packets too. Sec. III-E wants "the bytes that have
+        // been received": what came through the bottleneck is this flow's share of it, and an incast
+        // converges in one step only to that.
+        self.acked = self.acked.saturating_add(size);
+        if self.to_ignore > 0 {
+            self.to_ignore = self.to_ignore.saturating_sub(size);
+            if self.to_ignore > 0 {
+                return;
+            }
+        }
+        let Some(size) = self.sample(size) else { return };
+        let gain = u64::from(self.at.ewma_gain);
+        self.avg_rtt = average(self.avg_rtt, ack.rtt.min(RTT_MAX), gain);
+        self.watch_for_collapse(ack);
+        if self.quick_adapt(ack.now, ack.in_flight) || self.fast_increase(size, ack) {
+            return;
+        }
+        self.core_cases(size, ack);
+    }
+
+    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        if !self.count_loss(loss) {
+            return;
+        }
+        //= smartt#alg4
+        // Lines 15 to 21.
+        self.trigger_qa = self.params.quick_adapt;
+        if self.to_ignore == 0 {
+            self.quick_adapt(loss.now, loss.in_flight);
+        }
+    }
+
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        //= smartt#3.E.a
+        // A timeout comes long after the congestion that caused it: it costs what was lost, and never
+        // triggers QuickAdapt.
+        self.count_loss(loss);
+    }
+}
+
+/// `avg + (sample - avg) * gain / 2^16`.
+fn average(avg: Duration, sample: Duration, gain: u64) -> Duration {
+    let step = |span: Duration| Duration::from_ps((span.as_ps() * gain) >> 16);
+    if sample >= avg { avg + step(sample - avg) } else { avg - step(avg - sample) }
+}
+
+/// Windows and counters are 32 bits: a path of more than 4 GB of BDP is served as one of 4 GB.
+fn small(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.0).unwrap_or(u32::MAX)
+}
+
+fn times(span: Duration, factor: f64) -> Duration {
+    Duration::from_ps(scaled(Bytes(span.as_ps()), factor).0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "53 bits are more than a controller measures")]
+fn as_f64(bytes: Bytes) -> f64 {
+    bytes.0 as f64
+}

@@ -1,0 +1,44 @@
+//! One path a flow, drawn once: what a network does when the transport leaves the choice to the switches'
+//! hash. Source: \[rfc2992\]. It never moves, not even off a dead path.
+
+use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use crate::rng::Rng;
+use crate::time::Instant;
+use crate::units::EntropyValue;
+
+/// One path for the life of the flow.
+#[derive(Clone, Debug)]
+pub struct Ecmp {
+    ev: EntropyValue,
+}
+
+impl Ecmp {
+    /// Draws the path.
+    #[must_use]
+    pub fn new(params: &LbParams, rng: &mut Rng) -> Self {
+        Self { ev: draw(params.paths, rng) }
+    }
+}
+
+impl LoadBalancer for Ecmp {
+    fn next_ev(&mut self, _now: Instant, _rng: &mut Rng) -> EntropyValue {
+        self.ev
+    }
+    fn on_feedback(&mut self, _ev: EntropyValue, _what: PathFeedback, _now: Instant) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_keeps_its_path_and_flows_differ() {
+        let mut rng = Rng::new(4);
+        let mut first = Ecmp::new(&LbParams::default(), &mut rng);
+        let second = Ecmp::new(&LbParams::default(), &mut rng);
+        let ev = first.next_ev(Instant::ZERO, &mut rng);
+        first.on_feedback(ev, PathFeedback::Timeout, Instant::ZERO);
+        assert_eq!(first.next_ev(Instant::ZERO, &mut rng), ev);
+        assert_ne!(second.ev, ev);
+    }
+}

@@ -1,0 +1,197 @@
+//! REPS: an entropy value that came back unmarked is used once more, else a new one is drawn.
+//! Source: \[reps\] algorithms 1 and 2, sec. 3.2 (freezing); the buffer of 8 as \[uec\] has it.
+//!
+//! ```text
+//!                   timeout, not exploring
+//!   recycling ------------------------------> frozen: no drawing, old values are used again
+//!       ^                                        |
+//!       +--- `explore` drawn segments <----------+ `freeze` has passed
+//! ```
+//!
+//! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
+
+use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use crate::rng::Rng;
+use crate::time::{Duration, Instant};
+use crate::units::EntropyValue;
+
+/// Entropy values kept: bounds a burst of acknowledgements, and the choice while frozen.
+//= reps#3.1
+const BUFFER: u8 = 8;
+
+/// Recycled entropy values of one flow.
+#[derive(Clone, Debug)]
+pub struct Reps {
+    freeze: Duration,
+    /// End of the freeze.
+    frozen_until: Option<Instant>,
+    /// Ring of values in the order they came back; the first `written` are meaningful.
+    values: [EntropyValue; BUFFER as usize],
+    /// Segments still to be drawn after a freeze.
+    exploring: u16,
+    explore: u16,
+    paths: u16,
+    /// Where the next value goes, 0..8; never above `written` while that is below 8.
+    head: u8,
+    /// How many of the values before `head` are not used yet, 0..=`written`.
+    fresh: u8,
+    /// How much of the ring was ever written, 0..=8.
+    written: u8,
+}
+
+const _: () = assert!(size_of::<Reps>() <= 64);
+
+impl Reps {
+    /// Nothing known: explores.
+    #[must_use]
+    pub fn new(params: &LbParams) -> Self {
+        Self {
+            freeze: params.freeze,
+            frozen_until: None,
+            values: [EntropyValue(0); BUFFER as usize],
+            exploring: 0,
+            explore: params.explore,
+            paths: params.paths,
+            head: 0,
+            fresh: 0,
+            written: 0,
+        }
+    }
+
+    /// True while only known values are used.
+    #[must_use]
+    pub const fn is_frozen(&self) -> bool {
+        self.frozen_until.is_some()
+    }
+
+    fn thaw(&mut self, now: Instant) {
+        //= reps#alg1
+        if self.frozen_until.is_some_and(|end| now > end) {
+            self.frozen_until = None;
+            self.exploring = self.explore;
+        }
+    }
+
+    fn recycle(&mut self, ev: EntropyValue) {
+        //= reps#alg1
+        self.values[usize::from(self.head)] = ev;
+        self.fresh = (self.fresh + 1).min(BUFFER);
+        self.written = self.written.max(self.head + 1);
+        self.head = (self.head + 1) % BUFFER;
+    }
+
+    /// A value from the ring: the oldest fresh one, else, frozen, the next old one.
+    fn known(&mut self) -> EntropyValue {
+        //= reps#alg2
+        let slot = if self.fresh > 0 {
+            let slot = (self.head + BUFFER - self.fresh) % BUFFER;
+            self.fresh -= 1;
+            slot
+        } else {
+            // A ring that was never full is cycled as far as it was written.
+            let slot = self.head % self.written;
+            self.head = (slot + 1) % BUFFER;
+            slot
+        };
+        self.values[usize::from(slot)]
+    }
+}
+
+impl LoadBalancer for Reps {
+    fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue {
+        // DEVIATION(reps#alg1): the paper leaves the freeze only on an acknowledgement, which never comes
+        // when all the known values lead to dead paths.
+        self.thaw(now);
+        //= reps#alg2
+        let stale = self.fresh == 0 && !self.is_frozen();
+        if self.written == 0 || stale || self.exploring > 0 {
+            self.exploring = self.exploring.saturating_sub(1);
+            return draw(self.paths, rng);
+        }
+        self.known()
+    }
+
+    fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant) {
+        match what {
+            PathFeedback::Good => {
+                self.recycle(ev);
+                self.thaw(now);
+            }
+            PathFeedback::Ecn | PathFeedback::Nack => {}
+            PathFeedback::Timeout => {
+                //= reps#alg1
+                if !self.is_frozen() && self.exploring == 0 {
+                    self.frozen_until = Some(now + self.freeze);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(reps: &mut Reps, ports: core::ops::Range<u16>) {
+        ports.for_each(|port| reps.on_feedback(EntropyValue(port), PathFeedback::Good, T0));
+    }
+
+    const T0: Instant = Instant::ZERO;
+
+    fn taken(reps: &mut Reps, rng: &mut Rng, now: Instant, count: usize) -> alloc::vec::Vec<u16> {
+        (0..count).map(|_| reps.next_ev(now, rng).0).collect()
+    }
+
+    #[test]
+    fn an_unmarked_value_is_recycled_once_and_in_order_while_a_marked_one_is_not() {
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        good(&mut reps, 1..4);
+        reps.on_feedback(EntropyValue(9), PathFeedback::Ecn, T0);
+        reps.on_feedback(EntropyValue(9), PathFeedback::Nack, T0);
+        assert_eq!(taken(&mut reps, &mut rng, T0, 3), [1, 2, 3]);
+        // Values 1..=9 are no ports that drawing gives.
+        assert!(taken(&mut reps, &mut rng, T0, 4).iter().all(|ev| *ev >= 49_152));
+    }
+
+    #[test]
+    fn a_burst_of_acknowledgements_keeps_the_latest_eight() {
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        good(&mut reps, 1..14);
+        assert_eq!(taken(&mut reps, &mut rng, T0, 8), [6, 7, 8, 9, 10, 11, 12, 13]);
+    }
+
+    #[test]
+    fn a_timeout_freezes_to_known_values_and_the_end_of_the_freeze_explores() {
+        let params = LbParams { explore: 4, ..LbParams::default() };
+        let (mut reps, mut rng) = (Reps::new(&params), Rng::new(1));
+        good(&mut reps, 1..4);
+        reps.on_feedback(EntropyValue(9), PathFeedback::Timeout, T0);
+        assert!(reps.is_frozen());
+        assert_eq!(taken(&mut reps, &mut rng, T0, 7), [1, 2, 3, 1, 2, 3, 1]);
+        let after = T0 + params.freeze + Duration::from_ps(1);
+        good(&mut reps, 20..21);
+        assert!(taken(&mut reps, &mut rng, after, 4).iter().all(|ev| *ev >= 49_152));
+        assert!(!reps.is_frozen());
+        assert_eq!(taken(&mut reps, &mut rng, after, 1), [20]);
+    }
+
+    #[test]
+    fn a_freeze_ends_even_if_nothing_is_acknowledged_any_more() {
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        good(&mut reps, 1..9);
+        reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, T0);
+        let after = T0 + LbParams::default().freeze + Duration::from_ps(1);
+        assert!(reps.next_ev(after, &mut rng).0 >= 49_152);
+    }
+
+    #[test]
+    fn a_timeout_while_exploring_does_not_freeze_again() {
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        good(&mut reps, 1..9);
+        reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, T0);
+        let after = T0 + LbParams::default().freeze + Duration::from_ps(1);
+        reps.next_ev(after, &mut rng);
+        reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, after);
+        assert!(!reps.is_frozen());
+    }
+}

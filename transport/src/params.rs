@@ -1,0 +1,248 @@
+//! Settings of policies: a struct with documented, ranged fields that can also be set by name and text,
+//! so that `--set cc.smartt.fi=0.5` needs no code per field. Values are checked when they are set by
+//! text, and again as a whole by `validate`, because the fields are public.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use crate::time::Duration;
+
+/// One setting as a list shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParamKey {
+    /// The last part of its name.
+    pub key: &'static str,
+    /// Its rustdoc, one line a paragraph.
+    pub doc: &'static str,
+    /// What a value looks like, without the range.
+    pub values: &'static str,
+    /// The range as Rust writes it, or empty.
+    pub range: &'static str,
+}
+
+/// Why a setting was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParamError {
+    /// There is no setting of that name; these are the ones there are.
+    UnknownKey(&'static [ParamKey]),
+    /// The text is not a value of this setting.
+    BadValue(&'static ParamKey),
+    /// The value is outside the setting's range.
+    OutOfRange(&'static ParamKey),
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKey(keys) => {
+                write!(f, "no such setting; there are")?;
+                keys.iter().try_for_each(|known| write!(f, " {}", known.key))
+            }
+            Self::BadValue(known) => write!(f, "{} takes {}", known.key, known.values),
+            Self::OutOfRange(known) => {
+                write!(f, "{} takes {} in {}", known.key, known.values, known.range)
+            }
+        }
+    }
+}
+
+impl core::error::Error for ParamError {}
+
+/// A type that a setting may have.
+pub(crate) trait ParamValue: Sized {
+    /// What its values look like, for messages.
+    const VALUES: &'static str;
+    fn parse(text: &str) -> Option<Self>;
+}
+
+macro_rules! number_values {
+    ($($type:ty => $values:literal),*) => {$(
+        impl ParamValue for $type {
+            const VALUES: &'static str = $values;
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+        }
+    )*};
+}
+
+number_values! { f32 => "a number", u16 => "an integer", u32 => "an integer" }
+
+impl ParamValue for bool {
+    const VALUES: &'static str = "on or off";
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "on" | "true" => Some(true),
+            "off" | "false" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl ParamValue for Duration {
+    const VALUES: &'static str = "a whole number with unit ns, us, ms or s";
+    fn parse(text: &str) -> Option<Self> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let number: u64 = number.parse().ok()?;
+        match unit {
+            "ns" => Some(Self::from_ns(number)),
+            "us" => Some(Self::from_us(number)),
+            "ms" => Some(Self::from_ms(number)),
+            "s" => Some(Self::from_s(number)),
+            _ => None,
+        }
+    }
+}
+
+/// True when `value` lies in `range`; a NaN lies in none.
+pub(crate) fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> bool {
+    range.contains(value)
+}
+
+/// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in low..=high`.
+/// Gives the struct, `Default`, `KEYS`, `set` and `validate`.
+macro_rules! params {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr $(, in $range:expr)?;)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type),+ }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default),+ }
+            }
+        }
+
+        impl $name {
+            /// Every setting, in the order of declaration.
+            $vis const KEYS: &'static [$crate::params::ParamKey] = &[$($crate::params::ParamKey {
+                key: stringify!($field),
+                doc: concat!($($doc, "\n"),+),
+                values: <$type as $crate::params::ParamValue>::VALUES,
+                range: concat!($(stringify!($range))?),
+            }),+];
+
+            fn key(name: &str) -> Option<&'static $crate::params::ParamKey> {
+                Self::KEYS.iter().find(|known| known.key == name)
+            }
+
+            /// Sets the setting called `key` from text; `self` is unchanged on error.
+            ///
+            /// # Errors
+            /// When there is no such setting, or `value` does not parse or is out of range.
+            $vis fn set(&mut self, key: &str, value: &str) -> Result<(), $crate::params::ParamError> {
+                use $crate::params::{ParamError, ParamValue};
+                let known = Self::key(key).ok_or(ParamError::UnknownKey(Self::KEYS))?;
+                let mut next = *self;
+                match known.key {
+                    $(stringify!($field) => {
+                        next.$field = <$type as ParamValue>::parse(value)
+                            .ok_or(ParamError::BadValue(known))?;
+                    })+
+                    _ => return Err(ParamError::UnknownKey(Self::KEYS)),
+                }
+                next.validate()?;
+                *self = next;
+                Ok(())
+            }
+
+            /// # Errors
+            /// Names the first setting that is out of its range.
+            $vis fn validate(&self) -> Result<(), $crate::params::ParamError> {
+                $($(if !$crate::params::within(&self.$field, &$range) {
+                    let known = Self::key(stringify!($field));
+                    return Err(known.map_or(
+                        $crate::params::ParamError::UnknownKey(Self::KEYS),
+                        $crate::params::ParamError::OutOfRange,
+                    ));
+                })?)+
+                Ok(())
+            }
+        }
+    };
+}
+
+/// Declares an enum whose values are words.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident: $values:literal {
+            $($(#[$vmeta:meta])* $variant:ident = $word:literal),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        $vis enum $name { $($(#[$vmeta])* $variant),+ }
+
+        impl $crate::params::ParamValue for $name {
+            const VALUES: &'static str = $values;
+            fn parse(text: &str) -> Option<Self> {
+                match text { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+pub(crate) use {params, words};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    words! {
+        /// A colour.
+        enum Colour: "red or blue" { Red = "red", Blue = "blue" }
+    }
+
+    params! {
+        /// Settings of nothing.
+        struct Sample {
+            /// How much.
+            amount: f32 = 0.5, in 0.0..=1.0;
+            /// How long.
+            span: Duration = Duration::from_ms(1);
+            /// Which colour.
+            colour: Colour = Colour::Red;
+            /// Whether.
+            flag: bool = false;
+        }
+    }
+
+    #[test]
+    fn every_key_is_listed_with_its_doc_and_can_be_set_by_name() {
+        let mut sample = Sample::default();
+        for (key, value) in
+            [("amount", "0.25"), ("span", "7us"), ("colour", "blue"), ("flag", "on")]
+        {
+            sample.set(key, value).unwrap();
+        }
+        let expected =
+            Sample { amount: 0.25, span: Duration::from_us(7), colour: Colour::Blue, flag: true };
+        assert_eq!(sample, expected);
+        assert_eq!(Sample::KEYS.len(), 4);
+        assert_eq!(Sample::KEYS[0].doc.trim(), "How much.");
+    }
+
+    #[test]
+    fn a_refused_value_says_what_would_be_taken_and_changes_nothing() {
+        let mut sample = Sample::default();
+        for (key, value, says) in [
+            ("amount", "2", "amount takes a number in 0.0..=1.0"),
+            ("amount", "NaN", "amount takes a number in 0.0..=1.0"),
+            ("amount", "x", "amount takes a number"),
+            ("span", "7", "span takes a whole number with unit ns, us, ms or s"),
+            ("colour", "green", "colour takes red or blue"),
+            ("amuont", "1", "no such setting; there are amount span colour flag"),
+        ] {
+            assert_eq!(sample.set(key, value).unwrap_err().to_string(), says);
+        }
+        assert_eq!(sample, Sample::default());
+    }
+}

@@ -92,6 +92,10 @@ pub struct Draft {
     pub base_rtt: Option<Duration>,
     /// Reorder window in base RTTs; chosen by `trim` when `None`. The inner `None` is off.
     pub reorder_window: Option<Option<f64>>,
+    /// PSNs a flow may have outstanding; by the network's BDP when `None`.
+    pub psn_window: Option<u32>,
+    /// Whether silent tails are probed; when switches do not trim when `None`.
+    pub tail_probe: Option<bool>,
     /// Whether switches trim.
     pub trim: bool,
     /// What switches do.
@@ -118,6 +122,8 @@ impl Default for Draft {
             settings: Settings::default(),
             base_rtt: None,
             reorder_window: None,
+            psn_window: None,
+            tail_probe: None,
             trim: true,
             switch: SwitchSettings {
                 qdisc: None,

@@ -1,0 +1,281 @@
+//! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
+//!
+//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`) come from the policies' own tables.
+
+use transport::cc::{CcKind, CcParams};
+use transport::lb::LbParams;
+use transport::{Bytes, Duration};
+
+use super::draft::Draft;
+use crate::fabric::QdiscKind;
+use crate::input::number;
+use crate::input::{InputError, did_you_mean};
+use crate::workload::cm::StartUnit;
+
+/// One setting.
+pub struct Key {
+    /// Its dotted name.
+    pub name: &'static str,
+    /// One line for lists: what it is, its unit and range.
+    pub about: &'static str,
+    set: fn(&mut Draft, &str) -> Result<(), &'static str>,
+    show: fn(&Draft) -> String,
+}
+
+macro_rules! keys {
+    ($($name:literal, $about:literal, |$draft:ident, $text:ident| $set:expr, |$d:ident| $show:expr;)+) => {
+        /// Every setting that is not a policy's.
+        pub const KEYS: &[Key] = &[$(Key {
+            name: $name,
+            about: $about,
+            set: |$draft, $text| { $set; Ok(()) },
+            show: |$d| $show,
+        }),+];
+    };
+}
+
+keys! {
+    "mtu", "payload bytes of a full segment, 64..=8960",
+        |d, v| d.settings.payload_max = integer(v)?, |d| d.settings.payload_max.to_string();
+    "ack_every", "acknowledge every n-th segment, 1..=64",
+        |d, v| d.settings.ack_every = integer(v)?, |d| d.settings.ack_every.to_string();
+    "psn_window", "PSNs a flow may have outstanding, a power of two 128..=1048576, or auto",
+        |d, v| d.psn_window = unless(v, "auto", integer)?, |d| shown(d.psn_window, "auto");
+    "msg_window", "messages a flow may have unfinished, 1..=1024",
+        |d, v| d.settings.msg_window = integer(v)?, |d| d.settings.msg_window.to_string();
+    "base_rtt", "idle round-trip time of every path, or auto: by the topology, for each pair",
+        |d, v| d.base_rtt = unless(v, "auto", duration)?, |d| shown(d.base_rtt, "auto");
+    "loss.reorder_window", "base RTTs a segment may be overtaken by, 0.25.., or off, or auto",
+        |d, v| d.reorder_window = unless(v, "auto", |v| unless(v, "off", real))?,
+        |d| d.reorder_window.map_or("auto".to_owned(), |window| shown(window, "off"));
+    "loss.rto", "base RTTs of silence after which a segment is lost, 1..=1000",
+        |d, v| d.settings.loss.rto_quarters = quarters(v)?,
+        |d| (f64::from(d.settings.loss.rto_quarters) / 4.0).to_string();
+    "loss.rto_min", "shortest timeout, a time",
+        |d, v| d.settings.loss.rto_min = duration(v)?, |d| time(d.settings.loss.rto_min);
+    "loss.backoff_max", "doublings of the timeout, 0..=16",
+        |d, v| d.settings.loss.backoff_max = integer(v)?,
+        |d| d.settings.loss.backoff_max.to_string();
+    "loss.retries_max", "timeouts in a row after which a flow fails, 1..=64",
+        |d, v| d.settings.loss.retries_max = integer(v)?,
+        |d| d.settings.loss.retries_max.to_string();
+    "loss.tail_probe", "probe a silent tail before the timeout: on, off, or auto: when switches do not trim",
+        |d, v| d.tail_probe = unless(v, "auto", on_off)?, |d| shown(d.tail_probe, "auto");
+    "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
+        |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,
+        |d| d.switch.qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
+    "switch.queue", "data bytes a port buffers, or auto: the topology's, else switch.queue_bdp",
+        |d, v| d.switch.queue = unless(v, "auto", bytes)?, |d| shown(d.switch.queue, "auto");
+    "switch.queue_bdp", "data a port buffers in BDPs of the network, above 0",
+        |d, v| d.switch.queue_bdp = positive(v)?, |d| d.switch.queue_bdp.to_string();
+    "switch.kmin", "share of the queue up to which nothing is marked, 0..=1",
+        |d, v| d.switch.kmin = share(v)?, |d| d.switch.kmin.to_string();
+    "switch.kmax", "share of the queue above which everything is marked, 0..=1",
+        |d, v| d.switch.kmax = share(v)?, |d| d.switch.kmax.to_string();
+    "switch.control_queue", "control bytes a port buffers, or auto: as much as data",
+        |d, v| d.switch.control_queue = unless(v, "auto", bytes)?,
+        |d| shown(d.switch.control_queue, "auto");
+    "switch.detection", "how long a dead link is used before its switch notices, a time",
+        |d, v| d.switch.detection = duration(v)?, |d| time(d.switch.detection);
+    "run.limit", "network time after which a run ends unfinished, or none",
+        |d, v| d.limit = unless(v, "none", duration)?, |d| d.limit.map_or("none".to_owned(), time);
+    "sampling.interval", "time between samples of series.jsonl, or none",
+        |d, v| d.sampling = unless(v, "none", interval)?,
+        |d| d.sampling.map_or("none".to_owned(), time);
+    "cm.start_unit", "unit of start in .cm files: us or ps",
+        |d, v| d.start_unit = StartUnit::by_name(v).ok_or("us or ps")?,
+        |d| (if d.start_unit == StartUnit::Ps { "ps" } else { "us" }).to_owned();
+    "fault", "adds a fault: KIND[:VALUE]@LINKS[,key=value]..., e.g. loss:0.01@all",
+        |d, v| d.faults.push(v.parse().map_err(|_| FAULT)?),
+        |d| d.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    "vdev.pmd", "virtual device of a host: net_ring, net_memif, net_tap or net_null",
+        |d, v| d.vdev.pmd = word(v, PMDS)?, |d| d.vdev.pmd.clone();
+    "vdev.time_scale", "real time per network time, 1.., or auto: what this machine sustains",
+        |d, v| d.vdev.time_scale = unless(v, "auto", at_least_one)?,
+        |d| shown(d.vdev.time_scale, "auto");
+    "vdev.workers", "threads that run hosts, 1..=64, or auto",
+        |d, v| d.vdev.workers = unless(v, "auto", workers)?, |d| shown(d.vdev.workers, "auto");
+    "vdev.memory_mb", "memory for packet buffers, MiB, 64.., or auto",
+        |d, v| d.vdev.memory_mb = unless(v, "auto", memory)?, |d| shown(d.vdev.memory_mb, "auto");
+    "vdev.hugepages", "use hugepages: on, off, or auto: when there are enough",
+        |d, v| d.vdev.hugepages = unless(v, "auto", on_off)?, |d| shown(d.vdev.hugepages, "auto");
+    "vdev.record", "keep every input of every endpoint for replay: on or off",
+        |d, v| d.vdev.record = on_off(v)?, |d| d.vdev.record.to_string();
+}
+
+/// The devices that `vdev.pmd` knows.
+pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
+
+const FAULT: &str = "KIND[:VALUE]@LINKS with KIND loss, burst-loss, duplicate, reorder, corrupt, down or \
+    degrade, e.g. loss:0.01@all";
+
+/// Sets `key` from `value`.
+pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), InputError> {
+    let wrong = |expected: String| InputError::new(format!("`{key}={value}`"), expected);
+    if let Some(known) = KEYS.iter().find(|known| known.name == key) {
+        return (known.set)(draft, value).map_err(|expected| wrong(expected.to_owned()));
+    }
+    if let Some((kind, rest)) = key.strip_prefix("cc.").and_then(|rest| rest.split_once('.')) {
+        if let Some(kind) = CcKind::by_name(kind) {
+            let set = draft.settings.cc_params.set(kind, rest, value);
+            return set.map_err(|error| wrong(error.to_string()));
+        }
+    }
+    if let Some(rest) = key.strip_prefix("lb.") {
+        let set = draft.settings.lb_params.set(rest, value);
+        return set.map_err(|error| wrong(error.to_string()));
+    }
+    let names = names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Err(InputError::new(format!("setting `{key}`"), "a known setting").help(did_you_mean(key, &names)))
+}
+
+/// Every name that `--set` knows.
+#[must_use]
+pub fn names() -> Vec<String> {
+    all().map(|(name, _)| name).collect()
+}
+
+/// Every name with its one line, in the order of the tables.
+pub fn all() -> impl Iterator<Item = (String, String)> {
+    let line = |doc: &str| doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    let own = KEYS.iter().map(|key| (key.name.to_owned(), key.about.to_owned()));
+    let cc = CcKind::ALL.iter().flat_map(move |&kind| {
+        let name = kind.name();
+        CcParams::keys(kind)
+            .iter()
+            .map(move |key| (format!("cc.{name}.{}", key.key), line(key.doc)))
+    });
+    let lb = LbParams::KEYS.iter().map(move |key| (format!("lb.{}", key.key), line(key.doc)));
+    own.chain(cc).chain(lb)
+}
+
+/// The value of every key of the table, as text that sets it.
+pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)> + '_ {
+    KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)))
+}
+
+fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {
+    value.map_or(none.to_owned(), |value| value.to_string())
+}
+
+fn time(span: Duration) -> String {
+    format!("{}ps", span.as_ps())
+}
+
+/// `None` for the word, else the parsed value.
+fn unless<T>(
+    text: &str,
+    word: &str,
+    parse: impl Fn(&str) -> Result<T, &'static str>,
+) -> Result<Option<T>, &'static str> {
+    if text == word { Ok(None) } else { parse(text).map(Some) }
+}
+
+fn integer<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "a whole number in range; see `headrace list settings`")
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    number::duration(text).map_err(|_| "a time: 10us, 1.5ms, 600ns; without unit microseconds")
+}
+
+fn interval(text: &str) -> Result<Duration, &'static str> {
+    duration(text).and_then(|span| if span > Duration::ZERO { Ok(span) } else { Err("above zero") })
+}
+
+fn bytes(text: &str) -> Result<Bytes, &'static str> {
+    number::bytes(text).map_err(|_| "a size: 65536, 64KiB, 1.5MB")
+}
+
+fn real(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or("a number, 0 or more")
+}
+
+fn positive(text: &str) -> Result<f64, &'static str> {
+    real(text)
+        .and_then(|value| if value > 0.0 && value <= 1e6 { Ok(value) } else { Err("above 0, at most 1e6") })
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    real(text).and_then(|value| if value <= 1.0 { Ok(value) } else { Err("a number in 0..=1") })
+}
+
+fn at_least_one(text: &str) -> Result<f64, &'static str> {
+    real(text).and_then(|value| if (1.0..=1e6).contains(&value) { Ok(value) } else { Err("1..=1e6") })
+}
+
+fn quarters(text: &str) -> Result<u16, &'static str> {
+    let value = real(text)?;
+    let range = "base RTTs, 1..=1000";
+    if !(1.0..=1000.0).contains(&value) {
+        return Err(range);
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1..=1000 checked")]
+    Ok((value * 4.0) as u16)
+}
+
+fn workers(text: &str) -> Result<usize, &'static str> {
+    integer(text).and_then(|n| if (1..=64).contains(&n) { Ok(n) } else { Err("1..=64 threads") })
+}
+
+fn memory(text: &str) -> Result<u32, &'static str> {
+    integer(text).and_then(|n| if (64..=1 << 20).contains(&n) { Ok(n) } else { Err("64..=1048576 MiB") })
+}
+
+fn on_off(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err("on or off"),
+    }
+}
+
+fn word(text: &str, known: &[&'static str]) -> Result<String, &'static str> {
+    if known.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err("net_ring, net_memif, net_tap or net_null")
+}
+
+fn qdisc(text: &str) -> Result<QdiscKind, &'static str> {
+    QdiscKind::by_name(text).ok_or("a queue discipline; see `headrace list qdiscs`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::draft::Source;
+
+    #[test]
+    fn every_shown_value_sets_its_key_to_the_same_value() {
+        let mut draft = Draft::default();
+        for (key, value) in effective(&Draft::default()).filter(|(key, _)| key != "fault") {
+            draft.set(&key, &value, Source::Set).unwrap_or_else(|error| panic!("{key}: {error}"));
+        }
+        assert!(effective(&draft).eq(effective(&Draft::default())));
+    }
+
+    #[test]
+    fn a_misspelt_key_suggests_the_nearest() {
+        let error = Draft::default().set("swich.kmin", "0.1", Source::Set).unwrap_err();
+        assert!(error.help.contains("did you mean `switch.kmin`"), "{error}");
+    }
+
+    #[test]
+    fn a_value_out_of_range_says_what_would_be_in_it() {
+        for (key, value) in [("switch.kmin", "2"), ("loss.rto", "0"), ("vdev.workers", "0")] {
+            let error = Draft::default().set(key, value, Source::Set).unwrap_err();
+            assert!(error.to_string().contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_of_policies_are_reached_by_their_names() {
+        let mut draft = Draft::default();
+        draft.set("lb.paths", "64", Source::Set).unwrap();
+        assert_eq!(draft.settings.lb_params.paths, 64);
+        let named: Vec<String> = names();
+        assert!(named.iter().any(|name| name.starts_with("cc.smartt.")));
+    }
+}

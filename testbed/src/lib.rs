@@ -1,1 +1,5 @@
-//! To be written.
+//! Emulated networks, workloads and measurements.
+#![forbid(unsafe_code)]
+
+pub mod fabric;
+pub mod topology;

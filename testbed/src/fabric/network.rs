@@ -70,6 +70,7 @@ pub struct Network {
     switches: Vec<Switch>,
     /// The marks of each port are drawn from a stream of its own.
     rngs: Vec<Rng>,
+    /// All but `hops` and `bytes`, which the ports count.
     stats: Vec<PortStats>,
     faults: Vec<LinkFaults>,
     wakes: EventQueue<Wake>,
@@ -278,16 +279,18 @@ impl Network {
     }
 
     /// The counters of each port, in the order of the blueprint.
-    #[must_use]
-    pub fn port_stats(&self) -> &[PortStats] {
-        &self.stats
+    pub fn port_stats(&self) -> impl Iterator<Item = PortStats> + '_ {
+        self.ports.iter().zip(&self.stats).map(|(port, stats)| {
+            let (hops, bytes) = port.sent();
+            PortStats { hops, bytes, ..*stats }
+        })
     }
 
     /// The counters of all ports together; the peak is that of switch ports.
     #[must_use]
     pub fn totals(&self) -> PortStats {
         let mut totals = PortStats::default();
-        self.stats.iter().for_each(|port| totals.merge(port));
+        self.port_stats().for_each(|port| totals.merge(&port));
         totals.dropped = self.counts.dropped.total();
         totals
     }
@@ -352,8 +355,17 @@ impl Network {
     /// Queues `packet` at `port`, after what was due there and before what is due now.
     #[inline]
     fn offer(&mut self, port: u32, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        while self.depart(port, at, out) {}
         let index = port as usize;
+        if self.wires[index].fault == NO_FAULT {
+            match self.ports[index].pass(packet, at) {
+                Ok((departure, arrival)) => {
+                    self.after_departure(port, &departure, arrival, out);
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        while self.depart(port, at, out) {}
         match self.ports[index].enqueue(packet, at, &mut self.rngs[index]) {
             Verdict::Queued => {
                 if port >= self.blueprint.hosts && !packet.is_control() {
@@ -362,9 +374,16 @@ impl Network {
                 }
             }
             Verdict::Trimmed => self.stats[index].trimmed += 1,
-            Verdict::Dropped(reason) => self.lose(Some(port), packet, reason, at, out),
+            Verdict::Dropped(reason) => {
+                self.lose(Some(port), packet, reason, at, out);
+                return;
+            }
         }
-        self.depart(port, at, out);
+        // A wake is pending exactly while something waits: the first to wait behind a busy link
+        // asks for it, and each departure that leaves something behind.
+        if !self.depart(port, at, out) && self.ports[index].waiting() == 1 {
+            self.wakes.push(self.ports[index].busy_until(), Wake(port));
+        }
     }
 
     /// Runs the next departure of `port` if it starts by `now`; whether there was one.
@@ -383,29 +402,37 @@ impl Network {
         else {
             return false;
         };
-        self.wakes.push(self.ports[index].busy_until(), Wake(port));
-        self.count_departure(port, &departure, out);
-        if self.wires[index].fault == NO_FAULT {
-            self.launch(port, departure.packet, arrival);
-        } else {
-            self.launch_faulty(port, &departure, arrival, out);
-        }
+        self.after_departure(port, &departure, arrival, out);
         true
     }
 
+    /// Counts a departure and puts the packet on the link.
     #[inline]
-    fn count_departure(&mut self, port: u32, departure: &Departure, out: &mut Vec<Output>) {
-        let packet = &departure.packet;
-        let stats = &mut self.stats[port as usize];
-        stats.hops += 1;
-        stats.bytes += packet.wire_bytes();
-        stats.marked += u64::from(departure.marked);
-        if !packet.is_control() {
+    fn after_departure(
+        &mut self,
+        port: u32,
+        departure: &Departure,
+        arrival: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        let index = port as usize;
+        if self.ports[index].waiting() > 0 {
+            self.wakes.push(self.ports[index].busy_until(), Wake(port));
+        }
+        if departure.marked {
+            self.stats[index].marked += 1;
+        }
+        if !departure.packet.is_control() {
             if port < self.blueprint.hosts {
                 out.push(Output::NicRoom { host: HostId(port), at: departure.start });
             } else {
                 self.queue_stats.sample(departure.data_left);
             }
+        }
+        if self.wires[index].fault == NO_FAULT {
+            self.launch(port, departure.packet, arrival);
+        } else {
+            self.launch_faulty(port, departure, arrival, out);
         }
     }
 

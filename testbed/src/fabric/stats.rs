@@ -15,7 +15,7 @@ pub struct PortStats {
     pub marked: u64,
     /// Packets that ended at it, for any reason.
     pub dropped: u64,
-    /// Most data bytes that waited, the arriving packet included.
+    /// Most data bytes that waited at once; a packet that meets an idle link does not wait.
     pub data_peak: u64,
 }
 

@@ -219,7 +219,7 @@ fn divides(
     of: &'static str,
     divisor: u32,
 ) -> Result<(), TreeError> {
-    if value % divisor == 0 {
+    if value.is_multiple_of(divisor) {
         Ok(())
     } else {
         Err(TreeError::NotAMultiple { what, value, of, divisor })

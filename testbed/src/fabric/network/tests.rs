@@ -90,7 +90,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
     let mut now = Instant::ZERO;
     for (handle, (gap, src, dst, len, control)) in (0..).zip(injections) {
         now += Duration::from_ps(*gap);
-        if late == 0 || handle as usize % late == 0 {
+        if late == 0 || (handle as usize).is_multiple_of(late) {
             network.run_until(now, &mut out);
         }
         let flags = if *control { Flags::CONTROL } else { DATA };
@@ -167,7 +167,7 @@ proptest! {
             let mut lazy = exact.clone();
             let on_time = feed(&mut exact, &injections, 0);
             prop_assert_eq!(by_time(on_time), by_time(feed(&mut lazy, &injections, late)));
-            prop_assert_eq!(exact.port_stats(), lazy.port_stats());
+            prop_assert!(exact.port_stats().eq(lazy.port_stats()));
         }
     }
 
@@ -284,9 +284,10 @@ fn a_dead_link_loses_packets_until_it_is_detected_and_is_used_again_afterwards()
     let in_time = |at: Instant| us(8) < at && at < us(16);
     assert!(lost.iter().all(|(why, at)| *why == DropReason::LinkDown && in_time(*at)), "{lost:?}");
     let down = usize::try_from(link[0].0).unwrap();
-    let all = network.port_stats()[down].hops + network.port_stats()[down + 1].hops;
-    // Half of the packets of 30 seconds in 60 microseconds used it.
-    let share = network.port_stats()[down].hops * 100 / all;
+    let hops: Vec<_> = network.port_stats().map(|port| port.hops).collect();
+    let all = hops[down] + hops[down + 1];
+    // Unused from 15 us to 45 us: half of the packets in half of the time.
+    let share = hops[down] * 100 / all;
     assert!((20..40).contains(&share), "{share} % by the link that was down half of the time");
 }
 

@@ -40,4 +40,9 @@ impl Qdisc for DropTail {
     fn backlog(&self) -> Backlog {
         self.classes.backlog()
     }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        self.classes.pass(packet, now)
+    }
 }

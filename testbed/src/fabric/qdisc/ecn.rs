@@ -89,4 +89,9 @@ impl Qdisc for Ecn {
     fn backlog(&self) -> Backlog {
         self.classes.backlog()
     }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        self.classes.pass(packet, now)
+    }
 }

@@ -30,6 +30,13 @@ pub trait Qdisc {
     fn oldest(&self) -> Option<Instant>;
     /// What waits.
     fn backlog(&self) -> Backlog;
+    /// An enqueue and a dequeue at once, for a packet that meets an empty queue and an idle link:
+    /// the same outcome, without touching the queue's memory. `Err` when the packet is to go
+    /// through `enqueue` after all.
+    ///
+    /// # Errors
+    /// The packet back, untouched.
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet>;
 }
 
 /// What became of a packet given to a discipline.
@@ -155,6 +162,11 @@ macro_rules! registry {
             #[inline]
             fn backlog(&self) -> Backlog {
                 match self { $(Self::$variant(qdisc) => qdisc.backlog(),)+ }
+            }
+
+            #[inline]
+            fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+                match self { $(Self::$variant(qdisc) => qdisc.pass(packet, now),)+ }
             }
         }
     };

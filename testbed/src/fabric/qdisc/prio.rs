@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use transport::{Bytes, Instant};
 
-use super::{Backlog, QdiscParams};
+use super::{Backlog, Departure, QdiscParams};
 use crate::fabric::drop_reason::DropReason;
 use crate::fabric::packet::Packet;
 
@@ -61,6 +61,20 @@ impl TwoClass {
             None => self.data.take(),
             control => control,
         }
+    }
+
+    /// `Qdisc::pass`: a packet within its class's limit that meets two empty queues leaves as it
+    /// came. Nothing is left behind it, so nothing could mark it.
+    ///
+    /// # Errors
+    /// The packet back, when it does not fit.
+    #[inline]
+    pub fn pass(&self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        let class = if packet.is_control() { &self.control } else { &self.data };
+        if packet.wire_bytes() > class.limit {
+            return Err(packet);
+        }
+        Ok(Departure { packet, marked: false, data_left: 0, start: now })
     }
 
     /// The earliest enqueue time still queued.

@@ -51,4 +51,9 @@ impl Qdisc for Trim {
     fn backlog(&self) -> Backlog {
         self.classes.backlog()
     }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        self.classes.pass(packet, now)
+    }
 }

@@ -121,6 +121,12 @@ impl<'a> Conductor<'a> {
         self.lines_left.len()
     }
 
+    /// The connection of a line of the matrix.
+    #[must_use]
+    pub fn connection(&self, flow: usize) -> usize {
+        self.connections[flow] as usize
+    }
+
     /// When the next flow starts by time; `None` when all have. A flow started by a trigger is due at once.
     #[must_use]
     pub fn next_start(&self) -> Option<Instant> {

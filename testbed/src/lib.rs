@@ -1,9 +1,13 @@
 //! Networks, workloads and measurements: the same switch code in virtual and in real time.
-//!
-//! This part holds the inputs of a run: traffic (`workload`), networks (`topology`), and scenarios that put the two
-//! together with policies and faults (`scenario`).
+#![forbid(unsafe_code)]
 
+pub mod conductor;
+pub mod fabric;
 pub mod input;
+pub mod measure;
+pub mod plan;
+pub mod progress;
 pub mod scenario;
 pub mod topology;
+pub mod virtual_time;
 pub mod workload;

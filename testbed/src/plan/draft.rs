@@ -170,9 +170,8 @@ impl Draft {
     /// # Errors
     /// When there is none, with the nearest name.
     pub fn set_transport(&mut self, name: &str, source: Source) -> Result<(), InputError> {
-        let preset = transports::by_name(name).ok_or_else(|| {
-            unknown("transport", name, &transports::names())
-        })?;
+        let preset = transports::by_name(name)
+            .ok_or_else(|| unknown("transport", name, &transports::names()))?;
         self.apply_preset(preset);
         self.sources.insert("transport".to_owned(), source);
         Ok(())

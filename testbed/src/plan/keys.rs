@@ -127,7 +127,8 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
     }
     let names = names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Err(InputError::new(format!("setting `{key}`"), "a known setting").help(did_you_mean(key, &names)))
+    Err(InputError::new(format!("setting `{key}`"), "a known setting")
+        .help(did_you_mean(key, &names)))
 }
 
 /// Every name that `--set` knows.
@@ -189,12 +190,16 @@ fn bytes(text: &str) -> Result<Bytes, &'static str> {
 }
 
 fn real(text: &str) -> Result<f64, &'static str> {
-    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or("a number, 0 or more")
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or("a number, 0 or more")
 }
 
 fn positive(text: &str) -> Result<f64, &'static str> {
-    real(text)
-        .and_then(|value| if value > 0.0 && value <= 1e6 { Ok(value) } else { Err("above 0, at most 1e6") })
+    real(text).and_then(|value| {
+        if value > 0.0 && value <= 1e6 { Ok(value) } else { Err("above 0, at most 1e6") }
+    })
 }
 
 fn share(text: &str) -> Result<f64, &'static str> {
@@ -202,7 +207,8 @@ fn share(text: &str) -> Result<f64, &'static str> {
 }
 
 fn at_least_one(text: &str) -> Result<f64, &'static str> {
-    real(text).and_then(|value| if (1.0..=1e6).contains(&value) { Ok(value) } else { Err("1..=1e6") })
+    real(text)
+        .and_then(|value| if (1.0..=1e6).contains(&value) { Ok(value) } else { Err("1..=1e6") })
 }
 
 fn quarters(text: &str) -> Result<u16, &'static str> {
@@ -220,7 +226,8 @@ fn workers(text: &str) -> Result<usize, &'static str> {
 }
 
 fn memory(text: &str) -> Result<u32, &'static str> {
-    integer(text).and_then(|n| if (64..=1 << 20).contains(&n) { Ok(n) } else { Err("64..=1048576 MiB") })
+    integer(text)
+        .and_then(|n| if (64..=1 << 20).contains(&n) { Ok(n) } else { Err("64..=1048576 MiB") })
 }
 
 fn on_off(text: &str) -> Result<bool, &'static str> {

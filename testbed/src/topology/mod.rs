@@ -1,10 +1,15 @@
-//! Networks by name and by file: what is connected to what, how fast and how far.
-//!
-//! Everything here ends in a [`FatTreeSpec`], plain numbers; turning it into switches is the fabric's part.
+//! Networks: plain numbers by name or by file ([`FatTreeSpec`]), what they connect ([`FatTree`]), how
+//! their links are called, and what they could do at best.
 
 pub mod builtin;
+pub mod fat_tree;
+mod ideal;
+mod selector;
 pub mod spec;
 pub mod topo_file;
 
 pub use builtin::{NAMES, by_name};
+pub use fat_tree::{FabricParams, FatTree};
+pub use ideal::{Transfer, base_one_way, base_rtt, ideal_completion};
+pub use selector::SelectorError;
 pub use spec::{FatTreeSpec, SpecError, TierSpec};

@@ -5,15 +5,16 @@
 
 use std::collections::VecDeque;
 
-use transport::timer::Wheel;
+use transport::timer::{TimerHandle, Wheel};
 use transport::{
-    BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec, Path, Placement, PostError,
-    Rng, RxSegment, Stats, TxSegment,
+    BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
+    Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
 };
 
 use super::packets::{InFlight, PacketSlab};
 use crate::conductor::{Conductor, Order};
 use crate::fabric::{Flags, Network, Output, Packet, flow_hash};
+use crate::measure::audit::DriverCount;
 use crate::plan::{Plan, RunError};
 use crate::workload::FlowIndex;
 
@@ -23,14 +24,17 @@ const NIC_DEPTH: usize = 2;
 /// One host.
 struct Host {
     endpoint: Endpoint,
-    /// When its timer is set in the run's wheel; earlier than wanted is fine, later is not.
-    timer_at: Instant,
+    /// Its entry in the run's wheel; earlier than wanted is fine, later is not.
+    timer: Option<(Instant, TimerHandle)>,
     /// Waits to be settled.
     touched: bool,
     /// By message index: which flow of the matrix it carries, and its length.
     messages: Vec<(FlowIndex, u32)>,
-    /// Orders that found the endpoint's tables full.
-    waiting: VecDeque<Order>,
+    /// Orders to post, each with how many of its messages have been: all at once unless the endpoint's
+    /// tables are full.
+    waiting: VecDeque<(Order, usize)>,
+    /// Flows whose connection had failed before they could be posted.
+    refused: Vec<FlowIndex>,
 }
 
 /// All hosts.
@@ -43,6 +47,7 @@ pub(super) struct Hosts<'a> {
     settling: Vec<HostId>,
     burst: Burst<TxSegment>,
     overhead: u16,
+    count: DriverCount,
 }
 
 impl<'a> Hosts<'a> {
@@ -50,10 +55,11 @@ impl<'a> Hosts<'a> {
     pub(super) fn new(plan: &'a Plan, rng: &Rng) -> Result<Self, RunError> {
         let host = |(id, config): (u32, Config)| Host {
             endpoint: Endpoint::new(&config, HostId(id), rng.fork("host", u64::from(id))),
-            timer_at: Instant::FAR_FUTURE,
+            timer: None,
             touched: false,
             messages: Vec::new(),
             waiting: VecDeque::new(),
+            refused: Vec::new(),
         };
         let configs = plan.host_configs()?;
         Ok(Self {
@@ -64,6 +70,7 @@ impl<'a> Hosts<'a> {
             settling: Vec::new(),
             burst: Burst::with_limit(BURST),
             overhead: plan.settings.frame_overhead,
+            count: DriverCount::default(),
         })
     }
 
@@ -78,20 +85,22 @@ impl<'a> Hosts<'a> {
 
     /// Gives a flow to its sender.
     pub(super) fn post(&mut self, order: &Order, now: Instant) {
-        self.hosts[order.src.0 as usize].waiting.push_back(*order);
+        self.hosts[order.src.0 as usize].waiting.push_back((*order, 0));
         self.post_waiting(order.src, now);
         self.touch(order.src);
     }
 
     fn post_waiting(&mut self, host: HostId, now: Instant) {
         let state = &mut self.hosts[host.0 as usize];
-        while let Some(order) = state.waiting.front() {
+        while let Some(&(order, posted)) = state.waiting.front() {
             let path = self.plan.path(order.src, order.dst);
-            match state.post(order, path, &mut self.flows[order.connection as usize], now) {
+            let flow = &mut self.flows[order.connection as usize];
+            match state.post(&order, posted, path, flow, now) {
                 Ok(()) => {}
                 Err(PostError::FlowTableFull | PostError::MsgTableFull) => return,
-                // The peer was given up before: the messages of this order fail with it.
-                Err(_) => state.messages.push((order.flow, 0)),
+                Err(PostError::FlowFailed | PostError::NoSuchFlow | PostError::SelfSend) => {
+                    state.refused.push(order.flow);
+                }
             }
             state.waiting.pop_front();
         }
@@ -100,6 +109,7 @@ impl<'a> Hosts<'a> {
     /// A packet has arrived.
     pub(super) fn deliver(&mut self, host: HostId, packet: &Packet, sent: &InFlight, at: Instant) {
         self.touch(host);
+        self.count.given_up += 1;
         let endpoint = &mut self.hosts[host.0 as usize].endpoint;
         if packet.flags.has(Flags::CORRUPT) {
             endpoint.count_drop(DropReason::Corrupt);
@@ -121,7 +131,7 @@ impl<'a> Hosts<'a> {
     /// The host's entry in the wheel has fired.
     pub(super) fn timer_fired(&mut self, host: HostId, now: Instant) {
         let state = &mut self.hosts[host.0 as usize];
-        state.timer_at = Instant::FAR_FUTURE;
+        state.timer = None;
         state.endpoint.handle_timeout(now);
         self.touch(host);
     }
@@ -165,6 +175,7 @@ impl<'a> Hosts<'a> {
             self.burst.reset(room);
             let endpoint = &mut self.hosts[host.0 as usize].endpoint;
             endpoint.poll_transmit(now, &mut self.burst);
+            self.count.handed_over += self.burst.len() as u64;
             for segment in self.burst.iter() {
                 let packet = packet_of(segment, host, self.overhead, packets);
                 network.inject(host, packet, now, out);
@@ -177,6 +188,11 @@ impl<'a> Hosts<'a> {
         let mut sum = Stats::default();
         self.hosts.iter().for_each(|host| sum.add(host.endpoint.stats()));
         sum
+    }
+
+    /// Packets taken from endpoints and given to them.
+    pub(super) fn count(&self) -> DriverCount {
+        self.count
     }
 
     /// The endpoint of `host`.
@@ -194,6 +210,7 @@ impl Host {
     fn post(
         &mut self,
         order: &Order,
+        posted: usize,
         path: Path,
         flow: &mut Option<FlowId>,
         now: Instant,
@@ -202,10 +219,13 @@ impl Host {
             Some(id) => id,
             None => *flow.insert(self.endpoint.open_flow(order.dst, path)?),
         };
-        for len in order.messages() {
+        for len in order.messages().skip(posted) {
             let spec = MsgSpec { flow: id, len, tag: order.tag() };
             let msg = self.endpoint.post_send(now, spec)?;
             self.note(msg, order.flow, len.get());
+            if let Some((_, posted)) = self.waiting.front_mut() {
+                *posted += 1;
+            }
         }
         if order.last {
             self.endpoint.close_flow(now, id);
@@ -222,6 +242,9 @@ impl Host {
     }
 
     fn report(&mut self, now: Instant, conductor: &mut Conductor<'_>) {
+        for flow in self.refused.drain(..) {
+            conductor.on_failed(flow);
+        }
         while let Some(event) = self.endpoint.poll_event() {
             match event {
                 Event::Sent { msg } => {
@@ -241,21 +264,22 @@ impl Host {
     }
 
     fn set_timer(&mut self, host: HostId, timers: &mut Wheel<HostId>) {
-        if let Some(at) = self.endpoint.poll_timeout().filter(|&at| at < self.timer_at) {
-            timers.insert(at, host);
-            self.timer_at = at;
+        let Some(at) = self.endpoint.poll_timeout() else { return };
+        if let Some((set_at, handle)) = self.timer {
+            if set_at <= at {
+                return;
+            }
+            timers.cancel(handle);
         }
+        self.timer = Some((at, timers.insert(at, host)));
     }
 }
 
 /// The fabric's packet for a segment.
 fn packet_of(segment: &TxSegment, from: HostId, overhead: u16, packets: &mut PacketSlab) -> Packet {
     let header = overhead + segment.hdr.emit_len();
-    let flags = if segment.is_control() {
-        Flags::CONTROL
-    } else {
-        Flags::ECT.with(Flags::TRIMMABLE)
-    };
+    let flags =
+        if segment.is_control() { Flags::CONTROL } else { Flags::ECT.with(Flags::TRIMMABLE) };
     Packet {
         handle: packets.insert(*segment, from),
         dst: segment.peer,

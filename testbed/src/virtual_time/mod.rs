@@ -19,7 +19,8 @@ use transport::{Duration, HostId, Instant, Rng};
 
 use crate::conductor::Conductor;
 use crate::fabric::{Network, Output};
-use crate::measure::Outcome;
+use crate::measure::audit::DriverCount;
+use crate::measure::{Audit, Outcome};
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Watch};
 use hosts::Hosts;
@@ -74,7 +75,8 @@ impl Sim<'_> {
         let limit = plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
         let mut instants = 0u64;
         while !self.conductor.is_over() {
-            let due = [self.conductor.next_start(), self.network.next_event_at(), self.timers.poll_at()];
+            let due =
+                [self.conductor.next_start(), self.network.next_event_at(), self.timers.poll_at()];
             let Some(next) = due.into_iter().flatten().min() else { return false };
             let next = next.max(self.now);
             if next > limit {
@@ -134,16 +136,15 @@ impl Sim<'_> {
             now: self.now.since(Instant::ZERO),
             flows_finished: self.conductor.finished() as u64,
             bytes_delivered: self.conductor.delivered().0,
-            hops: self.network.totals_hops(),
+            hops: self.network.totals().hops,
         }
     }
 
     fn outcome(self, plan: &Plan, stopped: bool) -> Outcome {
-        let in_flight = self.packets.live();
         let stats = self.hosts.stats();
-        let series = self.sampler.into_series();
-        Outcome::new(plan, &self.conductor, stats, &self.network, series)
-            .with_end(self.now, stopped)
-            .with_driver_packets(in_flight)
+        let driver = DriverCount { kept: self.packets.live(), ..self.hosts.count() };
+        let audit = Audit::of(&self.conductor, &stats, &self.network, driver);
+        let outcome = Outcome::new(plan, &self.conductor, stats, &self.network, audit, self.now);
+        Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

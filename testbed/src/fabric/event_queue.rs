@@ -1,0 +1,264 @@
+//! Events in time order: a few FIFO lanes and a heap for what fits in none.
+//!
+//! Almost every event of a network lies a constant after the present (serialisation of a full
+//! packet, the delay of a link), and the present only grows, so events of one constant are born in
+//! order: a FIFO holds them sorted for nothing. A lane is not tied to a constant; a push goes to the
+//! lane whose last event is the latest not after it, which sends the events of one constant to
+//! one lane by itself and copes with odd sizes. What fits in no lane goes to a binary heap.
+//! Correct for any order of pushes; fast for the usual one.
+//!
+//! Events of one instant come out by their [`Key`], never by the order of insertion.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use transport::Instant;
+
+/// What orders events of one instant: the origin's id and its sequence number.
+pub trait Key: Copy {
+    /// Origin id in the high half, sequence in the low half. Two events of one instant with equal
+    /// keys must be interchangeable.
+    fn key(&self) -> u64;
+}
+
+/// Pending events. Memory follows the largest number pending; nothing is freed.
+#[derive(Clone, Debug)]
+pub struct EventQueue<T> {
+    /// When the first event of each lane is due, picoseconds; [`NEVER`] for an empty lane.
+    heads: [u64; LANES],
+    /// When the last event of each lane is due, picoseconds; 0 for an empty lane.
+    tails: [u64; LANES],
+    lanes: [VecDeque<(u64, T)>; LANES],
+    irregular: BinaryHeap<Reverse<Timed<T>>>,
+    len: usize,
+}
+
+/// Enough for the links and packet sizes of one network and a few odd ones; a push and a peek scan
+/// them all.
+const LANES: usize = 8;
+const NEVER: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Timed<T> {
+    at: u64,
+    item: T,
+}
+
+impl<T: Key> EventQueue<T> {
+    /// No events.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            heads: [NEVER; LANES],
+            tails: [0; LANES],
+            lanes: std::array::from_fn(|_| VecDeque::new()),
+            irregular: BinaryHeap::new(),
+            len: 0,
+        }
+    }
+
+    /// Events pending.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no event is pending.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an event. O(1) while few distinct delays are in use, else O(log n).
+    #[inline]
+    pub fn push(&mut self, at: Instant, item: T) {
+        let at = at.as_ps();
+        self.len += 1;
+        let mut best = None;
+        let mut best_tail = 0;
+        for (lane, tail) in self.tails.iter().enumerate() {
+            if *tail <= at && *tail >= best_tail {
+                best = Some(lane);
+                best_tail = *tail;
+            }
+        }
+        let Some(lane) = best else {
+            self.irregular.push(Reverse(Timed { at, item }));
+            return;
+        };
+        self.tails[lane] = at;
+        self.heads[lane] = self.heads[lane].min(at);
+        self.lanes[lane].push_back((at, item));
+    }
+
+    /// When the next event is due.
+    #[inline]
+    #[must_use]
+    pub fn peek_time(&self) -> Option<Instant> {
+        if self.len == 0 {
+            return None;
+        }
+        let regular = self.heads.iter().copied().fold(NEVER, u64::min);
+        let irregular = self.irregular.peek().map_or(NEVER, |Reverse(event)| event.at);
+        Some(Instant::from_ps(regular.min(irregular)))
+    }
+
+    /// Replaces `batch` by every event due exactly at `at`, ascending by key; O(n log n) in their
+    /// number, O(n) when they were pushed in that order.
+    #[inline]
+    pub fn pop_batch(&mut self, at: Instant, batch: &mut Vec<T>) {
+        batch.clear();
+        let at = at.as_ps();
+        for lane in 0..LANES {
+            if self.heads[lane] == at {
+                self.pop_lane(lane, at, batch);
+            }
+        }
+        while self.irregular.peek().is_some_and(|Reverse(event)| event.at == at) {
+            batch.extend(self.irregular.pop().map(|Reverse(event)| event.item));
+        }
+        self.len -= batch.len();
+        if batch.len() > 1 {
+            batch.sort_unstable_by_key(Key::key);
+        }
+    }
+
+    fn pop_lane(&mut self, lane: usize, at: u64, batch: &mut Vec<T>) {
+        let queue = &mut self.lanes[lane];
+        while let Some((head, item)) = queue.front() {
+            if *head != at {
+                self.heads[lane] = *head;
+                return;
+            }
+            batch.push(*item);
+            queue.pop_front();
+        }
+        self.heads[lane] = NEVER;
+        self.tails[lane] = 0;
+    }
+
+    /// Every pending event, in no particular order; for audits.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let regular = self.lanes.iter().flatten().map(|(_, item)| item);
+        regular.chain(self.irregular.iter().map(|Reverse(event)| &event.item))
+    }
+}
+
+impl<T: Key> Default for EventQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Key> Timed<T> {
+    fn order(&self) -> (u64, u64) {
+        (self.at, self.item.key())
+    }
+}
+
+impl<T: Key> PartialEq for Timed<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl<T: Key> Eq for Timed<T> {}
+
+impl<T: Key> PartialOrd for Timed<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T: Key> Ord for Timed<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Key for u64 {
+        fn key(&self) -> u64 {
+            *self
+        }
+    }
+
+    fn drain(queue: &mut EventQueue<u64>) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        let mut batch = Vec::new();
+        while let Some(at) = queue.peek_time() {
+            queue.pop_batch(at, &mut batch);
+            all.extend(batch.iter().map(|item| (at.as_ps(), *item)));
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn it_pops_what_a_binary_heap_pops(
+            // Delays after the present: a few constants, and odd ones.
+            steps in prop::collection::vec(
+                (prop_oneof![Just(10u64), Just(640), Just(41_600), 0u64..100_000], any::<bool>()),
+                1..400,
+            ),
+        ) {
+            let mut queue = EventQueue::new();
+            let mut oracle = BinaryHeap::new();
+            let mut batch = Vec::new();
+            let mut now = 0;
+            for (item, (delay, pop)) in (0..).zip(steps) {
+                queue.push(Instant::from_ps(now + delay), item);
+                oracle.push(Reverse((now + delay, item)));
+                prop_assert_eq!(queue.len(), oracle.len());
+                let next = oracle.peek().map(|Reverse((at, _))| Instant::from_ps(*at));
+                prop_assert_eq!(queue.peek_time(), next);
+                if let (true, Some(at)) = (pop, next) {
+                    now = at.as_ps();
+                    queue.pop_batch(at, &mut batch);
+                    for item in &batch {
+                        prop_assert_eq!(oracle.pop(), Some(Reverse((now, *item))));
+                    }
+                }
+            }
+            let rest: Vec<_> = std::iter::from_fn(|| oracle.pop().map(|Reverse(e)| e)).collect();
+            prop_assert_eq!(drain(&mut queue), rest);
+            prop_assert!(queue.is_empty() && queue.iter().next().is_none());
+        }
+
+        #[test]
+        fn the_order_of_insertion_never_shows(
+            events in prop::collection::vec((0u64..20, 0u64..50), 0..100), seed in any::<u64>(),
+        ) {
+            let mut shuffled = events.clone();
+            let mut rng = transport::Rng::new(seed);
+            for i in (1..shuffled.len()).rev() {
+                let j = rng.below(i as u64 + 1);
+                shuffled.swap(i, usize::try_from(j).unwrap());
+            }
+            let fill = |events: &[(u64, u64)]| {
+                let mut queue = EventQueue::new();
+                for (at, item) in events {
+                    queue.push(Instant::from_ps(*at), *item);
+                }
+                drain(&mut queue)
+            };
+            prop_assert_eq!(fill(&events), fill(&shuffled));
+        }
+    }
+
+    #[test]
+    fn events_of_constant_delays_never_touch_the_heap() {
+        let mut queue = EventQueue::new();
+        for now in 0..1000u64 {
+            for delay in [1_041_600, 41_600, 641_600, 640, 600_640] {
+                queue.push(Instant::from_ps(now * 100 + delay), now);
+            }
+        }
+        assert!(queue.irregular.is_empty());
+    }
+}

@@ -1,0 +1,337 @@
+//! What goes wrong on a link, and when.
+//!
+//! A fault is a kind and a window of time. The state of a link at any instant follows from its
+//! windows alone, so faults add no events and a late poll sees what a punctual one sees; only
+//! chance has a state, a stream of draws of its own for each link, one draw a departure and window.
+//! Faults act when a packet's transmission starts. Probabilities are 0 ..= 1 a packet.
+
+use core::fmt;
+
+use transport::{Duration, Instant, Rate, Rng};
+
+use super::drop_reason::DropReason;
+
+/// One fault of one link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FaultSpec {
+    /// Acts from this instant on,
+    pub from: Instant,
+    /// and before this one.
+    pub until: Instant,
+    /// What it does.
+    pub kind: FaultKind,
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultKind {
+    /// Loses each packet independently.
+    Loss {
+        /// Probability of loss.
+        p: f64,
+    },
+    /// Loses packets in bursts (Gilbert 1960, Elliott 1963): a good state without loss, a bad one.
+    BurstLoss {
+        /// Probability that a packet finds the state turned bad.
+        enter: f64,
+        /// Probability that a packet finds it turned good again.
+        leave: f64,
+        /// Probability of loss in the bad state.
+        loss: f64,
+    },
+    /// Delivers a packet twice.
+    Duplicate {
+        /// Probability of a second copy.
+        p: f64,
+    },
+    /// Holds a packet back so that later ones overtake it.
+    Reorder {
+        /// Probability of being held.
+        p: f64,
+        /// Longest extra delay; uniform up to it.
+        extra_max: Duration,
+    },
+    /// Flips bits: the packet arrives with the flag CORRUPT.
+    Corrupt {
+        /// Probability of corruption.
+        p: f64,
+    },
+    /// The link is down. The port goes on sending, into nothing: its queue drains to loss, and what
+    /// is on the link when it goes down (the far switch's traversal included) is lost too.
+    Down,
+    /// The link sends at this rate, if its own is not lower.
+    Degrade {
+        /// Rate meanwhile.
+        rate: Rate,
+    },
+}
+
+/// Why a fault is not one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultError {
+    /// A probability is not in 0 ..= 1.
+    Probability {
+        /// What was given.
+        given: f64,
+    },
+    /// A link cannot run at rate zero.
+    NoRate,
+    /// The window ends before it starts.
+    Window {
+        /// Its start.
+        from: Instant,
+        /// Its end.
+        until: Instant,
+    },
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Probability { given } => {
+                write!(f, "fault: probability {given} is not in 0 ..= 1; give a share, not percent")
+            }
+            Self::NoRate => write!(f, "fault: a degraded rate of zero; use `down` instead"),
+            Self::Window { from, until } => {
+                write!(f, "fault: ends at {until:?}, before its start at {from:?}; swap the two")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FaultError {}
+
+impl FaultSpec {
+    /// # Errors
+    /// When a probability, a rate or the window makes no sense.
+    pub fn check(&self) -> Result<(), FaultError> {
+        if self.until < self.from {
+            return Err(FaultError::Window { from: self.from, until: self.until });
+        }
+        let chances = match self.kind {
+            FaultKind::Loss { p }
+            | FaultKind::Duplicate { p }
+            | FaultKind::Reorder { p, .. }
+            | FaultKind::Corrupt { p } => [p, 0.0, 0.0],
+            FaultKind::BurstLoss { enter, leave, loss } => [enter, leave, loss],
+            FaultKind::Down => [0.0; 3],
+            FaultKind::Degrade { rate: Rate::ZERO } => return Err(FaultError::NoRate),
+            FaultKind::Degrade { .. } => [0.0; 3],
+        };
+        match chances.into_iter().find(|p| !(0.0..=1.0).contains(p)) {
+            Some(given) => Err(FaultError::Probability { given }),
+            None => Ok(()),
+        }
+    }
+
+    fn acts_at(&self, at: Instant) -> bool {
+        self.from <= at && at < self.until
+    }
+}
+
+/// The faults of one link and their chance.
+#[derive(Clone, Debug)]
+pub(super) struct LinkFaults {
+    windows: Vec<Window>,
+    rate: Rate,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    spec: FaultSpec,
+    /// The state of `BurstLoss`.
+    bad: bool,
+}
+
+/// What the faults of a link make of one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub(super) lost: Option<DropReason>,
+    pub(super) corrupt: bool,
+    pub(super) duplicate: bool,
+    pub(super) extra: Duration,
+}
+
+impl LinkFaults {
+    /// No faults yet, on a link of `rate`.
+    pub(super) const fn new(rate: Rate, rng: Rng) -> Self {
+        Self { windows: Vec::new(), rate, rng }
+    }
+
+    pub(super) fn add(&mut self, spec: FaultSpec) {
+        self.windows.push(Window { spec, bad: false });
+    }
+
+    /// The rate of a transmission that starts at `at`.
+    pub(super) fn rate_at(&self, at: Instant) -> Rate {
+        let active = self.windows.iter().filter(|window| window.spec.acts_at(at));
+        active.fold(self.rate, |rate, window| match window.spec.kind {
+            FaultKind::Degrade { rate: degraded } => rate.min(degraded),
+            _ => rate,
+        })
+    }
+
+    /// Whether routing avoids the link at `at`: it has been down for `detection`, or has not yet
+    /// been back for as long. An outage shorter than `detection` goes unnoticed.
+    pub(super) fn known_dead(&self, at: Instant, detection: Duration) -> bool {
+        self.outages(detection).any(|(from, until)| from <= at && at < until)
+    }
+
+    /// When routing avoids the link.
+    pub(super) fn outages(
+        &self,
+        detection: Duration,
+    ) -> impl Iterator<Item = (Instant, Instant)> + '_ {
+        let downs = self.windows.iter().filter(|window| window.spec.kind == FaultKind::Down);
+        downs
+            .map(move |window| (window.spec.from + detection, window.spec.until))
+            .filter(|(noticed, until)| noticed < until)
+            .map(move |(noticed, until)| (noticed, until + detection))
+    }
+
+    /// What becomes of a packet whose transmission starts at `start` and which would be at the far
+    /// end at `arrival`.
+    pub(super) fn fate(&mut self, start: Instant, arrival: Instant) -> Fate {
+        let mut fate = Fate::default();
+        for window in &mut self.windows {
+            if window.spec.kind == FaultKind::Down {
+                if window.spec.from <= arrival && start < window.spec.until {
+                    fate.lost = Some(DropReason::LinkDown);
+                }
+            } else if window.spec.acts_at(start) {
+                window.act(&mut fate, &mut self.rng);
+            }
+        }
+        fate
+    }
+}
+
+impl Window {
+    fn act(&mut self, fate: &mut Fate, rng: &mut Rng) {
+        match self.spec.kind {
+            FaultKind::Loss { p } => {
+                if rng.chance(p) {
+                    fate.lost = fate.lost.or(Some(DropReason::RandomLoss));
+                }
+            }
+            FaultKind::BurstLoss { enter, leave, loss } => {
+                let turns = rng.chance(if self.bad { leave } else { enter });
+                self.bad ^= turns;
+                if self.bad && rng.chance(loss) {
+                    fate.lost = fate.lost.or(Some(DropReason::BurstLoss));
+                }
+            }
+            FaultKind::Duplicate { p } => fate.duplicate |= rng.chance(p),
+            FaultKind::Reorder { p, extra_max } => {
+                if rng.chance(p) {
+                    fate.extra = Duration::from_ps(rng.below(extra_max.as_ps())) + fate.extra;
+                }
+            }
+            FaultKind::Corrupt { p } => fate.corrupt |= rng.chance(p),
+            FaultKind::Down | FaultKind::Degrade { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ps: u64) -> Instant {
+        Instant::from_ps(ps)
+    }
+
+    fn faults(kinds: &[FaultKind]) -> LinkFaults {
+        let mut faults = LinkFaults::new(Rate::from_gbps(800), Rng::new(4));
+        for kind in kinds {
+            let spec = FaultSpec { from: at(100), until: at(1_000_000), kind: *kind };
+            spec.check().unwrap();
+            faults.add(spec);
+        }
+        faults
+    }
+
+    fn fates(faults: &mut LinkFaults, n: u64) -> Vec<Fate> {
+        (0..n).map(|i| faults.fate(at(200 + i), at(300 + i))).collect()
+    }
+
+    #[test]
+    fn a_fault_acts_only_inside_its_window() {
+        let mut faults = faults(&[FaultKind::Loss { p: 1.0 }]);
+        assert_eq!(faults.fate(at(99), at(150)).lost, None);
+        assert_eq!(faults.fate(at(100), at(150)).lost, Some(DropReason::RandomLoss));
+        assert_eq!(faults.fate(at(1_000_000), at(1_000_001)).lost, None);
+    }
+
+    #[test]
+    fn independent_faults_happen_at_their_rates() {
+        let fates = fates(
+            &mut faults(&[
+                FaultKind::Loss { p: 0.1 },
+                FaultKind::Duplicate { p: 0.2 },
+                FaultKind::Corrupt { p: 0.3 },
+                FaultKind::Reorder { p: 0.4, extra_max: Duration::from_ps(1000) },
+            ]),
+            20_000,
+        );
+        let share = |of: fn(&Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
+        assert!((1800..2200).contains(&share(|fate| fate.lost.is_some())));
+        assert!((3800..4200).contains(&share(|fate| fate.duplicate)));
+        assert!((5700..6300).contains(&share(|fate| fate.corrupt)));
+        assert!((7700..8300).contains(&share(|fate| fate.extra > Duration::ZERO)));
+        assert!(fates.iter().all(|fate| fate.extra < Duration::from_ps(1000)));
+    }
+
+    #[test]
+    fn burst_losses_come_together() {
+        let kind = FaultKind::BurstLoss { enter: 0.01, leave: 0.1, loss: 1.0 };
+        let lost: Vec<_> =
+            fates(&mut faults(&[kind]), 50_000).iter().map(|fate| fate.lost.is_some()).collect();
+        let losses = lost.iter().filter(|lost| **lost).count();
+        let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();
+        // The share of the bad state is 0.01 / 0.11; a loss is followed by another nine times in ten.
+        assert!((3500..5700).contains(&losses), "{losses}");
+        assert!(pairs * 100 > losses * 85, "{pairs} of {losses}");
+    }
+
+    #[test]
+    fn a_link_that_goes_down_loses_what_is_on_it() {
+        let mut faults = faults(&[FaultKind::Down]);
+        assert_eq!(faults.fate(at(50), at(99)).lost, None);
+        assert_eq!(faults.fate(at(50), at(100)).lost, Some(DropReason::LinkDown));
+        assert_eq!(faults.fate(at(999_999), at(1_000_500)).lost, Some(DropReason::LinkDown));
+        assert_eq!(faults.fate(at(1_000_000), at(1_000_500)).lost, None);
+    }
+
+    #[test]
+    fn routing_learns_of_an_outage_after_the_detection_delay_and_not_of_a_short_one() {
+        let faults = faults(&[FaultKind::Down]);
+        let delay = Duration::from_ps(500);
+        let known = [599, 600, 1_000_499, 1_000_500].map(|ps| faults.known_dead(at(ps), delay));
+        assert_eq!(known, [false, true, true, false]);
+        assert!(!faults.known_dead(at(1_000_000), Duration::from_us(2)));
+    }
+
+    #[test]
+    fn a_degraded_link_is_never_faster_than_its_own_rate() {
+        let slow = Rate::from_gbps(100);
+        let kinds = [slow, Rate::from_gbps(900)].map(|rate| FaultKind::Degrade { rate });
+        let faults = faults(&kinds);
+        assert_eq!(faults.rate_at(at(500)), slow);
+        assert_eq!(faults.rate_at(at(5)), Rate::from_gbps(800));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_to_do() {
+        let spec = |kind| FaultSpec { from: at(0), until: at(1), kind };
+        for p in [-0.1, 1.1, f64::NAN, 50.0] {
+            let error = spec(FaultKind::Corrupt { p }).check().unwrap_err();
+            assert!(error.to_string().contains("share"), "{error}");
+        }
+        let stopped = spec(FaultKind::Degrade { rate: Rate::ZERO });
+        assert_eq!(stopped.check(), Err(FaultError::NoRate));
+        let backwards = FaultSpec { from: at(2), ..spec(FaultKind::Down) };
+        assert!(backwards.check().is_err());
+    }
+}

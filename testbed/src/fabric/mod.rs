@@ -1,0 +1,34 @@
+//! The emulated network: sans-IO, the same code in virtual time and in the DPDK soft switch.
+//!
+//! A driver hands packets in (`Network::inject`), asks when something happens next
+//! (`next_event_at`) and lets the network run until now (`run_until`, `step`); what comes out is
+//! plain data in a buffer of the driver's. Time and chance are handed in. A packet is 16 bytes here
+//! and its payload never is.
+//!
+//! ```text
+//! inject -> Port (NIC) -> link -> Switch::route -> Port -> link -> ... -> Output::Delivered
+//!           qdisc         fault                    qdisc
+//! ```
+
+mod audit;
+mod blueprint;
+mod drop_reason;
+mod event_queue;
+mod fault;
+mod network;
+mod packet;
+mod port;
+pub mod qdisc;
+mod routing;
+mod stats;
+
+pub use audit::{Audit, Imbalance};
+pub use blueprint::{Blueprint, Node, PortSpec, SwitchSpec};
+pub use drop_reason::{DropReason, Drops};
+pub use event_queue::{EventQueue, Key};
+pub use fault::{FaultError, FaultKind, FaultSpec};
+pub use network::{Network, Output, PortId};
+pub use packet::{Flags, Packet, flow_hash};
+pub use port::{Port, serialisation};
+pub use qdisc::{QdiscKind, QdiscParams};
+pub use stats::{PortStats, QueueStats};

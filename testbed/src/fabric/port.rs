@@ -1,0 +1,324 @@
+//! A port: one link's transmitter with the queue before it.
+//!
+//! Source: the departure rule of the style guide. A departure starts at
+//! `max(busy_until, oldest())`, never at the time of the call, so a late poll costs no rate; and
+//! whoever enqueues at `t` first runs every departure due by `t`, so late polls and exact events
+//! agree bit for bit. Store and forward: a packet is at the far end when its last bit is. Faults
+//! and routing are the network's business.
+
+use transport::{Bytes, Duration, Instant, Rate, Rng};
+
+use super::packet::Packet;
+use super::qdisc::{Backlog, Departure, Qdisc, Verdict};
+
+/// One link transmitter. What a packet that need not wait touches is in the first cache line.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct Port<Q> {
+    /// When the link is free again.
+    busy_until: Instant,
+    /// Picoseconds a byte takes where that is a whole number, else 0.
+    ps_per_byte: u64,
+    /// From the last bit sent to the packet being at the far end's queue: propagation plus the far
+    /// switch's traversal.
+    delay: Duration,
+    /// Packets in `qdisc`.
+    waiting: usize,
+    /// Packets transmitted.
+    sent: u64,
+    /// Bytes transmitted.
+    sent_bytes: u64,
+    rate: Rate,
+    qdisc: Q,
+}
+
+impl<Q: Qdisc> Port<Q> {
+    /// An idle port. A rate of zero counts as one bit a second.
+    #[must_use]
+    pub fn new(rate: Rate, delay: Duration, qdisc: Q) -> Self {
+        let mut port = Self {
+            busy_until: Instant::ZERO,
+            ps_per_byte: 0,
+            delay,
+            waiting: qdisc.backlog().packets,
+            sent: 0,
+            sent_bytes: 0,
+            rate,
+            qdisc,
+        };
+        port.set_rate(rate);
+        port
+    }
+
+    /// Changes the rate from the next departure on; a packet being sent is not disturbed. A rate of
+    /// zero counts as one bit a second.
+    pub fn set_rate(&mut self, rate: Rate) {
+        let bps = rate.as_bps().max(1);
+        self.rate = Rate::from_bps(bps);
+        self.ps_per_byte = if BYTE_PS.is_multiple_of(bps) { BYTE_PS / bps } else { 0 };
+    }
+
+    /// The rate now.
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// When the link is free.
+    #[inline]
+    #[must_use]
+    pub const fn busy_until(&self) -> Instant {
+        self.busy_until
+    }
+
+    /// Packets that wait.
+    #[inline]
+    #[must_use]
+    pub const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Packets and bytes transmitted so far.
+    #[must_use]
+    pub const fn sent(&self) -> (u64, u64) {
+        (self.sent, self.sent_bytes)
+    }
+
+    /// What waits.
+    #[inline]
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        self.qdisc.backlog()
+    }
+
+    /// Gives a packet to the queue. Every departure due by `now` must have been run.
+    #[inline]
+    pub fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
+        debug_assert!(self.next_departure().is_none_or(|at| at > now), "run what is due first");
+        let verdict = self.qdisc.enqueue(packet, now, rng);
+        self.waiting += usize::from(!matches!(verdict, Verdict::Dropped(_)));
+        verdict
+    }
+
+    /// Enqueues `packet` and runs its departure at once, if nothing waits and the link is free: the
+    /// same outcome as `enqueue` and `depart`, cheaper.
+    ///
+    /// # Errors
+    /// The packet back, when it has to go through the queue.
+    #[inline]
+    pub fn pass(&mut self, packet: Packet, now: Instant) -> Result<(Departure, Instant), Packet> {
+        if self.waiting > 0 || self.busy_until > now {
+            return Err(packet);
+        }
+        let departure = self.qdisc.pass(packet, now)?;
+        Ok((departure, self.transmit(&departure)))
+    }
+
+    /// When the next departure starts; `None` when nothing waits.
+    #[inline]
+    #[must_use]
+    pub fn next_departure(&self) -> Option<Instant> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.qdisc.oldest().map(|oldest| oldest.max(self.busy_until))
+    }
+
+    /// Runs the next departure if it starts by `now`: the packet, and when it is at the far end.
+    /// It started when [`Port::next_departure`] said; call until `None`.
+    #[inline]
+    pub fn depart(&mut self, now: Instant, rng: &mut Rng) -> Option<(Departure, Instant)> {
+        if self.busy_until > now {
+            return None;
+        }
+        let start = self.next_departure().filter(|start| *start <= now)?;
+        let departure = self.qdisc.dequeue(start, rng)?;
+        self.waiting -= 1;
+        Some((departure, self.transmit(&departure)))
+    }
+
+    /// Occupies the link with a departure; when it is at the far end.
+    #[inline]
+    fn transmit(&mut self, departure: &Departure) -> Instant {
+        self.sent += 1;
+        self.sent_bytes += departure.packet.wire_bytes();
+        self.busy_until = departure.start + self.time_for(departure.packet.len);
+        self.busy_until + self.delay
+    }
+
+    /// What `Rate::time_for` says, without its 128-bit division: a packet's bits in picoseconds fit
+    /// 64 bits.
+    #[inline]
+    fn time_for(&self, len: u16) -> Duration {
+        let bytes = u64::from(len);
+        Duration::from_ps(if self.ps_per_byte != 0 {
+            bytes * self.ps_per_byte
+        } else {
+            (bytes * BYTE_PS).div_ceil(self.rate.as_bps())
+        })
+    }
+}
+
+/// Picoseconds a byte takes at one bit a second.
+const BYTE_PS: u64 = 8_000_000_000_000;
+const _: () = assert!(u16::MAX as u64 <= u64::MAX / BYTE_PS, "time_for stays in 64 bits");
+
+/// How long `len` bytes take at `rate`, for bounds and tests.
+#[must_use]
+pub fn serialisation(len: u64, rate: Rate) -> Duration {
+    rate.time_for(Bytes(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use transport::{HostId, Rng};
+
+    use super::*;
+    use crate::fabric::packet::Flags;
+    use crate::fabric::qdisc::{AnyQdisc, QdiscKind, QdiscParams};
+
+    /// A schedule: gaps in picoseconds, lengths, class, and by how much a poll in between is late.
+    type Schedule = Vec<(u64, u16, bool, u64)>;
+
+    fn port(kind: QdiscKind, rate: Rate) -> Port<AnyQdisc> {
+        let params = QdiscParams {
+            data_limit: Bytes(20_000),
+            control_limit: Bytes(2_000),
+            kmin: Bytes(2_000),
+            kmax: Bytes(16_000),
+        };
+        Port::new(rate, Duration::from_ns(600), kind.build(&params))
+    }
+
+    /// What came out of a port: verdicts and departures with their arrival.
+    #[derive(Debug, Default, PartialEq)]
+    struct Trace {
+        verdicts: Vec<Verdict>,
+        departures: Vec<(Departure, Instant)>,
+    }
+
+    /// Runs `schedule`; `polls(port, from, to)` says when to poll between two enqueues.
+    fn run(
+        mut port: Port<AnyQdisc>,
+        schedule: &Schedule,
+        mut poll: impl FnMut(&mut Port<AnyQdisc>, &mut Rng, &mut Trace, u64, Instant),
+    ) -> Trace {
+        let mut trace = Trace::default();
+        let mut rng = Rng::new(9);
+        let mut now = Instant::ZERO;
+        for (handle, (gap, len, urgent, late)) in (0..).zip(schedule) {
+            now += Duration::from_ps(*gap);
+            poll(&mut port, &mut rng, &mut trace, *late, now);
+            while let Some(departed) = port.depart(now, &mut rng) {
+                trace.departures.push(departed);
+            }
+            let flags = if *urgent { Flags::CONTROL } else { Flags::ECT.with(Flags::TRIMMABLE) };
+            let packet = Packet { handle, dst: HostId(0), hash: 0, len: *len, trim_len: 64, flags };
+            trace.verdicts.push(port.enqueue(packet, now, &mut rng));
+        }
+        while let Some(departed) = port.depart(Instant::FAR_FUTURE, &mut rng) {
+            trace.departures.push(departed);
+        }
+        trace
+    }
+
+    proptest! {
+        #[test]
+        fn late_polls_and_exact_events_agree_bit_for_bit(
+            schedule in prop::collection::vec(
+                (0u64..90_000, 1u16..5_000, any::<bool>(), 0u64..200_000), 1..200,
+            ),
+            gbps in prop_oneof![Just(800u64), Just(400), Just(3), 1u64..900],
+        ) {
+            for kind in QdiscKind::ALL {
+                let port = port(*kind, Rate::from_gbps(gbps));
+                let exact = run(port.clone(), &schedule, |port, rng, trace, _, until| {
+                    while let Some(at) = port.next_departure().filter(|at| *at <= until) {
+                        trace.departures.extend(port.depart(at, rng));
+                    }
+                });
+                let never = run(port.clone(), &schedule, |_, _, _, _, _| {});
+                let sloppy = run(port, &schedule, |port, rng, trace, late, until| {
+                    let at = Instant::from_ps(until.as_ps().saturating_sub(late));
+                    trace.departures.extend(port.depart(at, rng));
+                });
+                prop_assert_eq!(&exact, &never);
+                prop_assert_eq!(&exact, &sloppy);
+                prop_assert!(exact.departures.is_sorted_by_key(|(_, arrival)| *arrival));
+            }
+        }
+
+        #[test]
+        fn passing_an_idle_port_is_enqueuing_and_departing(
+            schedule in prop::collection::vec((0u64..200_000, 1u16..25_000, any::<bool>()), 1..99),
+        ) {
+            for kind in QdiscKind::ALL {
+                let mut quick = port(*kind, Rate::from_gbps(800));
+                let mut slow = quick.clone();
+                let mut rngs = [Rng::new(1), Rng::new(1)];
+                let mut now = Instant::ZERO;
+                for (handle, (gap, len, urgent)) in (0..).zip(&schedule) {
+                    now += Duration::from_ps(*gap);
+                    let flags = if *urgent { Flags::CONTROL } else { Flags::TRIMMABLE };
+                    let packet =
+                        Packet { handle, dst: HostId(0), hash: 0, len: *len, trim_len: 64, flags };
+                    let [left, right] = &mut rngs;
+                    while let Some(departed) = slow.depart(now, right) {
+                        prop_assert_eq!(quick.depart(now, left), Some(departed));
+                    }
+                    match quick.pass(packet, now) {
+                        Ok(departed) => {
+                            prop_assert_eq!(slow.enqueue(packet, now, right), Verdict::Queued);
+                            prop_assert_eq!(slow.depart(now, right), Some(departed));
+                        }
+                        Err(back) => {
+                            let verdict = slow.enqueue(packet, now, right);
+                            prop_assert_eq!(quick.enqueue(back, now, left), verdict);
+                        }
+                    }
+                    prop_assert_eq!(quick.backlog(), slow.backlog());
+                    prop_assert_eq!(quick.waiting(), quick.backlog().packets);
+                    prop_assert_eq!(quick.sent(), slow.sent());
+                }
+            }
+        }
+
+        #[test]
+        fn serialisation_is_what_the_rate_says(bps in 1u64..2_000_000_000_000, len: u16) {
+            let port = port(QdiscKind::DropTail, Rate::from_bps(bps));
+            prop_assert_eq!(port.time_for(len), serialisation(u64::from(len), Rate::from_bps(bps)));
+        }
+    }
+
+    #[test]
+    fn a_late_poll_costs_no_rate() {
+        let mut port = port(QdiscKind::DropTail, Rate::from_gbps(800));
+        let mut rng = Rng::new(1);
+        for handle in 0..3 {
+            let packet = Packet {
+                handle,
+                dst: HostId(0),
+                hash: 0,
+                len: 4160,
+                trim_len: 64,
+                flags: Flags::NONE,
+            };
+            while port.depart(Instant::ZERO, &mut rng).is_some() {}
+            port.enqueue(packet, Instant::ZERO, &mut rng);
+        }
+        let late = Instant::from_ps(1_000_000_000);
+        let arrivals: Vec<_> =
+            std::iter::from_fn(|| port.depart(late, &mut rng)).map(|(_, at)| at.as_ps()).collect();
+        assert_eq!(arrivals, [683_200, 724_800], "the first left before the second was enqueued");
+    }
+
+    #[test]
+    fn a_new_rate_holds_from_the_next_departure() {
+        let mut port = port(QdiscKind::DropTail, Rate::from_gbps(800));
+        port.set_rate(Rate::from_gbps(400));
+        assert_eq!(port.time_for(4160), Duration::from_ps(83_200));
+        port.set_rate(Rate::ZERO);
+        assert_eq!(port.rate(), Rate::from_bps(1));
+    }
+}

@@ -1,0 +1,97 @@
+//! RED marking at dequeue over two drop-tail classes.
+//!
+//! Source: [smartt] sec. II-A b and III-J: marks grow linearly in the queue's size between Kmin and
+//! Kmax and are set when a packet is dequeued, so that they tell what is behind the packet and not
+//! what was before it. The queue's size is the instantaneous data backlog in bytes, no average;
+//! control packets neither count nor are marked.
+
+use transport::{Instant, Rng};
+
+use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
+use crate::fabric::packet::{Flags, Packet};
+
+/// Marks ECN-capable data at dequeue; drops what does not fit.
+#[derive(Clone, Debug)]
+pub struct Ecn {
+    classes: TwoClass,
+    red: Red,
+}
+
+/// The marking rule, shared with trimming.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Red {
+    kmin: u64,
+    kmax: u64,
+}
+
+impl Ecn {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(params: &QdiscParams) -> Self {
+        Self { classes: TwoClass::new(params), red: Red::new(params) }
+    }
+}
+
+impl Red {
+    pub(super) const fn new(params: &QdiscParams) -> Self {
+        Self { kmin: params.kmin.0, kmax: params.kmax.0 }
+    }
+
+    /// Dequeues from `classes`, with a mark if chance wants it.
+    ///
+    /// The departing packet is not part of the queue it is judged by: fig. 4 of the paper reads the
+    /// mark as what the packet leaves behind, and the reference simulator removes it first too. The
+    /// probability is 0 up to Kmin, (queue - Kmin) / (Kmax - Kmin) between, 1 above Kmax.
+    #[inline]
+    pub(super) fn dequeue(
+        self,
+        classes: &mut TwoClass,
+        now: Instant,
+        rng: &mut Rng,
+    ) -> Option<Departure> {
+        let mut packet = classes.take()?;
+        let data_left = classes.data_bytes();
+        let marked = data_left > self.kmin
+            && !packet.is_control()
+            && packet.flags.has(Flags::ECT)
+            && !packet.flags.has(Flags::CE)
+            && self.wants_mark(data_left, rng);
+        if marked {
+            packet.flags = packet.flags.with(Flags::CE);
+        }
+        Some(Departure { packet, marked, data_left, start: now })
+    }
+
+    /// In integers, so that a result never depends on a float's last bit; draws only in between.
+    fn wants_mark(self, queue: u64, rng: &mut Rng) -> bool {
+        queue > self.kmax
+            || rng.below(self.kmax.saturating_sub(self.kmin)) < queue.saturating_sub(self.kmin)
+    }
+}
+
+impl Qdisc for Ecn {
+    #[inline]
+    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
+        self.classes.offer(packet, now).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
+        self.red.dequeue(&mut self.classes, now, rng)
+    }
+
+    #[inline]
+    fn oldest(&self) -> Option<Instant> {
+        self.classes.oldest()
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.classes.backlog()
+    }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        self.classes.pass(packet, now)
+    }
+}

@@ -1,0 +1,150 @@
+//! Tests that every registered discipline passes, and the figures of RED and trimming.
+
+use proptest::prelude::*;
+use transport::{HostId, Rng};
+
+use super::*;
+use crate::fabric::packet::Flags;
+
+const PARAMS: QdiscParams = QdiscParams {
+    data_limit: Bytes(10_000),
+    control_limit: Bytes(1_000),
+    kmin: Bytes(2_000),
+    kmax: Bytes(8_000),
+};
+
+fn data(handle: u32, len: u16) -> Packet {
+    let flags = Flags::ECT.with(Flags::TRIMMABLE);
+    Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags }
+}
+
+fn control(handle: u32, len: u16) -> Packet {
+    Packet { flags: Flags::CONTROL, ..data(handle, len) }
+}
+
+fn at(ps: u64) -> Instant {
+    Instant::from_ps(ps)
+}
+
+#[test]
+fn every_name_is_found_and_builds_an_empty_queue() {
+    for (name, kind) in QdiscKind::NAMES.iter().zip(QdiscKind::ALL) {
+        assert_eq!(QdiscKind::by_name(name), Some(*kind));
+        assert_eq!(kind.name(), *name);
+        let mut qdisc = kind.build(&PARAMS);
+        assert_eq!(qdisc.backlog(), Backlog::default());
+        assert_eq!((qdisc.oldest(), qdisc.dequeue(at(0), &mut Rng::new(1))), (None, None));
+    }
+    assert_eq!(QdiscKind::by_name("fq-codel"), None);
+}
+
+#[test]
+fn control_overtakes_data_and_each_class_is_first_in_first_out() {
+    for kind in QdiscKind::ALL {
+        let mut rng = Rng::new(1);
+        let mut qdisc = kind.build(&PARAMS);
+        let offered = [data(1, 500), control(2, 64), data(3, 500), control(4, 64)];
+        for (ps, packet) in (10..).zip(offered) {
+            assert_eq!(qdisc.enqueue(packet, at(ps), &mut rng), Verdict::Queued);
+        }
+        assert_eq!(qdisc.oldest(), Some(at(10)));
+        let mut order = Vec::new();
+        while let Some(departure) = qdisc.dequeue(at(20), &mut rng) {
+            order.push(departure.packet.handle);
+        }
+        assert_eq!(order, [2, 4, 1, 3], "{}", kind.name());
+    }
+}
+
+#[test]
+fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
+    for kind in QdiscKind::ALL {
+        let mut rng = Rng::new(1);
+        let mut qdisc = kind.build(&PARAMS);
+        assert_eq!(qdisc.enqueue(data(1, 9_000), at(0), &mut rng), Verdict::Queued);
+        let expected = match kind {
+            QdiscKind::Trim => Verdict::Trimmed,
+            QdiscKind::Ecn | QdiscKind::DropTail => Verdict::Dropped(DropReason::DataQueueFull),
+        };
+        assert_eq!(qdisc.enqueue(data(2, 4_000), at(0), &mut rng), expected, "{}", kind.name());
+    }
+}
+
+#[test]
+fn a_header_is_dropped_when_the_control_queue_is_full_and_plain_data_is_never_trimmed() {
+    let mut rng = Rng::new(1);
+    let mut qdisc = QdiscKind::Trim.build(&PARAMS);
+    qdisc.enqueue(data(1, 10_000), at(0), &mut rng);
+    let fixed = Packet { flags: Flags::ECT, ..data(2, 4_000) };
+    let full = Verdict::Dropped(DropReason::DataQueueFull);
+    assert_eq!(qdisc.enqueue(fixed, at(0), &mut rng), full);
+    qdisc.enqueue(control(3, 1_000), at(0), &mut rng);
+    let full = Verdict::Dropped(DropReason::ControlQueueFull);
+    assert_eq!(qdisc.enqueue(data(4, 4_000), at(0), &mut rng), full);
+}
+
+/// The share of 4000 dequeues that mark when `behind` data bytes are left behind the packet.
+fn marked_share(kind: QdiscKind, behind: u16, flags: Flags) -> f64 {
+    let mut rng = Rng::new(5);
+    let mut marked = 0;
+    for _ in 0..4000 {
+        let mut qdisc = kind.build(&PARAMS);
+        qdisc.enqueue(Packet { flags, ..data(1, 1_000) }, at(0), &mut rng);
+        qdisc.enqueue(data(2, behind), at(0), &mut rng);
+        let departure = qdisc.dequeue(at(0), &mut rng).unwrap();
+        assert_eq!(departure.marked, departure.packet.flags.has(Flags::CE));
+        marked += u32::from(departure.marked);
+    }
+    f64::from(marked) / 4000.0
+}
+
+#[test]
+fn red_marks_linearly_between_kmin_and_kmax_by_what_is_left_behind() {
+    for kind in [QdiscKind::Ecn, QdiscKind::Trim] {
+        assert!(marked_share(kind, 2_000, Flags::ECT) <= 0.0);
+        assert!((marked_share(kind, 3_500, Flags::ECT) - 0.25).abs() < 0.03);
+        assert!((marked_share(kind, 6_500, Flags::ECT) - 0.75).abs() < 0.03);
+        assert!(marked_share(kind, 8_001, Flags::ECT) >= 1.0);
+        assert!(marked_share(kind, 8_001, Flags::NONE) <= 0.0);
+    }
+    assert!(marked_share(QdiscKind::DropTail, 8_001, Flags::ECT) <= 0.0);
+}
+
+#[test]
+fn the_papers_thresholds_come_out_as_the_reference_has_them() {
+    let params = QdiscParams::for_buffer(Bytes(1_148_160), Bytes(4_160));
+    assert_eq!((params.kmin, params.kmax), (Bytes(232_960), Bytes(919_360)));
+}
+
+proptest! {
+    #[test]
+    fn limits_hold_and_nothing_is_lost_silently(
+        operations in prop::collection::vec((any::<bool>(), any::<bool>(), 1u16..6_000), 1..300),
+    ) {
+        for kind in QdiscKind::ALL {
+            let mut rng = Rng::new(3);
+            let mut qdisc = kind.build(&PARAMS);
+            let mut waiting = 0usize;
+            let mut bytes = 0u64;
+            for (now, (enqueue, urgent, len)) in (0..).zip(&operations) {
+                if *enqueue {
+                    let packet = if *urgent { control(0, *len) } else { data(0, *len) };
+                    match qdisc.enqueue(packet, at(now), &mut rng) {
+                        Verdict::Queued => { waiting += 1; bytes += u64::from(*len); }
+                        Verdict::Trimmed => { waiting += 1; bytes += u64::from((*len).min(64)); }
+                        Verdict::Dropped(_) => {}
+                    }
+                } else if let Some(departure) = qdisc.dequeue(at(now), &mut rng) {
+                    waiting -= 1;
+                    bytes -= departure.packet.wire_bytes();
+                }
+                let backlog = qdisc.backlog();
+                prop_assert_eq!(backlog.packets, waiting);
+                prop_assert_eq!(backlog.data_bytes + backlog.control_bytes, bytes);
+                prop_assert!(backlog.data_bytes <= PARAMS.data_limit.0);
+                prop_assert!(backlog.control_bytes <= PARAMS.control_limit.0);
+                prop_assert_eq!(qdisc.oldest().is_none(), waiting == 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Trimming: a data packet that does not fit loses its payload and travels on as control.
+//!
+//! Source: [smartt] sec. III-D: packets are trimmed only if they would otherwise be dropped because
+//! of a full buffer. It is the arriving packet that is trimmed. Marks as in `ecn`.
+
+use transport::{Instant, Rng};
+
+use super::ecn::Red;
+use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
+use crate::fabric::packet::{Flags, Packet};
+
+/// Marks at dequeue, trims at enqueue, drops when not even the headers fit.
+#[derive(Clone, Debug)]
+pub struct Trim {
+    classes: TwoClass,
+    red: Red,
+}
+
+impl Trim {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(params: &QdiscParams) -> Self {
+        Self { classes: TwoClass::new(params), red: Red::new(params) }
+    }
+}
+
+impl Qdisc for Trim {
+    #[inline]
+    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
+        match self.classes.offer(packet, now) {
+            Ok(()) => Verdict::Queued,
+            Err(_) if packet.flags.has(Flags::TRIMMABLE) && !packet.is_control() => self
+                .classes
+                .offer(packet.trimmed(), now)
+                .map_or_else(Verdict::Dropped, |()| Verdict::Trimmed),
+            Err(reason) => Verdict::Dropped(reason),
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
+        self.red.dequeue(&mut self.classes, now, rng)
+    }
+
+    #[inline]
+    fn oldest(&self) -> Option<Instant> {
+        self.classes.oldest()
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.classes.backlog()
+    }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        self.classes.pass(packet, now)
+    }
+}

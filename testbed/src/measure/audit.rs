@@ -1,0 +1,100 @@
+//! Conservation: whatever was created was delivered, dropped for a reason, or is still under way.
+
+use serde::Serialize;
+use transport::Stats;
+
+use crate::conductor::Conductor;
+use crate::fabric::Network;
+
+/// The verdict at the end of a run, and every imbalance found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// Nothing was found.
+    pub ok: bool,
+    /// One sentence an imbalance.
+    pub findings: Vec<String>,
+}
+
+/// What a driver knows about its packets at the end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriverCount {
+    /// Packets the endpoints were asked for and the driver accepted.
+    pub handed_over: u64,
+    /// Packets the driver keeps for the network: those under way.
+    pub kept: u64,
+    /// Packets given to endpoints, damaged ones included.
+    pub given_up: u64,
+}
+
+impl Audit {
+    /// Checks a run.
+    #[must_use]
+    pub fn of(
+        conductor: &Conductor<'_>,
+        stats: &Stats,
+        network: &Network,
+        driver: DriverCount,
+    ) -> Self {
+        let mut audit = Self { ok: true, findings: Vec::new() };
+        let fabric = network.audit();
+        if let Err(imbalance) = fabric.check() {
+            audit.find(format!("network: {imbalance}"));
+        }
+        let sent = stats.data_new + stats.retransmitted + stats.acks_sent + stats.nacks_sent;
+        audit.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
+        audit.balance("packets: taken by drivers", driver.handed_over, "injected", fabric.injected);
+        audit.balance(
+            "packets: in queues and on links",
+            fabric.in_queues + fabric.on_wire,
+            "kept by the driver",
+            driver.kept,
+        );
+        audit.balance("packets: delivered", fabric.delivered, "given to hosts", driver.given_up);
+        let heard = stats.data_placed
+            + stats.duplicates
+            + stats.trimmed
+            + stats.acks_received
+            + stats.nacks_received
+            + stats.drops.total();
+        // A trimmed duplicate is acknowledged as a duplicate and counted as trimmed too.
+        if heard < driver.given_up || heard > driver.given_up + stats.trimmed {
+            audit.find(format!(
+                "packets: {} given to hosts, {heard} accounted for by endpoints",
+                driver.given_up
+            ));
+        }
+        audit.bytes(conductor, stats);
+        audit
+    }
+
+    /// Every finished flow has all its bytes once; no flow has more than it sent.
+    fn bytes(&mut self, conductor: &Conductor<'_>, stats: &Stats) {
+        let (mut delivered, mut over) = (0, 0u64);
+        for (spec, record) in conductor.matrix().flows.iter().zip(conductor.records()) {
+            delivered += record.delivered;
+            let whole = record.fct().is_none() || record.delivered == spec.size.0;
+            over += u64::from(record.delivered > spec.size.0 || !whole);
+        }
+        if over > 0 {
+            self.find(format!("bytes: {over} flows were delivered short or more than once"));
+        }
+        if delivered > stats.data_placed_bytes {
+            self.find(format!(
+                "bytes: {delivered} delivered to applications, {} placed",
+                stats.data_placed_bytes
+            ));
+        }
+    }
+
+    fn balance(&mut self, what: &str, left: u64, other: &str, right: u64) {
+        if left != right {
+            self.find(format!("{what} {left}, {other} {right}"));
+        }
+    }
+
+    /// Adds a finding.
+    pub fn find(&mut self, finding: String) {
+        self.ok = false;
+        self.findings.push(finding);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a run measured: per-flow records, the summary of the result schema, the audit, the series.
+
+pub mod audit;
+pub mod fct;
+pub mod series;
+pub mod summary;
+
+use std::io::{self, Write};
+
+use transport::{Duration, Instant, Stats};
+
+pub use audit::Audit;
+pub use series::Sample;
+pub use summary::Summary;
+
+use crate::conductor::{Conductor, FlowRecord};
+use crate::fabric::Network;
+use crate::plan::Plan;
+use crate::workload::Matrix;
+use serde::Serialize;
+
+/// Everything a run leaves behind.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The result schema's summary; wall time and memory are the caller's to fill in.
+    pub summary: Summary,
+    /// By line of the matrix.
+    pub records: Vec<FlowRecord>,
+    /// Samples in the order of time; empty without sampling.
+    pub series: Vec<Sample>,
+    /// What all endpoints counted.
+    pub stats: Stats,
+    /// The run was stopped before its end.
+    pub stopped: bool,
+    /// Network time at the end.
+    pub end: Duration,
+    /// How late the polls of a real-time run were; `None` in virtual time.
+    pub lateness: Option<Lateness>,
+}
+
+/// How late a real-time run's polls were, in real time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Lateness {
+    /// Median gap between two polls of the switch, microseconds.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Longest gap.
+    pub max_us: f64,
+    /// Share of real time spent in gaps longer than a base RTT (in real time).
+    pub late_share: f64,
+    /// The run means something: see `late_share_max`.
+    pub valid: bool,
+    /// Runs with a larger share are invalid.
+    pub late_share_max: f64,
+}
+
+/// One line of flows.jsonl.
+#[derive(Serialize)]
+struct FlowLine {
+    flow: usize,
+    id: Option<u32>,
+    src: u32,
+    dst: u32,
+    size: u64,
+    start_us: Option<f64>,
+    fct_us: Option<f64>,
+    delivered_us: Option<f64>,
+    delivered: u64,
+    acked: u64,
+    failed: bool,
+}
+
+impl Outcome {
+    /// Puts the outcome of a finished run together.
+    #[must_use]
+    pub fn new(
+        plan: &Plan,
+        conductor: &Conductor<'_>,
+        stats: Stats,
+        network: &Network,
+        audit: Audit,
+        end: Instant,
+    ) -> Self {
+        let records = conductor.records().to_vec();
+        let summary = Summary::new(plan, conductor, &stats, network, audit);
+        Self {
+            summary,
+            records,
+            series: Vec::new(),
+            stats,
+            stopped: false,
+            end: end.since(Instant::ZERO),
+            lateness: None,
+        }
+    }
+
+    /// Writes flows.jsonl: one line a flow, in the order of the matrix. Byte-identical for identical runs.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write_flows(&self, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
+        for (flow, (spec, record)) in matrix.flows.iter().zip(&self.records).enumerate() {
+            let line = FlowLine {
+                flow,
+                id: spec.id.map(Into::into),
+                src: spec.src.0,
+                dst: spec.dst.0,
+                size: spec.size.0,
+                start_us: known(record.start),
+                fct_us: record.fct().map(Duration::as_us_f64),
+                delivered_us: known(record.delivered_at),
+                delivered: record.delivered,
+                acked: record.acked,
+                failed: record.failed,
+            };
+            serde_json::to_writer(&mut *out, &line)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// Writes series.jsonl: one line a sample.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write_series(&self, out: &mut impl Write) -> io::Result<()> {
+        for sample in &self.series {
+            serde_json::to_writer(&mut *out, sample)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl FlowRecord {
+    /// From the start to the last acknowledgement at the sender; `None` until then.
+    #[must_use]
+    pub fn fct(&self) -> Option<Duration> {
+        let done = self.acked_at < Instant::FAR_FUTURE && self.delivered_at < Instant::FAR_FUTURE;
+        done.then(|| self.acked_at.since(self.start))
+    }
+}
+
+fn known(at: Instant) -> Option<f64> {
+    (at < Instant::FAR_FUTURE).then(|| at.as_us_f64())
+}

@@ -1,0 +1,25 @@
+//! series.jsonl: what a run looked like over time.
+
+use serde::Serialize;
+
+/// One sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// Network time, microseconds.
+    pub t_us: f64,
+    /// Goodput since the sample before, Gbps.
+    pub goodput_gbps: f64,
+    /// Data bytes in the longest switch queue.
+    pub queue_max_bytes: u64,
+    /// Data bytes in all switch queues.
+    pub queue_sum_bytes: u64,
+    /// Flows finished so far.
+    pub flows_finished: u64,
+    /// The windows of the first flows of the matrix, bytes; null when a flow is not open.
+    pub cwnd_bytes: Vec<Option<u64>>,
+    /// Bytes of those flows delivered so far.
+    pub delivered_bytes: Vec<u64>,
+}
+
+/// How many flows a sample shows one by one.
+pub const FLOWS_SHOWN: usize = 64;

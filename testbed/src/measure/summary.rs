@@ -1,0 +1,215 @@
+//! summary.json: the result schema of both worlds.
+//!
+//! Times are microseconds of network time, rates gigabits a second; null where not applicable.
+
+use serde::Serialize;
+use transport::{Duration, Instant, Stats};
+
+use super::Lateness;
+use super::audit::Audit;
+use super::fct::{Fct, jain};
+use crate::conductor::Conductor;
+use crate::fabric::Network;
+use crate::plan::Plan;
+
+/// The summary of a run; field order is the schema's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Version of this schema.
+    pub schema: u32,
+    /// `sim`, `vdev` or `nic`.
+    pub world: &'static str,
+    /// The preset.
+    pub transport: String,
+    /// Congestion control.
+    pub cc: String,
+    /// Load balancer.
+    pub lb: String,
+    /// Root of all chance.
+    pub seed: u64,
+    /// Hosts of the network.
+    pub hosts: u32,
+    /// How many flows there were and finished.
+    pub flows: Flows,
+    /// Flow completion times.
+    pub fct_us: Fct,
+    /// When the last byte of the last flow was delivered; null unless all were.
+    pub completion_us: Option<f64>,
+    /// The lower bound for this matrix on this topology.
+    pub ideal_us: f64,
+    /// `completion_us / ideal_us`.
+    pub slowdown: Option<f64>,
+    /// Bytes delivered over the time from the first start to the last delivery.
+    pub goodput_gbps: Option<f64>,
+    /// Jain's index of the flows' rates.
+    pub jain: Option<f64>,
+    /// Packets, by what they were.
+    pub packets: Packets,
+    /// Data queues of switch ports, seen by departing packets.
+    pub queue_bytes: QueueBytes,
+    /// Message bytes.
+    pub bytes: ByteCounts,
+    /// Conservation.
+    pub audit: Audit,
+    /// Real seconds; the caller's to fill in.
+    pub wall_s: f64,
+    /// Link traversals a real second; the caller's to fill in.
+    pub hops_per_s: f64,
+    /// Peak resident memory, bytes; the caller's to fill in.
+    pub peak_rss_bytes: u64,
+    /// Real time per network time; 1 in virtual time.
+    pub time_scale: f64,
+    /// Packets dropped, by reason; only reasons that occurred.
+    pub drops: std::collections::BTreeMap<&'static str, u64>,
+    /// How late the polls of a real-time run were; null in virtual time.
+    pub lateness: Option<Lateness>,
+}
+
+/// Flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Flows {
+    /// Of the matrix.
+    pub total: u64,
+    /// Delivered and acknowledged.
+    pub finished: u64,
+}
+
+/// Packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Packets {
+    /// DATA for the first time.
+    pub data_new: u64,
+    /// DATA again.
+    pub retransmitted: u64,
+    /// Parity of erasure codes.
+    pub parity: u64,
+    /// ACKs sent.
+    pub acks: u64,
+    /// NACKs sent.
+    pub nacks: u64,
+    /// Trimmed by switches.
+    pub trimmed: u64,
+    /// Dropped anywhere.
+    pub dropped: u64,
+    /// Marked by switches.
+    pub ecn_marked: u64,
+    /// Link traversals.
+    pub hops: u64,
+}
+
+/// Queue lengths, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct QueueBytes {
+    /// Mean.
+    pub mean: f64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Longest.
+    pub max: u64,
+}
+
+/// Message bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByteCounts {
+    /// Of the matrix.
+    pub offered: u64,
+    /// Delivered.
+    pub delivered: u64,
+}
+
+impl Summary {
+    /// The summary of a run in virtual time; other worlds change what differs.
+    #[must_use]
+    pub fn new(
+        plan: &Plan,
+        conductor: &Conductor<'_>,
+        stats: &Stats,
+        network: &Network,
+        audit: Audit,
+    ) -> Self {
+        let records = conductor.records();
+        let offered = plan.matrix.total_bytes().0;
+        let delivered = conductor.delivered().0;
+        let first = records.iter().map(|record| record.start).min().unwrap_or_default();
+        let last = records.iter().map(|record| record.delivered_at).max().unwrap_or_default();
+        let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
+        let ideal_us = plan.ideal().as_us_f64();
+        let totals = network.totals();
+        let fcts: Vec<Duration> = records.iter().filter_map(|record| record.fct()).collect();
+        let rates = plan
+            .matrix
+            .flows
+            .iter()
+            .zip(records)
+            .filter_map(|(spec, record)| record.fct().map(|fct| gbps(spec.size.0, fct)));
+        let queue = network.queue_stats();
+        Self {
+            schema: 1,
+            world: "sim",
+            transport: plan.draft.transport.name.to_owned(),
+            cc: plan.settings.cc.name().to_owned(),
+            lb: plan.settings.lb.name().to_owned(),
+            seed: plan.seed,
+            hosts: plan.hosts(),
+            flows: Flows {
+                total: plan.matrix.flows.len() as u64,
+                finished: conductor.finished() as u64,
+            },
+            jain: jain(rates),
+            fct_us: Fct::of(fcts),
+            completion_us: completion,
+            ideal_us,
+            slowdown: completion.filter(|_| ideal_us > 0.0).map(|us| us / ideal_us),
+            goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
+            packets: Packets {
+                data_new: stats.data_new,
+                retransmitted: stats.retransmitted,
+                parity: 0,
+                acks: stats.acks_sent,
+                nacks: stats.nacks_sent,
+                trimmed: totals.trimmed,
+                dropped: totals.dropped + stats.drops.total(),
+                ecn_marked: totals.marked,
+                hops: totals.hops,
+            },
+            queue_bytes: QueueBytes {
+                mean: queue.mean(),
+                p99: queue.quantile(0.99),
+                max: totals.data_peak,
+            },
+            bytes: ByteCounts { offered, delivered },
+            audit,
+            wall_s: 0.0,
+            hops_per_s: 0.0,
+            peak_rss_bytes: 0,
+            time_scale: 1.0,
+            drops: drops(stats, network),
+            lateness: None,
+        }
+    }
+
+    /// Every flow finished, the books balance, and the run meant something.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        let valid = self.lateness.is_none_or(|lateness| lateness.valid);
+        self.flows.finished == self.flows.total && self.audit.ok && valid
+    }
+}
+
+fn drops(stats: &Stats, network: &Network) -> std::collections::BTreeMap<&'static str, u64> {
+    let mut drops = std::collections::BTreeMap::new();
+    let fabric = network.audit().dropped;
+    let by_name = fabric.iter().map(|(reason, count)| (reason.name(), count));
+    for (name, count) in by_name.chain(stats.drops.iter().map(|(r, n)| (r.name(), n))) {
+        if count > 0 {
+            *drops.entry(name).or_insert(0) += count;
+        }
+    }
+    drops
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+fn gbps(bytes: u64, time: Duration) -> f64 {
+    let ns = time.as_us_f64() * 1000.0;
+    if ns > 0.0 { bytes as f64 * 8.0 / ns } else { 0.0 }
+}

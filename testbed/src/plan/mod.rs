@@ -1,0 +1,350 @@
+//! A run, wholly decided: traffic, network, endpoints, faults and chance. Both worlds run a [`Plan`].
+//!
+//! A [`Draft`] collects settings from defaults, presets, scenarios, flags and `--set`, each with its source;
+//! [`Plan::new`] puts them together with a matrix and a topology and checks that they fit.
+
+pub mod draft;
+pub mod keys;
+pub mod transports;
+
+use std::fmt;
+
+use transport::{
+    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
+};
+
+pub use draft::{Draft, Source, SwitchSettings, VdevSettings};
+
+use crate::conductor::MESSAGE_MAX;
+use crate::fabric::{Blueprint, FaultError, FaultKind, FaultSpec, PortId, QdiscKind};
+use crate::input::InputError;
+use crate::scenario::fault;
+use crate::topology::fat_tree::TreeError;
+use crate::topology::{
+    FabricParams, FatTree, FatTreeSpec, SelectorError, Transfer, base_rtt, ideal_completion,
+};
+use crate::workload::Matrix;
+use crate::workload::matrix::{LinkFailure, Start};
+
+/// A run, wholly decided.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The traffic.
+    pub matrix: Matrix,
+    /// The network.
+    pub tree: FatTree,
+    /// How its switches behave.
+    pub fabric: FabricParams,
+    /// What endpoints are built from; table sizes follow for each host.
+    pub settings: Settings,
+    /// Where everything came from, and what only one world needs.
+    pub draft: Draft,
+    /// Root of all chance.
+    pub seed: u64,
+    /// Network time after which the run ends unfinished.
+    pub limit: Option<Duration>,
+    /// Base RTTs by how far up a path climbs: 1 to 3 tiers.
+    base_rtts: [Duration; 3],
+}
+
+/// A fault with the ports it acts on.
+#[derive(Clone, Debug)]
+pub struct LinkFault {
+    /// The transmitters.
+    pub ports: Vec<PortId>,
+    /// What, and when.
+    pub spec: FaultSpec,
+}
+
+/// Why a run cannot be started.
+#[derive(Clone, Debug)]
+pub enum RunError {
+    /// The matrix names more hosts than the topology has.
+    Hosts {
+        /// Hosts of the matrix.
+        matrix: u32,
+        /// Hosts of the topology.
+        topology: u32,
+    },
+    /// A setting is out of range.
+    Config(ConfigError),
+    /// The numbers of the topology contradict each other.
+    Tree(TreeError),
+    /// A fault names links that do not exist.
+    Links(String, SelectorError),
+    /// A fault makes no sense.
+    Fault(FaultError),
+    /// Something else that the user wrote.
+    Input(InputError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hosts { matrix, topology } => write!(
+                f,
+                "the matrix has {matrix} hosts, the topology {topology}: choose a larger one with --topo"
+            ),
+            Self::Config(error) => error.fmt(f),
+            Self::Tree(error) => error.fmt(f),
+            Self::Links(fault, error) => write!(f, "fault {fault}: {error}"),
+            Self::Fault(error) => error.fmt(f),
+            Self::Input(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+macro_rules! from_errors {
+    ($($error:ty => $variant:ident),+) => {$(
+        impl From<$error> for RunError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )+};
+}
+
+from_errors!(ConfigError => Config, TreeError => Tree, FaultError => Fault, InputError => Input);
+
+impl Plan {
+    /// Puts a run together.
+    ///
+    /// # Errors
+    /// When the parts do not fit.
+    pub fn new(draft: &Draft, matrix: Matrix, topology: &FatTreeSpec) -> Result<Self, RunError> {
+        if matrix.nodes > topology.nodes {
+            return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
+        }
+        let tree = FatTree::new(topology.into())?;
+        let mut settings = draft.settings.clone();
+        settings.line_rate = topology.tier[0].link_rate();
+        // Legal so far? Then lengths can be asked for.
+        let config = Config::new(settings.clone())?;
+        let mut fabric = fabric_params(draft, &config);
+        fabric.buffer =
+            draft.switch.queue.or_else(|| Some(scaled(tree.bdp(&fabric), draft.switch.queue_bdp)));
+        let base_rtts = base_rtts(draft, &tree, &fabric);
+        settings.base_rtt = base_rtts[tree.top_level() as usize - 1];
+        settings.loss = loss_settings(draft);
+        settings.psn_window =
+            draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu()));
+        Config::new(settings.clone())?;
+        let (seed, limit) = (draft.seed, draft.limit);
+        Ok(Self { matrix, tree, fabric, settings, draft: draft.clone(), seed, limit, base_rtts })
+    }
+
+    /// The network of this run.
+    #[must_use]
+    pub fn blueprint(&self) -> Blueprint {
+        self.tree.blueprint(&self.fabric)
+    }
+
+    /// How many hosts the network has; those without traffic are idle.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.tree.spec().hosts
+    }
+
+    /// The path between two hosts, as the sender's controller knows it.
+    #[must_use]
+    pub fn path(&self, src: HostId, dst: HostId) -> Path {
+        let spec = self.tree.spec();
+        let tor = spec.tiers[0].radix_down;
+        let level = if src.0 / tor == dst.0 / tor {
+            0
+        } else if src.0 / spec.pod_hosts == dst.0 / spec.pod_hosts {
+            1
+        } else {
+            2
+        };
+        Path {
+            base_rtt: self.base_rtts[level],
+            line_rate: self.settings.line_rate,
+            mtu: Bytes(u64::from(self.fabric.mtu)),
+        }
+    }
+
+    /// The configuration of each host's endpoint: tables as large as its traffic needs.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn host_configs(&self) -> Result<Vec<Config>, RunError> {
+        let mut needs = vec![Needs::default(); self.hosts() as usize];
+        for flow in &self.matrix.flows {
+            let messages = flow.size.0.div_ceil(MESSAGE_MAX);
+            let src = &mut needs[flow.src.0 as usize];
+            (src.tx_flows, src.tx_msgs) = (src.tx_flows + 1, src.tx_msgs + messages);
+            let dst = &mut needs[flow.dst.0 as usize];
+            (dst.rx_flows, dst.rx_msgs) = (dst.rx_flows + 1, dst.rx_msgs + messages);
+        }
+        let clamp = |n: u64| u32::try_from(n.clamp(1, 1 << 20)).unwrap_or(1 << 20);
+        let config = |needs: Needs| {
+            Config::new(Settings {
+                tx_flows_max: clamp(needs.tx_flows),
+                rx_flows_max: clamp(needs.rx_flows),
+                msgs_max: clamp(needs.tx_msgs.max(needs.rx_msgs)),
+                ..self.settings.clone()
+            })
+        };
+        Ok(needs.into_iter().map(config).collect::<Result<_, _>>()?)
+    }
+
+    /// The faults of the draft and the failures of the matrix, with the ports they act on.
+    ///
+    /// # Errors
+    /// When one names links that the topology does not have.
+    pub fn link_faults(&self) -> Result<Vec<LinkFault>, RunError> {
+        let failures = self.matrix.failures.iter().map(|failure| self.failure(failure));
+        let faults = self.draft.faults.iter().map(|fault| self.fault(fault));
+        failures.chain(faults).collect()
+    }
+
+    fn failure(&self, failure: &LinkFailure) -> Result<LinkFault, RunError> {
+        let LinkFailure { tier, switch, link } = failure;
+        let way = if self.is_top(tier.name()) { "down" } else { "up" };
+        let name = format!("{}:{switch}:{way}:{link}", tier.name().to_ascii_lowercase());
+        let ports = self.ports(&name)?;
+        let until = Instant::FAR_FUTURE;
+        let spec = FaultSpec { from: Instant::ZERO, until, kind: FaultKind::Down };
+        Ok(LinkFault { ports, spec })
+    }
+
+    /// The top tier's switches have links down only.
+    fn is_top(&self, tier: &str) -> bool {
+        let top = if self.tree.spec().tiers.len() == 3 { "core" } else { "agg" };
+        tier.eq_ignore_ascii_case(top)
+    }
+
+    fn fault(&self, fault: &fault::FaultSpec) -> Result<LinkFault, RunError> {
+        let ports = self.ports(&fault.links.to_string())?;
+        let rate = self.settings.line_rate;
+        let spec = FaultSpec {
+            from: Instant::ZERO + fault.from,
+            until: fault.until.map_or(Instant::FAR_FUTURE, |until| Instant::ZERO + until),
+            kind: fault_kind(fault.kind, rate),
+        };
+        Ok(LinkFault { ports, spec })
+    }
+
+    fn ports(&self, links: &str) -> Result<Vec<PortId>, RunError> {
+        self.tree.ports(links).map_err(|error| RunError::Links(links.to_owned(), error))
+    }
+
+    /// When the matrix could be delivered at best.
+    #[must_use]
+    pub fn ideal(&self) -> Instant {
+        let header = u64::from(self.fabric.mtu) - u64::from(self.settings.payload_max);
+        let transfers: Vec<Transfer> = self
+            .matrix
+            .flows
+            .iter()
+            .map(|flow| {
+                let packets = flow.size.0.div_ceil(u64::from(self.settings.payload_max));
+                let start = match flow.start {
+                    Start::At(after) => Instant::ZERO + after,
+                    Start::On(_) => Instant::ZERO,
+                };
+                let wire_bytes = flow.size.0 + packets * header;
+                Transfer { src: flow.src, dst: flow.dst, wire_bytes, packets, start }
+            })
+            .collect();
+        ideal_completion(&self.tree, &transfers)
+    }
+}
+
+/// How many table entries one host's traffic needs.
+#[derive(Clone, Copy, Default)]
+struct Needs {
+    tx_flows: u64,
+    rx_flows: u64,
+    tx_msgs: u64,
+    rx_msgs: u64,
+}
+
+fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
+    let by_trim = if draft.trim { QdiscKind::Trim } else { QdiscKind::Ecn };
+    let narrow = |len: Bytes| u16::try_from(len.0).unwrap_or(u16::MAX);
+    FabricParams {
+        qdisc: draft.switch.qdisc.unwrap_or(by_trim),
+        mtu: narrow(config.mtu()),
+        ack_len: narrow(config.ack_len()),
+        buffer: None,
+        control_buffer: draft.switch.control_queue,
+        mark: (draft.switch.kmin, draft.switch.kmax),
+        detection_delay: draft.switch.detection,
+        ..FabricParams::default()
+    }
+}
+
+fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; 3] {
+    let spec = tree.spec();
+    let (tor, pod, all) = (spec.tiers[0].radix_down, spec.pod_hosts, spec.hosts);
+    // A host one ToR, one pod, and one core away, as far as there are such.
+    let far = |n: u32| HostId(n.min(all - 1));
+    [1, tor, pod].map(|away| {
+        let measured = base_rtt(tree, HostId(0), far(away), fabric.mtu, fabric.ack_len);
+        draft.base_rtt.unwrap_or(measured)
+    })
+}
+
+/// Trimming tells of nearly every loss, so inference may be patient: across up to three full queues on
+/// one path and none on another. Without trimming inference is how loss is learnt.
+fn loss_settings(draft: &Draft) -> LossSettings {
+    let default = if draft.trim { 12 } else { 2 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 1..=4000"
+    )]
+    let quarters = |rtts: f64| (rtts * 4.0).clamp(1.0, 4000.0) as u16;
+    LossSettings {
+        reorder_window_quarters: match draft.reorder_window {
+            None => Some(default),
+            Some(window) => window.map(quarters),
+        },
+        tail_probe: draft.tail_probe.unwrap_or(!draft.trim),
+        ..draft.settings.loss
+    }
+}
+
+/// Four times the segments of the largest window, so that stragglers do not stop a flow.
+fn psn_window(settings: &Settings, mtu: Bytes) -> u32 {
+    let bdp = settings.line_rate.bytes_in(settings.base_rtt).0;
+    let segments = (bdp * 3 / 2 / mtu.0.max(1)).saturating_mul(4);
+    u32::try_from(segments.clamp(128, 1 << 20)).unwrap_or(1 << 20).next_power_of_two()
+}
+
+fn scaled(bytes: Bytes, factor: f64) -> Bytes {
+    #[expect(clippy::cast_precision_loss, reason = "buffers are below 2^53 bytes")]
+    let product = bytes.0 as f64 * factor;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    Bytes((product as u64).max(1))
+}
+
+fn fault_kind(kind: fault::FaultKind, line_rate: Rate) -> FaultKind {
+    match kind {
+        fault::FaultKind::Loss(p) => FaultKind::Loss { p },
+        fault::FaultKind::BurstLoss { rate, burst } => burst_loss(rate, f64::from(burst)),
+        fault::FaultKind::Duplicate(p) => FaultKind::Duplicate { p },
+        fault::FaultKind::Reorder { rate, delay } => {
+            FaultKind::Reorder { p: rate, extra_max: delay }
+        }
+        fault::FaultKind::Corrupt(p) => FaultKind::Corrupt { p },
+        fault::FaultKind::Down => FaultKind::Down,
+        fault::FaultKind::Degrade(factor) => {
+            let rate = scaled(Bytes(line_rate.as_bps()), factor).0;
+            FaultKind::Degrade { rate: Rate::from_bps(rate) }
+        }
+    }
+}
+
+/// A bad state that loses everything, left after `burst` packets on average and entered so often that
+/// `rate` of all packets find it: rate = enter / (enter + leave).
+fn burst_loss(rate: f64, burst: f64) -> FaultKind {
+    let leave = 1.0 / burst.max(1.0);
+    let enter = if rate < 1.0 { (leave * rate / (1.0 - rate)).min(1.0) } else { 1.0 };
+    let leave = if rate < 1.0 { leave } else { 0.0 };
+    FaultKind::BurstLoss { enter, leave, loss: 1.0 }
+}

@@ -1,0 +1,237 @@
+//! How fast a topology could be at best: delays of empty paths, completion of a traffic matrix.
+//!
+//! Source: DESIGN.md section 2 and the reference's "ideal completion time": the busiest cut of the
+//! network serialises the bytes that cross it, and one base one-way delay brings the last packet
+//! there. The reference adds a whole round trip because its flows end at an acknowledgement; here a
+//! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores a
+//! packet before it forwards it.
+
+use transport::{Bytes, Duration, HostId, Instant, Rate};
+
+use super::fat_tree::FatTree;
+use crate::fabric::serialisation;
+
+/// One flow of a traffic matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// From this host,
+    pub src: HostId,
+    /// to that one.
+    pub dst: HostId,
+    /// All its bytes on the wire.
+    pub wire_bytes: u64,
+    /// How many packets carry them; 0 counts as 1.
+    pub packets: u64,
+    /// When it may start.
+    pub start: Instant,
+}
+
+/// Time from the first bit of a packet of `len` bytes leaving `src` to its last bit being at `dst`,
+/// through empty queues. Through the ToR and back for `src == dst`.
+#[must_use]
+pub fn base_one_way(tree: &FatTree, src: HostId, dst: HostId, len: u64) -> Duration {
+    one_way_of_level(tree, level(tree, src, dst), len)
+}
+
+/// A data packet of `data_len` bytes from `src` to `dst` and an acknowledgement of `ack_len` back,
+/// through empty queues.
+#[must_use]
+pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u16, ack_len: u16) -> Duration {
+    base_rtt_of_hops(tree, level(tree, src, dst), data_len, ack_len)
+}
+
+/// As [`base_rtt`], for a path that climbs `level` tiers.
+pub(super) fn base_rtt_of_hops(
+    tree: &FatTree,
+    level: u32,
+    data_len: u16,
+    ack_len: u16,
+) -> Duration {
+    one_way_of_level(tree, level, u64::from(data_len))
+        + one_way_of_level(tree, level, u64::from(ack_len))
+}
+
+/// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
+/// and over the links up from and down to each ToR and each pod, the first start, plus the bytes
+/// that cross by the capacity there, plus the longest one-way delay among the transfers that cross,
+/// less the one packet counted in both. Zero without transfers.
+///
+/// Exact as a bound where the transfers through the busiest cut have paths of one length; where
+/// lengths mix, short paths last could beat it by the difference of the delays.
+#[must_use]
+pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
+    let mut cuts = Cuts::new(tree);
+    transfers.iter().for_each(|transfer| cuts.add(transfer));
+    cuts.completion()
+}
+
+/// How many tiers a packet climbs: 1 below one ToR, 2 within a pod, 3 across cores.
+fn level(tree: &FatTree, src: HostId, dst: HostId) -> u32 {
+    let spec = tree.spec();
+    let tor_hosts = spec.tiers[0].radix_down;
+    if src.0 / tor_hosts == dst.0 / tor_hosts {
+        1
+    } else if src.0 / spec.pod_hosts == dst.0 / spec.pod_hosts {
+        2
+    } else {
+        3
+    }
+}
+
+fn one_way_of_level(tree: &FatTree, level: u32, len: u64) -> Duration {
+    let tiers = &tree.spec().tiers[..level as usize];
+    let mut delay = Duration::ZERO;
+    for (index, tier) in tiers.iter().enumerate() {
+        // Up into a switch of this tier, and down again into the tier below or a host.
+        let below = index.checked_sub(1).map_or(Duration::ZERO, |i| tiers[i].switch_latency);
+        let links = (serialisation(len, tier.down_rate) + tier.down_latency) * 2;
+        delay = delay + links + tier.switch_latency + below;
+    }
+    delay
+}
+
+/// The places where traffic can pile up, each kind a vector.
+struct Cuts<'a> {
+    tree: &'a FatTree,
+    host_tx: Vec<Cut>,
+    host_rx: Vec<Cut>,
+    tor_up: Vec<Cut>,
+    tor_down: Vec<Cut>,
+    pod_up: Vec<Cut>,
+    pod_down: Vec<Cut>,
+}
+
+#[derive(Clone, Copy)]
+struct Cut {
+    bytes: u64,
+    start: Instant,
+    /// Longest one-way delay without the serialisation on this cut's own link.
+    rest: Duration,
+}
+
+const IDLE: Cut = Cut { bytes: 0, start: Instant::FAR_FUTURE, rest: Duration::ZERO };
+
+impl<'a> Cuts<'a> {
+    fn new(tree: &'a FatTree) -> Self {
+        let spec = tree.spec();
+        let idle = |count: u32| vec![IDLE; count as usize];
+        let pods = spec.hosts / spec.pod_hosts;
+        Self {
+            tree,
+            host_tx: idle(spec.hosts),
+            host_rx: idle(spec.hosts),
+            tor_up: idle(tree.tors),
+            tor_down: idle(tree.tors),
+            pod_up: idle(pods),
+            pod_down: idle(pods),
+        }
+    }
+
+    fn add(&mut self, transfer: &Transfer) {
+        let spec = self.tree.spec();
+        let [src, dst] = [transfer.src.0, transfer.dst.0];
+        if src >= spec.hosts || dst >= spec.hosts {
+            return;
+        }
+        let level = level(self.tree, transfer.src, transfer.dst);
+        let len = transfer.wire_bytes / transfer.packets.max(1);
+        let one_way = one_way_of_level(self.tree, level, len);
+        let cross = |cut: &mut Cut, rate: Rate| {
+            cut.bytes += transfer.wire_bytes;
+            cut.start = cut.start.min(transfer.start);
+            cut.rest = cut.rest.max(one_way - serialisation(len, rate));
+        };
+        let rate = |tier: usize| spec.tiers[tier].down_rate;
+        cross(&mut self.host_tx[src as usize], rate(0));
+        cross(&mut self.host_rx[dst as usize], rate(0));
+        if level >= 2 {
+            let [up, down] = [src, dst].map(|host| (host / spec.tiers[0].radix_down) as usize);
+            cross(&mut self.tor_up[up], rate(1));
+            cross(&mut self.tor_down[down], rate(1));
+        }
+        if level >= 3 {
+            let [up, down] = [src, dst].map(|host| (host / spec.pod_hosts) as usize);
+            cross(&mut self.pod_up[up], rate(2));
+            cross(&mut self.pod_down[down], rate(2));
+        }
+    }
+
+    fn completion(&self) -> Instant {
+        let tiers = &self.tree.spec().tiers;
+        let capacity = |tier: usize, links: u64| {
+            let rate = tiers.get(tier).map_or(Rate::ZERO, |tier| tier.down_rate);
+            Rate::from_bps(rate.as_bps().saturating_mul(links))
+        };
+        let host = capacity(0, 1);
+        let tor = capacity(1, u64::from(tiers[0].radix_up));
+        let pod_links = u64::from(self.tree.aggs_per_pod) * u64::from(self.tree.agg_ups());
+        let pod = capacity(2, pod_links);
+        let kinds = [
+            (&self.host_tx, host),
+            (&self.host_rx, host),
+            (&self.tor_up, tor),
+            (&self.tor_down, tor),
+            (&self.pod_up, pod),
+            (&self.pod_down, pod),
+        ];
+        let of_kind = |(cuts, rate): (&Vec<Cut>, Rate)| {
+            let busy = cuts.iter().filter(|cut| cut.bytes > 0);
+            busy.map(|cut| cut.start + rate.time_for(Bytes(cut.bytes)) + cut.rest).max()
+        };
+        kinds.into_iter().filter_map(of_kind).max().unwrap_or(Instant::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fat_tree::tests::{eight_to_one, one_to_one};
+
+    fn transfer(src: u32, dst: u32, packets: u64) -> Transfer {
+        Transfer {
+            src: HostId(src),
+            dst: HostId(dst),
+            wire_bytes: packets * 4160,
+            packets,
+            start: Instant::ZERO,
+        }
+    }
+
+    #[test]
+    fn delays_grow_with_the_tiers_climbed() {
+        let tree = one_to_one();
+        let ps = |dst| base_one_way(&tree, HostId(0), HostId(dst), 4160).as_ps();
+        // Two links of 600 ns and 41.6 ns and a switch of 400 ns a tier, and one switch more down.
+        assert_eq!(ps(1), 2 * 641_600 + 400_000);
+        assert_eq!(ps(9), 4 * 641_600 + 3 * 400_000);
+        assert_eq!(ps(1000), 6 * 641_600 + 5 * 400_000);
+        let rtt = base_rtt(&tree, HostId(0), HostId(1000), 4160, 64);
+        assert_eq!(rtt, Duration::from_ps(11_453_440));
+    }
+
+    #[test]
+    fn an_incast_is_bound_by_its_receiver() {
+        let tree = one_to_one();
+        let transfers: Vec<_> = (0..8).map(|i| transfer(512 + i, 0, 16)).collect();
+        let expected = 8 * 16 * 41_600 + 6 * 641_600 + 5 * 400_000 - 41_600;
+        assert_eq!(ideal_completion(&tree, &transfers), Instant::from_ps(expected));
+    }
+
+    #[test]
+    fn a_permutation_is_bound_by_the_oversubscribed_cut() {
+        let tree = eight_to_one();
+        let transfers: Vec<_> = (0..1024).map(|i| transfer(i, (i + 512) % 1024, 512)).collect();
+        // 64 hosts of a pod share 2 x 4 links up.
+        let expected = 8 * 512 * 41_600 + 6 * 641_600 + 5 * 400_000 - 41_600;
+        assert_eq!(ideal_completion(&tree, &transfers), Instant::from_ps(expected));
+    }
+
+    #[test]
+    fn a_late_start_counts_and_no_transfers_take_no_time() {
+        let tree = one_to_one();
+        assert_eq!(ideal_completion(&tree, &[]), Instant::ZERO);
+        let late = Transfer { start: Instant::from_ps(7), ..transfer(0, 1, 1) };
+        let expected = 7 + 2 * 641_600 + 400_000;
+        assert_eq!(ideal_completion(&tree, &[late]), Instant::from_ps(expected));
+    }
+}

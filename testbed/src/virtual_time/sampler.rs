@@ -1,0 +1,80 @@
+//! Takes a sample of a simulated run at fixed intervals.
+
+use transport::{Duration, Instant};
+
+use super::hosts::Hosts;
+use crate::conductor::Conductor;
+use crate::fabric::{Network, PortId};
+use crate::measure::Sample;
+use crate::measure::series::FLOWS_SHOWN;
+use crate::plan::Plan;
+
+/// The samples so far, and when the next is due.
+pub(super) struct Sampler {
+    interval: Option<Duration>,
+    next_at: Instant,
+    delivered_before: u64,
+    series: Vec<Sample>,
+}
+
+impl Sampler {
+    /// A sampler as the plan asks for; one that never samples when it does not.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let interval = plan.draft.sampling;
+        let next_at = if interval.is_some() { Instant::ZERO } else { Instant::FAR_FUTURE };
+        Self { interval, next_at, delivered_before: 0, series: Vec::new() }
+    }
+
+    /// Takes the samples due before `now`, of the state that has lasted until `now`.
+    pub(super) fn catch_up(
+        &mut self,
+        now: Instant,
+        hosts: &Hosts<'_>,
+        network: &Network,
+        conductor: &Conductor<'_>,
+    ) {
+        let Some(interval) = self.interval else { return };
+        while self.next_at < now {
+            self.take(interval, hosts, network, conductor);
+            self.next_at += interval;
+        }
+    }
+
+    fn take(
+        &mut self,
+        interval: Duration,
+        hosts: &Hosts<'_>,
+        network: &Network,
+        conductor: &Conductor<'_>,
+    ) {
+        let delivered = conductor.delivered().0;
+        let ports = network.hosts()..u32::try_from(network.port_stats().len()).unwrap_or(u32::MAX);
+        let queues = ports.map(|port| network.backlog(PortId(port)).data_bytes);
+        let (queue_max_bytes, queue_sum_bytes) =
+            queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
+        let shown = conductor.matrix().flows.len().min(FLOWS_SHOWN);
+        let cwnd = |flow: usize| {
+            let endpoint = hosts.endpoint(conductor.matrix().flows[flow].src);
+            let id = hosts.flow(conductor.connection(flow))?;
+            endpoint.flow_window(id).map(|(window, _)| window.cwnd.0)
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+        let goodput_gbps =
+            (delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
+        self.series.push(Sample {
+            t_us: self.next_at.as_us_f64(),
+            goodput_gbps,
+            queue_max_bytes,
+            queue_sum_bytes,
+            flows_finished: conductor.finished() as u64,
+            cwnd_bytes: (0..shown).map(cwnd).collect(),
+            delivered_bytes: conductor.records()[..shown].iter().map(|r| r.delivered).collect(),
+        });
+        self.delivered_before = delivered;
+    }
+
+    /// The samples.
+    pub(super) fn into_series(self) -> Vec<Sample> {
+        self.series
+    }
+}

@@ -38,6 +38,18 @@ pub enum StartUnit {
     Ps,
 }
 
+impl StartUnit {
+    /// The unit of that name, `us` or `ps`; the values of the setting `cm.start_unit`.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "us" => Some(Self::Us),
+            "ps" => Some(Self::Ps),
+            _ => None,
+        }
+    }
+}
+
 /// A matrix that was read and found sound, and what is odd about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CmFile {

@@ -5,13 +5,14 @@
 //!   loss:0.01@all                      burst-loss:0.01@fabric,burst=8       duplicate:0.001@hosts
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
 //!   down@tor:0:up:2,from_us=10,until_us=20
-//! LINKS: all | hosts | fabric | host:N | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT | TIER:N:down:PORT
+//! LINKS: all | hosts | fabric | host:N | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT
+//!        | TIER:N:down:PORT
 //!        with TIER tor, agg or core
 //! ```
 //!
-//! Parsing and printing are inverse to each other. Rates are probabilities a packet; times are microseconds in
-//! text and picoseconds in the data. Whether a named link exists is the fabric's to say; what a fault does to a
-//! packet is its part as well.
+//! Parsing and printing are inverse to each other. Rates are probabilities a packet; times are
+//! microseconds in text and picoseconds in the data. Whether a named link exists is the fabric's to
+//! say; what a fault does to a packet is its part as well.
 
 use std::fmt;
 use std::str::FromStr;
@@ -410,7 +411,8 @@ mod tests {
     proptest! {
         #[test]
         fn parsing_what_was_printed_gives_the_same_fault(
-            kind in kinds(), links in links(), from in 0..1u64 << 60, span in prop::option::of(1u64..9),
+            kind in kinds(), links in links(), from in 0..1u64 << 60,
+            span in prop::option::of(1u64..9),
         ) {
             let from = Duration::from_ps(from);
             let until = span.map(|span| from + Duration::from_ps(span));

@@ -1,4 +1,5 @@
-//! Scenarios: one TOML file that names the traffic, the network, the policies, the settings and the faults of a run.
+//! Scenarios: one TOML file that names the traffic, the network, the policies, the settings and the
+//! faults of a run.
 //!
 //! ```toml
 //! matrix = "incast.cm"            # or [workload] kind = "incast" with its parameters
@@ -10,9 +11,10 @@
 //! [sampling]                      # interval_us
 //! ```
 //!
-//! Reading is strict: an unknown key is an error with the nearest known one, and every error has its line and column.
-//! Paths are relative to the scenario's file. Names of policies and settings are kept with their places for those who
-//! know them; topologies, workloads and faults are checked here.
+//! Reading is strict: an unknown key is an error with the nearest known one, and every error has
+//! its line and column. Paths are relative to the scenario's file. Names of policies and settings
+//! are kept with their places for those who know them; topologies, workloads and faults are checked
+//! here.
 
 pub mod fault;
 mod table;
@@ -32,7 +34,8 @@ use crate::workload::cm::{self, StartUnit};
 use crate::workload::matrix::HOSTS_MAX;
 use crate::workload::{self, Matrix, Params, Workload};
 
-/// A run as a file describes it. What the file does not say is `None` and left to the command line's defaults.
+/// A run as a file describes it. What the file does not say is `None` and left to the command
+/// line's defaults.
 #[derive(Debug)]
 pub struct Scenario {
     /// Its name; the file's name without the ending when it has none.
@@ -113,8 +116,8 @@ impl Scenario {
         Self::read(&bytes, &name, path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Reads a scenario; `name` is what errors call it, relative paths start at `base`. Files that it
-    /// names are not opened, but for size distributions.
+    /// Reads a scenario; `name` is what errors call it, relative paths start at `base`. Files that
+    /// it names are not opened, but for size distributions.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line and column.

@@ -1,6 +1,8 @@
-//! Tables of a scenario with places: every value knows its line and column, every unknown key is an error.
+//! Tables of a scenario with places: every value knows its line and column, every unknown key is an
+//! error.
 //!
-//! A thin layer over the `toml` crate's spanned values. It knows nothing of what a scenario contains.
+//! A thin layer over the `toml` crate's spanned values. It knows nothing of what a scenario
+//! contains.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -165,8 +167,8 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// All keys in the order of the file, with their values as text. Tables inside are flattened, their
-    /// keys joined by dots.
+    /// All keys in the order of the file, with their values as text. Tables inside are flattened,
+    /// their keys joined by dots.
     pub(super) fn flat(&self) -> Result<Vec<(String, Located<String>)>, InputError> {
         let mut flat = Vec::new();
         self.flatten("", self.entries, &mut flat)?;

@@ -1,4 +1,5 @@
-//! Tests of the `.topo` reader and writer: the reference files, what is refused and where, and the way back.
+//! Tests of the `.topo` reader and writer: the reference files, what is refused and where, and the
+//! way back.
 
 use proptest::prelude::*;
 
@@ -126,10 +127,12 @@ proptest! {
 
     #[test]
     fn trees_of_any_shape_survive_a_file(
-        leaves in 1u32..9, spines in 1u32..9, hosts in 1u32..9, gbps in 1u32..900, queue in 1u64..1 << 40,
+        leaves in 1u32..9, spines in 1u32..9, hosts in 1u32..9, gbps in 1u32..900,
+        queue in 1u64..1 << 40,
     ) {
         if leaves * hosts >= 2 {
-            let mut tree = by_name(&format!("leaf-spine:{leaves},{spines},{hosts},{gbps}")).unwrap();
+            let name = format!("leaf-spine:{leaves},{spines},{hosts},{gbps}");
+            let mut tree = by_name(&name).unwrap();
             tree.tier[0].queue_up = Some(Bytes(queue));
             prop_assert_eq!(parse(&to_text(&tree)), Ok(tree));
         }

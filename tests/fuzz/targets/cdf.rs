@@ -1,4 +1,5 @@
-//! Fuzzes the reader of flow-size distributions: an accepted one is finite, monotone, and survives a file.
+//! Fuzzes the reader of flow-size distributions: an accepted one is finite, monotone, and survives
+//! a file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

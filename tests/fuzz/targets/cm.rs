@@ -1,4 +1,5 @@
-//! Fuzzes the `.cm` reader: an accepted matrix is sound, survives a file, and its triggers run to the end.
+//! Fuzzes the `.cm` reader: an accepted matrix is sound, survives a file, and its triggers run to
+//! the end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

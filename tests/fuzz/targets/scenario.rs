@@ -1,4 +1,5 @@
-//! Fuzzes the scenario reader and the one-line spelling of faults: accepted faults survive being printed.
+//! Fuzzes the scenario reader and the one-line spelling of faults: accepted faults survive being
+//! printed.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What every reader of a user's text shares: the diagnostic, the line tokenizer, spelled quantities,
-//! and the suggestion of the nearest known name.
+//! What every reader of a user's text shares: the diagnostic, the line tokenizer, spelled
+//! quantities, and the suggestion of the nearest known name.
 //!
 //! Nothing here knows a file format. No reader that uses these parts panics, whatever the bytes.
 

@@ -1,9 +1,10 @@
 //! Which known name a misspelt one was probably meant to be.
 //!
-//! Distance is Damerau-Levenshtein over lower-case letters, with `-` and `_` taken as equal. Ties go to the name
-//! that comes first among the candidates.
+//! Distance is Damerau-Levenshtein over lower-case letters, with `-` and `_` taken as equal. Ties
+//! go to the name that comes first among the candidates.
 
-/// The candidate nearest to `name`, unless even that one differs in more than a third of its letters.
+/// The candidate nearest to `name`, unless even that one differs in more than a third of its
+/// letters.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A name longer than any candidate can be near is not worth its quadratic distance.

@@ -1,7 +1,7 @@
 //! Numbers as people write them: integers, exact decimals, and quantities with a unit.
 //!
-//! Decimals are scaled in integers, never through a float, so `0.1` microseconds is 100000 ps exactly. Digits finer
-//! than the scale are cut off.
+//! Decimals are scaled in integers, never through a float, so `0.1` microseconds is 100000 ps
+//! exactly. Digits finer than the scale are cut off.
 
 use transport::{Bytes, Duration, Rate};
 
@@ -44,7 +44,8 @@ pub fn integer(text: &[u8]) -> Result<u64, NumberError> {
 /// `12`, `0.5`, `1e-3`: the value times 10^`scale`, cut to an integer.
 ///
 /// # Errors
-/// [`NumberError`] when `text` is not of that form (signs included) or the result needs more than 64 bits.
+/// [`NumberError`] when `text` is not of that form (signs included) or the result needs more than
+/// 64 bits.
 pub fn decimal(text: &[u8], scale: u32) -> Result<u64, NumberError> {
     let at_e = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match at_e {

@@ -1,9 +1,10 @@
 //! The lenient tokenizer behind `.cm` and `.topo`: lines of tokens with their places.
 //!
-//! White space of any kind and amount separates tokens, `#` starts a comment anywhere, blank lines and carriage
-//! returns vanish, `->` is a token of its own with or without space around it. One line is in memory at a
-//! time; a line longer than [`LINE_BYTES_MAX`] is an error, so memory is bounded whatever the file.
-//! Columns count characters from 1 (bytes that are not UTF-8 count as one each).
+//! White space of any kind and amount separates tokens, `#` starts a comment anywhere, blank lines
+//! and carriage returns vanish, `->` is a token of its own with or without space around it. One
+//! line is in memory at a time; a line longer than [`LINE_BYTES_MAX`] is an error, so memory is
+//! bounded whatever the file. Columns count characters from 1 (bytes that are not UTF-8 count as
+//! one each).
 
 use std::io::BufRead;
 
@@ -263,15 +264,12 @@ impl<'a> Iterator for Cells<'a> {
 
 /// Length of the token at the start of `rest`, which is not empty and starts with a token's byte.
 fn token_len(rest: &[u8]) -> usize {
-    let mut len = 0;
-    while let Some(&byte) = rest.get(len) {
-        let arrow = byte == b'-' && rest.get(len + 1) == Some(&b'>');
-        if byte.is_ascii_whitespace() || byte == b'#' || arrow {
-            break;
-        }
-        len += 1;
-    }
-    len
+    let ends = |(at, &byte): (usize, &u8)| match byte {
+        b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'#' => true,
+        b'-' => rest.get(at + 1) == Some(&b'>'),
+        _ => false,
+    };
+    rest.iter().enumerate().position(ends).unwrap_or(rest.len())
 }
 
 /// `text` for an error: in back quotes, escaped, shortened.

@@ -1,14 +1,15 @@
 //! The networks that have names: the papers' trees and two families with parameters.
 //!
-//! Source: [smartt] sec. IV (three tiers, 800 Gbps, 600 ns links, 400 ns switches) in the radices of uet-htsim's
-//! files of 128, 1024 and 8192 hosts; the emulated testbed of [smartt] sec. IV at 100 Gbps.
-//! A name never reads a file.
+//! Source: \[smartt\] sec. IV (three tiers, 800 Gbps, 600 ns links, 400 ns switches) in the radices
+//! of uet-htsim's files of 128, 1024 and 8192 hosts; the emulated testbed of \[smartt\] sec. IV at
+//! 100 Gbps. A name never reads a file.
 
 use super::spec::{FatTreeSpec, GBPS_MAX, NODES_MAX, RADIX_MAX, TierSpec};
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
 
-/// Every name that [`by_name`] knows; capitals stand for parameters, brackets for what may be left out.
+/// Every name that [`by_name`] knows; capitals stand for parameters, brackets for what may be left
+/// out.
 pub const NAMES: [&str; 11] = [
     "paper-testbed",
     "ft128-1os",
@@ -91,7 +92,8 @@ fn fat_tree(nodes: u32, podsize: u32, radices: [(u32, u32); 3]) -> FatTreeSpec {
     with_oversubscription(FatTreeSpec { nodes, tiers: 3, podsize, tier })
 }
 
-/// Every leaf has one link to every spine. Numbers that overflow give zero hosts, which no check passes.
+/// Every leaf has one link to every spine. Numbers that overflow give zero hosts, which no check
+/// passes.
 fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32, gbps: u32) -> FatTreeSpec {
     let nodes = leaves.checked_mul(hosts_per_leaf).unwrap_or(0);
     let tier = [tier(gbps, hosts_per_leaf, spines), tier(gbps, leaves, 0), TierSpec::default()];

@@ -10,14 +10,15 @@
 //!         hosts   hosts                      `radix_down` of tier 0 each
 //! ```
 //!
-//! Source: reference/formats.md, `.topo`. A leaf-spine network is a tree of two tiers with one pod. Hosts have one
-//! link. Speeds are in Gbps, latencies in nanoseconds, as the file has them.
+//! Source: the `.topo` format of uet-htsim. A leaf-spine network is a tree of two tiers with one pod.
+//! Hosts have one link. Speeds are in Gbps, latencies in nanoseconds, as the file has them.
 
 use std::fmt;
 
 use transport::{Bytes, Duration, HostId, Rate};
 
-/// A fat tree. [`FatTreeSpec::check`] says whether its numbers fit together; readers only return checked ones.
+/// A fat tree. [`FatTreeSpec::check`] says whether its numbers fit together; readers only return
+/// checked ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FatTreeSpec {
     /// Number of hosts, `2..=NODES_MAX`.
@@ -279,7 +280,8 @@ impl FatTreeSpec {
         self.rtt_via(self.tiers.saturating_sub(1), packet, ack)
     }
 
-    /// Bandwidth below `tier`'s switches over the bandwidth above them, cut to an integer; 1 at the top.
+    /// Bandwidth below `tier`'s switches over the bandwidth above them, cut to an integer; 1 at the
+    /// top.
     #[must_use]
     pub fn oversubscription(&self, tier: u8) -> u32 {
         let at = usize::from(tier);

@@ -7,8 +7,8 @@
 //! Switch_Latency_ns, Downlink_Latency_ns
 //! ```
 //!
-//! Source: reference/formats.md. Keys are case-insensitive; white space and comments as in `input/tokens.rs`. Every
-//! error names the line. What is written reads back as the same tree.
+//! Source: the reader of uet-htsim. Keys are case-insensitive; white space and comments as in
+//! `input/tokens.rs`. Every error names the line. What is written reads back as the same tree.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -204,7 +204,8 @@ impl Reader {
         Ok(tree)
     }
 
-    /// A file that states the factor has to state the right one; one that does not gets it computed.
+    /// A file that states the factor has to state the right one; one that does not gets it
+    /// computed.
     fn check_oversubscription(&self, tree: &mut FatTreeSpec, name: &str) -> Result<(), InputError> {
         for tier in 0..tree.tiers {
             let at = usize::from(tier);

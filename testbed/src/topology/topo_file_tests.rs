@@ -1,4 +1,5 @@
-//! Tests of the `.topo` reader and writer: the reference files, what is refused and where, and the way back.
+//! Tests of the `.topo` reader and writer: the reference files, what is refused and where, and the
+//! way back.
 
 use proptest::prelude::*;
 
@@ -79,7 +80,7 @@ fn what_is_wrong_is_named_with_its_line() {
         (edit("Nodes 1024", "Nodes 1000"), "t.topo:2: ", "a multiple of 64"),
         (edit("Nodes 1024\n", ""), "t.topo:27: ", "`Nodes`"),
         (edit("Tiers 3", "Tiers 4"), "t.topo:3:7: ", "2..=3"),
-        (edit("Tiers 3", "Tiers 2"), "t.topo:22:6: ", "0..=1"),
+        (edit("Tiers 3", "Tiers 2"), "t.topo:23:6: ", "0..=1"),
         (edit("Podsize 64", "Podsize 64x"), "t.topo:4:9: ", "the hosts of a pod"),
         (edit("Radix_Up 2", "Radix_Up"), "t.topo:10:9: ", "Radix_Up, an integer"),
         (edit("Radix_Up 2\n", ""), "t.topo:6: ", "`Radix_Up`"),
@@ -87,11 +88,11 @@ fn what_is_wrong_is_named_with_its_line() {
         (edit("Oversubscribed 4", "Oversubscribed 3"), "t.topo:7: ", "expected 4"),
         (edit("Tier 0\n", ""), "t.topo:6:1: ", "`Tier t` line before"),
         (edit("Tier 1", "Tier 0"), "t.topo:14:6: ", "the first is on line 6"),
-        (edit("Radix_Down 16", "Radix_Down 15"), "t.topo:24: ", "expected 16"),
-        (edit("Radix_Down 16", "Radix_Down 16\nRadix_Up 4"), "t.topo:25: ", "in the top tier"),
-        (edit("Radix_Down 16", "Radix_Down 16\nRadix_Down 16"), "t.topo:25:1: ", "line 24"),
-        (edit("800", "0"), "t.topo:8:21: ", "Downlink_speed_Gbps"),
-        (format!("{FT1024_8OS}Nodes 3\n"), "t.topo:28:1: ", "before the first `Tier 0`"),
+        (edit("Radix_Down 16", "Radix_Down 15"), "t.topo:25: ", "expected 16"),
+        (edit("Radix_Down 16", "Radix_Down 16\nRadix_Up 4"), "t.topo:26: ", "in the top tier"),
+        (edit("Radix_Down 16", "Radix_Down 16\nRadix_Down 16"), "t.topo:26:1: ", "line 25"),
+        (edit("Gbps 800\n", "Gbps 0\n"), "t.topo:8:21: ", "Downlink_speed_Gbps"),
+        (format!("{FT1024_8OS}Nodes 3\n"), "t.topo:29:1: ", "before the first `Tier 0`"),
         (String::new(), "t.topo: ", "`Nodes`"),
     ] {
         let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
@@ -126,10 +127,12 @@ proptest! {
 
     #[test]
     fn trees_of_any_shape_survive_a_file(
-        leaves in 1u32..9, spines in 1u32..9, hosts in 1u32..9, gbps in 1u32..900, queue in 1u64..1 << 40,
+        leaves in 1u32..9, spines in 1u32..9, hosts in 1u32..9, gbps in 1u32..900,
+        queue in 1u64..1 << 40,
     ) {
         if leaves * hosts >= 2 {
-            let mut tree = by_name(&format!("leaf-spine:{leaves},{spines},{hosts},{gbps}")).unwrap();
+            let name = format!("leaf-spine:{leaves},{spines},{hosts},{gbps}");
+            let mut tree = by_name(&name).unwrap();
             tree.tier[0].queue_up = Some(Bytes(queue));
             prop_assert_eq!(parse(&to_text(&tree)), Ok(tree));
         }

@@ -1,8 +1,8 @@
-//! All-to-all with a size of its own for each pair, as in the exchange of unevenly split data (MPI_Alltoallv,
-//! expert parallelism).
+//! All-to-all with a size of its own for each pair, as in the exchange of unevenly split data
+//! (MPI_Alltoallv, expert parallelism).
 //!
-//! Sizes are drawn uniformly between two bounds, or from a distribution in a file. Order and window as in
-//! `all_to_all.rs`.
+//! Sizes are drawn uniformly between two bounds, or from a distribution in a file. Order and window
+//! as in `all_to_all.rs`.
 
 use transport::{Bytes, Rng};
 

@@ -1,9 +1,9 @@
 //! Flow-size distributions: cumulative probabilities by size, read, sampled and averaged.
 //!
-//! Two columns, bytes and cumulative probability in 0..1, separated by a comma or white space, ascending, the last
-//! row 1; `#` comments and one header line of words are skipped. Linear between rows; what the first row has above
-//! zero is mass at its size. Source: reference/formats.md; public files of this shape come with the Uno and the
-//! ns-3 datacentre simulators.
+//! Two columns, bytes and cumulative probability in 0..1, separated by a comma or white space,
+//! ascending, the last row 1; `#` comments and one header line of words are skipped. Linear between
+//! rows; what the first row has above zero is mass at its size. Source:
+//! public files of this shape come with the Uno and the ns-3 datacentre simulators.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -85,7 +85,8 @@ impl Cdf {
         self.quantile(rng.next_f64())
     }
 
-    /// The size below which a share `p` of the flows is; `p` is clamped to 0..=1. At least one byte.
+    /// The size below which a share `p` of the flows is; `p` is clamped to 0..=1. At least one
+    /// byte.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -235,7 +236,9 @@ mod tests {
         }
 
         #[test]
-        fn lines_of_numbers_give_a_distribution_or_an_error(text in "([0-9.e#,]{1,6}[ ,][0-9.]{1,4}\n){0,8}") {
+        fn lines_of_numbers_give_a_distribution_or_an_error(
+            text in "([0-9.e#,]{1,6}[ ,][0-9.]{1,4}\n){0,8}",
+        ) {
             if let Ok(cdf) = read(&text) {
                 prop_assert_eq!(read(&cdf.to_text()), Ok(cdf));
             }

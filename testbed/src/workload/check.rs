@@ -1,8 +1,9 @@
 //! Whether the parts of a matrix fit together: hosts, sizes, names, and triggers that can fire.
 //!
-//! Triggers form a graph: a trigger starts flows, which poke triggers when they are done. It must have no cycle, and
-//! when every started flow finishes, every flow must have started. The first violation is reported; among triggers
-//! it is one whose own pokers all run, so the cause and not a consequence. O(flows log flows).
+//! Triggers form a graph: a trigger starts flows, which poke triggers when they are done. It must
+//! have no cycle, and when every started flow finishes, every flow must have started. The first
+//! violation is reported; among triggers it is one whose own pokers all run, so the cause and not a
+//! consequence. O(flows log flows).
 
 use std::num::NonZeroU32;
 
@@ -132,7 +133,8 @@ fn check_ids(flows: &[FlowSpec]) -> Result<(), Defect> {
     Ok(())
 }
 
-/// Checks the lines that share an id, in file order: one connection, at most one flow, numbers unique.
+/// Checks the lines that share an id, in file order: one connection, at most one flow, numbers
+/// unique.
 fn check_connection(flows: &[FlowSpec], lines: &[(NonZeroU32, FlowIndex)]) -> Result<(), Defect> {
     let (id, first) = lines[0];
     let ends = |at: FlowIndex| (flows[at.index()].src, flows[at.index()].dst);
@@ -214,7 +216,8 @@ fn cycle(matrix: &Matrix, fired: &[bool], unfired: TriggerIndex) -> Defect {
             poker[to.index()] = Some(from);
         }
     }
-    // Every unfired trigger has an unfired poker, so walking back never leaves them and must repeat.
+    // Every unfired trigger has an unfired poker, so walking back never leaves them and must
+    // repeat.
     let mut seen = vec![false; fired.len()];
     let mut trigger = unfired;
     while !std::mem::replace(&mut seen[trigger.index()], true) {

@@ -1,16 +1,17 @@
 //! Reads `.cm` connection matrices, the traffic format of uet-htsim and the tools around it.
 //!
 //! ```text
-//! Nodes N / Connections C / Triggers T / Failures F        header, in any order, up to the first body line
+//! Nodes N / Connections C / Triggers T / Failures F        header, in any order, before the body
 //! SRC->DST [id FLOW] (start T | trigger TRIG) size BYTES
 //!          [send_done_trigger T] [recv_done_trigger T] [prio P] [msg [M]]
 //! trigger id T (oneshot | multishot | barrier) [count K]
 //! failure switch_type (TOR|AGG|CORE) switch_id S link_id L
 //! ```
 //!
-//! Source: reference/formats.md. Reading is lenient about white space, comments and line ends (see
-//! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a fraction, or picoseconds
-//! on request. The file is read line by line; what a header promises reserves no memory.
+//! Source: the reader of uet-htsim. Reading is lenient about white space, comments and line ends (see
+//! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a
+//! fraction, or picoseconds on request. The file is read line by line; what a header promises
+//! reserves no memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -36,6 +37,18 @@ pub enum StartUnit {
     Us,
     /// Picoseconds, as the generator scripts of uet-htsim write them.
     Ps,
+}
+
+impl StartUnit {
+    /// The unit of that name, `us` or `ps`; the values of the setting `cm.start_unit`.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "us" => Some(Self::Us),
+            "ps" => Some(Self::Ps),
+            _ => None,
+        }
+    }
 }
 
 /// A matrix that was read and found sound, and what is odd about it.
@@ -172,10 +185,10 @@ impl Reader {
         while let Some(word) = line.token() {
             self.flow_word(word, line, &mut flow, &mut seen)?;
         }
-        if !seen.has(b"start") && !seen.has(b"trigger") {
+        if !seen.has(START) && !seen.has(TRIGGER) {
             return Err(line.end_error("`start T` or `trigger T`"));
         }
-        if !seen.has(b"size") {
+        if !seen.has(SIZE) {
             return Err(line.end_error("`size BYTES`"));
         }
         let needs_id = flow.message != Message::Flow || flow.waits_for().is_some();
@@ -196,17 +209,17 @@ impl Reader {
         flow: &mut FlowSpec,
         seen: &mut Seen,
     ) -> Result<(), InputError> {
-        if !FLOW_WORDS.iter().any(|known| known.as_bytes() == word.text) {
+        let Some(place) = FLOW_WORDS.iter().position(|known| known.as_bytes() == word.text) else {
             let help = did_you_mean(&String::from_utf8_lossy(word.text), &FLOW_WORDS);
             return Err(line.error(word, "a word of a connection line").help(help));
-        }
-        if !seen.add(word.text) {
+        };
+        if !seen.add(place) {
             return Err(line.error(word, "each word once a line"));
         }
         match word.text {
             b"id" => flow.id = Some(nonzero("the flow's id", line)?),
             b"size" => flow.size = Bytes(line.integer("the size in bytes", 1, SIZE_MAX)?),
-            b"start" | b"trigger" if seen.has(b"start") && seen.has(b"trigger") => {
+            b"start" | b"trigger" if seen.has(START) && seen.has(TRIGGER) => {
                 return Err(line
                     .error(word, "either `start` or `trigger`, not both")
                     .help("a flow starts by time or by a trigger; remove one of the two"));
@@ -229,12 +242,11 @@ impl Reader {
     }
 
     fn start_time(&mut self, line: &mut Line<'_>) -> Result<Duration, InputError> {
-        let (scale, unit) = match self.unit {
-            StartUnit::Us => (6, "microseconds"),
-            StartUnit::Ps => (0, "picoseconds"),
+        let (scale, expected) = match self.unit {
+            StartUnit::Us => (6, "a start time in microseconds"),
+            StartUnit::Ps => (0, "a start time in picoseconds"),
         };
-        let expected = format!("a start time in {unit}");
-        let token = line.require(&expected)?;
+        let token = line.require(expected)?;
         let start = number::decimal(token.text, scale).map_err(|error| match error {
             NumberError::Malformed => line.error(token, expected),
             NumberError::TooLarge => line
@@ -395,6 +407,9 @@ impl Reader {
 
 const FLOW_WORDS: [&str; 8] =
     ["id", "start", "trigger", "size", "send_done_trigger", "recv_done_trigger", "prio", "msg"];
+const START: usize = 1;
+const TRIGGER: usize = 2;
+const SIZE: usize = 3;
 const TRIGGER_WORDS: [&str; 5] = ["id", "oneshot", "multishot", "barrier", "count"];
 const FAILURE_WORDS: [&str; 3] = ["switch_type", "switch_id", "link_id"];
 
@@ -409,18 +424,14 @@ const SIZE_MAX: u64 = i64::MAX as u64;
 struct Seen(u8);
 
 impl Seen {
-    fn bit(word: &[u8]) -> u8 {
-        FLOW_WORDS.iter().position(|known| known.as_bytes() == word).map_or(0, |at| 1 << at)
+    fn has(&self, place: usize) -> bool {
+        self.0 & (1 << place) != 0
     }
 
-    fn has(&self, word: &[u8]) -> bool {
-        self.0 & Self::bit(word) != 0
-    }
-
-    /// Notes the word; false when it was there.
-    fn add(&mut self, word: &[u8]) -> bool {
-        let fresh = !self.has(word);
-        self.0 |= Self::bit(word);
+    /// Notes the word at that place of [`FLOW_WORDS`]; false when it was there.
+    fn add(&mut self, place: usize) -> bool {
+        let fresh = !self.has(place);
+        self.0 |= 1 << place;
         fresh
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of the `.cm` reader and writer: what is accepted, what is refused and where, and the way there and back.
+//! Tests of the `.cm` reader and writer: what is accepted, what is refused and where, and the way
+//! there and back.
 
 use proptest::prelude::*;
 
@@ -35,7 +36,8 @@ fn every_kind_of_line_is_understood_and_written_back_as_it_was() {
     assert_eq!(read.flows[4].start, Start::At(Duration::from_ps(1)));
     assert_eq!(read.failures[0].tier, SwitchTier::Agg);
     assert_eq!(matrix(&to_text(&read)), read);
-    // The writer's order of words is the sample's, but for `msg`, which it puts after the id as well.
+    // The writer's order of words is the sample's, but for `msg`, which it puts after the id as
+    // well.
     assert_eq!(to_text(&read), SAMPLE);
 }
 
@@ -66,36 +68,53 @@ fn a_start_beyond_a_second_warns_once_and_points_at_the_unit() {
     assert!(text.starts_with("m.cm:3:12: warning:") && text.contains("start_unit=ps"), "{text}");
 }
 
+const HEAD: &str = "Nodes 4\nConnections 1\n";
+const TWO: &str = "Nodes 4\nConnections 2\n";
+const TRIG: &str = "Nodes 4\nConnections 1\nTriggers 1\n";
+
+/// The text is refused at the place, for a reason that has the words.
+fn assert_refused(text: &str, place: &str, words: &str) {
+    let error = parse(text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
+    assert!(error.starts_with(place) && error.contains(words), "{text:?}\n{error}");
+}
+
 #[test]
-fn what_is_wrong_is_named_with_line_column_and_cure() {
-    let head = "Nodes 4\nConnections 1\n";
-    let two = "Nodes 4\nConnections 2\n";
-    let trig = "Nodes 4\nConnections 1\nTriggers 1\n";
+fn a_wrong_word_is_named_with_line_column_and_cure() {
     for (text, place, words) in [
-        (format!("{head}0->9 start 0 size 1\n"), "m.cm:3:4: ", "a host in 0..=3"),
-        (format!("{head}4294967296->1 start 0 size 1\n"), "m.cm:3:1: ", "a host in 0..=3"),
-        (format!("{head}2->2 start 0 size 1\n"), "m.cm:3:4: ", "sending to itself"),
-        (format!("{head}0->1 start 0 size 0\n"), "m.cm:3:19: ", "the size in bytes"),
-        (format!("{head}0->1 start 0 size 99999999999999999999\n"), "m.cm:3:19: ", "out of range"),
-        (format!("{head}0->1 start 0\n"), "m.cm:3:13: ", "`size BYTES`"),
-        (format!("{head}0->1 size 7\n"), "m.cm:3:12: ", "`start T` or `trigger T`"),
-        (format!("{head}0->1 start -5 size 7\n"), "m.cm:3:12: ", "microseconds"),
-        (format!("{head}0->1 start 1e30 size 7\n"), "m.cm:3:12: ", "213 days"),
-        (format!("{trig}0->1 id 1 start 0 trigger 1 size 7\n"), "m.cm:4:19: ", "not both"),
-        (format!("{trig}0->1 trigger 1 size 7\n"), "m.cm:4:22: ", "`id FLOW`"),
-        (format!("{head}0->1 id 0 start 0 size 7\n"), "m.cm:3:9: ", "the flow's id"),
-        (format!("{head}0->1 id 1 id 2 start 0 size 7\n"), "m.cm:3:11: ", "each word once"),
-        (format!("{head}0->1 start 0 sise 7\n"), "m.cm:3:14: ", "did you mean `size`"),
-        (format!("{head}0-1 start 0 size 7\n"), "m.cm:3:1: ", "a host in"),
-        (format!("{head}0\n"), "m.cm:3:2: ", "`->`"),
-        (format!("{two}0->1 start 0 size 7\n"), "m.cm:2:13: ", "found 1 connection lines"),
+        (format!("{HEAD}0->9 start 0 size 1\n"), "m.cm:3:4: ", "a host in 0..=3"),
+        (format!("{HEAD}4294967296->1 start 0 size 1\n"), "m.cm:3:1: ", "a host in 0..=3"),
+        (format!("{HEAD}2->2 start 0 size 1\n"), "m.cm:3:4: ", "sending to itself"),
+        (format!("{HEAD}0->1 start 0 size 0\n"), "m.cm:3:19: ", "the size in bytes"),
+        (format!("{HEAD}0->1 start 0 size 99999999999999999999\n"), "m.cm:3:19: ", "out of range"),
+        (format!("{HEAD}0->1 start 0\n"), "m.cm:3:13: ", "`size BYTES`"),
+        (format!("{HEAD}0->1 size 7\n"), "m.cm:3:12: ", "`start T` or `trigger T`"),
+        (format!("{HEAD}0->1 start -5 size 7\n"), "m.cm:3:12: ", "microseconds"),
+        (format!("{HEAD}0->1 start 1e30 size 7\n"), "m.cm:3:12: ", "213 days"),
+        (format!("{TRIG}0->1 id 1 start 0 trigger 1 size 7\n"), "m.cm:4:19: ", "not both"),
+        (format!("{TRIG}0->1 trigger 1 size 7\n"), "m.cm:4:22: ", "`id FLOW`"),
+        (format!("{HEAD}0->1 id 0 start 0 size 7\n"), "m.cm:3:9: ", "the flow's id"),
+        (format!("{HEAD}0->1 id 1 id 2 start 0 size 7\n"), "m.cm:3:11: ", "each word once"),
+        (format!("{HEAD}0->1 start 0 sise 7\n"), "m.cm:3:14: ", "did you mean `size`"),
+        (format!("{HEAD}0-1 start 0 size 7\n"), "m.cm:3:1: ", "a host in"),
+        (format!("{HEAD}0\n"), "m.cm:3:2: ", "`->`"),
+        (format!("{TRIG}trigger id 3 barrier\n"), "m.cm:4:21: ", "`count K`"),
+        (format!("{TRIG}trigger id 3 oneshto\n"), "m.cm:4:14: ", "did you mean `oneshot`"),
+    ] {
+        assert_refused(&text, place, words);
+    }
+}
+
+#[test]
+fn a_wrong_count_header_or_trigger_is_named_with_its_line() {
+    for (text, place, words) in [
+        (format!("{TWO}0->1 start 0 size 7\n"), "m.cm:2:13: ", "found 1 connection lines"),
         (
-            format!("{head}0->1 start 0 size 7\n0->1 start 0 size 7\n"),
+            format!("{HEAD}0->1 start 0 size 7\n0->1 start 0 size 7\n"),
             "m.cm:4:1: ",
             "one connection line more",
         ),
-        (format!("{head}trigger id 1 oneshot\n"), "m.cm:3:1: ", "one trigger line more"),
-        (format!("{head}0->1 start 0 size 7\nNodes 5\n"), "m.cm:4:1: ", "header lines come before"),
+        (format!("{HEAD}trigger id 1 oneshot\n"), "m.cm:3:1: ", "one trigger line more"),
+        (format!("{HEAD}0->1 start 0 size 7\nNodes 5\n"), "m.cm:4:1: ", "header lines come before"),
         ("Nodes 4\nNodes 5\n".to_owned(), "m.cm:2:1: ", "each header once"),
         ("Nodes 0\n".to_owned(), "m.cm:1:7: ", "the number of hosts"),
         ("Nodes 4 5\n".to_owned(), "m.cm:1:9: ", "the end of the line"),
@@ -104,34 +123,32 @@ fn what_is_wrong_is_named_with_line_column_and_cure() {
         (String::new(), "m.cm: ", "the header `Nodes N`"),
         ("Nodes 4\n0->1 start 0 size 7\n".to_owned(), "m.cm:2:1: ", "`Connections N` before it"),
         (
-            format!("{two}0->1 id 5 start 0 size 7\n1->2 id 5 start 0 size 7\n"),
+            format!("{TWO}0->1 id 5 start 0 size 7\n1->2 id 5 start 0 size 7\n"),
             "m.cm:4: ",
             "first is on line 3",
         ),
         (
-            format!("{head}0->1 id 1 start 0 size 7 send_done_trigger 3\n"),
+            format!("{HEAD}0->1 id 1 start 0 size 7 send_done_trigger 3\n"),
             "m.cm:3: ",
             "trigger 3, not declared",
         ),
         (
-            format!("{trig}0->1 id 1 trigger 3 size 7\ntrigger id 3 oneshot\n"),
+            format!("{TRIG}0->1 id 1 trigger 3 size 7\ntrigger id 3 oneshot\n"),
             "m.cm:5: ",
             "nothing pokes",
         ),
         (
-            format!("{trig}0->1 id 1 trigger 3 size 7 send_done_trigger 3\ntrigger id 3 oneshot\n"),
+            format!("{TRIG}0->1 id 1 trigger 3 size 7 send_done_trigger 3\ntrigger id 3 oneshot\n"),
             "m.cm:5: ",
             "cycle of triggers: 3 -> 3",
         ),
         (
             format!(
-                "{trig}0->1 start 0 size 7 send_done_trigger 3\ntrigger id 3 barrier count 2\n"
+                "{TRIG}0->1 start 0 size 7 send_done_trigger 3\ntrigger id 3 barrier count 2\n"
             ),
             "m.cm:5: ",
             "count 2, poked 1",
         ),
-        (format!("{trig}trigger id 3 barrier\n"), "m.cm:4:21: ", "`count K`"),
-        (format!("{trig}trigger id 3 oneshto\n"), "m.cm:4:14: ", "did you mean `oneshot`"),
         (
             "Nodes 4\nConnections 0\nFailures 1\nfailure switch_type TOP switch_id 1 link_id 1\n"
                 .to_owned(),
@@ -140,8 +157,7 @@ fn what_is_wrong_is_named_with_line_column_and_cure() {
         ),
         ("Nodes 4\nConnections 99999999999\n".to_owned(), "m.cm:2:13: ", "out of range"),
     ] {
-        let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
-        assert!(error.starts_with(place) && error.contains(words), "{text:?}\n{error}");
+        assert_refused(&text, place, words);
     }
 }
 

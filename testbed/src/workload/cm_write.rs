@@ -1,5 +1,6 @@
-//! Writes `.cm` connection matrices in the strict form that uet-htsim reads: one space between tokens, no comment,
-//! the header in its usual order. What is written reads back as the same matrix (see `cm.rs`).
+//! Writes `.cm` connection matrices in the strict form that uet-htsim reads: one space between
+//! tokens, no comment, the header in its usual order. What is written reads back as the same matrix
+//! (see `cm.rs`).
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -1,7 +1,8 @@
 //! Incast: several hosts send to one at the same time.
 //!
-//! Senders are either those farthest from the receiver by number, from half the network away onwards, as the
-//! field's generator with `prefer_remote` has them, or drawn at random. All start at time zero.
+//! Senders are either those farthest from the receiver by number, from half the network away
+//! onwards, as the field's generator with `prefer_remote` has them, or drawn at random. All start
+//! at time zero.
 
 use transport::{Bytes, HostId, Rng};
 

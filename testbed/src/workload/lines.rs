@@ -1,6 +1,7 @@
 //! Which line of a file each of many things came from, in a few bytes for the usual file.
 //!
-//! Things that follow each other line by line are one run; a comment between two of them starts another.
+//! Things that follow each other line by line are one run; a comment between two of them starts
+//! another.
 
 /// Line numbers by place.
 #[derive(Clone, Debug, Default)]

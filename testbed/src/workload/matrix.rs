@@ -1,7 +1,8 @@
 //! The traffic of a run: which flows, when they start, what starts them, which links are dead.
 //!
-//! A [`Matrix`] is plain data in the shape of a `.cm` file (see `cm.rs`). It is kept compact, 56 bytes a flow, since
-//! matrices of 10^7 flows are read. Whether its parts fit together is checked by `check.rs`.
+//! A [`Matrix`] is plain data in the shape of a `.cm` file (see `cm.rs`). It is kept compact, 56
+//! bytes a flow, since matrices of 10^7 flows are read. Whether its parts fit together is checked
+//! by `check.rs`.
 
 use std::num::NonZeroU32;
 
@@ -71,8 +72,8 @@ pub enum Start {
 pub enum Message {
     /// A flow of its own.
     Flow,
-    /// The next message on the connection with the same source, destination and id. The first such line
-    /// opens the connection if no other does.
+    /// The next message on the connection with the same source, destination and id. The first such
+    /// line opens the connection if no other does.
     Next,
     /// The same with a number, unique on the connection.
     Numbered(NonZeroU32),
@@ -151,7 +152,8 @@ impl Matrix {
         Some(index)
     }
 
-    /// Appends a flow named by its place, counted from 1; `None` when there are [`FLOWS_MAX`] already.
+    /// Appends a flow named by its place, counted from 1; `None` when there are [`FLOWS_MAX`]
+    /// already.
     pub fn push_flow(&mut self, flow: FlowSpec) -> Option<FlowIndex> {
         let index = u32::try_from(self.flows.len()).ok().filter(|&index| index < FLOWS_MAX)?;
         self.flows.push(FlowSpec { id: NonZeroU32::new(index + 1), ..flow });
@@ -213,7 +215,8 @@ impl TriggerIndex {
         self.0.get() as usize - 1
     }
 
-    /// Holds a trigger's name until the reader knows its place; read back by [`TriggerIndex::name`].
+    /// Holds a trigger's name until the reader knows its place; read back by
+    /// [`TriggerIndex::name`].
     pub(super) const fn unresolved(name: NonZeroU32) -> Self {
         Self(name)
     }

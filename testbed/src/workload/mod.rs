@@ -1,7 +1,8 @@
 //! Traffic: matrices read from `.cm` files and generators that make them.
 //!
-//! A generator is one file and one line in the registry below. It is built from [`Params`], then makes a
-//! [`Matrix`] for a number of hosts. Nothing here runs a flow; see [`Triggers`] for what starts when.
+//! A generator is one file and one line in the registry below. It is built from [`Params`], then
+//! makes a [`Matrix`] for a number of hosts. Nothing here runs a flow; see [`Triggers`] for what
+//! starts when.
 
 pub mod all_to_all;
 pub mod all_to_all_v;

@@ -1,7 +1,7 @@
 //! Named parameters of a generator, as a scenario's table or a command line gives them.
 //!
-//! Values are text; the generator says what each has to be. Quantities take units (`input/number.rs`). Parameters
-//! that no one asked for are errors with the nearest known name.
+//! Values are text; the generator says what each has to be. Quantities take units
+//! (`input/number.rs`). Parameters that no one asked for are errors with the nearest known name.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,8 @@ impl Params {
         params
     }
 
-    /// Adds a parameter that stands at a place; zeros when there is none. The last of a name counts.
+    /// Adds a parameter that stands at a place; zeros when there is none. The last of a name
+    /// counts.
     pub fn push(&mut self, name: &str, value: &str, line: u32, column: u32) {
         let name = name.replace('-', "_");
         self.entries.retain(|entry| entry.name != name);

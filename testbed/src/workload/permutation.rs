@@ -1,7 +1,7 @@
 //! Permutation: every host sends one flow and receives one, never its own.
 //!
-//! Either a random derangement, or the full-bisection variant in which host s sends to s + N/2, so that every flow
-//! crosses the core. Lines come in random order; all start at time zero.
+//! Either a random derangement, or the full-bisection variant in which host s sends to s + N/2, so
+//! that every flow crosses the core. Lines come in random order; all start at time zero.
 
 use transport::{Bytes, HostId, Rng};
 
@@ -71,8 +71,8 @@ fn below(len: usize, rng: &mut Rng) -> usize {
     usize::try_from(rng.below(len as u64)).unwrap_or(0)
 }
 
-/// A uniform permutation of `0..nodes` without a fixed point: shuffles until it has none, e tries on
-/// average; after [`TRIES_MAX`] a single random cycle (Sattolo 1986), which cannot have one.
+/// A uniform permutation of `0..nodes` without a fixed point: shuffles until it has none, e tries
+/// on average; after [`TRIES_MAX`] a single random cycle (Sattolo 1986), which cannot have one.
 fn derangement(nodes: u32, rng: &mut Rng) -> Vec<u32> {
     let mut targets: Vec<u32> = (0..nodes).collect();
     for _ in 0..TRIES_MAX {

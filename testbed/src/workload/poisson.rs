@@ -1,7 +1,8 @@
-//! Poisson arrivals: flows of drawn sizes start at random times, so that every host sends at a given load.
+//! Poisson arrivals: flows of drawn sizes start at random times, so that every host sends at a
+//! given load.
 //!
-//! Each host has a stream of its own: exponential gaps with the mean at which flows of the mean size use `load` of the
-//! link, and uniform destinations. Lines are in order of time.
+//! Each host has a stream of its own: exponential gaps with the mean at which flows of the mean
+//! size use `load` of the link, and uniform destinations. Lines are in order of time.
 
 use transport::{Bytes, Duration, HostId, Rate, Rng};
 

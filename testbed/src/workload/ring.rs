@@ -1,7 +1,9 @@
-//! Sequential ring all-to-all: in step i every host sends to its i-th neighbour, one flow at a time.
+//! Sequential ring all-to-all: in step i every host sends to its i-th neighbour, one flow at a
+//! time.
 //!
-//! A host begins its next step when its flow is acknowledged (a oneshot trigger), or, synchronously, when the flows
-//! of all hosts in this step are (a barrier). Every step alone is a permutation.
+//! A host begins its next step when its flow is acknowledged (a oneshot trigger), or,
+//! synchronously, when the flows of all hosts in this step are (a barrier). Every step alone is a
+//! permutation.
 
 use std::num::NonZeroU32;
 

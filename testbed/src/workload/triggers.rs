@@ -6,8 +6,9 @@
 //!   barrier K  K-th poke  -> all flows             any other poke -> nothing
 //! ```
 //!
-//! Source: reference/formats.md, `.cm`. No time is kept here: flows that are returned start at the instant of the
-//! call. Answers are slices of tables built once, so no call allocates, and depend on nothing but the order of calls.
+//! Source: the `.cm` format of uet-htsim. No time is kept here: flows that are returned start at the
+//! instant of the call. Answers are slices of tables built once, so no call allocates, and depend
+//! on nothing but the order of calls.
 
 use transport::Duration;
 
@@ -28,7 +29,8 @@ pub struct Triggers {
 /// The flows that wait for each trigger, in file order, one table for all.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
-    /// `flows[offsets[t]..offsets[t + 1]]` wait for trigger `t`; one longer than there are triggers.
+    /// `flows[offsets[t]..offsets[t + 1]]` wait for trigger `t`; one longer than there are
+    /// triggers.
     offsets: Vec<u32>,
     flows: Vec<FlowIndex>,
 }
@@ -60,15 +62,15 @@ impl Triggers {
         &self.timed
     }
 
-    /// The sender of `flow` has everything acknowledged: the flows that start now, in file order. To be
-    /// called once a flow; O(1) beside the answer.
+    /// The sender of `flow` has everything acknowledged: the flows that start now, in file order.
+    /// To be called once a flow; O(1) beside the answer.
     pub fn on_send_done(&mut self, flow: FlowIndex) -> &[FlowIndex] {
         let poked = self.pokes.get(flow.index()).and_then(|&(send_done, _)| send_done);
         self.poke(poked)
     }
 
-    /// The receiver of `flow` has everything: the flows that start now, in file order. To be called once
-    /// a flow; O(1) beside the answer.
+    /// The receiver of `flow` has everything: the flows that start now, in file order. To be called
+    /// once a flow; O(1) beside the answer.
     pub fn on_recv_done(&mut self, flow: FlowIndex) -> &[FlowIndex] {
         let poked = self.pokes.get(flow.index()).and_then(|&(_, recv_done)| recv_done);
         self.poke(poked)
@@ -97,7 +99,8 @@ impl Triggers {
 }
 
 impl Waiting {
-    /// The table of `matrix`, by counting sort. References to triggers that do not exist are left out.
+    /// The table of `matrix`, by counting sort. References to triggers that do not exist are left
+    /// out.
     pub(super) fn new(matrix: &Matrix) -> Self {
         let mut offsets = vec![0u32; matrix.triggers.len() + 1];
         let waits_for = |flow: FlowIndex| {

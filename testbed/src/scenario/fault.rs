@@ -1,0 +1,464 @@
+//! Faults as plain data: what goes wrong, on which links, and when; and their one-line spelling.
+//!
+//! ```text
+//! KIND[:VALUE][@LINKS][,burst=PACKETS][,delay_us=T][,from_us=T][,until_us=T]
+//!   loss:0.01@all                      burst-loss:0.01@fabric,burst=8       duplicate:0.001@hosts
+//!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
+//!   down@tor:0:up:2,from_us=10,until_us=20
+//! LINKS: all | hosts | fabric | host:N | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT
+//!        | TIER:N:down:PORT
+//!        with TIER tor, agg or core
+//! ```
+//!
+//! Parsing and printing are inverse to each other. Rates are probabilities a packet; times are
+//! microseconds in text and picoseconds in the data. Whether a named link exists is the fabric's to
+//! say; what a fault does to a packet is its part as well.
+
+use std::fmt;
+use std::str::FromStr;
+
+use transport::Duration;
+
+use crate::input::number::{self, write_us};
+use crate::input::{InputError, did_you_mean};
+use crate::workload::matrix::SwitchTier;
+
+/// One fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FaultSpec {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// On which links, in both directions unless a port's direction is named.
+    pub links: LinkSelector,
+    /// From this time on.
+    pub from: Duration,
+    /// Until this time, later than `from`; `None` for ever.
+    pub until: Option<Duration>,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultKind {
+    /// Each packet is lost with this probability, 0..=1.
+    Loss(f64),
+    /// Packets are lost in runs.
+    BurstLoss {
+        /// Share of packets lost in the long run, 0..=1.
+        rate: f64,
+        /// Mean length of a run in packets, 1..=[`BURST_MAX`].
+        burst: u32,
+    },
+    /// Each packet is sent twice with this probability, 0..=1.
+    Duplicate(f64),
+    /// Some packets are held back, so that later ones overtake them.
+    Reorder {
+        /// Probability a packet, 0..=1.
+        rate: f64,
+        /// The longest time it is held back, above zero.
+        delay: Duration,
+    },
+    /// Each packet has a byte changed with this probability, 0..=1.
+    Corrupt(f64),
+    /// The link carries nothing.
+    Down,
+    /// The link keeps this share of its rate, above 0 and at most 1.
+    Degrade(f64),
+}
+
+/// A set of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkSelector {
+    /// Every link.
+    All,
+    /// The links between hosts and ToR switches.
+    Hosts,
+    /// The links between switches.
+    Fabric,
+    /// The link of this host.
+    Host(u32),
+    /// Links of one switch.
+    Switch {
+        /// The switch's tier.
+        tier: SwitchTier,
+        /// Which of the tier, from 0 across the network.
+        switch: u32,
+        /// Which of its ports.
+        ports: Ports,
+    },
+}
+
+/// Ports of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Both directions, all of them.
+    All,
+    /// All that go up.
+    Up,
+    /// All that go down.
+    Down,
+    /// This one of those that go up, from 0.
+    UpPort(u32),
+    /// This one of those that go down, from 0.
+    DownPort(u32),
+}
+
+/// The longest mean run of lost packets.
+pub const BURST_MAX: u32 = 1_000_000;
+
+/// The mean run of lost packets when none is given.
+pub const BURST_DEFAULT: u32 = 8;
+
+/// The words for what can go wrong.
+pub const KINDS: [&str; 7] =
+    ["loss", "burst-loss", "duplicate", "reorder", "corrupt", "down", "degrade"];
+
+/// The parts of a fault as text, from either spelling, before they are checked together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FaultParts<'a> {
+    pub(super) kind: &'a str,
+    pub(super) rate: Option<&'a str>,
+    pub(super) factor: Option<&'a str>,
+    pub(super) links: Option<&'a str>,
+    pub(super) burst: Option<&'a str>,
+    pub(super) delay_us: Option<&'a str>,
+    pub(super) from_us: Option<&'a str>,
+    pub(super) until_us: Option<&'a str>,
+}
+
+impl FaultParts<'_> {
+    /// The fault, or the part that is wrong (by its key) and why.
+    pub(super) fn build(&self) -> Result<FaultSpec, (&'static str, InputError)> {
+        let kind = self.kind()?;
+        let unused = [
+            ("rate", self.rate, matches!(kind, FaultKind::Down | FaultKind::Degrade(_))),
+            ("factor", self.factor, !matches!(kind, FaultKind::Degrade(_))),
+            ("burst", self.burst, !matches!(kind, FaultKind::BurstLoss { .. })),
+            ("delay_us", self.delay_us, !matches!(kind, FaultKind::Reorder { .. })),
+        ];
+        if let Some((key, ..)) = unused.into_iter().find(|(_, part, no)| part.is_some() && *no) {
+            let error = InputError::new(format!("`{key}` on `{}`", kind.name()), "no such key");
+            return Err((key, error.help("this kind of fault does not use it; remove it")));
+        }
+        let links = self.links.unwrap_or("all").parse().map_err(|error| ("link", error))?;
+        let from = self.from_us.map_or(Ok(Duration::ZERO), |text| time("from_us", text))?;
+        let until = self.until_us.map(|text| time("until_us", text)).transpose()?;
+        if let Some(until) = until.filter(|&until| until <= from) {
+            let error = InputError::new(format!("an end at {until}"), format!("later than {from}"));
+            return Err(("until_us", error));
+        }
+        Ok(FaultSpec { kind, links, from, until })
+    }
+
+    fn kind(&self) -> Result<FaultKind, (&'static str, InputError)> {
+        let rate = || share("rate", self.rate, false);
+        Ok(match self.kind {
+            "loss" => FaultKind::Loss(rate()?),
+            "burst-loss" => {
+                let burst = self.burst.map_or(Ok(BURST_DEFAULT), |text| {
+                    let value = number::integer(text.as_bytes()).ok();
+                    let value = value.and_then(|value| u32::try_from(value).ok());
+                    value.filter(|value| (1..=BURST_MAX).contains(value)).ok_or_else(|| {
+                        let expected = format!("packets, 1..={BURST_MAX}");
+                        ("burst", InputError::new(format!("`{text}`"), expected))
+                    })
+                })?;
+                FaultKind::BurstLoss { rate: rate()?, burst }
+            }
+            "duplicate" => FaultKind::Duplicate(rate()?),
+            "reorder" => {
+                let delay = time("delay_us", self.delay_us.unwrap_or(""))?;
+                if delay == Duration::ZERO {
+                    let error = InputError::new("a delay of 0", "a time above zero");
+                    return Err(("delay_us", error));
+                }
+                FaultKind::Reorder { rate: rate()?, delay }
+            }
+            "corrupt" => FaultKind::Corrupt(rate()?),
+            "down" => FaultKind::Down,
+            "degrade" => FaultKind::Degrade(share("factor", self.factor, true)?),
+            other => {
+                let error = InputError::new(format!("fault `{other}`"), "a known kind of fault");
+                return Err(("kind", error.help(did_you_mean(other, &KINDS))));
+            }
+        })
+    }
+}
+
+/// A probability, or a share that must not be zero.
+fn share(
+    key: &'static str,
+    text: Option<&str>,
+    above_zero: bool,
+) -> Result<f64, (&'static str, InputError)> {
+    let expected = if above_zero { "a share above 0 and up to 1" } else { "a probability in 0..1" };
+    let Some(text) = text else {
+        return Err((key, InputError::new(format!("no `{key}`"), expected)));
+    };
+    number::real(text.as_bytes())
+        .ok()
+        .filter(|value| (0.0..=1.0).contains(value) && !(above_zero && *value == 0.0))
+        .ok_or_else(|| (key, InputError::new(format!("{key} `{text}`"), expected)))
+}
+
+fn time(key: &'static str, text: &str) -> Result<Duration, (&'static str, InputError)> {
+    let span = number::decimal(text.as_bytes(), 6).map(Duration::from_ps);
+    span.map_err(|_| (key, InputError::new(format!("{key} `{text}`"), "a time in microseconds")))
+}
+
+impl FaultKind {
+    /// The word for it, one of [`KINDS`].
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Loss(_) => "loss",
+            Self::BurstLoss { .. } => "burst-loss",
+            Self::Duplicate(_) => "duplicate",
+            Self::Reorder { .. } => "reorder",
+            Self::Corrupt(_) => "corrupt",
+            Self::Down => "down",
+            Self::Degrade(_) => "degrade",
+        }
+    }
+}
+
+impl FromStr for FaultSpec {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let mut words = text.split(',').map(str::trim);
+        let head = words.next().unwrap_or_default();
+        let (kind, links) = match head.split_once('@') {
+            None => (head, None),
+            Some((kind, links)) => (kind, Some(links)),
+        };
+        let (kind, value) = match kind.split_once(':') {
+            None => (kind, None),
+            Some((kind, value)) => (kind, Some(value)),
+        };
+        let mut parts = FaultParts { kind, links, ..FaultParts::default() };
+        *if kind == "degrade" { &mut parts.factor } else { &mut parts.rate } = value;
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            let slot = match key {
+                "burst" => &mut parts.burst,
+                "delay_us" => &mut parts.delay_us,
+                "from_us" => &mut parts.from_us,
+                "until_us" => &mut parts.until_us,
+                other => {
+                    let known = ["burst", "delay_us", "from_us", "until_us"];
+                    return Err(InputError::new(
+                        format!("`{other}`"),
+                        "a key of a fault, KEY=VALUE",
+                    )
+                    .help(did_you_mean(other, &known)));
+                }
+            };
+            if slot.replace(value).is_some() {
+                return Err(InputError::new(format!("a second `{key}`"), "each key once"));
+            }
+        }
+        parts.build().map_err(|(_, error)| {
+            let help = "a fault is KIND[:VALUE][@LINKS][,KEY=VALUE], like loss:0.01@all";
+            if error.help.is_empty() { error.help(help) } else { error }
+        })
+    }
+}
+
+impl fmt::Display for FaultSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        match self.kind {
+            FaultKind::Loss(value)
+            | FaultKind::BurstLoss { rate: value, .. }
+            | FaultKind::Duplicate(value)
+            | FaultKind::Reorder { rate: value, .. }
+            | FaultKind::Corrupt(value)
+            | FaultKind::Degrade(value) => write!(f, ":{value}")?,
+            FaultKind::Down => {}
+        }
+        write!(f, "@{}", self.links)?;
+        if let FaultKind::BurstLoss { burst, .. } = self.kind {
+            write!(f, ",burst={burst}")?;
+        }
+        let delay = match self.kind {
+            FaultKind::Reorder { delay, .. } => Some(delay),
+            _ => None,
+        };
+        let from = Some(self.from).filter(|&from| from > Duration::ZERO);
+        for (key, time) in [("delay_us", delay), ("from_us", from), ("until_us", self.until)] {
+            if let Some(time) = time {
+                write!(f, ",{key}=")?;
+                write_us(f, time)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for LinkSelector {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let index = |word: &str| {
+            let value = number::integer(word.as_bytes()).ok();
+            value.and_then(|value| u32::try_from(value).ok())
+        };
+        let words: Vec<&str> = text.trim().splitn(5, ':').collect();
+        let selector = match words[..] {
+            ["all"] => Some(Self::All),
+            ["hosts"] => Some(Self::Hosts),
+            ["fabric"] => Some(Self::Fabric),
+            ["host", host] => index(host).map(Self::Host),
+            [tier, switch, ref rest @ ..] => {
+                let ports = match rest {
+                    [] => Some(Ports::All),
+                    ["up"] => Some(Ports::Up),
+                    ["down"] => Some(Ports::Down),
+                    ["up", port] => index(port).map(Ports::UpPort),
+                    ["down", port] => index(port).map(Ports::DownPort),
+                    _ => None,
+                };
+                let tier = match tier {
+                    "tor" => Some(SwitchTier::Tor),
+                    "agg" => Some(SwitchTier::Agg),
+                    "core" => Some(SwitchTier::Core),
+                    _ => None,
+                };
+                tier.zip(index(switch)).zip(ports).map(|((tier, switch), ports)| Self::Switch {
+                    tier,
+                    switch,
+                    ports,
+                })
+            }
+            _ => None,
+        };
+        selector.ok_or_else(|| {
+            let shown: String = text.chars().take(40).collect();
+            InputError::new(format!("links `{shown}`"), "links of the network").help(
+                "write all, hosts, fabric, host:N, or TIER:N[:up|down[:PORT]] with TIER tor, agg \
+                 or core",
+            )
+        })
+    }
+}
+
+impl fmt::Display for LinkSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Hosts => f.write_str("hosts"),
+            Self::Fabric => f.write_str("fabric"),
+            Self::Host(host) => write!(f, "host:{host}"),
+            Self::Switch { tier, switch, ports } => {
+                write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
+                match ports {
+                    Ports::All => Ok(()),
+                    Ports::Up => f.write_str(":up"),
+                    Ports::Down => f.write_str(":down"),
+                    Ports::UpPort(port) => write!(f, ":up:{port}"),
+                    Ports::DownPort(port) => write!(f, ":down:{port}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn links() -> impl Strategy<Value = LinkSelector> {
+        let ports = prop_oneof![
+            Just(Ports::All),
+            Just(Ports::Up),
+            Just(Ports::Down),
+            any::<u32>().prop_map(Ports::UpPort),
+            any::<u32>().prop_map(Ports::DownPort),
+        ];
+        let tiers =
+            prop_oneof![Just(SwitchTier::Tor), Just(SwitchTier::Agg), Just(SwitchTier::Core)];
+        prop_oneof![
+            Just(LinkSelector::All),
+            Just(LinkSelector::Hosts),
+            Just(LinkSelector::Fabric),
+            any::<u32>().prop_map(LinkSelector::Host),
+            (tiers, any::<u32>(), ports).prop_map(|(tier, switch, ports)| LinkSelector::Switch {
+                tier,
+                switch,
+                ports
+            }),
+        ]
+    }
+
+    fn kinds() -> impl Strategy<Value = FaultKind> {
+        let rate = || 0.0..=1.0f64;
+        prop_oneof![
+            rate().prop_map(FaultKind::Loss),
+            (rate(), 1..BURST_MAX).prop_map(|(rate, burst)| FaultKind::BurstLoss { rate, burst }),
+            rate().prop_map(FaultKind::Duplicate),
+            (rate(), 1u64..).prop_map(|(rate, delay)| FaultKind::Reorder {
+                rate,
+                delay: Duration::from_ps(delay)
+            }),
+            rate().prop_map(FaultKind::Corrupt),
+            Just(FaultKind::Down),
+            (1e-300..=1.0).prop_map(FaultKind::Degrade),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_what_was_printed_gives_the_same_fault(
+            kind in kinds(), links in links(), from in 0..1u64 << 60,
+            span in prop::option::of(1u64..9),
+        ) {
+            let from = Duration::from_ps(from);
+            let until = span.map(|span| from + Duration::from_ps(span));
+            let fault = FaultSpec { kind, links, from, until };
+            prop_assert_eq!(fault.to_string().parse(), Ok(fault), "{}", fault);
+        }
+
+        #[test]
+        fn any_text_gives_a_fault_or_an_error(text in "[a-z0-9:@,=._-]{0,30}|\\PC*") {
+            if let Ok(fault) = text.parse::<FaultSpec>() {
+                prop_assert_eq!(fault.to_string().parse(), Ok(fault));
+            }
+        }
+    }
+
+    #[test]
+    fn the_spellings_of_the_manual_are_faults() {
+        for text in [
+            "loss:0.01@all",
+            "burst-loss:0.01@fabric,burst=8",
+            "reorder:0.05@hosts,delay_us=20",
+            "degrade:0.5@tor:0:up:2",
+            "down@tor:0:up:2,from_us=10,until_us=20.5",
+        ] {
+            assert_eq!(text.parse::<FaultSpec>().unwrap().to_string(), text);
+        }
+        assert_eq!("corrupt:1e-4".parse::<FaultSpec>().unwrap().to_string(), "corrupt:0.0001@all");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (text, words) in [
+            ("los:0.1", "did you mean `loss`"),
+            ("loss", "no `rate`"),
+            ("loss:2", "a probability"),
+            ("loss:nan", "a probability"),
+            ("degrade:0@all", "above 0"),
+            ("down:0.5@all", "does not use it"),
+            ("loss:0.1@all,delay_us=3", "does not use it"),
+            ("reorder:0.1@all", "a time in microseconds"),
+            ("down@tor:x:up", "links `tor:x:up`"),
+            ("down@all,from_us=9,until_us=9", "later than"),
+            ("down@all,frm_us=9", "did you mean `from_us`"),
+        ] {
+            let error = text.parse::<FaultSpec>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

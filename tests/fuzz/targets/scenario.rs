@@ -1,0 +1,17 @@
+//! Fuzzes the scenario reader and the one-line spelling of faults: accepted faults survive being
+//! printed.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use testbed::scenario::{FaultSpec, Scenario};
+
+fuzz_target!(|bytes: &[u8]| {
+    let by_file = Scenario::read(bytes, "fuzz.toml", Path::new("/nonexistent"));
+    let by_line = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+    let faults: Vec<FaultSpec> = by_file.map(|scenario| scenario.faults).unwrap_or_default();
+    for fault in faults.into_iter().chain(by_line) {
+        assert_eq!(fault.to_string().parse::<FaultSpec>(), Ok(fault));
+    }
+});

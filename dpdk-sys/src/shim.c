@@ -61,11 +61,6 @@ int rdpdk_mbuf_linearize(struct rte_mbuf *mbuf)
 	return rte_pktmbuf_linearize(mbuf);
 }
 
-void *rdpdk_mbuf_prepend(struct rte_mbuf *mbuf, uint16_t length)
-{
-	return rte_pktmbuf_prepend(mbuf, length);
-}
-
 void rdpdk_mbuf_attach_extbuf(struct rte_mbuf *mbuf, void *address, uint64_t iova, uint16_t length,
 			      struct rte_mbuf_ext_shared_info *shared)
 {

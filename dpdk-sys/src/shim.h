@@ -56,7 +56,7 @@ static const uint64_t RDPDK_MBUF_F_EXTERNAL = RTE_MBUF_F_EXTERNAL;
 static const uint64_t RDPDK_MBUF_F_INDIRECT = RTE_MBUF_F_INDIRECT;
 
 /* ---- limits ---- */
-static const uint32_t RDPDK_PKTMBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
+static const uint16_t RDPDK_PKTMBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
 static const uint32_t RDPDK_MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
 static const uint32_t RDPDK_MAX_ETHPORTS = RTE_MAX_ETHPORTS;
 static const uint32_t RDPDK_MAX_LCORE = RTE_MAX_LCORE;
@@ -108,8 +108,6 @@ void rdpdk_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t count);
 int rdpdk_mbuf_chain(struct rte_mbuf *head, struct rte_mbuf *tail);
 /* Gathers a chain in its first segment: 0, or -1 when that has no room (nothing changed). */
 int rdpdk_mbuf_linearize(struct rte_mbuf *mbuf);
-/* Moves the data start down by `length` bytes into the headroom; NULL when that is too small. */
-void *rdpdk_mbuf_prepend(struct rte_mbuf *mbuf, uint16_t length);
 /* Points a direct mbuf at `length` bytes of foreign memory; its data length becomes 0. */
 void rdpdk_mbuf_attach_extbuf(struct rte_mbuf *mbuf, void *address, uint64_t iova, uint16_t length,
 			      struct rte_mbuf_ext_shared_info *shared);

@@ -20,7 +20,7 @@ const DRIVER_LIBS: [&str; 1] = ["rte_net_ring"];
 /// The functions taken from DPDK itself; everything inline comes through the shim.
 const FUNCTIONS: [&str; 13] = [
     "rdpdk_.*",
-    "rte_eal_(init|cleanup|hotplug_add|hotplug_remove|get_runtime_dir|iova_mode|has_hugepages)",
+    "rte_eal_(init|cleanup|alarm_set|hotplug_add|hotplug_remove|get_runtime_dir|iova_mode|has_hugepages)",
     "rte_thread_(register|unregister)",
     "rte_(version|strerror)",
     "rte_pktmbuf_(pool_create|copy)",

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <rte_version.h>
+#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -56,6 +57,8 @@ static const uint64_t RDPDK_MBUF_F_EXTERNAL = RTE_MBUF_F_EXTERNAL;
 static const uint64_t RDPDK_MBUF_F_INDIRECT = RTE_MBUF_F_INDIRECT;
 
 /* ---- limits ---- */
+/* Year << 24 | month << 16 | ..., of the headers; one ABI lasts from one November to the next. */
+static const uint32_t RDPDK_VERSION = RTE_VERSION;
 static const uint16_t RDPDK_PKTMBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
 static const uint32_t RDPDK_MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
 static const uint32_t RDPDK_MAX_ETHPORTS = RTE_MAX_ETHPORTS;

@@ -20,6 +20,8 @@ pub struct PortConfig {
     pub tx_descriptors: u16,
     /// Longest frame to send and receive, bytes with the Ethernet header and without FCS.
     pub max_frame: u32,
+    /// Never sends chains, whatever the device offers: for drivers known to corrupt them.
+    pub gather: bool,
 }
 
 /// How sure it is that frames of the wanted length pass.
@@ -81,7 +83,7 @@ const RSS_TYPES: u64 = sys::RDPDK_RSS_IPV4_UDP | sys::RDPDK_RSS_IPV6_UDP;
 
 impl Default for PortConfig {
     fn default() -> Self {
-        Self { queues: 1, rx_descriptors: 512, tx_descriptors: 512, max_frame: 1514 }
+        Self { queues: 1, rx_descriptors: 512, tx_descriptors: 512, max_frame: 1514, gather: false }
     }
 }
 
@@ -98,7 +100,8 @@ pub(crate) fn negotiate(
     let rx_sums = all(offer.rx_offloads, RX_CHECKSUMS);
     let tx_sums = all(offer.tx_offloads, TX_CHECKSUMS);
     let scatter = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
-    let segments = all(offer.tx_offloads, sys::RDPDK_TX_OFFLOAD_MULTI_SEGS);
+    let segments = if wish.gather { 0 } else { sys::RDPDK_TX_OFFLOAD_MULTI_SEGS };
+    let segments = all(offer.tx_offloads, segments);
     let stamps = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_TIMESTAMP);
     let send_at = all(offer.tx_offloads, sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP);
     let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
@@ -221,6 +224,17 @@ mod tests {
         assert_eq!(plan(&half, 1, 1514).tx_offloads, 0);
         let both = sys::rdpdk_port_info { tx_offloads: TX_CHECKSUMS, ..offer() };
         assert!(plan(&both, 1, 1514).caps.tx_checksums);
+    }
+
+    #[test]
+    fn chains_that_a_driver_is_known_to_corrupt_are_not_asked_for() {
+        let chains =
+            sys::rdpdk_port_info { tx_offloads: sys::RDPDK_TX_OFFLOAD_MULTI_SEGS, ..offer() };
+        let wish = PortConfig { gather: true, ..PortConfig::default() };
+        let plan = negotiate(&chains, &wish, "net_test".into(), 2048);
+        assert_eq!((plan.tx_offloads, plan.caps.tx_multi_segs), (0, false));
+        let plan = negotiate(&chains, &PortConfig::default(), "net_test".into(), 2048);
+        assert!(plan.caps.tx_multi_segs);
     }
 
     #[test]

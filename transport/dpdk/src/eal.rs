@@ -258,6 +258,20 @@ impl Eal {
         }
     }
 
+    /// Waits until DPDK's interrupt thread has ended what it was doing when this was called, at most
+    /// a second. Drivers change device state on that thread.
+    pub(crate) fn settle_interrupts(&self, _control: &MutexGuard<'_, ()>) {
+        let before = SETTLED.load(Ordering::Acquire);
+        // SAFETY: the callback takes no argument and lives for ever; it runs on the interrupt thread,
+        // which does one thing after the other.
+        let ret = unsafe { sys::rte_eal_alarm_set(1, Some(settled), std::ptr::null_mut()) };
+        let mut naps = if ret == 0 { 1000 } else { 0 };
+        while SETTLED.load(Ordering::Acquire) == before && naps > 0 {
+            thread::sleep(core::time::Duration::from_millis(1));
+            naps -= 1;
+        }
+    }
+
     /// Serialises device control.
     pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
         self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
@@ -268,6 +282,13 @@ impl Eal {
         let own = usize::from(lcore_id().is_some());
         self.0.registered.load(Ordering::Acquire) > own
     }
+}
+
+/// Alarms that have run; only its change matters.
+static SETTLED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn settled(_argument: *mut c_void) {
+    SETTLED.fetch_add(1, Ordering::AcqRel);
 }
 
 const VDEV: &CStr = c"vdev";

@@ -5,7 +5,7 @@
 //! | [`memory`] | what memory the machine offers, and the choice of hugepages or not |
 //! | [`eal`] | DPDK's process-wide environment, threads as lcores |
 //! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
-//! | [`nic`], [`caps`] | devices set up by what they say of themselves, rings of mbufs |
+//! | [`nic`], [`caps`], [`port_error`] | devices set up by what they say of themselves, rings of mbufs |
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds between a host and the soft switch |
 //! | [`clock`] | the calibrated TSC as network time, dilated where the box is slower than the network |
 //!
@@ -22,6 +22,7 @@ pub mod mbuf;
 pub mod memory;
 pub mod netns;
 pub mod nic;
+pub mod port_error;
 
 pub use burst::{BURST, MbufBurst};
 pub use caps::{Caps, FrameLimit, PortConfig};
@@ -31,4 +32,5 @@ pub use link::{Link, LinkConfig, LinkEnd};
 pub use mbuf::{Checksums, ExtBuf, HEADROOM, Mbuf, MbufError, Pool, PoolConfig, TimestampField};
 pub use memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 pub use netns::Netns;
-pub use nic::{Port, PortError, PortQueue, PortStats, Ring, RingRx, RingTx};
+pub use nic::{Port, PortQueue, PortStats, Ring, RingRx, RingTx};
+pub use port_error::{PortError, Step};

@@ -15,7 +15,8 @@ use crate::caps::PortConfig;
 use crate::eal::{self, Eal};
 use crate::mbuf::Pool;
 use crate::netns::Netns;
-use crate::nic::{Keep, Port, PortError, Ring, RingRx, RingTx};
+use crate::nic::{Keep, Port, Ring, RingRx, RingTx};
+use crate::port_error::PortError;
 
 /// Both sides of a virtual link.
 #[derive(Debug)]
@@ -58,6 +59,15 @@ pub struct LinkConfig {
 /// What an Ethernet frame of MTU 1500 takes; the TAP driver of DPDK 22.11 drops longer ones.
 const TAP_FRAME_MAX: u32 = 1514;
 
+/// The driver's `bsize` is 16 bits; a multiple of 64 stays aligned.
+const MEMIF_FRAME_MAX: u32 = 65_472;
+
+/// Whether the memif driver sends each segment of a chain in a descriptor of its own: a fast path of
+/// 23.03, with the flag that is not cleared, repaired in 26.03. There, chains are gathered first, and
+/// frames longer than a buffer of the sender's pool are refused and counted.
+const MEMIF_GATHERS: bool =
+    dpdk_sys::RDPDK_VERSION >= 0x1703_0000 && dpdk_sys::RDPDK_VERSION < 0x1a03_0000;
+
 impl Link {
     /// Passes pointers through two rings: the fastest kind, any frame length, nothing copied.
     ///
@@ -72,25 +82,34 @@ impl Link {
         Ok(Self { switch_side: LinkEnd::Rings { rx, tx }, host })
     }
 
-    /// Copies through shared memory between two memif devices. Long frames arrive as chains. The link
-    /// comes up about a second after this returns: see [`Link::wait_up`].
+    /// Copies through shared memory between two memif devices. Frames longer than a buffer of the
+    /// receiver's pool arrive as chains. The link comes up about a second after this returns: see
+    /// [`Link::wait_up`]. It is taken down when both sides are dropped, not before.
     ///
     /// # Errors
-    /// [`PortError`].
+    /// [`PortError::Frame`] above 65 472 bytes, else [`PortError`].
     pub fn memif(eal: &Eal, config: &LinkConfig) -> Result<Self, PortError> {
+        if config.max_frame > MEMIF_FRAME_MAX {
+            return Err(PortError::Frame { wanted: config.max_frame, most: MEMIF_FRAME_MAX });
+        }
+        // Before 26.03 the driver forgets to clear a descriptor's "continued" flag, which glues
+        // packets together one lap after a frame took two descriptors. So a frame takes only one.
+        let buffer = config.max_frame.next_multiple_of(64).max(2048);
         let name = eal::unique_name();
         // An abstract socket: it has no file, so a killed process leaves none behind.
         let socket = format!("headrace-{}-{name}", process::id());
         let depth_log2 = config.depth().trailing_zeros();
         let open = |role: &str, pool: &Arc<Pool>| {
             let device = format!("net_memif_{name}_{role}");
-            let arguments =
-                format!("role={role},id=0,socket={socket},socket-abstract=yes,rsize={depth_log2}");
-            let port = config.port();
+            let arguments = format!(
+                "role={role},id=0,socket={socket},socket-abstract=yes,rsize={depth_log2},bsize={buffer}"
+            );
+            let port = PortConfig { gather: MEMIF_GATHERS, ..config.port() };
             Port::open_vdev(eal, (&device, &arguments), &port, Arc::clone(pool), Keep::Nothing)
         };
-        let switch = open("server", &config.switch_pool)?;
-        let host = open("client", &config.host_pool)?;
+        let mut switch = open("server", &config.switch_pool)?;
+        let mut host = open("client", &config.host_pool)?;
+        host.tie_to(&mut switch);
         Ok(Self { switch_side: LinkEnd::Port(switch), host })
     }
 
@@ -178,6 +197,7 @@ impl LinkConfig {
             rx_descriptors: self.depth(),
             tx_descriptors: self.depth(),
             max_frame: self.max_frame,
+            gather: false,
         }
     }
 }

@@ -15,19 +15,20 @@ use std::sync::Arc;
 use std::thread;
 
 use dpdk_sys as sys;
-use thiserror::Error;
 
 use crate::burst::{BURST, MbufBurst};
 use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig};
-use crate::eal::{self, Eal, EalError, Errno};
+use crate::eal::{self, Eal, Errno};
 use crate::mbuf::{Pool, as_pointers};
 use crate::netns::Netns;
+use crate::port_error::{PortError, Step};
 
 /// One device with all its queues.
 #[derive(Debug)]
 pub struct Port {
     queues: Vec<PortQueue>,
     device: Arc<Device>,
+    tie: Option<Arc<Tie>>,
 }
 
 /// One receive and one transmit queue of a port. `Send`, so that a worker can own it.
@@ -36,6 +37,8 @@ pub struct PortQueue {
     index: u16,
     refused: u64,
     device: Arc<Device>,
+    #[allow(dead_code, reason = "held, not read")]
+    tie: Option<Arc<Tie>>,
 }
 
 /// Counters of a device since its start. What a driver does not count stays 0.
@@ -59,67 +62,15 @@ pub struct PortStats {
     pub rx_no_mbuf: u64,
 }
 
-/// Why a port or a ring is not to be had.
-#[derive(Debug, Error)]
-pub enum PortError {
-    /// EAL refused.
-    #[error(transparent)]
-    Eal(#[from] EalError),
-    /// One step of the setup failed.
-    #[error("port `{port}`: cannot {step} ({errno}); {}", step.mend())]
-    Setup {
-        /// The device.
-        port: String,
-        /// What failed.
-        step: Step,
-        /// DPDK's reason.
-        errno: Errno,
-    },
-    /// More devices than DPDK was built for.
-    #[error(
-        "DPDK has room for {0} ports in a process and all are taken; keep the switch's side of links \
-         on rings (net_ring), or use fewer hosts"
-    )]
-    TooMany(u32),
-    /// A frame length that the kind of link cannot carry.
-    #[error("frames of {wanted} bytes do not fit this link, which carries {most}; lower the MTU")]
-    Frame {
-        /// Asked for, bytes without FCS.
-        wanted: u32,
-        /// Carried, bytes without FCS.
-        most: u32,
-    },
-    /// A ring of no or of too many entries.
-    #[error("a ring of {0} entries cannot be; choose 1 ..= 1048575")]
-    RingSize(u32),
-    /// No memory for a ring.
-    #[error("no memory for a ring of {entries} entries ({errno}); give DPDK more memory")]
-    RingMemory {
-        /// Entries asked for.
-        entries: u32,
-        /// DPDK's reason.
-        errno: Errno,
-    },
-    /// The private network namespace is not to be had.
-    #[error(transparent)]
-    Netns(#[from] crate::netns::NetnsError),
-}
-
-/// A step in the setup of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Looking the device up by name.
-    Find,
-    /// Asking what it offers.
-    Query,
-    /// Setting queues, offloads and MTU.
-    Configure,
-    /// A receive queue.
-    RxQueue,
-    /// A transmit queue.
-    TxQueue,
-    /// Starting it.
-    Start,
+/// Two connected devices of this process that are taken down together, when both ports and all their
+/// queues are gone: nobody polls one while the other pulls the connection away, and the driver's own
+/// disconnect (on DPDK's interrupt thread) is over before the second device is closed.
+///
+/// Every holder drops its device before its tie, so that the tie's are the last.
+#[derive(Debug)]
+struct Tie {
+    first: Arc<Device>,
+    second: Arc<Device>,
 }
 
 /// What a device needs until it is closed.
@@ -204,7 +155,8 @@ impl Port {
                     ANY_SOCKET,
                 )
             };
-            u16::try_from(id).map_err(|_| setup(&name, Step::Find, -eal::last_errno().0))?
+            u16::try_from(id)
+                .map_err(|_| PortError::setup(&name, Step::Find, -eal::last_errno().0))?
         };
         Self::set_up(eal, (id, &name), config, pool, (true, Keep::Rings((tx, rx))))
     }
@@ -247,8 +199,18 @@ impl Port {
         device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
         let count = device.caps.queues;
         let device = Arc::new(device);
-        let queue = |index| PortQueue { index, refused: 0, device: Arc::clone(&device) };
-        Ok(Self { queues: (0..count).map(queue).collect(), device })
+        let queue = |index| PortQueue { index, refused: 0, device: Arc::clone(&device), tie: None };
+        Ok(Self { queues: (0..count).map(queue).collect(), device, tie: None })
+    }
+
+    /// Makes two connected ports go together; `self` must be the side that connects.
+    pub(crate) fn tie_to(&mut self, other: &mut Self) {
+        let (first, second) = (Arc::clone(&self.device), Arc::clone(&other.device));
+        let tie = Some(Arc::new(Tie { first, second }));
+        for port in [self, other] {
+            port.tie.clone_from(&tie);
+            port.queues.iter_mut().for_each(|queue| queue.tie.clone_from(&tie));
+        }
     }
 
     /// The effective configuration.
@@ -275,16 +237,7 @@ impl Port {
     /// Waits until the link is up, at most `timeout_ms` milliseconds; false when it is not.
     #[must_use]
     pub fn wait_link(&self, timeout_ms: u32) -> bool {
-        let mut left = timeout_ms;
-        while self.device.link().is_none() {
-            if left == 0 {
-                return false;
-            }
-            let nap = left.min(5);
-            thread::sleep(core::time::Duration::from_millis(u64::from(nap)));
-            left -= nap;
-        }
-        true
+        self.device.wait_link(true, timeout_ms)
     }
 
     /// The device's counters.
@@ -411,6 +364,20 @@ impl Device {
         (ret == 0 && up != 0).then_some(known)
     }
 
+    /// Waits until the link is up, or down, at most `timeout_ms` milliseconds; false when it is not.
+    fn wait_link(&self, up: bool, timeout_ms: u32) -> bool {
+        let mut left = timeout_ms;
+        while self.link().is_some() != up {
+            if left == 0 {
+                return false;
+            }
+            let nap = left.min(5);
+            thread::sleep(core::time::Duration::from_millis(u64::from(nap)));
+            left -= nap;
+        }
+        true
+    }
+
     fn stats(&self) -> PortStats {
         let mut raw = sys::rte_eth_stats::default();
         // SAFETY: a valid port and a place for the answer, which stays zero on failure.
@@ -452,6 +419,25 @@ impl Device {
     }
 }
 
+impl Drop for Tie {
+    fn drop(&mut self) {
+        let eal = self.first.eal.clone();
+        let control = eal.control();
+        // A handshake under way would run into the disconnect; it takes about a second.
+        let connected =
+            self.first.wait_link(true, HANDSHAKE_MS) && self.second.wait_link(true, HANDSHAKE_MS);
+        eal.settle_interrupts(&control);
+        // SAFETY: no queue is left, so nobody polls either port.
+        unsafe { sys::rte_eth_dev_stop(self.first.id) };
+        if connected && !self.second.wait_link(false, HANDSHAKE_MS) {
+            tracing::warn!(port = ?self.second.name, "the far side did not see the disconnect");
+        }
+        eal.settle_interrupts(&control);
+    }
+}
+
+const HANDSHAKE_MS: u32 = 3000;
+
 impl Drop for Device {
     fn drop(&mut self) {
         let control = self.eal.control();
@@ -474,41 +460,10 @@ impl fmt::Debug for Device {
     }
 }
 
-impl Step {
-    fn mend(self) -> &'static str {
-        match self {
-            Self::Find => {
-                "bind it to a DPDK driver (dpdk-devbind.py --status shows all), allow it with -a"
-            }
-            Self::Query | Self::Configure => "see the driver's limits in DPDK's NIC guide",
-            Self::RxQueue => "use fewer descriptors, or buffers as large as the driver's minimum",
-            Self::TxQueue => "use fewer descriptors",
-            Self::Start => "see what the driver printed above; more memory often helps",
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Find => "find the device",
-            Self::Query => "ask the device what it offers",
-            Self::Configure => "configure the device",
-            Self::RxQueue => "set up a receive queue",
-            Self::TxQueue => "set up a transmit queue",
-            Self::Start => "start the device",
-        })
-    }
-}
-
 const ANY_SOCKET: u32 = u32::MAX;
 
-fn setup(port: &str, step: Step, ret: i32) -> PortError {
-    PortError::Setup { port: port.to_owned(), step, errno: Errno(ret.abs()) }
-}
-
 fn check(port: &str, step: Step, ret: c_int) -> Result<(), PortError> {
-    if ret == 0 { Ok(()) } else { Err(setup(port, step, ret)) }
+    if ret == 0 { Ok(()) } else { Err(PortError::setup(port, step, ret)) }
 }
 
 fn check_port_count() -> Result<(), PortError> {
@@ -719,12 +674,5 @@ mod tests {
         assert_eq!(c_text(&raw(b"net_ring\0rest")), "net_ring");
         assert_eq!(c_text(&raw(b"full")), "full");
         assert_eq!(c_text(&[]), "");
-    }
-
-    #[test]
-    fn a_failed_step_names_the_port_the_reason_and_the_cure() {
-        let text = setup("0000:3b:00.0", Step::Find, -libc::ENODEV).to_string();
-        assert!(text.starts_with("port `0000:3b:00.0`: cannot find the device (No such device"));
-        assert!(text.contains("dpdk-devbind.py"), "{text}");
     }
 }

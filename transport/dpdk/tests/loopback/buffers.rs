@@ -80,7 +80,7 @@ fn impossible_pools(eal: &Eal) -> Outcome {
 }
 
 fn both_ends(eal: &Eal) -> Outcome {
-    let pool = traffic::pool(eal, 63);
+    let pool = traffic::pool(eal, 127);
     let mut mbuf = pool.alloc().unwrap();
     assert_eq!((mbuf.headroom(), mbuf.tailroom(), mbuf.pkt_len()), (HEADROOM, ROOM, 0));
     mbuf.append(3).unwrap().copy_from_slice(b"cde");
@@ -96,7 +96,7 @@ fn both_ends(eal: &Eal) -> Outcome {
 }
 
 fn chains(eal: &Eal) -> Outcome {
-    let pool = traffic::pool(eal, 63);
+    let pool = traffic::pool(eal, 127);
     let jumbo = frame(7, 9014);
     let mut chain = packet(&pool, &jumbo).unwrap();
     assert_eq!((chain.nb_segs(), chain.pkt_len(), pool.in_use()), (5, 9014, 5));
@@ -127,7 +127,7 @@ fn chains(eal: &Eal) -> Outcome {
 }
 
 fn deep_copy(eal: &Eal) -> Outcome {
-    let (pool, other) = (traffic::pool(eal, 63), traffic::pool(eal, 63));
+    let (pool, other) = (traffic::pool(eal, 127), traffic::pool(eal, 127));
     let jumbo = frame(1, 5000);
     let mut original = packet(&pool, &jumbo).unwrap();
     let copy = original.deep_copy(&other).unwrap();
@@ -138,7 +138,7 @@ fn deep_copy(eal: &Eal) -> Outcome {
 }
 
 fn attached(eal: &Eal) -> Outcome {
-    let pool = traffic::pool(eal, 63);
+    let pool = traffic::pool(eal, 127);
     let memory: Vec<u8> = (0..10_000).map(|i: u32| i.to_le_bytes()[0]).collect();
     let memory = match ExtBuf::new(eal, memory.into_boxed_slice()) {
         Ok(memory) => memory,

@@ -182,7 +182,7 @@ fn many(eal: &Eal) -> Outcome {
 }
 
 fn unknown(eal: &Eal) -> Outcome {
-    let pool = traffic::pool(eal, 63);
+    let pool = traffic::pool(eal, 127);
     let refused = Port::open(eal, "0000:ff:1f.7", &PortConfig::default(), pool).unwrap_err();
     assert!(refused.to_string().contains("dpdk-devbind.py --status"), "{refused}");
     Passed

@@ -154,7 +154,7 @@ pub(crate) fn probe(arguments: &[String]) -> ExitCode {
         Some("debug") => LogLevel::Debug,
         _ => LogLevel::Error,
     };
-    let options = EalOptions { memory_mb: 64, log_level, ..EalOptions::default() };
+    let options = EalOptions { memory_mb: 128, log_level, ..EalOptions::default() };
     let eal = Eal::start(&options).unwrap_or_else(|error| panic!("{error}"));
     eprintln!("runtime directory {}", eal.runtime_dir().unwrap().display());
     let config = traffic::link_config(&eal, 1514);

@@ -1,0 +1,185 @@
+/* The wrappers that shim.h describes. One DPDK call each, but for the three that flatten structs. */
+#include "shim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0)
+#error "Headrace needs DPDK 22.11 or newer"
+#endif
+
+int rdpdk_errno(void)
+{
+	return rte_errno;
+}
+
+uint64_t rdpdk_tsc(void)
+{
+	return rte_rdtsc();
+}
+
+uint32_t rdpdk_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+int rdpdk_log_to_stderr(void)
+{
+	return rte_openlog_stream(stderr) == 0 ? 0 : -EIO;
+}
+
+struct rte_mbuf *rdpdk_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int rdpdk_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, count);
+}
+
+void rdpdk_mbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+void rdpdk_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t count)
+{
+	rte_pktmbuf_free_bulk(mbufs, count);
+}
+
+int rdpdk_mbuf_chain(struct rte_mbuf *head, struct rte_mbuf *tail)
+{
+	return rte_pktmbuf_chain(head, tail);
+}
+
+int rdpdk_mbuf_linearize(struct rte_mbuf *mbuf)
+{
+	return rte_pktmbuf_linearize(mbuf);
+}
+
+void rdpdk_mbuf_attach_extbuf(struct rte_mbuf *mbuf, void *address, uint64_t iova, uint16_t length,
+			      struct rte_mbuf_ext_shared_info *shared)
+{
+	rte_pktmbuf_attach_extbuf(mbuf, address, iova, length, shared);
+}
+
+void rdpdk_ext_init(struct rte_mbuf_ext_shared_info *shared,
+		    void (*free_callback)(void *address, void *opaque), void *opaque)
+{
+	shared->free_cb = free_callback;
+	shared->fcb_opaque = opaque;
+	rte_mbuf_ext_refcnt_set(shared, 1);
+}
+
+uint16_t rdpdk_ext_refcnt_update(struct rte_mbuf_ext_shared_info *shared, int16_t delta)
+{
+	return rte_mbuf_ext_refcnt_update(shared, delta);
+}
+
+uint16_t rdpdk_ext_refcnt_read(const struct rte_mbuf_ext_shared_info *shared)
+{
+	return rte_mbuf_ext_refcnt_read(shared);
+}
+
+uint32_t rdpdk_ring_sp_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs,
+				     uint32_t count)
+{
+	return rte_ring_sp_enqueue_burst(ring, (void *const *)mbufs, count, NULL);
+}
+
+uint32_t rdpdk_ring_sc_dequeue_burst(struct rte_ring *ring, struct rte_mbuf **mbufs, uint32_t count)
+{
+	return rte_ring_sc_dequeue_burst(ring, (void **)mbufs, count, NULL);
+}
+
+uint32_t rdpdk_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}
+
+uint32_t rdpdk_ring_free_count(const struct rte_ring *ring)
+{
+	return rte_ring_free_count(ring);
+}
+
+uint16_t rdpdk_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, count);
+}
+
+uint16_t rdpdk_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+
+/* ethdev's own rule (eth_dev_get_overhead_len): believe the device when it names both limits. */
+static uint16_t frame_overhead(const struct rte_eth_dev_info *info)
+{
+	if (info->max_mtu != UINT16_MAX && info->max_rx_pktlen > info->max_mtu)
+		return (uint16_t)(info->max_rx_pktlen - info->max_mtu);
+	return RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+}
+
+int rdpdk_port_info(uint16_t port, struct rdpdk_port_info *out)
+{
+	struct rte_eth_dev_info info;
+	int ret = rte_eth_dev_info_get(port, &info);
+
+	memset(out, 0, sizeof(*out));
+	if (ret != 0)
+		return ret;
+	if (info.driver_name != NULL)
+		snprintf(out->driver, sizeof(out->driver), "%s", info.driver_name);
+	out->rx_offloads = info.rx_offload_capa;
+	out->tx_offloads = info.tx_offload_capa;
+	out->rss_types = info.flow_type_rss_offloads;
+	out->max_rx_pktlen = info.max_rx_pktlen;
+	out->min_rx_bufsize = info.min_rx_bufsize;
+	out->min_mtu = info.min_mtu;
+	out->max_mtu = info.max_mtu;
+	out->frame_overhead = frame_overhead(&info);
+	out->rx_queues_max = info.max_rx_queues;
+	out->tx_queues_max = info.max_tx_queues;
+	out->socket = rte_eth_dev_socket_id(port);
+	return 0;
+}
+
+int rdpdk_port_configure(uint16_t port, const struct rdpdk_port_config *config)
+{
+	struct rte_eth_conf conf;
+
+	memset(&conf, 0, sizeof(conf));
+	conf.rxmode.offloads = config->rx_offloads;
+	conf.rxmode.mtu = config->mtu;
+	conf.txmode.offloads = config->tx_offloads;
+	if (config->rss_types != 0) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = config->rss_types;
+	}
+	return rte_eth_dev_configure(port, config->rx_queues, config->tx_queues, &conf);
+}
+
+int rdpdk_port_link(uint16_t port, uint32_t *speed_mbps, int32_t *up)
+{
+	struct rte_eth_link link;
+	int ret;
+
+	memset(&link, 0, sizeof(link));
+	ret = rte_eth_link_get_nowait(port, &link);
+	*speed_mbps = link.link_speed;
+	*up = link.link_status == RTE_ETH_LINK_UP;
+	return ret;
+}
+
+int rdpdk_tel_add_u64(struct rte_tel_data *data, const char *name, uint64_t value)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	return rte_tel_data_add_dict_uint(data, name, value);
+#else
+	return rte_tel_data_add_dict_u64(data, name, value);
+#endif
+}

@@ -1,0 +1,274 @@
+//! What a device offers, what is asked of it, and the settings that follow.
+//!
+//! Source: `rte_eth_dev_info`. Negotiation is a plain function of the offer and the wish: it never
+//! asks for what is not offered and knows no vendor, so every device of the future is handled by what
+//! it says of itself. Frame lengths are bytes without FCS. It calls nothing; `nic.rs` applies the
+//! result.
+
+use std::fmt;
+
+use dpdk_sys as sys;
+
+/// What the caller wants of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortConfig {
+    /// Queues in each direction, at least 1; fewer are used where the device has fewer.
+    pub queues: u16,
+    /// Receive descriptors a queue; the device rounds to what it can.
+    pub rx_descriptors: u16,
+    /// Transmit descriptors a queue; the device rounds to what it can.
+    pub tx_descriptors: u16,
+    /// Longest frame to send and receive, bytes with the Ethernet header and without FCS.
+    pub max_frame: u32,
+    /// Never sends chains, whatever the device offers: for drivers known to corrupt them.
+    pub gather: bool,
+}
+
+/// How sure it is that frames of the wanted length pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameLimit {
+    /// The device took the setting: frames up to this length pass.
+    Set(u32),
+    /// The device has no such setting: frames of the wanted length are sent, and may pass.
+    Unproven(u32),
+}
+
+/// The effective configuration of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// The driver, e.g. `net_ring`.
+    pub driver: String,
+    /// Queues in each direction.
+    pub queues: u16,
+    /// Receive and transmit descriptors a queue.
+    pub descriptors: (u16, u16),
+    /// Longest frame, bytes without FCS.
+    pub max_frame: FrameLimit,
+    /// Whether chains can be sent; else they are gathered in one segment first.
+    pub tx_multi_segs: bool,
+    /// Whether long frames are received as chains.
+    pub rx_scatter: bool,
+    /// Whether it fills in IPv4 header and UDP checksums; else software does.
+    pub tx_checksums: bool,
+    /// Whether it checks them.
+    pub rx_checksums: bool,
+    /// Whether it stamps received packets.
+    pub rx_timestamps: bool,
+    /// Whether it sends at a given time.
+    pub send_at: bool,
+    /// Whether it spreads flows over queues; else software steers.
+    pub rss: bool,
+    /// NUMA node, -1 when it has none.
+    pub socket: i32,
+    /// Speed in Mbit/s, when the link is up and says so.
+    pub link_mbps: Option<u32>,
+}
+
+/// Settings for `rte_eth_dev_configure` and what they give.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rx_offloads: u64,
+    pub(crate) tx_offloads: u64,
+    pub(crate) rss_types: u64,
+    /// 0: say nothing, the device has its own default.
+    pub(crate) mtu: u16,
+    /// The frame length that `mtu` stands for.
+    pub(crate) mtu_frame: u32,
+    pub(crate) caps: Caps,
+}
+
+const RX_CHECKSUMS: u64 = sys::RDPDK_RX_OFFLOAD_IPV4_CKSUM | sys::RDPDK_RX_OFFLOAD_UDP_CKSUM;
+const TX_CHECKSUMS: u64 = sys::RDPDK_TX_OFFLOAD_IPV4_CKSUM | sys::RDPDK_TX_OFFLOAD_UDP_CKSUM;
+const RSS_TYPES: u64 = sys::RDPDK_RSS_IPV4_UDP | sys::RDPDK_RSS_IPV6_UDP;
+
+impl Default for PortConfig {
+    fn default() -> Self {
+        Self { queues: 1, rx_descriptors: 512, tx_descriptors: 512, max_frame: 1514, gather: false }
+    }
+}
+
+/// Chooses settings for a device that offers `offer`. `room` is what one receive buffer holds, bytes.
+pub(crate) fn negotiate(
+    offer: &sys::rdpdk_port_info,
+    wish: &PortConfig,
+    driver: String,
+    room: u16,
+) -> Plan {
+    let all = |offered: u64, wanted: u64| if offered & wanted == wanted { wanted } else { 0 };
+    // A device that takes part of the wish by part would need software for the rest anyway, so
+    // checksums are all or nothing.
+    let rx_sums = all(offer.rx_offloads, RX_CHECKSUMS);
+    let tx_sums = all(offer.tx_offloads, TX_CHECKSUMS);
+    let scatter = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
+    let segments = if wish.gather { 0 } else { sys::RDPDK_TX_OFFLOAD_MULTI_SEGS };
+    let segments = all(offer.tx_offloads, segments);
+    let stamps = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_TIMESTAMP);
+    let send_at = all(offer.tx_offloads, sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP);
+    let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
+    let rss_types = if queues > 1 { offer.rss_types & RSS_TYPES } else { 0 };
+    // Scatter costs a slower receive function in some drivers, so it is asked for only when needed.
+    let needs_scatter = wish.max_frame > u32::from(room);
+    let mtu = mtu_for(offer, wish.max_frame);
+    let mtu_frame = u32::from(mtu) + u32::from(ETHERNET_HEADER);
+    let caps = Caps {
+        driver,
+        queues,
+        descriptors: (wish.rx_descriptors, wish.tx_descriptors),
+        max_frame: FrameLimit::Unproven(wish.max_frame),
+        tx_multi_segs: segments != 0,
+        rx_scatter: needs_scatter && scatter != 0,
+        tx_checksums: tx_sums != 0,
+        rx_checksums: rx_sums != 0,
+        rx_timestamps: stamps != 0,
+        send_at: send_at != 0,
+        rss: rss_types != 0,
+        socket: offer.socket,
+        link_mbps: None,
+    };
+    Plan {
+        rx_offloads: rx_sums | stamps | if needs_scatter { scatter } else { 0 },
+        tx_offloads: tx_sums | segments | send_at,
+        rss_types,
+        mtu,
+        mtu_frame,
+        caps,
+    }
+}
+
+const ETHERNET_HEADER: u16 = 14;
+
+/// The MTU to ask for: that of the wanted frame, within what ethdev would let pass.
+fn mtu_for(offer: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
+    let wanted = max_frame.saturating_sub(u32::from(ETHERNET_HEADER));
+    let by_length = offer.max_rx_pktlen.saturating_sub(u32::from(offer.frame_overhead));
+    let bound = wanted.min(u32::from(offer.max_mtu)).min(by_length);
+    u16::try_from(bound.max(u32::from(offer.min_mtu))).unwrap_or(u16::MAX)
+}
+
+impl FrameLimit {
+    /// The length, sure or not.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::Set(bytes) | Self::Unproven(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Display for FrameLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(bytes) => write!(f, "{bytes} B"),
+            Self::Unproven(bytes) => write!(f, "{bytes} B (not confirmed by the device)"),
+        }
+    }
+}
+
+impl fmt::Display for Caps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = |hardware: bool| if hardware { "device" } else { "software" };
+        write!(
+            f,
+            "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, checksums tx {} rx {}, \
+             steering {}, timestamps {}, pacing {}",
+            self.driver,
+            self.queues,
+            self.descriptors.0,
+            self.descriptors.1,
+            self.max_frame,
+            if self.tx_multi_segs { "sent" } else { "gathered" },
+            by(self.tx_checksums),
+            by(self.rx_checksums),
+            by(self.rss),
+            by(self.rx_timestamps),
+            by(self.send_at),
+        )?;
+        match self.link_mbps {
+            Some(mbps) => write!(f, ", {mbps} Mbit/s"),
+            None => write!(f, ", speed unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer() -> sys::rdpdk_port_info {
+        sys::rdpdk_port_info {
+            max_mtu: u16::MAX,
+            max_rx_pktlen: u32::MAX,
+            frame_overhead: 18,
+            rx_queues_max: 16,
+            tx_queues_max: 8,
+            ..Default::default()
+        }
+    }
+
+    fn plan(offer: &sys::rdpdk_port_info, queues: u16, max_frame: u32) -> Plan {
+        let wish = PortConfig { queues, max_frame, ..PortConfig::default() };
+        negotiate(offer, &wish, "net_test".into(), 2048)
+    }
+
+    #[test]
+    fn a_device_that_offers_nothing_is_asked_for_nothing() {
+        let plan = plan(&offer(), 4, 9014);
+        assert_eq!((plan.rx_offloads, plan.tx_offloads, plan.rss_types), (0, 0, 0));
+        assert!(!plan.caps.tx_multi_segs && !plan.caps.rss && !plan.caps.rx_scatter);
+    }
+
+    #[test]
+    fn half_of_the_checksums_is_none_of_them() {
+        let half = sys::rdpdk_port_info { tx_offloads: sys::RDPDK_TX_OFFLOAD_UDP_CKSUM, ..offer() };
+        assert_eq!(plan(&half, 1, 1514).tx_offloads, 0);
+        let both = sys::rdpdk_port_info { tx_offloads: TX_CHECKSUMS, ..offer() };
+        assert!(plan(&both, 1, 1514).caps.tx_checksums);
+    }
+
+    #[test]
+    fn chains_that_a_driver_is_known_to_corrupt_are_not_asked_for() {
+        let chains =
+            sys::rdpdk_port_info { tx_offloads: sys::RDPDK_TX_OFFLOAD_MULTI_SEGS, ..offer() };
+        let wish = PortConfig { gather: true, ..PortConfig::default() };
+        let plan = negotiate(&chains, &wish, "net_test".into(), 2048);
+        assert_eq!((plan.tx_offloads, plan.caps.tx_multi_segs), (0, false));
+        let plan = negotiate(&chains, &PortConfig::default(), "net_test".into(), 2048);
+        assert!(plan.caps.tx_multi_segs);
+    }
+
+    #[test]
+    fn queues_are_bounded_by_the_poorer_direction_and_never_zero() {
+        assert_eq!(plan(&offer(), 12, 1514).caps.queues, 8);
+        let none = sys::rdpdk_port_info { rx_queues_max: 0, ..offer() };
+        assert_eq!(plan(&none, 12, 1514).caps.queues, 1);
+    }
+
+    #[test]
+    fn scatter_is_asked_for_only_when_a_frame_exceeds_a_buffer() {
+        let scatter =
+            sys::rdpdk_port_info { rx_offloads: sys::RDPDK_RX_OFFLOAD_SCATTER, ..offer() };
+        assert_eq!(plan(&scatter, 1, 1514).rx_offloads, 0);
+        assert!(plan(&scatter, 1, 9014).caps.rx_scatter);
+    }
+
+    #[test]
+    fn the_mtu_stays_within_what_the_device_says_of_itself() {
+        // The TAP driver of 22.11: 1522 bytes, no other word.
+        let tap = sys::rdpdk_port_info { max_rx_pktlen: 1522, ..offer() };
+        assert_eq!(plan(&tap, 1, 9014).mtu, 1504);
+        let limited = sys::rdpdk_port_info { max_mtu: 3498, ..offer() };
+        assert_eq!(plan(&limited, 1, 9014).mtu, 3498);
+        assert_eq!(plan(&offer(), 1, 9014).mtu, 9000);
+    }
+
+    #[test]
+    fn the_effective_configuration_is_one_line_that_names_what_software_does() {
+        let line = plan(&offer(), 1, 1514).caps.to_string();
+        assert!(line.starts_with("net_test: 1 queue(s) of 512/512 descriptors"), "{line}");
+        assert!(
+            line.contains("checksums tx software rx software") && !line.contains('\n'),
+            "{line}"
+        );
+    }
+}

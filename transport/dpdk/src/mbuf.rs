@@ -1,0 +1,720 @@
+//! Packet buffers: pools, move-only mbufs, and memory attached to them.
+//!
+//! Source: DPDK Programmer's Guide, "Mbuf Library"; layout in `dpdk_sys::rte_mbuf`. An [`Mbuf`] owns
+//! one chain of segments and frees it when dropped; raw pointers leave this file only inside the
+//! crate, as the arguments of a burst. Lengths are bytes, counts are buffers. Field access is inlined;
+//! allocation and freeing cross to C once a burst.
+//!
+//! It parses nothing and computes no checksum. References to one buffer from two mbufs ("indirect"
+//! mbufs) are not made here, but are recognised and kept read-only when a driver makes them.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{self, size_of};
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::Ordering;
+
+use dpdk_sys as sys;
+use sys::rte_mbuf;
+use thiserror::Error;
+
+use crate::burst::MbufBurst;
+use crate::eal::{self, Eal, Errno};
+
+/// Bytes before the data of a fresh mbuf, for headers put in front later.
+pub const HEADROOM: u16 = sys::RDPDK_PKTMBUF_HEADROOM;
+
+/// Size of a [`Pool`].
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// Mbufs in the pool; 2^k - 1 uses memory best.
+    pub count: u32,
+    /// Bytes of data that one segment holds behind the headroom.
+    pub room: u16,
+    /// Mbufs cached per lcore, 0 ..= 512 and at most count / 1.5.
+    pub cache: u32,
+    /// NUMA node, -1 for any.
+    pub socket: i32,
+}
+
+/// A pool of packet buffers, shared by threads.
+///
+/// Dropping it returns its memory to DPDK unless mbufs are still out or other lcores run, which could
+/// be inside its caches: then the memory stays until EAL ends. So end the workers first.
+pub struct Pool {
+    raw: NonNull<sys::rte_mempool>,
+    config: PoolConfig,
+    eal: Eal,
+}
+
+/// A chain of one or more segments, one packet. Dropping it frees the chain.
+#[repr(transparent)]
+pub struct Mbuf(NonNull<rte_mbuf>);
+
+/// Read-only memory that mbufs point into instead of holding a copy. Counted: the bytes are freed when
+/// this handle and every mbuf attached to them are gone.
+pub struct ExtBuf {
+    shared: NonNull<ExtShared>,
+    iova: u64,
+}
+
+/// A dynamic field: picoseconds of network time at which the packet was received. An emulated device
+/// fills it as a NIC would; mbufs without it say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimestampField {
+    offset: usize,
+    flag: u64,
+}
+
+/// Why a pool, a field or attached memory is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MbufError {
+    /// The numbers of a [`PoolConfig`] do not fit together.
+    #[error(
+        "a pool of {count} mbufs with room {room} and cache {cache} cannot be: count and room must be \
+         above 0, room at most 65407, cache at most 512 and at most two thirds of the count"
+    )]
+    Config {
+        /// Mbufs asked for.
+        count: u32,
+        /// Bytes of room asked for.
+        room: u16,
+        /// Cache asked for.
+        cache: u32,
+    },
+    /// No memory for the pool.
+    #[error(
+        "no memory for a pool of {count} mbufs, about {mb} MB ({errno}); give DPDK more memory, or use \
+         fewer hosts or smaller buffers"
+    )]
+    Memory {
+        /// Mbufs asked for.
+        count: u32,
+        /// Their size, 2^20 bytes, rounded up.
+        mb: u64,
+        /// DPDK's reason.
+        errno: Errno,
+    },
+    /// No space in the mbuf for one more field.
+    #[error("no room for a dynamic mbuf field ({0}); another library in the process took it")]
+    Field(Errno),
+    /// Memory that devices could not find.
+    #[error(
+        "memory cannot be attached to mbufs, because devices use physical addresses; start DPDK with \
+         --iova-mode=va, or copy"
+    )]
+    NotAddressable,
+}
+
+impl Pool {
+    /// A full pool.
+    ///
+    /// # Errors
+    /// [`MbufError::Config`] and [`MbufError::Memory`].
+    pub fn new(eal: &Eal, config: PoolConfig) -> Result<Self, MbufError> {
+        let PoolConfig { count, room, cache, socket } = config;
+        let too_cached =
+            cache > sys::RDPDK_MEMPOOL_CACHE_MAX || u64::from(cache) * 3 > u64::from(count) * 2;
+        let data_room = room.checked_add(HEADROOM).filter(|_| count > 0 && room > 0 && !too_cached);
+        let Some(data_room) = data_room else {
+            return Err(MbufError::Config { count, room, cache });
+        };
+        let name = eal::c_string(&eal::unique_name()).unwrap_or_default();
+        // SAFETY: EAL runs while `eal` lives; the name is NUL-terminated and copied.
+        let raw = unsafe {
+            sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, socket)
+        };
+        let Some(raw) = NonNull::new(raw) else {
+            let bytes =
+                (u64::from(data_room) + size_of::<rte_mbuf>() as u64 + 64) * u64::from(count);
+            return Err(MbufError::Memory {
+                count,
+                mb: bytes.div_ceil(1 << 20),
+                errno: eal::last_errno(),
+            });
+        };
+        Ok(Self { raw, config, eal: eal.clone() })
+    }
+
+    /// One empty mbuf, or `None` when the pool is exhausted.
+    #[inline]
+    #[must_use]
+    pub fn alloc(&self) -> Option<Mbuf> {
+        // SAFETY: the pool lives as long as `self`; pools are safe to use from any thread.
+        NonNull::new(unsafe { sys::rdpdk_mbuf_alloc(self.raw.as_ptr()) }).map(Mbuf)
+    }
+
+    /// Adds `count` empty mbufs to `burst`: all of them, or none (false) when the pool has fewer or
+    /// the burst has less room.
+    #[inline]
+    pub fn alloc_burst(&self, burst: &mut MbufBurst, count: usize) -> bool {
+        let Ok(wanted) = u32::try_from(count) else { return false };
+        let Some(spare) = burst.spare().get_mut(..count) else { return false };
+        // SAFETY: `spare` has room for `count` pointers; the pool fills all of them or none.
+        let ret =
+            unsafe { sys::rdpdk_mbuf_alloc_bulk(self.raw.as_ptr(), as_pointers(spare), wanted) };
+        if ret == 0 {
+            burst.grow(count);
+        }
+        ret == 0
+    }
+
+    /// Mbufs of the pool.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.config.count
+    }
+
+    /// Data bytes of one segment behind the headroom.
+    #[must_use]
+    pub fn room(&self) -> u16 {
+        self.config.room
+    }
+
+    /// Mbufs that can be allocated, lcore caches included. Walks the caches: not for the hot path.
+    /// Exact while no other thread allocates or frees.
+    #[must_use]
+    pub fn available(&self) -> u32 {
+        // SAFETY: the pool lives as long as `self`.
+        unsafe { sys::rte_mempool_avail_count(self.raw.as_ptr()) }
+    }
+
+    /// Mbufs that are out: in hands, rings and devices. Zero at the end of a run without leaks.
+    #[must_use]
+    pub fn in_use(&self) -> u32 {
+        self.config.count.saturating_sub(self.available())
+    }
+
+    /// For the setup of receive queues.
+    pub(crate) fn raw(&self) -> *mut sys::rte_mempool {
+        self.raw.as_ptr()
+    }
+}
+
+// SAFETY: a mempool may be used from any thread (its ring is multi-producer, multi-consumer, and a
+// cache belongs to one lcore).
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let out = self.in_use();
+        if out > 0 {
+            // Those mbufs will return to this pool, so neither it nor EAL may go before them.
+            tracing::warn!(out, "a pool is dropped while mbufs are out; its memory is kept");
+            mem::forget(self.eal.clone());
+        } else if !self.eal.others_registered() {
+            // SAFETY: no mbuf is out, no other lcore can be inside a cache, and `self` is going.
+            unsafe { sys::rte_mempool_free(self.raw.as_ptr()) };
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Mbuf {
+    /// Bytes in all segments.
+    #[inline]
+    #[must_use]
+    pub fn pkt_len(&self) -> u32 {
+        self.head().pkt_len
+    }
+
+    /// Segments in the chain, at least 1.
+    #[inline]
+    #[must_use]
+    pub fn nb_segs(&self) -> u16 {
+        self.head().nb_segs
+    }
+
+    /// Data of the first segment.
+    #[inline]
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        segment_data(self.head())
+    }
+
+    /// Data of the first segment, unless it is attached or shared memory.
+    #[inline]
+    #[must_use]
+    pub fn data_mut(&mut self) -> Option<&mut [u8]> {
+        let segment = self.head_mut();
+        writable(segment).then(|| {
+            let length = usize::from(segment.data_len);
+            // SAFETY: `data_len` bytes behind `data_off` are in the buffer (an invariant of mbufs),
+            // which this mbuf alone refers to; the borrow of `self` covers the slice.
+            unsafe { slice::from_raw_parts_mut(data_start(segment), length) }
+        })
+    }
+
+    /// The data of each segment in order.
+    #[must_use]
+    pub fn segments(&self) -> Segments<'_> {
+        Segments { next: self.0.as_ptr(), chain: PhantomData }
+    }
+
+    /// Free bytes before the data of the first segment.
+    #[inline]
+    #[must_use]
+    pub fn headroom(&self) -> u16 {
+        self.head().data_off
+    }
+
+    /// Free bytes behind the data of the first segment.
+    #[inline]
+    #[must_use]
+    pub fn tailroom(&self) -> u16 {
+        tailroom(self.head())
+    }
+
+    /// References to the first segment; 1 unless a driver shares it.
+    #[inline]
+    #[must_use]
+    pub fn refcnt(&self) -> u16 {
+        self.head().refcnt.load(Ordering::Acquire)
+    }
+
+    /// Grows the last segment by `length` bytes and returns them (their content is whatever was
+    /// there); `None`, and nothing changed, when it has no room or is not writable.
+    #[inline]
+    pub fn append(&mut self, length: u16) -> Option<&mut [u8]> {
+        let last = self.last();
+        if !writable(last) || length > tailroom(last) {
+            return None;
+        }
+        let at = data_start(last).wrapping_add(usize::from(last.data_len));
+        last.data_len += length;
+        self.head_mut().pkt_len += u32::from(length);
+        // SAFETY: the bytes are in the tailroom, checked above, and pool memory starts zeroed.
+        Some(unsafe { slice::from_raw_parts_mut(at, usize::from(length)) })
+    }
+
+    /// Grows the first segment by `length` bytes at its front and returns them; `None`, and nothing
+    /// changed, when the headroom is smaller or not writable.
+    #[inline]
+    pub fn prepend(&mut self, length: u16) -> Option<&mut [u8]> {
+        let first = self.head_mut();
+        if !writable(first) || length > first.data_off {
+            return None;
+        }
+        first.data_off -= length;
+        first.data_len += length;
+        first.pkt_len += u32::from(length);
+        let at = data_start(first);
+        // SAFETY: the bytes were headroom, checked above, and pool memory starts zeroed.
+        Some(unsafe { slice::from_raw_parts_mut(at, usize::from(length)) })
+    }
+
+    /// Removes `length` bytes from the front of the first segment; false, and nothing changed, when it
+    /// has fewer.
+    #[inline]
+    #[must_use]
+    pub fn adjust(&mut self, length: u16) -> bool {
+        let first = self.head_mut();
+        let enough = length <= first.data_len;
+        if enough {
+            first.data_off += length;
+            first.data_len -= length;
+            first.pkt_len -= u32::from(length);
+        }
+        enough
+    }
+
+    /// Removes `length` bytes from the end of the last segment; false, and nothing changed, when it
+    /// has fewer.
+    #[inline]
+    #[must_use]
+    pub fn trim(&mut self, length: u16) -> bool {
+        let last = self.last();
+        let enough = length <= last.data_len;
+        if enough {
+            last.data_len -= length;
+            self.head_mut().pkt_len -= u32::from(length);
+        }
+        enough
+    }
+
+    /// Appends the segments of `tail`; gives it back when the chain would exceed 65 535 segments.
+    ///
+    /// # Errors
+    /// The unchanged `tail`.
+    pub fn chain(&mut self, tail: Self) -> Result<(), Self> {
+        // SAFETY: two distinct owned chains; on success the first owns the segments of both.
+        let ret = unsafe { sys::rdpdk_mbuf_chain(self.0.as_ptr(), tail.0.as_ptr()) };
+        if ret != 0 {
+            return Err(tail);
+        }
+        mem::forget(tail);
+        Ok(())
+    }
+
+    /// Gathers all segments in the first; false, and nothing changed, when that has no room or is not
+    /// writable.
+    #[must_use]
+    pub fn linearize(&mut self) -> bool {
+        // SAFETY: an owned chain; the call checks the tailroom before it moves anything.
+        writable(self.head()) && unsafe { sys::rdpdk_mbuf_linearize(self.0.as_ptr()) } == 0
+    }
+
+    /// Copies packet bytes `offset ..` into all of `out`, over segment borders; false, with `out` in
+    /// part written, when the packet is shorter.
+    #[must_use]
+    pub fn copy_out(&self, offset: usize, out: &mut [u8]) -> bool {
+        let mut skip = offset;
+        let mut filled = 0;
+        for segment in self.segments() {
+            let piece = segment.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(segment.len());
+            let length = piece.len().min(out.len() - filled);
+            out[filled..filled + length].copy_from_slice(&piece[..length]);
+            filled += length;
+        }
+        filled == out.len()
+    }
+
+    /// A copy of data, flags and fields in fresh mbufs of `pool`; `None` when that runs out.
+    #[must_use]
+    pub fn deep_copy(&self, pool: &Pool) -> Option<Self> {
+        // SAFETY: an owned chain and a live pool; the copy shares nothing with the original.
+        let copy =
+            unsafe { sys::rte_pktmbuf_copy(self.0.as_ptr(), pool.raw.as_ptr(), 0, u32::MAX) };
+        NonNull::new(copy).map(Self)
+    }
+
+    /// Points this empty, single-segment mbuf at `range` of `memory`. Devices that fetch by DMA need
+    /// that memory registered with them as well; the virtual ones do not.
+    ///
+    /// # Errors
+    /// Gives the mbuf back unchanged when it is not empty, not writable, the range is outside `memory`
+    /// or longer than 65 535, or `memory` has 60 000 holders already.
+    pub fn attach(self, memory: &ExtBuf, range: Range<usize>) -> Result<Self, Self> {
+        let fits = range.start <= range.end && range.end <= memory.bytes().len();
+        let length = u16::try_from(range.len());
+        let (Ok(length), true) = (length, fits && self.pkt_len() == 0 && self.nb_segs() == 1)
+        else {
+            return Err(self);
+        };
+        if !writable(self.head()) || memory.holders() >= HOLDERS_MAX {
+            return Err(self);
+        }
+        let address = memory.bytes()[range.clone()].as_ptr().cast_mut().cast();
+        memory.share();
+        let iova = memory.iova + range.start as u64;
+        // SAFETY: a direct mbuf with one reference; the memory lives until its shared count, which
+        // was raised above for this mbuf, falls to zero.
+        unsafe {
+            sys::rdpdk_mbuf_attach_extbuf(self.0.as_ptr(), address, iova, length, memory.info());
+        }
+        let mut attached = self;
+        attached.head_mut().data_len = length;
+        attached.head_mut().pkt_len = u32::from(length);
+        Ok(attached)
+    }
+
+    /// Offload flags, `dpdk_sys::RDPDK_MBUF_F_*`.
+    #[inline]
+    #[must_use]
+    pub fn ol_flags(&self) -> u64 {
+        self.head().ol_flags
+    }
+
+    /// Asks the device for IPv4 header and UDP checksums. Lengths are bytes: `l2` below 128, `l3`
+    /// below 512; larger ones ask for nothing.
+    #[inline]
+    pub fn request_checksums(&mut self, l2: u8, l3: u16, kind: Checksums) {
+        if l2 >= 128 || l3 >= 512 {
+            return;
+        }
+        let first = self.head_mut();
+        first.tx_offload = u64::from(l2) | u64::from(l3) << 7;
+        first.ol_flags |= match kind {
+            Checksums::Ipv4Udp => {
+                sys::RDPDK_MBUF_F_TX_IPV4
+                    | sys::RDPDK_MBUF_F_TX_IP_CKSUM
+                    | sys::RDPDK_MBUF_F_TX_UDP_CKSUM
+            }
+            Checksums::Ipv6Udp => sys::RDPDK_MBUF_F_TX_IPV6 | sys::RDPDK_MBUF_F_TX_UDP_CKSUM,
+        };
+    }
+
+    /// Whether the device found a wrong IP or UDP checksum.
+    #[inline]
+    #[must_use]
+    pub fn checksum_bad(&self) -> bool {
+        let flags = self.ol_flags();
+        flags & sys::RDPDK_MBUF_F_RX_IP_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_IP_CKSUM_BAD
+            || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
+    }
+
+    /// DPDK's own consistency check of the chain, for tests and audits.
+    ///
+    /// # Errors
+    /// What is inconsistent.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mut reason: *const c_char = ptr::null();
+        // SAFETY: an owned chain, read only, and a place for the reason.
+        let ret = unsafe { sys::rte_mbuf_check(self.0.as_ptr(), 1, &raw mut reason) };
+        if ret == 0 {
+            return Ok(());
+        }
+        if reason.is_null() {
+            return Err("no reason given");
+        }
+        // SAFETY: not null: a string literal of DPDK.
+        Err(unsafe { CStr::from_ptr(reason) }.to_str().unwrap_or("not UTF-8"))
+    }
+
+    #[inline]
+    fn head(&self) -> &rte_mbuf {
+        // SAFETY: points to a header that this value owns; only `refcnt`, an atomic, can change.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn head_mut(&mut self) -> &mut rte_mbuf {
+        // SAFETY: as in `head`, and `self` is borrowed exclusively.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// The last segment of the chain; walks it.
+    #[inline]
+    fn last(&mut self) -> &mut rte_mbuf {
+        let mut at = self.0;
+        loop {
+            // SAFETY: every segment of the chain is owned by `self`, which is borrowed exclusively.
+            let segment = unsafe { at.as_mut() };
+            match NonNull::new(segment.next) {
+                Some(next) => at = next,
+                None => return segment,
+            }
+        }
+    }
+}
+
+// SAFETY: an mbuf is owned by one value, and may be freed by any thread.
+unsafe impl Send for Mbuf {}
+
+impl Drop for Mbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this value owns the chain and is going.
+        unsafe { sys::rdpdk_mbuf_free(self.0.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mbuf({} bytes in {} segments)", self.pkt_len(), self.nb_segs())
+    }
+}
+
+/// Which checksums to ask a device for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// IPv4 header and UDP.
+    Ipv4Udp,
+    /// UDP over IPv6.
+    Ipv6Udp,
+}
+
+/// Iterator over the data of a chain's segments.
+#[derive(Debug)]
+pub struct Segments<'a> {
+    next: *mut rte_mbuf,
+    chain: PhantomData<&'a Mbuf>,
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        // SAFETY: null, or a segment of a chain that is borrowed for 'a.
+        let segment: &'a rte_mbuf = unsafe { self.next.as_ref() }?;
+        self.next = segment.next;
+        Some(segment_data(segment))
+    }
+}
+
+#[inline]
+fn data_start(segment: &rte_mbuf) -> *mut u8 {
+    segment.buf_addr.cast::<u8>().wrapping_add(usize::from(segment.data_off))
+}
+
+#[inline]
+fn segment_data(segment: &rte_mbuf) -> &[u8] {
+    // SAFETY: `data_len` bytes behind `data_off` are in the buffer (an invariant of mbufs), which
+    // nobody writes while the segment is borrowed.
+    unsafe { slice::from_raw_parts(data_start(segment), usize::from(segment.data_len)) }
+}
+
+#[inline]
+fn tailroom(segment: &rte_mbuf) -> u16 {
+    segment.buf_len.saturating_sub(segment.data_off).saturating_sub(segment.data_len)
+}
+
+#[inline]
+fn writable(segment: &rte_mbuf) -> bool {
+    segment.ol_flags & (sys::RDPDK_MBUF_F_EXTERNAL | sys::RDPDK_MBUF_F_INDIRECT) == 0
+        && segment.refcnt.load(Ordering::Acquire) == 1
+}
+
+// A burst is an array of these, and C reads and writes it as an array of pointers.
+const _: () = assert!(size_of::<Option<Mbuf>>() == size_of::<*mut rte_mbuf>());
+
+/// The array as C sees it: pointers, null for `None`.
+#[inline]
+pub(crate) fn as_pointers(slots: &mut [Option<Mbuf>]) -> *mut *mut rte_mbuf {
+    slots.as_mut_ptr().cast()
+}
+
+/// Frees the mbufs of all slots in one call and leaves `None` behind.
+#[inline]
+pub(crate) fn free_all(slots: &mut [Option<Mbuf>]) {
+    if let Ok(count @ 1..) = u32::try_from(slots.len()) {
+        // SAFETY: owned chains or null, which is skipped; the slots are forgotten below.
+        unsafe { sys::rdpdk_mbuf_free_bulk(as_pointers(slots), count) };
+    }
+    forget_all(slots);
+}
+
+/// Leaves `None` in all slots, whose mbufs somebody else owns now.
+#[inline]
+pub(crate) fn forget_all(slots: &mut [Option<Mbuf>]) {
+    for slot in slots {
+        mem::forget(slot.take());
+    }
+}
+
+/// DPDK counts holders in 16 bits. The distance to 65 535 covers threads that attach at once.
+const HOLDERS_MAX: u16 = 60_000;
+
+/// What the counted memory consists of: one heap object that the last holder frees.
+struct ExtShared {
+    info: sys::rte_mbuf_ext_shared_info,
+    bytes: Box<[u8]>,
+}
+
+impl ExtBuf {
+    /// Takes over `bytes`.
+    ///
+    /// # Errors
+    /// [`MbufError::NotAddressable`] when devices use physical addresses.
+    pub fn new(eal: &Eal, bytes: Box<[u8]>) -> Result<Self, MbufError> {
+        let iova = eal::iova_of(eal, bytes.as_ptr().cast()).ok_or(MbufError::NotAddressable)?;
+        let info = sys::rte_mbuf_ext_shared_info::default();
+        let shared = NonNull::from(Box::leak(Box::new(ExtShared { info, bytes })));
+        let this = Self { shared, iova };
+        // SAFETY: `info` is valid and not shared yet; the callback gets the box's pointer back.
+        unsafe { sys::rdpdk_ext_init(this.info(), Some(free_ext), shared.as_ptr().cast()) };
+        Ok(this)
+    }
+
+    /// The memory.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: alive while this handle counts; the bytes are never written after `new`.
+        unsafe { &(*self.shared.as_ptr()).bytes }
+    }
+
+    /// Holders: this handle and every attached mbuf.
+    #[must_use]
+    pub fn holders(&self) -> u16 {
+        // SAFETY: `info` is alive while this handle counts; read atomically.
+        unsafe { sys::rdpdk_ext_refcnt_read(self.info()) }
+    }
+
+    fn share(&self) {
+        // SAFETY: as above, changed atomically.
+        unsafe { sys::rdpdk_ext_refcnt_update(self.info(), 1) };
+    }
+
+    fn info(&self) -> *mut sys::rte_mbuf_ext_shared_info {
+        // SAFETY: the address of a field of a live object; nothing is read.
+        unsafe { &raw mut (*self.shared.as_ptr()).info }
+    }
+}
+
+// SAFETY: the bytes are read-only and the count is atomic.
+unsafe impl Send for ExtBuf {}
+// SAFETY: as above.
+unsafe impl Sync for ExtBuf {}
+
+impl Drop for ExtBuf {
+    fn drop(&mut self) {
+        // SAFETY: `info` is alive; this handle's count is given up.
+        let left = unsafe { sys::rdpdk_ext_refcnt_update(self.info(), -1) };
+        if left == 0 {
+            // SAFETY: the count reached zero here, so no mbuf will call it.
+            unsafe { free_ext(ptr::null_mut(), self.shared.as_ptr().cast()) };
+        }
+    }
+}
+
+impl fmt::Debug for ExtBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ExtBuf({} bytes, {} holders)", self.bytes().len(), self.holders())
+    }
+}
+
+/// Frees the memory; DPDK calls it when the last mbuf attached to it goes.
+unsafe extern "C" fn free_ext(_address: *mut c_void, opaque: *mut c_void) {
+    // SAFETY: `opaque` is the box that `ExtBuf::new` leaked; the count says that nobody is left.
+    drop(unsafe { Box::from_raw(opaque.cast::<ExtShared>()) });
+}
+
+impl TimestampField {
+    /// Registers the field, or finds it when it is registered already.
+    ///
+    /// # Errors
+    /// [`MbufError::Field`] when the dynamic space of mbufs is used up.
+    pub fn register(_eal: &Eal) -> Result<Self, MbufError> {
+        let mut field = sys::rte_mbuf_dynfield { size: 8, align: 8, ..Default::default() };
+        copy_name(c"headrace_rx_timestamp_ps", &mut field.name);
+        // SAFETY: EAL runs; the description is valid and copied.
+        let offset = unsafe { sys::rte_mbuf_dynfield_register(&raw const field) };
+        let Ok(offset) = usize::try_from(offset) else {
+            return Err(MbufError::Field(eal::last_errno()));
+        };
+        let mut flag = sys::rte_mbuf_dynflag::default();
+        copy_name(c"headrace_rx_timestamp_valid", &mut flag.name);
+        // SAFETY: as above.
+        let bit = unsafe { sys::rte_mbuf_dynflag_register(&raw const flag) };
+        match u32::try_from(bit) {
+            Ok(bit @ 0..64) => Ok(Self { offset, flag: 1 << bit }),
+            _ => Err(MbufError::Field(eal::last_errno())),
+        }
+    }
+
+    /// Stamps `mbuf` with a time in picoseconds.
+    #[inline]
+    pub fn set(self, mbuf: &mut Mbuf, ps: u64) {
+        mbuf.head_mut().ol_flags |= self.flag;
+        let place = mbuf.0.as_ptr().cast::<u8>().wrapping_add(self.offset).cast::<u64>();
+        // SAFETY: DPDK gave these 8 aligned bytes of every mbuf to this field.
+        unsafe { place.write(ps) };
+    }
+
+    /// The time in picoseconds, when `mbuf` was stamped since it was allocated.
+    #[inline]
+    #[must_use]
+    pub fn get(self, mbuf: &Mbuf) -> Option<u64> {
+        let place = mbuf.0.as_ptr().cast::<u8>().wrapping_add(self.offset).cast::<u64>();
+        // SAFETY: DPDK gave these 8 aligned bytes of every mbuf to this field.
+        (mbuf.ol_flags() & self.flag != 0).then(|| unsafe { place.read() })
+    }
+}
+
+fn copy_name(name: &CStr, out: &mut [c_char]) {
+    for (to, from) in out.iter_mut().zip(name.to_bytes_with_nul()) {
+        *to = from.cast_signed();
+    }
+}

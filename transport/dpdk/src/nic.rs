@@ -1,0 +1,678 @@
+//! Devices and rings: one port is one ethdev, one ring a single-producer, single-consumer queue.
+//!
+//! Source: DPDK Programmer's Guide, "Poll Mode Driver" and "Ring Library". A [`Port`] is set up by what
+//! the device says of itself (`caps.rs`), owns its queues, and is closed and unplugged when the port and
+//! all queues are gone. Queues are separate values, so that each can go to another worker. Frame
+//! lengths are bytes without FCS; a burst is at most 32 packets.
+//!
+//! It waits for nothing but the link, retries nothing, and steers nothing.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::thread;
+
+use dpdk_sys as sys;
+
+use crate::burst::{BURST, MbufBurst};
+use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig};
+use crate::eal::{self, Eal, Errno};
+use crate::mbuf::{Pool, as_pointers};
+use crate::netns::Netns;
+use crate::port_error::{PortError, Step};
+
+/// One device with all its queues.
+#[derive(Debug)]
+pub struct Port {
+    queues: Vec<PortQueue>,
+    device: Arc<Device>,
+    tie: Option<Arc<Tie>>,
+}
+
+/// One receive and one transmit queue of a port. `Send`, so that a worker can own it.
+#[derive(Debug)]
+pub struct PortQueue {
+    index: u16,
+    refused: u64,
+    device: Arc<Device>,
+    #[allow(dead_code, reason = "held, not read")]
+    tie: Option<Arc<Tie>>,
+}
+
+/// Counters of a device since its start. What a driver does not count stays 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PortStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets lost because no descriptor was free.
+    pub rx_missed: u64,
+    /// Packets received with an error.
+    pub rx_errors: u64,
+    /// Packets that were not sent.
+    pub tx_errors: u64,
+    /// Packets lost because the pool was empty.
+    pub rx_no_mbuf: u64,
+}
+
+/// Two connected devices of this process that are taken down together, when both ports and all their
+/// queues are gone: nobody polls one while the other pulls the connection away, and the driver's own
+/// disconnect (on DPDK's interrupt thread) is over before the second device is closed.
+///
+/// Every holder drops its device before its tie, so that the tie's are the last.
+#[derive(Debug)]
+struct Tie {
+    first: Arc<Device>,
+    second: Arc<Device>,
+}
+
+/// What a device needs until it is closed.
+#[derive(Debug)]
+pub(crate) enum Keep {
+    /// Nothing.
+    Nothing,
+    /// The ring halves that a net_ring device serves.
+    Rings(#[allow(dead_code, reason = "held, not read")] (RingTx, RingRx)),
+    /// The namespace that its kernel side lives in.
+    Netns(#[allow(dead_code, reason = "held, not read")] Arc<Netns>),
+}
+
+/// An ethdev that is closed and unplugged on drop. Field order: rings free their mbufs first, then the
+/// pool those came from can go, then EAL.
+struct Device {
+    id: u16,
+    name: CString,
+    caps: Caps,
+    is_vdev: bool,
+    #[allow(dead_code, reason = "held, not read")]
+    keep: Keep,
+    /// Receive queues take their buffers from it.
+    pool: Arc<Pool>,
+    eal: Eal,
+}
+
+impl Port {
+    /// Opens the device `name` (e.g. a PCI address), which EAL has probed; received packets come from
+    /// `pool`.
+    ///
+    /// # Errors
+    /// [`PortError::Setup`].
+    pub fn open(
+        eal: &Eal,
+        name: &str,
+        config: &PortConfig,
+        pool: Arc<Pool>,
+    ) -> Result<Self, PortError> {
+        let id = find(eal, name)?;
+        Self::set_up(eal, (id, name), config, pool, (false, Keep::Nothing))
+    }
+
+    /// Adds the virtual device `name` and opens it.
+    pub(crate) fn open_vdev(
+        eal: &Eal,
+        (name, arguments): (&str, &str),
+        config: &PortConfig,
+        pool: Arc<Pool>,
+        keep: Keep,
+    ) -> Result<Self, PortError> {
+        check_port_count()?;
+        eal.add_vdev(name, arguments)?;
+        let id = find(eal, name).inspect_err(|_| eal.remove_vdev_by_name(name))?;
+        Self::set_up(eal, (id, name), config, pool, (true, keep))
+    }
+
+    /// A device that sends into `tx` and receives from `rx`.
+    pub(crate) fn from_rings(
+        eal: &Eal,
+        config: &PortConfig,
+        pool: Arc<Pool>,
+        (tx, rx): (RingTx, RingRx),
+    ) -> Result<Self, PortError> {
+        check_port_count()?;
+        let short = eal::unique_name();
+        let name = format!("net_ring_{short}");
+        let c_short = eal::c_string(&short)?;
+        let rx_rings = [rx.0.raw.as_ptr()];
+        let tx_rings = [tx.0.raw.as_ptr()];
+        let id = {
+            let _control = eal.control();
+            // SAFETY: live rings whose other ends this port alone uses (it takes the halves over);
+            // the arrays and the name are read during the call only.
+            let id = unsafe {
+                sys::rte_eth_from_rings(
+                    c_short.as_ptr(),
+                    rx_rings.as_ptr(),
+                    1,
+                    tx_rings.as_ptr(),
+                    1,
+                    ANY_SOCKET,
+                )
+            };
+            u16::try_from(id)
+                .map_err(|_| PortError::setup(&name, Step::Find, -eal::last_errno().0))?
+        };
+        Self::set_up(eal, (id, &name), config, pool, (true, Keep::Rings((tx, rx))))
+    }
+
+    fn set_up(
+        eal: &Eal,
+        (id, name): (u16, &str),
+        config: &PortConfig,
+        pool: Arc<Pool>,
+        (is_vdev, keep): (bool, Keep),
+    ) -> Result<Self, PortError> {
+        let mut offer = sys::rdpdk_port_info::default();
+        // Made first, so that every failure below closes and unplugs the device again.
+        let mut device = Device {
+            id,
+            name: eal::c_string(name)?,
+            caps: caps::negotiate(&offer, config, String::new(), 0).caps,
+            is_vdev,
+            keep,
+            pool,
+            eal: eal.clone(),
+        };
+        {
+            let _control = eal.control();
+            // SAFETY: a valid port id and a place for the answer.
+            let ret = unsafe { sys::rdpdk_port_info(id, &raw mut offer) };
+            check(name, Step::Query, ret)?;
+            let driver = c_text(&offer.driver);
+            let mut plan = caps::negotiate(&offer, config, driver, device.pool.room());
+            configure(id, name, &mut plan)?;
+            set_mtu(id, config, &mut plan);
+            set_up_queues(id, name, &plan.caps, &device.pool)?;
+            // SAFETY: a valid, configured port.
+            let ret = unsafe { sys::rte_eth_dev_start(id) };
+            check(name, Step::Start, ret)?;
+            // SAFETY: a valid port. Devices without such a mode receive everything anyway.
+            unsafe { sys::rte_eth_promiscuous_enable(id) };
+            device.caps = plan.caps;
+        }
+        device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
+        let count = device.caps.queues;
+        let device = Arc::new(device);
+        let queue = |index| PortQueue { index, refused: 0, device: Arc::clone(&device), tie: None };
+        Ok(Self { queues: (0..count).map(queue).collect(), device, tie: None })
+    }
+
+    /// Makes two connected ports go together; `self` must be the side that connects.
+    pub(crate) fn tie_to(&mut self, other: &mut Self) {
+        let (first, second) = (Arc::clone(&self.device), Arc::clone(&other.device));
+        let tie = Some(Arc::new(Tie { first, second }));
+        for port in [self, other] {
+            port.tie.clone_from(&tie);
+            port.queues.iter_mut().for_each(|queue| queue.tie.clone_from(&tie));
+        }
+    }
+
+    /// The effective configuration.
+    #[must_use]
+    pub fn caps(&self) -> &Caps {
+        &self.device.caps
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.device.name.to_str().unwrap_or("?")
+    }
+
+    /// The device's hardware address.
+    #[must_use]
+    pub fn mac(&self) -> [u8; 6] {
+        let mut address = sys::rte_ether_addr::default();
+        // SAFETY: a valid port and a place for the answer, which stays zero on failure.
+        unsafe { sys::rte_eth_macaddr_get(self.device.id, &raw mut address) };
+        address.addr_bytes
+    }
+
+    /// Waits until the link is up, at most `timeout_ms` milliseconds; false when it is not.
+    #[must_use]
+    pub fn wait_link(&self, timeout_ms: u32) -> bool {
+        self.device.wait_link(true, timeout_ms)
+    }
+
+    /// The device's counters.
+    #[must_use]
+    pub fn stats(&self) -> PortStats {
+        self.device.stats()
+    }
+
+    /// Every counter that the driver has, by the driver's names.
+    #[must_use]
+    pub fn xstats(&self) -> Vec<(String, u64)> {
+        self.device.xstats()
+    }
+
+    /// Queue `index`.
+    #[must_use]
+    pub fn queue(&mut self, index: usize) -> Option<&mut PortQueue> {
+        self.queues.get_mut(index)
+    }
+
+    /// Receives on queue 0; see [`PortQueue::rx_burst`].
+    #[inline]
+    pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        self.queues.first_mut().map_or(0, |queue| queue.rx_burst(burst))
+    }
+
+    /// Sends on queue 0; see [`PortQueue::tx_burst`].
+    #[inline]
+    pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        self.queues.first_mut().map_or(0, |queue| queue.tx_burst(burst))
+    }
+
+    /// Packets that queue 0 refused; see [`PortQueue::refused`].
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.queues.iter().map(PortQueue::refused).sum()
+    }
+
+    /// Gives the queues out, one for each worker. The device is closed when the last is dropped.
+    #[must_use]
+    pub fn into_queues(self) -> Vec<PortQueue> {
+        self.queues
+    }
+}
+
+impl PortQueue {
+    /// Receives up to `burst.room()` packets, adds them to `burst`, and says how many.
+    #[inline]
+    pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        let spare = burst.spare();
+        let room = count_u16(spare.len());
+        let slots = as_pointers(spare);
+        // SAFETY: a started port and a queue that this value alone polls; room for `room` pointers.
+        let got = unsafe { sys::rdpdk_rx_burst(self.device.id, self.index, slots, room) };
+        burst.grow(usize::from(got));
+        usize::from(got)
+    }
+
+    /// Sends from the front of `burst`, keeps in it what the device has no descriptors for, and says
+    /// how many were sent. Packets that the device cannot send at all are freed and counted in
+    /// [`Self::refused`]: drivers would loop on them, truncate them, or count them as sent.
+    #[inline]
+    pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        self.refuse_unsendable(burst);
+        let filled = burst.filled();
+        let count = count_u16(filled.len());
+        let slots = as_pointers(filled);
+        // SAFETY: a started port and a queue that this value alone uses; `count` owned mbufs.
+        let sent = unsafe { sys::rdpdk_tx_burst(self.device.id, self.index, slots, count) };
+        burst.forget_front(usize::from(sent));
+        usize::from(sent)
+    }
+
+    /// Packets freed because they were longer than the device's limit, or chains that it cannot send
+    /// and that do not fit in one segment.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The effective configuration of the port.
+    #[must_use]
+    pub fn caps(&self) -> &Caps {
+        &self.device.caps
+    }
+
+    /// The device's counters, all queues together.
+    #[must_use]
+    pub fn stats(&self) -> PortStats {
+        self.device.stats()
+    }
+
+    #[inline]
+    fn refuse_unsendable(&mut self, burst: &mut MbufBurst) {
+        let limit = self.device.caps.max_frame.bytes();
+        let chains = self.device.caps.tx_multi_segs;
+        let bad = |m: &mut crate::mbuf::Mbuf| {
+            m.pkt_len() > limit || (!chains && m.nb_segs() > 1 && !m.linearize())
+        };
+        if burst.iter_mut().any(bad) {
+            // Rare, so the order of the rest is kept the simple way.
+            let mut kept = MbufBurst::new();
+            for mut mbuf in burst.drain() {
+                if bad(&mut mbuf) {
+                    self.refused += 1;
+                } else {
+                    let kept = kept.push(mbuf);
+                    debug_assert!(kept.is_ok(), "a burst grew while it was filtered");
+                }
+            }
+            *burst = kept;
+        }
+    }
+}
+
+impl Device {
+    /// The speed in Mbit/s, 0 when unknown; `None` when the link is down.
+    fn link(&self) -> Option<u32> {
+        let mut mbps = 0;
+        let mut up = 0;
+        // SAFETY: a valid port and two places for the answer.
+        let ret = unsafe { sys::rdpdk_port_link(self.id, &raw mut mbps, &raw mut up) };
+        let known = if mbps == sys::RDPDK_LINK_SPEED_UNKNOWN { 0 } else { mbps };
+        (ret == 0 && up != 0).then_some(known)
+    }
+
+    /// Waits until the link is up, or down, at most `timeout_ms` milliseconds; false when it is not.
+    fn wait_link(&self, up: bool, timeout_ms: u32) -> bool {
+        let mut left = timeout_ms;
+        while self.link().is_some() != up {
+            if left == 0 {
+                return false;
+            }
+            let nap = left.min(5);
+            thread::sleep(core::time::Duration::from_millis(u64::from(nap)));
+            left -= nap;
+        }
+        true
+    }
+
+    fn stats(&self) -> PortStats {
+        let mut raw = sys::rte_eth_stats::default();
+        // SAFETY: a valid port and a place for the answer, which stays zero on failure.
+        unsafe { sys::rte_eth_stats_get(self.id, &raw mut raw) };
+        PortStats {
+            rx_packets: raw.ipackets,
+            tx_packets: raw.opackets,
+            rx_bytes: raw.ibytes,
+            tx_bytes: raw.obytes,
+            rx_missed: raw.imissed,
+            rx_errors: raw.ierrors,
+            tx_errors: raw.oerrors,
+            rx_no_mbuf: raw.rx_nombuf,
+        }
+    }
+
+    fn xstats(&self) -> Vec<(String, u64)> {
+        // SAFETY: a valid port; null with size 0 asks for the count.
+        let count = unsafe { sys::rte_eth_xstats_get(self.id, ptr::null_mut(), 0) };
+        let (Ok(length), Ok(size)) = (usize::try_from(count), u32::try_from(count)) else {
+            return Vec::new();
+        };
+        let mut values = vec![sys::rte_eth_xstat::default(); length];
+        let mut names = vec![sys::rte_eth_xstat_name::default(); length];
+        // SAFETY: room for `size` values.
+        let got = unsafe { sys::rte_eth_xstats_get(self.id, values.as_mut_ptr(), size) };
+        // SAFETY: room for `size` names.
+        let named = unsafe { sys::rte_eth_xstats_get_names(self.id, names.as_mut_ptr(), size) };
+        if got != count || named != count {
+            return Vec::new();
+        }
+        values
+            .iter()
+            .filter_map(|value| {
+                let name = names.get(usize::try_from(value.id).ok()?)?;
+                Some((c_text(&name.name), value.value))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Tie {
+    fn drop(&mut self) {
+        let eal = self.first.eal.clone();
+        let control = eal.control();
+        // A handshake under way would run into the disconnect; it takes about a second.
+        let connected =
+            self.first.wait_link(true, HANDSHAKE_MS) && self.second.wait_link(true, HANDSHAKE_MS);
+        eal.settle_interrupts(&control);
+        // SAFETY: no queue is left, so nobody polls either port.
+        unsafe { sys::rte_eth_dev_stop(self.first.id) };
+        if connected && !self.second.wait_link(false, HANDSHAKE_MS) {
+            tracing::warn!(port = ?self.second.name, "the far side did not see the disconnect");
+        }
+        eal.settle_interrupts(&control);
+    }
+}
+
+const HANDSHAKE_MS: u32 = 3000;
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let control = self.eal.control();
+        // SAFETY: no queue is left, so nobody polls the port.
+        unsafe { sys::rte_eth_dev_stop(self.id) };
+        // SAFETY: as above; also allowed for a port that was never started.
+        let ret = unsafe { sys::rte_eth_dev_close(self.id) };
+        if ret != 0 {
+            tracing::warn!(port = ?self.name, error = %Errno(ret.abs()), "port not closed");
+        }
+        if self.is_vdev {
+            self.eal.remove_vdev(&self.name, &control);
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({:?}, {})", self.name, self.caps)
+    }
+}
+
+const ANY_SOCKET: u32 = u32::MAX;
+
+fn check(port: &str, step: Step, ret: c_int) -> Result<(), PortError> {
+    if ret == 0 { Ok(()) } else { Err(PortError::setup(port, step, ret)) }
+}
+
+fn check_port_count() -> Result<(), PortError> {
+    // SAFETY: counts entries of a table.
+    let taken = unsafe { sys::rte_eth_dev_count_avail() };
+    if u32::from(taken) < sys::RDPDK_MAX_ETHPORTS {
+        Ok(())
+    } else {
+        Err(PortError::TooMany(sys::RDPDK_MAX_ETHPORTS))
+    }
+}
+
+fn find(eal: &Eal, name: &str) -> Result<u16, PortError> {
+    let c_name = eal::c_string(name)?;
+    let _control = eal.control();
+    let mut id = 0;
+    // SAFETY: a NUL-terminated name and a place for the answer.
+    let ret = unsafe { sys::rte_eth_dev_get_port_by_name(c_name.as_ptr(), &raw mut id) };
+    check(name, Step::Find, ret).map(|()| id)
+}
+
+fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
+    let config = sys::rdpdk_port_config {
+        rx_offloads: plan.rx_offloads,
+        tx_offloads: plan.tx_offloads,
+        rss_types: plan.rss_types,
+        mtu: plan.mtu,
+        rx_queues: plan.caps.queues,
+        tx_queues: plan.caps.queues,
+    };
+    // SAFETY: a valid port and a settings struct that is read during the call.
+    let ret = unsafe { sys::rdpdk_port_configure(id, &raw const config) };
+    check(name, Step::Configure, ret)?;
+    let (rx, tx) = &mut plan.caps.descriptors;
+    // SAFETY: a valid port and two numbers to adjust.
+    let ret = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, rx, tx) };
+    check(name, Step::Configure, ret)
+}
+
+/// Sets the MTU once more as its own call, whose answer says whether the device has such a setting.
+fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
+    // SAFETY: a valid, configured port.
+    let ret = unsafe { sys::rte_eth_dev_set_mtu(id, plan.mtu) };
+    plan.caps.max_frame = match ret {
+        0 => FrameLimit::Set(plan.mtu_frame.min(config.max_frame)),
+        _ if ret == -libc::ENOTSUP => FrameLimit::Unproven(config.max_frame),
+        // It has the setting and refuses this one: what every Ethernet carries is left.
+        _ => FrameLimit::Set(config.max_frame.min(STANDARD_FRAME)),
+    };
+}
+
+const STANDARD_FRAME: u32 = 1514;
+
+fn set_up_queues(id: u16, name: &str, caps: &Caps, pool: &Pool) -> Result<(), PortError> {
+    for queue in 0..caps.queues {
+        let descriptors = caps.descriptors.0;
+        // SAFETY: a configured port, defaults for the settings, and a pool that the device keeps.
+        let ret = unsafe {
+            sys::rte_eth_rx_queue_setup(id, queue, descriptors, ANY_SOCKET, ptr::null(), pool.raw())
+        };
+        check(name, Step::RxQueue, ret)?;
+        let descriptors = caps.descriptors.1;
+        // SAFETY: a configured port and defaults for the settings.
+        let ret =
+            unsafe { sys::rte_eth_tx_queue_setup(id, queue, descriptors, ANY_SOCKET, ptr::null()) };
+        check(name, Step::TxQueue, ret)?;
+    }
+    Ok(())
+}
+
+/// The text up to the first NUL of a C array.
+fn c_text(raw: &[c_char]) -> String {
+    let bytes: Vec<u8> = raw.iter().map(|c| c.cast_unsigned()).chain([0]).collect();
+    CStr::from_bytes_until_nul(&bytes)
+        .map_or_else(|_| String::new(), |t| t.to_string_lossy().into())
+}
+
+#[inline]
+fn count_u16(count: usize) -> u16 {
+    // Bursts are at most 32 long.
+    u16::try_from(count.min(BURST)).unwrap_or(0)
+}
+
+/// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it when
+/// both are gone is freed.
+pub struct Ring {
+    raw: NonNull<sys::rte_ring>,
+    #[allow(dead_code, reason = "keeps EAL alive for the ring's memory")]
+    eal: Eal,
+}
+
+/// The producer's half.
+#[derive(Debug)]
+pub struct RingTx(Arc<Ring>);
+
+/// The consumer's half.
+#[derive(Debug)]
+pub struct RingRx(Arc<Ring>);
+
+impl Ring {
+    /// A ring for at least `entries` mbufs, 1 ..= 1 048 575.
+    ///
+    /// # Errors
+    /// [`PortError::RingSize`] and [`PortError::RingMemory`].
+    pub fn spsc(eal: &Eal, entries: u32) -> Result<(RingTx, RingRx), PortError> {
+        if !(1..1 << 20).contains(&entries) {
+            return Err(PortError::RingSize(entries));
+        }
+        let name = eal::c_string(&eal::unique_name())?;
+        // One entry of a power of two is lost to telling full from empty.
+        let size = (entries + 1).next_power_of_two();
+        // SAFETY: EAL runs; the name is NUL-terminated and copied.
+        let raw = unsafe { sys::rte_ring_create(name.as_ptr(), size, -1, sys::RDPDK_RING_SPSC) };
+        let raw = NonNull::new(raw)
+            .ok_or_else(|| PortError::RingMemory { entries, errno: eal::last_errno() })?;
+        let ring = Arc::new(Self { raw, eal: eal.clone() });
+        Ok((RingTx(Arc::clone(&ring)), RingRx(ring)))
+    }
+
+    fn count(&self) -> u32 {
+        // SAFETY: the ring lives as long as `self`.
+        unsafe { sys::rdpdk_ring_count(self.raw.as_ptr()) }
+    }
+
+    fn room(&self) -> u32 {
+        // SAFETY: the ring lives as long as `self`.
+        unsafe { sys::rdpdk_ring_free_count(self.raw.as_ptr()) }
+    }
+
+    fn dequeue(&self, burst: &mut MbufBurst) -> usize {
+        let spare = burst.spare();
+        let room = u32::from(count_u16(spare.len()));
+        let slots = as_pointers(spare);
+        // SAFETY: called by the one consumer, or when no other holder is left; room for `room`.
+        let got = unsafe { sys::rdpdk_ring_sc_dequeue_burst(self.raw.as_ptr(), slots, room) };
+        let got = usize::try_from(got).unwrap_or(0);
+        burst.grow(got);
+        got
+    }
+}
+
+// SAFETY: the two halves synchronise inside the ring, and there is one of each.
+unsafe impl Send for Ring {}
+// SAFETY: as above; `count` and `room` only read.
+unsafe impl Sync for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut burst = MbufBurst::new();
+        while self.dequeue(&mut burst) > 0 {
+            burst.clear();
+        }
+        // SAFETY: both halves are gone, and so is a device that served them.
+        unsafe { sys::rte_ring_free(self.raw.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ring({} of {})", self.count(), self.count() + self.room())
+    }
+}
+
+impl RingTx {
+    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and says how many.
+    #[inline]
+    pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        let filled = burst.filled();
+        let count = u32::from(count_u16(filled.len()));
+        let slots = as_pointers(filled).cast_const();
+        // SAFETY: this half is the one producer; `count` owned mbufs.
+        let put = unsafe { sys::rdpdk_ring_sp_enqueue_burst(self.0.raw.as_ptr(), slots, count) };
+        let put = usize::try_from(put).unwrap_or(0);
+        burst.forget_front(put);
+        put
+    }
+
+    /// Mbufs that fit now, at least.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        self.0.room()
+    }
+}
+
+impl RingRx {
+    /// Takes up to `burst.room()` mbufs, adds them to `burst`, and says how many.
+    #[inline]
+    pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        self.0.dequeue(burst)
+    }
+
+    /// Mbufs in the ring now, at least.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_c_end_at_the_nul_or_at_the_end_of_the_array() {
+        let raw = |text: &[u8]| text.iter().map(|b| b.cast_signed()).collect::<Vec<_>>();
+        assert_eq!(c_text(&raw(b"net_ring\0rest")), "net_ring");
+        assert_eq!(c_text(&raw(b"full")), "full");
+        assert_eq!(c_text(&[]), "");
+    }
+}

@@ -1,0 +1,189 @@
+//! Virtual links of every kind, both ways, with the content checked and the pools audited.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use transport_dpdk::{
+    BURST, Eal, FrameLimit, Link, LinkConfig, LinkEnd, MbufBurst, Netns, Port, PortConfig,
+    PortError,
+};
+
+use crate::Outcome::{self, Passed, Skipped};
+use crate::traffic::{self, Pump, frame, packet};
+
+pub(crate) const CHECKS: &[crate::Check] = &[
+    ("a_ring_link_carries_10000_frames_each_way_intact", ring),
+    ("a_memif_link_carries_10000_frames_each_way_intact", memif),
+    ("a_tap_link_carries_frames_of_an_ethernet_each_way_intact", tap),
+    ("a_tap_refuses_jumbo_frames_with_the_limit", tap_limit),
+    ("a_null_link_swallows_what_is_sent_and_refuses_what_it_cannot_send", null),
+    ("a_ring_link_refuses_frames_beyond_its_limit_and_sends_the_rest", oversize),
+    ("a_full_link_keeps_the_unsent_in_the_burst", full),
+    ("sixteen_links_share_a_process_and_the_33rd_port_is_an_error", many),
+    ("an_unknown_device_is_an_error_that_says_how_to_bind_it", unknown),
+];
+
+/// Both directions, then the audit after the link is gone.
+fn exercise(mut link: Link, config: &LinkConfig, (count, window): (u32, u32), lengths: &[usize]) {
+    let (host, switch) = (&mut link.host, &mut link.switch_side);
+    Pump {
+        send: &mut |burst| host.tx_burst(burst),
+        receive: &mut |burst| switch.rx_burst(burst),
+        pool: &config.host_pool,
+        window,
+    }
+    .run(count, lengths);
+    Pump {
+        send: &mut |burst| switch.tx_burst(burst),
+        receive: &mut |burst| host.rx_burst(burst),
+        pool: &config.switch_pool,
+        window,
+    }
+    .run(count, lengths);
+    let stats = host.stats();
+    assert_eq!((stats.tx_packets, stats.rx_packets), (u64::from(count), u64::from(count)));
+    assert_eq!(host.refused(), 0);
+    assert!(host.xstats().iter().any(|x| *x == ("tx_good_packets".into(), u64::from(count))));
+    drop(link);
+    assert_eq!((config.host_pool.in_use(), config.switch_pool.in_use()), (0, 0));
+}
+
+const MIXED: [usize; 7] = [60, 1514, 64, 9014, 128, 4170, 2049];
+
+fn ring(eal: &Eal) -> Outcome {
+    let config = traffic::link_config(eal, 9014);
+    let link = Link::ring(eal, &config).unwrap();
+    assert_eq!(link.host.caps().driver, "net_ring");
+    assert_eq!(link.host.caps().max_frame, FrameLimit::Unproven(9014));
+    assert!(link.wait_up(1000));
+    println!("     {}", link.host.caps());
+    exercise(link, &config, (10_000, u32::MAX), &MIXED);
+    Passed
+}
+
+fn memif(eal: &Eal) -> Outcome {
+    let config = traffic::link_config(eal, 9014);
+    let link = Link::memif(eal, &config).unwrap();
+    assert!(link.wait_up(10_000), "memif connects within seconds");
+    println!("     {}", link.host.caps());
+    exercise(link, &config, (10_000, u32::MAX), &MIXED);
+    Passed
+}
+
+fn tap(eal: &Eal) -> Outcome {
+    if !Path::new("/dev/net/tun").exists() {
+        return Skipped("there is no /dev/net/tun; `modprobe tun` makes it".into());
+    }
+    let netns = match Netns::private() {
+        Ok(netns) => Arc::new(netns),
+        Err(refused) => return Skipped(refused.to_string()),
+    };
+    let config = traffic::link_config(eal, 1514);
+    let link = Link::tap(eal, &netns, &config).unwrap();
+    assert!(link.wait_up(5000));
+    println!("     {}", link.host.caps());
+    let here = std::fs::read_to_string("/proc/self/net/dev").unwrap();
+    assert!(!here.lines().any(|line| line.trim_start().starts_with("thr")), "{here}");
+    exercise(link, &config, (5000, 64), &[60, 1514, 64, 1000, 500]);
+    let inside =
+        netns.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
+    assert!(!inside.contains("thr"), "the device is gone with its link: {inside}");
+    Passed
+}
+
+fn tap_limit(eal: &Eal) -> Outcome {
+    let Ok(netns) = Netns::private() else {
+        return Skipped("no network namespace without root".into());
+    };
+    let config = traffic::link_config(eal, 1515);
+    let refused = Link::tap(eal, &Arc::new(netns), &config).unwrap_err();
+    assert!(matches!(refused, PortError::Frame { wanted: 1515, most: 1514 }), "{refused}");
+    Passed
+}
+
+fn null(eal: &Eal) -> Outcome {
+    let config = traffic::link_config(eal, 1514);
+    let mut link = Link::null(eal, &config).unwrap();
+    assert!(matches!(link.switch_side, LinkEnd::None));
+    let mut burst = MbufBurst::new();
+    for _ in 0..1000 {
+        assert!(config.host_pool.alloc_burst(&mut burst, BURST));
+        burst.iter_mut().for_each(|mbuf| mbuf.append(1514).unwrap().fill(0));
+        assert_eq!(link.host.tx_burst(&mut burst), BURST);
+    }
+    assert_eq!((link.host.stats().tx_packets, link.host.rx_burst(&mut burst)), (32_000, 0));
+    // This driver does not say that it sends chains: short ones are gathered, long ones refused.
+    let mut chain = packet(&config.host_pool, &frame(0, 60)).unwrap();
+    chain.chain(packet(&config.host_pool, &frame(1, 60)).unwrap()).unwrap();
+    burst.push(chain).unwrap();
+    burst.push(packet(&config.host_pool, &frame(2, 1515)).unwrap()).unwrap();
+    assert!(!link.host.caps().tx_multi_segs);
+    assert_eq!((link.host.tx_burst(&mut burst), burst.len(), link.host.refused()), (1, 0, 1));
+    drop(link);
+    assert_eq!(config.host_pool.in_use(), 0);
+    Passed
+}
+
+fn oversize(eal: &Eal) -> Outcome {
+    let config = traffic::link_config(eal, 1000);
+    let mut link = Link::ring(eal, &config).unwrap();
+    let mut burst = MbufBurst::new();
+    for (number, length) in [(0, 1000), (1, 1001), (2, 60), (3, 9000), (4, 999)] {
+        burst.push(packet(&config.host_pool, &frame(number, length)).unwrap()).unwrap();
+    }
+    assert_eq!((link.host.tx_burst(&mut burst), burst.len(), link.host.refused()), (3, 0, 2));
+    assert_eq!(link.switch_side.rx_burst(&mut burst), 3);
+    let lengths: Vec<u32> = burst.iter().map(|mbuf| mbuf.pkt_len()).collect();
+    assert_eq!(lengths, [1000, 60, 999]);
+    Passed
+}
+
+fn full(eal: &Eal) -> Outcome {
+    let config = LinkConfig { depth: 64, ..traffic::link_config(eal, 1514) };
+    let mut link = Link::ring(eal, &config).unwrap();
+    let mut burst = MbufBurst::new();
+    let mut sent = 0;
+    loop {
+        let wanted = burst.room();
+        assert!(config.host_pool.alloc_burst(&mut burst, wanted));
+        match link.host.tx_burst(&mut burst) {
+            0 => break,
+            some => sent += some,
+        }
+    }
+    assert_eq!((sent, burst.len(), config.host_pool.in_use()), (127, 32, 127 + 32));
+    // Undelivered packets are freed with the link, and counted as out until then.
+    drop(burst);
+    drop(link);
+    assert_eq!(config.host_pool.in_use(), 0);
+    Passed
+}
+
+fn many(eal: &Eal) -> Outcome {
+    let config = traffic::link_config(eal, 1514);
+    let mut links: Vec<Link> = (0..32).map(|_| Link::ring(eal, &config).unwrap()).collect();
+    for make in [Link::ring, Link::null, Link::memif] {
+        let refused = make(eal, &config).unwrap_err();
+        assert!(matches!(refused, PortError::TooMany(32)), "{refused}");
+    }
+    links.truncate(16);
+    let macs: std::collections::BTreeSet<_> =
+        links.iter().map(|link| link.host.name().to_owned()).collect();
+    assert_eq!(macs.len(), 16);
+    links.push(Link::null(eal, &config).unwrap());
+    for link in &mut links {
+        let mut burst = MbufBurst::new();
+        assert!(config.host_pool.alloc_burst(&mut burst, BURST));
+        assert_eq!(link.host.tx_burst(&mut burst), BURST);
+    }
+    drop(links);
+    assert_eq!(config.host_pool.in_use(), 0);
+    Passed
+}
+
+fn unknown(eal: &Eal) -> Outcome {
+    let pool = traffic::pool(eal, 127);
+    let refused = Port::open(eal, "0000:ff:1f.7", &PortConfig::default(), pool).unwrap_err();
+    assert!(refused.to_string().contains("dpdk-devbind.py --status"), "{refused}");
+    Passed
+}

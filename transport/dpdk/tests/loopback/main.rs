@@ -1,0 +1,76 @@
+//! Everything that needs a running EAL, in one process, because a process has one EAL.
+//!
+//! A small harness instead of libtest's: checks share the EAL and run in order. `cargo test` arguments
+//! that name a check filter as usual; `--list` lists. EAL runs in the mode that the machine offers. A
+//! check that cannot run here prints why and counts as skipped, never as passed.
+//!
+//! Started with `--probe` the binary is a child of its own checks: it runs one ring link in a fresh EAL
+//! and reports by its exit code, with nothing on standard output.
+
+mod buffers;
+mod links;
+mod process;
+mod traffic;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use transport_dpdk::{Eal, EalError, EalOptions};
+
+/// What a check ends with when it does not panic.
+pub(crate) enum Outcome {
+    /// It held.
+    Passed,
+    /// It cannot run on this machine, for this reason.
+    Skipped(String),
+}
+
+type Check = (&'static str, fn(&Eal) -> Outcome);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == "--probe") {
+        return process::probe(&arguments[at + 1..]);
+    }
+    let checks: Vec<Check> =
+        [buffers::CHECKS, links::CHECKS, process::CHECKS].into_iter().flatten().copied().collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        checks.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|f| name.contains(*f));
+    let eal = Eal::start(&EalOptions { memory_mb: 512, ..EalOptions::default() })
+        .unwrap_or_else(|error| panic!("{error}"));
+    println!("\nrunning on {}, {}", transport_dpdk::eal::dpdk_version(), eal.memory());
+    let main_thread = eal.register_thread().expect("the main thread becomes an lcore");
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, check) in checks.into_iter().filter(|(name, _)| wanted(name)) {
+        match catch_unwind(AssertUnwindSafe(|| check(&eal))) {
+            Ok(Outcome::Passed) => {
+                passed += 1;
+                println!("test {name} ... ok");
+            }
+            Ok(Outcome::Skipped(reason)) => {
+                skipped += 1;
+                println!("test {name} ... skipped: {reason}");
+            }
+            Err(_) => {
+                failed += 1;
+                println!("test {name} ... FAILED");
+            }
+        }
+    }
+    drop(main_thread);
+    drop(eal);
+    // Last, because it needs the end of EAL: every handle must be gone by now.
+    match Eal::start(&EalOptions::default()) {
+        Err(EalError::Over) => passed += 1,
+        other => {
+            failed += 1;
+            println!("test eal_ends_with_its_last_handle ... FAILED: {other:?}");
+        }
+    }
+    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

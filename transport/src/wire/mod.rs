@@ -1,12 +1,17 @@
-//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`].
-//! Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
+//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`], the frame around it in
+//! [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
 //!
 //! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of a
 //! flow for good: a retransmission carries the PSN of the original, so a receiver recognises every
 //! duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
 
 pub mod ack;
+pub mod addressing;
+pub mod checksum;
 pub mod data;
+pub mod frame;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -106,6 +111,8 @@ pub enum ParseError {
     Field,
     /// The IPv4 or UDP checksum does not match.
     Checksum,
+    /// The source or destination IP address is no host's.
+    Address,
 }
 
 impl fmt::Display for ParseError {
@@ -117,6 +124,7 @@ impl fmt::Display for ParseError {
             Self::Kind => "unknown packet kind",
             Self::Field => "header field outside its range",
             Self::Checksum => "checksum mismatch",
+            Self::Address => "IP address of no known host",
         })
     }
 }

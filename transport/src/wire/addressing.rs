@@ -1,7 +1,8 @@
 //! Which MAC and IP address a host has: computed in emulated worlds, from a table on real NICs.
 //!
-//! Emulated hosts need no configuration: IPv4 10.x.y.z with z in 1..=254, IPv6 in one /64 of fd00::/8
-//! (RFC 4193), locally administered MACs. It does not resolve addresses (no ARP, no neighbour discovery).
+//! Emulated hosts need no configuration: IPv4 10.x.y.z with z in 1..=254, IPv6 in one /64 of
+//! fd00::/8 (RFC 4193), locally administered MACs. It does not resolve addresses (no ARP, no
+//! neighbour discovery).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -249,8 +250,8 @@ fn emulated_mac(host: HostId) -> [u8; 6] {
     [0x02, 0x48, a, b, c, d]
 }
 
-/// 10.x.y.z with x.y counting blocks of 254 hosts, so that z is never 0 or 255, which some stacks and
-/// switches treat as network and broadcast addresses.
+/// 10.x.y.z with x.y counting blocks of 254 hosts, so that z is never 0 or 255, which some stacks
+/// and switches treat as network and broadcast addresses.
 fn emulated_v4(host: HostId) -> Option<Ipv4Addr> {
     if host.0 >= Addressing::EMULATED_V4_HOSTS {
         return None;
@@ -259,8 +260,8 @@ fn emulated_v4(host: HostId) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(net | (host.0 % 254 + 1)))
 }
 
-/// fd48:6561:6472::1, the address of host 0 (the global ID spells "Headr"): interface 0 would be the
-/// subnet-router anycast address.
+/// fd48:6561:6472::1, the address of host 0 (the global ID spells "Headr"): interface 0 would be
+/// the subnet-router anycast address.
 const EMULATED_V6_FIRST: u128 = (0xfd48_6561_6472 << 80) + 1;
 
 fn emulated_v6(host: HostId) -> Ipv6Addr {

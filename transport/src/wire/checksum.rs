@@ -1,7 +1,8 @@
 //! The Internet checksum: computed in pieces while bytes are copied, and updated in place.
 //!
-//! Source: RFC 1071 (sum, any byte order), RFC 1624 equation 3 (incremental update). Sums are kept in
-//! the machine's byte order and swapped once at the end. It does not know any header: see [`super::frame`].
+//! Source: RFC 1071 (sum, any byte order), RFC 1624 equation 3 (incremental update). Sums are kept
+//! in the machine's byte order and swapped once at the end. It does not know any header: see
+//! [`super::frame`].
 
 /// A running one's-complement sum over octets that arrive in pieces of any length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,7 +33,8 @@ impl Checksum {
     /// # Panics
     /// When `to` is shorter than `from`: the driver's buffer is too small, a bug.
     pub fn add_copying(&mut self, from: &[u8], to: &mut [u8]) {
-        /// Even, so that no piece but the last has odd length; small enough to stay in the L1 cache.
+        /// Even, so that no piece but the last has odd length; small enough to stay in the L1
+        /// cache.
         const BLOCK: usize = 1024;
         for (from, to) in from.chunks(BLOCK).zip(to[..from.len()].chunks_mut(BLOCK)) {
             to.copy_from_slice(from);
@@ -55,7 +57,8 @@ impl Checksum {
     }
 }
 
-/// `checksum` after one 16-bit word that it covers has changed from `old` to `new`; RFC 1624 equation 3.
+/// `checksum` after one 16-bit word that it covers has changed from `old` to `new`; RFC 1624
+/// equation 3.
 #[must_use]
 pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
@@ -137,7 +140,8 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_of_any_length_give_the_sum_of_the_whole(
-            bytes in prop::collection::vec(any::<u8>(), 0..300), cuts in prop::collection::vec(0usize..50, 0..20),
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            cuts in prop::collection::vec(0usize..50, 0..20),
         ) {
             let mut sum = Checksum::new();
             let mut rest = &bytes[..];
@@ -164,7 +168,8 @@ mod tests {
         fn an_update_equals_a_new_sum(
             mut bytes in prop::collection::vec(any::<u8>(), 20..=20), at in 0usize..10, new: u16,
         ) {
-            bytes[0] = 0x45; // RFC 1624 holds for data that is not all zero, as an IPv4 header never is.
+            // RFC 1624 holds for data that is not all zero, as an IPv4 header never is.
+            bytes[0] = 0x45;
             let at = at.max(1) * 2;
             let before = oracle(&bytes);
             let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);

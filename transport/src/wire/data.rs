@@ -53,8 +53,8 @@ impl Data {
     }
 }
 
-/// Octets of the DATA header at the front of `bytes`; `None` when it is another kind, version, unknown
-/// or cut short.
+/// Octets of the DATA header at the front of `bytes`; `None` when it is another kind, version,
+/// unknown or cut short.
 pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
     if fixed.first != first_octet(KIND_DATA) || fixed.flags & !FLAGS_KNOWN != 0 {

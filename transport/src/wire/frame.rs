@@ -1,9 +1,11 @@
-//! The frame around a Headrace header: Ethernet / IPv4 or IPv6 / UDP, as pure functions over slices.
+//! The frame around a Headrace header: Ethernet / IPv4 or IPv6 / UDP, as pure functions over
+//! slices.
 //!
-//! Hosts [`emit`] and [`parse`]; switches [`route_of`], [`set_ce`] and [`trim`]. Lengths are octets and
-//! start at the destination MAC: preamble, FCS and inter-frame gap are not counted anywhere. No VLAN tags,
-//! no IPv4 options or fragments, no IPv6 extension headers: such frames are not Headrace. Layouts, rules
-//! and what each check covers: docs/WIRE.md. Sources: RFC 768, 791, 8200, 6437 (flow label), 1624.
+//! Hosts [`emit`] and [`parse`]; switches [`route_of`], [`set_ce`] and [`trim`]. Lengths are octets
+//! and start at the destination MAC: preamble, FCS and inter-frame gap are not counted anywhere. No
+//! VLAN tags, no IPv4 options or fragments, no IPv6 extension headers: such frames are not
+//! Headrace. Layouts, rules and what each check covers: docs/WIRE.md. Sources: RFC 768, 791, 8200,
+//! 6437 (flow label), 1624.
 
 use core::ops::Range;
 
@@ -12,10 +14,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::addressing::{AddrPair, Addressing, IpPair, IpVersion};
 use super::checksum::{Checksum, updated};
-use super::{Body, Header, ParseError, data};
+pub use super::class::{Ecn, TrafficClass};
+use super::{Body, Header, ParseError, ack, data};
 use crate::units::{EntropyValue, HostId};
 
-/// UDP destination port of every Headrace packet. Next to RoCEv2 (4791) and UET (4793), and neither.
+/// UDP destination port of every Headrace packet. Next to RoCEv2 (4791) and UET (4793), and
+/// neither.
 pub const UDP_PORT: u16 = 4797;
 
 /// Octets of an Ethernet header without VLAN tag.
@@ -29,35 +33,6 @@ pub const PAYLOAD_LEN_MAX: u16 = u16::MAX - 20 - UDP_LEN - data::LEN_MAX;
 #[must_use]
 pub const fn header_overhead(version: IpVersion) -> u16 {
     ETHERNET_LEN + version.header_len() + UDP_LEN
-}
-
-/// The ECN field of the IP header, RFC 3168.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ecn {
-    /// Not capable of ECN.
-    NotEct,
-    /// Capable, codepoint 1.
-    Ect1,
-    /// Capable, codepoint 0: what Headrace data carries.
-    Ect0,
-    /// Congestion experienced.
-    Ce,
-}
-
-/// What a switch queues apart, highest priority last. Code points lie in the local-use pool (RFC 2474
-/// section 6, xxxx11), are two bit flips apart, and their high three bits rise with priority.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum TrafficClass {
-    /// Segments with payload; also how an unknown code point is read.
-    Data,
-    /// Data that lost its payload on the way.
-    Trimmed,
-    /// Acknowledgements, refusals, grants. DCsim's DATA-ACK.
-    Control,
-    /// Answers to probes. DCsim's SIM-ACK.
-    ProbeAck,
-    /// Probes. DCsim's SIM, which its switches serve first and at a limited rate.
-    Probe,
 }
 
 /// What [`parse`] does about the UDP checksum. That of a trimmed packet is never looked at.
@@ -116,56 +91,6 @@ pub struct Parsed {
     pub trimmed: bool,
     /// Octets of payload that the sender sent: those of `payload`, or of what was cut off.
     pub payload_len: u16,
-}
-
-impl Ecn {
-    const fn bits(self) -> u8 {
-        match self {
-            Self::NotEct => 0,
-            Self::Ect1 => 1,
-            Self::Ect0 => 2,
-            Self::Ce => 3,
-        }
-    }
-
-    const fn of_tos(tos: u8) -> Self {
-        match tos & 3 {
-            0 => Self::NotEct,
-            1 => Self::Ect1,
-            2 => Self::Ect0,
-            _ => Self::Ce,
-        }
-    }
-}
-
-impl TrafficClass {
-    /// All classes, lowest priority first.
-    pub const ALL: [Self; 5] =
-        [Self::Data, Self::Trimmed, Self::Control, Self::ProbeAck, Self::Probe];
-
-    /// The DSCP value, 0..=63.
-    #[must_use]
-    pub const fn dscp(self) -> u8 {
-        match self {
-            Self::Data => 0b00_0011,
-            Self::Trimmed => 0b01_0111,
-            Self::Control => 0b01_1011,
-            Self::ProbeAck => 0b10_0111,
-            Self::Probe => 0b10_1011,
-        }
-    }
-
-    /// The class of a DSCP value. Networks that do not know ours may reset it: unknown values are data.
-    #[must_use]
-    pub const fn of_dscp(dscp: u8) -> Self {
-        match dscp {
-            0b01_0111 => Self::Trimmed,
-            0b01_1011 => Self::Control,
-            0b10_0111 => Self::ProbeAck,
-            0b10_1011 => Self::Probe,
-            _ => Self::Data,
-        }
-    }
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -235,8 +160,7 @@ const HEAD6_LEN: usize = size_of::<Head6>();
 const _: () = assert!(HEAD4_LEN == header_overhead(IpVersion::V4) as usize);
 const _: () = assert!(HEAD6_LEN == header_overhead(IpVersion::V6) as usize);
 // A payload starts at an even offset of the UDP datagram, so its sum may be computed apart.
-const _: () = assert!(data::LEN % 2 == 0 && data::OPEN_LEN % 2 == 0 && data::TAG_LEN % 2 == 0);
-const _: () = assert!(super::ack::LEN % 2 == 0);
+const _: () = assert!((data::LEN | data::OPEN_LEN | data::TAG_LEN | ack::LEN) & 1 == 0);
 
 const ETHERTYPE_V4: u16 = 0x0800;
 const ETHERTYPE_V6: u16 = 0x86DD;
@@ -249,11 +173,12 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const FRAGMENTED: u16 = 0x3FFF;
 const HOPS: u8 = 64;
 
-/// Writes all headers of a frame to the front of `out` and returns their length, 64..=100; the payload
-/// belongs right behind. The UDP checksum is zero: see [`finish_udp_checksum`].
+/// Writes all headers of a frame to the front of `out` and returns their length, 64..=100; the
+/// payload belongs right behind. The UDP checksum is zero: see [`finish_udp_checksum`].
 ///
 /// # Panics
-/// When `out` is shorter than the headers or `payload_len` exceeds [`PAYLOAD_LEN_MAX`]: bugs of the driver.
+/// When `out` is shorter than the headers or `payload_len` exceeds [`PAYLOAD_LEN_MAX`]: bugs of the
+/// driver.
 pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8]) -> usize {
     assert!(payload_len <= PAYLOAD_LEN_MAX);
     let udp_len = UDP_LEN + header.emit_len() + payload_len;
@@ -308,8 +233,8 @@ pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8])
 /// Reads a frame. `frame` starts at the destination MAC; octets behind the IP packet are ignored.
 ///
 /// # Errors
-/// [`ParseError`], counted by name, for anything that [`emit`] and then the network (hops, ECN, DSCP,
-/// MACs, [`trim`]) could not have made.
+/// [`ParseError`], counted by name, for anything that [`emit`] and then the network (hops, ECN,
+/// DSCP, MACs, [`trim`]) could not have made.
 pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<Parsed, ParseError> {
     let (outer, udp) = open(frame)?;
     let route = outer.route(udp, addressing)?;
@@ -344,21 +269,24 @@ pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<P
     Ok(Parsed { src, dst, ecn, class, header, payload: start..end, trimmed, payload_len })
 }
 
-/// What a switch needs to forward `frame`, without looking at the Headrace header or the UDP checksum.
+/// What a switch needs to forward `frame`, without looking at the Headrace header or the UDP
+/// checksum.
 ///
 /// # Errors
-/// [`ParseError`] when it is not UDP to the Headrace port, cut short inside the headers, has a wrong
-/// IPv4 checksum, or an address is nobody's.
+/// [`ParseError`] when it is not UDP to the Headrace port, cut short inside the headers, has a
+/// wrong IPv4 checksum, or an address is nobody's.
 pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseError> {
     let (outer, udp) = open(frame)?;
     outer.route(udp, addressing)
 }
 
-/// Cuts a DATA frame behind its Headrace header and returns its new length; the caller drops the rest.
+/// Cuts a DATA frame behind its Headrace header and returns its new length; the caller drops the
+/// rest.
 ///
-/// DSCP becomes Trimmed and the IP length (and IPv4 checksum) that of what is left; UDP length and checksum
-/// stay: the length tells the receiver what was lost, the checksum can no longer be verified. A frame that
-/// is not Headrace DATA, or has no payload left, is not touched: its length is returned.
+/// DSCP becomes Trimmed and the IP length (and IPv4 checksum) that of what is left; UDP length and
+/// checksum stay: the length tells the receiver what was lost, the checksum can no longer be
+/// verified. A frame that is not Headrace DATA, or has no payload left, is not touched: its length
+/// is returned.
 pub fn trim(frame: &mut [u8]) -> usize {
     let len = frame.len();
     let Ok((outer, _)) = open(frame) else { return len };
@@ -393,8 +321,8 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
     rewrite_tos(frame, |tos| class.dscp() << 2 | tos & 3).is_some()
 }
 
-/// Writes the UDP checksum. `head` is what [`emit`] wrote, `payload` the sum over the payload, whose
-/// pieces the driver added in order, while copying them or before.
+/// Writes the UDP checksum. `head` is what [`emit`] wrote, `payload` the sum over the payload,
+/// whose pieces the driver added in order, while copying them or before.
 ///
 /// Does nothing when `head` is not a Headrace frame. A sum of zero is sent as 0xFFFF (RFC 768).
 pub fn finish_udp_checksum(head: &mut [u8], payload: Checksum) {
@@ -545,14 +473,14 @@ fn sum_of(bytes: &[u8]) -> Checksum {
     sum
 }
 
-/// Version, traffic class and flow label of IPv6; the label repeats the entropy value, so that switches
-/// that hash labels instead of ports see the same paths (RFC 6437).
+/// Version, traffic class and flow label of IPv6; the label repeats the entropy value, so that
+/// switches that hash labels instead of ports see the same paths (RFC 6437).
 fn first_word(tos: u8, ev: EntropyValue) -> u32 {
     6 << 28 | u32::from(tos) << 20 | u32::from(ev.0)
 }
 
-/// Replaces the octet of DSCP and ECN, keeps the IPv4 checksum right, and returns the new octet; `None`
-/// when the frame is not IPv4 without options or IPv6.
+/// Replaces the octet of DSCP and ECN, keeps the IPv4 checksum right, and returns the new octet;
+/// `None` when the frame is not IPv4 without options or IPv6.
 fn rewrite_tos(frame: &mut [u8], change: impl FnOnce(u8) -> u8) -> Option<u8> {
     let (ethernet, rest) = Ethernet::mut_from_prefix(frame).ok()?;
     match ethernet.ethertype.get() {

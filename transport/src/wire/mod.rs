@@ -1,14 +1,17 @@
-//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`], the frame around it in
-//! [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
+//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`], the frame around
+//! it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
 //!
-//! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of a
-//! flow for good: a retransmission carries the PSN of the original, so a receiver recognises every
-//! duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
+//! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of
+//! a flow for good: a retransmission carries the PSN of the original, so a receiver recognises
+//! every duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
 
 pub mod ack;
 pub mod addressing;
 pub mod checksum;
+pub mod class;
 pub mod data;
+#[cfg(test)]
+mod doc_tests;
 pub mod frame;
 #[cfg(test)]
 mod tests;
@@ -132,7 +135,8 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK and NACK.
+    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK
+    /// and NACK.
     #[must_use]
     pub fn emit_len(&self) -> u16 {
         match &self.body {
@@ -155,8 +159,8 @@ impl Header {
         len
     }
 
-    /// Reads a header from the front of `bytes`; `ev` is the UDP source port it came with. Returns the
-    /// header and its length; what follows is payload.
+    /// Reads a header from the front of `bytes`; `ev` is the UDP source port it came with. Returns
+    /// the header and its length; what follows is payload.
     ///
     /// # Errors
     /// [`ParseError`] for anything that [`Header::emit`] could not have written.

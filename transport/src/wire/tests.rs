@@ -86,8 +86,9 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 1..200)
 }
 
-/// The octets that hops may change on the way and no end-to-end checksum covers: MACs, and in IPv6 the
-/// traffic class and the hop limit. Bits of octet 14 and 15 that hold the class are 0x0F and 0xF0.
+/// The octets that hops may change on the way and no end-to-end checksum covers: MACs, and in IPv6
+/// the traffic class and the hop limit. Bits of octet 14 and 15 that hold the class are 0x0F and
+/// 0xF0.
 fn changes_on_the_way(version: IpVersion, octet: usize, bit: u8) -> bool {
     let v6 = version == IpVersion::V6;
     octet < 12
@@ -150,7 +151,9 @@ proptest! {
     }
 
     #[test]
-    fn octets_behind_the_ip_packet_are_ignored(v in version(), h in any_header(), payload in payload()) {
+    fn octets_behind_the_ip_packet_are_ignored(
+        v in version(), h in any_header(), payload in payload(),
+    ) {
         let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
         let alone = read(v, &frame);
         frame.extend_from_slice(&[0xEE; 4]);

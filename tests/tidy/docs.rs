@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn links_and_paths_that_lead_nowhere_are_found() {
-        let text = "[a](WIRE.md#data) [b](gone.md)\n[c](https://x.org/) `docs/WIRE.md` `docs/no.md`\n\
+        let text = "[a](WIRE.md#data) [b](gone.md)\n\
+                    [c](https://x.org/) `docs/WIRE.md` `docs/no.md`\n\
                     `docs/<name>.md` [d](#here) `tests/tidy.rs::all`\n";
         assert_eq!(lines(&links("docs/a.md", text, &super::super::root())), [1, 2]);
     }

@@ -39,9 +39,10 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-/// The root of the repository.
+/// The root of the repository: where cargo runs the tests of the root package.
 pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    let here = std::env::var_os("CARGO_MANIFEST_DIR");
+    here.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
 /// Every UTF-8 file of the repository, sorted by path; without dotfiles, build output and what

@@ -1,5 +1,5 @@
-//! Fuzzes the frame decoder and the edits of a switch. The first octet chooses IP version and checks;
-//! the rest is the frame.
+//! Fuzzes the frame decoder and the edits of a switch. The first octet chooses IP version and
+//! checks; the rest is the frame.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -24,7 +24,8 @@ fuzz_target!(|bytes: &[u8]| {
     seed_udp_checksum(&mut frame.to_vec());
 });
 
-/// From the UDP ports to the end of the Headrace header, but for the checksum, `emit` writes what was read.
+/// From the UDP ports to the end of the Headrace header, but for the checksum, `emit` writes what
+/// was read.
 fn reproduces(frame: &[u8], parsed: &Parsed, addressing: &Addressing) {
     assert!(parsed.payload.end <= frame.len());
     let addrs = addressing.pair(parsed.src, parsed.dst).expect("both hosts were found");

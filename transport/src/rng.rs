@@ -1,8 +1,8 @@
 //! The only source of chance: one named generator, forked per component.
 //!
-//! The generator is PCG XSL RR 128/64 (`rand_pcg::Pcg64`, O'Neill 2014); its stream is fixed by its definition,
-//! so results do not change with a library version. Forking by label gives each component a stream
-//! of its own: adding a component never shifts another's draws.
+//! The generator is PCG XSL RR 128/64 (`rand_pcg::Pcg64`, O'Neill 2014); its stream is fixed by its
+//! definition, so results do not change with a library version. Forking by label gives each
+//! component a stream of its own: adding a component never shifts another's draws.
 
 use rand_core::RngCore as _;
 use rand_pcg::Pcg64;
@@ -22,8 +22,8 @@ impl Rng {
         Self::from_key(mix(seed ^ 0x9E37_79B9_7F4A_7C15))
     }
 
-    /// The stream of component `label` number `index`: a function of this stream's name only, not of
-    /// how much has been drawn from it.
+    /// The stream of component `label` number `index`: a function of this stream's name only, not
+    /// of how much has been drawn from it.
     #[must_use]
     pub fn fork(&self, label: &str, index: u64) -> Self {
         let named = label.bytes().fold(self.key, |key, byte| mix(key ^ u64::from(byte)));
@@ -42,14 +42,12 @@ impl Rng {
     }
 
     /// 32 uniform bits.
-    #[expect(clippy::cast_possible_truncation, reason = "the high half is what is kept")]
     pub fn next_u32(&mut self) -> u32 {
         (self.inner.next_u64() >> 32) as u32
     }
 
     /// Uniform in `0..n`; 0 when `n` is 0. By multiplication (Lemire 2019) without the rejection:
     /// the bias is below n / 2^64.
-    #[expect(clippy::cast_possible_truncation, reason = "the product's high half is below n")]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }

@@ -1,8 +1,8 @@
 //! Time and rate: the only clock values the core knows.
 //!
-//! Units: [`Instant`] and [`Duration`] count picoseconds since the driver's epoch (2^64 ps = 213 days),
-//! [`Rate`] counts bits a second. There is no clock here: a driver reads its own and hands the
-//! value in.
+//! Units: [`Instant`] and [`Duration`] count picoseconds since the driver's epoch (2^64 ps = 213
+//! days), [`Rate`] counts bits a second. There is no clock here: a driver reads its own and hands
+//! the value in.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -63,7 +63,8 @@ impl Instant {
         (self.0 >> WIRE_TIME_SHIFT) as u32
     }
 
-    /// How long before `self` the wire time `stamp` was taken; at most 4.398 s, the wrap of the stamp.
+    /// How long before `self` the wire time `stamp` was taken; at most 4.398 s, the wrap of the
+    /// stamp.
     #[must_use]
     pub const fn since_wire(self, stamp: u32) -> Duration {
         Duration((self.to_wire().wrapping_sub(stamp) as u64) << WIRE_TIME_SHIFT)
@@ -184,8 +185,8 @@ impl Rate {
         Duration(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// How many whole bytes fit into `span` at this rate: the bandwidth-delay product when `span` is
-    /// a round-trip time.
+    /// How many whole bytes fit into `span` at this rate: the bandwidth-delay product when `span`
+    /// is a round-trip time.
     #[must_use]
     pub fn bytes_in(self, span: Duration) -> Bytes {
         let bits = u128::from(self.0) * u128::from(span.0) / u128::from(PS_PER_S);

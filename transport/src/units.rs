@@ -1,4 +1,5 @@
-//! Newtypes that carry units and identities, so that a byte count is never taken for a sequence number.
+//! Newtypes that carry units and identities, so that a byte count is never taken for a sequence
+//! number.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};

@@ -53,6 +53,18 @@ impl Data {
     }
 }
 
+/// Octets of the DATA header at the front of `bytes`; `None` when it is another kind, version,
+/// unknown or cut short.
+pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
+    let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
+    if fixed.first != first_octet(KIND_DATA) || fixed.flags & !FLAGS_KNOWN != 0 {
+        return None;
+    }
+    let ext = |flag: u8, len: u16| if fixed.flags & flag != 0 { len } else { 0 };
+    let len = LEN + ext(FLAG_OPEN, OPEN_LEN) + ext(FLAG_TAG, TAG_LEN);
+    (bytes.len() >= usize::from(len)).then_some(len)
+}
+
 pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     let fixed = Fixed {

@@ -1,12 +1,20 @@
-//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`].
-//! Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
+//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`], the frame around
+//! it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
 //!
-//! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of a
-//! flow for good: a retransmission carries the PSN of the original, so a receiver recognises every
-//! duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
+//! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of
+//! a flow for good: a retransmission carries the PSN of the original, so a receiver recognises
+//! every duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
 
 pub mod ack;
+pub mod addressing;
+pub mod checksum;
+pub mod class;
 pub mod data;
+#[cfg(test)]
+mod doc_tests;
+pub mod frame;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -106,6 +114,8 @@ pub enum ParseError {
     Field,
     /// The IPv4 or UDP checksum does not match.
     Checksum,
+    /// The source or destination IP address is no host's.
+    Address,
 }
 
 impl fmt::Display for ParseError {
@@ -117,6 +127,7 @@ impl fmt::Display for ParseError {
             Self::Kind => "unknown packet kind",
             Self::Field => "header field outside its range",
             Self::Checksum => "checksum mismatch",
+            Self::Address => "IP address of no known host",
         })
     }
 }
@@ -124,7 +135,8 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK and NACK.
+    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK
+    /// and NACK.
     #[must_use]
     pub fn emit_len(&self) -> u16 {
         match &self.body {
@@ -147,8 +159,8 @@ impl Header {
         len
     }
 
-    /// Reads a header from the front of `bytes`; `ev` is the UDP source port it came with. Returns the
-    /// header and its length; what follows is payload.
+    /// Reads a header from the front of `bytes`; `ev` is the UDP source port it came with. Returns
+    /// the header and its length; what follows is payload.
     ///
     /// # Errors
     /// [`ParseError`] for anything that [`Header::emit`] could not have written.

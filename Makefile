@@ -1,0 +1,66 @@
+# One verb a job; `make help` lists them. Needs a Rust toolchain (rustup.rs); `make setup` brings the rest.
+CARGO ?= cargo
+SEED ?= 1
+SECONDS_A_TARGET ?= 30
+HEADRACE := target/release/headrace
+MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
+PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev
+SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
+TESTS := check unit golden swarm system dpdk-test
+NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --no-default-features --all-targets
+SYSTEM := $(CARGO) test -p system-tests
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+setup: ## install libdpdk and the tools to bind it (Debian and Ubuntu; root or sudo); no-op when present
+	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { $(SUDO) apt-get update -q && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(PACKAGES); }
+	@pkg-config --atleast-version=22.11 libdpdk || { echo "libdpdk 22.11 or newer is needed" >&2; exit 1; }
+
+build: ## the headrace command, optimised
+	$(CARGO) build --release -p headrace
+
+run: build ## the quick start: every matrix of testbed/scenarios/quickstart through DPDK virtual devices
+	@set -e; for matrix in $(MATRICES); do echo "== $$matrix"; $(HEADRACE) run $$matrix --world vdev; done
+
+sim: build ## the same matrices in virtual time
+	@set -e; for matrix in $(MATRICES); do echo "== $$matrix"; $(HEADRACE) run $$matrix --world sim; done
+
+test: ## everything, step by step with durations
+	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
+	  $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
+
+check: ## style: format, lints, docs, tidy, and the build without DPDK
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(NO_DPDK) --target-dir target/no-dpdk -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(SYSTEM) --test tidy
+
+unit: ## tests inside the crates, and their examples
+	$(CARGO) test --workspace --exclude system-tests
+
+golden: ## golden curves of every controller; BLESS=1 rewrites them
+	$(SYSTEM) --test golden
+
+swarm: ## random scenarios against invariants, from SEED
+	SEED=$(SEED) $(SYSTEM) --test swarm
+
+system: ## the command line, and replay of recorded runs
+	$(SYSTEM) --test cli --test replay
+
+dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
+	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1
+
+bench: build ## the data path, side by side with dpdk-testpmd
+	$(HEADRACE) bench
+
+fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
+	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \
+	  echo "== $$target"; tests/fuzz/run $$target -max_total_time=$(SECONDS_A_TARGET); done
+
+docs: ## API documentation in target/doc
+	$(CARGO) doc --workspace --no-deps
+
+.PHONY: help setup build run sim test check unit golden swarm system dpdk-test bench fuzz docs

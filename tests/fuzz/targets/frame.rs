@@ -1,0 +1,53 @@
+//! Fuzzes the frame decoder and the edits of a switch. The first octet chooses IP version and
+//! checks; the rest is the frame.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::*;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, frame)) = bytes.split_first() else { return };
+    let version = if choice & 1 == 0 { IpVersion::V4 } else { IpVersion::V6 };
+    let addressing = Addressing::Emulated(version);
+    let check = match choice >> 1 & 3 {
+        0 => UdpCheck::Required,
+        1 => UdpCheck::IfPresent,
+        _ => UdpCheck::Skip,
+    };
+    if let Ok(parsed) = parse(frame, &addressing, check) {
+        reproduces(frame, &parsed, &addressing);
+    }
+    edits(frame, &addressing);
+    finish_udp_checksum(&mut frame.to_vec(), Checksum::new());
+    seed_udp_checksum(&mut frame.to_vec());
+});
+
+/// From the UDP ports to the end of the Headrace header, but for the checksum, `emit` writes what
+/// was read.
+fn reproduces(frame: &[u8], parsed: &Parsed, addressing: &Addressing) {
+    assert!(parsed.payload.end <= frame.len());
+    let addrs = addressing.pair(parsed.src, parsed.dst).expect("both hosts were found");
+    let spec = FrameSpec { addrs, ecn: parsed.ecn, class: parsed.class };
+    let mut out = [0; 128];
+    let len = emit(&spec, &parsed.header, parsed.payload_len, &mut out);
+    let udp = usize::from(header_overhead(addressing.version()) - UDP_LEN);
+    assert_eq!(out[udp..udp + 6], frame[udp..udp + 6]);
+    assert_eq!(out[udp + 8..len], frame[udp + 8..len]);
+}
+
+/// A frame that parses still does after a mark and a cut, and says the same.
+fn edits(frame: &[u8], addressing: &Addressing) {
+    let before = parse(frame, addressing, UdpCheck::Skip);
+    let mut edited = frame.to_vec();
+    set_ce(&mut edited);
+    let len = trim(&mut edited);
+    assert!(len <= frame.len());
+    edited.truncate(len);
+    if let Ok(before) = before {
+        let after = parse(&edited, addressing, UdpCheck::Skip).expect("edits keep a frame valid");
+        assert_eq!((after.header, after.payload_len), (before.header, before.payload_len));
+        assert!(after.trimmed || before.payload.is_empty());
+    }
+}

@@ -1,0 +1,13 @@
+//! Fuzzes the Headrace header decoder: what it accepts, the encoder writes again octet by octet.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use transport::EntropyValue;
+use transport::wire::Header;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok((header, len)) = Header::parse(EntropyValue(1), bytes) else { return };
+    let mut out = [0; 64];
+    assert_eq!(header.emit(&mut out), len);
+    assert_eq!(out[..len], bytes[..len]);
+});

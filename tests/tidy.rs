@@ -1,0 +1,103 @@
+//! The machine-checked part of the style guide, run over the whole repository.
+//!
+//! Each check is a function from text to findings, with tests of its own that feed it violations;
+//! the tests here apply it to every file and print all findings. Formatting and lints are `make
+//! check`.
+
+#[path = "tidy/mod.rs"]
+mod tidy;
+
+use tidy::{File, Finding, deps, docs, files, layers, root, size, words};
+
+/// Fails with every finding of `check` over the files that `wanted` picks.
+fn apply(wanted: impl Fn(&str) -> bool, check: impl Fn(&File) -> Vec<Finding>) {
+    let files = files();
+    let wanted: Vec<&File> = files.iter().filter(|file| wanted(&file.path)).collect();
+    assert!(!wanted.is_empty(), "the check saw no file");
+    report(wanted.into_iter().flat_map(check).collect());
+}
+
+fn report(found: Vec<Finding>) {
+    let lines: Vec<String> = found.iter().map(Finding::to_string).collect();
+    assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
+}
+
+fn rust(path: &str) -> bool {
+    path.ends_with(".rs")
+}
+
+fn document(path: &str) -> bool {
+    path == "README.md" || path.starts_with("docs/") && path.ends_with(".md")
+}
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(root().join(path)).ok()
+}
+
+#[test]
+fn files_and_functions_are_small_narrow_and_introduced() {
+    apply(rust, |file| size::check(&file.path, &file.text));
+}
+
+#[test]
+fn banned_words_do_not_occur() {
+    apply(rust, |file| words::banned(&file.path, &file.text));
+}
+
+#[test]
+fn unsafe_stays_in_its_files_and_gives_its_reason() {
+    apply(rust, |file| words::unsafety(&file.path, &file.text));
+}
+
+#[test]
+fn citations_lead_to_the_list_of_papers() {
+    let keys = words::keys(&read("docs/PAPERS.md").unwrap_or_default());
+    assert!(!keys.is_empty(), "docs/PAPERS.md lists no keys");
+    apply(rust, |file| words::citations(&file.path, &file.text, &keys));
+}
+
+#[test]
+fn crates_depend_inward() {
+    let manifest = |path: &str| path == "Cargo.toml" || path.ends_with("/Cargo.toml");
+    apply(manifest, |file| deps::check(&file.path, &file.text));
+}
+
+#[test]
+fn modules_of_the_core_depend_downward() {
+    apply(rust, |file| layers::check(&file.path, &file.text));
+}
+
+#[test]
+fn documents_link_to_what_exists() {
+    apply(document, |file| docs::links(&file.path, &file.text, &root()));
+}
+
+#[test]
+fn documents_name_make_targets_that_exist() {
+    let targets = docs::targets(&read("Makefile").unwrap_or_default());
+    apply(document, |file| docs::make_targets(&file.path, &file.text, &targets));
+}
+
+#[test]
+fn the_packet_journey_stops_at_functions_that_exist() {
+    let path = "docs/PACKET_JOURNEY.md";
+    if let Some(text) = read(path) {
+        report(docs::stops(path, &text, read));
+    }
+}
+
+#[test]
+fn the_makefile_is_short() {
+    apply(|path| path == "Makefile", |file| docs::makefile(&file.path, &file.text));
+}
+
+#[test]
+fn the_root_holds_only_its_fixed_names() {
+    let ignored = tidy::ignored(&root());
+    let entries = std::fs::read_dir(root()).into_iter().flatten().flatten();
+    let names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    report(docs::top_level(
+        names.iter().map(String::as_str).filter(|name| !ignored.iter().any(|entry| entry == name)),
+    ));
+}

@@ -1,0 +1,114 @@
+//! Which crate may depend on which (STYLE 2), read from every `Cargo.toml`.
+
+use toml::{Table, Value};
+
+use super::Finding;
+
+/// Our crates and what of ours each may depend on; `?` marks what must be optional.
+const MAY: &[(&str, &[&str])] = &[
+    ("dpdk-sys", &[]),
+    ("transport", &[]),
+    ("transport-dpdk", &["transport", "dpdk-sys"]),
+    ("transport-ofi", &["transport", "transport-dpdk"]),
+    ("testbed", &["transport", "transport-dpdk?"]),
+    ("headrace", &["transport", "transport-dpdk?", "testbed"]),
+    ("system-tests", &["transport", "transport-dpdk?", "testbed", "headrace"]),
+    ("fuzz", &["transport", "testbed", "headrace"]),
+];
+
+/// Checks one manifest.
+pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
+    let manifest: Table = match text.parse() {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![Finding::new(path, 0, format!("not TOML: {error}"))],
+    };
+    let Some(name) = manifest.get("package").and_then(|p| p.get("name")).and_then(Value::as_str)
+    else {
+        return Vec::new();
+    };
+    let Some((_, may)) = MAY.iter().find(|(of, _)| *of == name) else {
+        let message =
+            format!("crate `{name}` is unknown: say in tests/tidy/deps.rs what it may use");
+        return vec![Finding::new(path, 0, message)];
+    };
+    let mut found = Vec::new();
+    for (dependency, optional) in ours(&manifest) {
+        let allowed = may.iter().any(|entry| match entry.strip_suffix('?') {
+            Some(entry) => entry == dependency && optional,
+            None => *entry == dependency,
+        });
+        if !allowed {
+            let message = format!("`{name}` must not depend on `{dependency}` (STYLE 2)");
+            let line = text.lines().position(|line| line.starts_with(&dependency));
+            found.push(Finding::new(path, line.map_or(0, |at| at + 1), message));
+        }
+    }
+    let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
+    if lints != Some(&Value::Boolean(true)) && name != "fuzz" {
+        found.push(Finding::new(path, 0, "add `[lints]` with `workspace = true`"));
+    }
+    found
+}
+
+/// Every dependency on a crate of ours, of every kind and target, with whether it is optional.
+fn ours(manifest: &Table) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    for (key, value) in manifest {
+        let Some(table) = value.as_table() else { continue };
+        if key.ends_with("dependencies") {
+            for (name, spec) in table {
+                let real = spec.get("package").and_then(Value::as_str).unwrap_or(name);
+                if MAY.iter().any(|(ours, _)| *ours == real) {
+                    let optional = spec.get("optional").and_then(Value::as_bool);
+                    found.push((real.to_owned(), optional.unwrap_or(false)));
+                }
+            }
+        } else if key == "target" {
+            found.extend(table.values().filter_map(Value::as_table).flat_map(ours));
+        }
+    }
+    found
+}
+
+mod tests {
+    use super::*;
+
+    fn messages(name: &str, rest: &str) -> Vec<String> {
+        let text = format!("[package]\nname = \"{name}\"\n[lints]\nworkspace = true\n{rest}");
+        check("Cargo.toml", &text).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn the_core_may_use_nothing_of_ours() {
+        let found = messages("transport", "[dependencies]\nlibm = \"1\"\ntestbed = \"1\"\n");
+        assert_eq!(found, ["`transport` must not depend on `testbed` (STYLE 2)"]);
+    }
+
+    #[test]
+    fn only_the_driver_names_the_binding_under_any_disguise() {
+        for rest in [
+            "[dependencies]\ndpdk-sys = \"1\"\n",
+            "[dev-dependencies]\nother = { package = \"dpdk-sys\", version = \"1\" }\n",
+            "[target.'cfg(unix)'.build-dependencies]\ndpdk-sys = { workspace = true }\n",
+        ] {
+            assert_eq!(messages("testbed", rest).len(), 1, "{rest}");
+            assert_eq!(messages("transport-dpdk", rest), [""; 0], "{rest}");
+        }
+    }
+
+    #[test]
+    fn the_testbed_takes_the_driver_only_as_an_option() {
+        let optional = "[dependencies]\ntransport-dpdk = { workspace = true, optional = true }\n";
+        let always = "[dependencies]\ntransport-dpdk = { workspace = true }\n";
+        assert_eq!(messages("testbed", optional), [""; 0]);
+        assert_eq!(messages("testbed", always).len(), 1);
+    }
+
+    #[test]
+    fn unknown_crates_and_missing_lints_are_found() {
+        assert_eq!(messages("stranger", "").len(), 1);
+        assert_eq!(check("Cargo.toml", "[package]\nname = \"transport\"\n").len(), 1);
+        assert_eq!(check("Cargo.toml", "not toml").len(), 1);
+        assert_eq!(check("Cargo.toml", "[workspace]\n"), []);
+    }
+}

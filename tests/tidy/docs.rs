@@ -1,0 +1,184 @@
+//! What documents name must exist: functions, files, links and make targets; and the fixed shape of
+//! the repository's root (STYLE 1 and 5).
+
+use std::path::Path;
+
+use super::{Finding, Source, words_in};
+
+const MAKEFILE_LINES: usize = 80;
+
+/// Names at the root of the repository, apart from dotfiles.
+const TOP: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "build.rs",
+    "Makefile",
+    "README.md",
+    "LICENSE",
+    "clippy.toml",
+    "rustfmt.toml",
+    "deny.toml",
+    "dpdk-sys",
+    "transport",
+    "testbed",
+    "apps",
+    "docs",
+    "tests",
+];
+
+/// Unknown names among those at the root.
+pub(crate) fn top_level<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Finding> {
+    let unknown = names.filter(|name| !name.starts_with('.') && !TOP.contains(name));
+    unknown.map(|name| Finding::new(name, 0, "not a top-level name of STYLE 1: move it")).collect()
+}
+
+/// The targets of a Makefile.
+pub(crate) fn targets(makefile: &str) -> Vec<String> {
+    let rules = makefile.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    let names = rules.filter_map(|line| line.split_once(':')).filter(|(_, r)| !r.starts_with('='));
+    names.flat_map(|(names, _)| names.split_whitespace().map(String::from)).collect()
+}
+
+/// The Makefile itself.
+pub(crate) fn makefile(path: &str, text: &str) -> Vec<Finding> {
+    let lines = text.lines().count();
+    if lines <= MAKEFILE_LINES {
+        return Vec::new();
+    }
+    let message = format!("{lines} lines, at most {MAKEFILE_LINES}: one verb a job");
+    vec![Finding::new(path, 0, message)]
+}
+
+/// `make X` in the code of a document, where X is no target.
+pub(crate) fn make_targets(path: &str, text: &str, targets: &[String]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, code) in code_spans(text) {
+        for at in words_in(&code, "make") {
+            let rest = code[at + "make".len()..].trim_start();
+            let is_target = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-';
+            let target: String = rest.chars().take_while(is_target).collect();
+            if !target.is_empty() && !targets.contains(&target) {
+                let message = format!("`make {target}`: no such target in the Makefile");
+                found.push(Finding::new(path, line, message));
+            }
+        }
+    }
+    found
+}
+
+/// Relative links of a document that lead nowhere, and paths in backticks that do not exist.
+pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
+    let folder = root.join(path).parent().map(Path::to_path_buf).unwrap_or_default();
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for (open, _) in line.match_indices("](") {
+            let target = line[open + 2..].split(')').next().unwrap_or_default();
+            let file = target.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if !elsewhere && !file.is_empty() && !folder.join(file).exists() {
+                found.push(Finding::new(path, at + 1, format!("link to `{target}` leads nowhere")));
+            }
+        }
+    }
+    for (line, code) in code_spans(text) {
+        let file = code.split("::").next().unwrap_or_default();
+        let is_path = TOP.iter().any(|top| file.starts_with(&format!("{top}/")));
+        if is_path && !file.contains([' ', '<', '*', '{', '$']) && !root.join(file).exists() {
+            found.push(Finding::new(path, line, format!("`{file}` does not exist")));
+        }
+    }
+    found
+}
+
+/// Stops of a journey, `path/to/file.rs::function` in backticks, whose function is not there, and
+/// numbered steps without a stop. `read` gives the text of a file of the repository.
+pub(crate) fn stops(path: &str, text: &str, read: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, code) in code_spans(text) {
+        let Some((file, item)) = code.split_once(".rs::") else { continue };
+        let file = format!("{file}.rs");
+        let name = item.rsplit("::").next().unwrap_or(item);
+        let Some(source) = read(&file).map(|text| Source::new(&file, &text)) else {
+            found.push(Finding::new(path, line, format!("`{code}`: no file {file}")));
+            continue;
+        };
+        let mut lines = source.product_code();
+        let definition = format!("fn {name}");
+        if !lines.any(|(_, code)| words_in(code, &definition).next().is_some()) {
+            found.push(Finding::new(path, line, format!("`{code}`: {file} has no fn {name}")));
+        }
+    }
+    for (at, line) in text.lines().enumerate() {
+        let numbered =
+            line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        if numbered && !line.contains(".rs::") {
+            let message = "a stop names its `path/file.rs::function` on the numbered line";
+            found.push(Finding::new(path, at + 1, message));
+        }
+    }
+    found
+}
+
+/// The code of a document with line numbers: spans in backticks, and lines of fenced or indented
+/// blocks.
+fn code_spans(text: &str) -> Vec<(usize, String)> {
+    let mut spans = Vec::new();
+    let mut fenced = false;
+    for (at, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if fenced || line.starts_with("    ") {
+            spans.push((at + 1, line.to_owned()));
+        } else {
+            let odd = line.split('`').skip(1).step_by(2);
+            spans.extend(odd.map(|span| (at + 1, span.to_owned())));
+        }
+    }
+    spans
+}
+
+mod tests {
+    use super::*;
+
+    fn lines(found: &[Finding]) -> Vec<usize> {
+        found.iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn a_new_top_level_name_is_found() {
+        let names = [".ci", "Cargo.toml", "scripts", "docs"];
+        assert_eq!(top_level(names.into_iter())[0].path, "scripts");
+        assert_eq!(top_level(names.into_iter()).len(), 1);
+    }
+
+    #[test]
+    fn a_long_makefile_is_found() {
+        assert_eq!(makefile("Makefile", &"a:\n".repeat(80)), []);
+        assert_eq!(makefile("Makefile", &"a:\n".repeat(81)).len(), 1);
+    }
+
+    #[test]
+    fn make_targets_that_do_not_exist_are_found_in_code_only() {
+        let targets = targets("x := 1\nall test-fast: build\n\techo a: b\n.PHONY: all\nbuild:\n");
+        assert_eq!(targets, ["all", "test-fast", "build"]);
+        let text = "make sure `make all`\n\n    make gone SEED=1\n```sh\n\
+                    make lost && make build\n```\n`make`\n";
+        assert_eq!(lines(&make_targets("README.md", text, &targets)), [3, 5]);
+    }
+
+    #[test]
+    fn links_and_paths_that_lead_nowhere_are_found() {
+        let text = "[a](WIRE.md#data) [b](gone.md)\n\
+                    [c](https://x.org/) `docs/WIRE.md` `docs/no.md`\n\
+                    `docs/<name>.md` [d](#here) `tests/tidy.rs::all`\n";
+        assert_eq!(lines(&links("docs/a.md", text, &super::super::root())), [1, 2]);
+    }
+
+    #[test]
+    fn stops_without_function_file_or_name_are_found() {
+        let read = |path: &str| (path == "a/b.rs").then(|| "impl X { fn go(&self) {} }".to_owned());
+        let text =
+            "1. `a/b.rs::go`\n2. `a/b.rs::X::go` and `a/b.rs::gone`\n3. `a/c.rs::go`\n4. none\n";
+        assert_eq!(lines(&stops("docs/J.md", text, read)), [2, 3, 4]);
+    }
+}

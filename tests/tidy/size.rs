@@ -1,0 +1,82 @@
+//! Sizes: files, functions, lines, and that a file says what it is (STYLE 6 and 11).
+
+use super::{Finding, Source, item_end, words_in};
+
+const FILE_LINES: usize = 800;
+const FUNCTION_LINES: usize = 70;
+const COLUMNS: usize = 100;
+
+/// Checks one `.rs` file.
+pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if !text.starts_with("//!") {
+        found.push(Finding::new(path, 1, "open the file with `//!`: what it is and is not"));
+    }
+    let lines = text.lines().count();
+    if lines > FILE_LINES {
+        found.push(Finding::new(path, 0, format!("{lines} lines, at most {FILE_LINES}: split it")));
+    }
+    for (at, line) in text.lines().enumerate() {
+        let columns = line.chars().count();
+        if columns > COLUMNS {
+            let message = format!("{columns} columns, at most {COLUMNS}");
+            found.push(Finding::new(path, at + 1, message));
+        }
+    }
+    found.extend(functions(path, text));
+    found
+}
+
+fn functions(path: &str, text: &str) -> Vec<Finding> {
+    let source = Source::new(path, text);
+    let mut found = Vec::new();
+    for (at, line) in source.code.iter().enumerate() {
+        // A function item has a name behind `fn`; a function pointer type has a parenthesis.
+        let is_item = words_in(line, "fn")
+            .any(|fn_at| line[fn_at + 2..].trim_start().starts_with(super::is_word));
+        let lines = item_end(&source.code, at) + 1 - at;
+        if is_item && lines > FUNCTION_LINES {
+            let message = format!("function of {lines} lines, at most {FUNCTION_LINES}: delegate");
+            found.push(Finding::new(path, at + 1, message));
+        }
+    }
+    found
+}
+
+mod tests {
+    use super::*;
+
+    fn messages(text: &str) -> Vec<(usize, String)> {
+        check("a.rs", text).into_iter().map(|finding| (finding.line, finding.message)).collect()
+    }
+
+    #[test]
+    fn a_small_documented_file_passes() {
+        assert_eq!(messages("//! Nothing.\nfn a(x: fn(u8)) {\n}\n"), []);
+    }
+
+    #[test]
+    fn a_file_that_does_not_say_what_it_is_is_found() {
+        assert_eq!(messages("fn a() {}\n").len(), 1);
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        let found = messages(&("//! A.\n".to_owned() + &"\n".repeat(800)));
+        assert_eq!(found, [(0, "801 lines, at most 800: split it".into())]);
+    }
+
+    #[test]
+    fn a_wide_line_is_found_and_counted_in_characters() {
+        assert_eq!(messages(&format!("//! {}\n", "é".repeat(96))), []);
+        assert_eq!(messages(&format!("//! {}\n", "é".repeat(97)))[0].0, 1);
+    }
+
+    #[test]
+    fn a_long_function_is_found_and_its_neighbours_are_not() {
+        let body = "    x(\"}\");\n".repeat(69);
+        let text = format!("//! A.\nfn a() {{}}\nfn b(\n) {{\n{body}}}\nfn c();\n");
+        let found = messages(&text);
+        assert_eq!(found, [(3, "function of 72 lines, at most 70: delegate".into())]);
+    }
+}

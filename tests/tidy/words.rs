@@ -1,0 +1,233 @@
+//! Words: banned types and macros, marks of unfinished work, `unsafe`, citation keys (STYLE 2, 6 to
+//! 9).
+
+use super::{Finding, Source, words_in};
+
+/// A word that must not occur, where, and what to write instead.
+struct Ban {
+    word: &'static str,
+    applies: fn(&str) -> bool,
+    in_tests: bool,
+    instead: &'static str,
+}
+
+const BANS: &[Ban] = &[
+    Ban { word: "std::time", applies: is_core, in_tests: true, instead: CLOCK },
+    Ban { word: "SystemTime", applies: is_core, in_tests: true, instead: CLOCK },
+    Ban { word: "thread_local!", applies: is_core, in_tests: true, instead: "pass state in" },
+    Ban { word: "thread_rng", applies: anywhere, in_tests: true, instead: CHANCE },
+    Ban { word: "StdRng", applies: anywhere, in_tests: true, instead: CHANCE },
+    Ban { word: "SmallRng", applies: anywhere, in_tests: true, instead: CHANCE },
+    Ban { word: "HashMap", applies: anywhere, in_tests: true, instead: "a BTreeMap or a slab" },
+    Ban { word: "HashSet", applies: anywhere, in_tests: true, instead: "a BTreeSet or a bitmap" },
+    Ban { word: ".unwrap()", applies: not_build, in_tests: false, instead: "an error or assert!" },
+    Ban { word: "todo!", applies: anywhere, in_tests: true, instead: "the code" },
+    Ban { word: "unimplemented!", applies: anywhere, in_tests: true, instead: "the code" },
+    Ban { word: "dbg!", applies: anywhere, in_tests: true, instead: "a trace record" },
+    Ban { word: "println!", applies: may_not_print, in_tests: false, instead: PRINT },
+    Ban { word: "print!", applies: may_not_print, in_tests: false, instead: PRINT },
+    Ban { word: "eprintln!", applies: may_not_print, in_tests: false, instead: PRINT },
+    Ban { word: "eprint!", applies: may_not_print, in_tests: false, instead: PRINT },
+];
+
+const CLOCK: &str = "transport::time; drivers hand the clock in";
+const CHANCE: &str = "transport::Rng, forked for the component";
+const PRINT: &str = "a value that apps/ prints, or tracing";
+
+/// Spelt in halves, so that this file passes its own check.
+const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+const UNSAFE_ALLOWED: &[&str] = &[
+    "transport/dpdk/src/mbuf.rs",
+    "transport/dpdk/src/nic.rs",
+    "transport/dpdk/src/eal.rs",
+    "transport/dpdk/src/payload.rs",
+    "transport/dpdk/src/gf.rs",
+    "transport/ofi/src/ffi.rs",
+];
+
+fn anywhere(_: &str) -> bool {
+    true
+}
+
+fn not_build(path: &str) -> bool {
+    path != "build.rs"
+}
+
+fn is_core(path: &str) -> bool {
+    path.starts_with("transport/src/") || path.starts_with("testbed/src/fabric/")
+}
+
+fn may_not_print(path: &str) -> bool {
+    !path.starts_with("apps/") && path != "build.rs"
+}
+
+/// Banned words in one `.rs` file.
+pub(crate) fn banned(path: &str, text: &str) -> Vec<Finding> {
+    let source = Source::new(path, text);
+    let mut found = Vec::new();
+    for (at, (code, comment)) in source.code.iter().zip(&source.comments).enumerate() {
+        for ban in BANS.iter().filter(|ban| (ban.applies)(path)) {
+            if (ban.in_tests || !source.test[at]) && words_in(code, ban.word).next().is_some() {
+                let message = format!("`{}` is banned here: use {}", ban.word, ban.instead);
+                found.push(Finding::new(path, at + 1, message));
+            }
+        }
+        for mark in MARKS {
+            if words_in(comment, mark).next().is_some() {
+                let message = format!("`{mark}` in a comment: do it, or open an issue");
+                found.push(Finding::new(path, at + 1, message));
+            }
+        }
+    }
+    found
+}
+
+/// `unsafe` outside the files that may, and inside them without its `// SAFETY:`.
+pub(crate) fn unsafety(path: &str, text: &str) -> Vec<Finding> {
+    let source = Source::new(path, text);
+    let allowed = path.starts_with("dpdk-sys/") || UNSAFE_ALLOWED.contains(&path);
+    let mut found = Vec::new();
+    for (at, code) in source.code.iter().enumerate() {
+        let allows = code.contains("allow(unsafe_code") || code.contains("expect(unsafe_code");
+        if !allowed && (allows || words_in(code, "unsafe").next().is_some()) {
+            let message = "`unsafe` outside the files of STYLE 8: move it behind one of them";
+            found.push(Finding::new(path, at + 1, message));
+        }
+        let needs_reason = words_in(code, "unsafe").any(|word| {
+            let next = code[word + "unsafe".len()..].trim_start();
+            next.starts_with('{') || next.starts_with("impl") || next.is_empty()
+        });
+        if allowed && needs_reason && !has_reason(&source, at) {
+            let message = "`unsafe` needs `// SAFETY:` right above: the invariant and who keeps it";
+            found.push(Finding::new(path, at + 1, message));
+        }
+    }
+    found
+}
+
+/// Whether the comments on line `at`, or those directly above its statement, give a reason.
+fn has_reason(source: &Source, at: usize) -> bool {
+    if source.comments[at].contains("SAFETY:") {
+        return true;
+    }
+    let mut above = at;
+    while above > 0 {
+        above -= 1;
+        let code = source.code[above].trim();
+        if source.comments[above].contains("SAFETY:") {
+            return true;
+        }
+        // Go up through comments, attributes and the lines of the same statement.
+        if code.ends_with([';', '{', '}']) || (code.is_empty() && source.comments[above].is_empty())
+        {
+            return false;
+        }
+    }
+    false
+}
+
+/// The keys that docs/PAPERS.md defines: the first cell of each table row, in backticks.
+pub(crate) fn keys(papers: &str) -> Vec<String> {
+    let cells = papers.lines().filter_map(|line| line.strip_prefix("| `"));
+    cells.filter_map(|rest| rest.split_once('`')).map(|(key, _)| key.to_owned()).collect()
+}
+
+/// Citations in comments whose key is unknown: `//= key#place`, `DEVIATION(key#place)` and, in a
+/// comment, the bare or escaped key in brackets.
+pub(crate) fn citations(path: &str, text: &str, keys: &[String]) -> Vec<Finding> {
+    let source = Source::new(path, text);
+    let mut found = Vec::new();
+    for (at, comment) in source.comments.iter().enumerate() {
+        for key in cited(comment) {
+            if !keys.contains(&key) {
+                let message = format!("citation key `{key}` is not in docs/PAPERS.md");
+                found.push(Finding::new(path, at + 1, message));
+            }
+        }
+    }
+    found
+}
+
+fn cited(comment: &str) -> Vec<String> {
+    let is_key = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let key_at = |text: &str| text.chars().take_while(|c| is_key(*c)).collect::<String>();
+    let mut keys = Vec::new();
+    if let Some(rest) = comment.trim_start().strip_prefix("//=") {
+        keys.push(key_at(rest.trim_start()));
+    }
+    // Code spans are not citations: keep what lies outside of backticks.
+    let prose: String = comment.split('`').step_by(2).collect::<Vec<_>>().join("`");
+    for (at, word) in prose.match_indices("DEVIATION(") {
+        keys.push(key_at(&prose[at + word.len()..]));
+    }
+    for (at, _) in prose.match_indices('[') {
+        let key = key_at(&prose[at + 1..]);
+        let behind = &prose[at + 1 + key.len()..];
+        let closed = behind.strip_prefix(']').or(behind.strip_prefix("\\]"));
+        let before = prose[..at].chars().next_back();
+        let is_link = closed.is_some_and(|rest| rest.starts_with(['(', '[', ':']));
+        let is_index = before.is_some_and(|c| super::is_word(c) || c == '#' || c == '!');
+        let starts = key.starts_with(|c: char| c.is_ascii_lowercase());
+        if closed.is_some() && starts && !is_link && !is_index {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+mod tests {
+    use super::*;
+
+    fn lines(found: &[Finding]) -> Vec<usize> {
+        found.iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn every_banned_word_is_found_where_it_is_banned() {
+        for ban in BANS {
+            let text = format!("//! A.\nfn a() {{ x{} }}\n", format_args!(" {}", ban.word));
+            assert_eq!(lines(&banned("transport/src/a.rs", &text)), [2], "{}", ban.word);
+        }
+        for mark in MARKS {
+            assert_eq!(lines(&banned("apps/src/a.rs", &format!("// {mark}: later\n"))), [1]);
+        }
+    }
+
+    #[test]
+    fn banned_words_pass_in_comments_strings_tests_and_the_crates_that_need_them() {
+        let text = "//! No HashMap.\nconst A: &str = \"todo!\";\n\
+                    #[cfg(test)]\nmod tests {\n fn a() { b.unwrap(); }\n}\n";
+        assert_eq!(banned("transport/src/a.rs", text), []);
+        assert_eq!(banned("apps/src/a.rs", "fn a() { println!(); }"), []);
+        assert_eq!(banned("transport/dpdk/src/clock.rs", "use std::time::Duration;"), []);
+        assert_eq!(banned("testbed/src/a.rs", "fn a() { writeln!(); MyHashMapper; }"), []);
+    }
+
+    #[test]
+    fn unsafe_is_found_outside_its_files() {
+        let text = "fn a() { unsafe { b() } }\n#![allow(unsafe_code)]\n#![forbid(unsafe_code)]\n";
+        assert_eq!(lines(&unsafety("testbed/src/a.rs", text)), [1, 2]);
+    }
+
+    #[test]
+    fn unsafe_without_a_reason_is_found_in_its_files() {
+        let bad = "fn a() {\n    b();\n    unsafe { c() }\n}\nunsafe impl Send for A {}\n";
+        assert_eq!(lines(&unsafety("transport/dpdk/src/nic.rs", bad)), [3, 5]);
+        let good = "// SAFETY: the port is open.\nlet x =\n    unsafe { c() };\n\
+                    // SAFETY: two\n// lines.\n#[inline]\nunsafe impl Send for A {}\n\
+                    unsafe fn d();\nlet y = unsafe { e() }; // SAFETY: same line.\n";
+        assert_eq!(unsafety("transport/dpdk/src/nic.rs", good), []);
+    }
+
+    #[test]
+    fn unknown_citation_keys_are_found_in_every_form() {
+        let keys = keys("| key | what |\n|---|---|\n| `smartt` | A paper |\n");
+        assert_eq!(keys, ["smartt"]);
+        let text = "//! Source: [smartt] and [nowhere], \\[other\\].\n//= smartt#eq1\n\
+                    //= gone#eq1\n// DEVIATION(lost#4): because\n\
+                    /// See [`here`], [there](a.md), x[i], `[code]`.\n\
+                    #[attribute]\nlet a = [one];\n";
+        assert_eq!(lines(&citations("a.rs", text, &keys)), [1, 1, 3, 4]);
+    }
+}

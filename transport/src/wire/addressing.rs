@@ -1,0 +1,343 @@
+//! Which MAC and IP address a host has: computed in emulated worlds, from a table on real NICs.
+//!
+//! Emulated hosts need no configuration: IPv4 10.x.y.z with z in 1..=254, IPv6 in one /64 of
+//! fd00::/8 (RFC 4193), locally administered MACs. It does not resolve addresses (no ARP, no
+//! neighbour discovery).
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::units::HostId;
+
+/// Which IP a frame uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpVersion {
+    /// IPv4, no options: 20 octets.
+    V4,
+    /// IPv6, no extension headers: 40 octets.
+    V6,
+}
+
+/// The addresses of one host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HostAddr {
+    /// Ethernet address; on a routed path the next hop's, when this is a destination.
+    pub mac: [u8; 6],
+    /// IP address.
+    pub ip: IpAddr,
+}
+
+/// Both ends of a frame; the IP versions cannot differ. Cheap to keep per peer: 44 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddrPair {
+    /// MAC of the sender.
+    pub src_mac: [u8; 6],
+    /// MAC of the receiver or of the next hop.
+    pub dst_mac: [u8; 6],
+    /// IP addresses.
+    pub ip: IpPair,
+}
+
+/// Source and destination IP of one version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpPair {
+    /// IPv4.
+    V4 {
+        /// Sender.
+        src: Ipv4Addr,
+        /// Receiver.
+        dst: Ipv4Addr,
+    },
+    /// IPv6.
+    V6 {
+        /// Sender.
+        src: Ipv6Addr,
+        /// Receiver.
+        dst: Ipv6Addr,
+    },
+}
+
+/// How [`HostId`]s map to addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Addressing {
+    /// Computed from the host number; no state.
+    Emulated(IpVersion),
+    /// Listed, for real NICs.
+    Table(AddressTable),
+}
+
+/// Explicit addresses: host i has the i-th entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddressTable {
+    hosts: Vec<HostAddr>,
+    /// Sorted by address.
+    by_ip: Vec<(IpAddr, HostId)>,
+    version: IpVersion,
+}
+
+/// Why a list of addresses is not a table. Hosts are named by their place in the list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddressError {
+    /// The list is empty, or longer than a host number reaches.
+    Count,
+    /// This host's IP version differs from host 0's.
+    MixedVersions(HostId),
+    /// This host's IP or MAC is not the address of one machine (multicast, broadcast or all zero).
+    NotUnicast(HostId),
+    /// Two hosts have one IP address.
+    Duplicate(HostId, HostId),
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count => {
+                f.write_str("address table: expected at least one host; list one {mac, ip} a host")
+            }
+            Self::MixedVersions(host) => {
+                write!(
+                    f,
+                    "address table: host {host} and host 0 differ in IP version; use one for all"
+                )
+            }
+            Self::NotUnicast(host) => {
+                write!(f, "address table: host {host} needs a unicast MAC and IP address")
+            }
+            Self::Duplicate(a, b) => {
+                write!(f, "address table: hosts {a} and {b} have one IP address; give each its own")
+            }
+        }
+    }
+}
+
+impl core::error::Error for AddressError {}
+
+impl IpVersion {
+    /// Octets of the IP header.
+    #[must_use]
+    pub const fn header_len(self) -> u16 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+}
+
+impl AddrPair {
+    /// A frame from `src` to `dst`; `None` when one is IPv4 and the other IPv6.
+    #[must_use]
+    pub fn new(src: &HostAddr, dst: &HostAddr) -> Option<Self> {
+        let ip = match (src.ip, dst.ip) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => IpPair::V4 { src, dst },
+            (IpAddr::V6(src), IpAddr::V6(dst)) => IpPair::V6 { src, dst },
+            _ => return None,
+        };
+        Some(Self { src_mac: src.mac, dst_mac: dst.mac, ip })
+    }
+
+    /// The IP version of both ends.
+    #[must_use]
+    pub const fn version(&self) -> IpVersion {
+        match self.ip {
+            IpPair::V4 { .. } => IpVersion::V4,
+            IpPair::V6 { .. } => IpVersion::V6,
+        }
+    }
+}
+
+impl Addressing {
+    /// Hosts that emulated IPv4 can number: 0 .. this - 1. IPv6 numbers all of them.
+    pub const EMULATED_V4_HOSTS: u32 = 254 << 16;
+
+    /// The IP version of every host.
+    #[must_use]
+    pub const fn version(&self) -> IpVersion {
+        match self {
+            Self::Emulated(version) => *version,
+            Self::Table(table) => table.version,
+        }
+    }
+
+    /// The addresses of `host`; `None` when there is no such host. O(1).
+    #[must_use]
+    pub fn addr(&self, host: HostId) -> Option<HostAddr> {
+        match self {
+            Self::Emulated(IpVersion::V4) => {
+                Some(HostAddr { mac: emulated_mac(host), ip: emulated_v4(host)?.into() })
+            }
+            Self::Emulated(IpVersion::V6) => {
+                Some(HostAddr { mac: emulated_mac(host), ip: emulated_v6(host).into() })
+            }
+            Self::Table(table) => table.hosts.get(usize::try_from(host.0).ok()?).copied(),
+        }
+    }
+
+    /// The addresses of a frame from `src` to `dst`; `None` when one of them does not exist.
+    #[must_use]
+    pub fn pair(&self, src: HostId, dst: HostId) -> Option<AddrPair> {
+        AddrPair::new(&self.addr(src)?, &self.addr(dst)?)
+    }
+
+    /// The host with this IPv4 address. O(1) emulated, O(log n) with a table.
+    #[must_use]
+    pub fn host_of_v4(&self, ip: [u8; 4]) -> Option<HostId> {
+        match self {
+            Self::Emulated(IpVersion::V4) => match ip {
+                [10, x, y, z @ 1..=254] => {
+                    Some(HostId((u32::from(x) << 8 | u32::from(y)) * 254 + u32::from(z) - 1))
+                }
+                _ => None,
+            },
+            Self::Emulated(IpVersion::V6) => None,
+            Self::Table(table) => table.host_of(Ipv4Addr::from(ip).into()),
+        }
+    }
+
+    /// The host with this IPv6 address. O(1) emulated, O(log n) with a table.
+    #[must_use]
+    pub fn host_of_v6(&self, ip: [u8; 16]) -> Option<HostId> {
+        match self {
+            Self::Emulated(IpVersion::V6) => {
+                let bits = u128::from_be_bytes(ip).checked_sub(EMULATED_V6_FIRST)?;
+                u32::try_from(bits).ok().map(HostId)
+            }
+            Self::Emulated(IpVersion::V4) => None,
+            Self::Table(table) => table.host_of(Ipv6Addr::from(ip).into()),
+        }
+    }
+}
+
+impl AddressTable {
+    /// A table of `hosts`, host 0 first.
+    ///
+    /// # Errors
+    /// [`AddressError`] names the first host that cannot be addressed.
+    pub fn new(hosts: Vec<HostAddr>) -> Result<Self, AddressError> {
+        let first = hosts.first().ok_or(AddressError::Count)?;
+        let version = if first.ip.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+        let mut by_ip = Vec::with_capacity(hosts.len());
+        for (index, host) in hosts.iter().enumerate() {
+            let id = HostId(u32::try_from(index).map_err(|_| AddressError::Count)?);
+            if host.ip.is_ipv4() != first.ip.is_ipv4() {
+                return Err(AddressError::MixedVersions(id));
+            }
+            let ip_ok = match host.ip {
+                IpAddr::V4(ip) => !(ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified()),
+                IpAddr::V6(ip) => !(ip.is_multicast() || ip.is_unspecified()),
+            };
+            if !ip_ok || host.mac[0] & 1 != 0 || host.mac == [0; 6] {
+                return Err(AddressError::NotUnicast(id));
+            }
+            by_ip.push((host.ip, id));
+        }
+        by_ip.sort_unstable();
+        match by_ip.windows(2).find(|two| two[0].0 == two[1].0) {
+            Some(two) => Err(AddressError::Duplicate(two[0].1, two[1].1)),
+            None => Ok(Self { hosts, by_ip, version }),
+        }
+    }
+
+    fn host_of(&self, ip: IpAddr) -> Option<HostId> {
+        let at = self.by_ip.binary_search_by_key(&ip, |entry| entry.0).ok()?;
+        Some(self.by_ip[at].1)
+    }
+}
+
+/// 02: locally administered, unicast; 48: the letter H; then the host number.
+fn emulated_mac(host: HostId) -> [u8; 6] {
+    let [a, b, c, d] = host.0.to_be_bytes();
+    [0x02, 0x48, a, b, c, d]
+}
+
+/// 10.x.y.z with x.y counting blocks of 254 hosts, so that z is never 0 or 255, which some stacks
+/// and switches treat as network and broadcast addresses.
+fn emulated_v4(host: HostId) -> Option<Ipv4Addr> {
+    if host.0 >= Addressing::EMULATED_V4_HOSTS {
+        return None;
+    }
+    let net = 10 << 24 | (host.0 / 254) << 8;
+    Some(Ipv4Addr::from_bits(net | (host.0 % 254 + 1)))
+}
+
+/// fd48:6561:6472::1, the address of host 0 (the global ID spells "Headr"): interface 0 would be
+/// the subnet-router anycast address.
+const EMULATED_V6_FIRST: u128 = (0xfd48_6561_6472 << 80) + 1;
+
+fn emulated_v6(host: HostId) -> Ipv6Addr {
+    Ipv6Addr::from_bits(EMULATED_V6_FIRST + u128::from(host.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const V4: Addressing = Addressing::Emulated(IpVersion::V4);
+    const V6: Addressing = Addressing::Emulated(IpVersion::V6);
+
+    fn host(last: u8) -> HostAddr {
+        HostAddr { mac: [2, 0, 0, 0, 0, last], ip: Ipv4Addr::new(192, 0, 2, last).into() }
+    }
+
+    #[test]
+    fn the_first_and_last_emulated_addresses_are_as_documented() {
+        let last = HostId(Addressing::EMULATED_V4_HOSTS - 1);
+        assert_eq!(V4.addr(HostId(0)).unwrap().ip.to_string(), "10.0.0.1");
+        assert_eq!(V4.addr(HostId(254)).unwrap().ip.to_string(), "10.0.1.1");
+        assert_eq!(V4.addr(last).unwrap().ip.to_string(), "10.255.255.254");
+        assert_eq!(V4.addr(HostId(last.0 + 1)), None);
+        assert_eq!(V6.addr(HostId(0)).unwrap().ip.to_string(), "fd48:6561:6472::1");
+        assert_eq!(V6.addr(HostId(u32::MAX)).unwrap().ip.to_string(), "fd48:6561:6472::1:0:0");
+    }
+
+    #[test]
+    fn addresses_outside_the_emulated_network_belong_to_nobody() {
+        for ip in [[10, 0, 0, 0], [10, 0, 0, 255], [11, 0, 0, 1], [0; 4]] {
+            assert_eq!(V4.host_of_v4(ip), None, "{ip:?}");
+        }
+        assert_eq!(V6.host_of_v6(Ipv6Addr::UNSPECIFIED.octets()), None);
+        assert_eq!(V6.host_of_v6((EMULATED_V6_FIRST - 1).to_be_bytes()), None);
+        assert_eq!(V6.host_of_v6((EMULATED_V6_FIRST + (1 << 32)).to_be_bytes()), None);
+    }
+
+    #[test]
+    fn a_table_finds_hosts_both_ways() {
+        let table = Addressing::Table(AddressTable::new(vec![host(9), host(3)]).unwrap());
+        assert_eq!(table.addr(HostId(1)), Some(host(3)));
+        assert_eq!(table.host_of_v4([192, 0, 2, 9]), Some(HostId(0)));
+        assert_eq!(table.host_of_v4([192, 0, 2, 4]), None);
+        assert_eq!((table.addr(HostId(2)), table.version()), (None, IpVersion::V4));
+    }
+
+    #[test]
+    fn a_bad_table_names_the_host_at_fault() {
+        let v6 = HostAddr { ip: Ipv6Addr::LOCALHOST.into(), ..host(1) };
+        let cast = HostAddr { mac: [1, 0, 0, 0, 0, 1], ..host(2) };
+        let new = |hosts| AddressTable::new(hosts).unwrap_err();
+        assert_eq!(new(vec![]), AddressError::Count);
+        assert_eq!(new(vec![host(1), v6]), AddressError::MixedVersions(HostId(1)));
+        assert_eq!(new(vec![host(1), cast]), AddressError::NotUnicast(HostId(1)));
+        let twice = vec![host(1), host(2), host(1)];
+        assert_eq!(new(twice), AddressError::Duplicate(HostId(0), HostId(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_emulated_address_leads_back_to_its_host(host: u32) {
+            if let Some(addr) = V4.addr(HostId(host)) {
+                let IpAddr::V4(ip) = addr.ip else { panic!("{addr:?}") };
+                prop_assert!((1..=254).contains(&ip.octets()[3]));
+                prop_assert_eq!(V4.host_of_v4(ip.octets()), Some(HostId(host)));
+            }
+            let addr = V6.addr(HostId(host)).unwrap();
+            let IpAddr::V6(ip) = addr.ip else { panic!("{addr:?}") };
+            prop_assert!(ip.is_unique_local());
+            prop_assert_eq!(V6.host_of_v6(ip.octets()), Some(HostId(host)));
+        }
+    }
+}

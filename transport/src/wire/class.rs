@@ -1,0 +1,84 @@
+//! The octet that switches read and write: ECN and DSCP of the IP header.
+//!
+//! Source: RFC 3168 (ECN), RFC 2474 (DSCP), \[dcsim\] section 2.3 (four classes). It decides no
+//! priority: queues do.
+
+/// The ECN field of the IP header, RFC 3168.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ecn {
+    /// Not capable of ECN.
+    NotEct,
+    /// Capable, codepoint 1.
+    Ect1,
+    /// Capable, codepoint 0: what Headrace data carries.
+    Ect0,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// What a switch queues apart, highest priority last. Code points lie in the local-use pool (RFC
+/// 2474 section 6, xxxx11), are two bit flips apart, and their high three bits rise with priority.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TrafficClass {
+    /// Segments with payload; also how an unknown code point is read.
+    Data,
+    /// Data that lost its payload on the way.
+    Trimmed,
+    /// Acknowledgements, refusals, grants. DCsim's DATA-ACK.
+    Control,
+    /// Answers to probes. DCsim's SIM-ACK.
+    ProbeAck,
+    /// Probes. DCsim's SIM, which its switches serve first and at a limited rate.
+    Probe,
+}
+
+impl Ecn {
+    pub(super) const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0,
+            Self::Ect1 => 1,
+            Self::Ect0 => 2,
+            Self::Ce => 3,
+        }
+    }
+
+    pub(super) const fn of_tos(tos: u8) -> Self {
+        match tos & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+impl TrafficClass {
+    /// All classes, lowest priority first.
+    pub const ALL: [Self; 5] =
+        [Self::Data, Self::Trimmed, Self::Control, Self::ProbeAck, Self::Probe];
+
+    /// The DSCP value, 0..=63.
+    #[must_use]
+    pub const fn dscp(self) -> u8 {
+        match self {
+            Self::Data => 0b00_0011,
+            Self::Trimmed => 0b01_0111,
+            Self::Control => 0b01_1011,
+            Self::ProbeAck => 0b10_0111,
+            Self::Probe => 0b10_1011,
+        }
+    }
+
+    /// The class of a DSCP value. Networks that do not know ours may reset it: unknown values are
+    /// data.
+    #[must_use]
+    pub const fn of_dscp(dscp: u8) -> Self {
+        match dscp {
+            0b01_0111 => Self::Trimmed,
+            0b01_1011 => Self::Control,
+            0b10_0111 => Self::ProbeAck,
+            0b10_1011 => Self::Probe,
+            _ => Self::Data,
+        }
+    }
+}

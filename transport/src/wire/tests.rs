@@ -1,0 +1,365 @@
+//! Properties of the codec and of the frame around it, and that docs/WIRE.md tells the truth.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::addressing::{Addressing, IpVersion};
+use super::checksum::Checksum;
+use super::frame::*;
+use super::*;
+use crate::units::HostId;
+
+const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
+
+fn flow_id() -> impl Strategy<Value = FlowId> {
+    (0u32..1 << 20, 1u32..=FlowId::GENERATION_MAX).prop_map(|(i, g)| FlowId::new(i, g))
+}
+
+fn data_body() -> impl Strategy<Value = Body> {
+    let open = proptest::option::of((flow_id(), 1u32..));
+    let tag = prop_oneof![Just(0), any::<u64>()];
+    (any::<(u32, u32, u32, u32, bool)>(), open, tag).prop_map(
+        |((psn, msg, offset, sent_at, retransmission), open, tag)| {
+            let open = open.and_then(|(src_flow, len)| {
+                NonZeroU32::new(len).map(|msg_len| Open { src_flow, msg_len })
+            });
+            let (psn, msg) = (Psn(psn), MsgNo(msg));
+            Body::Data(Data { psn, msg, offset, sent_at, retransmission, open, tag })
+        },
+    )
+}
+
+fn ack_body() -> impl Strategy<Value = Body> {
+    let numbers = any::<(u32, u32, u64, u32, u32, u16)>();
+    (flow_id(), numbers, any::<(bool, bool, bool)>()).prop_map(
+        |(src_flow, (psn, cumulative, sack, echo_sent_at, held, ev), (ce, duplicate, nack))| {
+            let (psn, cumulative, echo_ev) = (Psn(psn), Psn(cumulative), EntropyValue(ev));
+            let ack =
+                Ack { src_flow, psn, cumulative, sack, echo_sent_at, held, echo_ev, ce, duplicate };
+            if nack { Body::Nack(ack) } else { Body::Ack(ack) }
+        },
+    )
+}
+
+fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = Header> {
+    let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
+    (any::<u16>(), dst_flow, body).prop_map(|(ev, dst_flow, body)| Header {
+        ev: EntropyValue(ev),
+        dst_flow,
+        body,
+    })
+}
+
+fn any_header() -> impl Strategy<Value = Header> {
+    header(prop_oneof![data_body(), ack_body()])
+}
+
+fn spec(version: IpVersion, ecn: Ecn, class: TrafficClass) -> FrameSpec {
+    let addrs = Addressing::Emulated(version).pair(HostId(700), HostId(3)).unwrap();
+    FrameSpec { addrs, ecn, class }
+}
+
+/// A whole frame with a valid UDP checksum; acknowledgements carry no payload.
+fn frame_of(spec: &FrameSpec, header: &Header, payload: &[u8]) -> Vec<u8> {
+    let payload = if matches!(header.body, Body::Data(_)) { payload } else { &[] };
+    let mut frame = Vec::from([0; 128]);
+    let len = emit(spec, header, u16::try_from(payload.len()).unwrap(), &mut frame);
+    frame.truncate(len);
+    let mut sum = Checksum::new();
+    sum.add(payload);
+    finish_udp_checksum(&mut frame, sum);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+fn read(version: IpVersion, frame: &[u8]) -> Result<Parsed, ParseError> {
+    parse(frame, &Addressing::Emulated(version), UdpCheck::Required)
+}
+
+fn version() -> impl Strategy<Value = IpVersion> {
+    prop_oneof![Just(IpVersion::V4), Just(IpVersion::V6)]
+}
+
+fn payload() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 1..200)
+}
+
+/// The octets that hops may change on the way and no end-to-end checksum covers: MACs, and in IPv6
+/// the traffic class and the hop limit. Bits of octet 14 and 15 that hold the class are 0x0F and
+/// 0xF0.
+fn changes_on_the_way(version: IpVersion, octet: usize, bit: u8) -> bool {
+    let v6 = version == IpVersion::V6;
+    octet < 12
+        || v6 && (octet == 21 || octet == 14 && bit & 0x0F != 0 || octet == 15 && bit & 0xF0 != 0)
+}
+
+proptest! {
+    #[test]
+    fn a_header_survives_its_bytes(h in any_header()) {
+        let mut out = [0; 64];
+        let len = h.emit(&mut out);
+        prop_assert_eq!(len, usize::from(h.emit_len()));
+        prop_assert_eq!(Header::parse(h.ev, &out[..len]), Ok((h, len)));
+        for short in 0..len {
+            prop_assert_eq!(Header::parse(h.ev, &out[..short]), Err(ParseError::Truncated));
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic_and_are_a_header_only_if_it_emits_them(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..4, flags in 0u8..8,
+    ) {
+        if let [first, second, ..] = &mut bytes[..] {
+            (*first, *second) = (VERSION << 4 | kind, flags);
+        }
+        if let Ok((h, len)) = Header::parse(EntropyValue(1), &bytes) {
+            let mut out = [0; 64];
+            prop_assert_eq!(h.emit(&mut out), len);
+            prop_assert_eq!(&out[..len], &bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn a_frame_survives_its_bytes(v in version(), h in any_header(), payload in payload()) {
+        for (ecn, class) in [(Ecn::Ect0, TrafficClass::Data), (Ecn::Ce, TrafficClass::Control)] {
+            let spec = spec(v, ecn, class);
+            let frame = frame_of(&spec, &h, &payload);
+            let parsed = read(v, &frame).unwrap();
+            prop_assert_eq!((parsed.src, parsed.dst), (HostId(700), HostId(3)));
+            prop_assert_eq!((parsed.ecn, parsed.class, parsed.header), (ecn, class, h));
+            prop_assert!(!parsed.trimmed);
+            let expected = if matches!(h.body, Body::Data(_)) { &payload[..] } else { &[] };
+            prop_assert_eq!(&frame[parsed.payload.clone()], expected);
+            prop_assert_eq!(usize::from(parsed.payload_len), expected.len());
+            let head = usize::from(header_overhead(v) + h.emit_len());
+            prop_assert_eq!(parsed.payload.start, head);
+            let route = route_of(&frame, &Addressing::Emulated(v)).unwrap();
+            prop_assert_eq!((route.src, route.dst, route.ev), (parsed.src, parsed.dst, h.ev));
+        }
+    }
+
+    #[test]
+    fn a_frame_cut_anywhere_is_an_error_and_never_another_packet(
+        v in version(), h in any_header(), payload in payload(),
+    ) {
+        let frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        for len in 0..frame.len() {
+            prop_assert_eq!(read(v, &frame[..len]), Err(ParseError::Truncated));
+        }
+    }
+
+    #[test]
+    fn octets_behind_the_ip_packet_are_ignored(
+        v in version(), h in any_header(), payload in payload(),
+    ) {
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let alone = read(v, &frame);
+        frame.extend_from_slice(&[0xEE; 4]);
+        prop_assert_eq!(read(v, &frame), alone);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_noticed_unless_hops_may_change_it(
+        v in version(), h in any_header(), payload in payload(),
+    ) {
+        let frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let intact = read(v, &frame).unwrap();
+        for octet in 0..frame.len() {
+            for bit in (0..8).map(|shift| 1u8 << shift) {
+                let mut damaged = frame.clone();
+                damaged[octet] ^= bit;
+                match read(v, &damaged) {
+                    Err(_) => prop_assert!(!changes_on_the_way(v, octet, bit), "{octet} {bit:#x}"),
+                    Ok(parsed) => {
+                        prop_assert!(changes_on_the_way(v, octet, bit), "{octet} {bit:#x}");
+                        let Parsed { ecn, class, .. } = parsed;
+                        prop_assert_eq!(parsed, Parsed { ecn, class, ..intact.clone() });
+                        prop_assert!(class != TrafficClass::Trimmed);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_frames_never_panic_anywhere(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..140), v in version(), dress: bool,
+    ) {
+        if dress && bytes.len() > 80 {
+            let plain = spec(v, Ecn::Ect0, TrafficClass::Trimmed);
+            let h = Header { ev: EntropyValue(9), dst_flow: FlowId(0), body: Body::Data(DATA) };
+            let head = frame_of(&plain, &h, &[0; 40]);
+            let keep = usize::from(header_overhead(v)) + 2;
+            bytes[..keep].copy_from_slice(&head[..keep]);
+        }
+        for check in [UdpCheck::Required, UdpCheck::IfPresent, UdpCheck::Skip] {
+            let parsed = parse(&bytes, &Addressing::Emulated(v), check);
+            if let Ok(p) = parsed {
+                prop_assert!(p.payload.end <= bytes.len());
+                let mut out = [0; 128];
+                let again = FrameSpec { ecn: p.ecn, class: p.class, ..spec(v, p.ecn, p.class) };
+                let len = emit(&again, &p.header, p.payload_len, &mut out);
+                let at = usize::from(header_overhead(v));
+                prop_assert_eq!(&out[at..len], &bytes[at..len]);
+            }
+        }
+        let len = bytes.len();
+        prop_assert!(trim(&mut bytes.clone()) <= len);
+        set_ce(&mut bytes.clone());
+        set_class(&mut bytes.clone(), TrafficClass::Control);
+        finish_udp_checksum(&mut bytes.clone(), Checksum::new());
+        seed_udp_checksum(&mut bytes);
+    }
+
+    #[test]
+    fn a_trimmed_frame_tells_what_was_lost(
+        v in version(), h in header(data_body()), payload in payload(), marked: bool,
+    ) {
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        prop_assert_eq!(set_ce(&mut frame) && marked, marked);
+        let len = trim(&mut frame);
+        prop_assert_eq!(len, usize::from(header_overhead(v) + h.emit_len()));
+        frame.truncate(len);
+        let parsed = read(v, &frame).unwrap();
+        prop_assert!(parsed.trimmed && parsed.payload.is_empty());
+        prop_assert_eq!(usize::from(parsed.payload_len), payload.len());
+        prop_assert_eq!((parsed.header, parsed.ecn), (h, Ecn::Ce));
+        let before = frame.clone();
+        prop_assert_eq!(trim(&mut frame), len);
+        prop_assert_eq!(frame, before);
+    }
+
+    #[test]
+    fn a_switch_that_leaves_the_ip_length_or_some_payload_is_understood_too(
+        v in version(), h in header(data_body()), payload in payload(), kept in 0usize..200,
+    ) {
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        prop_assert!(set_class(&mut frame, TrafficClass::Trimmed));
+        let head = frame.len() - payload.len();
+        frame.truncate(head + kept.min(payload.len()));
+        let parsed = read(v, &frame).unwrap();
+        prop_assert!(parsed.trimmed && parsed.payload.is_empty());
+        prop_assert_eq!((parsed.header, usize::from(parsed.payload_len)), (h, payload.len()));
+    }
+
+    #[test]
+    fn acknowledgements_are_never_trimmed(v in version(), h in header(ack_body())) {
+        let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &[]);
+        let before = frame.clone();
+        prop_assert_eq!(trim(&mut frame), before.len());
+        prop_assert_eq!(frame, before);
+    }
+
+    #[test]
+    fn a_mark_keeps_the_frame_valid_and_needs_ecn(
+        v in version(), h in any_header(), payload in payload(),
+    ) {
+        for (ecn, marked) in
+            [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true), (Ecn::Ce, true)]
+        {
+            let mut frame = frame_of(&spec(v, ecn, TrafficClass::Data), &h, &payload);
+            prop_assert_eq!(set_ce(&mut frame), marked);
+            let seen = read(v, &frame).unwrap().ecn;
+            prop_assert_eq!(seen, if marked { Ecn::Ce } else { ecn });
+        }
+    }
+}
+
+const DATA: Data = Data {
+    psn: Psn(0),
+    msg: MsgNo(0),
+    offset: 0,
+    sent_at: 0,
+    retransmission: false,
+    open: None,
+    tag: 0,
+};
+
+const ACK: Ack = Ack {
+    src_flow: FlowId(1 << 20),
+    psn: Psn(0),
+    cumulative: Psn(0),
+    sack: 0,
+    echo_sent_at: 0,
+    held: 0,
+    echo_ev: EntropyValue(0),
+    ce: false,
+    duplicate: false,
+};
+
+fn plain(body: Body) -> Header {
+    Header { ev: EntropyValue(0xC000), dst_flow: FlowId::UNKNOWN, body }
+}
+
+#[test]
+fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
+    for v in VERSIONS {
+        let addressing = Addressing::Emulated(v);
+        let mut frame = [0; 200];
+        let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
+        let len = emit(&spec, &plain(Body::Data(DATA)), 10, &mut frame) + 10;
+        let read = |check| parse(&frame[..len], &addressing, check).map(|p| p.payload_len);
+        assert_eq!(read(UdpCheck::Required), Err(ParseError::Checksum));
+        assert_eq!(read(UdpCheck::IfPresent), Ok(10));
+        assert_eq!(read(UdpCheck::Skip), Ok(10));
+    }
+}
+
+#[test]
+fn a_seeded_checksum_completes_to_the_software_one() {
+    for v in VERSIONS {
+        let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
+        let software = frame_of(&spec, &plain(Body::Data(DATA)), &[7; 33]);
+        let mut hardware = software.clone();
+        seed_udp_checksum(&mut hardware);
+        let udp_at = usize::from(header_overhead(v) - UDP_LEN);
+        let mut sum = Checksum::new();
+        sum.add(&hardware[udp_at..]);
+        hardware[udp_at + 6..udp_at + 8].copy_from_slice(&sum.finish().to_be_bytes());
+        assert_eq!(hardware, software);
+    }
+}
+
+#[test]
+fn what_is_not_headrace_is_named() {
+    let ack = frame_of(
+        &spec(IpVersion::V4, Ecn::NotEct, TrafficClass::Control),
+        &plain(Body::Ack(ACK)),
+        &[],
+    );
+    let with = |at: usize, value: u8| {
+        let mut frame = ack.clone();
+        frame[at] = value;
+        frame[24..26].fill(0);
+        let mut sum = Checksum::new();
+        sum.add(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.finish().to_be_bytes());
+        parse(&frame, &Addressing::Emulated(IpVersion::V4), UdpCheck::Skip).map(|_| ())
+    };
+    assert_eq!(with(14, 0x45), Ok(()));
+    assert_eq!(with(12, 0x81), Err(ParseError::NotHeadrace), "ethertype");
+    assert_eq!(with(14, 0x46), Err(ParseError::NotHeadrace), "options");
+    assert_eq!(with(20, 0x20), Err(ParseError::NotHeadrace), "fragment");
+    assert_eq!(with(23, 6), Err(ParseError::NotHeadrace), "TCP");
+    assert_eq!(with(37, 0xB7), Err(ParseError::NotHeadrace), "RoCEv2 port");
+    assert_eq!(with(26, 11), Err(ParseError::Address), "source 11.x");
+    assert_eq!(with(42, 0x21), Err(ParseError::Version));
+    assert_eq!(with(42, 0x1F), Err(ParseError::Kind));
+    assert_eq!(with(43, 0x80), Err(ParseError::Field), "flag");
+    assert_eq!(with(15, TrafficClass::Trimmed.dscp() << 2), Err(ParseError::Field), "trimmed ack");
+}
+
+#[test]
+fn every_class_has_its_own_code_point_two_flips_from_any_other() {
+    for a in TrafficClass::ALL {
+        assert_eq!(TrafficClass::of_dscp(a.dscp()), a);
+        assert_eq!(a.dscp() & 3, 3, "local-use pool");
+        for b in TrafficClass::ALL {
+            assert!(a == b || (a.dscp() ^ b.dscp()).count_ones() >= 2, "{a:?} {b:?}");
+            assert!(a >= b || a.dscp() < b.dscp(), "{a:?} {b:?}");
+        }
+    }
+    assert_eq!(TrafficClass::of_dscp(0), TrafficClass::Data);
+}

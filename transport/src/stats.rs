@@ -63,6 +63,7 @@ impl From<ParseError> for DropReason {
             ParseError::Truncated => Self::Truncated,
             ParseError::NotHeadrace => Self::NotHeadrace,
             ParseError::Checksum => Self::Corrupt,
+            ParseError::Address => Self::WrongHost,
             ParseError::Version | ParseError::Kind | ParseError::Field => Self::Malformed,
         }
     }

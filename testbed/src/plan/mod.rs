@@ -229,7 +229,7 @@ impl Plan {
     }
 
     fn ports(&self, links: &str) -> Result<Vec<PortId>, RunError> {
-        self.tree.ports(links).map_err(|error| RunError::Links(links.to_owned(), error))
+        self.tree.select(links).map_err(|error| RunError::Links(links.to_owned(), error))
     }
 
     /// When the matrix could be delivered at best.

@@ -10,7 +10,7 @@
 //!         hosts   hosts                      `radix_down` of tier 0 each
 //! ```
 //!
-//! Source: the `.topo` format of uet-htsim. A leaf-spine network is a tree of two tiers with one pod.
+//! Source: `.topo` files of uet-htsim. A leaf-spine network is a tree of two tiers with one pod.
 //! Hosts have one link. Speeds are in Gbps, latencies in nanoseconds, as the file has them.
 
 use std::fmt;

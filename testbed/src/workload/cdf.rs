@@ -3,7 +3,7 @@
 //! Two columns, bytes and cumulative probability in 0..1, separated by a comma or white space,
 //! ascending, the last row 1; `#` comments and one header line of words are skipped. Linear between
 //! rows; what the first row has above zero is mass at its size. Source:
-//! public files of this shape come with the Uno and the ns-3 datacentre simulators.
+//! the public files that come with the Uno and ns-3 datacentre simulators.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

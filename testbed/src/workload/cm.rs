@@ -8,7 +8,7 @@
 //! failure switch_type (TOR|AGG|CORE) switch_id S link_id L
 //! ```
 //!
-//! Source: the reader of uet-htsim. Reading is lenient about white space, comments and line ends (see
+//! Source: the reader of uet-htsim. Ours is lenient about white space, comments and line ends (see
 //! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a
 //! fraction, or picoseconds on request. The file is read line by line; what a header promises
 //! reserves no memory.

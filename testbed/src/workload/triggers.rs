@@ -6,7 +6,7 @@
 //!   barrier K  K-th poke  -> all flows             any other poke -> nothing
 //! ```
 //!
-//! Source: the `.cm` format of uet-htsim. No time is kept here: flows that are returned start at the
+//! Source: `.cm` files of uet-htsim. No time is kept here: flows that are returned start at the
 //! instant of the call. Answers are slices of tables built once, so no call allocates, and depend
 //! on nothing but the order of calls.
 

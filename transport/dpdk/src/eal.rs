@@ -18,7 +18,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
@@ -129,6 +129,8 @@ struct Inner {
     runtime_dir: Option<PathBuf>,
     /// Threads that hold an lcore at the moment.
     registered: AtomicUsize,
+    /// See [`Eal::keep_memory`].
+    keep_memory: AtomicBool,
     /// Device control is not thread-safe in DPDK.
     control: Mutex<()>,
 }
@@ -261,15 +263,13 @@ impl Eal {
     /// Waits until DPDK's interrupt thread has ended what it was doing when this was called, at most
     /// a second. Drivers change device state on that thread.
     pub(crate) fn settle_interrupts(&self, _control: &MutexGuard<'_, ()>) {
-        let before = SETTLED.load(Ordering::Acquire);
-        // SAFETY: the callback takes no argument and lives for ever; it runs on the interrupt thread,
-        // which does one thing after the other.
-        let ret = unsafe { sys::rte_eal_alarm_set(1, Some(settled), std::ptr::null_mut()) };
-        let mut naps = if ret == 0 { 1000 } else { 0 };
-        while SETTLED.load(Ordering::Acquire) == before && naps > 0 {
-            thread::sleep(core::time::Duration::from_millis(1));
-            naps -= 1;
-        }
+        settle_interrupts();
+    }
+
+    /// Leaves DPDK's memory mapped when EAL ends, for the kernel to free with the process: a driver left
+    /// something in it that the interrupt thread, which cannot be stopped, may still read.
+    pub(crate) fn keep_memory(&self) {
+        self.0.keep_memory.store(true, Ordering::Release);
     }
 
     /// Serialises device control.
@@ -286,6 +286,19 @@ impl Eal {
 
 /// Alarms that have run; only its change matters.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
+
+/// Called with `control` held or at the end, so one at a time.
+fn settle_interrupts() {
+    let before = SETTLED.load(Ordering::Acquire);
+    // SAFETY: the callback takes no argument and lives for ever; it runs on the interrupt thread, which
+    // does one thing after the other.
+    let ret = unsafe { sys::rte_eal_alarm_set(1, Some(settled), std::ptr::null_mut()) };
+    let mut naps = if ret == 0 { 1000 } else { 0 };
+    while SETTLED.load(Ordering::Acquire) == before && naps > 0 {
+        thread::sleep(core::time::Duration::from_millis(1));
+        naps -= 1;
+    }
+}
 
 unsafe extern "C" fn settled(_argument: *mut c_void) {
     SETTLED.fetch_add(1, Ordering::AcqRel);
@@ -310,20 +323,32 @@ impl Inner {
         let runtime_dir = starter
             .join()
             .map_err(|_| EalError::Spawn { name: name(), kind: io::ErrorKind::Other })??;
-        Ok(Self { memory, runtime_dir, registered: AtomicUsize::new(0), control: Mutex::new(()) })
+        Ok(Self {
+            memory,
+            runtime_dir,
+            registered: AtomicUsize::new(0),
+            keep_memory: AtomicBool::new(false),
+            control: Mutex::new(()),
+        })
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(directory) = &self.runtime_dir {
+            // DPDK leaves it behind; without shared files it is empty.
+            let _ = std::fs::remove_dir(directory);
+        }
+        if *self.keep_memory.get_mut() {
+            return;
+        }
+        // The end unmaps memory while the interrupt thread still runs; what closing the last devices
+        // gave that thread to do must be done before.
+        settle_interrupts();
         // SAFETY: the last handle is going, so no pool, ring, port or registered thread is left.
         let ret = unsafe { sys::rte_eal_cleanup() };
         if ret != 0 {
             tracing::warn!(error = %Errno(ret.abs()), "DPDK did not end cleanly");
-        }
-        // DPDK leaves its runtime directory behind; without shared files it is empty by now.
-        if let Some(directory) = &self.runtime_dir {
-            let _ = std::fs::remove_dir(directory);
         }
     }
 }

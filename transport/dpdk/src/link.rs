@@ -107,6 +107,8 @@ impl Link {
             let port = PortConfig { gather: MEMIF_GATHERS, ..config.port() };
             Port::open_vdev(eal, (&device, &arguments), &port, Arc::clone(pool), Keep::Nothing)
         };
+        // The driver never takes its listening socket off the interrupt thread's list, nor closes it.
+        eal.keep_memory();
         let mut switch = open("server", &config.switch_pool)?;
         let mut host = open("client", &config.host_pool)?;
         host.tie_to(&mut switch);

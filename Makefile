@@ -14,6 +14,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 setup: ## install libdpdk and the tools to bind it (Debian and Ubuntu; root or sudo); no-op when present
+	@command -v apt-get >/dev/null || { echo "no apt-get here: dnf install dpdk-devel dpdk clang-devel gcc-c++ pkgconf" >&2; exit 1; }
 	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { $(SUDO) apt-get update -q && \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(PACKAGES); }
 	@pkg-config --atleast-version=22.11 libdpdk || { echo "libdpdk 22.11 or newer is needed" >&2; exit 1; }
@@ -34,7 +35,7 @@ test: ## everything, step by step with durations
 check: ## style: format, lints, docs, tidy, and the build without DPDK
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy $(NO_DPDK) --target-dir target/no-dpdk -- -D warnings
+	$(CARGO) clippy $(NO_DPDK) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	$(SYSTEM) --test tidy
 

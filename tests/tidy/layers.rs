@@ -8,6 +8,7 @@ use super::{Finding, Source, is_word};
 
 const RANKS: &[(&str, u32)] = &[
     ("wire", 1),
+    ("segment", 2),
     ("stats", 2),
     ("trace", 2),
     ("cc", 3),

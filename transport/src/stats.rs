@@ -41,7 +41,7 @@ reasons! {
     NotHeadrace => "not_headrace",
     /// Another wire version, an unknown kind or a field out of range.
     Malformed => "malformed",
-    /// Addressed to another host.
+    /// Addressed to another host, or from or to an address of no known host.
     WrongHost => "wrong_host",
     /// Names a flow that is not here (closed, forged, or another's).
     UnknownFlow => "unknown_flow",

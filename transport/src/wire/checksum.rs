@@ -21,6 +21,7 @@ impl Checksum {
     }
 
     /// Adds the next octets. O(n), about one cache line a few cycles.
+    #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let part = sum_words(bytes);
         // A piece that starts at an odd offset has its octets in the other half of each word.
@@ -65,6 +66,7 @@ pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
 }
 
 /// Sum of the machine-order words of `bytes`, an odd last octet padded with zero.
+#[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     // Four octets at a time: 2^32 is 1 modulo 2^16 - 1, so the halves may be folded at the end.
     let (quads, rest) = bytes.as_chunks::<4>();
@@ -78,7 +80,8 @@ fn sum_words(bytes: &[u8]) -> u64 {
 }
 
 /// Adds the carries back in until 16 bits are left.
-#[expect(clippy::cast_possible_truncation, reason = "three folds leave at most 16 bits")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "four folds leave at most 16 bits")]
 fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
     let sum = (sum >> 16) + (sum & 0xFFFF);

@@ -249,14 +249,15 @@ pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<P
         if outer.ip_payload_len != udp_len {
             return Err(ParseError::Field);
         }
-        verify_udp(check, udp.checksum.get(), &outer, datagram)?;
+        verify_udp(check, udp, &outer, datagram)?;
     }
     let bytes = datagram.get(usize::from(UDP_LEN)..).ok_or(ParseError::Truncated)?;
     let (header, header_len) = Header::parse(route.ev, bytes)?;
     let payload_len =
         udp_len.checked_sub(UDP_LEN + header.emit_len()).ok_or(ParseError::Truncated)?;
     // Data without payload says nothing, and only data has payload, so only data can have lost it.
-    if matches!(header.body, Body::Data(_)) != (payload_len > 0) {
+    let is_data = matches!(header.body, Body::Data(_));
+    if is_data != (payload_len > 0) || payload_len > PAYLOAD_LEN_MAX {
         return Err(ParseError::Field);
     }
     // An acknowledgement in the class Trimmed was damaged: switches trim data only.
@@ -326,8 +327,8 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
 ///
 /// Does nothing when `head` is not a Headrace frame. A sum of zero is sent as 0xFFFF (RFC 768).
 pub fn finish_udp_checksum(head: &mut [u8], payload: Checksum) {
-    write_udp_checksum(head, |outer, datagram| {
-        let mut sum = outer.pseudo;
+    write_udp_checksum(head, |pseudo, datagram| {
+        let mut sum = pseudo;
         sum.add(datagram);
         sum.add(&payload.folded().to_be_bytes());
         match sum.finish() {
@@ -340,15 +341,16 @@ pub fn finish_udp_checksum(head: &mut [u8], payload: Checksum) {
 /// Writes the pseudo-header sum into the UDP checksum field, as a NIC expects it that computes the
 /// rest (`RTE_MBUF_F_TX_UDP_CKSUM`). Does nothing when `head` is not a Headrace frame.
 pub fn seed_udp_checksum(head: &mut [u8]) {
-    write_udp_checksum(head, |outer, _| outer.pseudo.folded());
+    write_udp_checksum(head, |pseudo, _| pseudo.folded());
 }
 
-/// Stores what `value` makes of the outer headers and of the datagram with a zero checksum field.
-fn write_udp_checksum(head: &mut [u8], value: impl FnOnce(&Outer, &[u8]) -> u16) {
-    let Ok((outer, _)) = open(head) else { return };
+/// Stores what `value` makes of the pseudo-header and of the datagram with a zero checksum field.
+fn write_udp_checksum(head: &mut [u8], value: impl FnOnce(Checksum, &[u8]) -> u16) {
+    let Ok((outer, udp)) = open(head) else { return };
+    let pseudo = outer.pseudo(udp.len.get());
     let field = outer.udp_at + 6..outer.udp_at + 8;
     head[field.clone()].fill(0);
-    let checksum = value(&outer, &head[outer.udp_at..]);
+    let checksum = value(pseudo, &head[outer.udp_at..]);
     head[field].copy_from_slice(&checksum.to_be_bytes());
 }
 
@@ -359,8 +361,6 @@ struct Outer {
     tos: u8,
     /// Octets behind the IP header, as that header says.
     ip_payload_len: u16,
-    /// Sum of the pseudo-header: addresses, protocol and UDP length.
-    pseudo: Checksum,
     ip: IpOctets,
 }
 
@@ -370,6 +370,18 @@ enum IpOctets {
 }
 
 impl Outer {
+    /// Sum of the pseudo-header. RFC 768 and RFC 8200 differ in field widths but not in the sum.
+    fn pseudo(&self, udp_len: u16) -> Checksum {
+        let mut sum = Checksum::new();
+        match &self.ip {
+            IpOctets::V4(src, dst) => [src, dst].map(|octets| sum.add(octets)),
+            IpOctets::V6(src, dst, _) => [src, dst].map(|octets| sum.add(octets)),
+        };
+        let [high, low] = udp_len.to_be_bytes();
+        sum.add(&[0, PROTOCOL_UDP, high, low]);
+        sum
+    }
+
     fn route(&self, udp: &Udp, addressing: &Addressing) -> Result<Route, ParseError> {
         let ev = EntropyValue(udp.src_port.get());
         let hosts = match self.ip {
@@ -389,6 +401,7 @@ impl Outer {
 }
 
 /// Finds the UDP header of a Headrace frame and checks all in front of it.
+#[inline]
 fn open(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
     let (ethernet, _) = Ethernet::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
     match ethernet.ethertype.get() {
@@ -398,6 +411,7 @@ fn open(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
     }
 }
 
+#[inline]
 fn open_v4(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
     let (head, _) = Head4::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
     let ip = &head.ip;
@@ -416,12 +430,12 @@ fn open_v4(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
         udp_at: HEAD4_LEN - usize::from(UDP_LEN),
         tos: ip.tos,
         ip_payload_len: ip_payload_len.ok_or(ParseError::Field)?,
-        pseudo: pseudo(&ip.src, &ip.dst, &head.udp),
         ip: IpOctets::V4(ip.src, ip.dst),
     };
     Ok((outer, &head.udp))
 }
 
+#[inline]
 fn open_v6(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
     let (head, _) = Head6::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
     let (ip, first) = (&head.ip, head.ip.first.get());
@@ -433,7 +447,6 @@ fn open_v6(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
         udp_at: HEAD6_LEN - usize::from(UDP_LEN),
         tos,
         ip_payload_len: ip.payload_len.get(),
-        pseudo: pseudo(&ip.src, &ip.dst, &head.udp),
         ip: IpOctets::V6(ip.src, ip.dst, first),
     };
     Ok((outer, &head.udp))
@@ -441,10 +454,11 @@ fn open_v6(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
 
 fn verify_udp(
     check: UdpCheck,
-    field: u16,
+    udp: &Udp,
     outer: &Outer,
     datagram: &[u8],
 ) -> Result<(), ParseError> {
+    let field = udp.checksum.get();
     let wanted = match check {
         UdpCheck::Required => true,
         UdpCheck::IfPresent => field != 0,
@@ -453,20 +467,12 @@ fn verify_udp(
     if !wanted {
         return Ok(());
     }
-    let mut sum = outer.pseudo;
+    let mut sum = outer.pseudo(udp.len.get());
     sum.add(datagram);
     if field == 0 || sum.finish() != 0 { Err(ParseError::Checksum) } else { Ok(()) }
 }
 
-/// Sum of the pseudo-header. RFC 768 and RFC 8200 differ in field widths but not in the sum.
-fn pseudo(src: &[u8], dst: &[u8], udp: &Udp) -> Checksum {
-    let mut sum = sum_of(src);
-    sum.add(dst);
-    sum.add(&[0, PROTOCOL_UDP]);
-    sum.add(udp.len.as_bytes());
-    sum
-}
-
+#[inline]
 fn sum_of(bytes: &[u8]) -> Checksum {
     let mut sum = Checksum::new();
     sum.add(bytes);

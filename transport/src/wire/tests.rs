@@ -308,6 +308,19 @@ fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
 }
 
 #[test]
+fn a_length_that_no_sender_can_write_is_refused() {
+    let v = IpVersion::V6;
+    let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
+    let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &[1; 9]);
+    let udp_len = usize::from(header_overhead(v)) - 4;
+    for (payload_len, ok) in [(PAYLOAD_LEN_MAX, true), (PAYLOAD_LEN_MAX + 1, false)] {
+        frame[udp_len..udp_len + 2].copy_from_slice(&(payload_len + 30).to_be_bytes());
+        set_class(&mut frame, TrafficClass::Trimmed);
+        assert_eq!(read(v, &frame).is_ok(), ok);
+    }
+}
+
+#[test]
 fn a_seeded_checksum_completes_to_the_software_one() {
     for v in VERSIONS {
         let spec = spec(v, Ecn::Ect0, TrafficClass::Data);

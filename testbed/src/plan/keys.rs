@@ -115,11 +115,11 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
     if let Some(known) = KEYS.iter().find(|known| known.name == key) {
         return (known.set)(draft, value).map_err(|expected| wrong(expected.to_owned()));
     }
-    if let Some((kind, rest)) = key.strip_prefix("cc.").and_then(|rest| rest.split_once('.')) {
-        if let Some(kind) = CcKind::by_name(kind) {
-            let set = draft.settings.cc_params.set(kind, rest, value);
-            return set.map_err(|error| wrong(error.to_string()));
-        }
+    let cc = key.strip_prefix("cc.").and_then(|rest| rest.split_once('.'));
+    let cc = cc.and_then(|(kind, rest)| Some((CcKind::by_name(kind)?, rest)));
+    if let Some((kind, rest)) = cc {
+        let set = draft.settings.cc_params.set(kind, rest, value);
+        return set.map_err(|error| wrong(error.to_string()));
     }
     if let Some(rest) = key.strip_prefix("lb.") {
         let set = draft.settings.lb_params.set(rest, value);

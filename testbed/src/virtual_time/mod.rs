@@ -86,7 +86,7 @@ impl Sim<'_> {
             self.now = next;
             self.instant();
             instants += 1;
-            if instants % LOOK_EVERY == 0 && !watch.goes_on(&self.progress()) {
+            if instants.is_multiple_of(LOOK_EVERY) && !watch.goes_on(&self.progress()) {
                 return true;
             }
         }

@@ -48,7 +48,8 @@ impl Sampler {
         conductor: &Conductor<'_>,
     ) {
         let delivered = conductor.delivered().0;
-        let ports = network.hosts()..u32::try_from(network.port_stats().count()).unwrap_or(u32::MAX);
+        let ports =
+            network.hosts()..u32::try_from(network.port_stats().count()).unwrap_or(u32::MAX);
         let queues = ports.map(|port| network.backlog(PortId(port)).data_bytes);
         let (queue_max_bytes, queue_sum_bytes) =
             queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));

@@ -10,7 +10,6 @@
 //! It owns no bytes and no clock. `now` must not go backwards.
 
 pub mod error;
-pub mod event;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,6 +20,7 @@ use hashbrown::HashMap;
 
 use crate::cc::{Path, Window};
 use crate::config::Config;
+use crate::event::Event;
 use crate::flow::reassembly::RxMsg;
 use crate::flow::rx::{PendingAck, RxBuffers, RxFlow};
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
@@ -35,7 +35,6 @@ use crate::trace::{Trace, TraceKind};
 use crate::units::{Bytes, FlowId, HostId, MsgId};
 use crate::wire::{Body, Data};
 use error::PostError;
-use event::Event;
 use lookup::KeyHasher;
 
 mod lookup;
@@ -215,12 +214,10 @@ impl Endpoint {
             self.stats.data_placed += 1;
             self.stats.data_placed_bytes += u64::from(rx.payload_len);
         }
-        if let Some(id) = received.completed {
-            if let Some(msg) = self.rx_msgs.remove(id) {
-                self.stats.messages_delivered += 1;
-                let (from, len, tag) = (msg.from, msg.len, msg.tag);
-                self.events.push_back(Event::Delivered { msg: id, from, len, tag });
-            }
+        let whole = received.completed.and_then(|id| Some((id, self.rx_msgs.remove(id)?)));
+        if let Some((id, RxMsg { from, len, tag, .. })) = whole {
+            self.stats.messages_delivered += 1;
+            self.events.push_back(Event::Delivered { msg: id, from, len, tag });
         }
         self.update_rx(flow, now);
         received.placement
@@ -374,10 +371,10 @@ impl Endpoint {
     fn rx_timer_fired(&mut self, flow: FlowId, now: Instant) {
         let Some(timed) = self.rx_flows.get_mut(flow) else { return };
         timed.timer = None;
-        if timed.flow.ack_due(&self.config).is_some_and(|at| at <= now) {
-            if let Some(ack) = timed.flow.take_pending() {
-                self.queue_ack(flow, ack);
-            }
+        let due = timed.flow.ack_due(&self.config).is_some_and(|at| at <= now);
+        let ack = if due { timed.flow.take_pending() } else { None };
+        if let Some(ack) = ack {
+            self.queue_ack(flow, ack);
         }
         let linger = self.linger();
         let forgotten = self.rx_flows.get(flow).is_some_and(|t| t.flow.heard_at + linger <= now);

@@ -19,7 +19,7 @@ use super::pacer::Pacer;
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::cc::{AckSample, Cc, CongestionControl as _, LossSample, Path, Window};
 use crate::config::Config;
-use crate::endpoint::event::{Event, FailReason};
+use crate::event::{Event, FailReason};
 use crate::lb::{Lb, LoadBalancer as _, PathFeedback};
 use crate::rng::Rng;
 use crate::segment::{PayloadRef, RxSegment, TxSegment};
@@ -584,7 +584,7 @@ impl TxFlow {
             self.probe();
         }
         let rto = self.backed_off(cx.config);
-        if !self.oldest().is_some_and(|(_, at, _)| at + rto <= now) {
+        if self.oldest().is_none_or(|(_, at, _)| at + rto > now) {
             return;
         }
         if self.timeouts >= cx.config.loss.retries_max {

@@ -130,7 +130,7 @@ impl TxFlow {
     /// A flow to `peer` that has sent nothing.
     pub(crate) fn new(config: &Config, id: FlowId, peer: HostId, path: Path, mut rng: Rng) -> Self {
         let cc = Cc::new(config.cc, &config.cc_params, &path);
-        let lb = Lb::new(config.lb, &config.lb_params, &mut rng);
+        let lb = Lb::new(config.lb, &config.lb_params, &path, &mut rng);
         let quarters = config.loss.reorder_window_quarters;
         Self {
             window: cc.window(),

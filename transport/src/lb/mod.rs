@@ -9,6 +9,7 @@ pub use ecmp::Ecmp;
 pub use reps::Reps;
 pub use spray::Spray;
 
+use crate::cc::Path;
 use crate::params::params;
 use crate::registry::registry;
 use crate::rng::Rng;
@@ -43,8 +44,8 @@ params! {
         paths: u16 = 256, in 1..=65535;
         /// REPS: how long exploring stops after a timeout. The reference simulator's 10 ms.
         freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
-        /// REPS: segments that explore when a freeze ends. The reference simulator's 16.
-        explore: u16 = 16, in 0..=65535;
+        /// REPS: segments that explore when a freeze ends, in BDPs of full segments.
+        explore: f32 = 1.0, in 0.0..=64.0;
     }
 }
 
@@ -53,10 +54,10 @@ registry! {
     pub enum LbKind;
     /// One flow's balancer, stored inline in the flow.
     pub enum Lb: LoadBalancer;
-    new(params: &LbParams, rng: &mut Rng);
+    new(params: &LbParams, path: &Path, rng: &mut Rng);
     {
         /// [`Reps`].
-        "reps" => Reps: Reps::new(params),
+        "reps" => Reps: Reps::new(params, path),
         /// [`Spray`].
         "spray" => Spray: Spray::new(params),
         /// [`Ecmp`].
@@ -87,6 +88,8 @@ pub const fn entropy(path: u16) -> EntropyValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Rate;
+    use crate::units::Bytes;
 
     #[test]
     fn every_path_has_a_legal_port_of_its_own() {
@@ -103,8 +106,13 @@ mod tests {
         for kind in LbKind::ALL {
             for paths in [1, 2, 3, 256] {
                 let mut rng = Rng::new(5);
+                let path = Path {
+                    base_rtt: Duration::from_us(12),
+                    line_rate: Rate::from_gbps(800),
+                    mtu: Bytes(4160),
+                };
                 let params = LbParams { paths, ..LbParams::default() };
-                let mut lb = Lb::new(*kind, &params, &mut rng);
+                let mut lb = Lb::new(*kind, &params, &path, &mut rng);
                 assert_eq!((lb.kind(), LbKind::by_name(kind.name())), (*kind, Some(*kind)));
                 for step in 0..2000 {
                     let now = Instant::from_ps(step * 50_000_000);

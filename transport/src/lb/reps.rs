@@ -11,9 +11,10 @@
 //! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
 
 use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use crate::cc::{Path, scaled};
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
-use crate::units::EntropyValue;
+use crate::units::{Bytes, EntropyValue};
 
 /// Entropy values kept: bounds a burst of acknowledgements, and the choice while frozen.
 //= reps#3.1
@@ -44,13 +45,17 @@ const _: () = assert!(size_of::<Reps>() <= 64);
 impl Reps {
     /// Nothing known: explores.
     #[must_use]
-    pub fn new(params: &LbParams) -> Self {
+    pub fn new(params: &LbParams, path: &Path) -> Self {
+        //= reps#alg1
+        // NUM_PKTS_BDP.
+        let bdp_pkts = Bytes(path.bdp().0 / path.mtu.0.max(1));
+        let explore = scaled(bdp_pkts, f64::from(params.explore)).0;
         Self {
             freeze: params.freeze,
             frozen_until: None,
             values: [EntropyValue(0); BUFFER as usize],
             exploring: 0,
-            explore: params.explore,
+            explore: u16::try_from(explore).unwrap_or(u16::MAX),
             paths: params.paths,
             head: 0,
             fresh: 0,
@@ -131,11 +136,18 @@ impl LoadBalancer for Reps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Rate;
 
     fn good(reps: &mut Reps, ports: core::ops::Range<u16>) {
         ports.for_each(|port| reps.on_feedback(EntropyValue(port), PathFeedback::Good, T0));
     }
 
+    /// Four packets of BDP.
+    const PATH: Path = Path {
+        base_rtt: Duration::from_ns(3328),
+        line_rate: Rate::from_gbps(40),
+        mtu: Bytes(4160),
+    };
     const T0: Instant = Instant::ZERO;
 
     fn taken(reps: &mut Reps, rng: &mut Rng, now: Instant, count: usize) -> alloc::vec::Vec<u16> {
@@ -144,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_unmarked_value_is_recycled_once_and_in_order_while_a_marked_one_is_not() {
-        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default(), &PATH), Rng::new(1));
         good(&mut reps, 1..4);
         reps.on_feedback(EntropyValue(9), PathFeedback::Ecn, T0);
         reps.on_feedback(EntropyValue(9), PathFeedback::Nack, T0);
@@ -155,15 +167,15 @@ mod tests {
 
     #[test]
     fn a_burst_of_acknowledgements_keeps_the_latest_eight() {
-        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default(), &PATH), Rng::new(1));
         good(&mut reps, 1..14);
         assert_eq!(taken(&mut reps, &mut rng, T0, 8), [6, 7, 8, 9, 10, 11, 12, 13]);
     }
 
     #[test]
     fn a_timeout_freezes_to_known_values_and_the_end_of_the_freeze_explores() {
-        let params = LbParams { explore: 4, ..LbParams::default() };
-        let (mut reps, mut rng) = (Reps::new(&params), Rng::new(1));
+        let params = LbParams::default();
+        let (mut reps, mut rng) = (Reps::new(&params, &PATH), Rng::new(1));
         good(&mut reps, 1..4);
         reps.on_feedback(EntropyValue(9), PathFeedback::Timeout, T0);
         assert!(reps.is_frozen());
@@ -177,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_freeze_ends_even_if_nothing_is_acknowledged_any_more() {
-        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default(), &PATH), Rng::new(1));
         good(&mut reps, 1..9);
         reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, T0);
         let after = T0 + LbParams::default().freeze + Duration::from_ps(1);
@@ -186,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_timeout_while_exploring_does_not_freeze_again() {
-        let (mut reps, mut rng) = (Reps::new(&LbParams::default()), Rng::new(1));
+        let (mut reps, mut rng) = (Reps::new(&LbParams::default(), &PATH), Rng::new(1));
         good(&mut reps, 1..9);
         reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, T0);
         let after = T0 + LbParams::default().freeze + Duration::from_ps(1);

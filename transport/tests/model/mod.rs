@@ -1,0 +1,323 @@
+//! A small closed loop for controllers: flows through one bottleneck queue, one virtual clock, one event a
+//! packet. Output-queued, RED at dequeue, trims or drops when full, control packets never queue. It models
+//! no topology and no wire format; what it is for is to move a controller through its cases.
+//!
+//! Units: picoseconds and wire bytes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path};
+use transport::{Bytes, Duration, Instant, Rate, Rng};
+
+/// Packet size, payload and headers.
+pub const MTU: u64 = 4160;
+
+/// One flow of an experiment.
+#[derive(Clone, Debug)]
+pub struct FlowSpec {
+    pub start: Duration,
+    /// Bytes to deliver.
+    pub bytes: u64,
+    pub base_rtt: Duration,
+}
+
+/// What happens besides the queue.
+#[derive(Clone, Debug)]
+pub struct Net {
+    pub rate: Rate,
+    /// Of the bottleneck queue.
+    pub queue_bytes: u64,
+    pub trimming: bool,
+    /// Every so many-th packet is lost on the link after the queue; 0 for none.
+    pub loss_every: u64,
+    /// Marks every packet in this span, whatever the queue.
+    pub mark: Option<(Duration, Duration)>,
+    /// From this time every round trip takes longer by so much.
+    pub rtt_step: Option<(Duration, Duration)>,
+    pub rto: Duration,
+    pub until: Duration,
+    pub sample_every: Duration,
+}
+
+impl Net {
+    /// The paper's link: 800 Gb/s, a queue of one BDP of 12 us, trimming, RTO of 7 base RTTs.
+    pub fn paper(until: Duration) -> Self {
+        let rate = Rate::from_gbps(800);
+        Self {
+            rate,
+            queue_bytes: rate.bytes_in(BASE_RTT).0,
+            trimming: true,
+            loss_every: 0,
+            mark: None,
+            rtt_step: None,
+            rto: Duration::from_us(84),
+            until,
+            sample_every: Duration::from_us(4),
+        }
+    }
+}
+
+pub const BASE_RTT: Duration = Duration::from_us(12);
+
+/// What one flow did.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// (time, cwnd) on every sampling instant since the flow's start until its end.
+    pub cwnd: Vec<(Duration, u64)>,
+    /// Bytes acknowledged by each sampling instant.
+    pub acked: Vec<u64>,
+    pub finished: Option<Duration>,
+    pub nacks: u64,
+    pub timeouts: u64,
+}
+
+impl Trace {
+    /// The window at the last sampling instant not after `at`.
+    pub fn cwnd_at(&self, at: Duration) -> u64 {
+        self.cwnd.iter().rev().find(|(time, _)| *time <= at).unwrap().1
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    Start(usize),
+    Arrive(Packet),
+    Depart,
+    Feedback(Packet, Fate),
+    Rto(Packet),
+    Sample,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Packet {
+    flow: usize,
+    psn: u64,
+    sent_at: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Fate {
+    Clean,
+    Marked,
+    Trimmed,
+}
+
+struct Flow {
+    cc: Cc,
+    path: Path,
+    base_rtt: Duration,
+    to_send: u64,
+    unacked: u64,
+    next_psn: u64,
+    outstanding: BTreeMap<u64, Instant>,
+    resend: BTreeSet<u64>,
+    /// The host's link is busy until then.
+    link_free: Instant,
+    started: bool,
+    trace: Trace,
+}
+
+/// The running experiment.
+pub struct Model {
+    net: Net,
+    flows: Vec<Flow>,
+    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    order: u64,
+    queue: VecDeque<Packet>,
+    departed: u64,
+    rng: Rng,
+}
+
+/// Runs `flows` under one controller and returns what each did.
+pub fn run(kind: CcKind, params: &CcParams, net: &Net, flows: &[FlowSpec]) -> Vec<Trace> {
+    let mut model = Model {
+        net: net.clone(),
+        flows: Vec::new(),
+        events: BinaryHeap::new(),
+        order: 0,
+        queue: VecDeque::new(),
+        departed: 0,
+        rng: Rng::new(1),
+    };
+    for (index, spec) in flows.iter().enumerate() {
+        let path = Path { base_rtt: spec.base_rtt, line_rate: net.rate, mtu: Bytes(MTU) };
+        model.flows.push(Flow {
+            cc: Cc::new(kind, params, &path),
+            path,
+            base_rtt: spec.base_rtt,
+            to_send: spec.bytes.div_ceil(MTU),
+            unacked: spec.bytes.div_ceil(MTU),
+            next_psn: 0,
+            outstanding: BTreeMap::new(),
+            resend: BTreeSet::new(),
+            link_free: Instant::ZERO,
+            started: false,
+            trace: Trace::default(),
+        });
+        model.at(Instant::ZERO + spec.start, Event::Start(index));
+    }
+    model.at(Instant::ZERO, Event::Sample);
+    while let Some(Reverse((now, _, event))) = model.events.pop() {
+        if now > Instant::ZERO + net.until {
+            break;
+        }
+        model.step(now, event);
+    }
+    model.flows.into_iter().map(|flow| flow.trace).collect()
+}
+
+impl Model {
+    fn at(&mut self, when: Instant, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((when, self.order, event)));
+    }
+
+    fn packet_time(&self) -> Duration {
+        self.net.rate.time_for(Bytes(MTU))
+    }
+
+    /// Propagation one way: what a round trip leaves beside two serialisations, halved.
+    fn one_way(&self, flow: usize, now: Instant) -> Duration {
+        let stretched = match self.net.rtt_step {
+            Some((from, more)) if now >= Instant::ZERO + from => more,
+            _ => Duration::ZERO,
+        };
+        (self.flows[flow].base_rtt - self.packet_time() * 2 + stretched) / 2
+    }
+
+    fn step(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Start(flow) => {
+                self.flows[flow].started = true;
+                self.flows[flow].link_free = now;
+                self.send(flow, now);
+            }
+            Event::Arrive(packet) => self.arrive(packet, now),
+            Event::Depart => self.depart(now),
+            Event::Feedback(packet, fate) => self.feedback(packet, fate, now),
+            Event::Rto(packet) => self.rto(packet, now),
+            Event::Sample => {
+                for flow in self.flows.iter_mut().filter(|flow| flow.started) {
+                    if flow.trace.finished.is_none() {
+                        let cwnd = flow.cc.window().cwnd.0;
+                        flow.trace.cwnd.push((now.since(Instant::ZERO), cwnd));
+                        let acked = flow.next_psn.saturating_sub(flow.outstanding.len() as u64);
+                        flow.trace.acked.push(acked.saturating_sub(flow.resend.len() as u64) * MTU);
+                    }
+                }
+                self.at(now + self.net.sample_every, Event::Sample);
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, now: Instant) {
+        loop {
+            let serialisation = self.packet_time();
+            let flow = &mut self.flows[index];
+            let in_flight = flow.outstanding.len() as u64 * MTU;
+            if in_flight + MTU > flow.cc.window().cwnd.0 && in_flight > 0 {
+                return;
+            }
+            let psn = if let Some(psn) = flow.resend.pop_first() {
+                psn
+            } else if flow.to_send > 0 {
+                flow.to_send -= 1;
+                flow.next_psn += 1;
+                flow.next_psn - 1
+            } else {
+                return;
+            };
+            let sent_at = flow.link_free.max(now);
+            flow.link_free = sent_at + serialisation;
+            flow.outstanding.insert(psn, sent_at);
+            let packet = Packet { flow: index, psn, sent_at };
+            // Up to a packet's time of jitter: flows in lockstep would lose or win every race for a place.
+            let jitter = self.rng.below(serialisation.as_ps());
+            let arrival = sent_at + serialisation + Duration::from_ps(jitter);
+            self.at(arrival, Event::Arrive(packet));
+            self.at(sent_at + self.net.rto, Event::Rto(packet));
+        }
+    }
+
+    fn arrive(&mut self, packet: Packet, now: Instant) {
+        if (self.queue.len() as u64 + 1) * MTU > self.net.queue_bytes {
+            if self.net.trimming {
+                let back = now + self.one_way(packet.flow, now) * 2;
+                self.at(back, Event::Feedback(packet, Fate::Trimmed));
+            }
+            return;
+        }
+        self.queue.push_back(packet);
+        if self.queue.len() == 1 {
+            let done = now + self.packet_time();
+            self.at(done, Event::Depart);
+        }
+    }
+
+    /// The head of the queue has left: RED looks at what remains.
+    fn depart(&mut self, now: Instant) {
+        let packet = self.queue.pop_front().expect("a departure has a packet");
+        if !self.queue.is_empty() {
+            let done = now + self.packet_time();
+            self.at(done, Event::Depart);
+        }
+        self.departed += 1;
+        if self.net.loss_every > 0 && self.departed.is_multiple_of(self.net.loss_every) {
+            return;
+        }
+        let fill = (self.queue.len() as u64 * MTU) as f64 / self.net.queue_bytes as f64;
+        let red = self.rng.chance((fill - 0.2) / 0.6);
+        let forced =
+            self.net.mark.is_some_and(|(from, to)| (from..to).contains(&now.since(Instant::ZERO)));
+        let fate = if red || forced { Fate::Marked } else { Fate::Clean };
+        let back = now + self.one_way(packet.flow, now) * 2;
+        self.at(back, Event::Feedback(packet, fate));
+    }
+
+    fn feedback(&mut self, packet: Packet, fate: Fate, now: Instant) {
+        let flow = &mut self.flows[packet.flow];
+        let known = flow.outstanding.get(&packet.psn) == Some(&packet.sent_at);
+        if known {
+            flow.outstanding.remove(&packet.psn);
+        }
+        let in_flight = Bytes(flow.outstanding.len() as u64 * MTU);
+        match fate {
+            Fate::Trimmed if known => {
+                flow.trace.nacks += 1;
+                flow.resend.insert(packet.psn);
+                let loss =
+                    LossSample { now, sent_at: packet.sent_at, bytes: Bytes(MTU), in_flight };
+                flow.cc.on_nack(&loss, &flow.path);
+            }
+            Fate::Trimmed => {}
+            Fate::Clean | Fate::Marked => {
+                let acked = Bytes(if known { MTU } else { 0 });
+                let rtt = now.since(packet.sent_at);
+                let ecn = fate == Fate::Marked;
+                flow.cc.on_ack(&AckSample { now, rtt, acked, in_flight, ecn }, &flow.path);
+                if known {
+                    flow.unacked -= 1;
+                }
+                if flow.unacked == 0 && flow.trace.finished.is_none() {
+                    flow.trace.finished = Some(now.since(Instant::ZERO));
+                }
+            }
+        }
+        self.send(packet.flow, now);
+    }
+
+    fn rto(&mut self, packet: Packet, now: Instant) {
+        let flow = &mut self.flows[packet.flow];
+        if flow.outstanding.get(&packet.psn) != Some(&packet.sent_at) {
+            return;
+        }
+        flow.outstanding.remove(&packet.psn);
+        flow.resend.insert(packet.psn);
+        flow.trace.timeouts += 1;
+        let in_flight = Bytes(flow.outstanding.len() as u64 * MTU);
+        let loss = LossSample { now, sent_at: packet.sent_at, bytes: Bytes(MTU), in_flight };
+        flow.cc.on_timeout(&loss, &flow.path);
+        self.send(packet.flow, now);
+    }
+}

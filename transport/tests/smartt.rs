@@ -1,0 +1,392 @@
+//! What the paper claims of SMaRTT, each claim a test: in a closed loop where it is about flows, call by
+//! call where it is about one equation. Source: \[smartt\] sec. III.
+
+#![allow(missing_docs, unreachable_pub, dead_code, reason = "a test, sharing a model with another")]
+
+mod model;
+
+use model::{BASE_RTT, FlowSpec, MTU, Net, Trace, run};
+use proptest::prelude::*;
+use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path};
+use transport::{Bytes, Duration, Instant, Rate};
+
+const MIB: u64 = 1 << 20;
+/// Of the model's 800 Gb/s and 12 us.
+const BDP: u64 = 1_200_000;
+
+fn us(us: u64) -> Duration {
+    Duration::from_us(us)
+}
+
+fn flow(bytes: u64) -> FlowSpec {
+    FlowSpec { start: Duration::ZERO, bytes, base_rtt: BASE_RTT }
+}
+
+fn params(settings: &[(&str, &str)]) -> CcParams {
+    let mut params = CcParams::default();
+    for (key, value) in settings {
+        params.set(CcKind::Smartt, key, value).unwrap();
+    }
+    params
+}
+
+fn smartt(settings: &[(&str, &str)], net: &Net, flows: &[FlowSpec]) -> Vec<Trace> {
+    run(CcKind::Smartt, &params(settings), net, flows)
+}
+
+fn mean_cwnd(traces: &[Trace], at: Duration) -> u64 {
+    traces.iter().map(|trace| trace.cwnd_at(at)).sum::<u64>() / traces.len() as u64
+}
+
+fn last_finish(traces: &[Trace]) -> f64 {
+    let ends = traces.iter().map(|trace| trace.finished.expect("finished").as_us_f64());
+    ends.fold(0.0, f64::max)
+}
+
+fn nacks(traces: &[Trace]) -> u64 {
+    traces.iter().map(|trace| trace.nacks).sum()
+}
+
+/// A sixteenth of what a bottleneck carries in one target RTT.
+const SIXTEENTH: u64 = BDP * 3 / 2 / 16;
+
+#[test]
+fn quick_adapt_lands_a_16_to_1_incast_on_its_share_one_target_rtt_after_the_first_feedback() {
+    let net = Net::paper(us(60));
+    let traces = smartt(&[], &net, &vec![flow(64 * MIB); 16]);
+    // First feedback after one base RTT, one target RTT of measuring, one sampling interval.
+    let landed = us(12 + 18 + 4);
+    for trace in &traces {
+        let cwnd = trace.cwnd_at(landed);
+        assert!((SIXTEENTH / 2..SIXTEENTH * 2).contains(&cwnd), "{cwnd} of {SIXTEENTH}");
+    }
+    let mean = mean_cwnd(&traces, landed);
+    assert!((SIXTEENTH * 9 / 10..SIXTEENTH * 11 / 10).contains(&mean), "{mean} of {SIXTEENTH}");
+    let without = smartt(&[("quick_adapt", "off")], &net, &vec![flow(64 * MIB); 16]);
+    // Trims alone also shrink the window, but far past the share: every trimmed byte comes off.
+    let astray = mean_cwnd(&without, us(56)).abs_diff(SIXTEENTH);
+    let settled = mean_cwnd(&traces, us(56)).abs_diff(SIXTEENTH);
+    assert!(settled * 3 < astray, "{settled} against {astray}");
+}
+
+#[test]
+fn without_the_ignore_phase_quick_adapt_is_followed_by_an_overreaction() {
+    let flows = vec![flow(64 * MIB); 16];
+    let lowest = |trimming: &str, ignore: &str| {
+        let net = Net { trimming: trimming == "on", ..Net::paper(us(140)) };
+        let traces = smartt(&[("trimming", trimming), ("ignore", ignore)], &net, &flows);
+        (36..140).step_by(4).map(|at| mean_cwnd(&traces, us(at))).min().unwrap()
+    };
+    // With trimming most trims are back before QuickAdapt acts, so little is left to overreact to.
+    assert!(lowest("on", "off") < lowest("on", "on"));
+    // Without, the timeouts of the first window arrive four base RTTs after it.
+    assert!(lowest("off", "off") * 2 < lowest("off", "on"));
+}
+
+#[test]
+fn without_trimming_delay_and_few_acknowledgements_trigger_quick_adapt_and_its_timeouts_are_ignored()
+ {
+    let net = Net { trimming: false, ..Net::paper(us(140)) };
+    let flows = vec![flow(64 * MIB); 16];
+    let traces = smartt(&[("trimming", "off")], &net, &flows);
+    let mean = mean_cwnd(&traces, us(48));
+    assert!((SIXTEENTH / 2..SIXTEENTH * 2).contains(&mean), "{mean} of {SIXTEENTH}");
+    assert!(traces.iter().map(|trace| trace.timeouts).sum::<u64>() > 1000);
+    // The timeouts of the first window are over by now and have not taken the window to the floor.
+    assert!(mean_cwnd(&traces, us(136)) > SIXTEENTH / 2);
+}
+
+#[test]
+fn fast_increase_reclaims_what_finished_flows_leave() {
+    let net = Net::paper(us(2000));
+    let mut flows = vec![flow(MIB); 16];
+    flows.push(flow(4 * MIB));
+    let with = last_finish(&smartt(&[], &net, &flows));
+    let without = last_finish(&smartt(&[("fast_increase", "off")], &net, &flows));
+    assert!(with * 1.1 < without, "{with} us against {without} us");
+}
+
+/// Throughput of a flow over that of another with three times its base RTT, late in 6 ms.
+fn advantage_of_the_near_flow(settings: &[(&str, &str)]) -> f64 {
+    let net = Net { sample_every: us(100), ..Net::paper(us(6000)) };
+    let pair = [
+        FlowSpec { base_rtt: us(6), ..flow(1024 * MIB) },
+        FlowSpec { base_rtt: us(18), ..flow(1024 * MIB) },
+    ];
+    let traces = smartt(settings, &net, &pair);
+    let late = |trace: &Trace| (trace.acked[59] - trace.acked[20]) as f64;
+    late(&traces[0]) / late(&traces[1])
+}
+
+#[test]
+fn fair_increase_takes_from_near_flows_the_advantage_that_additive_increase_gives_them() {
+    for decrease_by in ["rtt", "queueing"] {
+        let under = |increase| {
+            advantage_of_the_near_flow(&[
+                ("increase", increase),
+                ("decrease_by", decrease_by),
+                ("target_queue", "4us"),
+            ])
+        };
+        let (fair, additive) = (under("fair"), under("additive"));
+        assert!(additive > fair * 1.5, "{decrease_by}: {additive} against {fair}");
+    }
+}
+
+#[test]
+fn with_one_queue_target_and_cuts_relative_to_it_flows_of_different_base_rtts_share_alike() {
+    let fair = advantage_of_the_near_flow(&[("decrease_by", "queueing"), ("target_queue", "4us")]);
+    assert!((0.5..1.5).contains(&fair), "{fair}");
+}
+
+#[test]
+fn a_target_relative_to_each_base_rtt_starves_the_near_flow_in_a_shared_queue() {
+    // Why `target_queue` exists: the far flow's target is a queue at which the near one only decreases.
+    let relative = advantage_of_the_near_flow(&[]);
+    assert!(relative < 0.05, "{relative}");
+}
+
+#[test]
+fn gathering_or_sampling_adjustments_costs_little() {
+    let net = Net::paper(us(2000));
+    let flows = vec![flow(4 * MIB); 16];
+    let finish = |adjustment| last_finish(&smartt(&[("adjustment", adjustment)], &net, &flows));
+    let every = finish("packet");
+    for adjustment in ["accumulate:33280", "accumulate:1200000", "sample:8"] {
+        let ours = finish(adjustment);
+        assert!(ours < every * 1.05, "{adjustment}: {ours} us against {every} us");
+    }
+}
+
+#[test]
+fn an_incast_under_either_signal_alone_still_finishes_but_trims_no_less() {
+    let net = Net::paper(us(4000));
+    let flows = vec![flow(4 * MIB); 32];
+    let both = smartt(&[], &net, &flows);
+    for signals in ["ecn", "delay"] {
+        let alone = smartt(&[("signals", signals)], &net, &flows);
+        assert!(last_finish(&alone) < last_finish(&both) * 1.2, "{signals}");
+        assert!(nacks(&alone) * 100 >= nacks(&both) * 98, "{signals}");
+    }
+}
+
+// Call by call.
+
+const PATH: Path = Path { base_rtt: BASE_RTT, line_rate: Rate::from_gbps(800), mtu: Bytes(MTU) };
+
+/// A controller whose average RTT is the last sample.
+fn one(settings: &[(&str, &str)]) -> Cc {
+    let mut params = params(&[("ewma_gain", "1"), ("fast_increase", "off")]);
+    for (key, value) in settings {
+        params.set(CcKind::Smartt, key, value).unwrap();
+    }
+    Cc::new(CcKind::Smartt, &params, &PATH)
+}
+
+fn ack(now: Duration, rtt: Duration, ecn: bool) -> AckSample {
+    let now = Instant::ZERO + now;
+    AckSample { now, rtt, acked: Bytes(MTU), in_flight: Bytes(BDP), ecn }
+}
+
+fn cwnd(cc: &Cc) -> u64 {
+    cc.window().cwnd.0
+}
+
+/// Brings the window down to about `target` by trims.
+fn shrink(cc: &mut Cc, target: u64) {
+    let now = Instant::ZERO;
+    while cwnd(cc) > target {
+        let loss = LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight: Bytes(BDP) };
+        cc.on_nack(&loss, &PATH);
+    }
+}
+
+#[test]
+fn a_multiplicative_decrease_follows_eq_1_and_never_takes_more_than_half() {
+    for (rtt, kept) in [(24, 0.8), (36, 0.6), (1_000_000, 0.5)] {
+        let mut cc = one(&[]);
+        let before = cwnd(&cc) as f64;
+        cc.on_ack(&ack(us(100), us(rtt), true), &PATH);
+        assert!((cwnd(&cc) as f64 / before - kept).abs() < 1e-5, "rtt {rtt}: {}", cwnd(&cc));
+    }
+}
+
+#[test]
+fn the_window_is_decreased_at_most_once_per_base_rtt() {
+    let mut cc = one(&[]);
+    let mut decreases = Vec::new();
+    for at in (100..160).map(us) {
+        let before = cwnd(&cc);
+        cc.on_ack(&ack(at, us(24), true), &PATH);
+        if cwnd(&cc) < before {
+            decreases.push(at);
+        }
+    }
+    assert_eq!(decreases, [us(100), us(112), us(124), us(136), us(148)]);
+}
+
+#[test]
+fn a_mark_below_target_changes_nothing_unless_reduce_is_asked_for() {
+    for (settings, expected) in
+        [(&[][..], 1_800_000), (&[("on_ecn_low_delay", "reduce")], 1_800_000 - MTU / 2)]
+    {
+        let mut cc = one(settings);
+        cc.on_ack(&ack(us(100), us(15), true), &PATH);
+        assert_eq!(cwnd(&cc), expected);
+    }
+}
+
+/// What one window of unmarked acknowledgements at `rtt` adds, in packets.
+fn packets_per_rtt(settings: &[(&str, &str)], rtt: Duration) -> f64 {
+    let mut cc = one(&[settings, &[("quick_adapt", "off")]].concat());
+    shrink(&mut cc, BDP / 2);
+    let start = cwnd(&cc);
+    for _ in 0..start / MTU {
+        cc.on_ack(&ack(us(100), rtt, false), &PATH);
+    }
+    (cwnd(&cc) - start) as f64 / MTU as f64
+}
+
+#[test]
+fn increases_are_so_many_packets_per_rtt_scaled_with_the_bdp() {
+    // 800 Gb/s x 12 us are 8 times the reference BDP.
+    let near = |packets: f64, expected: f64| {
+        assert!((packets / expected - 1.0).abs() < 0.06, "{packets} for {expected}");
+        assert!(packets <= expected, "{packets} is more than {expected}");
+    };
+    near(packets_per_rtt(&[("fi", "0")], us(12)), 8.0);
+    // An RTT below the base RTT gives no more than an empty queue.
+    near(packets_per_rtt(&[("fi", "0")], us(3)), 8.0);
+    // Half way to the target: (18 - 15) / 15 x 2.
+    near(packets_per_rtt(&[("fi", "0")], us(15)), 8.0 * 0.4);
+    // Above the target only the fair increase is left.
+    near(packets_per_rtt(&[("fi", "1")], us(20)), 8.0);
+    near(packets_per_rtt(&[("fi", "1")], us(12)), 16.0);
+    assert_eq!(packets_per_rtt(&[("fi", "0")], us(18)), 0.0);
+}
+
+#[test]
+fn a_trim_sent_before_quick_adapt_acted_is_ignored_and_one_sent_after_is_not() {
+    let mut cc = one(&[]);
+    cc.on_ack(&ack(us(12), us(12), false), &PATH);
+    let loss = |now, sent_at| LossSample {
+        now: Instant::ZERO + us(now),
+        sent_at: Instant::ZERO + us(sent_at),
+        bytes: Bytes(MTU),
+        in_flight: Bytes(10 * MTU),
+    };
+    for _ in 0..20 {
+        cc.on_ack(&ack(us(20), us(20), false), &PATH);
+    }
+    cc.on_nack(&loss(30, 18), &PATH);
+    assert_eq!(cwnd(&cc), 20 * MTU, "20 packets arrived in the target RTT");
+    cc.on_nack(&loss(31, 19), &PATH);
+    cc.on_timeout(&loss(90, 20), &PATH);
+    assert_eq!(cwnd(&cc), 20 * MTU);
+    cc.on_nack(&loss(91, 31), &PATH);
+    assert_eq!(cwnd(&cc), 19 * MTU);
+}
+
+#[test]
+fn an_idle_flow_does_not_take_its_silence_for_congestion() {
+    let mut cc = one(&[]);
+    cc.on_ack(&ack(us(12), us(12), false), &PATH);
+    let now = Instant::ZERO + us(5000);
+    let loss = LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight: Bytes(BDP) };
+    cc.on_nack(&loss, &PATH);
+    assert_eq!(cwnd(&cc), 1_800_000 - MTU);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Ack { after_ns: u32, rtt_ns: u64, acked: u64, ecn: bool },
+    Nack { after_ns: u32, bytes: u64 },
+    Timeout { after_ns: u32, bytes: u64 },
+    BaseRtt(u64),
+}
+
+fn bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => Just(MTU), 2 => 0..100_000_u64, 1 => any::<u64>()]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let after = 0..40_000_u32;
+    let rtt = prop_oneof![4 => 10_000..60_000_u64, 1 => any::<u64>(), 1 => Just(0)];
+    prop_oneof![
+        6 => (after.clone(), rtt, bytes(), any::<bool>())
+            .prop_map(|(after_ns, rtt_ns, acked, ecn)| Step::Ack { after_ns, rtt_ns, acked, ecn }),
+        2 => (after.clone(), bytes()).prop_map(|(after_ns, bytes)| Step::Nack { after_ns, bytes }),
+        1 => (after, bytes()).prop_map(|(after_ns, bytes)| Step::Timeout { after_ns, bytes }),
+        1 => prop_oneof![Just(0), 1_000..100_000_u64].prop_map(Step::BaseRtt),
+    ]
+}
+
+/// One value for each ablation switch.
+fn ablation() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
+    let choice = |key, values: &'static [&'static str]| {
+        proptest::sample::select(values).prop_map(move |value| (key, value))
+    };
+    (
+        choice("quick_adapt", &["on", "off"]),
+        choice("ignore", &["on", "off"]),
+        choice("trimming", &["on", "off"]),
+        choice("increase", &["fair", "additive"]),
+        choice("on_ecn_low_delay", &["no-op", "reduce"]),
+        choice("signals", &["both", "ecn", "delay"]),
+        choice("adjustment", &["packet", "accumulate:16640", "sample:8"]),
+        choice("fi", &["0", "1", "64"]),
+    )
+        .prop_map(|all| vec![all.0, all.1, all.2, all.3, all.4, all.5, all.6, all.7])
+}
+
+proptest! {
+    #[test]
+    fn every_controller_keeps_its_window_between_a_packet_and_one_and_a_half_bdp(
+        settings in ablation(), all in proptest::collection::vec(steps(), 0..300),
+    ) {
+        for kind in CcKind::ALL {
+            let mut path = PATH;
+            let mut cc = Cc::new(*kind, &params(&settings), &path);
+            let mut now = Instant::ZERO;
+            let mut highest = path.bdp();
+            for step in &all {
+                let after = match step {
+                    Step::Ack { after_ns, .. }
+                    | Step::Nack { after_ns, .. }
+                    | Step::Timeout { after_ns, .. } => *after_ns,
+                    Step::BaseRtt(_) => 0,
+                };
+                let sent_at = now;
+                now += Duration::from_ns(u64::from(after));
+                let in_flight = cc.window().cwnd;
+                match *step {
+                    Step::Ack { rtt_ns, acked, ecn, .. } => {
+                        let rtt = Duration::from_ns(rtt_ns);
+                        let sample = AckSample { now, rtt, acked: Bytes(acked), in_flight, ecn };
+                        cc.on_ack(&sample, &path);
+                    }
+                    Step::Nack { bytes, .. } => {
+                        let bytes = Bytes(bytes);
+                        cc.on_nack(&LossSample { now, sent_at, bytes, in_flight }, &path);
+                    }
+                    Step::Timeout { bytes, .. } => {
+                        let bytes = Bytes(bytes);
+                        cc.on_timeout(&LossSample { now, sent_at, bytes, in_flight }, &path);
+                    }
+                    Step::BaseRtt(ns) => {
+                        // Taken over at the next event; until then the old bound holds.
+                        path.base_rtt = Duration::from_ns(ns);
+                        highest = highest.max(path.bdp());
+                        continue;
+                    }
+                }
+                let cwnd = cc.window().cwnd.0;
+                prop_assert!(cwnd >= MTU, "{}: {cwnd}", kind.name());
+                prop_assert!(cwnd <= highest.0 * 3 / 2, "{}: {cwnd}", kind.name());
+                if *kind == CcKind::Smartt {
+                    prop_assert!(cwnd <= (path.bdp().0 * 3 / 2).max(MTU), "{cwnd}");
+                }
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
-//! Settings of policies: a struct with documented, ranged fields that can also be set by name and text,
-//! so that `--set cc.smartt.fi=0.5` needs no code per field. Values are checked when they are set by
-//! text, and again as a whole by `validate`, because the fields are public.
+//! Settings of policies: a struct with documented, ranged fields that can also be set by name and
+//! text, so that `--set cc.smartt.fi=0.5` needs no code per field. Values are checked when they are
+//! set by text, and again as a whole by `validate`, because the fields are public.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -100,13 +100,16 @@ pub(crate) fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> boo
     range.contains(value)
 }
 
-/// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in low..=high`.
-/// Gives the struct, `Default`, `KEYS`, `set` and `validate`.
+/// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in
+/// low..=high`. Gives the struct, `Default`, `KEYS`, `set` and `validate`.
 macro_rules! params {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident {
-            $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr $(, in $range:expr)?;)+
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident: $type:ty = $default:expr $(, in $range:expr)?;
+            )+
         }
     ) => {
         $(#[$meta])*
@@ -136,7 +139,11 @@ macro_rules! params {
             ///
             /// # Errors
             /// When there is no such setting, or `value` does not parse or is out of range.
-            $vis fn set(&mut self, key: &str, value: &str) -> Result<(), $crate::params::ParamError> {
+            $vis fn set(
+                &mut self,
+                key: &str,
+                value: &str,
+            ) -> Result<(), $crate::params::ParamError> {
                 use $crate::params::{ParamError, ParamValue};
                 let known = Self::key(key).ok_or(ParamError::UnknownKey(Self::KEYS))?;
                 let mut next = *self;

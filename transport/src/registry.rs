@@ -1,5 +1,5 @@
-//! Closed registries: one line names a policy, and everything that lists, parses, builds, dispatches or
-//! tests policies follows from it.
+//! Closed registries: one line names a policy, and everything that lists, parses, builds,
+//! dispatches or tests policies follows from it.
 
 /// Declares a closed set of policies of one trait.
 ///
@@ -15,10 +15,10 @@
 /// }
 /// ```
 ///
-/// gives `CcKind` (without data: `NAMES`, `ALL`, `by_name`, `name`), `Cc` (the policies by value: `new`,
-/// `kind`), and the trait for `Cc`, each listed method going to the policy inside by one `match`. The
-/// variant of a policy is called as its type. List every method of the trait: one that is left out
-/// would fall back to the trait's default.
+/// gives `CcKind` (without data: `NAMES`, `ALL`, `by_name`, `name`), `Cc` (the policies by value:
+/// `new`, `kind`), and the trait for `Cc`, each listed method going to the policy inside by one
+/// `match`. The variant of a policy is called as its type. List every method of the trait: one that
+/// is left out would fall back to the trait's default.
 macro_rules! registry {
     (
         $(#[$kind_meta:meta])* $kind_vis:vis enum $kind:ident;

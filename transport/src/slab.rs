@@ -1,8 +1,9 @@
-//! Entries under keys that go stale: index and generation in one small id. Flows and messages live here.
+//! Entries under keys that go stale: index and generation in one small id. Flows and messages live
+//! here.
 //!
-//! O(1) everywhere, no allocation after [`Slab::new`], freed places are used again last in first out, so
-//! the warm ones are. A key whose entry was removed finds nothing until its generation comes round again,
-//! 4095 removals of the same place later.
+//! O(1) everywhere, no allocation after [`Slab::new`], freed places are used again last in first
+//! out, so the warm ones are. A key whose entry was removed finds nothing until its generation
+//! comes round again, 4095 removals of the same place later.
 
 use alloc::vec::Vec;
 
@@ -219,7 +220,8 @@ mod tests {
                     Step::Mutate(at, value) if !issued.is_empty() => {
                         let key = issued[at % issued.len()];
                         prop_assert_eq!(slab.get_mut(key).copied(), oracle.get(&key).copied());
-                        if let (Some(ours), Some(theirs)) = (slab.get_mut(key), oracle.get_mut(&key)) {
+                        let both = (slab.get_mut(key), oracle.get_mut(&key));
+                        if let (Some(ours), Some(theirs)) = both {
                             (*ours, *theirs) = (value, value);
                         }
                     }
@@ -233,7 +235,8 @@ mod tests {
                 for key in &issued {
                     prop_assert_eq!(slab.get(*key), oracle.get(key));
                 }
-                let listed: BTreeMap<MsgId, u16> = slab.iter().map(|(key, value)| (key, *value)).collect();
+                let listed = slab.iter().map(|(key, value)| (key, *value));
+                let listed: BTreeMap<MsgId, u16> = listed.collect();
                 prop_assert_eq!(&listed, &oracle);
             }
         }

@@ -1,13 +1,14 @@
 //! A hierarchical timing wheel: many timers, most of them cancelled, popped in exact order.
 //!
-//! Times are divided into ticks of a power of two picoseconds. Level 0 has a slot per tick for the 64 ticks
-//! around the wheel's own time, level 1 a slot per 64 ticks, and so on: a timer lies at the level of the
-//! highest group of 6 bits in which its tick differs from the wheel's. Advancing moves the next slot's
-//! timers one or more levels down, or, from level 0, into a short queue sorted by (time, insertion).
+//! Times are divided into ticks of a power of two picoseconds. Level 0 has a slot per tick for the
+//! 64 ticks around the wheel's own time, level 1 a slot per 64 ticks, and so on: a timer lies at
+//! the level of the highest group of 6 bits in which its tick differs from the wheel's. Advancing
+//! moves the next slot's timers one or more levels down, or, from level 0, into a short queue
+//! sorted by (time, insertion).
 //!
-//! Insert, cancel and expire are O(1) amortised: a timer moves down at most once a level, and the queue
-//! holds the timers of one tick. Choose the tick so that few timers share one. Source of the idea:
-//! \[varghese\] scheme 7. There is no clock here.
+//! Insert, cancel and expire are O(1) amortised: a timer moves down at most once a level, and the
+//! queue holds the timers of one tick. Choose the tick so that few timers share one. Source of the
+//! idea: \[varghese\] scheme 7. There is no clock here.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -69,8 +70,8 @@ const NIL: u32 = u32::MAX;
 
 impl<T: Copy> Wheel<T> {
     /// A wheel whose tick is `resolution` rounded down to a power of two picoseconds, with room for
-    /// `capacity` timers at once. More are accepted at the price of an allocation, so on the hot path
-    /// `capacity` must be the bound.
+    /// `capacity` timers at once. More are accepted at the price of an allocation, so on the hot
+    /// path `capacity` must be the bound.
     #[must_use]
     pub fn new(resolution: Duration, capacity: usize) -> Self {
         Self {
@@ -147,8 +148,9 @@ impl<T: Copy> Wheel<T> {
         Some(self.release(handle.index))
     }
 
-    /// An instant not after the next expiry, exact within a tick once it is near; `None` when nothing is
-    /// pending. Calling [`Wheel::expire`] then may find nothing due, and makes the next answer later.
+    /// An instant not after the next expiry, exact within a tick once it is near; `None` when
+    /// nothing is pending. Calling [`Wheel::expire`] then may find nothing due, and makes the next
+    /// answer later.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
         if let Some(first) = self.due.front() {
@@ -158,7 +160,8 @@ impl<T: Copy> Wheel<T> {
         Some(Instant::from_ps(self.slot_start(level, slot) << self.shift))
     }
 
-    /// Takes the next timer with a time up to `now`, by (time, order of insertion). Call until `None`.
+    /// Takes the next timer with a time up to `now`, by (time, order of insertion). Call until
+    /// `None`.
     pub fn expire(&mut self, now: Instant) -> Option<(Instant, T)> {
         let now_tick = now.as_ps() >> self.shift;
         // Each round moves a slot down; a timer moves at most LEVELS times.
@@ -182,7 +185,8 @@ impl<T: Copy> Wheel<T> {
         Some((at, self.release(index)))
     }
 
-    /// The occupied slot with the earliest start. Slots of lower levels are all before those of higher.
+    /// The occupied slot with the earliest start. Slots of lower levels are all before those of
+    /// higher.
     fn next_slot(&self) -> Option<(usize, usize)> {
         let level = self.occupied.iter().position(|slots| *slots != 0)?;
         Some((level, self.occupied[level].trailing_zeros() as usize))

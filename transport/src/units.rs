@@ -45,6 +45,15 @@ impl Bytes {
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
+
+    /// `self * factor`, rounded down and saturating; a negative factor or a NaN gives nothing.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "amounts are far below 2^53 bytes")]
+        let product = self.0 as f64 * factor;
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is meant, `as` saturates")]
+        Self(product as u64)
+    }
 }
 
 impl Psn {

@@ -1,7 +1,8 @@
-//! What the paper claims of SMaRTT, each claim a test: in a closed loop where it is about flows, call by
-//! call where it is about one equation. Source: \[smartt\] sec. III.
+//! What the paper claims of SMaRTT, each claim a test: in a closed loop where it is about flows,
+//! call by call where it is about one equation. Source: \[smartt\] sec. III.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "a test, sharing a model with another")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod model;
 
@@ -84,8 +85,7 @@ fn without_the_ignore_phase_quick_adapt_is_followed_by_an_overreaction() {
 }
 
 #[test]
-fn without_trimming_delay_and_few_acknowledgements_trigger_quick_adapt_and_its_timeouts_are_ignored()
- {
+fn without_trimming_delay_triggers_quick_adapt_and_the_timeouts_that_follow_are_ignored() {
     let net = Net { trimming: false, ..Net::paper(us(140)) };
     let flows = vec![flow(64 * MIB); 16];
     let traces = smartt(&[("trimming", "off")], &net, &flows);
@@ -141,7 +141,8 @@ fn with_one_queue_target_and_cuts_relative_to_it_flows_of_different_base_rtts_sh
 
 #[test]
 fn a_target_relative_to_each_base_rtt_starves_the_near_flow_in_a_shared_queue() {
-    // Why `target_queue` exists: the far flow's target is a queue at which the near one only decreases.
+    // Why `target_queue` exists: the far flow's target is a queue at which the near one only
+    // decreases.
     let relative = advantage_of_the_near_flow(&[]);
     assert!(relative < 0.05, "{relative}");
 }

@@ -1,5 +1,6 @@
 //! A window that never moves: the baseline that shows what a network does without control, and the
-//! smallest example of a controller. Units: wire bytes. It reacts to nothing, congestion collapse included.
+//! smallest example of a controller. Units: wire bytes. It reacts to nothing, congestion collapse
+//! included.
 
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
 use crate::params::params;
@@ -23,7 +24,7 @@ impl Fixed {
     /// The window for `path`, for good: later changes of the path do not move it.
     #[must_use]
     pub fn new(params: &FixedParams, path: &Path) -> Self {
-        let cwnd = super::scaled(path.bdp(), f64::from(params.bdps));
+        let cwnd = path.bdp().scaled(f64::from(params.bdps));
         Self { cwnd: cwnd.max(path.mtu) }
     }
 }

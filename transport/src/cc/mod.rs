@@ -1,13 +1,15 @@
 //! Congestion control: how much may be in flight. One file a controller, one line in the registry.
 //!
-//! A controller is a pure state machine: it is told what happened and answers with a [`Window`], which
-//! the flow caches. It never sees an endpoint, a socket or a clock.
+//! A controller is a pure state machine: it is told what happened and answers with a [`Window`],
+//! which the flow caches. It never sees an endpoint, a socket or a clock.
 
 pub mod fixed;
 pub mod smartt;
 
 pub use fixed::{Fixed, FixedParams};
 pub use smartt::{Smartt, SmarttParams};
+
+pub use crate::path::Path;
 
 use crate::params::{ParamError, ParamKey};
 use crate::registry::registry;
@@ -23,25 +25,6 @@ pub struct Window {
     pub pacing: Option<Rate>,
     /// Call [`CongestionControl::on_wake`] at this instant.
     pub wake_at: Option<Instant>,
-}
-
-/// The path of one flow as a controller knows it. All paths of a flow share one window, so this is one value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Path {
-    /// Round-trip time of a full segment and its acknowledgement in an idle network.
-    pub base_rtt: Duration,
-    /// Rate of the slowest link that the flow always crosses, normally the host's.
-    pub line_rate: Rate,
-    /// Wire bytes of a full segment.
-    pub mtu: Bytes,
-}
-
-impl Path {
-    /// Bandwidth-delay product, wire bytes.
-    #[must_use]
-    pub fn bdp(&self) -> Bytes {
-        self.line_rate.bytes_in(self.base_rtt)
-    }
 }
 
 /// One acknowledgement, as a controller sees it.
@@ -64,7 +47,8 @@ pub struct AckSample {
 pub struct LossSample {
     /// When the loss became known.
     pub now: Instant,
-    /// When the lost segment last left: a controller that has reacted since then need not do so again.
+    /// When the lost segment last left: a controller that has reacted since then need not do so
+    /// again.
     pub sent_at: Instant,
     /// Wire bytes lost.
     pub bytes: Bytes,
@@ -141,12 +125,4 @@ impl CcParams {
         self.smartt.validate()?;
         self.fixed.validate()
     }
-}
-
-/// `bytes * factor`, rounded down and saturating; `factor` is not negative.
-pub(crate) fn scaled(bytes: Bytes, factor: f64) -> Bytes {
-    #[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53 bytes")]
-    let product = bytes.0 as f64 * factor;
-    #[expect(clippy::cast_possible_truncation, reason = "rounding down is meant; `as` saturates")]
-    Bytes(product as u64)
 }

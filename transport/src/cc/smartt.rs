@@ -1,4 +1,5 @@
-//! SMaRTT: a window moved by ECN and delay, with QuickAdapt on trims. Source: \[smartt\] sec. III, whole.
+//! SMaRTT: a window moved by ECN and delay, with QuickAdapt on trims. Source: \[smartt\] sec. III,
+//! whole.
 //!
 //! ```text
 //!              ack, still ignoring ------------------------------> count only
@@ -9,16 +10,17 @@
 //!              trim -> window - size, QuickAdapt armed
 //! ```
 //!
-//! Units: wire bytes, picoseconds. Additive gains are integers: each acknowledgement adds `size * gain`
-//! to a numerator that is divided by the window when it is applied, the remainder kept, so no byte is
-//! lost to rounding and the adjustment variants of sec. III-G only differ in when they divide.
-//! It does not choose paths, retransmit, pace, or serve windows below one packet.
+//! Units: wire bytes, picoseconds. Additive gains are integers: each acknowledgement adds `size *
+//! gain` to a numerator that is divided by the window when it is applied, the remainder kept, so no
+//! byte is lost to rounding and the adjustment variants of sec. III-G only differ in when they
+//! divide. It does not choose paths, retransmit, pace, or serve windows below one packet.
 //!
-//! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring or
-//! when fast increasing. State: the paper stores 19 bytes a flow and 28 globally, with clocks and
-//! counters of its NIC's width; here clocks are 64 bits and each flow has its own path's constants.
+//! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring
+//! or when fast increasing. State: the paper stores 19 bytes a flow and 28 globally, with clocks
+//! and counters of its NIC's width; here clocks are 64 bits and each flow has its own path's
+//! constants.
 
-use super::{AckSample, CongestionControl, LossSample, Path, Window, scaled};
+use super::{AckSample, CongestionControl, LossSample, Path, Window};
 use crate::params::{ParamValue, params, words};
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
@@ -48,8 +50,8 @@ words! {
     pub enum DecreaseBy: "rtt or queueing" {
         /// The average RTT, as the paper writes it.
         Rtt = "rtt",
-        /// The average queueing delay, as the reference simulator does: deeper cuts, and equally deep
-        /// ones for flows of different base RTTs in one queue.
+        /// The average queueing delay, as the reference simulator does: deeper cuts, and equally
+        /// deep ones for flows of different base RTTs in one queue.
         Queueing = "queueing",
     }
 }
@@ -91,7 +93,8 @@ impl ParamValue for Adjustment {
 }
 
 params! {
-    /// Settings of [`Smartt`]. The defaults are the paper's; where it gives none, the comment says whence.
+    /// Settings of [`Smartt`]. The defaults are the paper's; where it gives none, the comment says
+    /// whence.
     pub struct SmarttParams {
         /// QuickAdapt, sec. III-E.
         quick_adapt: bool = true;
@@ -111,13 +114,14 @@ params! {
         adjustment: Adjustment = Adjustment::PerPacket;
         /// Target RTT in base RTTs, sec. III-J.
         target_rtt: f32 = 1.5, in 1.01..=16.0;
-        /// Queueing delay at the target; 0 takes `target_rtt` instead. Where flows of different base RTTs share
-        /// a queue, one value for all: with a target relative to each base RTT the far flows' target is a
-        /// queue at which the near ones only ever decrease.
+        /// Queueing delay at the target; 0 takes `target_rtt` instead. Where flows of different
+        /// base RTTs share a queue, one value for all: with a target relative to each base RTT the
+        /// far flows' target is a queue at which the near ones only ever decrease.
         target_queue: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
         /// Fair increase, packets per RTT at the reference BDP of 150 kB; see `FI`.
         fi: f32 = FI, in 0.0..=64.0;
-        /// Proportional increase, packets per RTT at an empty queue and the reference BDP: 1 is eq. 3's pi.
+        /// Proportional increase, packets per RTT at an empty queue and the reference BDP: 1 is eq.
+        /// 3's pi.
         pi: f32 = 1.0, in 0.0..=64.0;
         /// FastIncrease, packets per acknowledged packet.
         k: f32 = 2.0, in 0.0..=64.0;
@@ -131,7 +135,8 @@ params! {
         ewma_gain: f32 = EWMA_GAIN, in 0.0..=1.0;
         /// Largest and initial window in BDPs, sec. III-J.
         window_max: f32 = 1.5, in 0.01..=64.0;
-        /// What QuickAdapt sets the window to, in multiples of the bytes received in one target RTT.
+        /// What QuickAdapt sets the window to, in multiples of the bytes received in one target
+        /// RTT.
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
         /// Without trimming: the RTT is high when above this many target RTTs.
         qa_high_rtt: f32 = 1.0, in 0.1..=64.0;
@@ -143,9 +148,9 @@ params! {
 /// Where the increase constants are 1: 100 Gb/s x 12 us, the reference simulator's scaling point.
 const REFERENCE_BDP_BYTES: f64 = 150_000.0;
 const REFERENCE_RTT: Duration = Duration::from_us(12);
-/// The paper tunes fi without giving it. In closed-loop incasts of 8 to 100 flows (tests/model), 1 trims
-/// within 4 % of what 1/4 does and finishes sooner; the reference simulator's 5 trims up to five times as
-/// much and lets the fastest flow finish in a third of the slowest one's time.
+/// The paper tunes fi without giving it. In closed-loop incasts of 8 to 100 flows (tests/model), 1
+/// trims within 4 % of what 1/4 does and finishes sooner; the reference simulator's 5 trims up to
+/// five times as much and lets the fastest flow finish in a third of the slowest one's time.
 const FI: f32 = 1.0;
 /// The reference simulator's 1 us of queueing at a base RTT of 12 us.
 const FAST_SLACK: f32 = 1.0 / 12.0;
@@ -218,17 +223,19 @@ impl Scale {
         };
         let mtu = small(path.mtu).max(1);
         //= smartt#III-J
-        // DEVIATION(smartt#alg4): line 23 caps the window at one BDP, the text at 1.5 "to manage transient
-        // bursts". The text is later and says why, and the reference simulator agrees with it.
-        let cwnd_max = small(scaled(path.bdp(), f64::from(params.window_max))).max(mtu);
+        // DEVIATION(smartt#alg4): line 23 caps the window at one BDP, the text at 1.5 "to manage
+        // transient bursts". The text is later and says why, and the reference simulator agrees
+        // with it.
+        let cwnd_max = small(path.bdp().scaled(f64::from(params.window_max))).max(mtu);
         //= smartt#III-J
-        // Constants scale with the BDP, so that a ramp from nothing to one BDP takes the same time anywhere.
+        // Constants scale with the BDP, so that a ramp from nothing to one BDP takes the same time
+        // anywhere.
         let bdp = match params.increase {
             Increase::Fair => path.bdp(),
             Increase::Additive => path.line_rate.bytes_in(REFERENCE_RTT),
         };
         let gain = |packets: f64| {
-            let bytes = scaled(path.mtu, packets * as_f64(bdp) / REFERENCE_BDP_BYTES);
+            let bytes = path.mtu.scaled(packets * as_f64(bdp) / REFERENCE_BDP_BYTES);
             small(bytes).min(cwnd_max)
         };
         Self {
@@ -244,7 +251,7 @@ impl Scale {
                 f64::from(params.pi) * as_f64(Bytes(path.base_rtt.as_ps()))
                     / as_f64(Bytes((target_rtt - path.base_rtt).as_ps())),
             ),
-            ewma_gain: small(scaled(Bytes(1 << 16), f64::from(params.ewma_gain))),
+            ewma_gain: small(Bytes(1 << 16).scaled(f64::from(params.ewma_gain))),
         }
     }
 }
@@ -308,16 +315,16 @@ impl Smartt {
         }
         let span = now.since(self.measure_end) + self.at.target_rtt;
         let started = self.measure_end != Instant::ZERO;
-        // DEVIATION(smartt#alg2): a measurement that nothing ended for another target RTT says that the flow
-        // was idle or ignoring, not what the network carries, so it is taken anew. One that ended late is
-        // scaled to one target RTT, which is what line 7 means.
+        // DEVIATION(smartt#alg2): a measurement that nothing ended for another target RTT says that
+        // the flow was idle or ignoring, not what the network carries, so it is taken anew. One
+        // that ended late is scaled to one target RTT, which is what line 7 means.
         let fresh = span.as_ps() < self.at.target_rtt.as_ps().saturating_mul(2);
         let adapted = self.trigger_qa && started && fresh;
         if adapted {
             self.trigger_qa = false;
             let share = as_f64(Bytes(self.at.target_rtt.as_ps())) / as_f64(Bytes(span.as_ps()));
             let received = Bytes(u64::from(self.acked));
-            self.cwnd = small(scaled(received, share * f64::from(self.params.qa_scaling)));
+            self.cwnd = small(received.scaled(share * f64::from(self.params.qa_scaling)));
             self.bound();
             self.to_ignore = if self.params.ignore { small(in_flight) } else { 0 };
             self.adapted_at = now;
@@ -338,10 +345,10 @@ impl Smartt {
             return;
         }
         let high = times(self.at.target_rtt, f64::from(self.params.qa_high_rtt));
-        // What is in flight stands in for the window, so that a flow with little to send is not taken for
-        // one that is starved.
+        // What is in flight stands in for the window, so that a flow with little to send is not
+        // taken for one that is starved.
         let in_use = ack.in_flight.min(Bytes(u64::from(self.cwnd)));
-        let low = scaled(in_use, f64::from(self.params.qa_low_acked));
+        let low = in_use.scaled(f64::from(self.params.qa_low_acked));
         if ack.rtt > high && Bytes(u64::from(self.acked)) < low {
             self.trigger_qa = true;
         }
@@ -361,8 +368,9 @@ impl Smartt {
         }
         self.uncongested = self.uncongested.saturating_add(size);
         if self.uncongested > self.cwnd || self.increasing {
-            // The paper adds k MTUs per ACK of one packet; an ACK here may cover several, or a short one.
-            let grown = scaled(Bytes(u64::from(size)), f64::from(self.params.k));
+            // The paper adds k MTUs per ACK of one packet; an ACK here may cover several, or a
+            // short one.
+            let grown = Bytes(u64::from(size)).scaled(f64::from(self.params.k));
             self.cwnd = self.cwnd.saturating_add(small(grown));
             self.bound();
             self.increasing = true;
@@ -415,7 +423,7 @@ impl Smartt {
         let relative = excess / as_f64(Bytes(whole.as_ps()));
         let factor = (1.0 - relative * f64::from(self.params.md_factor)).max(0.5);
         // The cut is rounded down, so that at least half is left.
-        let cut = scaled(Bytes(u64::from(self.cwnd)), 1.0 - factor);
+        let cut = Bytes(u64::from(self.cwnd)).scaled(1.0 - factor);
         self.cwnd -= small(cut).min(self.cwnd);
         self.bound();
         //= smartt#III-I2
@@ -423,7 +431,8 @@ impl Smartt {
         self.decrease_at = now + self.at.base_rtt;
     }
 
-    /// The per-packet reaction to a mark of MPRDMA, which the paper starts from: half of what was marked.
+    /// The per-packet reaction to a mark of MPRDMA, which the paper starts from: half of what was
+    /// marked.
     fn reduce(&mut self, size: u32) {
         self.cwnd = self.cwnd.saturating_sub(size / 2);
         self.bound();
@@ -442,9 +451,9 @@ impl Smartt {
         let room_ps = self.at.target_rtt.as_ps().saturating_sub(rtt_ps);
         let relative_q16 = room_ps.min(RTT_MAX.as_ps()) * (1 << 16) / rtt_ps;
         let gain = u64::from(size) * u64::from(self.at.proportional_gain);
-        let scaled = (u128::from(gain) * u128::from(relative_q16)) >> 16;
+        let product = (u128::from(gain) * u128::from(relative_q16)) >> 16;
         // min(size, ..) of eq. 3, as a numerator.
-        u64::try_from(scaled).unwrap_or(u64::MAX).min(u64::from(size) * u64::from(self.cwnd))
+        u64::try_from(product).unwrap_or(u64::MAX).min(u64::from(size) * u64::from(self.cwnd))
     }
 
     /// Gathers an increase, and divides when the adjustment variant says so.
@@ -471,8 +480,9 @@ impl Smartt {
         self.congested();
         let size = small(loss.bytes);
         if self.params.ignore && loss.sent_at < self.adapted_at {
-            // DEVIATION(smartt#alg4): lines 16 and 17 react to trims even while ignoring, which would take a
-            // window just set right down to one packet. Sec. III-E ignores all that was in flight.
+            // DEVIATION(smartt#alg4): lines 16 and 17 react to trims even while ignoring, which
+            // would take a window just set right down to one packet. Sec. III-E ignores all that
+            // was in flight.
             self.to_ignore = self.to_ignore.saturating_sub(size);
             return false;
         }
@@ -492,9 +502,9 @@ impl CongestionControl for Smartt {
         //= smartt#alg4
         self.follow(path);
         let size = small(ack.acked);
-        // DEVIATION(smartt#alg4): line 2 counts trimmed packets too. Sec. III-E wants "the bytes that have
-        // been received": what came through the bottleneck is this flow's share of it, and an incast
-        // converges in one step only to that.
+        // DEVIATION(smartt#alg4): line 2 counts trimmed packets too. Sec. III-E wants "the bytes
+        // that have been received": what came through the bottleneck is this flow's share of it,
+        // and an incast converges in one step only to that.
         self.acked = self.acked.saturating_add(size);
         if self.to_ignore > 0 {
             self.to_ignore = self.to_ignore.saturating_sub(size);
@@ -528,8 +538,8 @@ impl CongestionControl for Smartt {
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
         //= smartt#III-E
-        // A timeout comes long after the congestion that caused it: it costs what was lost, and never
-        // triggers QuickAdapt.
+        // A timeout comes long after the congestion that caused it: it costs what was lost, and
+        // never triggers QuickAdapt.
         self.count_loss(loss);
     }
 }
@@ -546,7 +556,7 @@ fn small(bytes: Bytes) -> u32 {
 }
 
 fn times(span: Duration, factor: f64) -> Duration {
-    Duration::from_ps(scaled(Bytes(span.as_ps()), factor).0)
+    Duration::from_ps(Bytes(span.as_ps()).scaled(factor).0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "53 bits are more than a controller measures")]

@@ -1,5 +1,5 @@
-//! One path a flow, drawn once: what a network does when the transport leaves the choice to the switches'
-//! hash. Source: \[rfc2992\]. It never moves, not even off a dead path.
+//! One path a flow, drawn once: what a network does when the transport leaves the choice to the
+//! switches' hash. Source: \[rfc2992\]. It never moves, not even off a dead path.
 
 use super::{LbParams, LoadBalancer, PathFeedback, draw};
 use crate::rng::Rng;

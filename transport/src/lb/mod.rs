@@ -1,5 +1,5 @@
-//! Load balancing: which entropy value, hence which path, the next segment takes. One file a balancer,
-//! one line in the registry.
+//! Load balancing: which entropy value, hence which path, the next segment takes. One file a
+//! balancer, one line in the registry.
 
 pub mod ecmp;
 pub mod reps;
@@ -9,8 +9,8 @@ pub use ecmp::Ecmp;
 pub use reps::Reps;
 pub use spray::Spray;
 
-use crate::cc::Path;
 use crate::params::params;
+use crate::path::Path;
 use crate::registry::registry;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
@@ -40,7 +40,8 @@ pub trait LoadBalancer {
 params! {
     /// Settings of all balancers; each reads those it knows.
     pub struct LbParams {
-        /// Entropy values a flow may use; how many paths they reach is for the switches' hash to say.
+        /// Entropy values a flow may use; how many paths they reach is for the switches' hash to
+        /// say.
         paths: u16 = 256, in 1..=65535;
         /// REPS: how long exploring stops after a timeout. The reference simulator's 10 ms.
         freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
@@ -73,9 +74,9 @@ pub(crate) fn draw(paths: u16, rng: &mut Rng) -> EntropyValue {
     entropy(u16::try_from(rng.below(u64::from(paths))).unwrap_or(0))
 }
 
-/// The entropy value of path number `path`, 0..=65534: a UDP source port, which must not be zero. Ports
-/// start where the dynamic range does and wrap past zero, so that up to 16384 paths stay clear of the
-/// registered ports that firewalls know, and every number has a port of its own.
+/// The entropy value of path number `path`, 0..=65534: a UDP source port, which must not be zero.
+/// Ports start where the dynamic range does and wrap past zero, so that up to 16384 paths stay
+/// clear of the registered ports that firewalls know, and every number has a port of its own.
 //= rfc6335#6
 #[must_use]
 pub const fn entropy(path: u16) -> EntropyValue {

@@ -11,7 +11,7 @@
 //! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
 
 use super::{LbParams, LoadBalancer, PathFeedback, draw};
-use crate::cc::{Path, scaled};
+use crate::path::Path;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue};
@@ -49,7 +49,7 @@ impl Reps {
         //= reps#alg1
         // NUM_PKTS_BDP.
         let bdp_pkts = Bytes(path.bdp().0 / path.mtu.0.max(1));
-        let explore = scaled(bdp_pkts, f64::from(params.explore)).0;
+        let explore = bdp_pkts.scaled(f64::from(params.explore)).0;
         Self {
             freeze: params.freeze,
             frozen_until: None,
@@ -104,8 +104,8 @@ impl Reps {
 
 impl LoadBalancer for Reps {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue {
-        // DEVIATION(reps#alg1): the paper leaves the freeze only on an acknowledgement, which never comes
-        // when all the known values lead to dead paths.
+        // DEVIATION(reps#alg1): the paper leaves the freeze only on an acknowledgement, which never
+        // comes when all the known values lead to dead paths.
         self.thaw(now);
         //= reps#alg2
         let stale = self.fresh == 0 && !self.is_frozen();

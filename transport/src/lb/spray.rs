@@ -1,5 +1,5 @@
-//! Oblivious packet spraying: every segment takes a path drawn uniformly, whatever became of the others.
-//! Source: \[rps\] as \[smartt\] sec. III-A compares it. No state but the number of paths.
+//! Oblivious packet spraying: every segment takes a path drawn uniformly, whatever became of the
+//! others. Source: \[rps\] as \[smartt\] sec. III-A compares it. No state but the number of paths.
 
 use super::{LbParams, LoadBalancer, PathFeedback, draw};
 use crate::rng::Rng;

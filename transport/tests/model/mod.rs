@@ -1,6 +1,7 @@
-//! A small closed loop for controllers: flows through one bottleneck queue, one virtual clock, one event a
-//! packet. Output-queued, RED at dequeue, trims or drops when full, control packets never queue. It models
-//! no topology and no wire format; what it is for is to move a controller through its cases.
+//! A small closed loop for controllers: flows through one bottleneck queue, one virtual clock, one
+//! event a packet. Output-queued, RED at dequeue, trims or drops when full, control packets never
+//! queue. It models no topology and no wire format; what it is for is to move a controller through
+//! its cases.
 //!
 //! Units: picoseconds and wire bytes.
 
@@ -75,7 +76,8 @@ pub struct Trace {
 impl Trace {
     /// The window at the last sampling instant not after `at`.
     pub fn cwnd_at(&self, at: Duration) -> u64 {
-        self.cwnd.iter().rev().find(|(time, _)| *time <= at).unwrap().1
+        let sample = self.cwnd.iter().rev().find(|(time, _)| *time <= at);
+        sample.expect("a sample before that time").1
     }
 }
 
@@ -232,7 +234,8 @@ impl Model {
             flow.link_free = sent_at + serialisation;
             flow.outstanding.insert(psn, sent_at);
             let packet = Packet { flow: index, psn, sent_at };
-            // Up to a packet's time of jitter: flows in lockstep would lose or win every race for a place.
+            // Up to a packet's time of jitter: flows in lockstep would lose or win every race for a
+            // place.
             let jitter = self.rng.below(serialisation.as_ps());
             let arrival = sent_at + serialisation + Duration::from_ps(jitter);
             self.at(arrival, Event::Arrive(packet));

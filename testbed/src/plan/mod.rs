@@ -128,6 +128,7 @@ impl Plan {
         let base_rtts = base_rtts(draft, &tree, &fabric);
         settings.base_rtt = base_rtts[tree.top_level() as usize - 1];
         settings.loss = loss_settings(draft);
+        settings.cc_params.smartt.trimming &= draft.trim;
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu()));
         Config::new(settings.clone())?;

@@ -389,8 +389,10 @@ impl TxFlow {
         cx.stats.nacks_received += 1;
         self.lb.on_feedback(nack.echo_ev, PathFeedback::Nack, rx.at);
         if acked > Bytes::ZERO {
-            let sample =
-                AckSample { now: rx.at, rtt, acked, in_flight: self.in_flight, ecn: false };
+            // A header alone passes the queues that the payload met, so its round trip says nothing
+            // of them; that it was trimmed does.
+            let in_flight = self.in_flight;
+            let sample = AckSample { now: rx.at, rtt, acked, in_flight, ecn: true };
             self.cc.on_ack(&sample, &self.path);
         }
         // A refusal of an earlier transmission says nothing about the one in flight now.

@@ -107,7 +107,7 @@ impl Link {
             Port::open_vdev(eal, (&device, &arguments), &port, Arc::clone(pool), Keep::Nothing)
         };
         // The driver never takes its listening socket off the interrupt thread's list, nor closes
-        // it.
+        // it: every link costs a descriptor until the process ends.
         eal.keep_memory();
         let mut switch = open("server", &config.switch_pool)?;
         let mut host = open("client", &config.host_pool)?;

@@ -20,7 +20,7 @@ const DRIVER_LIBS: [&str; 1] = ["rte_net_ring"];
 /// The functions taken from DPDK itself; everything inline comes through the shim.
 const FUNCTIONS: [&str; 13] = [
     "rdpdk_.*",
-    "rte_eal_(init|cleanup|alarm_set|hotplug_add|hotplug_remove|get_runtime_dir|iova_mode|has_hugepages)",
+    "rte_eal_(init|cleanup|alarm_set|hotplug_add|hotplug_remove|get_runtime_dir|iova_mode)",
     "rte_thread_(register|unregister)",
     "rte_(version|strerror)",
     "rte_pktmbuf_(pool_create|copy)",
@@ -162,8 +162,8 @@ fn fail(what: &str, detail: &dyn Display) -> ! {
         "cargo::error=Headrace's vdev and nic worlds need libdpdk 22.11 or newer. To install it:"
     );
     println!(
-        "cargo::error=  Debian, Ubuntu: sudo apt-get install -y libdpdk-dev dpdk libclang-dev clang \
-         pkg-config gcc"
+        "cargo::error=  Debian, Ubuntu: sudo apt-get install -y libdpdk-dev dpdk libclang-dev \
+         clang pkg-config gcc"
     );
     println!(
         "cargo::error=  Fedora, RHEL:   sudo dnf install -y dpdk-devel dpdk clang-devel clang \

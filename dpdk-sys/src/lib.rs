@@ -1,12 +1,12 @@
 //! The FFI floor: bindings to the system's libdpdk (22.11 and newer) and the burst-level C shim.
 //!
 //! Source: the installed DPDK headers, read by bindgen at build time through `shim.h`; functions
-//! called `rdpdk_*` are the shim's. The mirror of `rte_mbuf` below is written by hand, because newer
-//! releases wrap the same fields at the same offsets in anonymous unions; the asserts compare every
-//! offset with the C compiler's. Lengths are bytes.
+//! called `rdpdk_*` are the shim's. The mirror of `rte_mbuf` below is written by hand, because
+//! newer releases wrap the same fields at the same offsets in anonymous unions; the asserts compare
+//! every offset with the C compiler's. Lengths are bytes.
 //!
-//! What it does not do: nothing here is safe, counted or owned. That is `transport-dpdk`'s part, and
-//! no other crate names this one.
+//! What it does not do: nothing here is safe, counted or owned. That is `transport-dpdk`'s part,
+//! and no other crate names this one.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;

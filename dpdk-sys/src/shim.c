@@ -1,4 +1,5 @@
-/* The wrappers that shim.h describes. One DPDK call each, but for the three that flatten structs. */
+/* The wrappers that shim.h describes. One DPDK call each, but for three that
+ * flatten structs. */
 #include "shim.h"
 
 #include <errno.h>

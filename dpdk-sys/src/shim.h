@@ -1,9 +1,9 @@
 /* The C side of the floor: what bindgen reads, and what Rust cannot call by itself.
  *
  * DPDK's fast path is `static inline`, so it has no symbols. Each function here wraps one inline at
- * burst granularity: one call for up to 32 packets costs under 0.1 ns a packet. The structs are flat
- * copies of DPDK structs whose layout differs between releases; the constants are macros that bindgen
- * cannot evaluate (casts and RTE_BIT64). Lengths are bytes, counts are packets.
+ * burst granularity: one call for up to 32 packets costs under 0.1 ns a packet. The structs are
+ * flat copies of DPDK structs whose layout differs between releases; the constants are macros that
+ * bindgen cannot evaluate (casts and RTE_BIT64). Lengths are bytes, counts are packets.
  *
  * Not here: anything per packet that plain field access does; see `rte_mbuf` in lib.rs.
  */
@@ -67,7 +67,8 @@ static const uint32_t RDPDK_RING_SPSC = RING_F_SP_ENQ | RING_F_SC_DEQ;
 static const uint32_t RDPDK_LINK_SPEED_UNKNOWN = RTE_ETH_SPEED_NUM_UNKNOWN;
 
 /* ---- where the C compiler puts the fields of rte_mbuf; lib.rs asserts its mirror against these.
- * offsetof sees through the anonymous unions that newer releases wrap around the same fields. ---- */
+ * offsetof sees through the anonymous unions that newer releases wrap around the same fields. ----
+ * */
 static const uint32_t RDPDK_MBUF_SIZE = sizeof(struct rte_mbuf);
 static const uint32_t RDPDK_OFF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr);
 static const uint32_t RDPDK_OFF_DATA_OFF = offsetof(struct rte_mbuf, data_off);

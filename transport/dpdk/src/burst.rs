@@ -1,7 +1,7 @@
 //! An owned burst of mbufs: what one call to a device, a ring or a pool moves.
 //!
-//! A fixed array of 32 with a length; the first `len()` slots are filled, in order. C reads and writes
-//! the array as pointers (`mbuf.rs` does that); nothing here is unsafe. It never allocates.
+//! A fixed array of 32 with a length; the first `len()` slots are filled, in order. C reads and
+//! writes the array as pointers (`mbuf.rs` does that); nothing here is unsafe. It never allocates.
 
 use std::fmt;
 use std::mem;
@@ -135,7 +135,8 @@ impl MbufBurst {
         self.length = (self.length + count).min(BURST);
     }
 
-    /// The filled slots, for a call that takes over some from the front; then [`Self::forget_front`].
+    /// The filled slots, for a call that takes over some from the front; then
+    /// [`Self::forget_front`].
     #[inline]
     pub(crate) fn filled(&mut self) -> &mut [Option<Mbuf>] {
         &mut self.slots[..self.length]

@@ -1,9 +1,9 @@
 //! What a device offers, what is asked of it, and the settings that follow.
 //!
 //! Source: `rte_eth_dev_info`. Negotiation is a plain function of the offer and the wish: it never
-//! asks for what is not offered and knows no vendor, so every device of the future is handled by what
-//! it says of itself. Frame lengths are bytes without FCS. It calls nothing; `nic.rs` applies the
-//! result.
+//! asks for what is not offered and knows no vendor, so every device of the future is handled by
+//! what it says of itself. Frame lengths are bytes without FCS. It calls nothing; `nic.rs` applies
+//! the result.
 
 use std::fmt;
 
@@ -87,7 +87,8 @@ impl Default for PortConfig {
     }
 }
 
-/// Chooses settings for a device that offers `offer`. `room` is what one receive buffer holds, bytes.
+/// Chooses settings for a device that offers `offer`. `room` is what one receive buffer holds,
+/// bytes.
 pub(crate) fn negotiate(
     offer: &sys::rdpdk_port_info,
     wish: &PortConfig,

@@ -1,12 +1,13 @@
 //! The TSC as a clock of network time, calibrated and optionally dilated.
 //!
-//! Source: measured against CLOCK_MONOTONIC_RAW; `rte_get_tsc_hz` is never used, because it rounds to
-//! 10 MHz (0.15 % wrong on common machines). Units: picoseconds of network time since the clock was
-//! made. With time scale S, network time runs S times slower than real time: a link that the box can
-//! drive at 1 Gb/s then behaves like one of S Gb/s. Needs no EAL.
+//! Source: measured against CLOCK_MONOTONIC_RAW; `rte_get_tsc_hz` is never used, because it rounds
+//! to 10 MHz (0.15 % wrong on common machines). Units: picoseconds of network time since the clock
+//! was made. With time scale S, network time runs S times slower than real time: a link that the
+//! box can drive at 1 Gb/s then behaves like one of S Gb/s. Needs no EAL.
 //!
-//! It does not slew: two readings of 0.2 s give below 1 ppm, and all workers copy one clock, so they
-//! agree exactly. The TSC must be constant-rate and synchronous between cores, as on every x86 server.
+//! It does not slew: two readings of 0.2 s give below 1 ppm, and all workers copy one clock, so
+//! they agree exactly. The TSC must be constant-rate and synchronous between cores, as on every x86
+//! server.
 
 use std::fmt;
 use std::thread;
@@ -31,8 +32,8 @@ pub enum ClockError {
     Scale(f64),
     /// The counter stood still or ran backwards.
     #[error(
-        "the time-stamp counter counted {ticks} ticks in {real_ns} ns; pin the thread, and check that \
-         /proc/cpuinfo lists constant_tsc and nonstop_tsc"
+        "the time-stamp counter counted {ticks} ticks in {real_ns} ns; pin the thread, and check \
+         that /proc/cpuinfo lists constant_tsc and nonstop_tsc"
     )]
     Counter {
         /// Ticks counted.

@@ -177,7 +177,8 @@ impl Eal {
         mode == sys::RTE_IOVA_VA
     }
 
-    /// Makes the calling thread an lcore, which gives it pool caches (4 times faster single allocs).
+    /// Makes the calling thread an lcore, which gives it pool caches (4 times faster single
+    /// allocs).
     ///
     /// # Errors
     /// [`EalError::Register`] when 128 threads are registered already.
@@ -260,14 +261,14 @@ impl Eal {
         }
     }
 
-    /// Waits until DPDK's interrupt thread has ended what it was doing when this was called, at most
-    /// a second. Drivers change device state on that thread.
+    /// Waits until DPDK's interrupt thread has ended what it was doing when this was called, at
+    /// most a second. Drivers change device state on that thread.
     pub(crate) fn settle_interrupts(&self, _control: &MutexGuard<'_, ()>) {
         settle_interrupts();
     }
 
-    /// Leaves DPDK's memory mapped when EAL ends, for the kernel to free with the process: a driver left
-    /// something in it that the interrupt thread, which cannot be stopped, may still read.
+    /// Leaves DPDK's memory mapped when EAL ends, for the kernel to free with the process: a driver
+    /// left something in it that the interrupt thread, which cannot be stopped, may still read.
     pub(crate) fn keep_memory(&self) {
         self.0.keep_memory.store(true, Ordering::Release);
     }
@@ -290,8 +291,8 @@ static SETTLED: AtomicU32 = AtomicU32::new(0);
 /// Called with `control` held or at the end, so one at a time.
 fn settle_interrupts() {
     let before = SETTLED.load(Ordering::Acquire);
-    // SAFETY: the callback takes no argument and lives for ever; it runs on the interrupt thread, which
-    // does one thing after the other.
+    // SAFETY: the callback takes no argument and lives for ever; it runs on the interrupt thread,
+    // which does one thing after the other.
     let ret = unsafe { sys::rte_eal_alarm_set(1, Some(settled), std::ptr::null_mut()) };
     let mut naps = if ret == 0 { 1000 } else { 0 };
     while SETTLED.load(Ordering::Acquire) == before && naps > 0 {
@@ -342,8 +343,8 @@ impl Drop for Inner {
         if *self.keep_memory.get_mut() {
             return;
         }
-        // The end unmaps memory while the interrupt thread still runs; what closing the last devices
-        // gave that thread to do must be done before.
+        // The end unmaps memory while the interrupt thread still runs; what closing the last
+        // devices gave that thread to do must be done before.
         settle_interrupts();
         // SAFETY: the last handle is going, so no pool, ring, port or registered thread is left.
         let ret = unsafe { sys::rte_eal_cleanup() };

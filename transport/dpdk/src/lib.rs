@@ -5,13 +5,13 @@
 //! | [`memory`] | what memory the machine offers, and the choice of hugepages or not |
 //! | [`eal`] | DPDK's process-wide environment, threads as lcores |
 //! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
-//! | [`nic`], [`caps`], [`port_error`] | devices set up by what they say of themselves, rings of mbufs |
-//! | [`link`](mod@link), [`netns`] | virtual links of four kinds between a host and the soft switch |
-//! | [`clock`] | the calibrated TSC as network time, dilated where the box is slower than the network |
+//! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
+//! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
+//! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //!
-//! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is drained
-//! and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf` and `nic` only.
-//! Needs libdpdk 22.11 or newer; no other crate of ours names `dpdk-sys`.
+//! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
+//! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf` and
+//! `nic` only. Needs libdpdk 22.11 or newer; no other crate of ours names `dpdk-sys`.
 
 pub mod burst;
 pub mod caps;

@@ -4,8 +4,8 @@
 //! unplugged and freed when both sides are dropped; nothing is left in the file system or among the
 //! kernel's network devices. Frame lengths are bytes without FCS.
 //!
-//! A link has no rate, delay or loss of its own: that is the fabric's part. Links of kind `ring` use one
-//! of DPDK's 32 ports each, the others two.
+//! A link has no rate, delay or loss of its own: that is the fabric's part. Links of kind `ring`
+//! use one of DPDK's 32 ports each, the others two.
 
 use std::process;
 use std::sync::Arc;
@@ -62,9 +62,9 @@ const TAP_FRAME_MAX: u32 = 1514;
 /// The driver's `bsize` is 16 bits; a multiple of 64 stays aligned.
 const MEMIF_FRAME_MAX: u32 = 65_472;
 
-/// Whether the memif driver sends each segment of a chain in a descriptor of its own: a fast path of
-/// 23.03, with the flag that is not cleared, repaired in 26.03. There, chains are gathered first, and
-/// frames longer than a buffer of the sender's pool are refused and counted.
+/// Whether the memif driver sends each segment of a chain in a descriptor of its own: a fast path
+/// of 23.03, with the flag that is not cleared, repaired in 26.03. There, chains are gathered
+/// first, and frames longer than a buffer of the sender's pool are refused and counted.
 const MEMIF_GATHERS: bool =
     dpdk_sys::RDPDK_VERSION >= 0x1703_0000 && dpdk_sys::RDPDK_VERSION < 0x1a03_0000;
 
@@ -101,13 +101,13 @@ impl Link {
         let depth_log2 = config.depth().trailing_zeros();
         let open = |role: &str, pool: &Arc<Pool>| {
             let device = format!("net_memif_{name}_{role}");
-            let arguments = format!(
-                "role={role},id=0,socket={socket},socket-abstract=yes,rsize={depth_log2},bsize={buffer}"
-            );
+            let sizes = format!("rsize={depth_log2},bsize={buffer}");
+            let arguments = format!("role={role},id=0,socket={socket},socket-abstract=yes,{sizes}");
             let port = PortConfig { gather: MEMIF_GATHERS, ..config.port() };
             Port::open_vdev(eal, (&device, &arguments), &port, Arc::clone(pool), Keep::Nothing)
         };
-        // The driver never takes its listening socket off the interrupt thread's list, nor closes it.
+        // The driver never takes its listening socket off the interrupt thread's list, nor closes
+        // it: every link costs a descriptor until the process ends.
         eal.keep_memory();
         let mut switch = open("server", &config.switch_pool)?;
         let mut host = open("client", &config.host_pool)?;
@@ -115,8 +115,8 @@ impl Link {
         Ok(Self { switch_side: LinkEnd::Port(switch), host })
     }
 
-    /// A TAP device of the kernel, in `netns`; the switch's side is an AF_PACKET socket on its netdev.
-    /// The kernel copies, drops when a side is slow, and takes microseconds a packet.
+    /// A TAP device of the kernel, in `netns`; the switch's side is an AF_PACKET socket on its
+    /// netdev. The kernel copies, drops when a side is slow, and takes microseconds a packet.
     ///
     /// # Errors
     /// [`PortError::Frame`] above 1514 bytes, else [`PortError`].
@@ -150,7 +150,8 @@ impl Link {
         Ok(Self { switch_side: LinkEnd::None, host })
     }
 
-    /// Waits until both sides are up, each at most `timeout_ms` milliseconds; false when one is not.
+    /// Waits until both sides are up, each at most `timeout_ms` milliseconds; false when one is
+    /// not.
     #[must_use]
     pub fn wait_up(&self, timeout_ms: u32) -> bool {
         let switch_up = match &self.switch_side {
@@ -172,8 +173,8 @@ impl LinkEnd {
         }
     }
 
-    /// Sends packets from the front of `burst` to the host, keeps those for which there is no room, and
-    /// says how many were sent.
+    /// Sends packets from the front of `burst` to the host, keeps those for which there is no room,
+    /// and says how many were sent.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         match self {

@@ -1,9 +1,9 @@
 //! Packet buffers: pools, move-only mbufs, and memory attached to them.
 //!
-//! Source: DPDK Programmer's Guide, "Mbuf Library"; layout in `dpdk_sys::rte_mbuf`. An [`Mbuf`] owns
-//! one chain of segments and frees it when dropped; raw pointers leave this file only inside the
-//! crate, as the arguments of a burst. Lengths are bytes, counts are buffers. Field access is inlined;
-//! allocation and freeing cross to C once a burst.
+//! Source: DPDK Programmer's Guide, "Mbuf Library"; layout in `dpdk_sys::rte_mbuf`. An [`Mbuf`]
+//! owns one chain of segments and frees it when dropped; raw pointers leave this file only inside
+//! the crate, as the arguments of a burst. Lengths are bytes, counts are buffers. Field access is
+//! inlined; allocation and freeing cross to C once a burst.
 //!
 //! It parses nothing and computes no checksum. References to one buffer from two mbufs ("indirect"
 //! mbufs) are not made here, but are recognised and kept read-only when a driver makes them.
@@ -43,8 +43,8 @@ pub struct PoolConfig {
 
 /// A pool of packet buffers, shared by threads.
 ///
-/// Dropping it returns its memory to DPDK unless mbufs are still out or other lcores run, which could
-/// be inside its caches: then the memory stays until EAL ends. So end the workers first.
+/// Dropping it returns its memory to DPDK unless mbufs are still out or other lcores run, which
+/// could be inside its caches: then the memory stays until EAL ends. So end the workers first.
 pub struct Pool {
     raw: NonNull<sys::rte_mempool>,
     config: PoolConfig,
@@ -55,15 +55,15 @@ pub struct Pool {
 #[repr(transparent)]
 pub struct Mbuf(NonNull<rte_mbuf>);
 
-/// Read-only memory that mbufs point into instead of holding a copy. Counted: the bytes are freed when
-/// this handle and every mbuf attached to them are gone.
+/// Read-only memory that mbufs point into instead of holding a copy. Counted: the bytes are freed
+/// when this handle and every mbuf attached to them are gone.
 pub struct ExtBuf {
     shared: NonNull<ExtShared>,
     iova: u64,
 }
 
-/// A dynamic field: picoseconds of network time at which the packet was received. An emulated device
-/// fills it as a NIC would; mbufs without it say so.
+/// A dynamic field: picoseconds of network time at which the packet was received. An emulated
+/// device fills it as a NIC would; mbufs without it say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampField {
     offset: usize,
@@ -75,8 +75,8 @@ pub struct TimestampField {
 pub enum MbufError {
     /// The numbers of a [`PoolConfig`] do not fit together.
     #[error(
-        "a pool of {count} mbufs with room {room} and cache {cache} cannot be: count and room must be \
-         above 0, room at most 65407, cache at most 512 and at most two thirds of the count"
+        "a pool of {count} mbufs with room {room} and cache {cache} cannot be: count and room must \
+         be above 0, room at most 65407, cache at most 512 and at most two thirds of the count"
     )]
     Config {
         /// Mbufs asked for.
@@ -88,8 +88,8 @@ pub enum MbufError {
     },
     /// No memory for the pool.
     #[error(
-        "no memory for a pool of {count} mbufs, about {mb} MB ({errno}); give DPDK more memory, or use \
-         fewer hosts or smaller buffers"
+        "no memory for a pool of {count} mbufs, about {mb} MB ({errno}); give DPDK more memory, or \
+         use fewer hosts or smaller buffers"
     )]
     Memory {
         /// Mbufs asked for.
@@ -104,8 +104,8 @@ pub enum MbufError {
     Field(Errno),
     /// Memory that devices could not find.
     #[error(
-        "memory cannot be attached to mbufs, because devices use physical addresses; start DPDK with \
-         --iova-mode=va, or copy"
+        "memory cannot be attached to mbufs, because devices use physical addresses; start DPDK \
+         with --iova-mode=va, or copy"
     )]
     NotAddressable,
 }
@@ -314,8 +314,8 @@ impl Mbuf {
         Some(unsafe { slice::from_raw_parts_mut(at, usize::from(length)) })
     }
 
-    /// Removes `length` bytes from the front of the first segment; false, and nothing changed, when it
-    /// has fewer.
+    /// Removes `length` bytes from the front of the first segment; false, and nothing changed, when
+    /// it has fewer.
     #[inline]
     #[must_use]
     pub fn adjust(&mut self, length: u16) -> bool {
@@ -357,16 +357,16 @@ impl Mbuf {
         Ok(())
     }
 
-    /// Gathers all segments in the first; false, and nothing changed, when that has no room or is not
-    /// writable.
+    /// Gathers all segments in the first; false, and nothing changed, when that has no room or is
+    /// not writable.
     #[must_use]
     pub fn linearize(&mut self) -> bool {
         // SAFETY: an owned chain; the call checks the tailroom before it moves anything.
         writable(self.head()) && unsafe { sys::rdpdk_mbuf_linearize(self.0.as_ptr()) } == 0
     }
 
-    /// Copies packet bytes `offset ..` into all of `out`, over segment borders; false, with `out` in
-    /// part written, when the packet is shorter.
+    /// Copies packet bytes `offset ..` into all of `out`, over segment borders; false, with `out`
+    /// in part written, when the packet is shorter.
     #[must_use]
     pub fn copy_out(&self, offset: usize, out: &mut [u8]) -> bool {
         let mut skip = offset;
@@ -390,12 +390,12 @@ impl Mbuf {
         NonNull::new(copy).map(Self)
     }
 
-    /// Points this empty, single-segment mbuf at `range` of `memory`. Devices that fetch by DMA need
-    /// that memory registered with them as well; the virtual ones do not.
+    /// Points this empty, single-segment mbuf at `range` of `memory`. Devices that fetch by DMA
+    /// need that memory registered with them as well; the virtual ones do not.
     ///
     /// # Errors
-    /// Gives the mbuf back unchanged when it is not empty, not writable, the range is outside `memory`
-    /// or longer than 65 535, or `memory` has 60 000 holders already.
+    /// Gives the mbuf back unchanged when it is not empty, not writable, the range is outside
+    /// `memory` or longer than 65 535, or `memory` has 60 000 holders already.
     pub fn attach(self, memory: &ExtBuf, range: Range<usize>) -> Result<Self, Self> {
         let fits = range.start <= range.end && range.end <= memory.bytes().len();
         let length = u16::try_from(range.len());

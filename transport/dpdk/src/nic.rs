@@ -1,9 +1,9 @@
 //! Devices and rings: one port is one ethdev, one ring a single-producer, single-consumer queue.
 //!
-//! Source: DPDK Programmer's Guide, "Poll Mode Driver" and "Ring Library". A [`Port`] is set up by what
-//! the device says of itself (`caps.rs`), owns its queues, and is closed and unplugged when the port and
-//! all queues are gone. Queues are separate values, so that each can go to another worker. Frame
-//! lengths are bytes without FCS; a burst is at most 32 packets.
+//! Source: DPDK Programmer's Guide, "Poll Mode Driver" and "Ring Library". A [`Port`] is set up by
+//! what the device says of itself (`caps.rs`), owns its queues, and is closed and unplugged when
+//! the port and all queues are gone. Queues are separate values, so that each can go to another
+//! worker. Frame lengths are bytes without FCS; a burst is at most 32 packets.
 //!
 //! It waits for nothing but the link, retries nothing, and steers nothing.
 #![allow(unsafe_code)]
@@ -62,9 +62,9 @@ pub struct PortStats {
     pub rx_no_mbuf: u64,
 }
 
-/// Two connected devices of this process that are taken down together, when both ports and all their
-/// queues are gone: nobody polls one while the other pulls the connection away, and the driver's own
-/// disconnect (on DPDK's interrupt thread) is over before the second device is closed.
+/// Two connected devices of this process that are taken down together, when both ports and all
+/// their queues are gone: nobody polls one while the other pulls the connection away, and the
+/// driver's own disconnect (on DPDK's interrupt thread) is over before the second device is closed.
 ///
 /// Every holder drops its device before its tie, so that the tie's are the last.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ pub(crate) enum Keep {
     Netns(#[allow(dead_code, reason = "held, not read")] Arc<Netns>),
 }
 
-/// An ethdev that is closed and unplugged on drop. Field order: rings free their mbufs first, then the
-/// pool those came from can go, then EAL.
+/// An ethdev that is closed and unplugged on drop. Field order: rings free their mbufs first, then
+/// the pool those came from can go, then EAL.
 struct Device {
     id: u16,
     name: CString,
@@ -99,8 +99,8 @@ struct Device {
 }
 
 impl Port {
-    /// Opens the device `name` (e.g. a PCI address), which EAL has probed; received packets come from
-    /// `pool`.
+    /// Opens the device `name` (e.g. a PCI address), which EAL has probed; received packets come
+    /// from `pool`.
     ///
     /// # Errors
     /// [`PortError::Setup`].
@@ -296,8 +296,8 @@ impl PortQueue {
         usize::from(got)
     }
 
-    /// Sends from the front of `burst`, keeps in it what the device has no descriptors for, and says
-    /// how many were sent. Packets that the device cannot send at all are freed and counted in
+    /// Sends from the front of `burst`, keeps in it what the device has no descriptors for, and
+    /// says how many were sent. Packets that the device cannot send at all are freed and counted in
     /// [`Self::refused`]: drivers would loop on them, truncate them, or count them as sent.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
@@ -311,8 +311,8 @@ impl PortQueue {
         usize::from(sent)
     }
 
-    /// Packets freed because they were longer than the device's limit, or chains that it cannot send
-    /// and that do not fit in one segment.
+    /// Packets freed because they were longer than the device's limit, or chains that it cannot
+    /// send and that do not fit in one segment.
     #[must_use]
     pub const fn refused(&self) -> u64 {
         self.refused
@@ -364,7 +364,8 @@ impl Device {
         (ret == 0 && up != 0).then_some(known)
     }
 
-    /// Waits until the link is up, or down, at most `timeout_ms` milliseconds; false when it is not.
+    /// Waits until the link is up, or down, at most `timeout_ms` milliseconds; false when it is
+    /// not.
     fn wait_link(&self, up: bool, timeout_ms: u32) -> bool {
         let mut left = timeout_ms;
         while self.link().is_some() != up {
@@ -547,8 +548,8 @@ fn count_u16(count: usize) -> u16 {
     u16::try_from(count.min(BURST)).unwrap_or(0)
 }
 
-/// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it when
-/// both are gone is freed.
+/// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it
+/// when both are gone is freed.
 pub struct Ring {
     raw: NonNull<sys::rte_ring>,
     #[allow(dead_code, reason = "keeps EAL alive for the ring's memory")]
@@ -628,7 +629,8 @@ impl fmt::Debug for Ring {
 }
 
 impl RingTx {
-    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and says how many.
+    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and says how
+    /// many.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         let filled = burst.filled();

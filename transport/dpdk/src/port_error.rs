@@ -1,7 +1,8 @@
 //! Why a port, a ring or a virtual link is not to be had.
 //!
-//! Each error names the device, the step that failed, DPDK's reason, and what mends it. Frame lengths are
-//! bytes without FCS. Nothing here happens after the setup: a running device has counters instead.
+//! Each error names the device, the step that failed, DPDK's reason, and what mends it. Frame
+//! lengths are bytes without FCS. Nothing here happens after the setup: a running device has
+//! counters instead.
 
 use std::fmt;
 
@@ -28,8 +29,8 @@ pub enum PortError {
     },
     /// More devices than DPDK was built for.
     #[error(
-        "DPDK has room for {0} ports in a process and all are taken; keep the switch's side of links \
-         on rings (net_ring), or use fewer hosts"
+        "DPDK has room for {0} ports in a process and all are taken; keep the switch's side of \
+         links on rings (net_ring), or use fewer hosts"
     )]
     TooMany(u32),
     /// A frame length that the kind of link cannot carry.

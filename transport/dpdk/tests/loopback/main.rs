@@ -1,11 +1,13 @@
 //! Everything that needs a running EAL, in one process, because a process has one EAL.
 //!
-//! A small harness instead of libtest's: checks share the EAL and run in order. `cargo test` arguments
-//! that name a check filter as usual; `--list` lists. EAL runs in the mode that the machine offers. A
-//! check that cannot run here prints why and counts as skipped, never as passed.
+//! A small harness instead of libtest's: checks share the EAL and run in order. `cargo test`
+//! arguments that name a check filter as usual; `--list` lists. EAL runs in the mode that the
+//! machine offers. A check that cannot run here prints why and counts as skipped, never as passed.
 //!
-//! Started with `--probe` the binary is a child of its own checks: it runs one ring link in a fresh EAL
-//! and reports by its exit code, with nothing on standard output.
+//! Started with `--probe` the binary is a child of its own checks: it runs one ring link in a fresh
+//! EAL and reports by its exit code, with nothing on standard output.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test harness")]
 
 mod buffers;
 mod links;

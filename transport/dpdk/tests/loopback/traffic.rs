@@ -1,4 +1,5 @@
-//! Numbered frames of known content, and a pump that sends them over a link and checks what arrives.
+//! Numbered frames of known content, and a pump that sends them over a link and checks what
+//! arrives.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(crate) fn link_config(eal: &Eal, max_frame: u32) -> LinkConfig {
     LinkConfig { max_frame, depth: 512, host_pool: pool(eal, 8191), switch_pool: pool(eal, 8191) }
 }
 
-/// Frame `number` of a stream: local addresses, an experimental EtherType, the number, and bytes that
-/// depend on the number. `length` is in bytes, at least 60.
+/// Frame `number` of a stream: local addresses, an experimental EtherType, the number, and bytes
+/// that depend on the number. `length` is in bytes, at least 60.
 pub(crate) fn frame(number: u32, length: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     bytes.extend(number.to_be_bytes());

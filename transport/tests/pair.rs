@@ -311,6 +311,7 @@ fn forged_segments_are_counted_and_change_nothing() {
         held: 0,
         echo_ev: transport::EntropyValue(1),
         ce: false,
+        sharers: 1,
         duplicate: false,
     };
     let hdr = Header { ev: ack.echo_ev, dst_flow: FlowId::new(0, 1), body: Body::Ack(ack) };

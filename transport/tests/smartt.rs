@@ -197,7 +197,8 @@ fn cwnd(cc: &Cc) -> u64 {
 fn shrink(cc: &mut Cc, target: u64) {
     let now = Instant::ZERO;
     while cwnd(cc) > target {
-        let loss = LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight: Bytes(BDP) };
+        let loss =
+            LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight: Bytes(BDP), sharers: 0 };
         cc.on_nack(&loss, &PATH);
     }
 }
@@ -275,6 +276,7 @@ fn a_trim_sent_before_quick_adapt_acted_is_ignored_and_one_sent_after_is_not() {
         sent_at: Instant::ZERO + us(sent_at),
         bytes: Bytes(MTU),
         in_flight: Bytes(10 * MTU),
+        sharers: 0,
     };
     for _ in 0..20 {
         cc.on_ack(&ack(us(20), us(20), false), &PATH);
@@ -293,7 +295,8 @@ fn an_idle_flow_does_not_take_its_silence_for_congestion() {
     let mut cc = one(&[]);
     cc.on_ack(&ack(us(12), us(12), false), &PATH);
     let now = Instant::ZERO + us(5000);
-    let loss = LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight: Bytes(BDP) };
+    let loss =
+        LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight: Bytes(BDP), sharers: 0 };
     cc.on_nack(&loss, &PATH);
     assert_eq!(cwnd(&cc), 1_800_000 - MTU);
 }
@@ -368,11 +371,11 @@ proptest! {
                     }
                     Step::Nack { bytes, .. } => {
                         let bytes = Bytes(bytes);
-                        cc.on_nack(&LossSample { now, sent_at, bytes, in_flight }, &path);
+                        cc.on_nack(&LossSample { now, sent_at, bytes, in_flight, sharers: 0 }, &path);
                     }
                     Step::Timeout { bytes, .. } => {
                         let bytes = Bytes(bytes);
-                        cc.on_timeout(&LossSample { now, sent_at, bytes, in_flight }, &path);
+                        cc.on_timeout(&LossSample { now, sent_at, bytes, in_flight, sharers: 0 }, &path);
                     }
                     Step::BaseRtt(ns) => {
                         // Taken over at the next event; until then the old bound holds.

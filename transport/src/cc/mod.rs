@@ -54,6 +54,8 @@ pub struct LossSample {
     pub bytes: Bytes,
     /// Wire bytes in flight after they were taken out.
     pub in_flight: Bytes,
+    /// Flows that shared the receiver when the loss was reported; 0 where nobody said.
+    pub sharers: u16,
 }
 
 /// The three ways of hearing of a loss differ in how much they say about congestion.

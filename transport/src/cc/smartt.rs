@@ -69,6 +69,18 @@ words! {
     }
 }
 
+words! {
+    /// What QuickAdapt sets the window to.
+    pub enum QaShare: "measured or receiver" {
+        /// What arrived in one target RTT, as the paper has it: nothing is asked of receivers.
+        Measured = "measured",
+        /// At the first trim, an equal share of the path among the flows that share the receiver, as its
+        /// refusal reports them; then the paper's measurement. An improvement of ours: an incast
+        /// converges half a base RTT after its first trim, and all its flows to one window.
+        Receiver = "receiver",
+    }
+}
+
 /// How often the window is adjusted, sec. III-G.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Adjustment {
@@ -135,6 +147,8 @@ params! {
         ewma_gain: f32 = EWMA_GAIN, in 0.0..=1.0;
         /// Largest and initial window in BDPs, sec. III-J.
         window_max: f32 = 1.5, in 0.01..=64.0;
+        /// Where QuickAdapt learns its share from.
+        qa_share: QaShare = QaShare::Receiver;
         /// What QuickAdapt sets the window to, in multiples of the bytes received in one target
         /// RTT.
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
@@ -184,6 +198,8 @@ pub struct Smartt {
     measure_end: Instant,
     /// When QuickAdapt last acted; zero if never.
     adapted_at: Instant,
+    /// The receiver's share is not looked at again before this.
+    share_end: Instant,
     /// The earliest next multiplicative decrease.
     decrease_at: Instant,
     /// The latest time that an accumulated increase is applied.
@@ -204,6 +220,8 @@ struct Scale {
     /// RTTs up to this one count as the base RTT.
     fast_rtt: Duration,
     mtu: u32,
+    /// What the path carries in one target RTT.
+    bytes_per_target: u32,
     /// At least `mtu`.
     cwnd_max: u32,
     /// Bytes per window of acknowledgements.
@@ -243,6 +261,7 @@ impl Scale {
             target_rtt,
             fast_rtt: times(path.base_rtt, 1.0 + f64::from(params.fast_slack)),
             mtu,
+            bytes_per_target: small(path.line_rate.bytes_in(target_rtt)),
             cwnd_max,
             fair_gain: gain(f64::from(params.fi)),
             //= smartt#III-I4
@@ -273,6 +292,7 @@ impl Smartt {
             increasing: false,
             measure_end: Instant::ZERO,
             adapted_at: Instant::ZERO,
+            share_end: Instant::ZERO,
             decrease_at: Instant::ZERO,
             adjust_at: Instant::ZERO,
             avg_rtt: path.base_rtt.min(RTT_MAX),
@@ -321,20 +341,45 @@ impl Smartt {
         let fresh = span.as_ps() < self.at.target_rtt.as_ps().saturating_mul(2);
         let adapted = self.trigger_qa && started && fresh;
         if adapted {
-            self.trigger_qa = false;
             let share = as_f64(Bytes(self.at.target_rtt.as_ps())) / as_f64(Bytes(span.as_ps()));
             let received = Bytes(u64::from(self.acked));
-            self.cwnd = small(received.scaled(share * f64::from(self.params.qa_scaling)));
-            self.bound();
-            self.to_ignore = if self.params.ignore { small(in_flight) } else { 0 };
-            self.adapted_at = now;
-            self.pending = 0;
-            self.uncongested = 0;
-            self.increasing = false;
+            let window = small(received.scaled(share * f64::from(self.params.qa_scaling)));
+            self.set_window(window, now, in_flight);
         }
         self.measure_end = now + self.at.target_rtt;
         self.acked = 0;
         adapted
+    }
+
+    /// The improvement of [`QaShare::Receiver`]. True when the window was set.
+    fn adapt_to_share(&mut self, loss: &LossSample) -> bool {
+        let asked = self.params.qa_share == QaShare::Receiver && self.params.quick_adapt;
+        // A flow alone at its receiver meets its bottleneck elsewhere: only measuring tells its share.
+        if !asked || loss.sharers < 2 || loss.now < self.share_end {
+            return false;
+        }
+        let share = f64::from(self.params.qa_scaling) / f64::from(loss.sharers);
+        let window = small(Bytes(u64::from(self.at.bytes_per_target)).scaled(share));
+        if window >= self.cwnd {
+            return false;
+        }
+        self.share_end = loss.now + self.at.target_rtt;
+        self.set_window(window, loss.now, loss.in_flight);
+        self.measure_end = loss.now + self.at.target_rtt;
+        self.acked = 0;
+        true
+    }
+
+    /// QuickAdapt's effect: a new window, and no reaction to what was in flight before.
+    fn set_window(&mut self, window: u32, now: Instant, in_flight: Bytes) {
+        self.trigger_qa = false;
+        self.cwnd = window;
+        self.bound();
+        self.to_ignore = if self.params.ignore { small(in_flight) } else { 0 };
+        self.adapted_at = now;
+        self.pending = 0;
+        self.uncongested = 0;
+        self.increasing = false;
     }
 
     /// Without trimming QuickAdapt is asked for by delay and by how little arrives, at the end of a
@@ -530,6 +575,9 @@ impl CongestionControl for Smartt {
         //= smartt#alg4
         // Lines 15 to 21.
         self.trigger_qa = self.params.quick_adapt;
+        if self.adapt_to_share(loss) {
+            return;
+        }
         if self.to_ignore == 0 {
             self.quick_adapt(loss.now, loss.in_flight);
         }

@@ -88,6 +88,8 @@ pub struct Endpoint {
     rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
     sched: Sched,
     acks: VecDeque<WaitingAck>,
+    /// Incoming flows with a message that is open.
+    receiving: u16,
     wheel: Wheel<Due>,
     events: VecDeque<Event>,
     stats: Stats,
@@ -120,6 +122,7 @@ impl Endpoint {
             ),
             sched: Sched::new(config.sched, config.tx_flows_max),
             acks: VecDeque::with_capacity(config.acks_waiting_max as usize),
+            receiving: 0,
             wheel: Wheel::new(TIMER_TICK, tx_flows + rx_flows),
             events: VecDeque::with_capacity(2 * msgs),
             stats: Stats::default(),
@@ -194,8 +197,11 @@ impl Endpoint {
     fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
         let received = self.rx_flow_of(rx, data).and_then(|flow| {
             let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
-            let received = timed.flow.on_data(rx, data, &self.config, &mut self.rx_msgs)?;
-            Ok((flow, received))
+            let was = u16::from(timed.flow.is_receiving());
+            let received = timed.flow.on_data(rx, data, &self.config, &mut self.rx_msgs);
+            let is = u16::from(timed.flow.is_receiving());
+            self.receiving = self.receiving.saturating_add(is).saturating_sub(was);
+            Ok((flow, received?))
         });
         let (flow, received) = match received {
             Ok(found) => found,
@@ -298,7 +304,7 @@ impl Endpoint {
             let Some(waiting) = self.acks.pop_front() else { return };
             // The flow may have been forgotten in the meantime; its sender has too.
             let Some(timed) = self.rx_flows.get(waiting.flow) else { continue };
-            let hdr = timed.flow.header(&waiting.ack, now);
+            let hdr = timed.flow.header(&waiting.ack, now, self.receiving);
             match hdr.body {
                 Body::Nack(_) => self.stats.nacks_sent += 1,
                 Body::Ack(_) | Body::Data(_) => self.stats.acks_sent += 1,
@@ -394,6 +400,7 @@ impl Endpoint {
     /// Gives up an incoming flow; messages that are not whole never will be.
     fn forget(&mut self, flow: FlowId) {
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
+        self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
         for msg in flow.open_messages() {
             if self.rx_msgs.remove(msg).is_some() {
                 self.events.push_back(Event::Aborted { msg, from: flow.from });

@@ -48,7 +48,7 @@ pub(crate) struct RxFlow {
     /// The newest segment not yet acknowledged, and how many there are.
     pending: Option<(PendingAck, u16)>,
     /// Messages that are open.
-    pub(crate) open_msgs: u16,
+    open_msgs: u16,
 }
 
 /// What an acknowledgement says of the segment that causes it.
@@ -115,10 +115,10 @@ impl RxFlow {
             ack.trimmed = false;
             return Ok(Received::just(ack));
         }
+        let (id, msg) = self.message(rx, data, msgs)?;
         if rx.trimmed {
             return Ok(Received::just(ack));
         }
-        let (id, msg) = self.message(rx, data, msgs)?;
         let end = u64::from(data.offset) + u64::from(rx.payload_len);
         let room = msg.len - msg.received;
         if end > u64::from(msg.len) || rx.payload_len == 0 || u32::from(rx.payload_len) > room {
@@ -187,6 +187,11 @@ impl RxFlow {
         [other_word, None]
     }
 
+    /// True while a message of this flow is on its way.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.open_msgs > 0
+    }
+
     /// How long a segment may wait for others to be acknowledged with it.
     pub(crate) fn ack_delay(config: &Config) -> Duration {
         config.base_rtt / 4
@@ -203,7 +208,7 @@ impl RxFlow {
     }
 
     /// The packet that says it, at the moment it leaves.
-    pub(crate) fn header(&self, ack: &PendingAck, now: Instant) -> Header {
+    pub(crate) fn header(&self, ack: &PendingAck, now: Instant, sharers: u16) -> Header {
         let body = Ack {
             src_flow: self.id,
             psn: ack.psn,
@@ -212,6 +217,7 @@ impl RxFlow {
             echo_sent_at: ack.sent_at,
             held: now.since(ack.at).to_wire(),
             echo_ev: ack.ev,
+            sharers,
             ce: ack.ce,
             duplicate: ack.duplicate,
         };

@@ -401,7 +401,13 @@ impl TxFlow {
         });
         if refused {
             let (bytes, sent_at) = self.mark_lost(nack.psn);
-            let loss = LossSample { now: rx.at, bytes, in_flight: self.in_flight, sent_at };
+            let loss = LossSample {
+                now: rx.at,
+                bytes,
+                in_flight: self.in_flight,
+                sent_at,
+                sharers: nack.sharers,
+            };
             self.cc.on_nack(&loss, &self.path);
         }
         self.window = self.cc.window();
@@ -501,7 +507,7 @@ impl TxFlow {
             };
             *count += 1;
             self.lb.on_feedback(ev, feedback, now);
-            let loss = LossSample { now, bytes, in_flight: self.in_flight, sent_at };
+            let loss = LossSample { now, bytes, in_flight: self.in_flight, sent_at, sharers: 0 };
             self.cc.on_timeout(&loss, &self.path);
         }
         self.window = self.cc.window();

@@ -72,6 +72,7 @@ fn ack() -> Ack {
         held: 0xDDEE_FF01,
         echo_ev: EntropyValue(0xBEEF),
         ce: true,
+        sharers: 0x1234,
         duplicate: true,
     }
 }

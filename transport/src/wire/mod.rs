@@ -91,6 +91,8 @@ pub struct Ack {
     pub held: u32,
     /// The entropy value the segment arrived with.
     pub echo_ev: EntropyValue,
+    /// Flows that the receiver is receiving messages on now, this one included; saturates.
+    pub sharers: u16,
     /// The segment arrived with CE (congestion experienced).
     pub ce: bool,
     /// The segment had arrived before: a needless retransmission or a duplicate of the network.
@@ -135,7 +137,7 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK
+    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 38 for ACK
     /// and NACK.
     #[must_use]
     pub fn emit_len(&self) -> u16 {

@@ -286,6 +286,7 @@ const ACK: Ack = Ack {
     held: 0,
     echo_ev: EntropyValue(0),
     ce: false,
+    sharers: 1,
     duplicate: false,
 };
 

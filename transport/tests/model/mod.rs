@@ -289,8 +289,13 @@ impl Model {
             Fate::Trimmed if known => {
                 flow.trace.nacks += 1;
                 flow.resend.insert(packet.psn);
-                let loss =
-                    LossSample { now, sent_at: packet.sent_at, bytes: Bytes(MTU), in_flight };
+                let loss = LossSample {
+                    now,
+                    sent_at: packet.sent_at,
+                    bytes: Bytes(MTU),
+                    in_flight,
+                    sharers: 0,
+                };
                 flow.cc.on_nack(&loss, &flow.path);
             }
             Fate::Trimmed => {}
@@ -319,7 +324,8 @@ impl Model {
         flow.resend.insert(packet.psn);
         flow.trace.timeouts += 1;
         let in_flight = Bytes(flow.outstanding.len() as u64 * MTU);
-        let loss = LossSample { now, sent_at: packet.sent_at, bytes: Bytes(MTU), in_flight };
+        let loss =
+            LossSample { now, sent_at: packet.sent_at, bytes: Bytes(MTU), in_flight, sharers: 0 };
         flow.cc.on_timeout(&loss, &flow.path);
         self.send(packet.flow, now);
     }

@@ -2,8 +2,8 @@
 //!
 //! Almost every event of a network lies a constant after the present (serialisation of a full
 //! packet, the delay of a link), and the present only grows, so events of one constant are born in
-//! order: a FIFO holds them sorted for nothing. A lane is not tied to a constant; a push goes to the
-//! lane whose last event is the latest not after it, which sends the events of one constant to
+//! order: a FIFO holds them sorted for nothing. A lane is not tied to a constant; a push goes to
+//! the lane whose last event is the latest not after it, which sends the events of one constant to
 //! one lane by itself and copes with odd sizes. What fits in no lane goes to a binary heap.
 //! Correct for any order of pushes; fast for the usual one.
 //!

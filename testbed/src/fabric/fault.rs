@@ -301,7 +301,8 @@ mod tests {
             fates(&mut faults(&[kind]), 50_000).iter().map(|fate| fate.lost.is_some()).collect();
         let losses = lost.iter().filter(|lost| **lost).count();
         let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();
-        // The share of the bad state is 0.01 / 0.11; a loss is followed by another nine times in ten.
+        // The share of the bad state is 0.01 / 0.11; a loss is followed by another nine times in
+        // ten.
         assert!((3500..5700).contains(&losses), "{losses}");
         assert!(pairs * 100 > losses * 85, "{pairs} of {losses}");
     }

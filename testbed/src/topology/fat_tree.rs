@@ -1,11 +1,11 @@
 //! Fat trees of two and three tiers, oversubscribed or not; a leaf-spine is one of two.
 //!
 //! Source: the `.topo` format of the field: hosts hang below ToRs, ToRs of a pod below the
-//! aggregation switches of that pod, those below cores. A ToR's up port i goes to aggregation switch
-//! i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core
-//! j / bundle of group a. With two tiers the whole network is one pod and its aggregation
-//! switches, the spines, have no way up. Ports are numbered NICs first, then tier by tier, switch by
-//! switch, down ports before up ports. Units: bytes on the wire, picoseconds.
+//! aggregation switches of that pod, those below cores. A ToR's up port i goes to aggregation
+//! switch i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core
+//! j / bundle of group a. With two tiers the whole network is one pod and its aggregation switches,
+//! the spines, have no way up. Ports are numbered NICs first, then tier by tier, switch by switch,
+//! down ports before up ports. Units: bytes on the wire, picoseconds.
 
 use transport::{Bytes, Duration};
 
@@ -202,7 +202,8 @@ impl FatTree {
         (agg, tor % self.spec.tors_per_pod() * bundle + up % bundle)
     }
 
-    /// The core at the end of an aggregation switch's up port, and the down port of it at that link.
+    /// The core at the end of an aggregation switch's up port, and the down port of it at that
+    /// link.
     pub(super) fn above_agg(&self, agg: u32, up: u32) -> (u32, u32) {
         let bundle = self.spec.tier[2].bundle.max(1);
         let group = agg % self.spec.aggs_per_pod() * (self.agg_ups() / bundle);

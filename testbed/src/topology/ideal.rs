@@ -3,8 +3,8 @@
 //! Source: DESIGN.md section 2 and the reference's "ideal completion time": the busiest cut of the
 //! network serialises the bytes that cross it, and one base one-way delay brings the last packet
 //! there. The reference adds a whole round trip because its flows end at an acknowledgement; here a
-//! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores a
-//! packet before it forwards it.
+//! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores
+//! a packet before it forwards it.
 
 use transport::{Bytes, Duration, HostId, Instant, Rate};
 

@@ -1,7 +1,8 @@
 //! From the links a fault names to ports, and from a fault as text has it to one of the fabric's.
 //!
 //! A link has two directions, a port each. `all`, `hosts`, `fabric`, a host and a whole switch mean
-//! both directions of their links; `tor:0:up` or `tor:0:up:2` means only the ports that go that way.
+//! both directions of their links; `tor:0:up` or `tor:0:up:2` means only the ports that go that
+//! way.
 
 use core::fmt;
 

@@ -1,8 +1,8 @@
 //! Queue disciplines: what a port does with packets that wait for its link.
 //!
-//! A discipline is one file and one line of `registry!` below; both drivers have it then. Dispatch is by a closed enum, stored inline in the port. Units: bytes.
-//! A discipline decides about packets and never about time: when a departure starts is the port's
-//! business.
+//! A discipline is one file and one line of `registry!` below; both drivers have it then. Dispatch
+//! is by a closed enum, stored inline in the port. Units: bytes. A discipline decides about
+//! packets and never about time: when a departure starts is the port's business.
 
 mod drop_tail;
 mod ecn;
@@ -91,9 +91,9 @@ impl QdiscParams {
     //= smartt#III-J
     pub const MARK: (f64, f64) = (0.2, 0.8);
 
-    /// Sizes for a buffer of `data_limit`, with as much again for the control class and thresholds at
-    /// the shares `mark` of it (clamped to 0 ..= 1): whole packets of `mtu` bytes, rounded up, as
-    /// the reference simulator has them.
+    /// Sizes for a buffer of `data_limit`, with as much again for the control class and thresholds
+    /// at the shares `mark` of it (clamped to 0 ..= 1): whole packets of `mtu` bytes, rounded up,
+    /// as the reference simulator has them.
     #[must_use]
     pub fn for_buffer(data_limit: Bytes, mtu: Bytes, mark: (f64, f64)) -> Self {
         let mtu = mtu.0.max(1);

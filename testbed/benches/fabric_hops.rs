@@ -9,47 +9,30 @@
 use std::time::Instant as Wall;
 
 use testbed::fabric::{Flags, Network, Output, Packet};
-use testbed::topology::fat_tree::{TierSpec, TreeSpec};
-use testbed::topology::{FabricParams, FatTree};
+use testbed::topology::{FabricParams, FatTree, by_name};
 use transport::rng::mix;
-use transport::{Duration, HostId, Instant, Rate, Rng};
+use transport::{HostId, Instant, Rng};
 
 const HOPS: u64 = 20_000_000;
 const IN_FLIGHT: u32 = 16;
 
 fn main() {
-    for (name, tor_ups, agg_ups) in [("1:1", 8, 8), ("8:1", 2, 4)] {
+    for name in ["ft1024-1os", "ft1024-8os"] {
         let mut best = f64::INFINITY;
         let mut hops = 0;
         for _ in 0..3 {
-            let (ns, counted) = measure(tor_ups, agg_ups);
+            let (ns, counted) = measure(name);
             best = best.min(ns);
             hops = counted;
         }
-        println!("1024 hosts {name}: {best:.1} ns/hop ({hops} hops, best of 3)");
+        println!("{name}: {best:.1} ns/hop ({hops} hops, best of 3)");
     }
 }
 
-fn tree(tor_ups: u32, agg_ups: u32) -> FatTree {
-    let tor = TierSpec {
-        down_rate: Rate::from_gbps(800),
-        down_latency: Duration::from_ns(600),
-        switch_latency: Duration::from_ns(400),
-        radix_down: 8,
-        radix_up: tor_ups,
-        bundle: 1,
-        queue_down: None,
-        queue_up: None,
-    };
-    let agg = TierSpec { radix_up: agg_ups, ..tor };
-    let core = TierSpec { radix_down: 16, radix_up: 0, ..tor };
-    let spec = TreeSpec { hosts: 1024, pod_hosts: 64, tiers: vec![tor, agg, core] };
-    FatTree::new(spec).expect("the paper's tree")
-}
-
 /// Nanoseconds a hop, and the hops measured, after a warm-up.
-fn measure(tor_ups: u32, agg_ups: u32) -> (f64, u64) {
-    let blueprint = tree(tor_ups, agg_ups).blueprint(&FabricParams::default());
+fn measure(name: &str) -> (f64, u64) {
+    let tree = by_name(name).map(FatTree::new).expect("a built-in name").expect("a sound tree");
+    let blueprint = tree.blueprint(&FabricParams::default());
     let mut network = Network::new(blueprint, &Rng::new(1));
     let mut sent = 0;
     let mut out = Vec::new();

@@ -101,6 +101,6 @@ mod tests {
         for ((reason, count), expected) in drops.iter().zip(1..) {
             assert_eq!((drops.of(reason), count), (expected, expected));
         }
-        assert_eq!(drops.total(), (1..=7).sum());
+        assert_eq!(drops.total(), (1..=7).sum::<u64>());
     }
 }

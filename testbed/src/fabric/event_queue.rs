@@ -2,8 +2,8 @@
 //!
 //! Almost every event of a network lies a constant after the present (serialisation of a full
 //! packet, the delay of a link), and the present only grows, so events of one constant are born in
-//! order: a FIFO holds them sorted for nothing. A lane is not tied to a constant; a push goes to the
-//! lane whose last event is the latest not after it, which sends the events of one constant to
+//! order: a FIFO holds them sorted for nothing. A lane is not tied to a constant; a push goes to
+//! the lane whose last event is the latest not after it, which sends the events of one constant to
 //! one lane by itself and copes with odd sizes. What fits in no lane goes to a binary heap.
 //! Correct for any order of pushes; fast for the usual one.
 //!
@@ -31,12 +31,17 @@ pub struct EventQueue<T> {
     lanes: [VecDeque<(u64, T)>; LANES],
     irregular: BinaryHeap<Reverse<Timed<T>>>,
     len: usize,
+    /// Scratch of `pop_batch`.
+    order: Vec<u64>,
+    sorted: Vec<T>,
 }
 
 /// Enough for the links and packet sizes of one network and a few odd ones; a push and a peek scan
 /// them all.
 const LANES: usize = 8;
 const NEVER: u64 = u64::MAX;
+/// The place of an event in a batch; a batch of 2^32 events would not fit memory.
+const PLACE: u64 = u32::MAX as u64;
 
 #[derive(Clone, Copy, Debug)]
 struct Timed<T> {
@@ -54,6 +59,8 @@ impl<T: Key> EventQueue<T> {
             lanes: std::array::from_fn(|_| VecDeque::new()),
             irregular: BinaryHeap::new(),
             len: 0,
+            order: Vec::new(),
+            sorted: Vec::new(),
         }
     }
 
@@ -118,9 +125,24 @@ impl<T: Key> EventQueue<T> {
             batch.extend(self.irregular.pop().map(|Reverse(event)| event.item));
         }
         self.len -= batch.len();
-        if batch.len() > 1 {
-            batch.sort_unstable_by_key(Key::key);
+        if !batch.is_sorted_by_key(Key::key) {
+            self.sort(batch);
         }
+    }
+
+    /// Sorts by key: by origin and place first, as plain numbers, which is three times as fast as
+    /// moving events about; then the few events of one origin by their sequence.
+    fn sort(&mut self, batch: &mut Vec<T>) {
+        self.order.clear();
+        self.order.extend((0..).zip(&*batch).map(|(place, event)| event.key() >> 32 << 32 | place));
+        self.order.sort_unstable();
+        self.sorted.clear();
+        self.sorted.extend(self.order.iter().map(|key| batch[(key & PLACE) as usize]));
+        let same_origin = |a: &T, b: &T| a.key() >> 32 == b.key() >> 32;
+        for run in self.sorted.chunk_by_mut(same_origin).filter(|run| run.len() > 1) {
+            run.sort_unstable_by_key(Key::key);
+        }
+        std::mem::swap(batch, &mut self.sorted);
     }
 
     fn pop_lane(&mut self, lane: usize, at: u64, batch: &mut Vec<T>) {
@@ -135,12 +157,6 @@ impl<T: Key> EventQueue<T> {
         }
         self.heads[lane] = NEVER;
         self.tails[lane] = 0;
-    }
-
-    /// Every pending event, in no particular order; for audits.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let regular = self.lanes.iter().flatten().map(|(_, item)| item);
-        regular.chain(self.irregular.iter().map(|Reverse(event)| &event.item))
     }
 }
 
@@ -182,9 +198,10 @@ mod tests {
 
     use super::*;
 
+    /// Few origins, so that sequences matter.
     impl Key for u64 {
         fn key(&self) -> u64 {
-            *self
+            (*self % 7) << 32 | *self
         }
     }
 
@@ -213,21 +230,23 @@ mod tests {
             let mut now = 0;
             for (item, (delay, pop)) in (0..).zip(steps) {
                 queue.push(Instant::from_ps(now + delay), item);
-                oracle.push(Reverse((now + delay, item)));
+                oracle.push(Reverse((now + delay, item.key(), item)));
                 prop_assert_eq!(queue.len(), oracle.len());
-                let next = oracle.peek().map(|Reverse((at, _))| Instant::from_ps(*at));
+                let next = oracle.peek().map(|Reverse((at, ..))| Instant::from_ps(*at));
                 prop_assert_eq!(queue.peek_time(), next);
                 if let (true, Some(at)) = (pop, next) {
                     now = at.as_ps();
                     queue.pop_batch(at, &mut batch);
                     for item in &batch {
-                        prop_assert_eq!(oracle.pop(), Some(Reverse((now, *item))));
+                        prop_assert_eq!(oracle.pop(), Some(Reverse((now, item.key(), *item))));
                     }
                 }
             }
-            let rest: Vec<_> = std::iter::from_fn(|| oracle.pop().map(|Reverse(e)| e)).collect();
+            let rest: Vec<_> =
+                std::iter::from_fn(|| oracle.pop().map(|Reverse((at, _, item))| (at, item)))
+                    .collect();
             prop_assert_eq!(drain(&mut queue), rest);
-            prop_assert!(queue.is_empty() && queue.iter().next().is_none());
+            prop_assert!(queue.is_empty());
         }
 
         #[test]

@@ -59,10 +59,10 @@ pub enum FaultKind {
     /// The link is down. The port goes on sending, into nothing: its queue drains to loss, and what
     /// is on the link when it goes down (the far switch's traversal included) is lost too.
     Down,
-    /// The link sends at this rate, if its own is not lower.
+    /// The link sends at a share of its rate.
     Degrade {
-        /// Rate meanwhile.
-        rate: Rate,
+        /// The share, above 0 and at most 1.
+        share: f64,
     },
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for FaultError {
             Self::Probability { given } => {
                 write!(f, "fault: probability {given} is not in 0 ..= 1; give a share, not percent")
             }
-            Self::NoRate => write!(f, "fault: a degraded rate of zero; use `down` instead"),
+            Self::NoRate => write!(f, "fault: degraded to a rate of zero; use `down` instead"),
             Self::Window { from, until } => {
                 write!(f, "fault: ends at {until:?}, before its start at {from:?}; swap the two")
             }
@@ -115,8 +115,8 @@ impl FaultSpec {
             | FaultKind::Corrupt { p } => [p, 0.0, 0.0],
             FaultKind::BurstLoss { enter, leave, loss } => [enter, leave, loss],
             FaultKind::Down => [0.0; 3],
-            FaultKind::Degrade { rate: Rate::ZERO } => return Err(FaultError::NoRate),
-            FaultKind::Degrade { .. } => [0.0; 3],
+            FaultKind::Degrade { share: 0.0 } => return Err(FaultError::NoRate),
+            FaultKind::Degrade { share } => [share, 0.0, 0.0],
         };
         match chances.into_iter().find(|p| !(0.0..=1.0).contains(p)) {
             Some(given) => Err(FaultError::Probability { given }),
@@ -166,10 +166,11 @@ impl LinkFaults {
     /// The rate of a transmission that starts at `at`.
     pub(super) fn rate_at(&self, at: Instant) -> Rate {
         let active = self.windows.iter().filter(|window| window.spec.acts_at(at));
-        active.fold(self.rate, |rate, window| match window.spec.kind {
-            FaultKind::Degrade { rate: degraded } => rate.min(degraded),
-            _ => rate,
-        })
+        let share = active.fold(1.0, |least: f64, window| match window.spec.kind {
+            FaultKind::Degrade { share } => least.min(share),
+            _ => least,
+        });
+        if share < 1.0 { scaled(self.rate, share) } else { self.rate }
     }
 
     /// Whether routing avoids the link at `at`: it has been down for `detection`, or has not yet
@@ -205,6 +206,16 @@ impl LinkFaults {
         }
         fate
     }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a rate, within 0 ..= rate; a bit a second more or less does not matter"
+)]
+fn scaled(rate: Rate, share: f64) -> Rate {
+    Rate::from_bps((rate.as_bps() as f64 * share) as u64)
 }
 
 impl Window {
@@ -290,7 +301,8 @@ mod tests {
             fates(&mut faults(&[kind]), 50_000).iter().map(|fate| fate.lost.is_some()).collect();
         let losses = lost.iter().filter(|lost| **lost).count();
         let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();
-        // The share of the bad state is 0.01 / 0.11; a loss is followed by another nine times in ten.
+        // The share of the bad state is 0.01 / 0.11; a loss is followed by another nine times in
+        // ten.
         assert!((3500..5700).contains(&losses), "{losses}");
         assert!(pairs * 100 > losses * 85, "{pairs} of {losses}");
     }
@@ -314,11 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn a_degraded_link_is_never_faster_than_its_own_rate() {
-        let slow = Rate::from_gbps(100);
-        let kinds = [slow, Rate::from_gbps(900)].map(|rate| FaultKind::Degrade { rate });
-        let faults = faults(&kinds);
-        assert_eq!(faults.rate_at(at(500)), slow);
+    fn the_lowest_share_of_a_degraded_link_counts() {
+        let faults = faults(&[0.125, 0.5].map(|share| FaultKind::Degrade { share }));
+        assert_eq!(faults.rate_at(at(500)), Rate::from_gbps(100));
         assert_eq!(faults.rate_at(at(5)), Rate::from_gbps(800));
     }
 
@@ -329,7 +339,7 @@ mod tests {
             let error = spec(FaultKind::Corrupt { p }).check().unwrap_err();
             assert!(error.to_string().contains("share"), "{error}");
         }
-        let stopped = spec(FaultKind::Degrade { rate: Rate::ZERO });
+        let stopped = spec(FaultKind::Degrade { share: 0.0 });
         assert_eq!(stopped.check(), Err(FaultError::NoRate));
         let backwards = FaultSpec { from: at(2), ..spec(FaultKind::Down) };
         assert!(backwards.check().is_err());

@@ -6,6 +6,8 @@
 //! order in which events were inserted. Nothing is allocated once queues and buffers have reached
 //! their largest size. Time is the driver's: this file has no clock.
 
+use std::hint::black_box;
+
 use transport::{HostId, Instant, Rng};
 
 use super::audit::Audit;
@@ -77,6 +79,7 @@ pub struct Network {
     arrivals: EventQueue<Arrival>,
     wake_batch: Vec<Wake>,
     arrival_batch: Vec<Arrival>,
+    targets: Vec<Target>,
     /// Everything before it and at it has been processed.
     now: Instant,
     counts: Counts,
@@ -110,8 +113,20 @@ struct Arrival {
 
 const _: () = assert!(size_of::<Arrival>() == 24, "32 bytes with its time: two to a cache line");
 
+/// Where an arrival goes next.
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Port(u32),
+    Host(u32),
+    Nowhere,
+}
+
+/// How many events ahead a port is touched.
+const AHEAD: usize = 6;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
+    hops: u64,
     injected: u64,
     duplicated: u64,
     delivered: u64,
@@ -166,6 +181,7 @@ impl Network {
             arrivals: EventQueue::new(),
             wake_batch: Vec::new(),
             arrival_batch: Vec::new(),
+            targets: Vec::new(),
             now: Instant::ZERO,
             counts: Counts::default(),
             queue_stats: QueueStats::new(),
@@ -295,6 +311,12 @@ impl Network {
         totals
     }
 
+    /// Hops so far: packets put on links. O(1).
+    #[must_use]
+    pub const fn hops(&self) -> u64 {
+        self.counts.hops
+    }
+
     /// How long the data queues of switch ports were.
     #[must_use]
     pub const fn queue_stats(&self) -> &QueueStats {
@@ -319,36 +341,56 @@ impl Network {
         // What these two loops cause lies after `at`: a packet takes at least a picosecond.
         let mut wakes = std::mem::take(&mut self.wake_batch);
         self.wakes.pop_batch(at, &mut wakes);
-        for Wake(port) in &wakes {
+        for (index, Wake(port)) in wakes.iter().enumerate() {
+            // Neither ports nor queues fit the nearest caches: touch early what is needed soon.
+            if let Some(Wake(soon)) = wakes.get(index + AHEAD) {
+                black_box(self.ports[*soon as usize].next_departure());
+            }
             self.depart(*port, at, out);
         }
         self.wake_batch = wakes;
         let mut arrivals = std::mem::take(&mut self.arrival_batch);
+        let mut targets = std::mem::take(&mut self.targets);
         self.arrivals.pop_batch(at, &mut arrivals);
-        for arrival in &arrivals {
-            self.arrive(arrival, at, out);
+        targets.clear();
+        targets.extend(arrivals.iter().map(|arrival| self.target(arrival, at)));
+        for (index, (arrival, target)) in arrivals.iter().zip(&targets).enumerate() {
+            if let Some(Target::Port(soon)) = targets.get(index + AHEAD) {
+                black_box(self.ports[*soon as usize].waiting());
+            }
+            self.arrive(arrival, *target, at, out);
         }
         self.arrival_batch = arrivals;
+        self.targets = targets;
     }
 
+    /// Where an arrival goes. Depends on nothing that other arrivals of the instant change.
     #[inline]
-    fn arrive(&mut self, arrival: &Arrival, at: Instant, out: &mut Vec<Output>) {
-        let packet = arrival.packet;
+    fn target(&self, arrival: &Arrival, at: Instant) -> Target {
         let switch = match self.wires[arrival.origin as usize].to {
-            Node::Host(host) => {
-                self.counts.delivered += 1;
-                out.push(Output::Delivered { host: HostId(host), packet, at });
-                return;
-            }
+            Node::Host(host) => return Target::Host(host),
             Node::Switch(switch) => &self.switches[switch as usize],
         };
         let is_dead = |port: u32| {
             let faults = self.faults.get(self.wires[port as usize].fault as usize);
             faults.is_some_and(|faults| faults.known_dead(at, self.blueprint.detection_delay))
         };
-        match switch.route(packet.dst, packet.hash, at, is_dead) {
-            Some(port) => self.offer(port, packet, at, out),
-            None => self.lose(Some(arrival.origin), packet, DropReason::NoRoute, at, out),
+        let packet = &arrival.packet;
+        switch.route(packet.dst, packet.hash, at, is_dead).map_or(Target::Nowhere, Target::Port)
+    }
+
+    #[inline]
+    fn arrive(&mut self, arrival: &Arrival, target: Target, at: Instant, out: &mut Vec<Output>) {
+        let packet = arrival.packet;
+        match target {
+            Target::Port(port) => self.offer(port, packet, at, out),
+            Target::Host(host) => {
+                self.counts.delivered += 1;
+                out.push(Output::Delivered { host: HostId(host), packet, at });
+            }
+            Target::Nowhere => {
+                self.lose(Some(arrival.origin), packet, DropReason::NoRoute, at, out);
+            }
         }
     }
 
@@ -357,12 +399,10 @@ impl Network {
     fn offer(&mut self, port: u32, packet: Packet, at: Instant, out: &mut Vec<Output>) {
         let index = port as usize;
         if self.wires[index].fault == NO_FAULT {
-            match self.ports[index].pass(packet, at) {
-                Ok((departure, arrival)) => {
-                    self.after_departure(port, &departure, arrival, out);
-                    return;
-                }
-                Err(_) => {}
+            let passed = self.ports[index].pass(packet, at);
+            if let Ok((departure, arrival)) = passed {
+                self.after_departure(port, &departure, arrival, out);
+                return;
             }
         }
         while self.depart(port, at, out) {}
@@ -419,6 +459,7 @@ impl Network {
         if self.ports[index].waiting() > 0 {
             self.wakes.push(self.ports[index].busy_until(), Wake(port));
         }
+        self.counts.hops += 1;
         if departure.marked {
             self.stats[index].marked += 1;
         }

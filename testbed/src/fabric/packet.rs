@@ -27,14 +27,6 @@ pub struct Packet {
 
 const _: () = assert!(size_of::<Packet>() == 16, "queues and events move packets by value");
 
-/// The hash that ECMP chooses by: of the addresses and the entropy value, which is the UDP source port.
-#[must_use]
-pub fn flow_hash(src: HostId, dst: HostId, ev: EntropyValue) -> u32 {
-    let addresses = u64::from(src.0) << 32 | u64::from(dst.0);
-    let scattered = mix(mix(addresses) ^ u64::from(ev.0));
-    u32::try_from(scattered >> 32).unwrap_or(0)
-}
-
 /// The flags of a packet, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
@@ -96,6 +88,13 @@ impl Packet {
     }
 }
 
+/// What a driver puts into [`Packet::hash`]: ends and entropy value of a packet, well mixed.
+#[must_use]
+pub const fn flow_hash(src: HostId, dst: HostId, ev: EntropyValue) -> u32 {
+    let ends = mix((src.0 as u64) << 32 | dst.0 as u64);
+    (mix(ends ^ ev.0 as u64) >> 32) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +113,18 @@ mod tests {
         assert_eq!((header.len, header.handle, header.dst), (64, 7, HostId(1)));
         assert!(header.is_control() && !data.is_control());
         assert!(header.flags.has(Flags::ECT.with(Flags::TRIMMED)));
+    }
+
+    #[test]
+    fn entropy_values_and_ends_all_change_the_hash() {
+        let hash = |src, dst, ev| flow_hash(HostId(src), HostId(dst), EntropyValue(ev));
+        let mut hashes: Vec<_> = (0..1000).map(|ev| hash(1, 2, ev)).collect();
+        hashes.extend((3..1000).map(|host| hash(host, 2, 0)));
+        hashes.extend((3..1000).map(|host| hash(2, host, 0)));
+        let all = hashes.len();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert!(all - hashes.len() < 3, "{} of {all} collide", all - hashes.len());
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub mod transports;
 use std::fmt;
 
 use transport::{
-    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
+    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Settings,
 };
 
 pub use draft::{Draft, Source, SwitchSettings, VdevSettings};
@@ -19,9 +19,9 @@ use crate::conductor::MESSAGE_MAX;
 use crate::fabric::{Blueprint, FaultError, FaultKind, FaultSpec, PortId, QdiscKind};
 use crate::input::InputError;
 use crate::scenario::fault;
-use crate::topology::fat_tree::TreeError;
 use crate::topology::{
-    FabricParams, FatTree, FatTreeSpec, SelectorError, Transfer, base_rtt, ideal_completion,
+    FabricParams, FatTree, FatTreeSpec, SelectorError, SpecError, Transfer, base_rtt,
+    ideal_completion,
 };
 use crate::workload::Matrix;
 use crate::workload::matrix::{LinkFailure, Start};
@@ -69,7 +69,7 @@ pub enum RunError {
     /// A setting is out of range.
     Config(ConfigError),
     /// The numbers of the topology contradict each other.
-    Tree(TreeError),
+    Tree(SpecError),
     /// A fault names links that do not exist.
     Links(String, SelectorError),
     /// A fault makes no sense.
@@ -106,7 +106,7 @@ macro_rules! from_errors {
     )+};
 }
 
-from_errors!(ConfigError => Config, TreeError => Tree, FaultError => Fault, InputError => Input);
+from_errors!(ConfigError => Config, SpecError => Tree, FaultError => Fault, InputError => Input);
 
 impl Plan {
     /// Puts a run together.
@@ -117,7 +117,7 @@ impl Plan {
         if matrix.nodes > topology.nodes {
             return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
         }
-        let tree = FatTree::new(topology.into())?;
+        let tree = FatTree::new(topology.clone())?;
         let mut settings = draft.settings.clone();
         settings.line_rate = topology.tier[0].link_rate();
         // Legal so far? Then lengths can be asked for.
@@ -126,7 +126,8 @@ impl Plan {
         fabric.buffer =
             draft.switch.queue.or_else(|| Some(scaled(tree.bdp(&fabric), draft.switch.queue_bdp)));
         let base_rtts = base_rtts(draft, &tree, &fabric);
-        settings.base_rtt = base_rtts[tree.top_level() as usize - 1];
+        let farthest = HostId(topology.nodes - 1);
+        settings.base_rtt = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
         settings.loss = loss_settings(draft);
         settings.cc_params.smartt.trimming &= draft.trim;
         settings.psn_window =
@@ -145,23 +146,15 @@ impl Plan {
     /// How many hosts the network has; those without traffic are idle.
     #[must_use]
     pub fn hosts(&self) -> u32 {
-        self.tree.spec().hosts
+        self.tree.spec().nodes
     }
 
     /// The path between two hosts, as the sender's controller knows it.
     #[must_use]
     pub fn path(&self, src: HostId, dst: HostId) -> Path {
-        let spec = self.tree.spec();
-        let tor = spec.tiers[0].radix_down;
-        let level = if src.0 / tor == dst.0 / tor {
-            0
-        } else if src.0 / spec.pod_hosts == dst.0 / spec.pod_hosts {
-            1
-        } else {
-            2
-        };
+        let tier = self.tree.spec().meeting_tier(src, dst);
         Path {
-            base_rtt: self.base_rtts[level],
+            base_rtt: self.base_rtts[usize::from(tier)],
             line_rate: self.settings.line_rate,
             mtu: Bytes(u64::from(self.fabric.mtu)),
         }
@@ -203,34 +196,19 @@ impl Plan {
     }
 
     fn failure(&self, failure: &LinkFailure) -> Result<LinkFault, RunError> {
-        let LinkFailure { tier, switch, link } = failure;
-        let way = if self.is_top(tier.name()) { "down" } else { "up" };
-        let name = format!("{}:{switch}:{way}:{link}", tier.name().to_ascii_lowercase());
-        let ports = self.ports(&name)?;
+        let LinkFailure { tier, switch, link } = *failure;
+        let ports = self.tree.link(tier, switch, link).map_err(|error| {
+            RunError::Links(format!("failure of {} {switch} link {link}", tier.name()), error)
+        })?;
         let until = Instant::FAR_FUTURE;
         let spec = FaultSpec { from: Instant::ZERO, until, kind: FaultKind::Down };
-        Ok(LinkFault { ports, spec })
-    }
-
-    /// The top tier's switches have links down only.
-    fn is_top(&self, tier: &str) -> bool {
-        let top = if self.tree.spec().tiers.len() == 3 { "core" } else { "agg" };
-        tier.eq_ignore_ascii_case(top)
+        Ok(LinkFault { ports: ports.into(), spec })
     }
 
     fn fault(&self, fault: &fault::FaultSpec) -> Result<LinkFault, RunError> {
-        let ports = self.ports(&fault.links.to_string())?;
-        let rate = self.settings.line_rate;
-        let spec = FaultSpec {
-            from: Instant::ZERO + fault.from,
-            until: fault.until.map_or(Instant::FAR_FUTURE, |until| Instant::ZERO + until),
-            kind: fault_kind(fault.kind, rate),
-        };
+        let named = self.tree.fault(fault);
+        let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
         Ok(LinkFault { ports, spec })
-    }
-
-    fn ports(&self, links: &str) -> Result<Vec<PortId>, RunError> {
-        self.tree.select(links).map_err(|error| RunError::Links(links.to_owned(), error))
     }
 
     /// When the matrix could be delivered at best.
@@ -281,11 +259,11 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
 
 fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; 3] {
     let spec = tree.spec();
-    let (tor, pod, all) = (spec.tiers[0].radix_down, spec.pod_hosts, spec.hosts);
     // A host one ToR, one pod, and one core away, as far as there are such.
-    let far = |n: u32| HostId(n.min(all - 1));
-    [1, tor, pod].map(|away| {
-        let measured = base_rtt(tree, HostId(0), far(away), fabric.mtu, fabric.ack_len);
+    let far = |n: u32| HostId(n.min(spec.nodes - 1));
+    let [data, ack] = [fabric.mtu, fabric.ack_len].map(u64::from);
+    [1, spec.tier[0].radix_down, spec.podsize].map(|away| {
+        let measured = base_rtt(tree, HostId(0), far(away), data, ack);
         draft.base_rtt.unwrap_or(measured)
     })
 }
@@ -322,30 +300,4 @@ fn scaled(bytes: Bytes, factor: f64) -> Bytes {
     let product = bytes.0 as f64 * factor;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     Bytes((product as u64).max(1))
-}
-
-fn fault_kind(kind: fault::FaultKind, line_rate: Rate) -> FaultKind {
-    match kind {
-        fault::FaultKind::Loss(p) => FaultKind::Loss { p },
-        fault::FaultKind::BurstLoss { rate, burst } => burst_loss(rate, f64::from(burst)),
-        fault::FaultKind::Duplicate(p) => FaultKind::Duplicate { p },
-        fault::FaultKind::Reorder { rate, delay } => {
-            FaultKind::Reorder { p: rate, extra_max: delay }
-        }
-        fault::FaultKind::Corrupt(p) => FaultKind::Corrupt { p },
-        fault::FaultKind::Down => FaultKind::Down,
-        fault::FaultKind::Degrade(factor) => {
-            let rate = scaled(Bytes(line_rate.as_bps()), factor).0;
-            FaultKind::Degrade { rate: Rate::from_bps(rate) }
-        }
-    }
-}
-
-/// A bad state that loses everything, left after `burst` packets on average and entered so often that
-/// `rate` of all packets find it: rate = enter / (enter + leave).
-fn burst_loss(rate: f64, burst: f64) -> FaultKind {
-    let leave = 1.0 / burst.max(1.0);
-    let enter = if rate < 1.0 { (leave * rate / (1.0 - rate)).min(1.0) } else { 1.0 };
-    let leave = if rate < 1.0 { leave } else { 0.0 };
-    FaultKind::BurstLoss { enter, leave, loss: 1.0 }
 }

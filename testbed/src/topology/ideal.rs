@@ -3,8 +3,8 @@
 //! Source: DESIGN.md section 2 and the reference's "ideal completion time": the busiest cut of the
 //! network serialises the bytes that cross it, and one base one-way delay brings the last packet
 //! there. The reference adds a whole round trip because its flows end at an acknowledgement; here a
-//! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores a
-//! packet before it forwards it.
+//! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores
+//! a packet before it forwards it.
 
 use transport::{Bytes, Duration, HostId, Instant, Rate};
 
@@ -30,25 +30,14 @@ pub struct Transfer {
 /// through empty queues. Through the ToR and back for `src == dst`.
 #[must_use]
 pub fn base_one_way(tree: &FatTree, src: HostId, dst: HostId, len: u64) -> Duration {
-    one_way_of_level(tree, level(tree, src, dst), len)
+    one_way_via(tree, tree.spec().meeting_tier(src, dst), len)
 }
 
 /// A data packet of `data_len` bytes from `src` to `dst` and an acknowledgement of `ack_len` back,
 /// through empty queues.
 #[must_use]
-pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u16, ack_len: u16) -> Duration {
-    base_rtt_of_hops(tree, level(tree, src, dst), data_len, ack_len)
-}
-
-/// As [`base_rtt`], for a path that climbs `level` tiers.
-pub(super) fn base_rtt_of_hops(
-    tree: &FatTree,
-    level: u32,
-    data_len: u16,
-    ack_len: u16,
-) -> Duration {
-    one_way_of_level(tree, level, u64::from(data_len))
-        + one_way_of_level(tree, level, u64::from(ack_len))
+pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len: u64) -> Duration {
+    base_one_way(tree, src, dst, data_len) + base_one_way(tree, dst, src, ack_len)
 }
 
 /// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
@@ -65,29 +54,11 @@ pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
     cuts.completion()
 }
 
-/// How many tiers a packet climbs: 1 below one ToR, 2 within a pod, 3 across cores.
-fn level(tree: &FatTree, src: HostId, dst: HostId) -> u32 {
-    let spec = tree.spec();
-    let tor_hosts = spec.tiers[0].radix_down;
-    if src.0 / tor_hosts == dst.0 / tor_hosts {
-        1
-    } else if src.0 / spec.pod_hosts == dst.0 / spec.pod_hosts {
-        2
-    } else {
-        3
-    }
-}
-
-fn one_way_of_level(tree: &FatTree, level: u32, len: u64) -> Duration {
-    let tiers = &tree.spec().tiers[..level as usize];
-    let mut delay = Duration::ZERO;
-    for (index, tier) in tiers.iter().enumerate() {
-        // Up into a switch of this tier, and down again into the tier below or a host.
-        let below = index.checked_sub(1).map_or(Duration::ZERO, |i| tiers[i].switch_latency);
-        let links = (serialisation(len, tier.down_rate) + tier.down_latency) * 2;
-        delay = delay + links + tier.switch_latency + below;
-    }
-    delay
+/// One way of a packet that turns at tier `top`.
+fn one_way_via(tree: &FatTree, top: u8, len: u64) -> Duration {
+    let tiers = &tree.spec().tier[..=usize::from(top)];
+    let links = tiers.iter().map(|tier| serialisation(len, tier.link_rate()) * 2);
+    links.fold(tree.spec().latency_via(top), |sum, links| sum + links)
 }
 
 /// The places where traffic can pile up, each kind a vector.
@@ -115,56 +86,54 @@ impl<'a> Cuts<'a> {
     fn new(tree: &'a FatTree) -> Self {
         let spec = tree.spec();
         let idle = |count: u32| vec![IDLE; count as usize];
-        let pods = spec.hosts / spec.pod_hosts;
         Self {
             tree,
-            host_tx: idle(spec.hosts),
-            host_rx: idle(spec.hosts),
-            tor_up: idle(tree.tors),
-            tor_down: idle(tree.tors),
-            pod_up: idle(pods),
-            pod_down: idle(pods),
+            host_tx: idle(spec.nodes),
+            host_rx: idle(spec.nodes),
+            tor_up: idle(spec.tors()),
+            tor_down: idle(spec.tors()),
+            pod_up: idle(spec.pods()),
+            pod_down: idle(spec.pods()),
         }
     }
 
     fn add(&mut self, transfer: &Transfer) {
         let spec = self.tree.spec();
         let [src, dst] = [transfer.src.0, transfer.dst.0];
-        if src >= spec.hosts || dst >= spec.hosts {
+        if src >= spec.nodes || dst >= spec.nodes {
             return;
         }
-        let level = level(self.tree, transfer.src, transfer.dst);
+        let top = spec.meeting_tier(transfer.src, transfer.dst);
         let len = transfer.wire_bytes / transfer.packets.max(1);
-        let one_way = one_way_of_level(self.tree, level, len);
+        let one_way = one_way_via(self.tree, top, len);
         let cross = |cut: &mut Cut, rate: Rate| {
             cut.bytes += transfer.wire_bytes;
             cut.start = cut.start.min(transfer.start);
             cut.rest = cut.rest.max(one_way - serialisation(len, rate));
         };
-        let rate = |tier: usize| spec.tiers[tier].down_rate;
+        let rate = |tier: usize| spec.tier[tier].link_rate();
         cross(&mut self.host_tx[src as usize], rate(0));
         cross(&mut self.host_rx[dst as usize], rate(0));
-        if level >= 2 {
-            let [up, down] = [src, dst].map(|host| (host / spec.tiers[0].radix_down) as usize);
+        if top >= 1 {
+            let [up, down] = [src, dst].map(|host| (host / spec.tier[0].radix_down) as usize);
             cross(&mut self.tor_up[up], rate(1));
             cross(&mut self.tor_down[down], rate(1));
         }
-        if level >= 3 {
-            let [up, down] = [src, dst].map(|host| (host / spec.pod_hosts) as usize);
+        if top >= 2 {
+            let [up, down] = [src, dst].map(|host| (host / spec.podsize) as usize);
             cross(&mut self.pod_up[up], rate(2));
             cross(&mut self.pod_down[down], rate(2));
         }
     }
 
     fn completion(&self) -> Instant {
-        let tiers = &self.tree.spec().tiers;
+        let spec = self.tree.spec();
         let capacity = |tier: usize, links: u64| {
-            let rate = tiers.get(tier).map_or(Rate::ZERO, |tier| tier.down_rate);
-            Rate::from_bps(rate.as_bps().saturating_mul(links))
+            Rate::from_bps(spec.tier[tier].link_rate().as_bps().saturating_mul(links))
         };
         let host = capacity(0, 1);
-        let tor = capacity(1, u64::from(tiers[0].radix_up));
-        let pod_links = u64::from(self.tree.aggs_per_pod) * u64::from(self.tree.agg_ups());
+        let tor = capacity(1, u64::from(spec.tier[0].radix_up));
+        let pod_links = u64::from(spec.aggs_per_pod()) * u64::from(self.tree.agg_ups());
         let pod = capacity(2, pod_links);
         let kinds = [
             (&self.host_tx, host),
@@ -185,7 +154,15 @@ impl<'a> Cuts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::fat_tree::tests::{eight_to_one, one_to_one};
+    use crate::topology::by_name;
+
+    fn one_to_one() -> FatTree {
+        FatTree::new(by_name("ft1024-1os").unwrap()).unwrap()
+    }
+
+    fn eight_to_one() -> FatTree {
+        FatTree::new(by_name("ft1024-8os").unwrap()).unwrap()
+    }
 
     fn transfer(src: u32, dst: u32, packets: u64) -> Transfer {
         Transfer {

@@ -1,5 +1,5 @@
-//! Networks: plain numbers by name or by file ([`FatTreeSpec`]), what they connect ([`FatTree`]), how
-//! their links are called, and what they could do at best.
+//! Networks: plain numbers by name or by file ([`FatTreeSpec`]), what they connect ([`FatTree`]),
+//! how their links are called, and what they could do at best.
 
 pub mod builtin;
 pub mod fat_tree;

@@ -1,187 +1,247 @@
-//! Names of links, for faults: `host:3`, `tor:0:up:2`, `agg:1:down:0`, `core:5`, `all`, `hosts`,
-//! `fabric`.
+//! From the links a fault names to ports, and from a fault as text has it to one of the fabric's.
 //!
-//! A link is named from either end and means both directions. A switch without a port means all its
-//! links. Switches count from 0 through the whole tier, ports from 0 among the up or down ports of
-//! their switch.
+//! A link has two directions, a port each. `all`, `hosts`, `fabric`, a host and a whole switch mean
+//! both directions of their links; `tor:0:up` or `tor:0:up:2` means only the ports that go that
+//! way.
 
 use core::fmt;
 
-use super::fat_tree::FatTree;
-use crate::fabric::PortId;
+use transport::Instant;
 
-/// Why a name names no link.
+use super::fat_tree::FatTree;
+use crate::fabric::{self, PortId};
+use crate::scenario::{FaultKind, FaultSpec, LinkSelector, Ports};
+use crate::workload::matrix::SwitchTier;
+
+/// A link that is not there: the number is not below what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SelectorError {
-    /// It is not of any known form.
-    Form,
-    /// A number in it is not below what there is.
-    Range {
-        /// What it counts.
-        what: &'static str,
-        /// The number.
-        given: u32,
-        /// How many there are.
-        count: u32,
-    },
+pub struct SelectorError {
+    /// What the number counts.
+    pub what: &'static str,
+    /// The number.
+    pub given: u32,
+    /// How many there are.
+    pub count: u32,
 }
 
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form => write!(
-                f,
-                "link: expected all, hosts, fabric, host:H, or tor|agg|core:S, which may go on \
-                 with :up:P or :down:P"
-            ),
-            Self::Range { what, given, count: 0 } => {
-                write!(f, "link: {what} {given} does not exist; this topology has none")
-            }
-            Self::Range { what, given, count } => {
-                write!(f, "link: {what} {given} does not exist; they go from 0 to {}", count - 1)
-            }
+        let Self { what, given, count } = self;
+        match count {
+            0 => write!(f, "{what} {given} does not exist: this network has none there"),
+            1 => write!(f, "{what} {given} does not exist: the only one is 0"),
+            _ => write!(f, "{what} {given} does not exist: they go from 0 to {}", count - 1),
         }
     }
 }
 
 impl std::error::Error for SelectorError {}
 
-/// One tier of switches: how many, ports down and up of each.
+/// The switches of one tier: how many, and the ports down and up of each.
+#[derive(Clone, Copy)]
 struct Tier {
-    what: &'static str,
+    level: usize,
     switches: u32,
     downs: u32,
     ups: u32,
 }
 
 impl FatTree {
-    /// The ports, both directions, of the links that `name` means; ascending, each once.
+    /// The ports that `links` means; ascending, each once.
     ///
     /// # Errors
-    /// When the name is of no known form or names something that is not there.
-    pub fn select(&self, name: &str) -> Result<Vec<PortId>, SelectorError> {
-        let mut ports = match name {
-            "hosts" => (0..self.spec().hosts).flat_map(|host| self.host_link(host)).collect(),
-            "fabric" => self.fabric_ports(),
-            "all" => {
-                let hosts = (0..self.spec().hosts).flat_map(|host| self.host_link(host));
-                hosts.chain(self.fabric_ports()).collect()
+    /// When a number in it is not below what this tree has.
+    pub fn select(&self, links: &LinkSelector) -> Result<Vec<PortId>, SelectorError> {
+        let hosts = || (0..self.spec().nodes).flat_map(|host| self.host_link(host));
+        let mut ports: Vec<u32> = match *links {
+            LinkSelector::All => hosts().chain(self.fabric_ports()).collect(),
+            LinkSelector::Hosts => hosts().collect(),
+            LinkSelector::Fabric => self.fabric_ports().collect(),
+            LinkSelector::Host(host) => {
+                below("host", host, self.spec().nodes)?;
+                self.host_link(host).into()
             }
-            _ => self.select_some(name)?,
+            LinkSelector::Switch { tier, switch, ports } => {
+                self.switch_ports(&self.tier(tier), tier, switch, ports)?
+            }
         };
         ports.sort_unstable();
         ports.dedup();
         Ok(ports.into_iter().map(PortId).collect())
     }
 
-    fn select_some(&self, name: &str) -> Result<Vec<u32>, SelectorError> {
-        let parts: Vec<&str> = name.split(':').collect();
-        let number = |text: &str| text.parse::<u32>().map_err(|_| SelectorError::Form);
-        let (level, at) = match parts.as_slice() {
-            ["host", host, ..] => {
-                let host = number(host)?;
-                below("host", host, self.spec().hosts)?;
-                return if parts.len() == 2 {
-                    Ok(self.host_link(host).into())
-                } else {
-                    Err(SelectorError::Form)
-                };
-            }
-            ["tor", at, ..] => (0, number(at)?),
-            ["agg", at, ..] => (1, number(at)?),
-            ["core", at, ..] => (2, number(at)?),
-            _ => return Err(SelectorError::Form),
+    /// Both directions of the link at port `link` of a switch, counted among its ports up, or down
+    /// in the top tier.
+    ///
+    /// # Errors
+    /// When there is no such switch or link.
+    pub fn link(
+        &self,
+        tier: SwitchTier,
+        switch: u32,
+        link: u32,
+    ) -> Result<[PortId; 2], SelectorError> {
+        let at = self.tier(tier);
+        let (first, ports) = match at.ups {
+            0 => (0, Ports::DownPort(link)),
+            _ => (at.downs, Ports::UpPort(link)),
         };
-        let tier = self.tier(level);
-        below(tier.what, at, tier.switches)?;
-        let own: Vec<u32> = match &parts[2..] {
-            [] => (0..tier.downs + tier.ups).collect(),
-            ["down", port] => {
-                let port = number(port)?;
-                below("down port", port, tier.downs)?;
-                vec![port]
-            }
-            ["up", port] => {
-                let port = number(port)?;
-                below("up port", port, tier.ups)?;
-                vec![tier.downs + port]
-            }
-            _ => return Err(SelectorError::Form),
-        };
-        Ok(own.into_iter().flat_map(|i| self.link_at(level, at, i)).collect())
+        self.switch_ports(&at, tier, switch, ports)?;
+        Ok(self.link_at(at, switch, first + link).map(PortId))
     }
 
-    fn tier(&self, level: usize) -> Tier {
-        let spec = &self.spec().tiers;
-        match level {
-            0 => Tier {
-                what: "ToR",
-                switches: self.tors,
-                downs: spec[0].radix_down,
-                ups: spec[0].radix_up,
-            },
-            1 => Tier {
-                what: "aggregation switch",
-                switches: self.aggs,
-                downs: spec[1].radix_down,
-                ups: self.agg_ups(),
-            },
-            _ => Tier { what: "core", switches: self.cores, downs: self.core_downs(), ups: 0 },
-        }
+    /// `fault` as the fabric has it, and the ports it is for.
+    ///
+    /// # Errors
+    /// When it names a link that is not there.
+    pub fn fault(
+        &self,
+        fault: &FaultSpec,
+    ) -> Result<(Vec<PortId>, fabric::FaultSpec), SelectorError> {
+        let spec = fabric::FaultSpec {
+            from: Instant::ZERO + fault.from,
+            until: fault.until.map_or(Instant::FAR_FUTURE, |until| Instant::ZERO + until),
+            kind: kind_of_fabric(fault.kind),
+        };
+        Ok((self.select(&fault.links)?, spec))
+    }
+
+    fn switch_ports(
+        &self,
+        at: &Tier,
+        tier: SwitchTier,
+        switch: u32,
+        ports: Ports,
+    ) -> Result<Vec<u32>, SelectorError> {
+        let what = match tier {
+            SwitchTier::Tor => "ToR switch",
+            SwitchTier::Agg => "aggregation switch",
+            SwitchTier::Core => "core switch",
+        };
+        below(what, switch, at.switches)?;
+        let own = |i| self.link_at(*at, switch, i)[0];
+        Ok(match ports {
+            Ports::All => {
+                (0..at.downs + at.ups).flat_map(|i| self.link_at(*at, switch, i)).collect()
+            }
+            Ports::Down => (0..at.downs).map(own).collect(),
+            Ports::Up => (at.downs..at.downs + at.ups).map(own).collect(),
+            Ports::DownPort(port) => {
+                below("port down", port, at.downs)?;
+                vec![own(port)]
+            }
+            Ports::UpPort(port) => {
+                below("port up", port, at.ups)?;
+                vec![own(at.downs + port)]
+            }
+        })
+    }
+
+    fn tier(&self, tier: SwitchTier) -> Tier {
+        let spec = self.spec();
+        let (level, switches, downs, ups) = match tier {
+            SwitchTier::Tor => (0, spec.tors(), spec.tier[0].radix_down, spec.tier[0].radix_up),
+            SwitchTier::Agg => (1, spec.aggs(), spec.tier[1].radix_down, self.agg_ups()),
+            SwitchTier::Core => (2, spec.cores(), self.core_downs(), 0),
+        };
+        Tier { level, switches, downs, ups }
     }
 
     /// Both directions of the link of a host.
     fn host_link(&self, host: u32) -> [u32; 2] {
-        let downs = self.spec().tiers[0].radix_down;
+        let downs = self.spec().tier[0].radix_down;
         [host, self.tor_port(host / downs, host % downs)]
     }
 
     /// Every port between switches.
-    fn fabric_ports(&self) -> Vec<u32> {
-        let tors = (0..self.tors).flat_map(|tor| {
-            let tier = self.tier(0);
-            (tier.downs..tier.downs + tier.ups).flat_map(move |i| self.link_at(0, tor, i))
-        });
-        let aggs = (0..self.aggs).flat_map(|agg| {
-            let tier = self.tier(1);
-            (tier.downs..tier.downs + tier.ups).flat_map(move |i| self.link_at(1, agg, i))
-        });
-        tors.chain(aggs).collect()
+    fn fabric_ports(&self) -> impl Iterator<Item = u32> + '_ {
+        [SwitchTier::Tor, SwitchTier::Agg].into_iter().flat_map(move |tier| {
+            let switches = 0..self.tier(tier).switches;
+            switches.flat_map(move |switch| {
+                let at = self.tier(tier);
+                (at.downs..at.downs + at.ups).flat_map(move |i| self.link_at(at, switch, i))
+            })
+        })
     }
 
-    /// Both directions of the link at port `i` (down ports first) of a switch.
-    fn link_at(&self, level: usize, at: u32, i: u32) -> [u32; 2] {
-        let tiers = &self.spec().tiers;
-        let downs = self.tier(level).downs;
-        match (level, i.checked_sub(downs)) {
-            (0, None) => self.host_link(at * downs + i),
+    /// The port `i` (down ports first) of a switch and the other direction of its link.
+    fn link_at(&self, at: Tier, switch: u32, i: u32) -> [u32; 2] {
+        let spec = self.spec();
+        match (at.level, i.checked_sub(at.downs)) {
+            (0, None) => {
+                let [nic, own] = self.host_link(switch * at.downs + i);
+                [own, nic]
+            }
             (0, Some(up)) => {
-                let (agg, down) = self.above_tor(at, up);
-                [self.tor_port(at, i), self.agg_port(agg, down)]
+                let (agg, down) = self.above_tor(switch, up);
+                [self.tor_port(switch, i), self.agg_port(agg, down)]
             }
             (1, None) => {
                 // The reverse of `above_tor`.
-                let bundle = tiers[1].bundle;
-                let tor = at / self.aggs_per_pod * self.tors_per_pod + i / bundle;
-                let up = at % self.aggs_per_pod * bundle + i % bundle;
-                [self.agg_port(at, i), self.tor_port(tor, tiers[0].radix_down + up)]
+                let bundle = spec.tier[1].bundle;
+                let tor = switch / spec.aggs_per_pod() * spec.tors_per_pod() + i / bundle;
+                let up = switch % spec.aggs_per_pod() * bundle + i % bundle;
+                [self.agg_port(switch, i), self.tor_port(tor, spec.tier[0].radix_down + up)]
             }
             (1, Some(up)) => {
-                let (core, down) = self.above_agg(at, up);
-                [self.agg_port(at, i), self.core_port(core, down)]
+                let (core, down) = self.above_agg(switch, up);
+                [self.agg_port(switch, i), self.core_port(core, down)]
             }
             _ => {
                 // The reverse of `above_agg`.
-                let bundle = tiers[2].bundle;
-                let cores_per_group = self.agg_ups() / bundle;
-                let agg = i / bundle * self.aggs_per_pod + at / cores_per_group;
-                let up = at % cores_per_group * bundle + i % bundle;
-                [self.core_port(at, i), self.agg_port(agg, tiers[1].radix_down + up)]
+                let bundle = spec.tier[2].bundle;
+                let agg = i / bundle * spec.aggs_per_pod() + switch / spec.cores_per_group();
+                let up = switch % spec.cores_per_group() * bundle + i % bundle;
+                [self.core_port(switch, i), self.agg_port(agg, spec.tier[1].radix_down + up)]
             }
         }
     }
 }
 
 fn below(what: &'static str, given: u32, count: u32) -> Result<(), SelectorError> {
-    if given < count { Ok(()) } else { Err(SelectorError::Range { what, given, count }) }
+    if given < count { Ok(()) } else { Err(SelectorError { what, given, count }) }
+}
+
+fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
+    match kind {
+        FaultKind::Loss(p) => fabric::FaultKind::Loss { p },
+        FaultKind::BurstLoss { rate, burst } => {
+            let [enter, leave] = burst_chances(rate, f64::from(burst.max(1)));
+            fabric::FaultKind::BurstLoss { enter, leave, loss: 1.0 }
+        }
+        FaultKind::Duplicate(p) => fabric::FaultKind::Duplicate { p },
+        FaultKind::Reorder { rate, delay } => {
+            fabric::FaultKind::Reorder { p: rate, extra_max: delay }
+        }
+        FaultKind::Corrupt(p) => fabric::FaultKind::Corrupt { p },
+        FaultKind::Down => fabric::FaultKind::Down,
+        FaultKind::Degrade(share) => fabric::FaultKind::Degrade { share },
+    }
+}
+
+/// The chances of entering and leaving the lossy state such that a share `rate` of packets is lost,
+/// in runs of `burst` on average: enter / (enter + leave) = rate and 1 / leave = burst. Where both
+/// cannot be had (high rates of short runs), the rate holds and the runs are longer.
+fn burst_chances(rate: f64, burst: f64) -> [f64; 2] {
+    if rate >= 1.0 {
+        return [1.0, 0.0];
+    }
+    let leave = 1.0 / burst;
+    let enter = leave * rate / (1.0 - rate);
+    if enter <= 1.0 { [enter, leave] } else { [1.0, ((1.0 - rate) / rate).min(1.0)] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_losses_have_the_rate_and_the_run_that_were_asked_for() {
+        for (rate, burst) in [(0.01, 8.0), (0.5, 1.0), (0.9, 20.0), (0.9, 2.0), (0.0, 5.0)] {
+            let [enter, leave] = burst_chances(rate, burst);
+            assert!((enter / (enter + leave) - rate).abs() < 1e-9, "{rate} {burst}");
+            assert!(1.0 / leave > burst - 1e-9, "{rate} {burst}");
+        }
+        assert_eq!(burst_chances(1.0, 4.0).map(f64::to_bits), [1.0, 0.0].map(f64::to_bits));
+    }
 }

@@ -2,33 +2,34 @@
 
 use proptest::prelude::*;
 use transport::rng::mix;
-use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
+use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 use super::*;
 use crate::fabric::qdisc::QdiscKind;
 use crate::topology::{
-    FabricParams, FatTree, Transfer, base_one_way,
-    fat_tree::{TierSpec, TreeSpec},
-    ideal_completion,
+    FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
 };
 
 const DATA: Flags = Flags::ECT.with(Flags::TRIMMABLE);
 
 /// Eight hosts, two pods, 2:1 above the ToRs.
 fn small_tree() -> FatTree {
-    let tor = TierSpec {
-        down_rate: Rate::from_gbps(800),
-        down_latency: Duration::from_ns(600),
-        switch_latency: Duration::from_ns(400),
-        radix_down: 2,
-        radix_up: 2,
+    let tier = |radix_down, radix_up| TierSpec {
+        downlink_gbps: 800,
+        radix_down,
+        radix_up,
         bundle: 1,
-        queue_down: None,
-        queue_up: None,
+        oversubscribed: 1,
+        switch_latency_ns: 400,
+        downlink_latency_ns: 600,
+        ..TierSpec::default()
     };
-    let agg = TierSpec { radix_down: 2, radix_up: 1, ..tor };
-    let core = TierSpec { radix_down: 2, radix_up: 0, ..tor };
-    FatTree::new(TreeSpec { hosts: 8, pod_hosts: 4, tiers: vec![tor, agg, core] }).unwrap()
+    let tier = [tier(2, 2), tier(2, 1), tier(2, 0)];
+    FatTree::new(FatTreeSpec { nodes: 8, tiers: 3, podsize: 4, tier }).unwrap()
+}
+
+fn ports(links: &str) -> Vec<PortId> {
+    small_tree().select(&links.parse().unwrap()).unwrap()
 }
 
 fn params(qdisc: QdiscKind, buffer: u64) -> FabricParams {
@@ -73,7 +74,7 @@ fn fault_kinds() -> [FaultKind; 7] {
         FaultKind::Reorder { p: 0.1, extra_max: Duration::from_us(3) },
         FaultKind::Corrupt { p: 0.1 },
         FaultKind::Down,
-        FaultKind::Degrade { rate: Rate::from_gbps(123) },
+        FaultKind::Degrade { share: 0.15 },
     ]
 }
 
@@ -82,7 +83,7 @@ fn break_links(network: &mut Network, n: usize) {
     let names = ["host:0", "tor:0:up:1", "agg:1", "core:0", "hosts", "tor:1:up:0", "fabric"];
     for (kind, name) in fault_kinds().into_iter().zip(names).take(n) {
         let spec = FaultSpec { from: us(1), until: us(8), kind };
-        network.add_fault(&small_tree().select(name).unwrap(), spec).unwrap();
+        network.add_fault(&ports(name), spec).unwrap();
     }
 }
 
@@ -266,7 +267,7 @@ fn an_incast_never_beats_the_ideal() {
 #[test]
 fn a_dead_link_loses_packets_until_it_is_detected_and_is_used_again_afterwards() {
     let mut network = network(QdiscKind::Trim, 1 << 20, 1);
-    let link = small_tree().select("tor:0:up:0").unwrap();
+    let link = ports("tor:0:up:0");
     let spec = FaultSpec { from: us(10), until: us(40), kind: FaultKind::Down };
     network.add_fault(&link, spec).unwrap();
     let mut lost = Vec::new();
@@ -296,9 +297,9 @@ fn a_dead_link_loses_packets_until_it_is_detected_and_is_used_again_afterwards()
 #[test]
 fn a_degraded_link_halves_what_arrives() {
     let mut network = network(QdiscKind::Trim, 1 << 20, 1);
-    let kind = FaultKind::Degrade { rate: Rate::from_gbps(400) };
+    let kind = FaultKind::Degrade { share: 0.5 };
     let spec = FaultSpec { from: us(0), until: us(100), kind };
-    network.add_fault(&small_tree().select("host:0").unwrap(), spec).unwrap();
+    network.add_fault(&ports("host:0"), spec).unwrap();
     let mut out = Vec::new();
     for handle in 0..10 {
         network.inject(HostId(0), packet(handle, 1, 4160, DATA), us(0), &mut out);

@@ -1,9 +1,8 @@
 //! Queue disciplines: what a port does with packets that wait for its link.
 //!
-//! A discipline is one file and one line in the registry at the end of the use list below; both
-//! drivers have it then. Dispatch is by a closed enum, stored inline in the port. Units: bytes.
-//! A discipline decides about packets and never about time: when a departure starts is the port's
-//! business.
+//! A discipline is one file and one line of `registry!` below; both drivers have it then. Dispatch
+//! is by a closed enum, stored inline in the port. Units: bytes. A discipline decides about
+//! packets and never about time: when a departure starts is the port's business.
 
 mod drop_tail;
 mod ecn;
@@ -88,17 +87,31 @@ pub struct QdiscParams {
 }
 
 impl QdiscParams {
-    /// The paper's sizes for a buffer of `data_limit`: Kmin and Kmax at 20 % and 80 %, and as much
-    /// again for the control class. Whole packets of `mtu` bytes, rounded up, as the reference
-    /// simulator has them; exact fractions when `mtu` is 1 or 0.
+    /// Kmin and Kmax of the paper as shares of the data buffer.
     //= smartt#III-J
+    pub const MARK: (f64, f64) = (0.2, 0.8);
+
+    /// Sizes for a buffer of `data_limit`, with as much again for the control class and thresholds
+    /// at the shares `mark` of it (clamped to 0 ..= 1): whole packets of `mtu` bytes, rounded up,
+    /// as the reference simulator has them.
     #[must_use]
-    pub fn for_buffer(data_limit: Bytes, mtu: Bytes) -> Self {
+    pub fn for_buffer(data_limit: Bytes, mtu: Bytes, mark: (f64, f64)) -> Self {
         let mtu = mtu.0.max(1);
-        let packets = data_limit.0 / mtu;
-        let tenths = |n: u64| Bytes((packets.saturating_mul(n)).div_ceil(10).saturating_mul(mtu));
-        Self { data_limit, control_limit: data_limit, kmin: tenths(2), kmax: tenths(8) }
+        let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
+        let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
+        Self { data_limit, control_limit: data_limit, kmin, kmax }
     }
+}
+
+/// A share of a number of packets, rounded up.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "buffers are below 2^53 packets, and a share is not more than the whole"
+)]
+fn share_of(packets: u64, share: f64) -> u64 {
+    (packets as f64 * share.clamp(0.0, 1.0)).ceil() as u64
 }
 
 macro_rules! registry {

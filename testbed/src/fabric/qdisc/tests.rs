@@ -112,7 +112,7 @@ fn red_marks_linearly_between_kmin_and_kmax_by_what_is_left_behind() {
 
 #[test]
 fn the_papers_thresholds_come_out_as_the_reference_has_them() {
-    let params = QdiscParams::for_buffer(Bytes(1_148_160), Bytes(4_160));
+    let params = QdiscParams::for_buffer(Bytes(1_148_160), Bytes(4_160), QdiscParams::MARK);
     assert_eq!((params.kmin, params.kmax), (Bytes(232_960), Bytes(919_360)));
 }
 

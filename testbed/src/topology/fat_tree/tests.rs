@@ -3,60 +3,61 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fabric::PortId;
-use crate::topology::SelectorError;
+use crate::fabric::{FaultSpec, Network, PortId};
+use crate::scenario::FaultSpec as NamedFault;
+use crate::topology::spec::TierSpec;
+use crate::topology::{SelectorError, by_name};
+use crate::workload::matrix::SwitchTier;
 
-fn tier(radix_down: u32, radix_up: u32) -> TierSpec {
-    TierSpec {
-        down_rate: Rate::from_gbps(800),
-        down_latency: Duration::from_ns(600),
-        switch_latency: Duration::from_ns(400),
-        radix_down,
-        radix_up,
-        bundle: 1,
-        queue_down: None,
-        queue_up: None,
-    }
+fn named(name: &str) -> FatTree {
+    FatTree::new(by_name(name).unwrap()).unwrap()
 }
 
-fn tree(hosts: u32, pod_hosts: u32, tiers: Vec<TierSpec>) -> FatTree {
-    FatTree::new(TreeSpec { hosts, pod_hosts, tiers }).unwrap()
-}
-
-/// The paper's 1024 hosts without oversubscription.
-pub(in crate::topology) fn one_to_one() -> FatTree {
-    tree(1024, 64, vec![tier(8, 8), tier(8, 8), tier(16, 0)])
-}
-
-/// The paper's 1024 hosts, 4:1 at the ToRs and 2:1 above.
-pub(in crate::topology) fn eight_to_one() -> FatTree {
-    tree(1024, 64, vec![tier(8, 2), tier(8, 4), tier(16, 0)])
+fn select(tree: &FatTree, links: &str) -> Result<Vec<PortId>, SelectorError> {
+    tree.select(&links.parse().unwrap())
 }
 
 /// Trees with bundles, of two and three tiers.
 fn any_tree() -> impl Strategy<Value = FatTree> {
-    let numbers = (1u32..5, 1u32..4, 1u32..4, 1u32..4, 1u32..3, 1u32..3, 1u32..4, any::<bool>());
+    let numbers = (2u32..5, 1u32..4, 1u32..4, 1u32..4, 1u32..3, 1u32..3, 1u32..4, any::<bool>());
     numbers.prop_map(|(hosts, tors, pods, aggs, bundle, core_bundle, cores, deep)| {
         let pods = if deep { pods } else { 1 };
-        let tor = tier(hosts, aggs * bundle);
-        let agg = TierSpec { bundle, ..tier(tors * bundle, cores * core_bundle) };
-        let core = TierSpec { bundle: core_bundle, ..tier(pods * core_bundle, 0) };
-        let tiers = if deep { vec![tor, agg, core] } else { vec![tor, agg] };
-        tree(hosts * tors * pods, hosts * tors, tiers)
+        let tier = |radix_down, radix_up, bundle| TierSpec {
+            downlink_gbps: 800,
+            radix_down,
+            radix_up,
+            bundle,
+            oversubscribed: 1,
+            switch_latency_ns: 400,
+            downlink_latency_ns: 600,
+            ..TierSpec::default()
+        };
+        let agg_ups = if deep { cores * core_bundle } else { 0 };
+        let core = tier(pods * core_bundle, 0, core_bundle);
+        let spec = FatTreeSpec {
+            nodes: hosts * tors * pods,
+            tiers: if deep { 3 } else { 2 },
+            podsize: hosts * tors,
+            tier: [
+                tier(hosts, aggs * bundle, 1),
+                tier(tors * bundle, agg_ups, bundle),
+                if deep { core } else { TierSpec::default() },
+            ],
+        };
+        FatTree::new(spec).unwrap()
     })
 }
 
 #[test]
-fn the_papers_trees_have_the_references_switches_and_buffers() {
+fn the_papers_trees_have_the_references_buffers_and_thresholds() {
     let params = FabricParams::default();
-    let tree = eight_to_one();
-    assert_eq!((tree.tors, tree.aggs, tree.cores), (128, 32, 8));
+    let tree = named("ft1024-8os");
     assert_eq!(tree.base_rtt(&params), Duration::from_ps(11_453_440));
     assert_eq!(tree.bdp(&params), Bytes(1_148_160));
     let blueprint = tree.blueprint(&params);
+    assert_eq!(blueprint.switches.len(), 128 + 32 + 8);
     let params = blueprint.ports.last().unwrap().params;
     assert_eq!((params.kmin, params.kmax), (Bytes(232_960), Bytes(919_360)));
-    assert_eq!((one_to_one().aggs, one_to_one().cores), (128, 64));
 }
 
 proptest! {
@@ -64,21 +65,34 @@ proptest! {
     fn every_link_ends_where_its_other_direction_starts(tree in any_tree()) {
         let ports = tree.blueprint(&FabricParams::default()).ports;
         prop_assert_eq!(ports.len(), 2 * tree.links() as usize);
+        let spec = tree.spec();
+        let ups = |tier: &'static str, switches: u32, first: u32, ups: u32| {
+            (0..switches).flat_map(move |s| (0..ups).map(move |i| (tier, s, first, i)))
+        };
+        let tors = ups("tor", spec.tors(), spec.tier[0].radix_down, spec.tier[0].radix_up);
+        let aggs = ups("agg", spec.aggs(), spec.tier[1].radix_down, tree.agg_ups());
         let mut seen = vec![false; ports.len()];
-        let agg_ups = tree.agg_ups();
-        let names = (0..tree.spec().hosts).map(|h| format!("host:{h}"))
-            .chain((0..tree.tors).flat_map(|t| {
-                (0..tree.spec().tiers[0].radix_up).map(move |i| format!("tor:{t}:up:{i}"))
-            }))
-            .chain((0..tree.aggs).flat_map(|a| {
-                (0..agg_ups).map(move |i| format!("agg:{a}:up:{i}"))
-            }));
-        for name in names {
-            let [PortId(a), PortId(b)] = tree.select(&name).unwrap()[..] else {
-                panic!("{name} is not one link");
+        let mut links: Vec<[u32; 2]> = (0..spec.nodes).map(|host| {
+            let link = select(&tree, &format!("host:{host}")).unwrap();
+            [link[0].0, link[1].0]
+        }).collect();
+        for (tier, switch, _, i) in tors.chain(aggs) {
+            let [PortId(up)] = select(&tree, &format!("{tier}:{switch}:up:{i}")).unwrap()[..] else {
+                panic!("a named direction is one port");
             };
+            let ((above, port), upper) = if tier == "tor" { (tree.above_tor(switch, i), "agg") }
+                                         else { (tree.above_agg(switch, i), "core") };
+            let down = select(&tree, &format!("{upper}:{above}:down:{port}")).unwrap();
+            links.push([up, down[0].0]);
+            // The whole switch knows both directions, from either end.
+            for name in [format!("{tier}:{switch}"), format!("{upper}:{above}")] {
+                let all = select(&tree, &name).unwrap();
+                prop_assert!(all.contains(&PortId(up)) && all.contains(&down[0]), "{}", name);
+            }
+        }
+        for [a, b] in links {
             let [there, back] = [&ports[a as usize], &ports[b as usize]];
-            prop_assert_eq!((there.owner, there.to), (back.to, back.owner), "{}", name);
+            prop_assert_eq!((there.owner, there.to), (back.to, back.owner));
             prop_assert_eq!(there.rate, back.rate);
             for port in [a, b] {
                 prop_assert!(!std::mem::replace(&mut seen[port as usize], true), "{} twice", port);
@@ -103,7 +117,8 @@ proptest! {
                     Node::Host(host) => prop_assert_eq!(host, first),
                     Node::Switch(below) => {
                         let below = &blueprint.switches[below as usize];
-                        prop_assert_eq!((below.first_host, below.hosts), (first, switch.child_hosts));
+                        let range = (below.first_host, below.hosts);
+                        prop_assert_eq!(range, (first, switch.child_hosts));
                     }
                 }
             }
@@ -111,80 +126,84 @@ proptest! {
     }
 
     #[test]
-    fn names_of_either_end_mean_the_same_link(tree in any_tree()) {
-        for (lower, ups, upper) in [("tor", tree.spec().tiers[0].radix_up, "agg"),
-                                    ("agg", tree.agg_ups(), "core")] {
-            for i in 0..ups {
-                let link = tree.select(&format!("{lower}:0:up:{i}")).unwrap();
-                let (at, port) = if lower == "tor" { tree.above_tor(0, i) }
-                                 else { tree.above_agg(0, i) };
-                prop_assert_eq!(tree.select(&format!("{upper}:{at}:down:{port}")).unwrap(), link);
-            }
-        }
-    }
-
-    #[test]
-    fn no_name_and_no_shape_makes_it_panic(
-        name in "(host|tor|agg|core|all|x)?(:[0-9]{1,11}|:up|:down|:){0,5}",
-        numbers in prop::collection::vec(prop_oneof![0u32..20, any::<u32>()], 11),
-        three in any::<bool>(),
+    fn any_selector_gives_ports_that_exist_or_says_what_does(
+        tree in any_tree(),
+        tier in prop_oneof![Just("tor"), Just("agg"), Just("core"), Just("host")],
+        switch in prop_oneof![0u32..6, any::<u32>()],
+        way in prop_oneof![Just(""), Just(":up"), Just(":down")],
+        port in prop::option::of(prop_oneof![0u32..6, any::<u32>()]),
     ) {
-        let _ = one_to_one().select(&name);
-        let tier = |n: &[u32]| TierSpec { bundle: n[2], ..tier(n[0], n[1]) };
-        let mut tiers: Vec<_> = numbers[2..].chunks_exact(3).map(tier).collect();
-        tiers.truncate(if three { 3 } else { 2 });
-        let _ = FatTree::new(TreeSpec { hosts: numbers[0], pod_hosts: numbers[1], tiers });
+        let port = port.filter(|_| !way.is_empty()).map(|p| format!(":{p}")).unwrap_or_default();
+        let way = if tier == "host" { String::new() } else { format!("{way}{port}") };
+        match select(&tree, &format!("{tier}:{switch}{way}")) {
+            Ok(ports) => prop_assert!(ports.iter().all(|port| port.0 < 2 * tree.links())),
+            Err(error) => prop_assert!(error.given >= error.count && !error.to_string().is_empty()),
+        }
     }
 }
 
 #[test]
 fn groups_of_links_are_what_their_names_say() {
-    let tree = eight_to_one();
-    let count = |name: &str| tree.select(name).unwrap().len();
+    let tree = named("ft1024-8os");
+    let count = |links: &str| select(&tree, links).unwrap().len();
     assert_eq!((count("hosts"), count("fabric")), (2048, 2 * (256 + 128)));
     assert_eq!(count("all"), 2 * tree.links() as usize);
     assert_eq!((count("tor:3"), count("agg:31"), count("core:7")), (20, 24, 32));
+    assert_eq!((count("tor:3:up"), count("tor:3:down"), count("tor:3:up:1")), (2, 8, 1));
 }
 
 #[test]
-fn wrong_names_are_refused_with_what_is_there() {
-    let tree = eight_to_one();
-    let error = |name: &str| tree.select(name).unwrap_err().to_string();
-    assert!(error("host:1024").contains("0 to 1023"));
-    assert!(error("tor:0:up:2").contains("up port 2"));
-    assert!(error("core:0:up:0").contains("has none"));
-    for name in ["", "host", "host:x", "host:1:up:0", "tor:0:up", "tor:0:sideways:1", "spine:1"] {
-        assert_eq!(tree.select(name), Err(SelectorError::Form), "{name}");
+fn links_that_are_not_there_are_refused_with_what_is() {
+    let tree = named("ft1024-8os");
+    let error = |links: &str| select(&tree, links).unwrap_err().to_string();
+    assert_eq!(error("host:1024"), "host 1024 does not exist: they go from 0 to 1023");
+    assert!(error("tor:0:up:2").contains("port up 2"));
+    assert!(error("core:0:up:0").contains("none there"));
+    let testbed = named("paper-testbed");
+    assert!(select(&testbed, "core:0").unwrap_err().to_string().contains("core switch 0"));
+}
+
+#[test]
+fn a_fault_as_text_becomes_one_the_fabric_takes() {
+    let tree = named("paper-testbed");
+    let mut network =
+        Network::new(tree.blueprint(&FabricParams::default()), &transport::Rng::new(1));
+    for text in [
+        "loss:0.01@all",
+        "burst-loss:0.01@fabric,burst=8",
+        "burst-loss:1@host:3",
+        "duplicate:0.001@hosts",
+        "reorder:0.05@all,delay_us=20",
+        "corrupt:0.0001@host:3",
+        "degrade:0.5@tor:0:up:2",
+        "down@tor:0:up:2,from_us=10,until_us=20",
+    ] {
+        let named: NamedFault = text.parse().unwrap();
+        let (ports, spec) = tree.fault(&named).unwrap();
+        assert!(!ports.is_empty());
+        assert_eq!(network.add_fault(&ports, spec), Ok(()), "{text}");
     }
+    let (_, FaultSpec { from, until, .. }) =
+        tree.fault(&"down,from_us=10,until_us=20".parse().unwrap()).unwrap();
+    assert_eq!((from.as_us_f64(), until.as_us_f64()), (10.0, 20.0));
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_refused_with_the_number() {
-    let good = eight_to_one().spec;
-    let broken = |change: fn(&mut TreeSpec)| {
-        let mut spec = good.clone();
-        change(&mut spec);
-        FatTree::new(spec).unwrap_err().to_string()
-    };
-    assert!(broken(|spec| spec.tiers.truncate(1)).contains("1 tiers"));
-    assert!(broken(|spec| spec.hosts = 1000).contains("multiple of podsize (64)"));
-    assert!(broken(|spec| spec.tiers[1].radix_down = 9).contains("make it 8"));
-    assert!(broken(|spec| spec.tiers[2].radix_down = 8).contains("make it 16"));
-    assert!(broken(|spec| spec.tiers[0].radix_down = 0).contains("radix_down of tier 0 is zero"));
-    assert!(broken(|spec| spec.tiers[1].down_rate = Rate::ZERO).contains("downlink_speed"));
-}
-
-#[test]
-fn a_leaf_spine_is_a_tree_of_two_tiers() {
-    let spec = TreeSpec::leaf_spine(
-        4,
-        4,
-        4,
-        Rate::from_gbps(100),
-        Duration::from_ns(600),
-        Duration::from_ns(400),
+fn a_failed_link_is_both_its_directions_from_either_end() {
+    let tree = named("ft1024-8os");
+    let mut up = tree.link(SwitchTier::Agg, 0, 3).unwrap();
+    let mut down = tree.link(SwitchTier::Core, 3, 0).unwrap();
+    up.sort_unstable();
+    down.sort_unstable();
+    assert_eq!(up, down);
+    assert!(
+        tree.link(SwitchTier::Tor, 0, 2).is_err() && tree.link(SwitchTier::Core, 8, 0).is_err()
     );
-    let tree = FatTree::new(spec).unwrap();
-    assert_eq!((tree.tors, tree.aggs, tree.cores, tree.links()), (4, 4, 0, 32));
-    assert_eq!(tree.blueprint(&FabricParams::default()).switches.len(), 8);
+}
+
+#[test]
+fn a_tree_that_contradicts_itself_is_refused() {
+    let mut spec = by_name("ft1024-8os").unwrap();
+    spec.tier[2].radix_down = 8;
+    assert!(FatTree::new(spec).unwrap_err().to_string().contains("Radix_Down 8"));
 }

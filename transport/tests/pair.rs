@@ -309,12 +309,15 @@ fn forged_segments_are_counted_and_change_nothing() {
         sack: u64::MAX,
         echo_sent_at: 0,
         held: 0,
-        echo_ev: transport::EntropyValue(1),
         ce: false,
         sharers: 1,
         duplicate: false,
     };
-    let hdr = Header { ev: ack.echo_ev, dst_flow: FlowId::new(0, 1), body: Body::Ack(ack) };
+    let hdr = Header {
+        ev: transport::EntropyValue(1),
+        dst_flow: FlowId::new(0, 1),
+        body: Body::Ack(ack),
+    };
     let stranger = forged(hdr);
     let peer = RxSegment { from: HostId(1), ..stranger };
     let mut out = [Placement::Release; 2];

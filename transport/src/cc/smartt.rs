@@ -210,7 +210,7 @@ pub struct Smartt {
     params: SmarttParams,
 }
 
-const _: () = assert!(size_of::<Smartt>() <= 192);
+const _: () = assert!(size_of::<Smartt>() <= 208);
 
 /// The constants of one path.
 #[derive(Clone, Copy, Debug)]

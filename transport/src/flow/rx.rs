@@ -216,7 +216,6 @@ impl RxFlow {
             sack: self.buffers.received.word_of(ack.psn),
             echo_sent_at: ack.sent_at,
             held: now.since(ack.at).to_wire(),
-            echo_ev: ack.ev,
             sharers,
             ce: ack.ce,
             duplicate: ack.duplicate,

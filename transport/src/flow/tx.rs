@@ -375,7 +375,7 @@ impl TxFlow {
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
         let what = if ack.ce { PathFeedback::Ecn } else { PathFeedback::Good };
-        self.lb.on_feedback(ack.echo_ev, what, rx.at);
+        self.lb.on_feedback(rx.hdr.ev, what, rx.at);
         let sample = AckSample { now: rx.at, rtt, acked, in_flight: self.in_flight, ecn: ack.ce };
         self.cc.on_ack(&sample, &self.path);
         self.window = self.cc.window();
@@ -387,7 +387,7 @@ impl TxFlow {
     pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
         cx.stats.nacks_received += 1;
-        self.lb.on_feedback(nack.echo_ev, PathFeedback::Nack, rx.at);
+        self.lb.on_feedback(rx.hdr.ev, PathFeedback::Nack, rx.at);
         if acked > Bytes::ZERO {
             // A header alone passes the queues that the payload met, so its round trip says nothing
             // of them; that it was trimmed does.

@@ -1,10 +1,10 @@
-//! ACK and NACK on the wire: 38 octets, one layout.
+//! ACK and NACK on the wire: 36 octets, one layout.
 
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Ack, ParseError, first_octet};
-use crate::units::{EntropyValue, FlowId, Psn};
+use crate::units::{FlowId, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -18,12 +18,11 @@ struct Fixed {
     sack: U64,
     echo_sent_at: U32,
     held: U32,
-    echo_ev: U16,
     sharers: U16,
 }
 
 /// Octets of an ACK or NACK.
-pub const LEN: u16 = 38;
+pub const LEN: u16 = 36;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 
@@ -43,7 +42,6 @@ pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
         sack: ack.sack.into(),
         echo_sent_at: ack.echo_sent_at.into(),
         held: ack.held.into(),
-        echo_ev: ack.echo_ev.0.into(),
         sharers: ack.sharers.into(),
     };
     out.copy_from_slice(fixed.as_bytes());
@@ -62,7 +60,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
         sack: fixed.sack.get(),
         echo_sent_at: fixed.echo_sent_at.get(),
         held: fixed.held.get(),
-        echo_ev: EntropyValue(fixed.echo_ev.get()),
         sharers: fixed.sharers.get(),
         ce: fixed.flags & FLAG_CE != 0,
         duplicate: fixed.flags & FLAG_DUPLICATE != 0,

@@ -70,9 +70,8 @@ fn ack() -> Ack {
         sack: TAG,
         echo_sent_at: 0x99AA_BBCC,
         held: 0xDDEE_FF01,
-        echo_ev: EntropyValue(0xBEEF),
         ce: true,
-        sharers: 0x1234,
+        sharers: 0xBEEF,
         duplicate: true,
     }
 }
@@ -119,7 +118,7 @@ fn acknowledgements_lie_where_the_document_says() {
                 ("sack", TAG.to_be_bytes().into()),
                 ("echo_sent_at", be(0x99AA_BBCC)),
                 ("held", be(0xDDEE_FF01)),
-                ("echo_ev", vec![0xBE, 0xEF]),
+                ("sharers", vec![0xBE, 0xEF]),
             ],
         );
         let header = Header { ev: EntropyValue(1), dst_flow: FlowId(0x0BAD_CAFE), body };

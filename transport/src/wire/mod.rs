@@ -27,7 +27,8 @@ pub const VERSION: u8 = 1;
 /// A Headrace header without addresses; those are in the frame around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The entropy value this packet travels with: its UDP source port.
+    /// The entropy value this packet travels with: its UDP source port. ACK and NACK travel with that
+    /// of the segment they answer, which is how a balancer hears of its choice.
     pub ev: EntropyValue,
     /// The flow at the host that receives this packet; [`FlowId::UNKNOWN`] while opening.
     pub dst_flow: FlowId,
@@ -89,8 +90,6 @@ pub struct Ack {
     pub echo_sent_at: u32,
     /// How long the receiver held it, wire time units.
     pub held: u32,
-    /// The entropy value the segment arrived with.
-    pub echo_ev: EntropyValue,
     /// Flows that the receiver is receiving messages on now, this one included; saturates.
     pub sharers: u16,
     /// The segment arrived with CE (congestion experienced).
@@ -137,7 +136,7 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 38 for ACK
+    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK
     /// and NACK.
     #[must_use]
     pub fn emit_len(&self) -> u16 {

@@ -34,10 +34,14 @@ fn data_body() -> impl Strategy<Value = Body> {
 fn ack_body() -> impl Strategy<Value = Body> {
     let numbers = any::<(u32, u32, u64, u32, u32, u16)>();
     (flow_id(), numbers, any::<(bool, bool, bool)>()).prop_map(
-        |(src_flow, (psn, cumulative, sack, echo_sent_at, held, ev), (ce, duplicate, nack))| {
-            let (psn, cumulative, echo_ev) = (Psn(psn), Psn(cumulative), EntropyValue(ev));
+        |(
+            src_flow,
+            (psn, cumulative, sack, echo_sent_at, held, sharers),
+            (ce, duplicate, nack),
+        )| {
+            let (psn, cumulative) = (Psn(psn), Psn(cumulative));
             let ack =
-                Ack { src_flow, psn, cumulative, sack, echo_sent_at, held, echo_ev, ce, duplicate };
+                Ack { src_flow, psn, cumulative, sack, echo_sent_at, held, sharers, ce, duplicate };
             if nack { Body::Nack(ack) } else { Body::Ack(ack) }
         },
     )
@@ -284,7 +288,6 @@ const ACK: Ack = Ack {
     sack: 0,
     echo_sent_at: 0,
     held: 0,
-    echo_ev: EntropyValue(0),
     ce: false,
     sharers: 1,
     duplicate: false,

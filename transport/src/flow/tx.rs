@@ -600,7 +600,9 @@ impl TxFlow {
             return;
         }
         self.timeouts += 1;
-        let limit = now.as_ps().saturating_sub(rto.as_ps()) + 1;
+        // All that was silent nearly as long goes with it: what was sent in one burst was lost in one
+        // burst, and a timeout apiece with its own back-off would never end.
+        let limit = now.as_ps().saturating_sub(rto.as_ps() / 4 * 3);
         self.infer(Instant::from_ps(limit), Inference::Silence, now, cx);
     }
 

@@ -1,1 +1,132 @@
-//! To be written.
+//! The `headrace` command as a library: tests call [`main_with`] in their own process.
+//!
+//! | Module | Is |
+//! |---|---|
+//! | `cli` | the command line; `generate` makes its flags from the registered workloads |
+//! | [`doctor`] | what the machine can do |
+//! | `run` | reads the inputs, runs them in a world, reports |
+//! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
+//! | `list`, `generate` | what there is by name, and matrices made to order |
+//!
+//! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to
+//! standard error.
+
+mod cli;
+mod console;
+pub mod doctor;
+mod exit;
+mod failure;
+mod generate;
+mod interrupt;
+mod list;
+mod logging;
+mod manifest;
+mod output;
+mod progress;
+mod run;
+mod scenarios;
+mod stopwatch;
+mod table;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+pub use exit::Exit;
+
+use cli::{Cli, Command, Later};
+use console::Console;
+use failure::Failure;
+
+/// Runs the program with the process's arguments, streams and signals.
+#[must_use]
+pub fn main_of_process() -> ExitCode {
+    interrupt::catch();
+    let (out, err) = (std::io::stdout(), std::io::stderr());
+    let mut console = Console {
+        out_is_terminal: out.is_terminal(),
+        err_is_terminal: err.is_terminal(),
+        out: &mut std::io::BufWriter::new(out),
+        err: &mut { err },
+    };
+    ExitCode::from(dispatch(std::env::args_os(), &mut console).code())
+}
+
+/// Runs the program with `args` (the first is the program's name) and returns its exit code. Writes
+/// to the streams given; takes neither for a terminal, and leaves signals alone.
+pub fn main_with(
+    args: impl Iterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let mut console = Console { out, err, out_is_terminal: false, err_is_terminal: false };
+    dispatch(args, &mut console).code()
+}
+
+fn dispatch(args: impl Iterator<Item = OsString>, console: &mut Console<'_>) -> Exit {
+    let args: Vec<OsString> = args.collect();
+    let result = match Cli::try_parse_from(&args) {
+        Ok(cli) => {
+            logging::start(cli.verbose);
+            execute(cli.command, &args, console)
+        }
+        Err(error) => command_line(&error, console),
+    };
+    let result = result.and_then(|exit| Ok(console.out.flush().map(|()| exit)?));
+    result.unwrap_or_else(|failure| {
+        // When even standard error fails there is no one left to tell.
+        let _ = failure.write(console.err);
+        failure.exit()
+    })
+}
+
+/// What clap has to say: help and version are answers, all else is a mistake.
+fn command_line(error: &clap::Error, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let text = error.render();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            if console.out_is_terminal {
+                write!(console.out, "{}", text.ansi())?;
+            } else {
+                write!(console.out, "{text}")?;
+            }
+            Ok(Exit::Finished)
+        }
+        _ => {
+            let text = text.to_string();
+            Err(Failure::CommandLine(text.trim_end().to_owned()))
+        }
+    }
+}
+
+fn execute(
+    command: Command,
+    args: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(run_args) => run::run(&run_args, args, console),
+        Command::Doctor { json } => {
+            let diagnosis = doctor::examine(&doctor::Machine::this());
+            let write = if json { doctor::write_json } else { doctor::write_text };
+            write(&diagnosis, console.out)?;
+            Ok(if diagnosis.fit.vdev { Exit::Finished } else { Exit::Unfit })
+        }
+        Command::Gen(order) => generate::run(&order, console),
+        Command::List { what, json } => list::run(what, json, console),
+        Command::Bench(later) => Err(not_yet("bench", &later)),
+        Command::Replay(later) => Err(not_yet("replay", &later)),
+    }
+}
+
+/// A command that the design has and this version has not.
+fn not_yet(name: &str, later: &Later) -> Failure {
+    let count = later.rest.len();
+    Failure::CommandLine(format!(
+        "error: this version of headrace has no `{name}` yet ({count} arguments not looked at)\n  \
+         help: headrace --help lists what it has"
+    ))
+}

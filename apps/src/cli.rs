@@ -1,0 +1,150 @@
+//! The command line. Flags and exit codes are a contract with scripts.
+//!
+//! Names of policies, topologies and settings are texts here; who knows the registry checks them
+//! and suggests the nearest.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::generate::Order;
+use crate::list::What;
+
+/// A userspace transport stack for AI and HPC datacentres: run a traffic matrix, in virtual time or
+/// through DPDK, and see how it went.
+#[derive(Debug, Parser)]
+#[command(name = "headrace", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Logs more; twice for debugging. RUST_LOG wins.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished or the audit failed;
+2 bad input; 3 the environment is not fit (see headrace doctor)";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a traffic matrix or a scenario.
+    Run(RunArgs),
+    /// Says what this machine can and cannot do, and the command that mends it.
+    Doctor {
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes a traffic matrix (.cm).
+    Gen(Order),
+    /// Lists everything that has a name.
+    List {
+        /// What to list.
+        what: What,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Not in this version: measures the data path.
+    #[command(hide = true)]
+    Bench(Later),
+    /// Not in this version: feeds a recorded run through the core again.
+    #[command(hide = true)]
+    Replay(Later),
+}
+
+/// Arguments of a command that a later version will have.
+#[derive(Debug, Args)]
+pub(crate) struct Later {
+    /// Whatever is given.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<OsString>,
+}
+
+/// What to run, and how.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios).
+    #[arg(value_name = "MATRIX.cm|SCENARIO.toml")]
+    pub(crate) input: PathBuf,
+    /// Where to run it: virtual time (default), DPDK virtual devices, or network cards.
+    #[arg(long, value_enum)]
+    pub(crate) world: Option<World>,
+    /// The network: a file, or a built-in name (headrace list topologies).
+    #[arg(long, value_name = "FILE.topo|NAME")]
+    pub(crate) topo: Option<String>,
+    /// Preset of policies (headrace list transports).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
+    /// Congestion control (headrace list cc).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cc: Option<String>,
+    /// Load balancer (headrace list lb).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) lb: Option<String>,
+    /// Erasure code: data and parity segments of a block.
+    #[arg(long, value_name = "X,Y|off")]
+    pub(crate) ec: Option<String>,
+    /// Whether switches trim packets that do not fit.
+    #[arg(long, value_enum)]
+    pub(crate) trim: Option<Switch>,
+    /// Root of all chance.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Changes one setting; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Prints summary.json and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also prints a line for each flow.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) flows: bool,
+    /// Shows no progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Where a matrix runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum World {
+    /// Virtual time: deterministic, any number of hosts.
+    Sim,
+    /// DPDK virtual devices and a soft switch in this process.
+    Vdev,
+    /// Network cards.
+    Nic,
+}
+
+impl RunArgs {
+    /// Where to run: virtual time unless the user says otherwise.
+    pub(crate) fn world(&self) -> World {
+        self.world.unwrap_or(World::Sim)
+    }
+}
+
+impl World {
+    /// The word on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Vdev => "vdev",
+            Self::Nic => "nic",
+        }
+    }
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}

@@ -1,0 +1,224 @@
+//! What memory there is: free memory, limits of the process and of its cgroup, hugepages.
+//!
+//! Source: /proc/meminfo, /proc/self/limits, /proc/self/cgroup with the cgroup files of versions 1
+//! and 2, /sys/kernel/mm/hugepages, /sys/devices/system/node, /proc/mounts. Sizes are bytes, shown
+//! in MB of 2^20.
+
+use super::finding::Finding;
+use super::machine::Machine;
+
+/// DPDK memory of a vdev run of sixteen hosts, and the program around it.
+pub(crate) const VDEV_NEED_BYTES: u64 = 768 * MB;
+
+/// Address space of a run without hugepages: its memory, libraries, drivers and thread stacks.
+const ADDRESS_SPACE_NEED_BYTES: u64 = VDEV_NEED_BYTES + 1024 * MB;
+
+const MB: u64 = 1 << 20;
+
+/// All findings about memory.
+pub(crate) fn probe(machine: &Machine) -> Vec<Finding> {
+    let mut findings = vec![available(machine)];
+    findings.push(cgroup(machine));
+    findings.push(address_space(machine));
+    findings.push(locked(machine));
+    findings.push(hugepages(machine));
+    findings.push(hugepage_mount(machine));
+    findings
+}
+
+fn available(machine: &Machine) -> Finding {
+    const WHY: &str = "a vdev run keeps packet buffers and application data in memory";
+    let id = "memory.available";
+    let kb = machine.field("/proc/meminfo", "MemAvailable");
+    let kb = kb.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    let Some(bytes) = kb.and_then(|kb| kb.checked_mul(1024)) else {
+        return Finding::info(id, "free memory cannot be told: no MemAvailable", WHY);
+    };
+    let what = format!("{} MB available, {} MB needed", bytes / MB, VDEV_NEED_BYTES / MB);
+    let huge: u64 = pools(machine).iter().map(Pool::free_bytes).sum();
+    if bytes >= VDEV_NEED_BYTES || huge >= VDEV_NEED_BYTES {
+        return Finding::ok(id, what, WHY);
+    }
+    let mend = if bytes.saturating_add(huge) >= VDEV_NEED_BYTES {
+        "sudo sysctl vm.nr_hugepages=0"
+    } else {
+        "ps -eo pid,rss,comm --sort=-rss | head   # end what is not needed, then try again"
+    };
+    Finding::fail(id, format!("too little memory: {what}"), WHY, mend)
+}
+
+/// Room in the tightest memory cgroup of this process, and the file that sets its limit.
+fn cgroup_room(machine: &Machine) -> Option<(u64, String)> {
+    let text = machine.text("/proc/self/cgroup")?;
+    let mut rooms = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let v2 = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+        let files: (&[&str], &str, &str, &str) = if controllers.is_empty() {
+            (&v2, "memory.max", "memory.current", "inactive_file")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            let v1: &[&str] = &["/sys/fs/cgroup/memory"];
+            (v1, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        } else {
+            continue;
+        };
+        let (mounts, limit, usage, cache) = files;
+        for (mount, group) in mounts.iter().flat_map(|m| ancestors(path).map(move |g| (m, g))) {
+            let dir = format!("{mount}{group}");
+            let file = format!("{dir}/{limit}");
+            let max = machine.number(&file).filter(|&max| max < UNLIMITED_BYTES);
+            let Some(max) = max else { continue };
+            let used = machine.number(&format!("{dir}/{usage}")).unwrap_or(0);
+            let cached = machine.field(&format!("{dir}/memory.stat"), cache);
+            let cached = cached.and_then(|text| text.parse().ok()).unwrap_or(0);
+            rooms.push((max.saturating_sub(used.saturating_sub(cached)), file));
+        }
+    }
+    rooms.into_iter().min()
+}
+
+/// Version 1 says "no limit" by a number near 2^63.
+const UNLIMITED_BYTES: u64 = 1 << 60;
+
+/// `/a/b`, `/a` and the empty path.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let path = path.trim_end_matches('/');
+    std::iter::successors(Some(path), |path| path.rfind('/').map(|at| &path[..at]))
+}
+
+fn cgroup(machine: &Machine) -> Finding {
+    const WHY: &str = "the kernel ends a process that outgrows its cgroup, whatever is free";
+    let id = "memory.cgroup";
+    match cgroup_room(machine) {
+        None => Finding::ok(id, "no limit on this process's cgroup", WHY),
+        Some((room, _)) if room >= VDEV_NEED_BYTES => {
+            Finding::ok(id, format!("{} MB below the cgroup's limit", room / MB), WHY)
+        }
+        Some((room, file)) => Finding::fail(
+            id,
+            format!(
+                "too little memory: {} MB below the limit in {file}, {} MB needed",
+                room / MB,
+                VDEV_NEED_BYTES / MB
+            ),
+            WHY,
+            format!(
+                "echo 2147483648 | sudo tee {file}   # or start the container with more memory"
+            ),
+        ),
+    }
+}
+
+fn address_space(machine: &Machine) -> Finding {
+    const WHY: &str = "DPDK reserves its address space at start, and dies when it may not";
+    let id = "memory.address_space";
+    match machine.soft_limit("Max address space") {
+        Some(limit) if limit < ADDRESS_SPACE_NEED_BYTES => Finding::fail(
+            id,
+            format!("limited to {} MB, {} MB needed", limit / MB, ADDRESS_SPACE_NEED_BYTES / MB),
+            WHY,
+            "ulimit -v unlimited",
+        ),
+        Some(limit) => Finding::ok(id, format!("limited to {} MB", limit / MB), WHY),
+        None => Finding::ok(id, "not limited", WHY),
+    }
+}
+
+fn locked(machine: &Machine) -> Finding {
+    const WHY: &str = "a network card reads locked memory only; virtual devices need none";
+    let id = "memory.locked";
+    match machine.soft_limit("Max locked memory") {
+        Some(limit) if limit < VDEV_NEED_BYTES && machine.euid() != Some(0) => Finding::warn(
+            id,
+            format!("at most {} MB may be locked", limit / MB),
+            WHY,
+            "ulimit -l unlimited   # needs a higher hard limit: /etc/security/limits.conf, memlock",
+        ),
+        Some(limit) => Finding::ok(id, format!("at most {} MB may be locked", limit / MB), WHY),
+        None => Finding::ok(id, "not limited", WHY),
+    }
+}
+
+/// Hugepages of one size.
+struct Pool {
+    size_kb: u64,
+    total: u64,
+    free: u64,
+}
+
+impl Pool {
+    fn free_bytes(&self) -> u64 {
+        self.free.saturating_mul(self.size_kb).saturating_mul(1024)
+    }
+}
+
+fn pools(machine: &Machine) -> Vec<Pool> {
+    pools_in(machine, "/sys/kernel/mm/hugepages")
+}
+
+fn pools_in(machine: &Machine, dir: &str) -> Vec<Pool> {
+    let pool = |name: String| {
+        let size_kb = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let count = |file: &str| machine.number(&format!("{dir}/{name}/{file}")).unwrap_or(0);
+        Some(Pool { size_kb, total: count("nr_hugepages"), free: count("free_hugepages") })
+    };
+    let mut pools: Vec<Pool> = machine.names(dir).into_iter().filter_map(pool).collect();
+    pools.sort_by_key(|pool| pool.size_kb);
+    pools
+}
+
+fn hugepages(machine: &Machine) -> Finding {
+    const WHY: &str = "without hugepages vdev runs use --no-huge and move large packets about 2.7 \
+                       times slower; network cards need them";
+    let id = "hugepages";
+    let pools = pools(machine);
+    let free: u64 = pools.iter().map(Pool::free_bytes).sum();
+    let mut parts: Vec<String> = pools
+        .iter()
+        .filter(|pool| pool.total > 0)
+        .map(|pool| format!("{} of {} free of {} kB", pool.free, pool.total, pool.size_kb))
+        .collect();
+    parts.extend(by_node(machine));
+    if free >= VDEV_NEED_BYTES {
+        return Finding::ok(id, parts.join("; "), WHY);
+    }
+    let what = match parts.is_empty() {
+        true => "no hugepages".to_owned(),
+        false => format!("too few hugepages: {}", parts.join("; ")),
+    };
+    let mend = format!("sudo sysctl vm.nr_hugepages={}", VDEV_NEED_BYTES / (2 * MB));
+    Finding::warn(id, what, WHY, mend).blocks_nic()
+}
+
+/// Free hugepages of each NUMA node, when there is more than one.
+fn by_node(machine: &Machine) -> Vec<String> {
+    let is_node = |name: &String| {
+        name.strip_prefix("node").is_some_and(|digits| digits.parse::<u32>().is_ok())
+    };
+    let dir = "/sys/devices/system/node";
+    let nodes: Vec<String> = machine.names(dir).into_iter().filter(is_node).collect();
+    if nodes.len() < 2 {
+        return Vec::new();
+    }
+    let free_mb = |node: &String| {
+        let pools = pools_in(machine, &format!("{dir}/{node}/hugepages"));
+        pools.iter().map(Pool::free_bytes).sum::<u64>() / MB
+    };
+    nodes.iter().map(|node| format!("{node} {} MB free", free_mb(node))).collect()
+}
+
+fn hugepage_mount(machine: &Machine) -> Finding {
+    const WHY: &str = "other DPDK programs map hugepages from there; headrace maps them without";
+    let id = "hugepages.mount";
+    let mounts = machine.text("/proc/mounts").unwrap_or_default();
+    let points: Vec<&str> = mounts
+        .lines()
+        .filter(|line| line.split(' ').nth(2) == Some("hugetlbfs"))
+        .filter_map(|line| line.split(' ').nth(1))
+        .collect();
+    match points.is_empty() {
+        false => Finding::ok(id, format!("hugetlbfs at {}", points.join(", ")), WHY),
+        true => Finding::info(id, "no hugetlbfs is mounted", WHY),
+    }
+}

@@ -1,0 +1,59 @@
+//! `headrace doctor`: what this machine can and cannot do, and the command that mends it.
+//!
+//! Runs before EAL and loads no library: it reads files (`machine.rs`) and judges them. `sim` needs
+//! nothing of all this and is always fit. It changes nothing on the machine.
+//!
+//! | File | Looks at |
+//! |---|---|
+//! | `cpu.rs` | kernel, cores, quota, instruction set, clock |
+//! | `memory.rs` | free memory, limits, hugepages |
+//! | `dpdk.rs` | libdpdk and its drivers |
+//! | `access.rs` | user, capabilities, TAP, VFIO, network cards |
+
+mod access;
+mod cpu;
+mod dpdk;
+mod finding;
+mod machine;
+mod memory;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use finding::{Finding, FitWorld, Status};
+pub use machine::Machine;
+pub use report::{write_blockers, write_json, write_text};
+
+/// Which worlds this machine can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Fit {
+    /// Virtual time: always.
+    pub sim: bool,
+    /// DPDK virtual devices.
+    pub vdev: bool,
+    /// Network cards.
+    pub nic: bool,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// Version of this format.
+    pub schema: u32,
+    /// The verdict for each world.
+    pub fit: Fit,
+    /// In a fixed order, so that two machines can be compared line by line.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks at everything.
+#[must_use]
+pub fn examine(machine: &Machine) -> Diagnosis {
+    let probes = [cpu::probe, memory::probe, dpdk::probe, access::probe];
+    let findings: Vec<Finding> = probes.iter().flat_map(|probe| probe(machine)).collect();
+    let fit = |world| !findings.iter().any(|finding| finding.blocks.contains(&world));
+    let fit = Fit { sim: true, vdev: fit(FitWorld::Vdev), nic: fit(FitWorld::Nic) };
+    Diagnosis { schema: 1, fit, findings }
+}

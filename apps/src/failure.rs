@@ -1,0 +1,70 @@
+//! Why a command could not do its work, what it prints then, and its exit code.
+
+use std::io::{self, Write};
+
+use testbed::input::InputError;
+use testbed::plan::RunError;
+
+use crate::exit::Exit;
+use crate::output::OutputError;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something in a file or a flag is wrong, and where.
+    Input(InputError),
+    /// The inputs do not fit together.
+    Plan(RunError),
+    /// The command line is wrong; the text is complete.
+    CommandLine(String),
+    /// Results could not be written to files.
+    Output(OutputError),
+    /// The environment cannot run this; what is missing has been printed.
+    Unfit(String),
+    /// Standard output or error failed.
+    Stream(io::Error),
+}
+
+impl Failure {
+    /// The code of the process.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Input(_) | Self::Plan(_) | Self::CommandLine(_) => Exit::BadInput,
+            Self::Output(error) if error.is_mistake() => Exit::BadInput,
+            Self::Output(_) | Self::Unfit(_) => Exit::Unfit,
+            Self::Stream(_) => Exit::Unfinished,
+        }
+    }
+
+    /// Tells the user.
+    pub(crate) fn write(&self, err: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Input(error) => writeln!(err, "error: {error}"),
+            Self::Plan(error) => writeln!(err, "error: {error}"),
+            Self::CommandLine(text) => writeln!(err, "{text}"),
+            Self::Unfit(text) => writeln!(err, "error: {text}"),
+            Self::Output(error) => writeln!(err, "error: {error}"),
+            // The reader has gone, as in `headrace list scenarios | head -1`: no one to tell.
+            Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Self::Stream(error) => writeln!(err, "error: cannot write the result: {error}"),
+        }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Self::Input(error)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Stream(error)
+    }
+}

@@ -1,0 +1,191 @@
+//! `headrace gen`: matrices made to order, written as `.cm` files.
+//!
+//! The flags of each workload are made from its registered parameters, so a new workload has them
+//! without a line here. A few spellings with a unit in the flag's name (`--duration-us`) stand
+//! beside them.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Args, FromArgMatches, value_parser};
+use testbed::input::InputError;
+use testbed::workload::by_name;
+use testbed::workload::cm::StartUnit;
+use testbed::workload::matrix::{HOSTS_MAX, Start};
+use testbed::workload::{GENERATORS, Generator, Matrix, Parameter, Params, check, cm_write};
+use transport::{Duration, Rng};
+
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+/// One matrix to make.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    workload: String,
+    hosts: u32,
+    seed: u64,
+    start: Duration,
+    output: Option<PathBuf>,
+    /// (parameter, value) as given.
+    parameters: Vec<(String, String)>,
+}
+
+/// A second spelling of a parameter: its name, the parameter, and the unit that its value lacks.
+const SPELLINGS: [(&str, &str, &str); 3] = [
+    ("duration-us", "duration", "us"),
+    ("link-gbps", "link_rate", "Gbps"),
+    ("prefer-remote", "remote", ""),
+];
+
+/// The stream of chance that makes matrices, here and in scenarios.
+pub(crate) fn rng(seed: u64) -> Rng {
+    Rng::new(seed).fork("workload", 0)
+}
+
+/// Makes the matrix and writes it to its file or to standard output.
+///
+/// # Errors
+/// When the parameters do not fit, or the file cannot be written.
+pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let matrix = make(order)?;
+    match &order.output {
+        None => cm_write::write(&matrix, StartUnit::Us, &mut *console.out)?,
+        Some(path) => {
+            output::write_file(path, |file| cm_write::write(&matrix, StartUnit::Us, file))?;
+            let (flows, hosts) = (matrix.flows.len(), matrix.nodes);
+            writeln!(console.err, "{}: {flows} flows, {hosts} hosts", path.display())?;
+        }
+    }
+    Ok(Exit::Finished)
+}
+
+fn make(order: &Order) -> Result<Matrix, InputError> {
+    let pairs = order.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let workload = by_name(&order.workload, &Params::from_pairs(pairs))?;
+    let mut matrix = workload.generate(order.hosts, &mut rng(order.seed))?;
+    for flow in &mut matrix.flows {
+        if let Start::At(at) = flow.start {
+            flow.start = Start::At(at + order.start);
+        }
+    }
+    check::check(&matrix)?;
+    Ok(matrix)
+}
+
+impl Args for Order {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let workloads = GENERATORS.iter().map(subcommand);
+        command.subcommand_required(true).arg_required_else_help(true).subcommands(workloads)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+fn subcommand(generator: &Generator) -> clap::Command {
+    let mut command = clap::Command::new(generator.name)
+        .about(generator.about)
+        .arg(
+            Arg::new("hosts")
+                .long("hosts")
+                .visible_alias("nodes")
+                .value_name("N")
+                .default_value("16")
+                .value_parser(value_parser!(u32).range(1..=i64::from(HOSTS_MAX)))
+                .help("Number of hosts"),
+        )
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .default_value("1")
+                .value_parser(value_parser!(u64))
+                .help("Root of all chance"),
+        )
+        .arg(
+            Arg::new("start-us")
+                .long("start-us")
+                .value_name("US")
+                .default_value("0")
+                .value_parser(|text: &str| start(text))
+                .help("Adds this to every start time, microseconds"),
+        )
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .visible_alias("out")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Writes to this file instead of standard output"),
+        );
+    for parameter in generator.parameters {
+        command = command.arg(flag(parameter));
+    }
+    for (spelling, name, unit) in SPELLINGS {
+        if generator.parameters.iter().any(|parameter| parameter.name == name) {
+            let help = format!("The same as --{}, in {unit}", name.replace('_', "-"));
+            let arg = Arg::new(spelling).long(spelling).allow_hyphen_values(true);
+            command = command.arg(if unit.is_empty() {
+                switch(arg).help(format!("The same as --{}", name.replace('_', "-")))
+            } else {
+                arg.value_name(unit.to_uppercase()).help(help).conflicts_with(name)
+            });
+        }
+    }
+    command
+}
+
+fn flag(parameter: &Parameter) -> Arg {
+    let arg = Arg::new(parameter.name)
+        .long(parameter.name.replace('_', "-"))
+        .help(parameter.about)
+        .allow_hyphen_values(true);
+    // Whatever shows `true` or `false` as its default may stand alone.
+    if parameter.about.ends_with("(true)") || parameter.about.ends_with("(false)") {
+        switch(arg)
+    } else {
+        arg.value_name("VALUE")
+    }
+}
+
+fn switch(arg: Arg) -> Arg {
+    arg.value_name("BOOL").num_args(0..=1).default_missing_value("true").require_equals(true)
+}
+
+fn start(text: &str) -> Result<Duration, String> {
+    let decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let parsed = testbed::input::number::duration(text).ok().filter(|_| decimal);
+    parsed.ok_or_else(|| "a number of microseconds, like 10 or 0.5".to_owned())
+}
+
+impl FromArgMatches for Order {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let Some((name, matches)) = matches.subcommand() else {
+            return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));
+        };
+        let given = |id: &str| matches.try_get_one::<String>(id).ok().flatten();
+        let generator = GENERATORS.iter().find(|generator| generator.name == name);
+        let own = generator.map_or(&[][..], |generator| generator.parameters);
+        let own = own.iter().map(|parameter| (parameter.name, parameter.name, ""));
+        let parameters = own
+            .chain(SPELLINGS)
+            .filter_map(|(id, name, unit)| Some((name.to_owned(), format!("{}{unit}", given(id)?))))
+            .collect();
+        Ok(Self {
+            workload: name.to_owned(),
+            hosts: matches.get_one("hosts").copied().unwrap_or_default(),
+            seed: matches.get_one("seed").copied().unwrap_or_default(),
+            start: matches.get_one("start-us").copied().unwrap_or_default(),
+            output: matches.get_one::<PathBuf>("output").cloned(),
+            parameters,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

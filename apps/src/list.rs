@@ -1,0 +1,162 @@
+//! `headrace list`: everything that has a name, one line each.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use testbed::fabric::QdiscKind;
+use testbed::plan::keys;
+use testbed::plan::transports::TRANSPORTS;
+use testbed::{topology, workload};
+use transport::cc::CcKind;
+use transport::lb::LbKind;
+
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::scenarios::{BUILT_IN, BuiltIn};
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Presets of controller, load balancer and switch features.
+    Transports,
+    /// Congestion controllers.
+    Cc,
+    /// Load balancers.
+    Lb,
+    /// Queue disciplines of switch ports.
+    Qdiscs,
+    /// Built-in networks.
+    Topologies,
+    /// Generators of matrices.
+    Workloads,
+    /// Named experiments that come with the program.
+    Scenarios,
+    /// Keys of --set.
+    Settings,
+}
+
+/// One name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Entry {
+    name: String,
+    about: String,
+}
+
+/// Prints the list.
+///
+/// # Errors
+/// When standard output fails.
+pub(crate) fn run(what: What, json: bool, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let entries = entries(what);
+    if json {
+        serde_json::to_writer_pretty(&mut *console.out, &entries).map_err(std::io::Error::from)?;
+        writeln!(console.out)?;
+        return Ok(Exit::Finished);
+    }
+    let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
+    for Entry { name, about } in &entries {
+        writeln!(console.out, "{}", format!("{name:<width$}  {about}").trim_end())?;
+    }
+    Ok(Exit::Finished)
+}
+
+fn entries(what: What) -> Vec<Entry> {
+    let entry = |name: &str, about: &str| Entry { name: name.to_owned(), about: about.to_owned() };
+    let named = |names: &[&str]| {
+        names.iter().map(|name| entry(name, about(what, name).unwrap_or(""))).collect()
+    };
+    match what {
+        What::Transports => TRANSPORTS.iter().map(|known| entry(known.name, known.about)).collect(),
+        What::Workloads => {
+            workload::GENERATORS.iter().map(|known| entry(known.name, known.about)).collect()
+        }
+        What::Cc => named(CcKind::NAMES),
+        What::Lb => named(LbKind::NAMES),
+        What::Qdiscs => named(QdiscKind::NAMES),
+        What::Topologies => named(&topology::NAMES),
+        What::Scenarios => {
+            let about = |known: &BuiltIn| known.read().map(|read| read.about).unwrap_or_default();
+            BUILT_IN.iter().map(|known| entry(known.name, &about(known))).collect()
+        }
+        What::Settings => keys::all().map(|(name, about)| Entry { name, about }).collect(),
+    }
+}
+
+/// The sentence for a name whose registry has none.
+fn about(what: What, name: &str) -> Option<&'static str> {
+    let of = match what {
+        What::Cc => CC,
+        What::Lb => LB,
+        What::Qdiscs => QDISCS,
+        What::Topologies => TOPOLOGIES,
+        What::Transports | What::Workloads | What::Scenarios | What::Settings => &[],
+    };
+    of.iter().find(|(known, _)| *known == name).map(|(_, about)| *about)
+}
+
+type Sentences = &'static [(&'static str, &'static str)];
+
+const CC: Sentences = &[
+    ("smartt", "ECN and delay, QuickAdapt on trims, FastIncrease, FairIncrease"),
+    ("fixed", "a constant window, for comparison"),
+];
+
+const LB: Sentences = &[
+    ("reps", "recycles entropy values that came back unmarked"),
+    ("spray", "a random path for every segment"),
+    ("ecmp", "one random path for a flow"),
+];
+
+const QDISCS: Sentences = &[
+    ("drop-tail", "one FIFO; what does not fit is dropped"),
+    ("ecn", "control before data; data is marked by its queue at departure"),
+    ("trim", "as ecn, and data that does not fit goes on as its header"),
+];
+
+const TOPOLOGIES: Sentences = &[
+    ("paper-testbed", "16 hosts, 4 leaves, 4 spines, 100 Gbps"),
+    ("ft128-1os", "128 hosts, 3 tiers, 800 Gbps, not oversubscribed"),
+    ("ft128-4os", "128 hosts, 3 tiers, 800 Gbps, oversubscribed 4:1"),
+    ("ft128-8os", "128 hosts, 3 tiers, 800 Gbps, oversubscribed 8:1"),
+    ("ft1024-1os", "1024 hosts, 3 tiers, 800 Gbps, not oversubscribed"),
+    ("ft1024-2os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 2:1"),
+    ("ft1024-4os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 4:1"),
+    ("ft1024-8os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 8:1"),
+    ("ft8192-1os", "8192 hosts, 3 tiers, 800 Gbps, not oversubscribed"),
+    (
+        "leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF[,GBPS]",
+        "two tiers, every leaf linked to every spine",
+    ),
+    ("dumbbell:HOSTS_PER_SIDE[,GBPS]", "two leaves and one spine between them"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_registered_is_listed_with_a_sentence() {
+        for what in What::value_variants() {
+            let entries = entries(*what);
+            assert!(!entries.is_empty(), "{what:?}");
+            for entry in entries {
+                assert!(!entry.about.is_empty(), "{what:?} {}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_sentence_outlives_its_name() {
+        let known: [(Sentences, &[&str]); 4] = [
+            (CC, CcKind::NAMES),
+            (LB, LbKind::NAMES),
+            (QDISCS, QdiscKind::NAMES),
+            (TOPOLOGIES, &topology::NAMES),
+        ];
+        for (sentences, names) in known {
+            for (name, _) in sentences {
+                assert!(names.contains(name), "{name}");
+            }
+        }
+    }
+}

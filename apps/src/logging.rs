@@ -1,0 +1,21 @@
+//! Logs go to standard error: warnings by default, more by `-v`, all by RUST_LOG.
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging; a second call changes nothing. `verbose` counts the `-v` flags; RUST_LOG wins.
+pub(crate) fn start(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false);
+    // Fails when tests in one process start it again, which is fine.
+    let _ = subscriber.try_init();
+}

@@ -1,0 +1,93 @@
+//! manifest.json: what was run, so that it can be run again.
+//!
+//! Holds no time and no host name: the same inputs give the same manifest. Input hashes are
+//! SHA-256, in hex.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Manifest {
+    /// Version of this format.
+    pub(crate) schema: u32,
+    /// Version of the program.
+    pub(crate) version: &'static str,
+    /// The command line, the program's name first.
+    pub(crate) arguments: Vec<String>,
+    /// Root of all chance.
+    pub(crate) seed: u64,
+    /// Every setting with its value and where the value came from.
+    pub(crate) configuration: Vec<Setting>,
+    /// Every file that was read.
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// One setting of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Setting {
+    /// Dotted name, as `--set` takes it.
+    pub(crate) key: String,
+    /// Value as text.
+    pub(crate) value: String,
+    /// Who said so: `default`, a flag, a file.
+    pub(crate) source: String,
+}
+
+/// One file that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Input {
+    /// What it is to the run: matrix, topology, scenario.
+    pub(crate) role: &'static str,
+    /// As the user named it.
+    pub(crate) path: String,
+    /// Length.
+    pub(crate) bytes: u64,
+    /// SHA-256 of its bytes, 64 hex digits.
+    pub(crate) sha256: String,
+}
+
+impl Input {
+    /// Hashes the file at `path`. O(its length).
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn hash(role: &'static str, path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut hasher = Sha256::new();
+        let mut chunk = vec![0; READ_BYTES];
+        let mut bytes = 0;
+        loop {
+            let len = file.read(&mut chunk)?;
+            if len == 0 {
+                break;
+            }
+            hasher.update(&chunk[..len]);
+            bytes += len as u64;
+        }
+        let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { role, path: path.display().to_string(), bytes, sha256 })
+    }
+}
+
+const READ_BYTES: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_hashed_as_sha256sum_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("abc");
+        std::fs::write(&path, "abc").unwrap();
+        let input = Input::hash("matrix", &path).unwrap();
+        assert_eq!(input.bytes, 3);
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(input.sha256, expected);
+    }
+}

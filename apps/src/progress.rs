@@ -1,0 +1,158 @@
+//! Shows how far a run is, on standard error, and passes the user's wish to stop on to it.
+//!
+//! A bar with the time left on a terminal; a plain line every few seconds elsewhere. The share done
+//! is that of the bytes delivered.
+
+use std::io::Write;
+use std::time::Duration as RealDuration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use testbed::progress::{Progress, Watch};
+
+use crate::console::Console;
+use crate::interrupt;
+use crate::stopwatch::Stopwatch;
+
+/// Watches one run.
+pub(crate) struct Shown<'a> {
+    style: Style<'a>,
+    watch: Stopwatch,
+    total: Total,
+    /// Real seconds at which the next line is due.
+    next_s: f64,
+}
+
+/// What a run has to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Total {
+    /// Flows of the matrix.
+    pub(crate) flows: u64,
+    /// Bytes of all flows, at least 1 to be a share of.
+    pub(crate) bytes: u64,
+}
+
+enum Style<'a> {
+    Quiet,
+    Lines(&'a mut dyn Write),
+    Bar(ProgressBar),
+}
+
+/// Real seconds between plain lines: rare enough for a log.
+const LINE_EVERY_S: f64 = 5.0;
+/// Real seconds between redraws.
+const DRAW_EVERY_S: f64 = 0.1;
+
+impl<'a> Shown<'a> {
+    /// Starts to watch; shows nothing when `quiet`.
+    pub(crate) fn new(total: Total, quiet: bool, console: &'a mut Console<'_>) -> Self {
+        let style = match (quiet, console.err_is_terminal) {
+            (true, _) => Style::Quiet,
+            (false, true) => Style::Bar(bar(total)),
+            (false, false) => Style::Lines(&mut *console.err),
+        };
+        let next_s = if matches!(style, Style::Bar(_)) { DRAW_EVERY_S } else { LINE_EVERY_S };
+        Self { style, watch: Stopwatch::start(), total, next_s }
+    }
+
+    /// Real seconds so far.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.watch.seconds()
+    }
+
+    fn show(&mut self, progress: &Progress, seconds: f64) {
+        let done = format!("{}/{} flows", progress.flows_finished, self.total.flows);
+        match &mut self.style {
+            Style::Quiet => {}
+            Style::Bar(bar) => {
+                bar.set_position(progress.bytes_delivered);
+                bar.set_message(format!(
+                    "{done}, {:.0} us of network time",
+                    progress.now.as_us_f64()
+                ));
+            }
+            Style::Lines(err) => {
+                let share = share(progress.bytes_delivered, self.total.bytes);
+                let left = match share > 0.0 {
+                    true => format!(", about {:.0} s left", seconds * (1.0 - share) / share),
+                    false => String::new(),
+                };
+                let now = progress.now.as_us_f64();
+                // A log that cannot be written is no reason to end a run.
+                let _ = writeln!(
+                    err,
+                    "{seconds:.0} s: {done}, {:.1} % of bytes, {now:.0} us of network time{left}",
+                    share * 100.0
+                );
+            }
+        }
+    }
+}
+
+impl Watch for Shown<'_> {
+    fn goes_on(&mut self, progress: &Progress) -> bool {
+        let seconds = self.watch.seconds();
+        if seconds >= self.next_s {
+            self.show(progress, seconds);
+            let step =
+                if matches!(self.style, Style::Bar(_)) { DRAW_EVERY_S } else { LINE_EVERY_S };
+            self.next_s = seconds + step;
+        }
+        !interrupt::requested()
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if let Style::Bar(bar) = &self.style {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: Total) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total.bytes), ProgressDrawTarget::stderr());
+    let template = "{percent:>3} % [{bar:30}] {bytes}/{total_bytes} {msg}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(RealDuration::from_millis(500));
+    bar
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+fn share(done: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { done as f64 / total as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_plain_line_says_how_far_it_is_and_how_long_it_takes() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console {
+            out: &mut out,
+            err: &mut err,
+            out_is_terminal: false,
+            err_is_terminal: false,
+        };
+        let total = Total { flows: 4, bytes: 1000 };
+        let mut shown = Shown::new(total, false, &mut console);
+        let progress = Progress {
+            now: Duration::from_us(7),
+            flows_finished: 1,
+            bytes_delivered: 250,
+            hops: 9,
+        };
+        shown.show(&progress, 3.0);
+        assert!(shown.goes_on(&progress));
+        drop(shown);
+        let line = String::from_utf8(err).unwrap();
+        let expected = "3 s: 1/4 flows, 25.0 % of bytes, 7 us of network time, about 9 s left\n";
+        assert_eq!(line, expected);
+        assert!(out.is_empty());
+    }
+}

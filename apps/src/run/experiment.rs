@@ -1,0 +1,279 @@
+//! From a command line to a plan: reads the matrix or scenario, the topology and every setting.
+//!
+//! Later sources win: defaults, the transport's preset, the scenario, flags, `--set`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use testbed::input::{InputError, Located, Warning, did_you_mean};
+use testbed::plan::{Draft, Plan, Source};
+use testbed::scenario::{Scenario, TopologySource, Traffic};
+use testbed::topology::FatTreeSpec;
+use testbed::workload::Matrix;
+
+use crate::cli::{RunArgs, Switch};
+use crate::failure::Failure;
+use crate::generate;
+use crate::manifest::{Input, Setting};
+use crate::scenarios;
+
+/// Everything that was read, put together.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    /// What runs.
+    pub(crate) plan: Plan,
+    /// What the inputs' readers found odd.
+    pub(crate) warnings: Vec<Warning>,
+    /// Every file that was read.
+    pub(crate) inputs: Vec<Input>,
+    /// Every setting with its source.
+    pub(crate) configuration: Vec<Setting>,
+}
+
+impl Experiment {
+    /// Reads all that `args` name.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub(crate) fn read(args: &RunArgs) -> Result<Self, Failure> {
+        let mut reader = Reader::default();
+        let scenario = reader.scenario(&args.input)?;
+        let mut draft = Draft::default();
+        if let Some(scenario) = &scenario {
+            reader.apply_scenario(scenario, &mut draft)?;
+        }
+        reader.apply_flags(args, &mut draft)?;
+        let traffic = match scenario {
+            Some(scenario) => {
+                reader.topology = scenario.topology.map(|source| {
+                    let name = scenario.name.clone();
+                    (source, Source::Scenario(name).to_string())
+                });
+                scenario.traffic
+            }
+            None => Traffic::File(args.input.clone()),
+        };
+        if let Some(text) = &args.topo {
+            let source = TopologySource::parse(text, Path::new("."))
+                .map_err(|error| on_flag("--topo", error))?;
+            reader.topology = Some((source, "flag --topo".to_owned()));
+        }
+        let (matrix, topology) = reader.network(&traffic, &draft)?;
+        let plan = Plan::new(&draft, matrix, &topology)?;
+        reader.finish(args, &draft);
+        let Reader { warnings, inputs, configuration, .. } = reader;
+        Ok(Self { plan, warnings, inputs, configuration })
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reader {
+    warnings: Vec<Warning>,
+    inputs: Vec<Input>,
+    configuration: Vec<Setting>,
+    topology: Option<(TopologySource, String)>,
+    /// What errors call the scenario.
+    scenario_file: String,
+    /// Settings of policies, in the order they were made.
+    policy_settings: Vec<(String, String)>,
+}
+
+impl Reader {
+    /// The scenario that `input` names, `None` when it is a matrix.
+    fn scenario(&mut self, input: &Path) -> Result<Option<Scenario>, Failure> {
+        let is = |ending: &str| {
+            input
+                .extension()
+                .and_then(OsStr::to_str)
+                .is_some_and(|e| e.eq_ignore_ascii_case(ending))
+        };
+        if is("toml") {
+            self.hash("scenario", input)?;
+            self.scenario_file = input.display().to_string();
+            return Ok(Some(Scenario::read_path(input)?));
+        }
+        if is("cm") || input.exists() {
+            return Ok(None);
+        }
+        let name = input.to_string_lossy();
+        if let Some(known) = scenarios::by_name(&name) {
+            self.scenario_file = known.file();
+            return Ok(Some(known.read()?));
+        }
+        let names: Vec<&str> = scenarios::BUILT_IN.iter().map(|known| known.name).collect();
+        let expected = "a file FILE.cm or FILE.toml, or a built-in scenario";
+        let error = InputError::new(format!("`{name}`, which is no file"), expected);
+        Err(error.at("command line", 0, 0).help(did_you_mean(&name, &names)).into())
+    }
+
+    fn apply_scenario(&mut self, scenario: &Scenario, draft: &mut Draft) -> Result<(), Failure> {
+        let source = || Source::Scenario(scenario.name.clone());
+        let file = self.scenario_file.clone();
+        let at = |located: &Located<String>, error: InputError| {
+            error.at(&file, located.line, located.column)
+        };
+        if let Some(name) = &scenario.transport {
+            draft.set_transport(&name.value, source()).map_err(|error| at(name, error))?;
+        }
+        if let Some(name) = &scenario.cc {
+            draft.set_cc(&name.value, source()).map_err(|error| at(name, error))?;
+        }
+        if let Some(name) = &scenario.lb {
+            draft.set_lb(&name.value, source()).map_err(|error| at(name, error))?;
+        }
+        if let Some(text) = &scenario.ec {
+            draft.set_ec(&text.value, source()).map_err(|error| at(text, error))?;
+        }
+        if let Some(trim) = scenario.trim {
+            draft.set_trim(trim, source());
+        }
+        if let Some(seed) = scenario.seed {
+            draft.set_seed(seed, source());
+        }
+        if let Some(interval) = scenario.sampling {
+            draft.set_sampling(interval, source());
+        }
+        for fault in &scenario.faults {
+            draft.add_fault(*fault);
+        }
+        for setting in &scenario.settings {
+            let value = &setting.value;
+            draft.set(&setting.key, &value.value, source()).map_err(|error| at(value, error))?;
+            self.note(&setting.key, &value.value);
+        }
+        Ok(())
+    }
+
+    fn apply_flags(&mut self, args: &RunArgs, draft: &mut Draft) -> Result<(), Failure> {
+        if let Some(name) = &args.transport {
+            let set = draft.set_transport(name, Source::Flag("transport"));
+            set.map_err(|error| on_flag("--transport", error))?;
+        }
+        if let Some(name) = &args.cc {
+            draft.set_cc(name, Source::Flag("cc")).map_err(|error| on_flag("--cc", error))?;
+        }
+        if let Some(name) = &args.lb {
+            draft.set_lb(name, Source::Flag("lb")).map_err(|error| on_flag("--lb", error))?;
+        }
+        if let Some(text) = &args.ec {
+            draft.set_ec(text, Source::Flag("ec")).map_err(|error| on_flag("--ec", error))?;
+        }
+        if let Some(trim) = args.trim {
+            draft.set_trim(trim == Switch::On, Source::Flag("trim"));
+        }
+        if let Some(seed) = args.seed {
+            draft.set_seed(seed, Source::Flag("seed"));
+        }
+        for text in &args.set {
+            let Some((key, value)) = text.split_once('=') else {
+                let error = InputError::new(format!("`{text}`"), "KEY=VALUE");
+                return Err(on_flag("--set", error.help("headrace list settings")).into());
+            };
+            let (key, value) = (key.trim(), value.trim());
+            draft.set(key, value, Source::Set).map_err(|error| on_flag("--set", error))?;
+            self.note(key, value);
+        }
+        Ok(())
+    }
+
+    /// Remembers settings of policies, which the draft's own table does not show.
+    fn note(&mut self, key: &str, value: &str) {
+        if key.starts_with("cc.") || key.starts_with("lb.") {
+            self.policy_settings.retain(|(known, _)| known != key);
+            self.policy_settings.push((key.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// Reads the traffic and the network; without a topology, the smallest built-in one that holds
+    /// the traffic.
+    fn network(
+        &mut self,
+        traffic: &Traffic,
+        draft: &Draft,
+    ) -> Result<(Matrix, FatTreeSpec), Failure> {
+        let chosen = match &self.topology {
+            None => None,
+            Some((TopologySource::File(path), _)) => {
+                let path = path.clone();
+                self.hash("topology", &path)?;
+                Some(TopologySource::File(path).load()?)
+            }
+            Some((source, _)) => Some(source.load()?),
+        };
+        let hosts = chosen.as_ref().map_or(HOSTS_DEFAULT, |tree| tree.nodes);
+        let mut rng = generate::rng(draft.seed);
+        let (matrix, warnings) = traffic.matrix(hosts, draft.start_unit, &mut rng)?;
+        if let Traffic::File(path) = traffic {
+            self.hash("matrix", path)?;
+        }
+        self.warnings.extend(warnings);
+        let topology = match chosen {
+            Some(tree) => tree,
+            None => {
+                let source = TopologySource::Builtin(smallest_for(matrix.nodes)?.to_owned());
+                let tree = source.load()?;
+                self.topology = Some((source, format!("default for {} hosts", matrix.nodes)));
+                tree
+            }
+        };
+        Ok((matrix, topology))
+    }
+
+    fn finish(&mut self, args: &RunArgs, draft: &Draft) {
+        let given = if args.world.is_some() { "flag --world" } else { "default" };
+        self.add("world", args.world().name().to_owned(), given);
+        if let Some((source, origin)) = self.topology.take() {
+            let name = match source {
+                TopologySource::File(path) => path.display().to_string(),
+                TopologySource::Builtin(name) => name,
+            };
+            self.add("topology", name, &origin);
+        }
+        for (key, value, source) in draft.effective() {
+            self.add(&key, value, &source.to_string());
+        }
+        for (key, value) in std::mem::take(&mut self.policy_settings) {
+            let source = draft.source(&key).to_string();
+            self.add(&key, value, &source);
+        }
+    }
+
+    fn add(&mut self, key: &str, value: String, source: &str) {
+        let (key, source) = (key.to_owned(), source.to_owned());
+        self.configuration.push(Setting { key, value, source });
+    }
+
+    fn hash(&mut self, role: &'static str, path: &Path) -> Result<(), InputError> {
+        let name = path.display().to_string();
+        // A pipe can be read once only, and a hash would use it up.
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return Ok(());
+        }
+        let input = Input::hash(role, path).map_err(|error| InputError::io(&name, &error))?;
+        self.inputs.push(input);
+        Ok(())
+    }
+}
+
+/// Hosts of generated traffic when nothing says how many.
+const HOSTS_DEFAULT: u32 = 16;
+
+/// The built-in networks without oversubscription, by the hosts they hold.
+const BY_HOSTS: [(u32, &str); 4] =
+    [(16, "paper-testbed"), (128, "ft128-1os"), (1024, "ft1024-1os"), (8192, "ft8192-1os")];
+
+fn smallest_for(hosts: u32) -> Result<&'static str, InputError> {
+    let fits = BY_HOSTS.iter().find(|(count, _)| *count >= hosts);
+    fits.map(|(_, name)| *name).ok_or_else(|| {
+        InputError::new(format!("traffic of {hosts} hosts"), "at most 8192 without --topo")
+            .at("--topo", 0, 0)
+            .help("name a network that large: --topo leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF")
+    })
+}
+
+/// The same error, as one about a flag.
+fn on_flag(flag: &str, error: InputError) -> InputError {
+    if error.file.is_empty() { error.at(flag, 0, 0) } else { error }
+}

@@ -1,0 +1,109 @@
+//! `headrace run`: reads the inputs, runs them in a world, leaves results and says how it went.
+//!
+//! Order matters to the exit code: inputs are judged first (2), then the environment (3), and only
+//! then is anything started or written.
+
+mod experiment;
+mod results;
+
+use std::ffi::OsString;
+
+use testbed::measure::Outcome;
+use testbed::plan::RunError;
+use testbed::virtual_time;
+
+use crate::cli::{RunArgs, World};
+use crate::console::Console;
+use crate::doctor::{self, FitWorld};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::OutDir;
+use crate::progress::{Shown, Total};
+use crate::stopwatch;
+use experiment::Experiment;
+
+/// Runs what `args` say; `command_line` goes into the manifest.
+///
+/// # Errors
+/// Before anything ran: bad input, an unfit environment, no place for the results.
+pub(crate) fn run(
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let experiment = Experiment::read(args)?;
+    for warning in &experiment.warnings {
+        writeln!(console.err, "{warning}")?;
+    }
+    check_environment(args.world(), console)?;
+    let out = args.out.as_deref().map(OutDir::create).transpose()?;
+    if interrupt::requested() {
+        return Ok(Exit::Interrupted);
+    }
+    let outcome = execute(&experiment, args, console)?;
+    if let Some(out) = &out {
+        results::write(out, &experiment, &outcome, command_line)?;
+    }
+    results::show(args, &experiment, &outcome, console)?;
+    let finished = outcome.summary.is_success() && !outcome.stopped;
+    Ok(if finished { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// Refuses to start DPDK where it would end in a riddle.
+fn check_environment(world: World, console: &mut Console<'_>) -> Result<(), Failure> {
+    let needed = match world {
+        World::Sim => return Ok(()),
+        World::Vdev => FitWorld::Vdev,
+        World::Nic => FitWorld::Nic,
+    };
+    let diagnosis = doctor::examine(&doctor::Machine::this());
+    let is_fit = match needed {
+        FitWorld::Vdev => diagnosis.fit.vdev,
+        FitWorld::Nic => diagnosis.fit.nic,
+    };
+    if is_fit {
+        return Ok(());
+    }
+    doctor::write_blockers(&diagnosis, needed, console.err)?;
+    Err(Failure::Unfit(format!(
+        "--world {} cannot run here: mend what is listed above, or use --world sim",
+        world.name()
+    )))
+}
+
+fn execute(
+    experiment: &Experiment,
+    args: &RunArgs,
+    console: &mut Console<'_>,
+) -> Result<Outcome, Failure> {
+    let plan = &experiment.plan;
+    let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
+    let mut shown = Shown::new(total, args.quiet, console);
+    let mut outcome = match args.world() {
+        World::Sim => virtual_time::run(plan, &mut shown)?,
+        World::Vdev | World::Nic => {
+            let name = args.world().name();
+            return Err(Failure::Unfit(format!("this version does not run --world {name} yet")));
+        }
+    };
+    let summary = &mut outcome.summary;
+    summary.wall_s = shown.seconds();
+    summary.hops_per_s = per_second(summary.packets.hops, summary.wall_s);
+    summary.peak_rss_bytes = stopwatch::peak_rss_bytes();
+    Ok(outcome)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Input(error) => Self::Input(error),
+            other => Self::Plan(other),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Real time and memory of this process: what a run cost, not what it measured.
+#![expect(clippy::disallowed_types, reason = "it measures real time; no result depends on it")]
+
+use std::time::Instant as RealInstant;
+
+/// Real time since it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(RealInstant);
+
+impl Stopwatch {
+    /// Starts now.
+    pub(crate) fn start() -> Self {
+        Self(RealInstant::now())
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// The most memory this process ever had in RAM, bytes; 0 when the system does not say.
+pub(crate) fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    let kb = line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok());
+    kb.unwrap_or(0).saturating_mul(1024)
+}

@@ -1,0 +1,168 @@
+//! The summary as a table for a person, and a table of flows on request.
+//!
+//! Shows what the summary holds and computes nothing but units.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use testbed::measure::{Outcome, Summary};
+use testbed::workload::Matrix;
+use transport::Instant;
+
+/// Writes the summary, and below it what a reader must not miss: findings, invalid runs, early
+/// ends.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let summary = &outcome.summary;
+    let mut table = plain();
+    for (name, value) in rows(summary) {
+        table.add_row([name.to_owned(), value]);
+    }
+    writeln!(out, "{table}")?;
+    for finding in &summary.audit.findings {
+        writeln!(out, "audit: {finding}")?;
+    }
+    if let Some(lateness) = summary.lateness.filter(|lateness| !lateness.valid) {
+        writeln!(
+            out,
+            "INVALID: {:.1} % of the time in late polls, at most {:.1} % allowed; \
+             raise vdev.time_scale",
+            lateness.late_share * 100.0,
+            lateness.late_share_max * 100.0
+        )?;
+    }
+    if outcome.stopped {
+        writeln!(out, "stopped early, after {:.1} us of network time", outcome.end.as_us_f64())?;
+    }
+    Ok(())
+}
+
+/// Writes one line a flow, in the order of the matrix.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_flows(
+    outcome: &Outcome,
+    matrix: &Matrix,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut table = plain();
+    table.set_header([
+        "flow",
+        "from",
+        "to",
+        "bytes",
+        "start us",
+        "fct us",
+        "delivered us",
+        "state",
+    ]);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for (index, (spec, record)) in matrix.flows.iter().zip(&outcome.records).enumerate() {
+        let state = match record.fct() {
+            Some(_) => "finished",
+            None if record.failed => "failed",
+            None if record.start == Instant::FAR_FUTURE => "not started",
+            None => "unfinished",
+        };
+        table.add_row([
+            spec.id.map_or_else(|| format!("#{}", index + 1), |id| id.to_string()),
+            spec.src.0.to_string(),
+            spec.dst.0.to_string(),
+            spec.size.0.to_string(),
+            instant(record.start),
+            record.fct().map_or_else(dash, |fct| format!("{:.2}", fct.as_us_f64())),
+            instant(record.delivered_at),
+            state.to_owned(),
+        ]);
+    }
+    writeln!(out, "{table}")
+}
+
+fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
+    let us = |value: Option<f64>| value.map_or_else(dash, |us| format!("{us:.2} us"));
+    let fct = &summary.fct_us;
+    let packets = &summary.packets;
+    let trio = [fct.min, fct.mean, fct.p50].map(us);
+    let tail = [fct.p99, fct.p999, fct.max].map(us);
+    let (transport, cc, lb) = (&summary.transport, &summary.cc, &summary.lb);
+    let mut rows = vec![
+        ("run", format!("{} of {transport} ({cc}, {lb}), seed {}", summary.world, summary.seed)),
+        ("flows", format!("{} of {} finished", summary.flows.finished, summary.flows.total)),
+        ("bytes", format!("{} of {} delivered", summary.bytes.delivered, summary.bytes.offered)),
+        ("fct", format!("min {}, mean {}, p50 {}", trio[0], trio[1], trio[2])),
+        ("", format!("p99 {}, p99.9 {}, max {}", tail[0], tail[1], tail[2])),
+        ("completion", us(summary.completion_us)),
+        ("ideal", us(Some(summary.ideal_us))),
+        ("slowdown", summary.slowdown.map_or_else(dash, |ratio| format!("{ratio:.3}"))),
+        ("goodput", summary.goodput_gbps.map_or_else(dash, |gbps| format!("{gbps:.2} Gbps"))),
+        ("fairness", summary.jain.map_or_else(dash, |jain| format!("{jain:.4} (Jain)"))),
+        (
+            "packets",
+            format!(
+                "{} new, {} again, {} acks, {} nacks",
+                packets.data_new, packets.retransmitted, packets.acks, packets.nacks
+            ),
+        ),
+        (
+            "",
+            format!(
+                "{} trimmed, {} dropped, {} marked, {} hops",
+                packets.trimmed, packets.dropped, packets.ecn_marked, packets.hops
+            ),
+        ),
+    ];
+    if !summary.drops.is_empty() {
+        let by_reason = summary.drops.iter().map(|(reason, count)| format!("{count} {reason}"));
+        rows.push(("drops", by_reason.collect::<Vec<_>>().join(", ")));
+    }
+    let queue = &summary.queue_bytes;
+    rows.push((
+        "queues",
+        format!("mean {:.0}, p99 {}, max {} bytes", queue.mean, queue.p99, queue.max),
+    ));
+    if let Some(lateness) = &summary.lateness {
+        rows.push(("time scale", format!("{:.1} real for 1 of network time", summary.time_scale)));
+        rows.push((
+            "polls",
+            format!(
+                "gaps p50 {:.1} us, p99 {:.1} us, max {:.1} us; {:.2} % of the time late",
+                lateness.p50_us,
+                lateness.p99_us,
+                lateness.max_us,
+                lateness.late_share * 100.0
+            ),
+        ));
+    }
+    let verdict = if summary.audit.ok { "ok" } else { "FAILED" };
+    rows.push(("audit", verdict.to_owned()));
+    rows.push((
+        "cost",
+        format!(
+            "{:.2} s, {:.2} M hops/s, {} MB",
+            summary.wall_s,
+            summary.hops_per_s / 1e6,
+            summary.peak_rss_bytes >> 20
+        ),
+    ));
+    rows
+}
+
+fn instant(at: Instant) -> String {
+    if at == Instant::FAR_FUTURE { dash() } else { format!("{:.2}", at.as_us_f64()) }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}

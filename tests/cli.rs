@@ -1,0 +1,374 @@
+//! The command line as its users and their scripts see it: exit codes, streams, files, messages.
+//!
+//! Runs the program in this process through `headrace::main_with`; nothing here starts DPDK.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use testbed::workload::cm::{self, StartUnit};
+use testbed::workload::matrix::Start;
+use testbed::workload::{FlowSpec, GENERATORS, check};
+use transport::Duration;
+
+/// What one call left: exit code, standard output, standard error.
+#[derive(Debug)]
+struct Ran {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+fn headrace(args: &[&str]) -> Ran {
+    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = headrace::main_with(args, &mut out, &mut err);
+    Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+}
+
+/// A directory with files of a test.
+struct Dir(tempfile::TempDir);
+
+impl Dir {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn matrix(&self) -> String {
+        let path = self.path("small.cm");
+        let ran = headrace(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", &path]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+        path
+    }
+}
+
+#[test]
+fn a_run_that_finishes_prints_its_summary_as_json_and_nothing_else() {
+    let dir = Dir::new();
+    let ran = headrace(&["run", &dir.matrix(), "--world", "sim", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let summary: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(summary["flows"]["finished"], 4);
+    assert_eq!(summary["audit"]["ok"], true, "{summary}");
+    assert_eq!(summary["bytes"]["delivered"], summary["bytes"]["offered"]);
+    assert!(summary["slowdown"].as_f64().unwrap() >= 1.0, "{summary}");
+}
+
+#[test]
+fn the_summary_has_every_key_of_the_schema_with_its_type() {
+    let dir = Dir::new();
+    let ran = headrace(&["run", &dir.matrix(), "--json", "--seed", "7"]);
+    let summary: Value = serde_json::from_str(&ran.out).unwrap();
+    for (pointer, expected) in [
+        ("/schema", 1.into()),
+        ("/world", "sim".into()),
+        ("/seed", 7.into()),
+        ("/hosts", 16.into()),
+    ] as [(&str, Value); 4]
+    {
+        assert_eq!(summary.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    for key in ["transport", "cc", "lb"] {
+        assert!(summary[key].is_string(), "{key}");
+    }
+    let numbers = [
+        ("flows", "total finished"),
+        ("fct_us", "min mean p50 p99 p999 max"),
+        ("packets", "data_new retransmitted parity acks nacks trimmed dropped ecn_marked hops"),
+        ("queue_bytes", "mean p99 max"),
+        ("bytes", "offered delivered"),
+    ];
+    for (object, keys) in numbers {
+        for key in keys.split(' ') {
+            assert!(summary[object][key].is_number(), "{object}.{key}");
+        }
+    }
+    let flat = "completion_us ideal_us slowdown goodput_gbps jain wall_s hops_per_s \
+                peak_rss_bytes time_scale";
+    for key in flat.split_whitespace() {
+        assert!(summary[key].is_number(), "{key}");
+    }
+    assert!(summary["audit"]["findings"].is_array());
+}
+
+#[test]
+fn a_run_cut_short_ends_with_one_and_says_so() {
+    let dir = Dir::new();
+    let ran = headrace(&["run", &dir.matrix(), "--set", "run.limit=5us"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains("stopped early"), "{ran:?}");
+    let ran = headrace(&["run", &dir.matrix(), "--set", "run.limit=5us", "--json"]);
+    let summary: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, summary["slowdown"].is_null()), (1, true), "{summary}");
+}
+
+#[test]
+fn what_this_version_has_not_is_refused_honestly() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let nic = headrace(&["run", &matrix, "--world", "nic", "--json"]);
+    assert_eq!((nic.code, nic.out.as_str()), (3, ""), "{nic:?}");
+    assert!(nic.err.contains("does not drive network cards yet"), "{nic:?}");
+    let ec = headrace(&["run", &matrix, "--ec", "8,2"]);
+    assert_eq!(ec.code, 2, "{ec:?}");
+    assert!(ec.err.contains("--ec") && ec.err.contains("without erasure coding"), "{ec:?}");
+    let bench = headrace(&["bench", "--pmd", "net_null"]);
+    assert_eq!(bench.code, 2);
+    assert!(bench.err.contains("no `bench` yet"), "{bench:?}");
+}
+
+#[test]
+fn malformed_inputs_end_with_two_and_name_the_place() {
+    let dir = Dir::new();
+    let cases = [
+        ("size.cm", "Nodes 4\nConnections 1\n0->1 start 0 size 0\n", ":3"),
+        ("range.cm", "Nodes 4\nConnections 1\n0->9 start 0 size 5\n", ":3"),
+        ("token.cm", "Nodes 4\nConnections 1\n0->1 start 0 sise 5\n", ":3"),
+        ("self.cm", "Nodes 4\nConnections 1\n2->2 start 0 size 5\n", ":3"),
+        ("few.cm", "Nodes 4\nConnections 2\n0->1 start 0 size 5\n", "few.cm"),
+        (
+            "cycle.cm",
+            "Nodes 4\nConnections 1\nTriggers 1\n\
+             0->1 id 1 trigger 1 size 5 send_done_trigger 1\ntrigger id 1 oneshot\n",
+            "cycle.cm:",
+        ),
+        ("empty.cm", "", "empty.cm"),
+        ("noise.cm", "\u{0}\u{1}\u{2}", "noise.cm:1"),
+        ("syntax.toml", "matrix = [\n", "syntax.toml:"),
+        ("key.toml", "matrix = \"x.cm\"\ntransprot = \"smartt\"\n", "key.toml:2:"),
+        ("cc.toml", "cc = \"smart\"\n[workload]\nkind = \"incast\"\n", "cc.toml:1:"),
+        ("set.toml", "[workload]\nkind = \"ring\"\n[set]\nmut = 4096\n", "set.toml:4:"),
+    ];
+    for (name, text, place) in cases {
+        let path = dir.file(name, text);
+        let ran = headrace(&["run", &path]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{name}: {ran:?}");
+        assert!(ran.err.starts_with("error: "), "{name}: {ran:?}");
+        assert!(ran.err.contains(place) && ran.err.contains("expected"), "{name}: {ran:?}");
+    }
+    let topo = dir.file("bad.topo", "Nodes 16\nTiers 2\nPodsize 16\nTier 0\nRadix_Dwn 4\n");
+    let ran = headrace(&["run", &dir.matrix(), "--topo", &topo]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("bad.topo:5"), "{ran:?}");
+}
+
+#[test]
+fn unknown_names_suggest_the_nearest() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let cases: [(&[&str], &str); 9] = [
+        (&["--transport", "smart"], "smartt"),
+        (&["--cc", "fixd"], "fixed"),
+        (&["--lb", "rep"], "reps"),
+        (&["--topo", "ft1024-1so"], "ft1024-1os"),
+        (&["--set", "mut=4096"], "mtu"),
+        (&["--set", "switch.qdsic=ecn"], "switch.qdisc"),
+        (&["--set", "mtu"], "KEY=VALUE"),
+        (&["--world", "vdv"], "vdev"),
+        (&["--sede", "1"], "--seed"),
+    ];
+    for (flags, suggestion) in cases {
+        let ran = headrace(&[&["run", matrix.as_str()], flags].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags:?}: {ran:?}");
+        assert!(ran.err.contains(suggestion), "{flags:?}: {ran:?}");
+        assert!(ran.err.contains(flags[0]), "{flags:?}: {ran:?}");
+    }
+    let gone = headrace(&["run", "incast-15to2"]);
+    assert_eq!(gone.code, 2);
+    assert!(gone.err.contains("did you mean `incast-15to1`"), "{gone:?}");
+    let missing = headrace(&["run", &dir.path("gone.cm")]);
+    assert_eq!(missing.code, 2);
+    assert!(missing.err.contains("gone.cm"), "{missing:?}");
+    let workload = headrace(&["gen", "incats"]);
+    assert_eq!(workload.code, 2);
+    assert!(workload.err.contains("incast"), "{workload:?}");
+}
+
+#[test]
+fn a_matrix_larger_than_its_topology_is_refused() {
+    let dir = Dir::new();
+    let path = dir.path("large.cm");
+    assert_eq!(headrace(&["gen", "permutation", "--hosts", "64", "-o", &path]).code, 0);
+    let ran = headrace(&["run", &path, "--topo", "paper-testbed"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("64") && ran.err.contains("16"), "{ran:?}");
+}
+
+#[test]
+fn every_generator_writes_a_matrix_that_reads_back() {
+    for generator in GENERATORS {
+        let ran = headrace(&["gen", generator.name, "--hosts", "8", "--start-us", "2.5"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}: {ran:?}", generator.name);
+        let file = cm::read(ran.out.as_bytes(), generator.name, StartUnit::Us).unwrap();
+        assert_eq!(file.matrix.nodes, 8);
+        assert_eq!(check::check(&file.matrix), Ok(()));
+        let offset = Duration::from_ns(2500);
+        let late = |flow: &FlowSpec| !matches!(flow.start, Start::At(at) if at < offset);
+        assert!(file.matrix.flows.iter().all(late), "{}", generator.name);
+    }
+}
+
+#[test]
+fn generators_take_their_parameters_with_units_in_value_or_flag() {
+    let plain = headrace(&["gen", "poisson", "--duration", "50us", "--link-rate", "400Gbps"]);
+    let flags = headrace(&["gen", "poisson", "--duration-us", "50", "--link-gbps", "400"]);
+    assert_eq!((plain.code, &plain.out), (0, &flags.out));
+    let remote = headrace(&["gen", "incast", "--degree", "3", "--prefer-remote", "--size", "2K"]);
+    assert!(remote.out.contains("8->0") && remote.out.contains("size 2000"), "{remote:?}");
+    let drawn = headrace(&["gen", "incast", "--degree", "3", "--remote=false", "--seed", "9"]);
+    assert_eq!(drawn.code, 0, "{drawn:?}");
+    for bad in [
+        &["gen", "incast", "--degree", "16", "--hosts", "16"][..],
+        &["gen", "incast", "--size", "big"],
+        &["gen", "incast", "--hosts", "0"],
+        &["gen", "poisson", "--cdf", "no-such-file"],
+        &["gen"],
+    ] {
+        let ran = headrace(bad);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{bad:?}: {ran:?}");
+        assert!(!ran.err.is_empty());
+    }
+}
+
+#[test]
+fn everything_can_be_listed_as_lines_and_as_json() {
+    let kinds =
+        ["transports", "cc", "lb", "qdiscs", "topologies", "workloads", "scenarios", "settings"];
+    for kind in kinds {
+        let (lines, json) = (headrace(&["list", kind]), headrace(&["list", kind, "--json"]));
+        assert_eq!((lines.code, json.code), (0, 0));
+        let entries: Value = serde_json::from_str(&json.out).unwrap();
+        let entries = entries.as_array().unwrap();
+        assert!(!entries.is_empty(), "{kind}");
+        assert_eq!(lines.out.lines().count(), entries.len(), "{kind}");
+        for (line, entry) in lines.out.lines().zip(entries) {
+            assert!(line.starts_with(entry["name"].as_str().unwrap()), "{line}");
+        }
+    }
+    assert_eq!(headrace(&["list", "everything"]).code, 2);
+}
+
+#[test]
+fn the_doctor_ends_as_its_verdict_says() {
+    let (text, json) = (headrace(&["doctor"]), headrace(&["doctor", "--json"]));
+    let diagnosis: Value = serde_json::from_str(&json.out).unwrap();
+    let expected = if diagnosis["fit"]["vdev"] == true { 0 } else { 3 };
+    assert_eq!((text.code, json.code), (expected, expected));
+    assert_eq!((&diagnosis["schema"], &diagnosis["fit"]["sim"]), (&1.into(), &true.into()));
+    assert!(text.out.contains("sim: fit"), "{text:?}");
+}
+
+#[test]
+fn results_are_files_and_the_same_run_leaves_the_same_flows() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let outs = [dir.path("a"), dir.path("b/c")];
+    for out in &outs {
+        let flags = ["--seed", "3", "--set", "sampling.interval=10us", "--lb", "spray"];
+        let ran = headrace(&[&["run", &matrix, "--out", out][..], &flags].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let [a, b] = outs.map(PathBuf::from);
+    for name in ["flows.jsonl", "series.jsonl"] {
+        let text = fs::read_to_string(a.join(name)).unwrap();
+        assert_eq!(text, fs::read_to_string(b.join(name)).unwrap(), "{name}");
+        assert!(!text.is_empty(), "{name}");
+        for line in text.lines() {
+            assert!(serde_json::from_str::<Value>(line).unwrap().is_object());
+        }
+    }
+    assert_eq!(fs::read_to_string(a.join("flows.jsonl")).unwrap().lines().count(), 4);
+    let mut names: Vec<_> = fs::read_dir(&a).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["flows.jsonl", "manifest.json", "series.jsonl", "summary.json"]);
+    manifest_tells_what_was_run(&a, &matrix);
+}
+
+fn manifest_tells_what_was_run(out: &Path, matrix: &str) {
+    let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(manifest["seed"], 3);
+    assert_eq!(manifest["arguments"][0], "headrace");
+    assert_eq!(manifest["inputs"][0]["path"], matrix);
+    assert_eq!(manifest["inputs"][0]["sha256"].as_str().unwrap().len(), 64);
+    let source = |key: &str| {
+        let settings = manifest["configuration"].as_array().unwrap();
+        let setting = settings.iter().find(|setting| setting["key"] == key).unwrap();
+        setting["source"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(source("lb"), "flag --lb");
+    assert_eq!(source("cc"), "transport smartt");
+    assert_eq!(source("sampling.interval"), "--set");
+    assert_eq!(source("world"), "default");
+    assert_eq!(source("topology"), "default for 16 hosts");
+}
+
+#[test]
+fn a_place_that_takes_no_results_is_refused_before_the_run() {
+    let dir = Dir::new();
+    let file = dir.file("taken", "x");
+    let ran = headrace(&["run", &dir.matrix(), "--out", &file]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("choose another directory"), "{ran:?}");
+}
+
+#[test]
+fn every_built_in_scenario_runs_to_its_end() {
+    let scenarios: Value =
+        serde_json::from_str(&headrace(&["list", "scenarios", "--json"]).out).unwrap();
+    for scenario in scenarios.as_array().unwrap() {
+        let name = scenario["name"].as_str().unwrap();
+        let ran = headrace(&["run", name, "--quiet"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}: {ran:?}");
+    }
+}
+
+#[test]
+fn flags_beat_the_scenario_and_set_beats_flags() {
+    let dir = Dir::new();
+    let text = "cc = \"fixed\"\nseed = 5\n[workload]\nkind = \"incast\"\ndegree = 2\nnodes = 16\n";
+    let path = dir.file("s.toml", text);
+    let plain: Value = serde_json::from_str(&headrace(&["run", &path, "--json"]).out).unwrap();
+    assert_eq!((&plain["cc"], &plain["seed"]), (&"fixed".into(), &5.into()));
+    let ran = headrace(&["run", &path, "--json", "--cc", "smartt", "--seed", "6"]);
+    let flagged: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&flagged["cc"], &flagged["seed"]), (&"smartt".into(), &6.into()));
+}
+
+#[test]
+fn a_person_gets_tables_and_flows_on_request() {
+    let dir = Dir::new();
+    let ran = headrace(&["run", &dir.matrix(), "--flows"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for word in
+        ["fct", "completion", "ideal", "slowdown", "goodput", "Jain", "audit", "delivered us"]
+    {
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    }
+    assert_eq!(ran.out.matches("finished").count(), 5, "{}", ran.out);
+    assert_eq!(headrace(&["run", &dir.matrix(), "--flows", "--json"]).code, 2);
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    for args in [&["--help"][..], &["--version"], &["run", "--help"], &["gen", "incast", "--help"]]
+    {
+        let ran = headrace(args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(!ran.out.is_empty());
+    }
+    assert_eq!(headrace(&[]).code, 2);
+    assert_eq!(headrace(&["fly"]).code, 2);
+}

@@ -38,7 +38,7 @@ pub struct EventQueue<T> {
 
 /// Enough for the links and packet sizes of one network and a few odd ones; a push and a peek scan
 /// them all.
-const LANES: usize = 8;
+const LANES: usize = 16;
 const NEVER: u64 = u64::MAX;
 /// The place of an event in a batch; a batch of 2^32 events would not fit memory.
 const PLACE: u64 = u32::MAX as u64;

@@ -136,7 +136,7 @@ impl Sim<'_> {
             now: self.now.since(Instant::ZERO),
             flows_finished: self.conductor.finished() as u64,
             bytes_delivered: self.conductor.delivered().0,
-            hops: self.network.totals().hops,
+            hops: self.network.hops(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Starts the flows of a matrix when they are due and keeps the record of each.
 //!
-//! Both worlds use it: the driver posts what [`Conductor::next_order`] says and reports what the endpoints say.
-//! It knows no endpoint and no clock. A flow longer than one message may be is carried by several
-//! messages in a row; lines of a `.cm` file that are messages on one connection share one transport
-//! flow.
+//! Both worlds use it: the driver posts what [`Conductor::next_order`] says and reports what the
+//! endpoints say. It knows no endpoint and no clock. A flow longer than one message may be is
+//! carried by several messages in a row; lines of a `.cm` file that are messages on one connection
+//! share one transport flow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -127,7 +127,8 @@ impl<'a> Conductor<'a> {
         self.connections[flow] as usize
     }
 
-    /// When the next flow starts by time; `None` when all have. A flow started by a trigger is due at once.
+    /// When the next flow starts by time; `None` when all have. A flow started by a trigger is due
+    /// at once.
     #[must_use]
     pub fn next_start(&self) -> Option<Instant> {
         if !self.triggered.is_empty() {

@@ -56,8 +56,8 @@ pub struct Settings {
 /// How loss is inferred where no NACK says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossSettings {
-    /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is lost.
-    /// `None` leaves all inference to the timer. Widened when it proves wrong.
+    /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is
+    /// lost. `None` leaves all inference to the timer. Widened when it proves wrong.
     pub reorder_window_quarters: Option<u16>,
     /// Silence after which a segment is lost, in quarters of the path's base RTT, 4..=4000.
     //= smartt#III-D: 7 base RTTs: 6 BDPs of queue in the worst case and 1 in flight.

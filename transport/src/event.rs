@@ -14,8 +14,8 @@ pub enum Event {
         /// As `post_send` named it.
         msg: MsgId,
     },
-    /// An outgoing message was given up. It may have arrived in part or, if only acknowledgements were lost,
-    /// as a whole.
+    /// An outgoing message was given up. It may have arrived in part or, if only acknowledgements
+    /// were lost, as a whole.
     Failed {
         /// As `post_send` named it.
         msg: MsgId,

@@ -1,5 +1,5 @@
-//! Two endpoints, a virtual clock, real bytes and a network that loses, duplicates, reorders and trims
-//! by a seed. Every message must arrive once and intact, whatever the network does.
+//! Two endpoints, a virtual clock, real bytes and a network that loses, duplicates, reorders and
+//! trims by a seed. Every message must arrive once and intact, whatever the network does.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

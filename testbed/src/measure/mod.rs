@@ -95,7 +95,8 @@ impl Outcome {
         }
     }
 
-    /// Writes flows.jsonl: one line a flow, in the order of the matrix. Byte-identical for identical runs.
+    /// Writes flows.jsonl: one line a flow, in the order of the matrix. Byte-identical for
+    /// identical runs.
     ///
     /// # Errors
     /// When `out` cannot be written.

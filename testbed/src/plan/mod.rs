@@ -1,7 +1,9 @@
-//! A run, wholly decided: traffic, network, endpoints, faults and chance. Both worlds run a [`Plan`].
+//! A run, wholly decided: traffic, network, endpoints, faults and chance. Both worlds run a
+//! [`Plan`].
 //!
-//! A [`Draft`] collects settings from defaults, presets, scenarios, flags and `--set`, each with its source;
-//! [`Plan::new`] puts them together with a matrix and a topology and checks that they fit.
+//! A [`Draft`] collects settings from defaults, presets, scenarios, flags and `--set`, each with
+//! its source; [`Plan::new`] puts them together with a matrix and a topology and checks that they
+//! fit.
 
 pub mod draft;
 pub mod keys;
@@ -268,8 +270,8 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     })
 }
 
-/// Trimming tells of nearly every loss, so inference may be patient: across up to three full queues on
-/// one path and none on another. Without trimming inference is how loss is learnt.
+/// Trimming tells of nearly every loss, so inference may be patient: across up to three full queues
+/// on one path and none on another. Without trimming inference is how loss is learnt.
 fn loss_settings(draft: &Draft) -> LossSettings {
     let default = if draft.trim { 12 } else { 2 };
     #[expect(

@@ -1,7 +1,7 @@
 //! The hosts of a simulated run: one endpoint each, and a NIC queue kept short.
 //!
-//! A host hands its NIC at most [`NIC_DEPTH`] packets ahead, as a device with a short ring would, so
-//! what is sent next is decided as late as possible.
+//! A host hands its NIC at most [`NIC_DEPTH`] packets ahead, as a device with a short ring would,
+//! so what is sent next is decided as late as possible.
 
 use std::collections::VecDeque;
 
@@ -30,8 +30,8 @@ struct Host {
     touched: bool,
     /// By message index: which flow of the matrix it carries, and its length.
     messages: Vec<(FlowIndex, u32)>,
-    /// Orders to post, each with how many of its messages have been: all at once unless the endpoint's
-    /// tables are full.
+    /// Orders to post, each with how many of its messages have been: all at once unless the
+    /// endpoint's tables are full.
     waiting: VecDeque<(Order, usize)>,
     /// Flows whose connection had failed before they could be posted.
     refused: Vec<FlowIndex>,

@@ -6,9 +6,9 @@
 //!        +------ events ------+--------------------------------------------------------+
 //! ```
 //!
-//! One thread, one clock that jumps to the next thing due: a start, a network event or an endpoint's timer. What
-//! happens at one instant happens in a fixed order (starts, network, timers, then each touched host
-//! in the order it was touched), so a run is a function of plan and seed.
+//! One thread, one clock that jumps to the next thing due: a start, a network event or an
+//! endpoint's timer. What happens at one instant happens in a fixed order (starts, network, timers,
+//! then each touched host in the order it was touched), so a run is a function of plan and seed.
 
 mod hosts;
 mod packets;
@@ -106,7 +106,8 @@ impl Sim<'_> {
         while let Some((_, host)) = self.timers.expire(now) {
             self.hosts.timer_fired(host, now);
         }
-        // Handing packets over makes outputs at once (a NIC that starts to send), which touch hosts again.
+        // Handing packets over makes outputs at once (a NIC that starts to send), which touch hosts
+        // again.
         while self.hosts.settle(now, &mut self.conductor, &mut self.timers) {
             self.hosts.transmit(now, &mut self.network, &mut self.packets, &mut self.out);
             self.take_outputs();

@@ -1,5 +1,5 @@
-//! The packets that are in the network, as their sender made them: what a [`crate::fabric::Packet`] is
-//! a handle of.
+//! The packets that are in the network, as their sender made them: what a [`crate::fabric::Packet`]
+//! is a handle of.
 //!
 //! A slab with reference counts, since a faulty link may deliver a packet twice. Grows to the most
 //! packets ever under way at once, then allocates no more.

@@ -74,9 +74,9 @@ words! {
     pub enum QaShare: "measured or receiver" {
         /// What arrived in one target RTT, as the paper has it: nothing is asked of receivers.
         Measured = "measured",
-        /// At the first trim, an equal share of the path among the flows that share the receiver, as its
-        /// refusal reports them; then the paper's measurement. An improvement of ours: an incast
-        /// converges half a base RTT after its first trim, and all its flows to one window.
+        /// At the first trim, an equal share of the path among the flows that share the receiver,
+        /// as its refusal reports them; then the paper's measurement. An improvement of ours: an
+        /// incast converges half a base RTT after its first trim, and all its flows to one window.
         Receiver = "receiver",
     }
 }
@@ -354,7 +354,8 @@ impl Smartt {
     /// The improvement of [`QaShare::Receiver`]. True when the window was set.
     fn adapt_to_share(&mut self, loss: &LossSample) -> bool {
         let asked = self.params.qa_share == QaShare::Receiver && self.params.quick_adapt;
-        // A flow alone at its receiver meets its bottleneck elsewhere: only measuring tells its share.
+        // A flow alone at its receiver meets its bottleneck elsewhere: only measuring tells its
+        // share.
         if !asked || loss.sharers < 2 || loss.now < self.share_end {
             return false;
         }

@@ -4,8 +4,8 @@
 //! - [`Endpoint::handle_burst`] with what the device received; then obey the placements, then drain
 //!   [`Endpoint::poll_event`]: a message said to be delivered is in place by then.
 //! - [`Endpoint::poll_transmit`] whenever the device has room, and again after every other call.
-//! - [`Endpoint::handle_timeout`] at or after [`Endpoint::poll_timeout`], which is worth asking again
-//!   after every other call. Calling it early does nothing.
+//! - [`Endpoint::handle_timeout`] at or after [`Endpoint::poll_timeout`], which is worth asking
+//!   again after every other call. Calling it early does nothing.
 //!
 //! It owns no bytes and no clock. `now` must not go backwards.
 
@@ -131,7 +131,8 @@ impl Endpoint {
         }
     }
 
-    /// Opens a flow to `peer` over `path`; nothing is sent until a message is posted. Amortised O(1).
+    /// Opens a flow to `peer` over `path`; nothing is sent until a message is posted. Amortised
+    /// O(1).
     ///
     /// # Errors
     /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].
@@ -339,7 +340,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only events can change things.
+    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only events can change
+    /// things.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.wheel.poll_at()
@@ -391,8 +393,8 @@ impl Endpoint {
         }
     }
 
-    /// How long a flow is remembered after its last segment: past every retry of its sender, so that
-    /// no retransmission can be taken for a new flow.
+    /// How long a flow is remembered after its last segment: past every retry of its sender, so
+    /// that no retransmission can be taken for a new flow.
     fn linger(&self) -> Duration {
         self.config.give_up_after(&self.config.default_path()) * 2
     }
@@ -477,8 +479,8 @@ impl Endpoint {
     }
 }
 
-/// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is cheaper
-/// than a moved one, since firing early does nothing but look again.
+/// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is
+/// cheaper than a moved one, since firing early does nothing but look again.
 fn rearm(
     wheel: &mut Wheel<Due>,
     timer: &mut Option<(Instant, TimerHandle)>,

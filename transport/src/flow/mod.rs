@@ -1,4 +1,5 @@
-//! The state of one flow: what the sender knows of its segments, what the receiver has of its messages.
+//! The state of one flow: what the sender knows of its segments, what the receiver has of its
+//! messages.
 
 pub(crate) mod pacer;
 pub(crate) mod reassembly;

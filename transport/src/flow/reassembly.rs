@@ -34,7 +34,8 @@ pub(crate) enum MsgState {
     Done,
 }
 
-/// The messages of a flow from the first unfinished one, at most `window` of them: a ring by number.
+/// The messages of a flow from the first unfinished one, at most `window` of them: a ring by
+/// number.
 #[derive(Clone, Debug)]
 pub(crate) struct MsgWindow {
     ring: Box<[MsgState]>,

@@ -28,8 +28,8 @@ impl ReceivedPsns {
     /// Nothing has arrived; PSNs count from 0.
     ///
     /// # Panics
-    /// When `window` is not a power of two of at least 128 (two words, so that the word of the first
-    /// missing PSN is never also the word of the last admitted one).
+    /// When `window` is not a power of two of at least 128 (two words, so that the word of the
+    /// first missing PSN is never also the word of the last admitted one).
     pub(crate) fn new(window: u32) -> Self {
         assert!(window.is_power_of_two() && window >= 128);
         let words = usize::try_from(window / 64).unwrap_or(usize::MAX);

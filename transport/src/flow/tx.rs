@@ -9,9 +9,9 @@
 //!                    Lost (queued) ----------------+
 //! ```
 //!
-//! Each segment is looked at once per transmission by loss inference: first transmissions are in PSN
-//! order and retransmissions in a queue of their own, both in order of time, so the oldest segment in
-//! flight is at one of two heads.
+//! Each segment is looked at once per transmission by loss inference: first transmissions are in
+//! PSN order and retransmissions in a queue of their own, both in order of time, so the oldest
+//! segment in flight is at one of two heads.
 
 use alloc::collections::VecDeque;
 
@@ -369,7 +369,8 @@ impl TxFlow {
         }
     }
 
-    /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and dropped.
+    /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
+    /// dropped.
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
         cx.stats.acks_received += 1;
@@ -513,7 +514,8 @@ impl TxFlow {
         self.window = self.cc.window();
     }
 
-    /// Takes `psn` out of flight and queues it to be sent again. Its wire bytes, and when it was sent.
+    /// Takes `psn` out of flight and queues it to be sent again. Its wire bytes, and when it was
+    /// sent.
     fn mark_lost(&mut self, psn: Psn) -> (Bytes, Instant) {
         let Some(entry) = self.sent.entry(psn) else { return (Bytes::ZERO, Instant::ZERO) };
         entry.fate = Fate::Lost;
@@ -600,8 +602,8 @@ impl TxFlow {
             return;
         }
         self.timeouts += 1;
-        // All that was silent nearly as long goes with it: what was sent in one burst was lost in one
-        // burst, and a timeout apiece with its own back-off would never end.
+        // All that was silent nearly as long goes with it: what was sent in one burst was lost in
+        // one burst, and a timeout apiece with its own back-off would never end.
         let limit = now.as_ps().saturating_sub(rto.as_ps() / 4 * 3);
         self.infer(Instant::from_ps(limit), Inference::Silence, now, cx);
     }

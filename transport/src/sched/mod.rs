@@ -1,8 +1,8 @@
 //! Scheduling: which flow of a host sends next. One file a scheduler, one line in the registry.
 //!
-//! Systems that decide *when* a segment may leave (SIM before DATA, slot grants, credits) are schedulers too: they keep a
-//! flow out of [`Scheduler::next_flow`] until it may send and speak to their peers through
-//! `on_control` and `handle_timeout`.
+//! Systems that decide *when* a segment may leave (SIM before DATA, slot grants, credits) are
+//! schedulers too: they keep a flow out of [`Scheduler::next_flow`] until it may send and speak to
+//! their peers through `on_control` and `handle_timeout`.
 
 pub mod round_robin;
 

@@ -27,8 +27,8 @@ pub const VERSION: u8 = 1;
 /// A Headrace header without addresses; those are in the frame around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The entropy value this packet travels with: its UDP source port. ACK and NACK travel with that
-    /// of the segment they answer, which is how a balancer hears of its choice.
+    /// The entropy value this packet travels with: its UDP source port. ACK and NACK travel with
+    /// that of the segment they answer, which is how a balancer hears of its choice.
     pub ev: EntropyValue,
     /// The flow at the host that receives this packet; [`FlowId::UNKNOWN`] while opening.
     pub dst_flow: FlowId,

@@ -1,6 +1,8 @@
 //! Two endpoints, a virtual clock, real bytes and a network that loses, duplicates, reorders and
 //! trims by a seed. Every message must arrive once and intact, whatever the network does.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 

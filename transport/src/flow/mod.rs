@@ -4,6 +4,7 @@
 pub(crate) mod pacer;
 pub(crate) mod reassembly;
 pub(crate) mod received;
+pub(crate) mod recovery;
 pub(crate) mod rx;
 pub(crate) mod sent_packets;
 pub(crate) mod tx;

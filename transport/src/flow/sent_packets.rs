@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::time::Instant;
-use crate::units::{EntropyValue, MsgId, Psn};
+use crate::units::{Bytes, EntropyValue, MsgId, Psn};
 
 /// What has become of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,13 @@ pub(crate) struct SentPacket {
 }
 
 const _: () = assert!(size_of::<SentPacket>() <= 24);
+
+impl SentPacket {
+    /// Bytes on the wire as last sent.
+    pub(crate) fn wire_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.wire_len))
+    }
+}
 
 /// The ring of outstanding segments.
 #[derive(Clone, Debug)]

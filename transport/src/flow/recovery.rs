@@ -1,0 +1,335 @@
+//! Which segments of a flow are in flight, which are lost, and when silence says so.
+//!
+//! ```text
+//!            sent                    acknowledge
+//!  (new) ---------> InFlight -----------------> Acked
+//!                     |    ^                       ^
+//!     refused,        |    | sent again            | acknowledged after all (spurious)
+//!     overtaken       v    |                       |
+//!     or silent     Lost (queued) -----------------+
+//! ```
+//!
+//! Loss is learnt from a refusal (NACK), from acknowledgements of later segments, and last from
+//! silence. Each segment is looked at once per transmission: first transmissions are in PSN order
+//! and retransmissions in a queue of their own, both in order of time, so the segment that has been
+//! in flight longest is at one of two heads. Knows nothing of windows, paths or messages.
+
+use alloc::collections::VecDeque;
+
+use super::sent_packets::{Fate, SentPacket, SentPackets};
+use crate::config::LossSettings;
+use crate::path::Path;
+use crate::time::{Duration, Instant};
+use crate::units::{Bytes, Psn};
+use crate::wire::Ack;
+
+/// What is known of the segments of one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovery {
+    sent: SentPackets,
+    /// Wire bytes in flight: the sum over segments whose fate is `InFlight`.
+    in_flight: Bytes,
+    /// First transmissions before this PSN are no longer the oldest in flight.
+    scan: Psn,
+    /// Segments to send again, oldest loss first. Entries whose fate has changed are skipped.
+    lost: VecDeque<Psn>,
+    /// Retransmissions in order of time. Entries that were sent yet again are skipped.
+    resent: VecDeque<(Psn, Instant)>,
+    /// When the most recently sent of all acknowledged segments was sent.
+    newest_acked: Instant,
+    /// Segments sent this long before `newest_acked` are lost.
+    reorder_window: Option<Duration>,
+    /// Silence after which a segment is lost, without back-off.
+    rto: Duration,
+    base_rtt: Duration,
+    /// When a tail probe is due, unless something is heard before.
+    probe_at: Option<Instant>,
+    /// Timeouts in a row without news.
+    timeouts: u8,
+}
+
+/// A segment that has just been declared lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) packet: SentPacket,
+    pub(crate) by: Inference,
+}
+
+/// How a loss became known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Inference {
+    /// Segments sent well after it were acknowledged.
+    LaterAck,
+    /// Nothing was heard of it for a timeout.
+    Silence,
+}
+
+/// What a timer that fired found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timeout {
+    /// Nothing was due.
+    NotDue,
+    /// Segments sent before this instant are lost.
+    Before(Instant),
+    /// Too many in a row: the peer is silent.
+    GiveUp,
+}
+
+impl Recovery {
+    /// Nothing sent on `path` yet; `rto` is its timeout without back-off.
+    pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration) -> Self {
+        let quarters = loss.reorder_window_quarters;
+        Self {
+            sent: SentPackets::new(16),
+            in_flight: Bytes::ZERO,
+            scan: Psn(0),
+            lost: VecDeque::new(),
+            resent: VecDeque::new(),
+            newest_acked: Instant::ZERO,
+            reorder_window: quarters.map(|q| path.base_rtt.mul_ratio(u64::from(q), 4)),
+            rto,
+            base_rtt: path.base_rtt,
+            probe_at: None,
+            timeouts: 0,
+        }
+    }
+
+    /// Makes room for `more` PSNs beside those outstanding, at most `most` in all. Not for the hot
+    /// path.
+    pub(crate) fn reserve(&mut self, more: u64, most: u32) {
+        let wanted = u64::from(self.sent.outstanding()) + more;
+        self.sent.reserve(u32::try_from(wanted).unwrap_or(most).min(most));
+        let room = self.sent.capacity();
+        self.lost.reserve(room.saturating_sub(self.lost.len()));
+        self.resent.reserve((2 * room).saturating_sub(self.resent.len()));
+    }
+
+    /// Gives the memory back: the flow is over.
+    pub(crate) fn clear(&mut self) {
+        self.sent = SentPackets::new(0);
+        self.lost = VecDeque::new();
+        self.resent = VecDeque::new();
+        self.in_flight = Bytes::ZERO;
+        self.probe_at = None;
+    }
+
+    /// Wire bytes in flight.
+    pub(crate) fn in_flight(&self) -> Bytes {
+        self.in_flight
+    }
+
+    /// True when some segment may have to be sent again.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// True when no further PSN can be outstanding.
+    pub(crate) fn is_full(&self) -> bool {
+        self.sent.is_full()
+    }
+
+    /// Notes a new segment and names it.
+    ///
+    /// # Panics
+    /// When full: the flow asks first.
+    pub(crate) fn on_sent(&mut self, packet: SentPacket) -> Psn {
+        self.in_flight += packet.wire_bytes();
+        self.probe_at = None;
+        self.sent.push(packet)
+    }
+
+    /// The segment to send again next: the oldest that is still believed lost.
+    pub(crate) fn next_lost(&mut self) -> Option<(Psn, SentPacket)> {
+        // Bounded by the queue: each turn takes one stale entry out.
+        while let Some(&psn) = self.lost.front() {
+            match self.sent.entry(psn) {
+                Some(entry) if entry.fate == Fate::Lost => return Some((psn, *entry)),
+                _ => self.lost.pop_front(),
+            };
+        }
+        None
+    }
+
+    /// Notes that the segment [`Recovery::next_lost`] named was sent again, as `packet`.
+    pub(crate) fn on_resent(&mut self, psn: Psn, packet: SentPacket) {
+        self.lost.pop_front();
+        if let Some(entry) = self.sent.entry(psn) {
+            *entry = packet;
+        }
+        self.in_flight += packet.wire_bytes();
+        self.probe_at = None;
+        self.resent.push_back((psn, packet.sent_at));
+    }
+
+    /// True when the news could be true of what was sent: a forgery is not.
+    pub(crate) fn is_plausible(&self, ack: &Ack) -> bool {
+        let beyond = |psn: Psn| psn.distance_from(self.sent.next());
+        beyond(ack.cumulative) <= 0 && beyond(ack.psn) < 0
+    }
+
+    /// Takes in news: `arrived` is told each segment it is news of. `sent_at` is when the segment
+    /// that caused the news was sent. True when it shows that a loss was declared wrongly.
+    pub(crate) fn on_news(
+        &mut self,
+        ack: &Ack,
+        sent_at: Instant,
+        mut arrived: impl FnMut(&SentPacket),
+    ) -> bool {
+        self.newest_acked = self.newest_acked.max(sent_at);
+        let spurious = self.is_spurious(ack);
+        if spurious {
+            self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
+        }
+        let mut any = false;
+        while self.sent.base().distance_from(ack.cumulative) < 0 {
+            any |= self.acknowledge(self.sent.base(), &mut arrived);
+        }
+        let base = Psn(ack.psn.0 & !63);
+        let mut bits = ack.sack;
+        while bits != 0 {
+            any |= self.acknowledge(base.plus(bits.trailing_zeros()), &mut arrived);
+            bits &= bits - 1;
+        }
+        if any {
+            self.timeouts = 0;
+            self.probe_at = None;
+        }
+        spurious
+    }
+
+    fn acknowledge(&mut self, psn: Psn, arrived: &mut impl FnMut(&SentPacket)) -> bool {
+        let Some(packet) = self.sent.ack(psn) else { return false };
+        if packet.fate == Fate::InFlight {
+            self.in_flight -= packet.wire_bytes();
+        }
+        if !packet.resent {
+            self.newest_acked = self.newest_acked.max(packet.sent_at);
+        }
+        arrived(&packet);
+        true
+    }
+
+    /// The segment that caused the news had been declared lost, and its first copy arrived.
+    fn is_spurious(&mut self, ack: &Ack) -> bool {
+        let arrived = ack.sack & 1 << (ack.psn.0 & 63) != 0;
+        arrived
+            && self.sent.entry(ack.psn).is_some_and(|entry| match entry.fate {
+                Fate::Lost => true,
+                Fate::InFlight => entry.resent && entry.sent_at.to_wire() != ack.echo_sent_at,
+                Fate::Acked => false,
+            })
+    }
+
+    /// The receiver refused `psn` as sent at `echo_sent_at`. The segment, unless that transmission is
+    /// not the one in flight: a refusal of an earlier one says nothing about it.
+    pub(crate) fn on_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
+        self.sent.entry(psn).filter(|entry| {
+            entry.fate == Fate::InFlight && entry.sent_at.to_wire() == echo_sent_at
+        })?;
+        self.mark_lost(psn)
+    }
+
+    /// The next segment that later acknowledgements show to be lost. Call until `None`.
+    pub(crate) fn next_overtaken(&mut self) -> Option<Loss> {
+        let window = self.reorder_window?;
+        let limit = self.newest_acked.as_ps().checked_sub(window.as_ps())?;
+        self.next_sent_before(Instant::from_ps(limit), Inference::LaterAck)
+    }
+
+    /// The next segment in flight that was sent before `limit`, now declared lost. Call until `None`:
+    /// each call takes one out of flight.
+    pub(crate) fn next_sent_before(&mut self, limit: Instant, by: Inference) -> Option<Loss> {
+        let (psn, _) = self.oldest().filter(|&(_, at)| at < limit)?;
+        self.mark_lost(psn).map(|packet| Loss { packet, by })
+    }
+
+    /// Takes `psn` out of flight and queues it to be sent again.
+    fn mark_lost(&mut self, psn: Psn) -> Option<SentPacket> {
+        let entry = self.sent.entry(psn)?;
+        entry.fate = Fate::Lost;
+        let packet = *entry;
+        self.in_flight -= packet.wire_bytes();
+        self.lost.push_back(psn);
+        Some(packet)
+    }
+
+    /// The segment in flight that was sent longest ago, and when. Amortised O(1).
+    fn oldest(&mut self) -> Option<(Psn, Instant)> {
+        if self.scan.distance_from(self.sent.base()) < 0 {
+            self.scan = self.sent.base();
+        }
+        let mut first = None;
+        while let Some(entry) = self.sent.entry(self.scan) {
+            if entry.fate == Fate::InFlight && !entry.resent {
+                first = Some((self.scan, entry.sent_at));
+                break;
+            }
+            self.scan = self.scan.plus(1);
+        }
+        while let Some(&(psn, at)) = self.resent.front() {
+            let current = |e: &&mut SentPacket| e.fate == Fate::InFlight && e.sent_at == at;
+            if self.sent.entry(psn).filter(current).is_some() {
+                return Some(first.filter(|f| f.1 <= at).unwrap_or((psn, at)));
+            }
+            self.resent.pop_front();
+        }
+        first
+    }
+
+    /// When [`Recovery::on_timer`] wants to be called. `tail`: the flow has nothing else to send, so
+    /// silence is worth a probe before the timeout.
+    pub(crate) fn next_timer(
+        &mut self,
+        now: Instant,
+        tail: bool,
+        loss: &LossSettings,
+    ) -> Option<Instant> {
+        let quiet = self.in_flight > Bytes::ZERO && self.timeouts == 0 && !self.has_lost();
+        if loss.tail_probe && tail && quiet && self.probe_at.is_none() {
+            self.probe_at = Some(now + self.base_rtt * PROBE_AFTER_RTTS);
+        }
+        let rto = self.backed_off(loss);
+        let silence = self.oldest().map(|(_, at)| at + rto);
+        [silence, self.probe_at].into_iter().flatten().min()
+    }
+
+    fn backed_off(&self, loss: &LossSettings) -> Duration {
+        self.rto * (1 << self.timeouts.min(loss.backoff_max))
+    }
+
+    /// Does what is due at `now`. Spurious calls are no-ops.
+    pub(crate) fn on_timer(&mut self, now: Instant, loss: &LossSettings) -> Timeout {
+        if self.probe_at.is_some_and(|at| at <= now) {
+            self.probe_at = None;
+            self.probe();
+        }
+        let rto = self.backed_off(loss);
+        if self.oldest().is_none_or(|(_, at)| at + rto > now) {
+            return Timeout::NotDue;
+        }
+        if self.timeouts >= loss.retries_max {
+            return Timeout::GiveUp;
+        }
+        self.timeouts += 1;
+        // All that was silent nearly as long goes with it: what was sent in one burst was lost in
+        // one burst, and a timeout apiece with its own back-off would never end.
+        let limit = now.as_ps().saturating_sub(rto.as_ps() / 4 * 3);
+        Timeout::Before(Instant::from_ps(limit))
+    }
+
+    /// Sends the last outstanding segment again; its acknowledgement shows what else is missing.
+    fn probe(&mut self) {
+        let mut psn = self.sent.next();
+        // Bounded by the PSN window.
+        while psn != self.sent.base() {
+            psn = psn.plus(u32::MAX);
+            if self.sent.entry(psn).is_some_and(|entry| entry.fate == Fate::InFlight) {
+                self.mark_lost(psn);
+                return;
+            }
+        }
+    }
+}
+
+/// Long enough for a full queue on the way, short against the timeout of 7.
+const PROBE_AFTER_RTTS: u64 = 3;

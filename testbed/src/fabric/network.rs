@@ -38,7 +38,7 @@ pub enum Output {
         /// When its last bit was there.
         at: Instant,
     },
-    /// A data packet has left the queue of a host's NIC: there is room for another.
+    /// A packet that had to wait has left the queue of a host's NIC: there is room for another.
     NicRoom {
         /// Whose NIC.
         host: HostId,
@@ -347,6 +347,9 @@ impl Network {
                 black_box(self.ports[*soon as usize].next_departure());
             }
             self.depart(*port, at, out);
+            if *port < self.blueprint.hosts {
+                out.push(Output::NicRoom { host: HostId(*port), at });
+            }
         }
         self.wake_batch = wakes;
         let mut arrivals = std::mem::take(&mut self.arrival_batch);
@@ -463,12 +466,8 @@ impl Network {
         if departure.marked {
             self.stats[index].marked += 1;
         }
-        if !departure.packet.is_control() {
-            if port < self.blueprint.hosts {
-                out.push(Output::NicRoom { host: HostId(port), at: departure.start });
-            } else {
-                self.queue_stats.sample(departure.data_left);
-            }
+        if port >= self.blueprint.hosts && !departure.packet.is_control() {
+            self.queue_stats.sample(departure.data_left);
         }
         if self.wires[index].fault == NO_FAULT {
             self.launch(port, departure.packet, arrival);

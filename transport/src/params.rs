@@ -281,6 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn every_value_survives_its_word_and_other_words_are_none() {
+        let sample = Sample { amount: 0.25, colour: Colour::Blue, flag: true, ..Sample::default() };
+        let mut words = alloc::vec::Vec::new();
+        sample.words(&mut |word| words.push(word));
+        let read = |words: &[u64]| {
+            let mut words = words.iter().copied();
+            Sample::from_words(&mut || words.next())
+        };
+        assert_eq!(read(&words), Some(sample));
+        assert_eq!(read(&words[1..]), None);
+        words[3] = 2;
+        assert_eq!(read(&words), None);
+    }
+
+    #[test]
     fn a_refused_value_says_what_would_be_taken_and_changes_nothing() {
         let mut sample = Sample::default();
         for (key, value, says) in [

@@ -1,10 +1,10 @@
 //! What an application and a worker say to each other, and its fixed layout.
 //!
-//! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64 bytes
-//! each, `repr(C)`, plain integers in the machine's byte order, every combination of which is
-//! understood or refused: the other end may be another process one day. Memory does not travel in
-//! them; it takes the ring beside (`app_ring.rs`). Times are picoseconds of network time, lengths
-//! bytes, rates bit/s.
+//! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64
+//! bytes each, `repr(C)`, plain integers in the machine's byte order, every combination of which
+//! is understood or refused: the other end may be another process one day. Memory does not travel
+//! in them; it takes the ring beside (`app_ring.rs`). Times are picoseconds of network time,
+//! lengths bytes, rates bit/s.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -163,7 +163,7 @@ impl fmt::Display for Failure {
             Self::FlowFailed => "the connection's peer fell silent: open another connection",
             Self::NoSuchConnection => "no such connection is open: open it first",
             Self::ConnectionTaken => {
-                "the connection's number is taken or too large: close it first, or raise connections_max"
+                "the connection's number is taken or too large: close it, or raise connections_max"
             }
             Self::SelfSend => "a host cannot send to itself",
             Self::NoSuchHost => "the peer has no address: list it in the address table",

@@ -455,8 +455,8 @@ impl Mbuf {
             || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
     }
 
-    /// Whether the device has checked the IP and UDP checksums and found both right. IPv6 has none of
-    /// its own.
+    /// Whether the device has checked the IP and UDP checksums and found both right. IPv6 has none
+    /// of its own.
     #[inline]
     #[must_use]
     pub fn checksum_good(&self) -> bool {

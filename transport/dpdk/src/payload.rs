@@ -1,8 +1,8 @@
 //! Application memory: where outgoing bytes come from and incoming ones go.
 //!
-//! Bytes are copied once each way, between the memory of a message and the frame. An incoming message
-//! gets its memory, all of it at once, with its first segment, and keeps it until the application
-//! drops it; a budget bounds what all messages of one store hold together.
+//! Bytes are copied once each way, between the memory of a message and the frame. An incoming
+//! message gets its memory, all of it at once, with its first segment, and keeps it until the
+//! application drops it; a budget bounds what all messages of one store hold together.
 //!
 //! When the budget is used up, the first segment of a message is refused *before* the endpoint sees
 //! it ([`PayloadStore::has_room`], asked by the worker): it was never received, is counted as
@@ -38,7 +38,8 @@ pub struct MemoryConfig {
 pub struct AppMemory {
     outgoing: Box<[Option<(MsgId, Source)>]>,
     incoming: Box<[Option<(MsgId, Received)>]>,
-    /// Whole messages whose place a new one took within the same burst, at most one a segment of it.
+    /// Whole messages whose place a new one took within the same burst, at most one a segment of
+    /// it.
     displaced: Vec<(MsgId, Received)>,
     budget: Arc<Budget>,
 }

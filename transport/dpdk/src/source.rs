@@ -1,9 +1,10 @@
 //! Where the bytes of an outgoing message come from: memory, or a pattern that needs none.
 //!
-//! A pattern is made for tests of any size: byte `i` is a pure function of (seed, tag, i), and 4 KiB
-//! of it are one copy out of a shared pseudo-random block. Each piece starts at a place of the block
-//! that depends on seed, tag and piece, so bytes that end up in the wrong message, or at the wrong
-//! offset, do not match. Offsets are bytes from the start of the message. It is no cryptography.
+//! A pattern is made for tests of any size: byte `i` is a pure function of (seed, tag, i), and 4
+//! KiB of it are one copy out of a shared pseudo-random block. Each piece starts at a place of the
+//! block that depends on seed, tag and piece, so bytes that end up in the wrong message, or at the
+//! wrong offset, do not match. Offsets are bytes from the start of the message. It is no
+//! cryptography.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,13 +1,14 @@
 //! The poll-mode worker: one endpoint, one device, one application, run to completion.
 //!
-//! One turn ([`Worker::poll_once`]) reads the clock once, takes requests, receives a burst, lets the
-//! core decide, copies payloads once, fires due timers, sends, and tells the application. It owns all
-//! it touches and never blocks. Times are network time.
+//! One turn ([`Worker::poll_once`]) reads the clock once, takes requests, receives a burst, lets
+//! the core decide, copies payloads once, fires due timers, sends, and tells the application. It
+//! owns all it touches and never blocks. Times are network time.
 //!
 //! Nothing is lost between the application and the core: a request that does not fit a table waits
-//! here, in order, and so does all that a full completion ring cannot take; then no request is taken
-//! either. Requests wait in line, so an application that needs a closed connection's place should not
-//! post the close behind an open. It allocates only where a message begins: its memory and its state.
+//! here, in order, and so does all that a full completion ring cannot take; then no request is
+//! taken either. Requests wait in line, so an application that needs a closed connection's place
+//! should not post the close behind an open. It allocates only where a message begins: its memory
+//! and its state.
 
 use transport::record::Recorder;
 use transport::stats::DropReason;
@@ -244,8 +245,8 @@ where
         Ok(())
     }
 
-    /// Sends what is kept, then what the core has, until device, pace or burst are full. Says how many
-    /// frames the device took.
+    /// Sends what is kept, then what the core has, until device, pace or burst are full. Says how
+    /// many frames the device took.
     fn transmit(&mut self, now: Instant) -> usize {
         let mut filled = 0;
         // Acknowledgements are small, so the room left is asked for again; each turn fills a frame.
@@ -307,8 +308,8 @@ where
         }
     }
 
-    /// Empties the endpoint's queue of events: a message's place may be taken by the next at once, so
-    /// what the application has no room for waits in the outbox.
+    /// Empties the endpoint's queue of events: a message's place may be taken by the next at once,
+    /// so what the application has no room for waits in the outbox.
     fn collect_events(&mut self, now: Instant) {
         while let Some(event) = self.core.poll_event() {
             match event {
@@ -403,8 +404,8 @@ impl RxBurst {
         self.begun_bytes = 0;
     }
 
-    /// Whether there will be memory for the message of `segment`, counting what this burst begins; it
-    /// is asked for before the endpoint sees any segment of the burst.
+    /// Whether there will be memory for the message of `segment`, counting what this burst begins;
+    /// it is asked for before the endpoint sees any segment of the burst.
     fn reserve<P: PayloadStore>(
         &mut self,
         segment: &RxSegment,

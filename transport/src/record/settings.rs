@@ -1,6 +1,7 @@
 //! A configuration as 64-bit words, all of them in the order of declaration.
 //!
-//! Writing takes [`Settings`] apart by name, so a new setting that is not recorded does not compile.
+//! Writing takes [`Settings`] apart by name, so a new setting that is not recorded does not
+//! compile.
 
 use alloc::vec::Vec;
 

@@ -45,7 +45,8 @@ impl Recorder {
         Self { endpoint: Endpoint::new(config, host, rng), tape: None }
     }
 
-    /// An endpoint whose whole life is recorded. Of `rng` nothing may have been drawn yet, forks apart.
+    /// An endpoint whose whole life is recorded. Of `rng` nothing may have been drawn yet, forks
+    /// apart.
     #[must_use]
     pub fn on(config: &Config, host: HostId, rng: Rng) -> Self {
         let tape = Tape::new(config, host, &rng);

@@ -1,7 +1,7 @@
 //! Two workers on an in-memory link with weather, a virtual clock, and applications that check.
 //!
-//! Frames are real bytes. The link takes [`DELAY`] each way and loses, duplicates, delays and damages
-//! by a seed. Everything runs in one thread; a step is half a microsecond of network time.
+//! Frames are real bytes. The link takes [`DELAY`] each way and loses, duplicates, delays and
+//! damages by a seed. Everything runs in one thread; a step is half a microsecond of network time.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};

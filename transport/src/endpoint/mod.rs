@@ -196,10 +196,12 @@ impl Endpoint {
     }
 
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
-    /// another was before, or it places nothing. A driver whose memory is bounded asks this of every
-    /// segment before [`Endpoint::handle_burst`], and keeps those that it has no memory for to
-    /// itself: never `None` for a segment that then is the first of its message, even when earlier
-    /// ones of the same burst change what is known.
+    /// another was before, or it places nothing.
+    ///
+    /// A driver whose memory is bounded asks this of every segment before
+    /// [`Endpoint::handle_burst`], and keeps those that it has no memory for to itself. It is never
+    /// `None` for a segment that then is the first of its message, even when earlier ones of the
+    /// same burst change what is known.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
         let Body::Data(data) = rx.hdr.body else { return None };

@@ -18,7 +18,8 @@ const RANKS: &[(&str, u32)] = &[
     ("config", 4),
     ("flow", 5),
     ("endpoint", 6),
-    ("lib", 7),
+    ("record", 7),
+    ("lib", 8),
 ];
 
 fn rank(module: &str) -> u32 {

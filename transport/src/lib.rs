@@ -12,6 +12,7 @@ mod flow;
 pub mod lb;
 pub mod params;
 pub mod path;
+pub mod record;
 mod registry;
 pub mod rng;
 pub mod sched;

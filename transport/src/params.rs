@@ -53,20 +53,35 @@ pub(crate) trait ParamValue: Sized {
     /// What its values look like, for messages.
     const VALUES: &'static str;
     fn parse(text: &str) -> Option<Self>;
+    /// All of it in 64 bits, for recordings.
+    fn to_word(self) -> u64;
+    /// Back; `None` when no value has these bits.
+    fn from_word(word: u64) -> Option<Self>;
 }
 
 macro_rules! number_values {
-    ($($type:ty => $values:literal),*) => {$(
+    ($($type:ty => $values:literal, $to:expr, $from:expr);* $(;)?) => {$(
         impl ParamValue for $type {
             const VALUES: &'static str = $values;
             fn parse(text: &str) -> Option<Self> {
                 text.parse().ok()
             }
+            fn to_word(self) -> u64 {
+                $to(self)
+            }
+            fn from_word(word: u64) -> Option<Self> {
+                $from(word)
+            }
         }
     )*};
 }
 
-number_values! { f32 => "a number", u16 => "an integer", u32 => "an integer" }
+number_values! {
+    f32 => "a number", |x: f32| u64::from(x.to_bits()),
+        |word| u32::try_from(word).ok().map(f32::from_bits);
+    u16 => "an integer", u64::from, |word| u16::try_from(word).ok();
+    u32 => "an integer", u64::from, |word| u32::try_from(word).ok();
+}
 
 impl ParamValue for bool {
     const VALUES: &'static str = "on or off";
@@ -76,6 +91,12 @@ impl ParamValue for bool {
             "off" | "false" => Some(false),
             _ => None,
         }
+    }
+    fn to_word(self) -> u64 {
+        u64::from(self)
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        [false, true].into_iter().find(|value| u64::from(*value) == word)
     }
 }
 
@@ -92,6 +113,12 @@ impl ParamValue for Duration {
             "s" => Some(Self::from_s(number)),
             _ => None,
         }
+    }
+    fn to_word(self) -> u64 {
+        self.as_ps()
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Some(Self::from_ps(word))
     }
 }
 
@@ -159,6 +186,16 @@ macro_rules! params {
                 Ok(())
             }
 
+            /// Every value in 64 bits, in the order of declaration.
+            pub(crate) fn words(&self, out: &mut dyn FnMut(u64)) {
+                $(out($crate::params::ParamValue::to_word(self.$field));)+
+            }
+
+            /// Back; `None` when the words end early or one is no value. Ranges are not checked.
+            pub(crate) fn from_words(next: &mut dyn FnMut() -> Option<u64>) -> Option<Self> {
+                Some(Self { $($field: $crate::params::ParamValue::from_word(next()?)?),+ })
+            }
+
             /// # Errors
             /// Names the first setting that is out of its range.
             $vis fn validate(&self) -> Result<(), $crate::params::ParamError> {
@@ -191,6 +228,12 @@ macro_rules! words {
             const VALUES: &'static str = $values;
             fn parse(text: &str) -> Option<Self> {
                 match text { $($word => Some(Self::$variant),)+ _ => None }
+            }
+            fn to_word(self) -> u64 {
+                self as u64
+            }
+            fn from_word(word: u64) -> Option<Self> {
+                [$(Self::$variant),+].into_iter().find(|value| *value as u64 == word)
             }
         }
     };

@@ -30,6 +30,18 @@ impl Rng {
         Self::from_key(mix(named ^ mix(index.wrapping_add(0xD1B5_4A32_D192_ED03))))
     }
 
+    /// The name of this stream: [`Rng::from_name`] gives the same one, of which nothing is drawn yet.
+    #[must_use]
+    pub const fn name(&self) -> u64 {
+        self.key
+    }
+
+    /// The stream with this [`Rng::name`].
+    #[must_use]
+    pub fn from_name(name: u64) -> Self {
+        Self::from_key(name)
+    }
+
     fn from_key(key: u64) -> Self {
         let state = u128::from(mix(key)) << 64 | u128::from(mix(key ^ 1));
         let stream = u128::from(mix(key ^ 2)) << 64 | u128::from(mix(key ^ 3));
@@ -93,6 +105,12 @@ mod tests {
         assert_eq!(before, root.fork("host", 3));
         assert_ne!(before, root.fork("host", 4));
         assert_ne!(before, root.fork("port", 3));
+    }
+
+    #[test]
+    fn a_stream_is_found_again_by_its_name() {
+        let fork = Rng::new(7).fork("host", 3);
+        assert_eq!(Rng::from_name(fork.name()), fork);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::thread;
 use thiserror::Error;
 use transport::{Duration, Instant};
 
+use crate::boundary::Clock;
 use crate::eal;
 
 /// The shortest calibration that is worth having.
@@ -163,6 +164,13 @@ impl DilatedClock {
     #[must_use]
     pub const fn scale(&self) -> TimeScale {
         self.scale
+    }
+}
+
+impl Clock for DilatedClock {
+    #[inline]
+    fn now(&mut self) -> Instant {
+        Self::now(self)
     }
 }
 

@@ -7,30 +7,56 @@
 //! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
+//! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
+//! | [`worker`] | one endpoint, one device, one application: the poll loop |
+//! | [`app_ring`], [`descriptor`] | the rings between application and worker, and their language |
+//! | [`payload`], [`source`] | application memory, bounded; patterns as bytes of tests |
+//! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
+//! | [`record`] | a worker's inputs and decisions on file, for replay without DPDK |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
 //! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf` and
 //! `nic` only. Needs libdpdk 22.11 or newer; no other crate of ours names `dpdk-sys`.
 
+pub mod app_ring;
+pub mod boundary;
 pub mod burst;
 pub mod caps;
 pub mod clock;
+mod connections;
+pub mod descriptor;
 pub mod eal;
 pub mod link;
 pub mod mbuf;
 pub mod memory;
 pub mod netns;
 pub mod nic;
+mod outbox;
+pub mod pacer;
+pub mod payload;
 pub mod port_error;
+pub mod port_io;
+pub mod record;
+pub mod source;
+pub mod worker;
 
+pub use app_ring::{AppEnd, WorkerEnd, app_ring};
+pub use boundary::{Clock, PacketIo, PayloadStore, RxCheck, RxFrame};
 pub use burst::{BURST, MbufBurst};
 pub use caps::{Caps, FrameLimit, PortConfig};
 pub use clock::{Calibration, DilatedClock, TimeScale};
+pub use descriptor::{Completion, Failure, Request};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
 pub use link::{Link, LinkConfig, LinkEnd};
 pub use mbuf::{Checksums, ExtBuf, HEADROOM, Mbuf, MbufError, Pool, PoolConfig, TimestampField};
 pub use memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 pub use netns::Netns;
 pub use nic::{Port, PortQueue, PortStats, Ring, RingRx, RingTx};
+pub use pacer::LinkPacer;
+pub use payload::{AppMemory, MemoryConfig, Received};
 pub use port_error::{PortError, Step};
+pub use port_io::PortIo;
+pub use record::RecordFile;
+pub use source::{Pattern, Source};
+pub use worker::{Counts, Progress, Worker, WorkerConfig};

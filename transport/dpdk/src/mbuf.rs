@@ -455,6 +455,16 @@ impl Mbuf {
             || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
     }
 
+    /// Whether the device has checked the IP and UDP checksums and found both right. IPv6 has none of
+    /// its own.
+    #[inline]
+    #[must_use]
+    pub fn checksum_good(&self) -> bool {
+        let flags = self.ol_flags();
+        flags & sys::RDPDK_MBUF_F_RX_IP_CKSUM_MASK != sys::RDPDK_MBUF_F_RX_IP_CKSUM_BAD
+            && flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_GOOD
+    }
+
     /// DPDK's own consistency check of the chain, for tests and audits.
     ///
     /// # Errors

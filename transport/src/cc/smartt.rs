@@ -102,6 +102,22 @@ impl ParamValue for Adjustment {
             Some(_) => None,
         }
     }
+    fn to_word(self) -> u64 {
+        match self {
+            Self::PerPacket => 0,
+            Self::Accumulate(bytes) => 1 << 32 | u64::from(bytes),
+            Self::Sample(every) => 2 << 32 | u64::from(every),
+        }
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        let value = u32::try_from(word & u64::from(u32::MAX)).ok()?;
+        match word >> 32 {
+            0 if value == 0 => Some(Self::PerPacket),
+            1 => Some(Self::Accumulate(value)),
+            2 => u16::try_from(value).ok().map(Self::Sample),
+            _ => None,
+        }
+    }
 }
 
 params! {

@@ -195,6 +195,30 @@ impl Endpoint {
         }
     }
 
+    /// The length of the message of which `rx` may be the first segment to be placed; `None` when another
+    /// was before, or it places nothing. A driver whose memory is bounded asks this of every segment
+    /// before [`Endpoint::handle_burst`], and keeps those that it has no memory for to itself: never
+    /// `None` for a segment that then is the first of its message, even when earlier ones of the same
+    /// burst change what is known.
+    #[must_use]
+    pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
+        let Body::Data(data) = rx.hdr.body else { return None };
+        if rx.trimmed {
+            return None;
+        }
+        let named = rx.hdr.dst_flow;
+        let flow = if named == FlowId::UNKNOWN {
+            let key = (rx.from, data.open?.src_flow);
+            self.rx_by_sender.get(&key).copied()
+        } else {
+            Some(named)
+        };
+        match flow.and_then(|flow| self.rx_flows.get(flow)) {
+            Some(timed) => timed.flow.would_open(&data, &self.rx_msgs),
+            None => data.open.map(|open| open.msg_len),
+        }
+    }
+
     fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
         let received = self.rx_flow_of(rx, data).and_then(|flow| {
             let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;

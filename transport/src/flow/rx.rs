@@ -1,5 +1,7 @@
 //! The receiving half of a flow: duplicates, placement, and what to tell the sender.
 
+use core::num::NonZeroU32;
+
 use super::reassembly::{MsgState, MsgWindow, RxMsg};
 use super::received::{Arrival, ReceivedPsns};
 use crate::config::Config;
@@ -139,6 +141,19 @@ impl RxFlow {
         }
         let acks = self.acknowledge(ack, whole || data.retransmission, config);
         Ok(Received { placement, acks, completed: whole.then_some(id) })
+    }
+
+    /// The length of the message that `data` would be the first to bring bytes of.
+    pub(crate) fn would_open(&self, data: &Data, msgs: &Slab<MsgId, RxMsg>) -> Option<NonZeroU32> {
+        match self.buffers.msgs.state(data.msg) {
+            // Beyond the window now, but segments before it in the same burst may move that.
+            None | Some(MsgState::Unseen) => data.open.map(|open| open.msg_len),
+            Some(MsgState::Open(id)) => {
+                let untouched = msgs.get(id).filter(|msg| msg.received == 0)?;
+                NonZeroU32::new(untouched.len)
+            }
+            Some(MsgState::Done) => None,
+        }
     }
 
     /// The message that `data` belongs to, opened when this is its first segment.

@@ -1,0 +1,91 @@
+//! What a worker asks of its surroundings: a clock, a device, and a store of application bytes.
+//!
+//! Three traits, one instantiation a binary, all calls inlined. They differ from the sketch in the
+//! style guide where bursts of mbufs demand it: a device keeps the frames of its bursts itself and
+//! lends their bytes, because only it knows how to hand 32 of them to C at once; and a store copies
+//! between bytes and bytes, because what it copies from or to may be a chain. Times are network
+//! time, lengths are bytes without FCS. Nothing here does anything.
+
+use transport::wire::checksum::Checksum;
+use transport::{Instant, MsgId, PayloadRef};
+
+use crate::source::Source;
+
+/// Tells network time. Read once a poll.
+pub trait Clock {
+    /// Now; a worker does not let it run backwards.
+    fn now(&mut self) -> Instant;
+}
+
+/// One received frame, lent by the device until [`PacketIo::rx_release`].
+#[derive(Clone, Copy, Debug)]
+pub struct RxFrame<'a> {
+    /// From the destination MAC on.
+    pub bytes: &'a [u8],
+    /// When it arrived, where the device says so.
+    pub stamp: Option<Instant>,
+    /// What the device knows of its checksums.
+    pub check: RxCheck,
+}
+
+/// What a device knows of the checksums of a received frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RxCheck {
+    /// Nothing: software must look.
+    Unknown,
+    /// They hold.
+    Good,
+    /// One does not: the frame was damaged.
+    Bad,
+}
+
+/// A device as a worker sees it: bursts of at most [`transport::BURST`] frames each way.
+pub trait PacketIo {
+    /// Receives a burst, keeps it, and says how many frames it holds.
+    fn rx_burst(&mut self) -> usize;
+    /// Frame `index` of the burst; `None` when there is none, or its chain is longer than any frame
+    /// of ours. A chain is gathered first.
+    fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>>;
+    /// Frees the burst.
+    fn rx_release(&mut self);
+
+    /// Full-sized frames that [`PacketIo::tx_frame`] gives for sure at `now`, 0..=32: what the
+    /// device, its buffers and its pace allow.
+    fn tx_room(&mut self, now: Instant) -> usize;
+    /// Appends a frame of `len` bytes to the burst, stamped `now`, and lends its bytes to be
+    /// written; whatever was there before shows through. `None` only without [`PacketIo::tx_room`].
+    fn tx_frame(&mut self, len: u16, now: Instant) -> Option<&mut [u8]>;
+    /// Takes back the frame given last: there was nothing to write into it.
+    fn tx_cancel(&mut self);
+    /// Hands the burst to the device and says how many frames it took; the rest is kept in order
+    /// and goes first next time.
+    fn tx_burst(&mut self) -> usize;
+    /// Frames kept.
+    fn tx_kept(&self) -> usize;
+    /// Frees what is kept, because the device takes nothing for too long; says how many.
+    fn tx_discard(&mut self) -> usize;
+}
+
+/// The bytes of messages. The worker sees to it that every message is released exactly once.
+pub trait PayloadStore {
+    /// What an application gets for an incoming message.
+    type Received;
+
+    /// Outgoing message `msg` takes its bytes from `source` until [`PayloadStore::release`].
+    fn insert(&mut self, msg: MsgId, source: Source);
+    /// Copies the bytes that `payload` names to `out`, which has their length, and adds them to
+    /// `sum`; false when there is no such message or its source is shorter.
+    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: &mut Checksum) -> bool;
+    /// Outgoing message `msg` is over; its source is the application's again.
+    fn release(&mut self, msg: MsgId);
+
+    /// Whether incoming messages of `bytes` in total, `messages` of them, could be stored now.
+    fn has_room(&self, messages: usize, bytes: u64) -> bool;
+    /// Copies `bytes` to `offset` of incoming message `msg` of `msg_len` bytes, whose memory is
+    /// reserved when it is new; false when there is no memory or the range is outside.
+    fn place(&mut self, msg: MsgId, offset: u32, msg_len: u32, bytes: &[u8]) -> bool;
+    /// Hands over incoming message `msg`, which is whole.
+    fn deliver(&mut self, msg: MsgId) -> Option<Self::Received>;
+    /// Incoming message `msg` will never be whole: frees its memory.
+    fn abort(&mut self, msg: MsgId);
+}

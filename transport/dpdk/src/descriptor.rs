@@ -1,0 +1,393 @@
+//! What an application and a worker say to each other, and its fixed layout.
+//!
+//! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64 bytes
+//! each, `repr(C)`, plain integers in the machine's byte order, every combination of which is
+//! understood or refused: the other end may be another process one day. Memory does not travel in
+//! them; it takes the ring beside (`app_ring.rs`). Times are picoseconds of network time, lengths
+//! bytes, rates bit/s.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use transport::{Bytes, Duration, FailReason, HostId, Instant, Path, PostError, Rate};
+
+use crate::payload::Received;
+use crate::source::{Pattern, Source};
+
+/// What an application asks of a worker.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Request {
+    /// Open a flow that the application calls `connection`.
+    Open {
+        /// Dense from 0, below `WorkerConfig::connections_max`, free to use again once closed.
+        connection: u32,
+        /// Whom to.
+        peer: HostId,
+        /// What is known of the way there.
+        path: Path,
+    },
+    /// Send a message. Ends in one [`Completion::Sent`] or [`Completion::Failed`].
+    Send {
+        /// As opened.
+        connection: u32,
+        /// Its bytes.
+        source: Source,
+        /// How many.
+        len: NonZeroU32,
+        /// Handed to the receiver; 0 is none.
+        tag: u64,
+        /// Comes back with the completion.
+        cookie: u64,
+    },
+    /// Close once all messages are finished.
+    Close {
+        /// As opened.
+        connection: u32,
+    },
+}
+
+/// What a worker tells its application.
+#[derive(PartialEq, Debug)]
+pub enum Completion {
+    /// A message is wholly acknowledged; its memory is the application's again.
+    Sent {
+        /// Of the request.
+        cookie: u64,
+        /// Of the request.
+        connection: u32,
+        /// When the last acknowledgement was handled.
+        at: Instant,
+    },
+    /// A message was not, or not as a whole, sent.
+    Failed {
+        /// Of the request.
+        cookie: u64,
+        /// Of the request.
+        connection: u32,
+        /// Why.
+        reason: Failure,
+        /// When.
+        at: Instant,
+    },
+    /// A flow could not be opened.
+    Refused {
+        /// Of the request.
+        connection: u32,
+        /// Why.
+        reason: Failure,
+        /// When.
+        at: Instant,
+    },
+    /// A message has come in, whole; said once.
+    Delivered {
+        /// Its sender.
+        from: HostId,
+        /// The sender's tag; 0 is none.
+        tag: u64,
+        /// XXH3-64 over all bytes.
+        checksum: u64,
+        /// The bytes; dropping them makes room for others.
+        memory: Received,
+        /// When its last segment was handled.
+        at: Instant,
+    },
+    /// A message has come in part and never will be whole.
+    Aborted {
+        /// Its sender.
+        from: HostId,
+        /// When.
+        at: Instant,
+    },
+}
+
+/// Why a request came to nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Failure {
+    /// The peer acknowledged nothing through all retries.
+    PeerSilent = 1,
+    /// An earlier message of this connection failed so: open another.
+    FlowFailed = 2,
+    /// No such connection is open.
+    NoSuchConnection = 3,
+    /// The connection's number is taken, or not below the limit.
+    ConnectionTaken = 4,
+    /// A host cannot send to itself.
+    SelfSend = 5,
+    /// The host has no address.
+    NoSuchHost = 6,
+    /// The source has fewer bytes than the message.
+    ShortSource = 7,
+    /// The slot holds no request.
+    Malformed = 8,
+}
+
+impl Failure {
+    const ALL: [Self; 8] = [
+        Self::PeerSilent,
+        Self::FlowFailed,
+        Self::NoSuchConnection,
+        Self::ConnectionTaken,
+        Self::SelfSend,
+        Self::NoSuchHost,
+        Self::ShortSource,
+        Self::Malformed,
+    ];
+}
+
+impl From<PostError> for Failure {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::FlowFailed => Self::FlowFailed,
+            PostError::SelfSend => Self::SelfSend,
+            // The tables' variants never get here: such a request waits.
+            PostError::NoSuchFlow | PostError::FlowTableFull | PostError::MsgTableFull => {
+                Self::NoSuchConnection
+            }
+        }
+    }
+}
+
+impl From<FailReason> for Failure {
+    fn from(reason: FailReason) -> Self {
+        match reason {
+            FailReason::PeerSilent => Self::PeerSilent,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PeerSilent => "the peer acknowledged nothing through all retries",
+            Self::FlowFailed => "the connection's peer fell silent: open another connection",
+            Self::NoSuchConnection => "no such connection is open: open it first",
+            Self::ConnectionTaken => {
+                "the connection's number is taken or too large: close it first, or raise connections_max"
+            }
+            Self::SelfSend => "a host cannot send to itself",
+            Self::NoSuchHost => "the peer has no address: list it in the address table",
+            Self::ShortSource => "the source has fewer bytes than the message",
+            Self::Malformed => "the descriptor holds no request",
+        })
+    }
+}
+
+/// A [`Request`] in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct RequestSlot {
+    kind: u32,
+    connection: u32,
+    /// Open: the peer. Send: the length.
+    number: u32,
+    reserved: u32,
+    /// Open: base RTT. Send: the cookie.
+    first: u64,
+    /// Open: line rate. Send: the tag.
+    second: u64,
+    /// Open: MTU. Send: the pattern's seed.
+    third: u64,
+    /// Send: the pattern's tag.
+    fourth: u64,
+    unused: [u64; 2],
+}
+
+/// A [`Completion`] in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CompletionSlot {
+    kind: u32,
+    connection: u32,
+    /// Delivered, Aborted: the sender. Failed, Refused: the reason.
+    number: u32,
+    /// Delivered: the length.
+    len: u32,
+    /// Sent, Failed: the cookie. Delivered: the tag.
+    first: u64,
+    /// Delivered: the checksum.
+    second: u64,
+    at: u64,
+    unused: [u64; 3],
+}
+
+const _: () = assert!(size_of::<RequestSlot>() == 64);
+const _: () = assert!(size_of::<CompletionSlot>() == 64);
+
+const OPEN: u32 = 1;
+const SEND_OWNED: u32 = 2;
+const SEND_PATTERN: u32 = 3;
+const CLOSE: u32 = 4;
+
+const SENT: u32 = 1;
+const FAILED: u32 = 2;
+const REFUSED: u32 = 3;
+const DELIVERED: u32 = 4;
+const ABORTED: u32 = 5;
+
+impl RequestSlot {
+    /// The slot of `request`; memory stays behind.
+    pub(crate) fn of(request: &Request) -> Self {
+        match *request {
+            Request::Open { connection, peer, path } => Self {
+                kind: OPEN,
+                connection,
+                number: peer.0,
+                first: path.base_rtt.as_ps(),
+                second: path.line_rate.as_bps(),
+                third: path.mtu.0,
+                ..Self::default()
+            },
+            Request::Send { connection, ref source, len, tag, cookie } => {
+                let (kind, third, fourth) = match source {
+                    Source::Owned(_) => (SEND_OWNED, 0, 0),
+                    Source::Pattern(pattern) => (SEND_PATTERN, pattern.seed, pattern.tag),
+                };
+                let number = len.get();
+                let (first, second) = (cookie, tag);
+                Self { kind, connection, number, first, second, third, fourth, ..Self::default() }
+            }
+            Request::Close { connection } => Self { kind: CLOSE, connection, ..Self::default() },
+        }
+    }
+
+    /// Whether memory belongs to it.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.kind == SEND_OWNED
+    }
+
+    /// The request, with the memory that belongs to it; `None` when the slot holds none.
+    pub(crate) fn read(&self, memory: Option<std::sync::Arc<[u8]>>) -> Option<Request> {
+        let connection = self.connection;
+        let source = match self.kind {
+            OPEN => {
+                let path = Path {
+                    base_rtt: Duration::from_ps(self.first),
+                    line_rate: Rate::from_bps(self.second),
+                    mtu: Bytes(self.third),
+                };
+                return Some(Request::Open { connection, peer: HostId(self.number), path });
+            }
+            CLOSE => return Some(Request::Close { connection }),
+            SEND_OWNED => Source::Owned(memory?),
+            SEND_PATTERN => Source::Pattern(Pattern { seed: self.third, tag: self.fourth }),
+            _ => return None,
+        };
+        let len = NonZeroU32::new(self.number)?;
+        Some(Request::Send { connection, source, len, tag: self.second, cookie: self.first })
+    }
+
+    /// What a slot without a request names, for the answer: (connection, cookie).
+    pub(crate) fn names(&self) -> (u32, u64) {
+        (self.connection, self.first)
+    }
+}
+
+impl CompletionSlot {
+    /// The slot of `completion`; memory stays behind.
+    pub(crate) fn of(completion: &Completion) -> Self {
+        match *completion {
+            Completion::Sent { cookie, connection, at } => {
+                Self { kind: SENT, connection, first: cookie, at: at.as_ps(), ..Self::default() }
+            }
+            Completion::Failed { cookie, connection, reason, at } => Self {
+                kind: FAILED,
+                connection,
+                number: reason as u32,
+                first: cookie,
+                at: at.as_ps(),
+                ..Self::default()
+            },
+            Completion::Refused { connection, reason, at } => Self {
+                kind: REFUSED,
+                connection,
+                number: reason as u32,
+                at: at.as_ps(),
+                ..Self::default()
+            },
+            Completion::Delivered { from, tag, checksum, ref memory, at } => Self {
+                kind: DELIVERED,
+                number: from.0,
+                len: u32::try_from(memory.len()).unwrap_or(u32::MAX),
+                first: tag,
+                second: checksum,
+                at: at.as_ps(),
+                ..Self::default()
+            },
+            Completion::Aborted { from, at } => {
+                Self { kind: ABORTED, number: from.0, at: at.as_ps(), ..Self::default() }
+            }
+        }
+    }
+
+    /// Whether memory belongs to it.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.kind == DELIVERED
+    }
+
+    /// The completion, with the memory that belongs to it; `None` when the slot holds none.
+    pub(crate) fn read(&self, memory: Option<Received>) -> Option<Completion> {
+        let (connection, cookie) = (self.connection, self.first);
+        let at = Instant::from_ps(self.at);
+        let reason = || Failure::ALL.into_iter().find(|reason| *reason as u32 == self.number);
+        Some(match self.kind {
+            SENT => Completion::Sent { cookie, connection, at },
+            FAILED => Completion::Failed { cookie, connection, reason: reason()?, at },
+            REFUSED => Completion::Refused { connection, reason: reason()?, at },
+            DELIVERED => Completion::Delivered {
+                from: HostId(self.number),
+                tag: self.first,
+                checksum: self.second,
+                memory: memory?,
+                at,
+            },
+            ABORTED => Completion::Aborted { from: HostId(self.number), at },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_survives_its_slot() {
+        let path = Path {
+            base_rtt: Duration::from_us(12),
+            line_rate: Rate::from_gbps(100),
+            mtu: Bytes(4160),
+        };
+        let send = |source| Request::Send {
+            connection: 3,
+            source,
+            len: NonZeroU32::new(6).unwrap(),
+            tag: u64::MAX,
+            cookie: 1 << 63,
+        };
+        let memory: std::sync::Arc<[u8]> = std::sync::Arc::from(&b"abcdef"[..]);
+        for request in [
+            Request::Open { connection: 1, peer: HostId(9), path },
+            send(Source::Owned(memory.clone())),
+            send(Source::Pattern(Pattern { seed: 4, tag: 5 })),
+            Request::Close { connection: u32::MAX },
+        ] {
+            let slot = RequestSlot::of(&request);
+            let memory = slot.has_memory().then(|| memory.clone());
+            assert_eq!(slot.read(memory), Some(request));
+        }
+    }
+
+    #[test]
+    fn slots_that_say_nothing_known_are_refused() {
+        for kind in [0, 5, u32::MAX] {
+            assert_eq!(RequestSlot { kind, number: 1, ..Default::default() }.read(None), None);
+        }
+        for kind in [SEND_OWNED, SEND_PATTERN] {
+            assert_eq!(RequestSlot { kind, ..Default::default() }.read(None), None);
+        }
+        for kind in [0, FAILED, REFUSED, DELIVERED, 6] {
+            assert_eq!(CompletionSlot { kind, ..Default::default() }.read(None), None);
+        }
+    }
+}

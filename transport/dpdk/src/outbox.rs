@@ -1,0 +1,75 @@
+//! What waits for the application, in order, and the checksums of what has come in.
+//!
+//! A delivered message is told with the XXH3-64 of its bytes. Long messages are summed over several
+//! polls, 256 KiB each (some 25 us), so that no message holds up the device. Only the first waiting
+//! message is being summed. Its length is bounded by the messages that endpoint and memory can hold.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use transport::BURST;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::app_ring::WorkerEnd;
+use crate::descriptor::Completion;
+
+/// The waiting completions.
+pub(crate) struct Outbox {
+    waiting: VecDeque<Completion>,
+    /// Over the first bytes of the first waiting message.
+    hash: Xxh3,
+    hashed: usize,
+}
+
+/// Bytes summed in one poll.
+const HASHED_A_POLL: usize = 256 << 10;
+
+impl Outbox {
+    pub(crate) fn new(msgs_max: u32) -> Self {
+        let room = 2 * msgs_max as usize + BURST;
+        Self { waiting: VecDeque::with_capacity(room), hash: Xxh3::new(), hashed: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, completion: Completion) {
+        self.waiting.push_back(completion);
+    }
+
+    /// Tells what is ready and fits, at most 32, and sums on. Says how many were told or summed.
+    pub(crate) fn flush(&mut self, app: &mut WorkerEnd) -> usize {
+        let mut budget = HASHED_A_POLL;
+        for told in 0..BURST {
+            if app.room() == 0 {
+                return told;
+            }
+            let Some(first) = self.waiting.front_mut() else { return told };
+            if let Completion::Delivered { memory, checksum, .. } = first {
+                let rest = &memory[self.hashed..];
+                let length = rest.len().min(budget);
+                self.hash.update(&rest[..length]);
+                self.hashed += length;
+                budget -= length;
+                if self.hashed < memory.len() {
+                    return told + 1;
+                }
+                *checksum = self.hash.digest();
+                self.hash.reset();
+                self.hashed = 0;
+            }
+            if let Some(first) = self.waiting.pop_front() {
+                let told = app.tell(first);
+                debug_assert!(told.is_ok(), "room was seen");
+            }
+        }
+        BURST
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outbox({} waiting)", self.waiting.len())
+    }
+}

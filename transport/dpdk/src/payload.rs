@@ -1,0 +1,260 @@
+//! Application memory: where outgoing bytes come from and incoming ones go.
+//!
+//! Bytes are copied once each way, between the memory of a message and the frame. An incoming message
+//! gets its memory, all of it at once, with its first segment, and keeps it until the application
+//! drops it; a budget bounds what all messages of one store hold together.
+//!
+//! When the budget is used up, the first segment of a message is refused *before* the endpoint sees
+//! it ([`PayloadStore::has_room`], asked by the worker): it was never received, is counted as
+//! `no_buffer`, and its sender sends it again after its timeout. The other order would acknowledge
+//! bytes that nobody can store. Segments of messages that have memory are never refused.
+//!
+//! Lengths are bytes. It verifies nothing; the checksum handed over with a message is the worker's.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transport::wire::checksum::Checksum;
+use transport::{BURST, MsgId, PayloadRef};
+
+use crate::boundary::PayloadStore;
+use crate::source::Source;
+
+/// How much an [`AppMemory`] may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// `Settings::msgs_max` of the endpoint: messages each way.
+    pub msgs_max: u32,
+    /// Bytes of incoming messages, those included that the application has not dropped yet.
+    pub bytes_max: u64,
+    /// Incoming messages, counted likewise.
+    pub messages_max: u32,
+}
+
+/// The memory of one application's messages.
+#[derive(Debug)]
+pub struct AppMemory {
+    outgoing: Box<[Option<(MsgId, Source)>]>,
+    incoming: Box<[Option<(MsgId, Received)>]>,
+    /// Whole messages whose place a new one took within the same burst, at most one a segment of it.
+    displaced: Vec<(MsgId, Received)>,
+    budget: Arc<Budget>,
+}
+
+/// The bytes of an incoming message. Dropping them returns their share of the budget.
+pub struct Received {
+    bytes: Box<[u8]>,
+    budget: Arc<Budget>,
+}
+
+/// What is held: the one thing that a store shares with the application's threads, touched twice a
+/// message.
+#[derive(Debug)]
+struct Budget {
+    bytes_max: u64,
+    messages_max: u64,
+    bytes: AtomicU64,
+    messages: AtomicU64,
+}
+
+impl AppMemory {
+    /// A store without messages.
+    #[must_use]
+    pub fn new(config: &MemoryConfig) -> Self {
+        let places = config.msgs_max as usize;
+        Self {
+            outgoing: (0..places).map(|_| None).collect(),
+            incoming: (0..places).map(|_| None).collect(),
+            displaced: Vec::with_capacity(BURST),
+            budget: Arc::new(Budget {
+                bytes_max: config.bytes_max,
+                messages_max: u64::from(config.messages_max),
+                bytes: AtomicU64::new(0),
+                messages: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Bytes that incoming messages hold, with the application's.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.budget.bytes.load(Ordering::Acquire)
+    }
+
+    /// Incoming messages that are held, with the application's.
+    #[must_use]
+    pub fn held_messages(&self) -> u64 {
+        self.budget.messages.load(Ordering::Acquire)
+    }
+
+    fn incoming_of(&mut self, msg: MsgId, msg_len: u32) -> Option<&mut Received> {
+        let slot = self.incoming.get_mut(msg.index())?;
+        if slot.as_ref().is_none_or(|(held, _)| *held != msg) {
+            let reserved = Received::reserve(&self.budget, msg_len)?;
+            self.displaced.extend(slot.replace((msg, reserved)));
+        }
+        slot.as_mut().map(|(_, received)| received)
+    }
+}
+
+impl PayloadStore for AppMemory {
+    type Received = Received;
+
+    fn insert(&mut self, msg: MsgId, source: Source) {
+        if let Some(slot) = self.outgoing.get_mut(msg.index()) {
+            *slot = Some((msg, source));
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: &mut Checksum) -> bool {
+        let found = self.outgoing.get(payload.msg.index()).and_then(Option::as_ref);
+        let Some((_, source)) = found.filter(|(msg, _)| *msg == payload.msg) else { return false };
+        let copied = source.read(payload.offset, out);
+        sum.add(out);
+        copied
+    }
+
+    fn release(&mut self, msg: MsgId) {
+        if let Some(slot) = self.outgoing.get_mut(msg.index()) {
+            slot.take_if(|(held, _)| *held == msg);
+        }
+    }
+
+    fn has_room(&self, messages: usize, bytes: u64) -> bool {
+        self.budget.fits(messages as u64, bytes)
+    }
+
+    #[inline]
+    fn place(&mut self, msg: MsgId, offset: u32, msg_len: u32, bytes: &[u8]) -> bool {
+        let start = offset as usize;
+        let Some(received) = self.incoming_of(msg, msg_len) else { return false };
+        let room = received.bytes.get_mut(start..).and_then(|rest| rest.get_mut(..bytes.len()));
+        room.map(|room| room.copy_from_slice(bytes)).is_some()
+    }
+
+    fn deliver(&mut self, msg: MsgId) -> Option<Received> {
+        let slot = self.incoming.get_mut(msg.index())?;
+        let mut found = slot.take_if(|(held, _)| *held == msg);
+        if found.is_none() {
+            let at = self.displaced.iter().position(|(held, _)| *held == msg);
+            found = at.map(|at| self.displaced.swap_remove(at));
+        }
+        found.map(|(_, received)| received)
+    }
+
+    fn abort(&mut self, msg: MsgId) {
+        drop(self.deliver(msg));
+    }
+}
+
+impl Budget {
+    fn fits(&self, messages: u64, bytes: u64) -> bool {
+        // Only this store's worker adds, so what fits now fits until it has added it.
+        let held = self.bytes.load(Ordering::Acquire).saturating_add(bytes);
+        let count = self.messages.load(Ordering::Acquire).saturating_add(messages);
+        held <= self.bytes_max && count <= self.messages_max
+    }
+}
+
+impl Received {
+    fn reserve(budget: &Arc<Budget>, len: u32) -> Option<Self> {
+        if !budget.fits(1, u64::from(len)) {
+            return None;
+        }
+        // Zeroed by the kernel page by page as bytes come in, so a gibibyte stalls no poll.
+        let bytes = vec![0; len as usize];
+        budget.bytes.fetch_add(u64::from(len), Ordering::AcqRel);
+        budget.messages.fetch_add(1, Ordering::AcqRel);
+        Some(Self { bytes: bytes.into_boxed_slice(), budget: Arc::clone(budget) })
+    }
+}
+
+impl Deref for Received {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        self.budget.bytes.fetch_sub(self.bytes.len() as u64, Ordering::AcqRel);
+        self.budget.messages.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl PartialEq for Received {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl fmt::Debug for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Received({} bytes)", self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(bytes_max: u64) -> AppMemory {
+        AppMemory::new(&MemoryConfig { msgs_max: 4, bytes_max, messages_max: 3 })
+    }
+
+    #[test]
+    fn bytes_placed_in_any_order_are_delivered_whole_and_once() {
+        let mut store = store(100);
+        let msg = MsgId::new(2, 1);
+        assert!(store.place(msg, 4, 6, b"ef") && store.place(msg, 0, 6, b"abcd"));
+        assert_eq!(store.deliver(msg).as_deref(), Some(&b"abcdef"[..]));
+        assert!(store.deliver(msg).is_none());
+        assert!(!store.place(msg, 5, 6, b"xy"), "beyond the end");
+        assert!(!store.place(MsgId::new(9, 1), 0, 1, b"x"), "beyond the table");
+    }
+
+    #[test]
+    fn a_message_whose_place_is_taken_before_it_is_delivered_is_kept() {
+        let mut store = store(100);
+        let (old, new) = (MsgId::new(2, 1), MsgId::new(2, 2));
+        assert!(store.place(old, 0, 3, b"old") && store.place(new, 0, 3, b"new"));
+        assert_eq!(store.deliver(old).as_deref(), Some(&b"old"[..]));
+        assert_eq!(store.deliver(new).as_deref(), Some(&b"new"[..]));
+        assert_eq!(store.held_bytes(), 0);
+    }
+
+    #[test]
+    fn the_budget_counts_what_the_application_still_holds() {
+        let mut store = store(100);
+        let (one, two) = (MsgId::new(0, 1), MsgId::new(1, 1));
+        assert!(store.place(one, 0, 60, b"x"));
+        assert!(!store.has_room(1, 41) && store.has_room(1, 40) && !store.has_room(3, 0));
+        assert!(!store.place(two, 0, 60, b"x"));
+        let held = store.deliver(one);
+        assert_eq!((store.held_bytes(), store.has_room(1, 60)), (60, false));
+        drop(held);
+        assert!(store.place(two, 0, 60, b"x"));
+        store.abort(two);
+        assert_eq!((store.held_bytes(), store.held_messages()), (0, 0));
+    }
+
+    #[test]
+    fn an_outgoing_message_is_found_until_it_is_released_and_by_its_whole_id() {
+        let mut store = store(0);
+        let msg = MsgId::new(1, 5);
+        store.insert(msg, Source::Owned(Arc::from(&b"abcdef"[..])));
+        let mut out = [0; 2];
+        let mut sum = Checksum::new();
+        let of = |msg| PayloadRef { msg, offset: 2, len: 2 };
+        assert!(store.fill(&of(msg), &mut out, &mut sum) && out == *b"cd");
+        assert!(!store.fill(&of(MsgId::new(1, 4)), &mut out, &mut Checksum::new()));
+        store.release(MsgId::new(1, 4));
+        assert!(store.fill(&of(msg), &mut out, &mut Checksum::new()));
+        store.release(msg);
+        assert!(!store.fill(&of(msg), &mut out, &mut Checksum::new()));
+    }
+}

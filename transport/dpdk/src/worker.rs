@@ -1,0 +1,429 @@
+//! The poll-mode worker: one endpoint, one device, one application, run to completion.
+//!
+//! One turn ([`Worker::poll_once`]) reads the clock once, takes requests, receives a burst, lets the
+//! core decide, copies payloads once, fires due timers, sends, and tells the application. It owns all
+//! it touches and never blocks. Times are network time.
+//!
+//! Nothing is lost between the application and the core: a request that does not fit a table waits
+//! here, in order, and so does all that a full completion ring cannot take; then no request is taken
+//! either. Requests wait in line, so an application that needs a closed connection's place should not
+//! post the close behind an open. It allocates only where a message begins: its memory and its state.
+
+use transport::record::Recorder;
+use transport::stats::DropReason;
+use transport::wire::Body;
+use transport::wire::addressing::Addressing;
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
+use transport::{
+    BURST, Burst, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgNo, Placement,
+    RxSegment, Stats, TxSegment,
+};
+
+use crate::app_ring::WorkerEnd;
+use crate::boundary::{Clock, PacketIo, PayloadStore, RxCheck};
+use crate::connections::Connections;
+use crate::descriptor::{Completion, Failure};
+use crate::outbox::Outbox;
+use crate::payload::Received;
+
+/// What a worker needs to know beyond its endpoint's configuration.
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// How hosts are addressed; the worker's own host is its endpoint's.
+    pub addressing: Addressing,
+    /// Connections that the application may have open at once.
+    pub connections_max: u32,
+    /// `Settings::msgs_max` of the endpoint.
+    pub msgs_max: u32,
+    /// Frames that the device has refused for this long are dropped and counted as `device_stuck`.
+    pub stuck_after: Duration,
+}
+
+/// What a turn has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Something was received, sent, taken, told or timed; else the thread may yield.
+    pub busy: bool,
+    /// The time of the turn.
+    pub now: Instant,
+    /// When a timer is due next; a turn before has only packets and requests to look for.
+    pub next_timer: Option<Instant>,
+}
+
+/// Packets through one worker, for the audit of the run. Frames kept are in `PacketIo::tx_kept`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Frames received: `parsed + malformed + foreign + refused`.
+    pub received: u64,
+    /// Given to the endpoint.
+    pub parsed: u64,
+    /// Damaged, cut short, or no Headrace frame; by reason in the endpoint's drops.
+    pub malformed: u64,
+    /// For another host.
+    pub foreign: u64,
+    /// No memory for the message that they would have begun.
+    pub refused: u64,
+    /// Frames filled: `handed_over + stuck` and those kept.
+    pub filled: u64,
+    /// Taken by the device.
+    pub handed_over: u64,
+    /// Dropped because the device took nothing for too long.
+    pub stuck: u64,
+    /// Segments that could not be sent because their bytes or their peer's address were missing;
+    /// never without a bug.
+    pub unsendable: u64,
+    /// Turns.
+    pub polls: u64,
+}
+
+/// One endpoint at its device. `P` is the store, `C` the clock.
+#[derive(Debug)]
+pub struct Worker<Io, P, C> {
+    core: Recorder,
+    io: Io,
+    store: P,
+    clock: C,
+    app: WorkerEnd,
+    config: WorkerConfig,
+    connections: Connections,
+    outbox: Outbox,
+    burst: RxBurst,
+    tx: Burst<TxSegment>,
+    now: Instant,
+    /// When the device last took a frame or had none to take.
+    took_at: Instant,
+    counts: Counts,
+}
+
+/// The segments of one received burst; vectors of capacity [`BURST`].
+#[derive(Debug)]
+struct RxBurst {
+    segments: Vec<RxSegment>,
+    /// For each segment: its frame, and where its payload starts there.
+    sources: Vec<(usize, usize)>,
+    places: [Placement; BURST],
+    /// Messages that this burst begins, with no memory yet.
+    begun: Vec<(HostId, FlowId, MsgNo)>,
+    begun_bytes: u64,
+}
+
+impl<Io, P, C> Worker<Io, P, C>
+where
+    Io: PacketIo,
+    P: PayloadStore<Received = Received>,
+    C: Clock,
+{
+    /// A worker around `core`; nothing is sent or received before the first poll.
+    #[must_use]
+    pub fn new(
+        core: Recorder,
+        (io, store, clock): (Io, P, C),
+        app: WorkerEnd,
+        config: WorkerConfig,
+    ) -> Self {
+        Self {
+            connections: Connections::new(&config),
+            outbox: Outbox::new(config.msgs_max),
+            burst: RxBurst::new(),
+            tx: Burst::with_limit(BURST),
+            now: Instant::ZERO,
+            took_at: Instant::ZERO,
+            counts: Counts::default(),
+            core,
+            io,
+            store,
+            clock,
+            app,
+            config,
+        }
+    }
+
+    /// One turn; call it for ever. Bounded: 32 requests, 32 frames each way, what is due of timers.
+    pub fn poll_once(&mut self) -> Progress {
+        let now = self.clock.now().max(self.now);
+        self.now = now;
+        self.counts.polls += 1;
+        let taken = self.take_requests(now);
+        let received = self.receive(now);
+        let due = self.core.endpoint().poll_timeout().is_some_and(|at| at <= now);
+        if due {
+            self.core.handle_timeout(now);
+        }
+        let sent = self.transmit(now);
+        self.collect_events(now);
+        let told = self.outbox.flush(&mut self.app);
+        Progress {
+            busy: due || taken + received + sent + told > 0,
+            now,
+            next_timer: self.core.endpoint().poll_timeout(),
+        }
+    }
+
+    /// Takes requests while everything they can lead to has room. Says how many.
+    fn take_requests(&mut self, now: Instant) -> usize {
+        let mut taken = 0;
+        while taken < BURST && self.outbox.is_empty() {
+            let host = self.core.endpoint().host();
+            let reachable = |peer| self.config.addressing.pair(host, peer).is_some();
+            let step = self.connections.step(&mut self.app, &mut self.core, reachable, now);
+            let Some(step) = step else { break };
+            taken += 1;
+            if let Some((msg, source)) = step.posted {
+                self.store.insert(msg, source);
+            }
+            if let Some(completion) = step.failed {
+                self.outbox.push(completion);
+            }
+        }
+        taken
+    }
+
+    /// Receives a burst and does what the core says about it. Says how many frames there were.
+    fn receive(&mut self, now: Instant) -> usize {
+        let frames = self.io.rx_burst();
+        if frames == 0 {
+            return 0;
+        }
+        self.counts.received += frames as u64;
+        self.burst.clear();
+        for index in 0..frames {
+            if let Err(reason) = self.admit(index, now) {
+                self.core.count_drop(reason);
+            }
+        }
+        let RxBurst { segments, sources, places, .. } = &mut self.burst;
+        self.counts.parsed += segments.len() as u64;
+        self.core.handle_burst(now, segments, places);
+        for ((segment, (index, start)), place) in segments.iter().zip(sources).zip(places) {
+            let Placement::Place { msg, offset, msg_len } = *place else { continue };
+            let bytes = self.io.rx_frame(*index).and_then(|frame| {
+                frame.bytes.get(*start..*start + usize::from(segment.payload_len))
+            });
+            let placed = bytes.is_some_and(|bytes| self.store.place(msg, offset, msg_len, bytes));
+            assert!(placed, "a segment was acknowledged without memory for its bytes");
+        }
+        self.io.rx_release();
+        frames
+    }
+
+    /// Makes a segment of frame `index`, if it is one, is for us, and has memory.
+    fn admit(&mut self, index: usize, now: Instant) -> Result<(), DropReason> {
+        let frame = self.io.rx_frame(index);
+        let parsed = match frame {
+            None => Err(DropReason::NotHeadrace),
+            Some(frame) => {
+                let check = match frame.check {
+                    RxCheck::Good => UdpCheck::Skip,
+                    RxCheck::Unknown | RxCheck::Bad => UdpCheck::Required,
+                };
+                let parsed = frame::parse(frame.bytes, &self.config.addressing, check);
+                parsed.map(|parsed| (parsed, frame.stamp)).map_err(DropReason::from)
+            }
+        };
+        let (parsed, stamp) = parsed.inspect_err(|_| self.counts.malformed += 1)?;
+        if parsed.dst != self.core.endpoint().host() {
+            self.counts.foreign += 1;
+            return Err(DropReason::WrongHost);
+        }
+        let segment = RxSegment {
+            hdr: parsed.header,
+            // A switch may hand a frame over just before its time.
+            at: stamp.unwrap_or(now).min(now),
+            from: parsed.src,
+            payload_len: if parsed.trimmed { 0 } else { parsed.payload_len },
+            ce: parsed.ecn == Ecn::Ce,
+            trimmed: parsed.trimmed,
+        };
+        if !self.burst.reserve(&segment, self.core.endpoint(), &self.store) {
+            self.counts.refused += 1;
+            return Err(DropReason::NoBuffer);
+        }
+        self.burst.segments.push(segment);
+        self.burst.sources.push((index, parsed.payload.start));
+        Ok(())
+    }
+
+    /// Sends what is kept, then what the core has, until device, pace or burst are full. Says how many
+    /// frames the device took.
+    fn transmit(&mut self, now: Instant) -> usize {
+        let mut filled = 0;
+        // Acknowledgements are small, so the room left is asked for again; each turn fills a frame.
+        while filled < BURST {
+            let room = self.io.tx_room(now).min(BURST - filled);
+            if room == 0 {
+                break;
+            }
+            self.tx.reset(room);
+            self.core.poll_transmit(now, &mut self.tx);
+            if self.tx.is_empty() {
+                break;
+            }
+            filled += self.tx.len();
+            self.fill_frames(now);
+        }
+        let sent = self.io.tx_burst();
+        self.counts.handed_over += sent as u64;
+        if sent > 0 || self.io.tx_kept() == 0 {
+            self.took_at = now;
+        } else if now.since(self.took_at) >= self.config.stuck_after {
+            let stuck = self.io.tx_discard();
+            self.counts.stuck += stuck as u64;
+            (0..stuck).for_each(|_| self.core.count_drop(DropReason::DeviceStuck));
+            self.took_at = now;
+        }
+        sent
+    }
+
+    fn fill_frames(&mut self, now: Instant) {
+        let host = self.core.endpoint().host();
+        for segment in self.tx.iter() {
+            let Some(addrs) = self.config.addressing.pair(host, segment.peer) else {
+                self.counts.unsendable += 1;
+                continue;
+            };
+            let (ecn, class) = match segment.hdr.body {
+                Body::Data(_) => (Ecn::Ect0, TrafficClass::Data),
+                Body::Ack(_) | Body::Nack(_) => (Ecn::NotEct, TrafficClass::Control),
+            };
+            let spec = FrameSpec { addrs, ecn, class };
+            let payload = &segment.payload;
+            let headers = frame::header_overhead(addrs.version()) + segment.hdr.emit_len();
+            let Some(out) = self.io.tx_frame(headers + payload.len, now) else {
+                self.counts.unsendable += 1;
+                continue;
+            };
+            let (head, body) = out.split_at_mut(usize::from(headers));
+            frame::emit(&spec, &segment.hdr, payload.len, head);
+            // Summed while the bytes are in the cache: asking the device would save nothing.
+            let mut sum = Checksum::new();
+            if payload.len > 0 && !self.store.fill(payload, body, &mut sum) {
+                self.counts.unsendable += 1;
+                self.io.tx_cancel();
+                continue;
+            }
+            frame::finish_udp_checksum(head, sum);
+            self.counts.filled += 1;
+        }
+    }
+
+    /// Empties the endpoint's queue of events: a message's place may be taken by the next at once, so
+    /// what the application has no room for waits in the outbox.
+    fn collect_events(&mut self, now: Instant) {
+        while let Some(event) = self.core.poll_event() {
+            match event {
+                Event::Sent { msg } => {
+                    self.store.release(msg);
+                    self.end_message(msg, None, now);
+                }
+                Event::Failed { msg, reason } => {
+                    self.store.release(msg);
+                    self.end_message(msg, Some(reason.into()), now);
+                }
+                Event::Delivered { msg, from, tag, .. } => {
+                    let memory = self.store.deliver(msg);
+                    debug_assert!(memory.is_some(), "a delivered message has bytes");
+                    self.outbox.push(
+                        memory.map_or(Completion::Aborted { from, at: now }, |memory| {
+                            Completion::Delivered { from, tag, checksum: 0, memory, at: now }
+                        }),
+                    );
+                }
+                Event::Aborted { msg, from } => {
+                    self.store.abort(msg);
+                    self.outbox.push(Completion::Aborted { from, at: now });
+                }
+            }
+        }
+    }
+
+    fn end_message(&mut self, msg: MsgId, failed: Option<Failure>, at: Instant) {
+        let Some((connection, cookie)) = self.connections.end_message(msg) else { return };
+        self.outbox.push(match failed {
+            None => Completion::Sent { cookie, connection, at },
+            Some(reason) => Completion::Failed { cookie, connection, reason, at },
+        });
+    }
+
+    /// What the worker has counted.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What the endpoint has counted.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        self.core.endpoint().stats()
+    }
+
+    /// The endpoint, to look at.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        self.core.endpoint()
+    }
+
+    /// The recorder, to take what it has recorded.
+    pub fn recorder(&mut self) -> &mut Recorder {
+        &mut self.core
+    }
+
+    /// The device.
+    pub fn io(&mut self) -> &mut Io {
+        &mut self.io
+    }
+
+    /// The store.
+    pub fn store(&self) -> &P {
+        &self.store
+    }
+
+    /// Whether the application is gone and everything it asked for is over.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.app.is_abandoned() && self.connections.is_idle()
+    }
+}
+
+impl RxBurst {
+    fn new() -> Self {
+        Self {
+            segments: Vec::with_capacity(BURST),
+            sources: Vec::with_capacity(BURST),
+            places: [Placement::Release; BURST],
+            begun: Vec::with_capacity(BURST),
+            begun_bytes: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.segments.clear();
+        self.sources.clear();
+        self.begun.clear();
+        self.begun_bytes = 0;
+    }
+
+    /// Whether there will be memory for the message of `segment`, counting what this burst begins; it
+    /// is asked for before the endpoint sees any segment of the burst.
+    fn reserve<P: PayloadStore>(
+        &mut self,
+        segment: &RxSegment,
+        endpoint: &Endpoint,
+        store: &P,
+    ) -> bool {
+        let Some(len) = endpoint.would_open(segment) else { return true };
+        let Body::Data(data) = segment.hdr.body else { return true };
+        // Without an opening part its sender's flow is not named; then memory is counted twice.
+        let key = data.open.map(|open| (segment.from, open.src_flow, data.msg));
+        if key.is_some_and(|key| self.begun.contains(&key)) {
+            return true;
+        }
+        let bytes = self.begun_bytes + u64::from(len.get());
+        if !store.has_room(self.begun.len() + 1, bytes) {
+            return false;
+        }
+        self.begun.push(key.unwrap_or((segment.from, segment.hdr.dst_flow, data.msg)));
+        self.begun_bytes = bytes;
+        true
+    }
+}

@@ -1,0 +1,67 @@
+//! Everything that happens to an endpoint, recorded so that it can happen again.
+//!
+//! A [`Recorder`] stands before an endpoint and, when switched on, writes every input in order with a
+//! digest of what the endpoint answered. [`replay()`] builds the endpoint anew and feeds it the same
+//! inputs: since the core has no other source of time or chance, every answer must be the same bit for
+//! bit. It lives in the core because replaying needs no device: a recording made by a DPDK run is
+//! replayed by a build without DPDK. It writes bytes, not files.
+//!
+//! Layout, little-endian: `HRREC` and the format's version, 8 octets; host, 4; name of the random
+//! stream, 8; number of words of the configuration, 4; the words, 8 each; digest, 8. Then calls: a kind
+//! octet, the call's input, 4 octets of the digest with the input, and 8 of the digest with the answer
+//! too. The digest runs through all calls, so no octet can change unnoticed: damage is found before it
+//! reaches the endpoint, and a different answer names its call. The last call is the end, which holds
+//! their number: a recording cut short is known to be.
+
+mod call;
+mod reader;
+mod replay;
+mod settings;
+mod tape;
+
+pub use call::CallKind;
+pub use replay::{ReplayError, ReplayReport, replay};
+pub use tape::Recorder;
+
+/// The format that this code writes, and the only one it reads.
+pub const FORMAT: [u8; 8] = *b"HRREC\0\0\x01";
+
+/// Why bytes are not a recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FormatError {
+    /// They do not begin like one, or like one of another version.
+    NotARecording,
+    /// They end within the call that starts at this octet.
+    Truncated(usize),
+    /// What is at this octet is not what was written.
+    Malformed(usize),
+    /// The configuration has other settings than this version's, or illegal ones.
+    Configuration,
+    /// Octets follow the end, from this one on.
+    Trailing(usize),
+}
+
+impl core::fmt::Display for FormatError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotARecording => {
+                f.write_str("not a recording of this format: expected HRREC version 1; record again")
+            }
+            Self::Truncated(at) => {
+                write!(f, "the recording ends within the call at octet {at}: it was cut short")
+            }
+            Self::Malformed(at) => {
+                write!(f, "the recording is damaged in the call at octet {at}: copy or record it again")
+            }
+            Self::Configuration => f.write_str(
+                "the recorded configuration is not this version's: replay with the version that recorded",
+            ),
+            Self::Trailing(at) => write!(f, "octets follow the end, from octet {at} on"),
+        }
+    }
+}
+
+impl core::error::Error for FormatError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! A configuration as 64-bit words, all of them in the order of declaration.
+//!
+//! Writing takes [`Settings`] apart by name, so a new setting that is not recorded does not compile.
+
+use alloc::vec::Vec;
+
+use crate::cc::{CcKind, CcParams, FixedParams, SmarttParams};
+use crate::config::{Config, LossSettings, Settings};
+use crate::lb::{LbKind, LbParams};
+use crate::sched::SchedKind;
+use crate::time::{Duration, Rate};
+
+/// Stands for `None` where a word is optional.
+const NONE: u64 = u64::MAX;
+
+/// All settings of `config`.
+pub(super) fn to_words(config: &Config) -> Vec<u64> {
+    let Settings {
+        payload_max,
+        frame_overhead,
+        line_rate,
+        base_rtt,
+        cc,
+        cc_params: CcParams { smartt, fixed },
+        lb,
+        lb_params,
+        sched,
+        psn_window,
+        msg_window,
+        tx_flows_max,
+        rx_flows_max,
+        msgs_max,
+        acks_waiting_max,
+        ack_every,
+        loss,
+        trace_capacity,
+    } = (**config).clone();
+    let LossSettings {
+        reorder_window_quarters,
+        rto_quarters,
+        rto_min,
+        backoff_max,
+        retries_max,
+        tail_probe,
+    } = loss;
+    let mut words = Vec::from([
+        u64::from(payload_max),
+        u64::from(frame_overhead),
+        line_rate.as_bps(),
+        base_rtt.as_ps(),
+        cc as u64,
+        lb as u64,
+        sched as u64,
+        u64::from(psn_window),
+        u64::from(msg_window),
+        u64::from(tx_flows_max),
+        u64::from(rx_flows_max),
+        u64::from(msgs_max),
+        u64::from(acks_waiting_max),
+        u64::from(ack_every),
+        u64::from(trace_capacity),
+        reorder_window_quarters.map_or(NONE, u64::from),
+        u64::from(rto_quarters),
+        rto_min.as_ps(),
+        u64::from(backoff_max),
+        u64::from(retries_max),
+        u64::from(tail_probe),
+    ]);
+    smartt.words(&mut |word| words.push(word));
+    fixed.words(&mut |word| words.push(word));
+    lb_params.words(&mut |word| words.push(word));
+    words
+}
+
+/// The configuration of these words; `None` when they are not one of this version's, or illegal.
+pub(super) fn from_words(words: impl Iterator<Item = u64>) -> Option<Config> {
+    let mut words = words;
+    let mut next = || words.next();
+    let settings = read(&mut next)?;
+    if next().is_some() {
+        return None;
+    }
+    Config::new(settings).ok()
+}
+
+fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
+    // In the order of writing; the fields of a struct are evaluated as they are written here.
+    Some(Settings {
+        payload_max: next()?.try_into().ok()?,
+        frame_overhead: next()?.try_into().ok()?,
+        line_rate: Rate::from_bps(next()?),
+        base_rtt: Duration::from_ps(next()?),
+        cc: pick(CcKind::ALL, next()?)?,
+        lb: pick(LbKind::ALL, next()?)?,
+        sched: pick(SchedKind::ALL, next()?)?,
+        psn_window: next()?.try_into().ok()?,
+        msg_window: next()?.try_into().ok()?,
+        tx_flows_max: next()?.try_into().ok()?,
+        rx_flows_max: next()?.try_into().ok()?,
+        msgs_max: next()?.try_into().ok()?,
+        acks_waiting_max: next()?.try_into().ok()?,
+        ack_every: next()?.try_into().ok()?,
+        trace_capacity: next()?.try_into().ok()?,
+        loss: LossSettings {
+            reorder_window_quarters: match next()? {
+                NONE => None,
+                quarters => Some(quarters.try_into().ok()?),
+            },
+            rto_quarters: next()?.try_into().ok()?,
+            rto_min: Duration::from_ps(next()?),
+            backoff_max: next()?.try_into().ok()?,
+            retries_max: next()?.try_into().ok()?,
+            tail_probe: match next()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+        },
+        cc_params: CcParams {
+            smartt: SmarttParams::from_words(next)?,
+            fixed: FixedParams::from_words(next)?,
+        },
+        lb_params: LbParams::from_words(next)?,
+    })
+}
+
+fn pick<T: Copy>(all: &[T], word: u64) -> Option<T> {
+    all.get(usize::try_from(word).ok()?).copied()
+}

@@ -1,0 +1,139 @@
+//! Recordings of two endpoints that talk to each other, replayed and damaged.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::cc::CcKind;
+use crate::config::{Config, LossSettings, Settings};
+use crate::endpoint::MsgSpec;
+use crate::lb::LbKind;
+use crate::rng::Rng;
+use crate::segment::{BURST, Burst, Placement, RxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::HostId;
+
+fn small(change: impl FnOnce(&mut Settings)) -> Config {
+    let mut settings =
+        Settings { tx_flows_max: 4, rx_flows_max: 4, msgs_max: 8, ..Settings::default() };
+    change(&mut settings);
+    Config::new(settings).unwrap()
+}
+
+/// Two endpoints exchange messages over a link that loses and marks; both recordings.
+fn recorded(config: &Config, seed: u64) -> [Vec<u8>; 2] {
+    let mut chance = Rng::new(seed);
+    let mut ends = [0, 1]
+        .map(|i: u32| Recorder::on(config, HostId(i), Rng::new(seed).fork("host", u64::from(i))));
+    let mut now = Instant::ZERO;
+    for (i, end) in ends.iter_mut().enumerate() {
+        let peer = HostId(1 - u32::try_from(i).unwrap());
+        let flow = end.open_flow(peer, config.default_path()).unwrap();
+        let len = NonZeroU32::new(100_000).unwrap();
+        end.post_send(now, MsgSpec { flow, len, tag: 3 }).unwrap();
+        end.close_flow(now, flow);
+    }
+    for _ in 0..400 {
+        for from in 0..2 {
+            let mut burst = Burst::with_limit(BURST);
+            ends[from].poll_transmit(now, &mut burst);
+            let at = now + Duration::from_us(3);
+            let segment = |tx: &crate::segment::TxSegment, ce| RxSegment {
+                hdr: tx.hdr,
+                at,
+                from: HostId(u32::try_from(from).unwrap()),
+                payload_len: tx.payload.len,
+                ce,
+                trimmed: false,
+            };
+            let rx: Vec<RxSegment> = burst
+                .iter()
+                .filter(|_| !chance.clone().chance(0.05))
+                .map(|tx| segment(tx, chance.chance(0.2)))
+                .collect();
+            let mut places = [Placement::Release; BURST];
+            ends[1 - from].handle_burst(at, &rx, &mut places);
+        }
+        now = now + Duration::from_us(3);
+        for end in &mut ends {
+            end.handle_timeout(now);
+            while end.poll_event().is_some() {}
+        }
+    }
+    ends.map(|mut end| end.finish())
+}
+
+#[test]
+fn every_policy_replays_with_the_same_decisions() {
+    for cc in CcKind::ALL {
+        for lb in LbKind::ALL {
+            let config = small(|s| (s.cc, s.lb) = (*cc, *lb));
+            for (host, bytes) in (0..).zip(recorded(&config, 5)) {
+                let report = replay(&bytes).unwrap();
+                assert_eq!((report.host, &report.config), (HostId(host), &config));
+                assert!(report.stats.messages_sent == 1 && report.stats.messages_delivered == 1);
+                assert!(report.stats.retransmitted > 0, "nothing was lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_different_answer_is_named_by_its_call() {
+    let bytes = &mut recorded(&small(|_| ()), 1)[0];
+    let words = super::settings::to_words(&small(|_| ())).len();
+    let first = 8 + 4 + 8 + 4 + 8 * words + 8;
+    // Kind, peer, path, short digest, then the digest of the answer.
+    bytes[first + 1 + 4 + 24 + 4] ^= 1;
+    assert_eq!(replay(bytes), Err(ReplayError::Differs { call: 0, kind: CallKind::OpenFlow }));
+}
+
+#[test]
+fn an_endpoint_that_is_not_recorded_writes_nothing() {
+    let mut off = Recorder::off(&small(|_| ()), HostId(0), Rng::new(1));
+    off.handle_timeout(Instant::ZERO);
+    assert_eq!((off.pending(), off.finish()), (0, Vec::new()));
+}
+
+#[test]
+fn every_setting_survives_its_words_and_illegal_words_are_none() {
+    let config = small(|s| {
+        s.loss = LossSettings {
+            reorder_window_quarters: None,
+            tail_probe: true,
+            ..LossSettings::default()
+        };
+        s.cc_params.set(CcKind::Smartt, "adjustment", "sample:9").unwrap();
+        s.lb_params.set("paths", "77").unwrap();
+        s.cc = CcKind::Fixed;
+    });
+    let words = settings::to_words(&config);
+    assert_eq!(settings::from_words(words.iter().copied()), Some(config));
+    for at in 0..words.len() {
+        let cut = words.iter().copied().take(at);
+        assert_eq!(settings::from_words(cut), None);
+    }
+    let mut wrong = words.clone();
+    wrong[4] = 99;
+    assert_eq!(settings::from_words(wrong.into_iter()), None);
+    let long = words.into_iter().chain([0]);
+    assert_eq!(settings::from_words(long), None);
+}
+
+proptest! {
+    #[test]
+    fn any_damage_is_noticed_without_a_panic(
+        at in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<bool>(),
+    ) {
+        let mut bytes = recorded(&small(|s| s.psn_window = 128), 2)[1].clone();
+        let at = at.index(bytes.len());
+        if cut {
+            bytes.truncate(at);
+        } else {
+            bytes[at] ^= 1 << bit;
+        }
+        prop_assert!(replay(&bytes).is_err());
+    }
+}

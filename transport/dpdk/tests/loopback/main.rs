@@ -13,6 +13,7 @@ mod buffers;
 mod links;
 mod process;
 mod traffic;
+mod workers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -34,8 +35,11 @@ fn main() -> ExitCode {
     if let Some(at) = arguments.iter().position(|argument| argument == "--probe") {
         return process::probe(&arguments[at + 1..]);
     }
-    let checks: Vec<Check> =
-        [buffers::CHECKS, links::CHECKS, process::CHECKS].into_iter().flatten().copied().collect();
+    let checks: Vec<Check> = [buffers::CHECKS, links::CHECKS, workers::CHECKS, process::CHECKS]
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect();
     if arguments.iter().any(|argument| argument == "--list") {
         checks.iter().for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;

@@ -1,0 +1,165 @@
+//! Two workers with real mbufs: their devices joined by a wire that moves frames between the rings.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use transport::record::Recorder;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Config, Duration, HostId, Rate, Rng, Settings};
+use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::{
+    AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd,
+    MbufBurst, MemoryConfig, Pattern, Pool, PoolConfig, PortIo, Request, Source, TimeScale,
+    TimestampField, Worker, WorkerConfig, app_ring,
+};
+
+use crate::Outcome::{self, Passed};
+
+pub(crate) const CHECKS: &[crate::Check] = &[
+    ("workers_exchange_20_mb_both_ways_over_rings_and_return_every_mbuf", ring),
+    ("workers_exchange_2_mb_both_ways_over_memif_in_chains", memif),
+];
+
+type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
+
+struct Host {
+    worker: PortWorker,
+    app: AppEnd,
+    wire: LinkEnd,
+    kept: MbufBurst,
+    delivered: u32,
+    sent: u32,
+}
+
+/// Holds a full frame in one segment, as sending wants.
+fn wide_pool(eal: &Eal, room: u16) -> Arc<Pool> {
+    let config = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
+    Arc::new(Pool::new(eal, config).unwrap())
+}
+
+fn config() -> Config {
+    // A box that is busy with other things may leave a worker alone for milliseconds.
+    let settings = Settings {
+        line_rate: Rate::from_gbps(10),
+        base_rtt: Duration::from_ms(1),
+        tx_flows_max: 4,
+        rx_flows_max: 4,
+        msgs_max: 16,
+        ..Settings::default()
+    };
+    Config::new(settings).unwrap()
+}
+
+fn host(eal: &Eal, id: u32, link: Link, pool: &Arc<Pool>, clock: DilatedClock) -> Host {
+    let config = config();
+    let stamps = TimestampField::register(eal).unwrap();
+    let io = PortIo::of_port(link.host, Arc::clone(pool), Some(stamps)).unwrap();
+    let io = io.paced(config.line_rate, config.mtu());
+    let store = AppMemory::new(&MemoryConfig {
+        msgs_max: config.msgs_max,
+        bytes_max: 1 << 26,
+        messages_max: 100,
+    });
+    let (app, end) = app_ring(64, 64);
+    let worker_config = WorkerConfig {
+        addressing: Addressing::Emulated(IpVersion::V6),
+        connections_max: 4,
+        msgs_max: config.msgs_max,
+        stuck_after: Duration::from_s(10),
+    };
+    let core = Recorder::off(&config, HostId(id), Rng::new(1).fork("host", u64::from(id)));
+    let worker = Worker::new(core, (io, store, clock), end, worker_config);
+    let (wire, kept) = (link.switch_side, MbufBurst::new());
+    Host { worker, app, wire, kept, delivered: 0, sent: 0 }
+}
+
+impl Host {
+    fn ask(&mut self, peer: u32, messages: u32, len: u32) {
+        let path = config().default_path();
+        self.app.submit(Request::Open { connection: 0, peer: HostId(peer), path }).unwrap();
+        for tag in 0..messages {
+            let source = Source::Pattern(Pattern { seed: u64::from(peer), tag: u64::from(tag) });
+            let len = NonZeroU32::new(len).unwrap();
+            let (tag, cookie) = (u64::from(tag), 0);
+            self.app.submit(Request::Send { connection: 0, source, len, tag, cookie }).unwrap();
+        }
+    }
+
+    fn listen(&mut self) {
+        while let Some(completion) = self.app.poll() {
+            match completion {
+                Completion::Delivered { tag, checksum, memory, .. } => {
+                    let seed = u64::from(self.worker.endpoint().host().0);
+                    let len = u32::try_from(memory.len()).unwrap();
+                    assert_eq!(checksum, Pattern { seed, tag }.checksum(len), "message {tag}");
+                    self.delivered += 1;
+                }
+                Completion::Sent { .. } => self.sent += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// Frames that `from` has sent go to `to`; what does not fit waits.
+fn carry(from: &mut Host, to: &mut Host) {
+    from.wire.rx_burst(&mut from.kept);
+    to.wire.tx_burst(&mut from.kept);
+}
+
+fn exchange(mut hosts: [Host; 2], (messages, len): (u32, u32)) {
+    hosts[0].ask(1, messages, len);
+    hosts[1].ask(0, messages, len);
+    let started = hosts[0].worker.poll_once().now;
+    let [a, b] = &mut hosts;
+    while a.delivered + b.delivered + a.sent + b.sent < 4 * messages {
+        let progress = a.worker.poll_once();
+        b.worker.poll_once();
+        carry(a, b);
+        carry(b, a);
+        a.listen();
+        b.listen();
+        let late = progress.now.since(started) > Duration::from_s(30);
+        assert!(!late, "{:?} {:?}", a.worker.stats(), b.worker.stats());
+    }
+    for host in [a, b] {
+        let (counts, stats) = (*host.worker.counts(), *host.worker.stats());
+        assert_eq!(stats.data_placed_bytes, u64::from(messages) * u64::from(len));
+        assert_eq!(counts.filled, counts.handed_over);
+        assert_eq!((counts.malformed, counts.stuck, counts.unsendable), (0, 0, 0));
+        assert_eq!(host.worker.store().held_messages(), 0);
+    }
+}
+
+fn ring(eal: &Eal) -> Outcome {
+    let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
+    let pools = [wide_pool(eal, 4608), wide_pool(eal, 4608)];
+    let [one, two] = [0, 1].map(|i: usize| {
+        let (host_pool, switch_pool) = (Arc::clone(&pools[i]), Arc::clone(&pools[i]));
+        let config = LinkConfig { max_frame: 4300, depth: 512, host_pool, switch_pool };
+        Link::ring(eal, &config).unwrap()
+    });
+    let hosts = [host(eal, 0, one, &pools[0], clock), host(eal, 1, two, &pools[1], clock)];
+    exchange(hosts, (10, 2_000_000));
+    assert_eq!((pools[0].in_use(), pools[1].in_use()), (0, 0));
+    Passed
+}
+
+fn memif(eal: &Eal) -> Outcome {
+    let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
+    let pools = [wide_pool(eal, 4608), wide_pool(eal, 4608)];
+    let narrow = wide_pool(eal, 2048);
+    let links = [0, 1].map(|i: usize| {
+        let (host_pool, switch_pool) = (Arc::clone(&narrow), Arc::clone(&pools[i]));
+        let config = LinkConfig { max_frame: 4300, depth: 512, host_pool, switch_pool };
+        Link::memif(eal, &config).unwrap()
+    });
+    for link in &links {
+        assert!(link.wait_up(10_000), "memif connects within seconds");
+    }
+    let [one, two] = links;
+    let hosts = [host(eal, 0, one, &pools[0], clock), host(eal, 1, two, &pools[1], clock)];
+    exchange(hosts, (4, 500_000));
+    assert_eq!((pools[0].in_use(), pools[1].in_use(), narrow.in_use()), (0, 0, 0));
+    Passed
+}

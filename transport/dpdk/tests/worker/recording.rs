@@ -1,0 +1,75 @@
+//! A recorded run replays bit for bit through the core alone, and damage is noticed.
+
+use proptest::prelude::*;
+use transport::record::{FormatError, ReplayError, replay};
+use transport_dpdk::RecordFile;
+
+use crate::exchange;
+use crate::rig::{Rig, Sizes, Weather};
+
+const WEATHER: Weather = Weather { loss: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.02 };
+
+fn recorded(seed: u64) -> Rig {
+    let shape = Sizes { record: true, ..Sizes::ample() };
+    exchange(&shape, seed, WEATHER, &[50_000, 1, 9000, 120_000, 4096], 64)
+}
+
+#[test]
+fn a_recording_replays_with_every_decision_the_same() {
+    for seed in 1..6 {
+        let mut rig = recorded(seed);
+        for host in &mut rig.hosts {
+            let bytes = host.worker.recorder().finish();
+            let report = replay(&bytes).unwrap();
+            let stats = *host.worker.stats();
+            assert_eq!(report.received, host.worker.counts().parsed);
+            assert_eq!(report.sent, host.worker.counts().filled);
+            assert_eq!(report.stats.data_placed_bytes, stats.data_placed_bytes);
+            assert_eq!(report.stats.retransmitted, stats.retransmitted);
+            assert_eq!(report.host, host.worker.endpoint().host());
+        }
+    }
+}
+
+#[test]
+fn a_recording_on_file_is_the_one_in_memory_and_an_end_that_is_missing_is_noticed() {
+    let path = std::env::temp_dir().join(format!("headrace-recording-{}", std::process::id()));
+    let mut file = RecordFile::create(&path).unwrap();
+    let mut rig = recorded(9);
+    file.write(rig.hosts[0].worker.recorder());
+    let unfinished = std::fs::read(&path).unwrap();
+    file.finish(rig.hosts[0].worker.recorder()).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(replay(&bytes).is_ok());
+    assert!(matches!(replay(&unfinished), Err(ReplayError::Format(_))));
+    let cut = replay(&bytes[..bytes.len() - 1]);
+    assert!(matches!(cut, Err(ReplayError::Format(FormatError::Truncated(_)))), "{cut:?}");
+    let mut long = bytes.clone();
+    long.push(0);
+    let trailing = ReplayError::Format(FormatError::Trailing(bytes.len()));
+    assert_eq!(replay(&long), Err(trailing));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn any_flipped_bit_of_a_recording_is_noticed_without_a_panic(
+        at in any::<prop::sample::Index>(), bit in 0..8,
+    ) {
+        static RECORDING: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+        let bytes = RECORDING.get_or_init(|| recorded(2).hosts[0].worker.recorder().finish());
+        let mut flipped = bytes.clone();
+        flipped[at.index(bytes.len())] ^= 1u8 << bit;
+        prop_assert!(replay(&flipped).is_err());
+    }
+
+    #[test]
+    fn random_bytes_are_no_recording_and_no_panic(
+        tail in prop::collection::vec(any::<u8>(), 0..400), headed in any::<bool>(),
+    ) {
+        let mut bytes = if headed { transport::record::FORMAT.to_vec() } else { Vec::new() };
+        bytes.extend(tail);
+        prop_assert!(replay(&bytes).is_err());
+    }
+}

@@ -1,0 +1,308 @@
+//! Two workers on an in-memory link with weather, a virtual clock, and applications that check.
+//!
+//! Frames are real bytes. The link takes [`DELAY`] each way and loses, duplicates, delays and damages
+//! by a seed. Everything runs in one thread; a step is half a microsecond of network time.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::rc::Rc;
+
+use transport::record::Recorder;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
+use transport_dpdk::{
+    AppEnd, AppMemory, Clock, Completion, MemoryConfig, PacketIo, Pattern, Request, RxCheck,
+    RxFrame, Source, Worker, WorkerConfig, app_ring,
+};
+
+pub(crate) const DELAY: Duration = Duration::from_us(5);
+const STEP: Duration = Duration::from_ps(500_000);
+const FRAME_ROOM: usize = 9216;
+
+pub(crate) type TestWorker = Worker<MemIo, AppMemory, TestClock>;
+
+/// What the link does to each frame, as probabilities.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) loss: f64,
+    pub(crate) duplicate: f64,
+    pub(crate) reorder: f64,
+    pub(crate) corrupt: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TestClock(pub(crate) Rc<Cell<Instant>>);
+
+impl Clock for TestClock {
+    fn now(&mut self) -> Instant {
+        self.0.get()
+    }
+}
+
+/// A device of vectors. Frames are reused, so a warm one allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct MemIo {
+    /// Arrived, with the time of arrival.
+    pub(crate) inbox: VecDeque<(Instant, Vec<u8>)>,
+    /// Taken by the device.
+    pub(crate) outbox: Vec<Vec<u8>>,
+    pub(crate) spare: Vec<Vec<u8>>,
+    rx: Vec<(Instant, Vec<u8>)>,
+    tx: Vec<Vec<u8>>,
+    /// The device takes nothing.
+    pub(crate) jammed: bool,
+}
+
+impl MemIo {
+    pub(crate) fn warm() -> Self {
+        Self {
+            inbox: VecDeque::with_capacity(4096),
+            outbox: Vec::with_capacity(4096),
+            spare: (0..4096).map(|_| Vec::with_capacity(FRAME_ROOM)).collect(),
+            rx: Vec::with_capacity(BURST),
+            tx: Vec::with_capacity(BURST),
+            jammed: false,
+        }
+    }
+}
+
+impl PacketIo for MemIo {
+    fn rx_burst(&mut self) -> usize {
+        assert!(self.rx.is_empty(), "a burst is released before the next");
+        let count = self.inbox.len().min(BURST);
+        self.rx.extend(self.inbox.drain(..count));
+        count
+    }
+
+    fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>> {
+        let (at, bytes) = self.rx.get(index)?;
+        Some(RxFrame { bytes, stamp: Some(*at), check: RxCheck::Unknown })
+    }
+
+    fn rx_release(&mut self) {
+        self.rx.clear();
+    }
+
+    fn tx_room(&mut self, _now: Instant) -> usize {
+        BURST - self.tx.len()
+    }
+
+    fn tx_frame(&mut self, len: u16, _now: Instant) -> Option<&mut [u8]> {
+        let mut frame = self.spare.pop().unwrap_or_default();
+        frame.clear();
+        frame.resize(usize::from(len), 0xAA);
+        self.tx.push(frame);
+        self.tx.last_mut().map(Vec::as_mut_slice)
+    }
+
+    fn tx_cancel(&mut self) {
+        self.spare.extend(self.tx.pop());
+    }
+
+    fn tx_burst(&mut self) -> usize {
+        let count = if self.jammed { 0 } else { self.tx.len() };
+        self.outbox.extend(self.tx.drain(..count));
+        count
+    }
+
+    fn tx_kept(&self) -> usize {
+        self.tx.len()
+    }
+
+    fn tx_discard(&mut self) -> usize {
+        let count = self.tx.len();
+        self.spare.append(&mut self.tx);
+        count
+    }
+}
+
+/// One end: the worker, its application, and what that has heard.
+pub(crate) struct Host {
+    pub(crate) worker: TestWorker,
+    pub(crate) app: AppEnd,
+    /// Requests not yet in the ring.
+    pub(crate) wanted: VecDeque<Request>,
+    pub(crate) heard: Vec<Completion>,
+    /// Frames that were damaged on their way here.
+    pub(crate) damaged: u64,
+}
+
+pub(crate) struct Rig {
+    pub(crate) hosts: [Host; 2],
+    pub(crate) clock: Rc<Cell<Instant>>,
+    wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    count: u64,
+    rng: Rng,
+    weather: Weather,
+}
+
+/// The sizes of a rig.
+#[derive(Clone, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) requests: usize,
+    pub(crate) completions: usize,
+    pub(crate) memory: u64,
+    pub(crate) record: bool,
+    pub(crate) config: Config,
+}
+
+pub(crate) fn config(change: impl FnOnce(&mut Settings)) -> Config {
+    let loss = LossSettings { retries_max: 64, ..LossSettings::default() };
+    let mut settings = Settings {
+        tx_flows_max: 16,
+        rx_flows_max: 16,
+        msgs_max: 64,
+        psn_window: 1024,
+        loss,
+        ..Settings::default()
+    };
+    change(&mut settings);
+    Config::new(settings).unwrap()
+}
+
+impl Sizes {
+    pub(crate) fn ample() -> Self {
+        let config = config(|_| ());
+        Self { requests: 256, completions: 256, memory: 1 << 30, record: false, config }
+    }
+}
+
+impl Rig {
+    pub(crate) fn new(sizes: &Sizes, seed: u64, weather: Weather) -> Self {
+        let clock = Rc::new(Cell::new(Instant::ZERO));
+        let rng = Rng::new(seed);
+        let host = |i: u32| {
+            let (app, end) = app_ring(sizes.requests, sizes.completions);
+            let stream = rng.fork("host", u64::from(i));
+            let start = if sizes.record { Recorder::on } else { Recorder::off };
+            let core = start(&sizes.config, HostId(i), stream);
+            let msgs_max = sizes.config.msgs_max;
+            let memory = MemoryConfig { msgs_max, bytes_max: sizes.memory, messages_max: 1000 };
+            let config = WorkerConfig {
+                addressing: Addressing::Emulated(IpVersion::V4),
+                connections_max: 32,
+                msgs_max,
+                stuck_after: Duration::from_us(100),
+            };
+            let parts = (MemIo::warm(), AppMemory::new(&memory), TestClock(Rc::clone(&clock)));
+            let worker = Worker::new(core, parts, end, config);
+            Host { worker, app, wanted: VecDeque::new(), heard: Vec::new(), damaged: 0 }
+        };
+        let hosts = [host(0), host(1)];
+        Self { hosts, clock, wire: BTreeMap::new(), count: 0, rng, weather }
+    }
+
+    pub(crate) fn open(&mut self, from: usize, connection: u32, sizes: &Sizes) {
+        let peer = HostId(u32::try_from(1 - from).unwrap());
+        let path = sizes.config.default_path();
+        self.hosts[from].wanted.push_back(Request::Open { connection, peer, path });
+    }
+
+    pub(crate) fn send(&mut self, from: usize, connection: u32, len: u32, tag: u64) {
+        let request = message(connection, len, tag);
+        self.hosts[from].wanted.push_back(request);
+    }
+
+    /// Half a microsecond: applications ask, workers turn, frames travel. Applications listen to at
+    /// most `listen` completions each.
+    pub(crate) fn step(&mut self, listen: usize) {
+        for i in 0..2 {
+            let host = &mut self.hosts[i];
+            while let Some(request) = host.wanted.pop_front() {
+                if let Err(back) = host.app.submit(request) {
+                    host.wanted.push_front(back);
+                    break;
+                }
+            }
+            host.worker.poll_once();
+            for _ in 0..listen {
+                host.heard.extend(host.app.poll());
+            }
+            self.carry(i);
+        }
+        let now = self.clock.get() + STEP;
+        self.clock.set(now);
+        while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
+            let at = entry.key().0;
+            let (to, frame) = entry.remove();
+            self.hosts[to].worker.io().inbox.push_back((at, frame));
+        }
+    }
+
+    /// Takes what worker `from` has sent through the weather.
+    pub(crate) fn carry(&mut self, from: usize) {
+        let to = 1 - from;
+        let frames: Vec<Vec<u8>> = self.hosts[from].worker.io().outbox.drain(..).collect();
+        for sent in frames {
+            let lost = self.rng.chance(self.weather.loss);
+            let twice = self.rng.chance(self.weather.duplicate);
+            for _ in 0..if lost { 0 } else { 1 + u32::from(twice) } {
+                let mut frame = sent.clone();
+                if self.rng.chance(self.weather.corrupt) {
+                    // Behind the Ethernet header: its damage is for the FCS to find.
+                    let at = 14 + self.rng.below(frame.len() as u64 - 14);
+                    frame[usize::try_from(at).unwrap()] ^= 1 << self.rng.below(8);
+                    self.hosts[to].damaged += 1;
+                }
+                let late = if self.rng.chance(self.weather.reorder) { 40_000 } else { 0 };
+                let at = self.clock.get() + DELAY + Duration::from_ns(self.rng.below(late));
+                self.count += 1;
+                self.wire.insert((at, self.count), (to, frame));
+            }
+            self.hosts[from].worker.io().spare.push(sent);
+        }
+    }
+
+    /// Steps until `done`; panics when that takes longer than `limit` of network time.
+    pub(crate) fn run(&mut self, limit: Duration, listen: usize, done: impl Fn(&Self) -> bool) {
+        let end = self.clock.get() + limit;
+        while !done(self) {
+            let [a, b] = &self.hosts;
+            assert!(self.clock.get() < end, "{:?} {:?}", a.worker.stats(), b.worker.stats());
+            self.step(listen);
+        }
+    }
+
+    /// Messages delivered at `host` so far, all of which must be what their tags say.
+    pub(crate) fn check_delivered(&self, host: usize) -> Vec<u64> {
+        let mut tags = Vec::new();
+        for heard in &self.hosts[host].heard {
+            let Completion::Delivered { tag, checksum, memory, from, .. } = heard else { continue };
+            let len = u32::try_from(memory.len()).unwrap();
+            let mut expected = vec![0; memory.len()];
+            pattern(*tag).read(0, &mut expected);
+            assert!(**memory == expected, "message {tag} of {len} bytes is damaged");
+            assert_eq!(*checksum, pattern(*tag).checksum(len));
+            assert_eq!(*from, HostId(u32::try_from(1 - host).unwrap()));
+            tags.push(*tag);
+        }
+        tags
+    }
+
+    /// Cookies of messages that `host` was told are sent, in order.
+    pub(crate) fn sent(&self, host: usize) -> Vec<u64> {
+        let sent = |heard: &Completion| match heard {
+            Completion::Sent { cookie, .. } => Some(*cookie),
+            _ => None,
+        };
+        self.hosts[host].heard.iter().filter_map(sent).collect()
+    }
+}
+
+/// The bytes of the message with `tag`.
+pub(crate) fn pattern(tag: u64) -> Pattern {
+    Pattern { seed: 11, tag }
+}
+
+/// A message whose cookie is its tag: memory for even tags, a pattern for odd ones.
+pub(crate) fn message(connection: u32, len: u32, tag: u64) -> Request {
+    let source = if tag.is_multiple_of(2) {
+        let mut bytes = vec![0; usize::try_from(len).unwrap()];
+        pattern(tag).read(0, &mut bytes);
+        Source::Owned(bytes.into())
+    } else {
+        Source::Pattern(pattern(tag))
+    };
+    Request::Send { connection, source, len: NonZeroU32::new(len).unwrap(), tag, cookie: tag }
+}

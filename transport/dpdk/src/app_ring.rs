@@ -59,10 +59,6 @@ impl AppEnd {
     ///
     /// # Errors
     /// Gives it back when the ring is full: poll completions and try again.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the error is the request itself, not copied twice"
-    )]
     pub fn submit(&mut self, request: Request) -> Result<(), Request> {
         let slot = RequestSlot::of(&request);
         if self.requests.is_full() || (slot.has_memory() && self.sources.is_full()) {
@@ -110,7 +106,6 @@ impl WorkerEnd {
     }
 
     /// Tells the application; gives the completion back when the ring is full.
-    #[expect(clippy::result_large_err, reason = "the error is the completion itself")]
     pub(crate) fn tell(&mut self, completion: Completion) -> Result<(), Completion> {
         if self.room() == 0 {
             return Err(completion);

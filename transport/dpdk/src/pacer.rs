@@ -62,7 +62,7 @@ impl LinkPacer {
 
     /// `length` bytes were handed over.
     pub fn sent(&mut self, length: u64) {
-        self.free_at = self.free_at + self.rate.time_for(Bytes(length));
+        self.free_at += self.rate.time_for(Bytes(length));
     }
 
     /// How long the link is busy after `now`.

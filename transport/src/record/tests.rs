@@ -48,15 +48,15 @@ fn recorded(config: &Config, seed: u64) -> [Vec<u8>; 2] {
                 ce,
                 trimmed: false,
             };
-            let rx: Vec<RxSegment> = burst
-                .iter()
-                .filter(|_| !chance.clone().chance(0.05))
-                .map(|tx| segment(tx, chance.chance(0.2)))
-                .collect();
+            let mut arrives = |tx| {
+                let (lost, ce) = (chance.chance(0.05), chance.chance(0.2));
+                (!lost).then(|| segment(tx, ce))
+            };
+            let rx: Vec<RxSegment> = burst.iter().filter_map(&mut arrives).collect();
             let mut places = [Placement::Release; BURST];
             ends[1 - from].handle_burst(at, &rx, &mut places);
         }
-        now = now + Duration::from_us(3);
+        now += Duration::from_us(3);
         for end in &mut ends {
             end.handle_timeout(now);
             while end.poll_event().is_some() {}
@@ -83,7 +83,7 @@ fn every_policy_replays_with_the_same_decisions() {
 #[test]
 fn a_different_answer_is_named_by_its_call() {
     let bytes = &mut recorded(&small(|_| ()), 1)[0];
-    let words = super::settings::to_words(&small(|_| ())).len();
+    let words = settings::to_words(&small(|_| ())).len();
     let first = 8 + 4 + 8 + 4 + 8 * words + 8;
     // Kind, peer, path, short digest, then the digest of the answer.
     bytes[first + 1 + 4 + 24 + 4] ^= 1;

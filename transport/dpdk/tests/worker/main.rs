@@ -1,5 +1,6 @@
 //! Workers on an in-memory link: whole messages through any weather, back-pressure that loses nothing,
 //! bounded memory, recordings that replay, and no allocation while a message runs.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod recording;
 mod rig;

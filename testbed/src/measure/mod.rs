@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod fct;
+pub(crate) mod sampler;
 pub mod series;
 pub mod summary;
 

@@ -39,6 +39,9 @@ pub struct Outcome {
     pub lateness: Option<Lateness>,
     /// Settings that the world changed to fit, as (key, value, why); empty in virtual time.
     pub adapted: Vec<Adapted>,
+    /// By host: all that its endpoint was told, for `transport::record::replay`; empty unless
+    /// recorded.
+    pub recordings: Vec<Vec<u8>>,
 }
 
 /// A setting that the world changed.
@@ -107,6 +110,7 @@ impl Outcome {
             end: end.since(Instant::ZERO),
             lateness: None,
             adapted: Vec::new(),
+            recordings: Vec::new(),
         }
     }
 

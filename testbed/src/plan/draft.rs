@@ -30,8 +30,6 @@ pub enum Source {
     Flag(&'static str),
     /// `--set` on the command line.
     Set,
-    /// The world it runs in had to change it.
-    World(&'static str),
 }
 
 impl fmt::Display for Source {
@@ -42,7 +40,6 @@ impl fmt::Display for Source {
             Self::Scenario(name) => write!(f, "scenario {name}"),
             Self::Flag(flag) => write!(f, "flag --{flag}"),
             Self::Set => f.write_str("--set"),
-            Self::World(world) => write!(f, "world {world}"),
         }
     }
 }

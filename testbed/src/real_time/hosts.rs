@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use transport::record::Recorder;
 use transport::wire::addressing::Addressing;
-use transport::{Bytes, Config, Duration, Endpoint, HostId, Instant, Rng};
+use transport::{Bytes, Config, Duration, HostId, Instant, Rng};
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, MemoryConfig, Port, PortIo, Worker,
     WorkerConfig, app_ring,
@@ -158,8 +158,7 @@ impl HostSetup<'_> {
         needs: Needs,
     ) -> Host {
         let rng = self.rng.fork("host", u64::from(id.0));
-        let endpoint = Endpoint::new(config, id, rng);
-        let core = if self.record { Recorder::on(endpoint) } else { Recorder::off(endpoint) };
+        let core = if self.record { Recorder::on } else { Recorder::off }(config, id, rng);
         let memory = AppMemory::new(&MemoryConfig {
             msgs_max: config.msgs_max,
             // What is delivered is dropped at once, so a host never holds more than is under way.

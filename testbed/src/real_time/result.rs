@@ -102,13 +102,22 @@ pub(super) fn outcome(
         let count = workers.unsendable;
         summary.audit.find(format!("packets: {count} segments without bytes or address"));
     }
+    let recordings = if plan.draft.vdev.record { recordings(&mut crewed) } else { Vec::new() };
     // Workers first: their devices hold buffers of the links. Then the switch's ends.
     drop((crewed, control));
     drop(switch);
     for (whose, out) in pools.in_use().into_iter().filter(|(_, out)| *out > 0) {
         summary.audit.find(format!("buffers: {out} of the {whose}' are not back in their pool"));
     }
-    Outcome { series: sampler.into_series(), stopped, lateness: Some(lateness), ..outcome }
+    let series = sampler.into_series();
+    Outcome { series, recordings, stopped, lateness: Some(lateness), ..outcome }
+}
+
+/// What every endpoint was told, by host.
+fn recordings(crewed: &mut [Crewed]) -> Vec<Vec<u8>> {
+    let mut hosts: Vec<_> = crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts).collect();
+    hosts.sort_unstable_by_key(|host| host.endpoint().host());
+    hosts.into_iter().map(|host| host.recorder().finish()).collect()
 }
 
 fn sum(crewed: &mut [Crewed]) -> Workers {

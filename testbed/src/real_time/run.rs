@@ -15,7 +15,7 @@ use super::time_scale;
 use crate::fabric::Network;
 use crate::measure::sampler::Sampler;
 use crate::measure::{Adapted, Outcome};
-use crate::plan::{Plan, RunError, Source};
+use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Watch};
 
 /// Real time between two looks at the watch.
@@ -121,7 +121,6 @@ fn adapt(
 
 /// A run under way.
 struct Run<'a> {
-    plan: &'a Plan,
     switch: SoftSwitch,
     control: Control<'a>,
     sampler: Sampler,
@@ -160,7 +159,6 @@ fn drive<'a>(
     let corruption = rng.fork("corruption", 0);
     let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption);
     let mut run = Run {
-        plan,
         switch,
         control: Control::new(plan, rings),
         sampler: Sampler::new(plan),

@@ -214,11 +214,6 @@ impl SoftSwitch {
     pub(super) fn waiting(&self) -> u64 {
         self.outboxes.iter().map(|outbox| (outbox.next.len() + outbox.more.len()) as u64).sum()
     }
-
-    /// Ends it: all its packets return to their pools, its ends of the links are closed.
-    pub(super) fn into_network(self) -> Network {
-        self.network
-    }
 }
 
 /// The fabric's packet for a frame from `host`, without handle; `None` when it is not Headrace.

@@ -82,7 +82,7 @@ impl Sim<'_> {
                 return true;
             }
             let (hosts, conductor) = (&self.hosts, &self.conductor);
-            let cwnd = |flow| {
+            let cwnd = |flow: usize| {
                 hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
             };
             self.sampler.catch_up(next, &self.network, conductor, cwnd);

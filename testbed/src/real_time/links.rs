@@ -39,6 +39,9 @@ pub(super) const HEADERS_MAX: u16 = 128;
 /// Packets that a link holds in each direction.
 const DEPTH: u16 = 512;
 
+/// Least data bytes of a buffer: the AF_PACKET driver wants a whole frame slot of the kernel, 2048.
+const ROOM_MIN: u16 = 2048;
+
 /// Buffers for copies of duplicated, trimmed and corrupted packets.
 const COPIES: u32 = 2047;
 
@@ -119,7 +122,7 @@ impl Devices {
     /// Starts EAL and connects every host of `plan`.
     pub(super) fn open(plan: &Plan, pmd: Pmd) -> Result<Self, RunError> {
         let frame = plan.settings.payload_max + HEADERS_MAX;
-        let room = frame.next_multiple_of(64);
+        let room = frame.next_multiple_of(64).max(ROOM_MIN);
         let count = buffers(plan);
         let vdev = &plan.draft.vdev;
         let options = EalOptions {

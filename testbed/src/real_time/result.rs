@@ -61,9 +61,10 @@ pub(super) fn outcome(
         dropped_sending: workers.stuck,
     };
     let fabric = switch.network().audit();
-    let mut kernel = 0;
+    let (mut kernel, mut swallowed) = (0, 0);
     if pmd == Pmd::Null {
-        driver.lost_before = driver.handed_over - fabric.injected;
+        swallowed = driver.handed_over - driver.lost_before;
+        driver.lost_before = driver.handed_over;
     } else if pmd.is_lossy() {
         // What the kernel drops is nowhere counted by name, and what it adds was dropped by the hosts.
         let before = driver.handed_over.saturating_sub(fabric.injected + driver.lost_before);
@@ -88,6 +89,7 @@ pub(super) fn outcome(
         ("no_buffer", counts.no_buffer),
         ("host_queue_full", counts.host_queue_full),
         ("lost_in_kernel", kernel),
+        ("swallowed_by_device", swallowed),
     ] {
         if count > 0 {
             *summary.drops.entry(name).or_insert(0) += count;

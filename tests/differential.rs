@@ -29,9 +29,8 @@ fn an_incast_takes_as_many_packets_and_about_the_same_time_in_both_worlds() {
         assert_eq!(summary.audit.findings, [""; 0]);
         assert_eq!(summary.flows.finished, 7);
     }
-    let first_sent = |outcome: &Outcome| {
-        (outcome.summary.packets.data_new, outcome.summary.bytes.delivered)
-    };
+    let first_sent =
+        |outcome: &Outcome| (outcome.summary.packets.data_new, outcome.summary.bytes.delivered);
     assert_eq!(first_sent(&sim), first_sent(&vdev));
     let time = |outcome: &Outcome| outcome.summary.completion_us.unwrap();
     let factor = time(&vdev) / time(&sim);

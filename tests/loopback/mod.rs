@@ -105,7 +105,11 @@ fn faults() -> Verdict {
     let outcome = run(&plan(&settings, matrix, "paper-testbed"));
     assert_whole(&outcome);
     let summary = &outcome.summary;
-    assert!(summary.drops["random_loss"] > 0 && summary.drops["corrupt"] > 0, "{:?}", summary.drops);
+    assert!(
+        summary.drops["random_loss"] > 0 && summary.drops["corrupt"] > 0,
+        "{:?}",
+        summary.drops
+    );
     assert!(outcome.stats.duplicates > 0 && summary.packets.retransmitted > 0);
     Verdict::Passed
 }
@@ -231,11 +235,8 @@ fn too_many_hosts() -> Verdict {
     assert!(refused(&[], "ft128-1os").contains("2 to 32"));
     let memif = refused(&[("vdev.pmd", "net_memif")], "leaf-spine:17,1,1");
     assert!(memif.contains("2 to 16") && memif.contains("--world sim"), "{memif}");
-    let limited = plan(
-        &[("run.limit", "5us")],
-        matrix("permutation", 2, &[("size", "64MiB")]),
-        "dumbbell:1",
-    );
+    let limited =
+        plan(&[("run.limit", "5us")], matrix("permutation", 2, &[("size", "64MiB")]), "dumbbell:1");
     let outcome = run(&limited);
     assert!(outcome.stopped && outcome.end >= Duration::from_us(5));
     Verdict::Passed

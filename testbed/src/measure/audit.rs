@@ -49,7 +49,12 @@ impl Audit {
         let sent = stats.data_new + stats.retransmitted + stats.acks_sent + stats.nacks_sent;
         audit.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
         let injected = fabric.injected + driver.lost_before;
-        audit.balance("packets: taken by drivers", driver.handed_over, "injected or lost", injected);
+        audit.balance(
+            "packets: taken by drivers",
+            driver.handed_over,
+            "injected or lost",
+            injected,
+        );
         audit.balance(
             "packets: in queues and on links",
             fabric.in_queues + fabric.on_wire,

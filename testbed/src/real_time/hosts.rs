@@ -192,8 +192,7 @@ impl Crew {
                 share.push(host);
             }
         }
-        let mut crew =
-            Self { threads: Vec::new(), stop: Arc::default(), ready: Arc::default() };
+        let mut crew = Self { threads: Vec::new(), stop: Arc::default(), ready: Arc::default() };
         for (index, (share, core)) in shares.into_iter().zip(cores).enumerate() {
             let (stop, clock) = (Arc::clone(&crew.stop), clock.clone());
             let ready = Arc::clone(&crew.ready);

@@ -30,8 +30,12 @@ pub(super) enum Pmd {
 }
 
 /// What `vdev.pmd` stands for.
-pub(super) const PMDS: [(&str, Pmd); 4] =
-    [("net_ring", Pmd::Ring), ("net_memif", Pmd::Memif), ("net_tap", Pmd::Tap), ("net_null", Pmd::Null)];
+pub(super) const PMDS: [(&str, Pmd); 4] = [
+    ("net_ring", Pmd::Ring),
+    ("net_memif", Pmd::Memif),
+    ("net_tap", Pmd::Tap),
+    ("net_null", Pmd::Null),
+];
 
 /// Ethernet, IP, UDP and Headrace headers are shorter than this.
 pub(super) const HEADERS_MAX: u16 = 128;
@@ -165,12 +169,7 @@ impl Pools {
     }
 }
 
-fn connect(
-    eal: &Eal,
-    pmd: Pmd,
-    hosts: u32,
-    config: &LinkConfig,
-) -> Result<Vec<Link>, RunError> {
+fn connect(eal: &Eal, pmd: Pmd, hosts: u32, config: &LinkConfig) -> Result<Vec<Link>, RunError> {
     let netns = match pmd {
         Pmd::Tap => Some(Arc::new(Netns::private().map_err(|error: NetnsError| unfit(&error))?)),
         Pmd::Ring | Pmd::Memif | Pmd::Null => None,

@@ -1,8 +1,8 @@
 //! What a run in real time leaves behind: the books of workers, links, switch and pools in one outcome.
 
 use transport::{Instant, Stats};
-use transport_dpdk::boundary::PacketIo;
 use transport_dpdk::TimeScale;
+use transport_dpdk::boundary::PacketIo;
 
 use super::control::Control;
 use super::hosts::Crewed;

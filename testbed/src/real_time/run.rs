@@ -99,8 +99,7 @@ fn adapt(
         let count = threads.cores.len().to_string();
         note("vdev.workers", count, "one core is the switch's, and a host is on one thread");
     }
-    let turn_around =
-        if pmd.keeps_stamps() { TURN_AROUND_STAMPED } else { TURN_AROUND_UNSTAMPED };
+    let turn_around = if pmd.keeps_stamps() { TURN_AROUND_STAMPED } else { TURN_AROUND_UNSTAMPED };
     let allowance = time_scale::network_time(turn_around, scale);
     let rto_min = time_scale::rto_min(scale).max(plan.settings.loss.rto_min);
     let is_longer = rto_min > plan.settings.loss.rto_min;
@@ -110,7 +109,11 @@ fn adapt(
     })?;
     if plan.draft.base_rtt.is_none() {
         let value = format!("{}ps", plan.settings.base_rtt.as_ps());
-        note("base_rtt", value, "the longest path's, with an allowance for pollers to turn packets around");
+        note(
+            "base_rtt",
+            value,
+            "the longest path's, with an allowance for pollers to turn packets around",
+        );
     }
     if is_longer {
         let value = format!("{}ps", rto_min.as_ps());

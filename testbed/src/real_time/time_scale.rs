@@ -107,10 +107,16 @@ fn network_ns(plan: &Plan, rate: Calibration) -> f64 {
     for _ in 0..2 {
         let start = clock.now();
         for handle in 0..PROBES {
-            let (src, dst) = (HostId(handle % hosts), HostId((handle + 1 + handle / hosts) % hosts));
+            let (src, dst) =
+                (HostId(handle % hosts), HostId((handle + 1 + handle / hosts) % hosts));
             let flags = Flags::ECT.with(Flags::TRIMMABLE);
             let hash = handle.wrapping_mul(0x9e37_79b1);
-            network.inject(src, Packet { handle, dst, hash, len: mtu, trim_len: 64, flags }, at, &mut out);
+            network.inject(
+                src,
+                Packet { handle, dst, hash, len: mtu, trim_len: 64, flags },
+                at,
+                &mut out,
+            );
             at += if handle % hosts == 0 { spacing } else { Duration::ZERO };
             network.run_until(at, &mut out);
             out.clear();

@@ -7,6 +7,8 @@ pub mod input;
 pub mod measure;
 pub mod plan;
 pub mod progress;
+#[cfg(feature = "dpdk")]
+pub mod real_time;
 pub mod scenario;
 pub mod topology;
 pub mod virtual_time;

@@ -31,4 +31,4 @@ pub use network::{Network, Output, PortId};
 pub use packet::{Flags, Packet, flow_hash};
 pub use port::{Port, serialisation};
 pub use qdisc::{QdiscKind, QdiscParams};
-pub use stats::{PortStats, QueueStats};
+pub use stats::{Histogram, PortStats, QueueStats};

@@ -31,11 +31,13 @@ impl PortStats {
     }
 }
 
-/// Data backlogs of switch ports, sampled whenever a data packet leaves one: what it leaves behind.
-///
+/// Data backlogs of switch ports in bytes, sampled whenever a data packet leaves one: what it leaves
+/// behind.
+pub type QueueStats = Histogram;
+
 /// A fixed histogram, eight buckets an octave: a quantile is at most 1/8 too high. 4 KiB.
 #[derive(Clone, Debug)]
-pub struct QueueStats {
+pub struct Histogram {
     buckets: [u64; BUCKETS],
     samples: u64,
     sum: u64,
@@ -44,16 +46,16 @@ pub struct QueueStats {
 const SUB_BITS: u32 = 3;
 const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
-impl QueueStats {
-    pub(super) const fn new() -> Self {
+impl Histogram {
+    pub(crate) const fn new() -> Self {
         Self { buckets: [0; BUCKETS], samples: 0, sum: 0 }
     }
 
     #[inline]
-    pub(super) fn sample(&mut self, bytes: u64) {
-        self.buckets[bucket(bytes)] += 1;
+    pub(crate) fn sample(&mut self, value: u64) {
+        self.buckets[bucket(value)] += 1;
         self.samples += 1;
-        self.sum += bytes;
+        self.sum = self.sum.saturating_add(value);
     }
 
     /// Samples taken.
@@ -62,14 +64,14 @@ impl QueueStats {
         self.samples
     }
 
-    /// Mean backlog in bytes; 0 without samples.
+    /// Mean of the samples; 0 without samples.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean for reports")]
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.samples.max(1) as f64
     }
 
-    /// The backlog in bytes that a share `q` of the samples does not exceed, rounded up to the end
+    /// The value that a share `q` of the samples does not exceed, rounded up to the end
     /// of its bucket; 0 without samples. `q` is clamped to 0..=1.
     #[must_use]
     #[expect(
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn mean_and_quantiles_are_those_of_the_samples() {
-        let mut stats = QueueStats::new();
+        let mut stats = Histogram::new();
         assert_eq!((stats.quantile(0.99), stats.samples()), (0, 0));
         for bytes in 1..=1000 {
             stats.sample(bytes * 100);

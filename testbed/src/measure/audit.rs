@@ -24,6 +24,12 @@ pub struct DriverCount {
     pub kept: u64,
     /// Packets given to endpoints, damaged ones included.
     pub given_up: u64,
+    /// Packets lost, by a named reason, between endpoints and network; none in virtual time.
+    pub lost_before: u64,
+    /// Packets lost, by a named reason, between network and endpoints, or left there.
+    pub lost_after: u64,
+    /// Packets that endpoints count as dropped although they were sending them.
+    pub dropped_sending: u64,
 }
 
 impl Audit {
@@ -42,20 +48,28 @@ impl Audit {
         }
         let sent = stats.data_new + stats.retransmitted + stats.acks_sent + stats.nacks_sent;
         audit.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
-        audit.balance("packets: taken by drivers", driver.handed_over, "injected", fabric.injected);
+        let injected = fabric.injected + driver.lost_before;
+        audit.balance(
+            "packets: taken by drivers",
+            driver.handed_over,
+            "injected or lost",
+            injected,
+        );
         audit.balance(
             "packets: in queues and on links",
             fabric.in_queues + fabric.on_wire,
             "kept by the driver",
             driver.kept,
         );
-        audit.balance("packets: delivered", fabric.delivered, "given to hosts", driver.given_up);
+        let given = driver.given_up + driver.lost_after;
+        audit.balance("packets: delivered", fabric.delivered, "given to hosts or lost", given);
         let heard = stats.data_placed
             + stats.duplicates
             + stats.trimmed
             + stats.acks_received
             + stats.nacks_received
-            + stats.drops.total();
+            + stats.drops.total()
+            - driver.dropped_sending;
         // A trimmed duplicate is acknowledged as a duplicate and counted as trimmed too.
         if heard < driver.given_up || heard > driver.given_up + stats.trimmed {
             audit.find(format!(

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod fct;
+pub(crate) mod sampler;
 pub mod series;
 pub mod summary;
 
@@ -36,18 +37,34 @@ pub struct Outcome {
     pub end: Duration,
     /// How late the polls of a real-time run were; `None` in virtual time.
     pub lateness: Option<Lateness>,
+    /// Settings that the world changed to fit, as (key, value, why); empty in virtual time.
+    pub adapted: Vec<Adapted>,
+    /// By host: all that its endpoint was told, for `transport::record::replay`; empty unless
+    /// recorded.
+    pub recordings: Vec<Vec<u8>>,
+}
+
+/// A setting that the world changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Adapted {
+    /// The key, as in the effective configuration.
+    pub key: &'static str,
+    /// The value that the run used.
+    pub value: String,
+    /// Why.
+    pub why: &'static str,
 }
 
 /// How late a real-time run's polls were, in real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {
-    /// Median gap between two polls of the switch, microseconds.
+    /// Median gap between two polls, microseconds; as all figures, that of the worst thread.
     pub p50_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
     /// Longest gap.
     pub max_us: f64,
-    /// Share of real time spent in gaps longer than a base RTT (in real time).
+    /// Share of real time spent in gaps longer than half a base RTT (in real time).
     pub late_share: f64,
     /// The run means something: see `late_share_max`.
     pub valid: bool,
@@ -92,6 +109,8 @@ impl Outcome {
             stopped: false,
             end: end.since(Instant::ZERO),
             lateness: None,
+            adapted: Vec::new(),
+            recordings: Vec::new(),
         }
     }
 

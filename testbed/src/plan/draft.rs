@@ -90,6 +90,9 @@ pub struct Draft {
     pub settings: Settings,
     /// Overrides the base RTT that follows from the topology.
     pub base_rtt: Option<Duration>,
+    /// Added to every base RTT that follows from the topology: what hosts of the world take to turn a
+    /// packet around. Zero in virtual time; the world's to set.
+    pub rtt_allowance: Duration,
     /// Reorder window in base RTTs; chosen by `trim` when `None`. The inner `None` is off.
     pub reorder_window: Option<Option<f64>>,
     /// PSNs a flow may have outstanding; by the network's BDP when `None`.
@@ -121,6 +124,7 @@ impl Default for Draft {
             transport: &transports::TRANSPORTS[0],
             settings: Settings::default(),
             base_rtt: None,
+            rtt_allowance: Duration::ZERO,
             reorder_window: None,
             psn_window: None,
             tail_probe: None,

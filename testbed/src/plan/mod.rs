@@ -78,6 +78,17 @@ pub enum RunError {
     Fault(FaultError),
     /// Something else that the user wrote.
     Input(InputError),
+    /// The `vdev` world has a device for each host, and not that many devices.
+    TooManyHosts {
+        /// Hosts of the topology.
+        hosts: u32,
+        /// Hosts it can have.
+        most: u32,
+        /// The kind of device.
+        pmd: String,
+    },
+    /// The machine is not fit for the `vdev` world, for this reason.
+    Environment(String),
 }
 
 impl fmt::Display for RunError {
@@ -92,11 +103,32 @@ impl fmt::Display for RunError {
             Self::Links(fault, error) => write!(f, "fault {fault}: {error}"),
             Self::Fault(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
+            Self::TooManyHosts { hosts, most, pmd } => write!(
+                f,
+                "the topology has {hosts} hosts, but the vdev world runs 2 to {most} over {pmd}, one \
+                 device each: choose a smaller topology with --topo, or run it with --world sim"
+            ),
+            Self::Environment(reason) => write!(
+                f,
+                "{reason}; `headrace doctor` checks this machine, and --world sim needs nothing of it"
+            ),
         }
     }
 }
 
 impl std::error::Error for RunError {}
+
+impl RunError {
+    /// The exit code of a command that fails with it: 3 when the machine is not fit, 2 when what the user
+    /// wrote is wrong.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Environment(_) => 3,
+            _ => 2,
+        }
+    }
+}
 
 macro_rules! from_errors {
     ($($error:ty => $variant:ident),+) => {$(
@@ -137,6 +169,16 @@ impl Plan {
         Config::new(settings.clone())?;
         let (seed, limit) = (draft.seed, draft.limit);
         Ok(Self { matrix, tree, fabric, settings, draft: draft.clone(), seed, limit, base_rtts })
+    }
+
+    /// The same run with other settings.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn with(&self, change: impl FnOnce(&mut Draft)) -> Result<Self, RunError> {
+        let mut draft = self.draft.clone();
+        change(&mut draft);
+        Self::new(&draft, self.matrix.clone(), self.tree.spec())
     }
 
     /// The network of this run.
@@ -266,7 +308,7 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     let [data, ack] = [fabric.mtu, fabric.ack_len].map(u64::from);
     [1, spec.tier[0].radix_down, spec.podsize].map(|away| {
         let measured = base_rtt(tree, HostId(0), far(away), data, ack);
-        draft.base_rtt.unwrap_or(measured)
+        draft.base_rtt.unwrap_or(measured + draft.rtt_allowance)
     })
 }
 

@@ -195,14 +195,11 @@ impl<'a> Hosts<'a> {
         self.count
     }
 
-    /// The endpoint of `host`.
-    pub(super) fn endpoint(&self, host: HostId) -> &Endpoint {
-        &self.hosts[host.0 as usize].endpoint
-    }
-
-    /// The transport flow of a connection, once open.
-    pub(super) fn flow(&self, connection: usize) -> Option<FlowId> {
-        self.flows.get(connection).copied().flatten()
+    /// The window of a connection of `host`, bytes; `None` when it is not open.
+    pub(super) fn cwnd(&self, host: HostId, connection: usize) -> Option<u64> {
+        let flow = self.flows.get(connection).copied().flatten()?;
+        let (window, _) = self.hosts[host.0 as usize].endpoint.flow_window(flow)?;
+        Some(window.cwnd.0)
     }
 }
 

@@ -12,7 +12,6 @@
 
 mod hosts;
 mod packets;
-mod sampler;
 
 use transport::timer::Wheel;
 use transport::{Duration, HostId, Instant, Rng};
@@ -20,12 +19,12 @@ use transport::{Duration, HostId, Instant, Rng};
 use crate::conductor::Conductor;
 use crate::fabric::{Network, Output};
 use crate::measure::audit::DriverCount;
+use crate::measure::sampler::Sampler;
 use crate::measure::{Audit, Outcome};
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Watch};
 use hosts::Hosts;
 use packets::PacketSlab;
-use sampler::Sampler;
 
 /// Instants between two looks at the watch.
 const LOOK_EVERY: u64 = 1 << 14;
@@ -82,7 +81,11 @@ impl Sim<'_> {
             if next > limit {
                 return true;
             }
-            self.sampler.catch_up(next, &self.hosts, &self.network, &self.conductor);
+            let (hosts, conductor) = (&self.hosts, &self.conductor);
+            let cwnd = |flow: usize| {
+                hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
+            };
+            self.sampler.catch_up(next, &self.network, conductor, cwnd);
             self.now = next;
             self.instant();
             instants += 1;

@@ -285,6 +285,11 @@ impl TxFlow {
 
     /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and dropped.
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
+        if self.forget_at.is_some() {
+            // Overtaken by the acknowledgement that finished the closed flow: it tells nothing new.
+            cx.stats.acks_received += 1;
+            return true;
+        }
         let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
@@ -302,6 +307,10 @@ impl TxFlow {
 
     /// A NACK arrived: the payload of one segment was trimmed away. False as in [`TxFlow::on_ack`].
     pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
+        if self.forget_at.is_some() {
+            cx.stats.nacks_received += 1;
+            return true;
+        }
         let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
         cx.stats.nacks_received += 1;
         self.lb.on_feedback(rx.hdr.ev, PathFeedback::Nack, rx.at);

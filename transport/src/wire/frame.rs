@@ -281,6 +281,16 @@ pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseErr
     outer.route(udp, addressing)
 }
 
+/// Where the payload of a DATA frame starts, which is what [`trim`] leaves of it; `None` when it is
+/// not Headrace DATA or is cut inside its headers. `frame` may be its first 128 octets alone.
+#[must_use]
+pub fn payload_start(frame: &[u8]) -> Option<usize> {
+    let (outer, _) = open(frame).ok()?;
+    let at = outer.udp_at + usize::from(UDP_LEN);
+    let header_len = data::len_of(frame.get(at..)?)?;
+    Some(at + usize::from(header_len))
+}
+
 /// Cuts a DATA frame behind its Headrace header and returns its new length; the caller drops the
 /// rest.
 ///

@@ -1,16 +1,14 @@
-//! Takes a sample of a simulated run at fixed intervals.
+//! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver says when.
 
 use transport::{Duration, Instant};
 
-use super::hosts::Hosts;
+use super::series::{FLOWS_SHOWN, Sample};
 use crate::conductor::Conductor;
 use crate::fabric::{Network, PortId};
-use crate::measure::Sample;
-use crate::measure::series::FLOWS_SHOWN;
 use crate::plan::Plan;
 
 /// The samples so far, and when the next is due.
-pub(super) struct Sampler {
+pub(crate) struct Sampler {
     interval: Option<Duration>,
     next_at: Instant,
     delivered_before: u64,
@@ -19,23 +17,24 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// A sampler as the plan asks for; one that never samples when it does not.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
         let interval = plan.draft.sampling;
         let next_at = if interval.is_some() { Instant::ZERO } else { Instant::FAR_FUTURE };
         Self { interval, next_at, delivered_before: 0, series: Vec::new() }
     }
 
-    /// Takes the samples due before `now`, of the state that has lasted until `now`.
-    pub(super) fn catch_up(
+    /// Takes the samples due before `now`, of the state that has lasted until `now`. `cwnd` tells the
+    /// window of a line of the matrix, bytes, where it can be seen.
+    pub(crate) fn catch_up(
         &mut self,
         now: Instant,
-        hosts: &Hosts<'_>,
         network: &Network,
         conductor: &Conductor<'_>,
+        cwnd: impl Fn(usize) -> Option<u64>,
     ) {
         let Some(interval) = self.interval else { return };
         while self.next_at < now {
-            self.take(interval, hosts, network, conductor);
+            self.take(interval, network, conductor, &cwnd);
             self.next_at += interval;
         }
     }
@@ -43,9 +42,9 @@ impl Sampler {
     fn take(
         &mut self,
         interval: Duration,
-        hosts: &Hosts<'_>,
         network: &Network,
         conductor: &Conductor<'_>,
+        cwnd: &impl Fn(usize) -> Option<u64>,
     ) {
         let delivered = conductor.delivered().0;
         let ports =
@@ -54,11 +53,6 @@ impl Sampler {
         let (queue_max_bytes, queue_sum_bytes) =
             queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
         let shown = conductor.matrix().flows.len().min(FLOWS_SHOWN);
-        let cwnd = |flow: usize| {
-            let endpoint = hosts.endpoint(conductor.matrix().flows[flow].src);
-            let id = hosts.flow(conductor.connection(flow))?;
-            endpoint.flow_window(id).map(|(window, _)| window.cwnd.0)
-        };
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
         let goodput_gbps =
             (delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
@@ -75,7 +69,7 @@ impl Sampler {
     }
 
     /// The samples.
-    pub(super) fn into_series(self) -> Vec<Sample> {
+    pub(crate) fn into_series(self) -> Vec<Sample> {
         self.series
     }
 }

@@ -1,0 +1,178 @@
+//! The application of all hosts: starts flows as the conductor says and checks what arrives.
+//!
+//! Runs on the switch's thread and talks to the hosts through their rings. Payload is a pattern of (seed,
+//! tag), so every message can be verified without keeping a copy. The checksums of delivered messages
+//! are compared after the run, because computing the expected ones takes long enough to delay polls.
+//! Instants are network time.
+
+use std::collections::VecDeque;
+
+use transport::{HostId, Instant};
+use transport_dpdk::{AppEnd, Completion, Pattern, Request, Source};
+
+use crate::conductor::{Conductor, Order};
+use crate::plan::Plan;
+use crate::workload::FlowIndex;
+
+/// Completions taken from one host in a poll.
+const COMPLETIONS: usize = 64;
+
+/// A delivered message, to be verified.
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    tag: u64,
+    len: u32,
+    checksum: u64,
+    /// Where it was delivered, and who is said to have sent it.
+    ends: (HostId, HostId),
+}
+
+/// One host's application.
+#[derive(Debug)]
+struct App {
+    ring: AppEnd,
+    /// Requests that found the ring full.
+    waiting: VecDeque<Request>,
+    /// Connections opened so far.
+    opened: u32,
+}
+
+/// The applications of all hosts.
+#[derive(Debug)]
+pub(super) struct Control<'a> {
+    plan: &'a Plan,
+    conductor: Conductor<'a>,
+    apps: Vec<App>,
+    /// By connection of the conductor: its number at its sender, once open.
+    connections: Vec<Option<u32>>,
+    deliveries: Vec<Delivery>,
+}
+
+impl<'a> Control<'a> {
+    /// Nothing has started; `rings[h]` leads to host `h`.
+    pub(super) fn new(plan: &'a Plan, rings: Vec<AppEnd>) -> Self {
+        let conductor = Conductor::new(&plan.matrix);
+        let app = |ring| App { ring, waiting: VecDeque::new(), opened: 0 };
+        Self {
+            connections: vec![None; conductor.connections()],
+            apps: rings.into_iter().map(app).collect(),
+            deliveries: Vec::new(),
+            conductor,
+            plan,
+        }
+    }
+
+    /// Starts what is due and takes what hosts have to tell; whether there was anything.
+    pub(super) fn poll(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        for host in 0..self.apps.len() {
+            for _ in 0..COMPLETIONS {
+                let Some(completion) = self.apps[host].ring.poll() else { break };
+                any = true;
+                self.complete(host, completion);
+            }
+        }
+        while let Some(order) = self.conductor.next_order(now) {
+            any = true;
+            self.post(&order);
+        }
+        for app in &mut self.apps {
+            any |= app.submit();
+        }
+        any
+    }
+
+    fn post(&mut self, order: &Order) {
+        let path = self.plan.path(order.src, order.dst);
+        let app = &mut self.apps[order.src.0 as usize];
+        let known = &mut self.connections[order.connection as usize];
+        let connection = *known.get_or_insert_with(|| {
+            let connection = app.opened;
+            app.opened += 1;
+            app.waiting.push_back(Request::Open { connection, peer: order.dst, path });
+            connection
+        });
+        let (tag, seed) = (order.tag(), self.plan.seed);
+        for len in order.messages() {
+            let source = Source::Pattern(Pattern { seed, tag });
+            let cookie = cookie(order.flow, len.get());
+            app.waiting.push_back(Request::Send { connection, source, len, tag, cookie });
+        }
+        if order.last {
+            app.waiting.push_back(Request::Close { connection });
+        }
+    }
+
+    fn complete(&mut self, host: usize, completion: Completion) {
+        match completion {
+            Completion::Sent { cookie, at, .. } => {
+                let (flow, len) = parts(cookie);
+                self.conductor.on_acked(flow, u64::from(len), at);
+            }
+            Completion::Failed { cookie, reason, .. } => {
+                tracing::debug!(host, %reason, "a message failed");
+                self.conductor.on_failed(parts(cookie).0);
+            }
+            Completion::Refused { reason, .. } => {
+                tracing::warn!(host, %reason, "a flow was refused");
+            }
+            Completion::Delivered { from, tag, checksum, memory, at } => {
+                let len = u32::try_from(memory.len()).unwrap_or(u32::MAX);
+                let to = HostId(u32::try_from(host).unwrap_or(u32::MAX));
+                self.deliveries.push(Delivery { tag, len, checksum, ends: (from, to) });
+                if let Ok(flow) = u32::try_from(tag.wrapping_sub(1)) {
+                    self.conductor.on_delivered(FlowIndex(flow), u64::from(len), at);
+                }
+            }
+            // Its sender's end of the flow has failed, or will.
+            Completion::Aborted { from, .. } => {
+                tracing::debug!(host, %from, "a message was aborted");
+            }
+        }
+    }
+
+    /// The state of the matrix.
+    pub(super) fn conductor(&self) -> &Conductor<'a> {
+        &self.conductor
+    }
+
+    /// Messages that were delivered with bytes, or between hosts, that are not those of the flow that their
+    /// tag names. O(bytes delivered), about 10 GB a second.
+    pub(super) fn wrong_deliveries(&self) -> u64 {
+        let flows = &self.plan.matrix.flows;
+        let is_wrong = |delivery: &&Delivery| {
+            let flow = usize::try_from(delivery.tag.wrapping_sub(1)).ok();
+            let Some(spec) = flow.and_then(|flow| flows.get(flow)) else { return true };
+            let pattern = Pattern { seed: self.plan.seed, tag: delivery.tag };
+            delivery.ends != (spec.src, spec.dst)
+                || delivery.checksum != pattern.checksum(delivery.len)
+        };
+        self.deliveries.iter().filter(is_wrong).count() as u64
+    }
+}
+
+impl App {
+    /// Hands over what the ring takes.
+    fn submit(&mut self) -> bool {
+        let mut any = false;
+        while let Some(request) = self.waiting.pop_front() {
+            if let Err(request) = self.ring.submit(request) {
+                self.waiting.push_front(request);
+                break;
+            }
+            any = true;
+        }
+        any
+    }
+}
+
+/// What a message's completion brings back: its flow and its length.
+fn cookie(flow: FlowIndex, len: u32) -> u64 {
+    u64::from(flow.0) << 32 | u64::from(len)
+}
+
+fn parts(cookie: u64) -> (FlowIndex, u32) {
+    let low = cookie & u64::from(u32::MAX);
+    let narrow = |half| u32::try_from(half).unwrap_or(u32::MAX);
+    (FlowIndex(narrow(cookie >> 32)), narrow(low))
+}

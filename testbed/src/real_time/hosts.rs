@@ -1,0 +1,259 @@
+//! The hosts of a run: a worker each, spread over threads that poll.
+//!
+//! A thread polls its workers in turn. When none had anything to do it pauses, then yields: with more
+//! pollers than cores, a poller that only spins costs the others 12 ms a turn. All read one clock, which
+//! starts when all threads are ready.
+
+use std::hint;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use transport::record::Recorder;
+use transport::wire::addressing::Addressing;
+use transport::{Bytes, Config, Duration, HostId, Instant, Rng};
+use transport_dpdk::{
+    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, MemoryConfig, Port, PortIo, Worker,
+    WorkerConfig, app_ring,
+};
+
+use super::lateness::Gaps;
+use super::links::Pools;
+use crate::conductor::MESSAGE_MAX;
+use crate::plan::{Plan, RunError};
+
+/// Descriptors in the rings between an application and its worker.
+const RING: usize = 256;
+
+/// Polls without work before a thread yields.
+const PAUSES: u32 = 64;
+
+/// One host.
+pub(super) type Host = Worker<PortIo, AppMemory, RunClock>;
+
+/// The clock of a run: stands at zero until it is started. `Clone`: all threads read the same time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunClock(Arc<OnceLock<DilatedClock>>);
+
+impl RunClock {
+    /// Lets it run; only the first start counts.
+    pub(super) fn start(&self, clock: DilatedClock) {
+        // A second start would be a bug, and harmless.
+        let _ = self.0.set(clock);
+    }
+
+    fn has_started(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Now.
+    #[inline]
+    pub(super) fn now(&self) -> Instant {
+        self.0.get().map_or(Instant::ZERO, DilatedClock::now)
+    }
+}
+
+impl Clock for RunClock {
+    #[inline]
+    fn now(&mut self) -> Instant {
+        Self::now(self)
+    }
+}
+
+/// How a poller passes the time when there is nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct Idle(u32);
+
+impl Idle {
+    /// Ends a turn that was `busy`, or was not.
+    #[inline]
+    pub(super) fn turn(&mut self, busy: bool) {
+        if busy {
+            self.0 = 0;
+        } else if self.0 < PAUSES {
+            self.0 += 1;
+            hint::spin_loop();
+        } else {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Hosts that are polled, and their threads.
+#[derive(Debug)]
+pub(super) struct Crew {
+    threads: Vec<JoinHandle<Result<Crewed, EalError>>>,
+    stop: Arc<AtomicBool>,
+    /// Threads that wait for the clock, or did.
+    ready: Arc<AtomicUsize>,
+}
+
+/// What one thread polls; given back when it ends.
+#[derive(Debug)]
+pub(super) struct Crewed {
+    pub(super) hosts: Vec<Host>,
+    pub(super) gaps: Gaps,
+}
+
+/// All hosts of `plan`, at their `ports`, and the applications' ends of their rings.
+pub(super) fn hosts(
+    plan: &Plan,
+    ports: Vec<Port>,
+    pools: &Pools,
+    stamp: transport_dpdk::TimestampField,
+    setup: &HostSetup<'_>,
+) -> Result<(Vec<Host>, Vec<AppEnd>), RunError> {
+    let mut hosts = Vec::new();
+    let mut rings = Vec::new();
+    let needs = needs(plan);
+    for (((id, config), port), needs) in (0..).zip(plan.host_configs()?).zip(ports).zip(needs) {
+        let name = port.name().to_owned();
+        let io = PortIo::of_port(port, Arc::clone(&pools.hosts), Some(stamp));
+        let io = io.ok_or_else(|| RunError::Environment(format!("device {name} has no queue")))?;
+        let io = io.paced(plan.settings.line_rate, Bytes(u64::from(plan.fabric.mtu)));
+        let (app, worker) = app_ring(RING, RING);
+        rings.push(app);
+        hosts.push(setup.host(HostId(id), &config, io, worker, needs));
+    }
+    Ok((hosts, rings))
+}
+
+/// What all hosts have in common.
+pub(super) struct HostSetup<'a> {
+    pub(super) rng: &'a Rng,
+    pub(super) clock: &'a RunClock,
+    pub(super) addressing: &'a Addressing,
+    /// Network time after which a device that takes nothing counts as stuck.
+    pub(super) stuck_after: Duration,
+    pub(super) record: bool,
+}
+
+/// What one host's traffic takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    connections: u32,
+    messages_in: u32,
+    bytes_in: u64,
+}
+
+fn needs(plan: &Plan) -> Vec<Needs> {
+    let mut needs = vec![Needs::default(); plan.hosts() as usize];
+    for flow in &plan.matrix.flows {
+        needs[flow.src.0 as usize].connections += 1;
+        let receiver = &mut needs[flow.dst.0 as usize];
+        let messages = u32::try_from(flow.size.0.div_ceil(MESSAGE_MAX)).unwrap_or(u32::MAX);
+        receiver.messages_in = receiver.messages_in.saturating_add(messages);
+        receiver.bytes_in = receiver.bytes_in.saturating_add(flow.size.0);
+    }
+    needs
+}
+
+impl HostSetup<'_> {
+    fn host(
+        &self,
+        id: HostId,
+        config: &Config,
+        io: PortIo,
+        ring: transport_dpdk::WorkerEnd,
+        needs: Needs,
+    ) -> Host {
+        let rng = self.rng.fork("host", u64::from(id.0));
+        let core = if self.record { Recorder::on } else { Recorder::off }(config, id, rng);
+        let memory = AppMemory::new(&MemoryConfig {
+            msgs_max: config.msgs_max,
+            // What is delivered is dropped at once, so a host never holds more than is under way.
+            bytes_max: needs.bytes_in.clamp(1, 2 * MESSAGE_MAX),
+            messages_max: needs.messages_in.max(1),
+        });
+        let worker = WorkerConfig {
+            addressing: self.addressing.clone(),
+            connections_max: needs.connections.max(1),
+            msgs_max: config.msgs_max,
+            stuck_after: self.stuck_after,
+        };
+        Worker::new(core, (io, memory, self.clock.clone()), ring, worker)
+    }
+}
+
+impl Crew {
+    /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one. They wait
+    /// for the clock; this waits for them.
+    pub(super) fn start(
+        eal: &Eal,
+        hosts: Vec<Host>,
+        cores: &[Option<usize>],
+        clock: &RunClock,
+        base_rtt: Duration,
+    ) -> Result<Self, RunError> {
+        let mut shares: Vec<Vec<Host>> = cores.iter().map(|_| Vec::new()).collect();
+        let count = shares.len().max(1);
+        for (index, host) in hosts.into_iter().enumerate() {
+            if let Some(share) = shares.get_mut(index % count) {
+                share.push(host);
+            }
+        }
+        let mut crew = Self { threads: Vec::new(), stop: Arc::default(), ready: Arc::default() };
+        for (index, (share, core)) in shares.into_iter().zip(cores).enumerate() {
+            let (stop, clock) = (Arc::clone(&crew.stop), clock.clone());
+            let ready = Arc::clone(&crew.ready);
+            let gaps = Gaps::new(base_rtt);
+            let thread = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
+                ready.fetch_add(1, Ordering::AcqRel);
+                poll(Crewed { hosts: share, gaps }, &clock, &stop)
+            })?;
+            crew.threads.push(thread);
+        }
+        while crew.ready.load(Ordering::Acquire) < count && !crew.is_broken() {
+            thread::yield_now();
+        }
+        Ok(crew)
+    }
+
+    /// Whether a thread has ended although nobody asked for it.
+    pub(super) fn is_broken(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Ends all threads and gives back what they polled. A panic of a thread is passed on.
+    pub(super) fn stop(mut self) -> Result<Vec<Crewed>, RunError> {
+        self.stop.store(true, Ordering::Release);
+        let mut back = Vec::new();
+        let mut failed = None;
+        // All are joined before a failure is reported: none may outlive the devices.
+        for thread in self.threads.drain(..) {
+            match thread.join() {
+                Ok(Ok(crewed)) => back.push(crewed),
+                Ok(Err(error)) => failed = Some(error),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        failed.map_or(Ok(back), |error| Err(error.into()))
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            // Only on the way out of an error, which says more than this thread could.
+            drop(thread.join());
+        }
+    }
+}
+
+/// The loop of one thread.
+fn poll(mut crewed: Crewed, clock: &RunClock, stop: &AtomicBool) -> Crewed {
+    while !clock.has_started() && !stop.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+    let mut idle = Idle::default();
+    while !stop.load(Ordering::Acquire) {
+        crewed.gaps.poll(clock.now());
+        let mut busy = false;
+        for host in &mut crewed.hosts {
+            busy |= host.poll_once().busy;
+        }
+        idle.turn(busy);
+    }
+    crewed
+}

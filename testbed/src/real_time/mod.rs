@@ -1,0 +1,26 @@
+//! The `vdev` world: the same endpoints and the same switches, in real time over DPDK virtual devices.
+//!
+//! ```text
+//!   Control <--app rings--> Worker (endpoint) <--Port--> link <--LinkEnd--> SoftSwitch (Network)
+//!   conductor, checksums    threads of Crew              rings, memif, TAP  emulated switches
+//! ```
+//!
+//! Soft switch and control share the calling thread; the hosts are spread over the others. Network time
+//! is the TSC, dilated so that this machine keeps up (`time_scale`); how late polls were is measured and
+//! decides whether the run means anything (`lateness`). Payload is real, and every message's checksum is
+//! verified.
+//!
+//! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.
+
+mod control;
+mod hosts;
+mod lateness;
+mod links;
+mod mbuf_slab;
+mod result;
+mod run;
+mod soft_switch;
+mod time_scale;
+
+pub use lateness::LATE_SHARE_MAX;
+pub use run::run;

@@ -1,0 +1,148 @@
+//! What a run in real time leaves behind: the books of workers, links, switch and pools in one outcome.
+
+use transport::{Instant, Stats};
+use transport_dpdk::TimeScale;
+use transport_dpdk::boundary::PacketIo;
+
+use super::control::Control;
+use super::hosts::Crewed;
+use super::lateness::{self, Gaps};
+use super::links::{Pmd, Pools};
+use super::soft_switch::SoftSwitch;
+use crate::measure::audit::DriverCount;
+use crate::measure::sampler::Sampler;
+use crate::measure::{Audit, Outcome};
+use crate::plan::Plan;
+
+/// A run whose threads have ended.
+pub(super) struct Ended<'a> {
+    pub(super) switch: SoftSwitch,
+    pub(super) control: Control<'a>,
+    pub(super) sampler: Sampler,
+    /// Of the switch's thread.
+    pub(super) gaps: Gaps,
+    pub(super) now: Instant,
+    pub(super) crewed: Vec<Crewed>,
+    pub(super) stopped: bool,
+}
+
+/// Sums over all workers.
+#[derive(Default)]
+struct Workers {
+    stats: Stats,
+    /// Segments taken from endpoints.
+    taken: u64,
+    /// Of those, lost before the link.
+    lost: u64,
+    stuck: u64,
+    unsendable: u64,
+    received: u64,
+    /// Found on links after the end.
+    left: u64,
+}
+
+/// Takes everything down and puts the outcome together.
+pub(super) fn outcome(
+    plan: &Plan,
+    ended: Ended<'_>,
+    pools: &Pools,
+    scale: TimeScale,
+    pmd: Pmd,
+) -> Outcome {
+    let Ended { switch, control, sampler, gaps, now, mut crewed, stopped } = ended;
+    let workers = sum(&mut crewed);
+    let counts = switch.counts();
+    let mut driver = DriverCount {
+        handed_over: workers.taken,
+        kept: switch.kept(),
+        given_up: workers.received,
+        lost_before: workers.lost,
+        lost_after: counts.no_buffer + counts.host_queue_full + switch.waiting() + workers.left,
+        dropped_sending: workers.stuck,
+    };
+    let fabric = switch.network().audit();
+    let (mut kernel, mut swallowed) = (0, 0);
+    if pmd == Pmd::Null {
+        swallowed = driver.handed_over - driver.lost_before;
+        driver.lost_before = driver.handed_over;
+    } else if pmd.is_lossy() {
+        // What the kernel drops is nowhere counted by name, and what it adds was dropped by the hosts.
+        let before = driver.handed_over.saturating_sub(fabric.injected + driver.lost_before);
+        let after = fabric.delivered.saturating_sub(driver.given_up + driver.lost_after);
+        driver.lost_before += before;
+        driver.lost_after += after;
+        kernel = before + after;
+    }
+    let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
+    let conductor = control.conductor();
+    let stats = workers.stats;
+    let mut outcome = Outcome::new(plan, conductor, stats, switch.network(), audit, now);
+    let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
+    threads.push(gaps);
+    let lateness = lateness::judge(&threads, scale.factor());
+    let summary = &mut outcome.summary;
+    summary.world = "vdev";
+    summary.time_scale = scale.factor();
+    summary.lateness = Some(lateness);
+    for (name, count) in [
+        ("not_headrace", counts.not_headrace),
+        ("no_buffer", counts.no_buffer),
+        ("host_queue_full", counts.host_queue_full),
+        ("lost_in_kernel", kernel),
+        ("swallowed_by_device", swallowed),
+    ] {
+        if count > 0 {
+            *summary.drops.entry(name).or_insert(0) += count;
+            summary.packets.dropped += count;
+        }
+    }
+    let wrong = control.wrong_deliveries();
+    if wrong > 0 {
+        summary.audit.find(format!("payload: {wrong} messages were delivered with wrong bytes"));
+    }
+    if workers.unsendable > 0 {
+        let count = workers.unsendable;
+        summary.audit.find(format!("packets: {count} segments without bytes or address"));
+    }
+    let recordings = if plan.draft.vdev.record { recordings(&mut crewed) } else { Vec::new() };
+    // Workers first: their devices hold buffers of the links. Then the switch's ends.
+    drop((crewed, control));
+    drop(switch);
+    for (whose, out) in pools.in_use().into_iter().filter(|(_, out)| *out > 0) {
+        summary.audit.find(format!("buffers: {out} of the {whose}' are not back in their pool"));
+    }
+    let series = sampler.into_series();
+    Outcome { series, recordings, stopped, lateness: Some(lateness), ..outcome }
+}
+
+/// What every endpoint was told, by host.
+fn recordings(crewed: &mut [Crewed]) -> Vec<Vec<u8>> {
+    let mut hosts: Vec<_> = crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts).collect();
+    hosts.sort_unstable_by_key(|host| host.endpoint().host());
+    hosts.into_iter().map(|host| host.recorder().finish()).collect()
+}
+
+fn sum(crewed: &mut [Crewed]) -> Workers {
+    let mut sum = Workers::default();
+    for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
+        let counts = *host.counts();
+        sum.stats.add(host.stats());
+        sum.taken += counts.filled + counts.unsendable;
+        sum.stuck += counts.stuck;
+        sum.unsendable += counts.unsendable;
+        sum.received += counts.received;
+        let io = host.io();
+        let kept = io.tx_kept() as u64;
+        sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
+        // Bounded by what the link holds: nobody sends any more.
+        loop {
+            let left = io.rx_burst();
+            io.rx_release();
+            sum.left += left as u64;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    sum
+}

@@ -1,0 +1,248 @@
+//! One run in real time: makes it, drives it, and ends it with nothing left behind.
+
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Bytes, Duration, Instant, Rng};
+use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::{Calibration, RegisteredThread, TimeScale};
+
+use super::control::Control;
+use super::hosts::{self, Crew, HostSetup, Idle, RunClock};
+use super::lateness::Gaps;
+use super::links::{Devices, Pmd, Pools, unfit};
+use super::result::{self, Ended};
+use super::soft_switch::SoftSwitch;
+use super::time_scale;
+use crate::fabric::Network;
+use crate::measure::sampler::Sampler;
+use crate::measure::{Adapted, Outcome};
+use crate::plan::{Plan, RunError};
+use crate::progress::{Progress, Watch};
+
+/// Real time between two looks at the watch.
+const LOOK_EVERY: Duration = Duration::from_ms(20);
+
+/// Real time after which a device that takes nothing counts as stuck: longer than any scheduler's
+/// break.
+const STUCK_AFTER: Duration = Duration::from_s(1);
+
+/// Real time of a run whose devices swallow everything, beyond what sending the first windows takes.
+const NULL_EXTRA: Duration = Duration::from_ms(200);
+
+/// What a poller needs to turn a packet around where stamps travel with packets: the time between a
+/// host's stamp and the switch's next poll, both ways.
+const TURN_AROUND_STAMPED: Duration = Duration::from_us(50);
+
+/// The same where a packet's instants are those of the polls that find it: four polls and two copies.
+const TURN_AROUND_UNSTAMPED: Duration = Duration::from_us(400);
+
+/// Runs `plan` to its end: all flows done or given up, the time limit, or the watch says stop.
+///
+/// # Errors
+/// [`RunError::TooManyHosts`], [`RunError::Environment`] when this machine is not fit or DPDK has run
+/// in this process before, and as in virtual time when the plan does not fit together.
+pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let pmd = Pmd::by_name(&plan.draft.vdev.pmd);
+    let (hosts, most) = (plan.hosts(), pmd.hosts_max());
+    if !(2..=most).contains(&hosts) {
+        return Err(RunError::TooManyHosts { hosts, most, pmd: plan.draft.vdev.pmd.clone() });
+    }
+    let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
+    let threads = Threads::of(plan);
+    let (plan, scale, adapted) = adapt(plan, pmd, rate, &threads)?;
+    let devices = Devices::open(&plan, pmd)?;
+    let pools = devices.pools.clone();
+    // An application's thread may be an lcore already.
+    let lcore: Option<RegisteredThread> = devices.eal.register_thread().ok();
+    let ended = drive(&plan, devices, (pmd, rate, scale), &threads, watch)?;
+    let outcome = result::outcome(&plan, ended, &pools, scale, pmd);
+    drop::<(Option<RegisteredThread>, Pools)>((lcore, pools));
+    Ok(Outcome { adapted, ..outcome })
+}
+
+/// Which threads run hosts, by the core they are pinned to.
+struct Threads {
+    cores: Vec<Option<usize>>,
+}
+
+impl Threads {
+    fn of(plan: &Plan) -> Self {
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let automatic = cores.len().saturating_sub(1).max(1);
+        let count = plan.draft.vdev.workers.unwrap_or(automatic).min(plan.hosts() as usize);
+        // Pinned only where a core is left for everybody else: on a shared core the scheduler's choice
+        // is better than ours. The first core is the switch's.
+        let pins = count + 1 < cores.len();
+        let core = |index: usize| cores.get(index + 1).filter(|_| pins).map(|core| core.id);
+        Self { cores: (0..count).map(core).collect() }
+    }
+}
+
+/// Changes settings that real time, or the device, cannot keep; the scale; and what was changed.
+fn adapt(
+    plan: &Plan,
+    pmd: Pmd,
+    rate: Calibration,
+    threads: &Threads,
+) -> Result<(Plan, TimeScale, Vec<Adapted>), RunError> {
+    let mut adapted = Vec::new();
+    let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
+    let mut plan = plan.clone();
+    if let Some(payload) = pmd.payload_max().filter(|most| plan.settings.payload_max > *most) {
+        plan = plan.with(|draft| draft.settings.payload_max = payload)?;
+        note("mtu", payload.to_string(), "the device carries frames of MTU 1500 at most");
+    }
+    let scale = time_scale::choose(&plan, rate, pmd.packet_ns())?;
+    if plan.draft.vdev.time_scale.is_none() {
+        note("vdev.time_scale", scale.factor().to_string(), "what this machine sustains");
+    }
+    if plan.draft.vdev.workers != Some(threads.cores.len()) {
+        let count = threads.cores.len().to_string();
+        note("vdev.workers", count, "one core is the switch's, and a host is on one thread");
+    }
+    let turn_around = if pmd.keeps_stamps() { TURN_AROUND_STAMPED } else { TURN_AROUND_UNSTAMPED };
+    let allowance = time_scale::network_time(turn_around, scale);
+    let rto_min = time_scale::rto_min(scale).max(plan.settings.loss.rto_min);
+    let is_longer = rto_min > plan.settings.loss.rto_min;
+    plan = plan.with(|draft| {
+        draft.rtt_allowance = allowance;
+        draft.settings.loss.rto_min = rto_min;
+    })?;
+    if plan.draft.base_rtt.is_none() {
+        let value = format!("{}ps", plan.settings.base_rtt.as_ps());
+        note(
+            "base_rtt",
+            value,
+            "the longest path's, with an allowance for pollers to turn packets around",
+        );
+    }
+    if is_longer {
+        let value = format!("{}ps", rto_min.as_ps());
+        note("loss.rto_min", value, "25 ms of real time: longer than a scheduler's breaks");
+    }
+    Ok((plan, scale, adapted))
+}
+
+/// A run under way.
+struct Run<'a> {
+    switch: SoftSwitch,
+    control: Control<'a>,
+    sampler: Sampler,
+    gaps: Gaps,
+    clock: RunClock,
+    now: Instant,
+    look_every: Duration,
+    limit: Instant,
+}
+
+fn drive<'a>(
+    plan: &'a Plan,
+    devices: Devices,
+    (pmd, rate, scale): (Pmd, Calibration, TimeScale),
+    threads: &Threads,
+    watch: &mut dyn Watch,
+) -> Result<Ended<'a>, RunError> {
+    let rng = Rng::new(plan.seed);
+    let mut network = Network::new(plan.blueprint(), &rng.fork("network", 0));
+    for fault in plan.link_faults()? {
+        network.add_fault(&fault.ports, fault.spec)?;
+    }
+    let addressing = addressing(plan);
+    let clock = RunClock::default();
+    let setup = HostSetup {
+        rng: &rng,
+        clock: &clock,
+        addressing: &addressing,
+        stuck_after: time_scale::network_time(STUCK_AFTER, scale),
+        record: plan.draft.vdev.record,
+    };
+    let Devices { ports, ends, pools, stamp, eal } = devices;
+    let (hosts, rings) = hosts::hosts(plan, ports, &pools, stamp, &setup)?;
+    let base_rtt = plan.settings.base_rtt;
+    let switch_pool = pools.switch.clone();
+    let corruption = rng.fork("corruption", 0);
+    let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption);
+    let mut run = Run {
+        switch,
+        control: Control::new(plan, rings),
+        sampler: Sampler::new(plan),
+        gaps: Gaps::new(base_rtt),
+        now: Instant::ZERO,
+        look_every: time_scale::network_time(LOOK_EVERY, scale),
+        limit: limit(plan, pmd, scale),
+        clock,
+    };
+    let crew = Crew::start(&eal, hosts, &threads.cores, &run.clock, base_rtt)?;
+    run.clock.start(rate.clock(scale));
+    let stopped = run.turn_until_over(&crew, watch);
+    let crewed = crew.stop()?;
+    // What hosts have sent is in the network, or accounted for as on its way.
+    while run.switch.receive(run.now) {}
+    let Run { switch, control, sampler, gaps, now, .. } = run;
+    Ok(Ended { switch, control, sampler, gaps, now, crewed, stopped })
+}
+
+impl Run<'_> {
+    /// The loop of the calling thread. True when it was stopped before its end.
+    fn turn_until_over(&mut self, crew: &Crew, watch: &mut dyn Watch) -> bool {
+        let mut idle = Idle::default();
+        let mut look_at = Instant::ZERO;
+        loop {
+            // Before the rings are read, so that what is stamped later is not run past.
+            self.now = self.clock.now().max(self.now);
+            let now = self.now;
+            self.gaps.poll(now);
+            self.sampler.catch_up(now, self.switch.network(), self.control.conductor(), |_| None);
+            let moved = self.switch.poll(now);
+            let controlled = self.control.poll(now);
+            if self.control.conductor().is_over() {
+                return false;
+            }
+            if now > self.limit {
+                return true;
+            }
+            if now >= look_at {
+                look_at = now + self.look_every;
+                if crew.is_broken() || !watch.goes_on(&self.progress()) {
+                    return true;
+                }
+            }
+            idle.turn(moved || controlled);
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let conductor = self.control.conductor();
+        Progress {
+            now: self.now.since(Instant::ZERO),
+            flows_finished: conductor.finished() as u64,
+            bytes_delivered: conductor.delivered().0,
+            hops: self.switch.network().totals().hops,
+        }
+    }
+}
+
+/// Headers of 42 bytes are IPv4's; IPv6's are longer.
+fn addressing(plan: &Plan) -> Addressing {
+    let v4 = transport::wire::frame::header_overhead(IpVersion::V4);
+    let is_v4 = plan.settings.frame_overhead == v4;
+    Addressing::Emulated(if is_v4 { IpVersion::V4 } else { IpVersion::V6 })
+}
+
+/// When the run ends at the latest. Nothing is ever acknowledged over devices that swallow what they are
+/// sent: there the run ends when every flow has had the time to send its first window.
+fn limit(plan: &Plan, pmd: Pmd, scale: TimeScale) -> Instant {
+    let limit = plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
+    if pmd != Pmd::Null {
+        return limit;
+    }
+    let last_start = plan.matrix.flows.iter().map(|flow| match flow.start {
+        crate::workload::matrix::Start::At(after) => after,
+        crate::workload::matrix::Start::On(_) => Duration::ZERO,
+    });
+    let rate = plan.settings.line_rate;
+    let window = rate.bytes_in(plan.settings.base_rtt).0 * 2;
+    let windows = rate.time_for(Bytes(window * plan.matrix.flows.len() as u64));
+    let extra = time_scale::network_time(NULL_EXTRA, scale);
+    let enough = last_start.max().unwrap_or_default() + windows + extra;
+    limit.min(Instant::ZERO + enough)
+}

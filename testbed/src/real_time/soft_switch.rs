@@ -1,0 +1,300 @@
+//! The soft switch: moves mbufs between the hosts' links through the emulated network.
+//!
+//! ```text
+//! link of a host -> parse -> MbufSlab + Network::inject (at the sender's stamp)
+//!                                   |  run_until(now)
+//! link of a host <- stamp <- edit <-+- Output::Delivered
+//! ```
+//!
+//! All switches of the topology are in the one [`Network`], so a packet crosses the soft switch once,
+//! however many emulated switches it meets. Instants are network time. A packet enters at the instant
+//! that its sender stamped on it and leaves with the instant of its emulated arrival stamped on it, as a NIC
+//! with receive timestamps would; how late the polls were is in neither. Links that copy (memif, TAP)
+//! lose the stamps: there a packet enters at the poll that finds it.
+//!
+//! Frames that are not ours (a kernel's noise on a TAP) are counted and freed. Nothing here allocates
+//! after the first packets.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use transport::wire::addressing::Addressing;
+use transport::wire::class::{Ecn, TrafficClass};
+use transport::wire::frame;
+use transport::{HostId, Instant, Rng};
+use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
+
+use super::mbuf_slab::MbufSlab;
+use crate::fabric::{Flags, Network, Output, Packet, flow_hash};
+
+/// Packets that wait for room on a host's link, beyond what the link holds, before they are dropped.
+const WAITING_MAX: usize = 4096;
+
+/// No Headrace frame has longer headers.
+const HEADERS_MAX: usize = 128;
+
+/// Bytes of the Ethernet header, which no checksum covers.
+const ETHERNET: usize = frame::ETHERNET_LEN as usize;
+
+/// Bytes of the IPv4 header, which has a checksum of its own.
+const IPV4: usize = 20;
+
+/// What the soft switch itself counts; the network counts the rest. Packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SwitchCounts {
+    /// Taken from hosts.
+    pub(super) received: u64,
+    /// Given to the links of hosts.
+    pub(super) sent: u64,
+    /// Frames that are not Headrace: freed.
+    pub(super) not_headrace: u64,
+    /// Freed because the host did not empty its link.
+    pub(super) host_queue_full: u64,
+    /// Freed because the pool had no buffer for a copy.
+    pub(super) no_buffer: u64,
+}
+
+/// Packets on their way to one host.
+#[derive(Debug, Default)]
+struct Outbox {
+    next: MbufBurst,
+    more: VecDeque<Mbuf>,
+}
+
+/// The switch with its ends of all links.
+#[derive(Debug)]
+pub(super) struct SoftSwitch {
+    network: Network,
+    ends: Vec<LinkEnd>,
+    outboxes: Vec<Outbox>,
+    packets: MbufSlab,
+    pool: Arc<Pool>,
+    stamp: TimestampField,
+    addressing: Addressing,
+    /// Which bits a corruption flips.
+    rng: Rng,
+    burst: MbufBurst,
+    out: Vec<Output>,
+    counts: SwitchCounts,
+}
+
+impl SoftSwitch {
+    /// A switch for `network` whose host `h` is at the other side of `ends[h]`. Copies come from `pool`,
+    /// whose buffers hold the longest frame.
+    pub(super) fn new(
+        network: Network,
+        ends: Vec<LinkEnd>,
+        pool: Arc<Pool>,
+        stamp: TimestampField,
+        addressing: Addressing,
+        rng: Rng,
+    ) -> Self {
+        Self {
+            outboxes: ends.iter().map(|_| Outbox::default()).collect(),
+            packets: MbufSlab::default(),
+            burst: MbufBurst::new(),
+            out: Vec::new(),
+            counts: SwitchCounts::default(),
+            network,
+            ends,
+            pool,
+            stamp,
+            addressing,
+            rng,
+        }
+    }
+
+    /// Moves all packets that are due by `now`; whether there was anything to do.
+    pub(super) fn poll(&mut self, now: Instant) -> bool {
+        let received = self.receive(now);
+        self.network.run_until(now, &mut self.out);
+        let came_out = !self.out.is_empty();
+        self.take_outputs();
+        let sent = self.send();
+        received || came_out || sent
+    }
+
+    /// Takes one burst from every host.
+    pub(super) fn receive(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        for index in 0..self.ends.len() {
+            let mut burst = std::mem::take(&mut self.burst);
+            any |= self.ends[index].rx_burst(&mut burst) > 0;
+            let host = HostId(u32::try_from(index).unwrap_or(u32::MAX));
+            for mbuf in burst.drain() {
+                self.accept(host, mbuf, now);
+            }
+            self.burst = burst;
+        }
+        any
+    }
+
+    fn accept(&mut self, host: HostId, mbuf: Mbuf, now: Instant) {
+        self.counts.received += 1;
+        let at = self.stamp.get(&mbuf).map_or(now, Instant::from_ps);
+        match describe(&mbuf, host, &self.addressing) {
+            Some(packet) => {
+                let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
+                self.network.inject(host, packet, at, &mut self.out);
+            }
+            None => self.counts.not_headrace += 1,
+        }
+    }
+
+    fn take_outputs(&mut self) {
+        let mut out = std::mem::take(&mut self.out);
+        for output in out.drain(..) {
+            match output {
+                Output::Delivered { host, packet, at } => self.deliver(host, &packet, at),
+                Output::Dropped { packet, .. } => self.packets.lose(packet.handle),
+                Output::Duplicated { packet, .. } => self.packets.duplicate(packet.handle),
+                Output::NicRoom { .. } => {}
+            }
+        }
+        self.out = out;
+    }
+
+    fn deliver(&mut self, host: HostId, packet: &Packet, at: Instant) {
+        let mbuf = self.packets.take(packet.handle, &self.pool);
+        let edited = mbuf.and_then(|mbuf| edit(mbuf, packet, &self.pool, &mut self.rng));
+        let Some(mut mbuf) = edited else {
+            self.counts.no_buffer += 1;
+            return;
+        };
+        let Some(outbox) = self.outboxes.get_mut(host.0 as usize) else { return };
+        if outbox.more.len() >= WAITING_MAX {
+            self.counts.host_queue_full += 1;
+            return;
+        }
+        self.stamp.set(&mut mbuf, at.as_ps());
+        outbox.more.push_back(mbuf);
+    }
+
+    /// Gives the hosts what their links take.
+    fn send(&mut self) -> bool {
+        let mut any = false;
+        for (end, outbox) in self.ends.iter_mut().zip(&mut self.outboxes) {
+            loop {
+                while outbox.next.room() > 0
+                    && let Some(mbuf) = outbox.more.pop_front()
+                {
+                    // There is room: it cannot come back.
+                    drop(outbox.next.push(mbuf));
+                }
+                if outbox.next.is_empty() {
+                    break;
+                }
+                let sent = end.tx_burst(&mut outbox.next);
+                self.counts.sent += sent as u64;
+                any |= sent > 0;
+                if !outbox.next.is_empty() {
+                    break;
+                }
+            }
+        }
+        any
+    }
+
+    /// The emulated network.
+    pub(super) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What it has counted.
+    pub(super) fn counts(&self) -> SwitchCounts {
+        self.counts
+    }
+
+    /// Packets that it holds for the network.
+    pub(super) fn kept(&self) -> u64 {
+        self.packets.live()
+    }
+
+    /// Packets that have left the network and wait for room on a host's link.
+    pub(super) fn waiting(&self) -> u64 {
+        self.outboxes.iter().map(|outbox| (outbox.next.len() + outbox.more.len()) as u64).sum()
+    }
+}
+
+/// The fabric's packet for a frame from `host`, without handle; `None` when it is not Headrace.
+fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet> {
+    let mut copy = [0; HEADERS_MAX];
+    let head = match mbuf.data() {
+        // A driver may have cut the headers apart.
+        short if short.len() < HEADERS_MAX && mbuf.nb_segs() > 1 => {
+            let all = usize::try_from(mbuf.pkt_len()).unwrap_or(usize::MAX).min(HEADERS_MAX);
+            let copy = &mut copy[..all];
+            if !mbuf.copy_out(0, copy) {
+                return None;
+            }
+            &*copy
+        }
+        whole => whole,
+    };
+    let route = frame::route_of(head, addressing).ok()?;
+    let len = u16::try_from(mbuf.pkt_len()).ok()?;
+    let (trim_len, flags) = match route.class {
+        TrafficClass::Data => {
+            let headers = frame::payload_start(head)?;
+            let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
+            (u8::try_from(headers).ok()?, ect.with(Flags::TRIMMABLE))
+        }
+        _ => (u8::try_from(len).unwrap_or(u8::MAX), Flags::CONTROL),
+    };
+    // A host that names another as the sender is not believed.
+    (route.src == host).then(|| Packet {
+        handle: 0,
+        dst: route.dst,
+        hash: flow_hash(route.src, route.dst, route.ev),
+        len,
+        trim_len,
+        flags,
+    })
+}
+
+/// Does to the bytes what the network has done to the packet; `None` when `pool` is exhausted.
+fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
+    let trimmed = packet.flags.has(Flags::TRIMMED);
+    let corrupt = packet.flags.has(Flags::CORRUPT);
+    let mut mbuf = if trimmed { trim(&mbuf, pool)? } else { mbuf };
+    if packet.flags.has(Flags::CE) {
+        mbuf = writable(mbuf, pool)?;
+        frame::set_ce(mbuf.data_mut()?);
+    }
+    if corrupt {
+        mbuf = if mbuf.nb_segs() > 1 { mbuf.deep_copy(pool)? } else { writable(mbuf, pool)? };
+        flip_a_bit(mbuf.data_mut()?, trimmed, rng);
+    }
+    Some(mbuf)
+}
+
+/// A fresh mbuf with the trimmed headers alone.
+fn trim(mbuf: &Mbuf, pool: &Pool) -> Option<Mbuf> {
+    // One byte of payload, so that there is something to cut off.
+    let length = mbuf.pkt_len().min(HEADERS_MAX as u32);
+    let mut headers = pool.alloc()?;
+    let bytes = headers.append(u16::try_from(length).ok()?)?;
+    if !mbuf.copy_out(0, bytes) {
+        return None;
+    }
+    let rest = bytes.len() - frame::trim(bytes);
+    let whole = headers.trim(u16::try_from(rest).ok()?);
+    whole.then_some(headers)
+}
+
+/// The mbuf itself, or a copy when its first segment is not its own.
+fn writable(mut mbuf: Mbuf, pool: &Pool) -> Option<Mbuf> {
+    if mbuf.data_mut().is_some() { Some(mbuf) } else { mbuf.deep_copy(pool) }
+}
+
+/// Flips one bit that a checksum covers: any behind the Ethernet header; of a trimmed packet, whose UDP
+/// checksum can no longer be verified, one of the IP header.
+fn flip_a_bit(frame: &mut [u8], trimmed: bool, rng: &mut Rng) {
+    let end = if trimmed { frame.len().min(ETHERNET + IPV4) } else { frame.len() };
+    let Some(covered) = frame.get_mut(ETHERNET..end) else { return };
+    let bits = covered.len() as u64 * 8;
+    if bits > 0 {
+        let bit = usize::try_from(rng.below(bits)).unwrap_or(0);
+        covered[bit / 8] ^= 1 << (bit % 8);
+    }
+}

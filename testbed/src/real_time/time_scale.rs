@@ -1,0 +1,176 @@
+//! How much slower than real time a run's network time passes, so that this machine keeps up.
+//!
+//! A scale has to satisfy the processor: all hosts sending at line rate must cost a quarter of one core
+//! at most. And it has to satisfy the control loops: a scheduler takes a core away for 4 ms at a time, on
+//! a busy machine for several times that, so a base RTT of less than some 40 ms of real time sees it. The
+//! first is a floor; the second is
+//! followed as long as the run stays short. What a packet costs is measured with this build on this
+//! machine, by sending some through the run's own network; the hosts' part is a multiple of that. How
+//! well it went is measured again during the run (`lateness`).
+
+use transport::{Bytes, Duration, HostId, Instant, Rng};
+use transport_dpdk::clock::ClockError;
+use transport_dpdk::{Calibration, TimeScale};
+
+use crate::fabric::{Flags, Network, Packet};
+use crate::plan::{Plan, RunError};
+
+/// Real time that a base RTT takes at best: ten scheduler slices.
+const RTT_WANTED: Duration = Duration::from_ms(40);
+
+/// Real time that a base RTT takes at least: a few ticks of the kernel, 8 to 16 us each.
+const RTT_MIN: Duration = Duration::from_us(50);
+
+/// Real time that the ideal run may take for the sake of [`RTT_WANTED`].
+const RUN_WANTED: Duration = Duration::from_s(3);
+
+/// Real time of a base RTT that a longer run is slowed down for: four scheduler slices. With half of that,
+/// one busy neighbour on two cores makes a long run invalid.
+const RTT_SOUND: Duration = Duration::from_ms(16);
+
+/// Real time that the ideal run may take for the sake of [`RTT_SOUND`].
+const RUN_SOUND: Duration = Duration::from_s(60);
+
+/// Real time of the shortest retransmission timeout: longer than most breaks that a scheduler makes.
+const RTO_MIN: Duration = Duration::from_ms(25);
+
+/// Costs of both hosts, with emitting, parsing, checksums and copies, in costs of the network.
+const HOSTS_FACTOR: f64 = 6.0;
+
+/// Share of one core that may be busy when all hosts send at line rate.
+const LOAD_MAX: f64 = 0.25;
+
+/// Packets that the cost is measured with.
+const PROBES: u32 = 2048;
+
+/// The scale for `plan`: what it says, else what fits. `device_ns` is what one packet costs in devices.
+pub(super) fn choose(
+    plan: &Plan,
+    rate: Calibration,
+    device_ns: f64,
+) -> Result<TimeScale, RunError> {
+    let factor = plan.draft.vdev.time_scale.unwrap_or_else(|| {
+        let packet_ns = network_ns(plan, rate) * (1.0 + HOSTS_FACTOR) + device_ns;
+        fitting(plan, packet_ns)
+    });
+    TimeScale::new(factor).map_err(|error: ClockError| RunError::Environment(error.to_string()))
+}
+
+/// The shortest timeout in network time.
+pub(super) fn rto_min(scale: TimeScale) -> Duration {
+    network_time(RTO_MIN, scale)
+}
+
+/// `real` time in network time.
+pub(super) fn network_time(real: Duration, scale: TimeScale) -> Duration {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scale is >= 1")]
+    Duration::from_ps((real.as_us_f64() * 1e6 / scale.factor()) as u64)
+}
+
+/// A scale at which `packet_ns` of real time a packet are affordable, rounded up to two digits.
+fn fitting(plan: &Plan, packet_ns: f64) -> f64 {
+    let mut senders: Vec<HostId> = plan.matrix.flows.iter().map(|flow| flow.src).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    let mtu = Bytes(u64::from(plan.fabric.mtu));
+    let packet_time_ns = plan.settings.line_rate.time_for(mtu).as_us_f64() * 1000.0;
+    // Each packet is acknowledged.
+    #[expect(clippy::cast_precision_loss, reason = "hosts are few")]
+    let packets_per_ns = 2.0 * senders.len() as f64 / packet_time_ns;
+    let by_load = packets_per_ns * packet_ns / LOAD_MAX;
+    let base_rtt_us = plan.settings.base_rtt.as_us_f64();
+    let floor = by_load.max(RTT_MIN.as_us_f64() / base_rtt_us);
+    let ideal_us = plan.ideal().as_us_f64().max(base_rtt_us);
+    let at_most = |rtt: Duration, run: Duration| {
+        (rtt.as_us_f64() / base_rtt_us).min(run.as_us_f64() / ideal_us)
+    };
+    let wanted = at_most(RTT_WANTED, RUN_WANTED).max(at_most(RTT_SOUND, RUN_SOUND));
+    two_digits(floor.max(wanted)).clamp(1.0, 1e6)
+}
+
+/// Rounded up to two significant digits: a scale that people can read.
+fn two_digits(value: f64) -> f64 {
+    let unit = libm::pow(10.0, libm::floor(libm::log10(value.max(1.0))) - 1.0).max(1.0);
+    libm::ceil(value / unit) * unit
+}
+
+/// Real nanoseconds that one packet costs in the network of `plan`, the better of two rounds.
+fn network_ns(plan: &Plan, rate: Calibration) -> f64 {
+    let clock = rate.clock(TimeScale::REAL);
+    let hosts = plan.hosts();
+    let mtu = plan.fabric.mtu;
+    let spacing = plan.settings.line_rate.time_for(Bytes(u64::from(mtu)));
+    let mut network = Network::new(plan.blueprint(), &Rng::new(plan.seed));
+    let mut out = Vec::new();
+    let mut best = f64::MAX;
+    let mut at = Instant::ZERO;
+    for _ in 0..2 {
+        let start = clock.now();
+        for handle in 0..PROBES {
+            let (src, dst) =
+                (HostId(handle % hosts), HostId((handle + 1 + handle / hosts) % hosts));
+            let flags = Flags::ECT.with(Flags::TRIMMABLE);
+            let hash = handle.wrapping_mul(0x9e37_79b1);
+            network.inject(
+                src,
+                Packet { handle, dst, hash, len: mtu, trim_len: 64, flags },
+                at,
+                &mut out,
+            );
+            at += if handle % hosts == 0 { spacing } else { Duration::ZERO };
+            network.run_until(at, &mut out);
+            out.clear();
+        }
+        at += plan.settings.base_rtt;
+        network.run_until(at, &mut out);
+        best = best.min(clock.now().since(start).as_us_f64() * 1000.0 / f64::from(PROBES));
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Draft;
+    use crate::topology;
+    use crate::workload::{FlowSpec, Matrix};
+
+    fn plan(size: u64) -> Plan {
+        let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(1), HostId(0), Bytes(size)));
+        Plan::new(&Draft::default(), matrix, &topology::by_name("paper-testbed").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_short_run_gets_a_base_rtt_of_several_scheduler_slices() {
+        let plan = plan(1 << 20);
+        let scale = fitting(&plan, 1000.0);
+        let rtt_real_us = plan.settings.base_rtt.as_us_f64() * scale;
+        assert!((40_000.0..44_000.0).contains(&rtt_real_us), "{scale}");
+    }
+
+    #[test]
+    fn a_long_run_is_as_slow_as_the_processor_demands_and_no_slower() {
+        let plan = plan(1 << 38);
+        let (cheap, dear) = (fitting(&plan, 500.0), fitting(&plan, 50_000.0));
+        assert!((6.0..20.0).contains(&cheap) && dear > 80.0 * cheap, "{cheap} {dear}");
+    }
+
+    #[test]
+    fn the_timeout_is_25_ms_of_real_time() {
+        let scale = TimeScale::new(1000.0).unwrap();
+        assert_eq!(rto_min(scale), Duration::from_us(25));
+    }
+
+    #[test]
+    fn scales_are_rounded_up_to_two_digits() {
+        assert_eq!([1.0, 9.2, 101.0, 1234.0].map(two_digits), [1.0, 10.0, 110.0, 1300.0]);
+    }
+
+    #[test]
+    fn a_packet_costs_something_measurable() {
+        let rate = Calibration::measure(Duration::from_ms(200)).unwrap();
+        let ns = network_ns(&plan(1 << 20), rate);
+        assert!((10.0..1e6).contains(&ns), "{ns}");
+    }
+}

@@ -1,0 +1,243 @@
+//! The cases of `dpdk_loopback`, each run in a process of its own.
+
+use testbed::measure::{Outcome, Summary};
+use testbed::plan::{Draft, Plan, RunError, Source};
+use testbed::progress::{Progress, Unwatched, Watch};
+use testbed::workload::{self, Matrix, Params};
+use testbed::{real_time, topology};
+use transport::record::replay;
+use transport::{Duration, Rng};
+
+/// What a case ends with when it does not panic.
+pub(crate) enum Verdict {
+    Passed,
+    Skipped(String),
+}
+
+/// A name and what runs under it.
+pub(crate) type Case = (&'static str, fn() -> Verdict);
+
+/// Every case.
+pub(crate) const CASES: &[Case] = &[
+    ("incast_15_to_1_over_net_ring_is_delivered_and_verified", incast),
+    ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
+    ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
+    ("two_hosts_are_enough", two_hosts),
+    ("odd_numbers_of_hosts_and_workers_work", odd_hosts),
+    ("four_hosts_over_net_memif_are_delivered_and_verified", memif),
+    ("two_hosts_over_net_tap_are_delivered_with_a_payload_that_fits", tap),
+    ("net_null_sends_and_is_honest_about_what_is_unfinished", null),
+    ("a_recorded_run_replays_bit_for_bit", record),
+    ("a_run_that_is_stopped_leaves_no_buffer_behind", stopped),
+    ("samples_are_taken_and_triggers_start_flows", sampled_triggers),
+    ("without_hugepages_a_run_is_the_same", without_hugepages),
+    ("too_many_hosts_are_refused_with_a_way_out", too_many_hosts),
+];
+
+fn matrix(kind: &str, nodes: u32, params: &[(&str, &str)]) -> Matrix {
+    let workload = workload::by_name(kind, &Params::from_pairs(params.to_vec())).unwrap();
+    workload.generate(nodes, &mut Rng::new(1)).unwrap()
+}
+
+fn draft(settings: &[(&str, &str)]) -> Draft {
+    let mut draft = Draft::default();
+    for (key, value) in settings {
+        draft.set(key, value, Source::Set).unwrap_or_else(|error| panic!("{error}"));
+    }
+    draft
+}
+
+fn plan(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Plan {
+    Plan::new(&draft(settings), matrix, &topology::by_name(topology).unwrap()).unwrap()
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let outcome = real_time::run(plan, &mut Unwatched).unwrap_or_else(|error| panic!("{error}"));
+    show(&outcome);
+    outcome
+}
+
+fn show(outcome: &Outcome) {
+    let Summary { flows, completion_us, ideal_us, packets, drops, lateness, .. } = &outcome.summary;
+    println!("{:?}", outcome.stats);
+    println!("{flows:?} completion {completion_us:?} us, ideal {ideal_us} us");
+    println!("{packets:?} {drops:?}\n{lateness:?}\n{:?}", outcome.adapted);
+}
+
+/// Everything arrived, verified, and the books balance. That polls were in time is not asked here: a
+/// machine may be busy, which the run then says.
+fn assert_whole(outcome: &Outcome) {
+    let summary = &outcome.summary;
+    assert_eq!(summary.audit.findings, [""; 0]);
+    assert_eq!(summary.flows.finished, summary.flows.total);
+    assert_eq!(summary.bytes.delivered, summary.bytes.offered);
+    assert_eq!(summary.world, "vdev");
+    assert!(summary.lateness.is_some() && summary.time_scale >= 1.0);
+    assert!(!outcome.stopped);
+}
+
+fn incast() -> Verdict {
+    let matrix = matrix("incast", 16, &[("degree", "15"), ("size", "512KiB")]);
+    let outcome = run(&plan(&[], matrix, "paper-testbed"));
+    assert_whole(&outcome);
+    let slowdown = outcome.summary.slowdown.unwrap();
+    let most = if outcome.summary.is_success() { 1.5 } else { f64::INFINITY };
+    assert!((1.0..most).contains(&slowdown), "{slowdown}");
+    Verdict::Passed
+}
+
+fn permutation() -> Verdict {
+    let matrix = matrix("permutation", 16, &[("size", "2MiB")]);
+    let outcome = run(&plan(&[], matrix, "paper-testbed"));
+    assert_whole(&outcome);
+    assert!(outcome.summary.slowdown.unwrap() >= 1.0);
+    Verdict::Passed
+}
+
+fn faults() -> Verdict {
+    let settings = [
+        ("fault", "loss:0.01@all"),
+        ("fault", "reorder:0.02@all,delay_us=3"),
+        ("fault", "duplicate:0.01@all"),
+        ("fault", "corrupt:0.01@all"),
+    ];
+    let matrix = matrix("permutation", 16, &[("size", "512KiB")]);
+    let outcome = run(&plan(&settings, matrix, "paper-testbed"));
+    assert_whole(&outcome);
+    let summary = &outcome.summary;
+    assert!(
+        summary.drops["random_loss"] > 0 && summary.drops["corrupt"] > 0,
+        "{:?}",
+        summary.drops
+    );
+    assert!(outcome.stats.duplicates > 0 && summary.packets.retransmitted > 0);
+    Verdict::Passed
+}
+
+fn two_hosts() -> Verdict {
+    let matrix = matrix("permutation", 2, &[("size", "1MiB")]);
+    assert_whole(&run(&plan(&[], matrix, "dumbbell:1")));
+    Verdict::Passed
+}
+
+fn odd_hosts() -> Verdict {
+    let matrix = matrix("permutation", 7, &[("size", "300000")]);
+    assert_whole(&run(&plan(&[("vdev.workers", "3")], matrix, "leaf-spine:7,2,1")));
+    Verdict::Passed
+}
+
+fn memif() -> Verdict {
+    let matrix = matrix("permutation", 4, &[("size", "512KiB")]);
+    assert_whole(&run(&plan(&[("vdev.pmd", "net_memif")], matrix, "leaf-spine:2,2,2")));
+    Verdict::Passed
+}
+
+fn tap() -> Verdict {
+    let matrix = matrix("permutation", 2, &[("size", "64KiB")]);
+    let plan = plan(&[("vdev.pmd", "net_tap")], matrix, "dumbbell:1");
+    match real_time::run(&plan, &mut Unwatched) {
+        Ok(outcome) => {
+            show(&outcome);
+            assert_whole(&outcome);
+            assert!(outcome.adapted.iter().any(|adapted| adapted.key == "mtu"));
+            Verdict::Passed
+        }
+        // Only what this machine does not allow may be missing.
+        Err(error @ RunError::Environment(_)) => {
+            assert_eq!(error.exit_code(), 3);
+            Verdict::Skipped(error.to_string())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn null() -> Verdict {
+    let matrix = matrix("permutation", 4, &[("size", "1MiB")]);
+    let outcome = run(&plan(&[("vdev.pmd", "net_null")], matrix, "leaf-spine:2,2,2"));
+    let summary = &outcome.summary;
+    assert_eq!((summary.flows.finished, summary.bytes.delivered), (0, 0));
+    assert!(summary.packets.data_new >= 4 && !summary.is_success());
+    assert_eq!(summary.audit.findings, [""; 0]);
+    Verdict::Passed
+}
+
+fn record() -> Verdict {
+    let matrix = matrix("incast", 4, &[("degree", "3"), ("size", "256KiB")]);
+    let settings = [("vdev.record", "on"), ("fault", "loss:0.01@all")];
+    let outcome = run(&plan(&settings, matrix, "leaf-spine:2,2,2"));
+    assert_whole(&outcome);
+    assert_eq!(outcome.recordings.len(), 4);
+    let (mut sent, mut placed) = (0, 0);
+    for bytes in &outcome.recordings {
+        let report = replay(bytes).unwrap_or_else(|error| panic!("{error}"));
+        sent += report.stats.data_new;
+        placed += report.stats.data_placed;
+    }
+    assert_eq!((sent, placed), (outcome.stats.data_new, outcome.stats.data_placed));
+    let mut damaged = outcome.recordings[1].clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    assert!(replay(&damaged).is_err(), "a changed bit goes unnoticed");
+    Verdict::Passed
+}
+
+/// Stops a run as soon as something was delivered.
+struct Impatient;
+
+impl Watch for Impatient {
+    fn goes_on(&mut self, progress: &Progress) -> bool {
+        progress.hops < 1000
+    }
+}
+
+fn stopped() -> Verdict {
+    let matrix = matrix("permutation", 8, &[("size", "64MiB")]);
+    let plan = plan(&[], matrix, "leaf-spine:4,2,2");
+    let outcome = real_time::run(&plan, &mut Impatient).unwrap();
+    show(&outcome);
+    assert!(outcome.stopped && outcome.summary.flows.finished < 8);
+    assert_eq!(outcome.summary.audit.findings, [""; 0]);
+    Verdict::Passed
+}
+
+fn sampled_triggers() -> Verdict {
+    use testbed::workload::FlowSpec;
+    use testbed::workload::matrix::{Start, TriggerKind};
+    use transport::{Bytes, HostId};
+    let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+    let trigger = matrix.push_trigger(TriggerKind::Oneshot).unwrap();
+    let first = FlowSpec::new(HostId(0), HostId(3), Bytes(200_000));
+    let second = FlowSpec::new(HostId(3), HostId(1), Bytes(1));
+    matrix.push_flow(FlowSpec { recv_done: Some(trigger), ..first });
+    matrix.push_flow(FlowSpec { start: Start::On(trigger), ..second });
+    let outcome = run(&plan(&[("sampling.interval", "5us")], matrix, "leaf-spine:2,2,2"));
+    assert_whole(&outcome);
+    assert!(outcome.records[1].start >= outcome.records[0].delivered_at);
+    assert!(outcome.series.len() >= 2);
+    let steps = outcome.series.windows(2).map(|pair| pair[1].t_us - pair[0].t_us);
+    assert!(steps.into_iter().all(|step| (step - 5.0).abs() < 1e-6));
+    Verdict::Passed
+}
+
+fn without_hugepages() -> Verdict {
+    let matrix = matrix("permutation", 4, &[("size", "256KiB")]);
+    assert_whole(&run(&plan(&[("vdev.hugepages", "off")], matrix, "leaf-spine:2,2,2")));
+    Verdict::Passed
+}
+
+fn too_many_hosts() -> Verdict {
+    let refused = |settings: &[(&str, &str)], topology: &str| {
+        let plan = plan(settings, matrix("permutation", 2, &[("size", "1KiB")]), topology);
+        let error = real_time::run(&plan, &mut Unwatched).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    };
+    assert!(refused(&[], "ft128-1os").contains("2 to 32"));
+    let memif = refused(&[("vdev.pmd", "net_memif")], "leaf-spine:17,1,1");
+    assert!(memif.contains("2 to 16") && memif.contains("--world sim"), "{memif}");
+    let limited =
+        plan(&[("run.limit", "5us")], matrix("permutation", 2, &[("size", "64MiB")]), "dumbbell:1");
+    let outcome = run(&limited);
+    assert!(outcome.stopped && outcome.end >= Duration::from_us(5));
+    Verdict::Passed
+}

@@ -9,7 +9,7 @@ mod results;
 use std::ffi::OsString;
 
 use testbed::measure::Outcome;
-use testbed::plan::RunError;
+use testbed::plan::{Plan, RunError};
 use testbed::virtual_time;
 
 use crate::cli::{RunArgs, World};
@@ -82,10 +82,8 @@ fn execute(
     let mut shown = Shown::new(total, args.quiet, console);
     let mut outcome = match args.world() {
         World::Sim => virtual_time::run(plan, &mut shown)?,
-        World::Vdev | World::Nic => {
-            let name = args.world().name();
-            return Err(Failure::Unfit(format!("this version does not run --world {name} yet")));
-        }
+        World::Vdev => in_real_time(plan, &mut shown)?,
+        World::Nic => return Err(Failure::Unfit("this version does not run --world nic yet".into())),
     };
     let summary = &mut outcome.summary;
     summary.wall_s = shown.seconds();
@@ -99,10 +97,22 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
+/// The `vdev` world, in builds that have it.
+fn in_real_time(plan: &Plan, watch: &mut Shown<'_>) -> Result<Outcome, RunError> {
+    #[cfg(feature = "dpdk")]
+    return testbed::real_time::run(plan, watch);
+    #[cfg(not(feature = "dpdk"))]
+    {
+        let _ = (plan, watch);
+        Err(RunError::Environment("this headrace was built without DPDK".to_owned()))
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Input(error) => Self::Input(error),
+            RunError::Environment(_) => Self::Unfit(error.to_string()),
             other => Self::Plan(other),
         }
     }

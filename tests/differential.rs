@@ -1,8 +1,8 @@
-//! The same scenario in virtual and in real time: what does not depend on time is equal, and what does is
-//! near.
+//! The same scenario in virtual and in real time: what does not depend on time is equal, and what
+//! does is near.
 //!
-//! One run in real time a process, so one test. Bounds are wide because real time is: hosts poll, and what
-//! they send together leaves in another order.
+//! One run in real time a process, so one test. Bounds are wide because real time is: hosts poll,
+//! and what they send together leaves in another order.
 
 use testbed::measure::Outcome;
 use testbed::plan::{Draft, Plan};

@@ -1,4 +1,5 @@
 //! The cases of `dpdk_loopback`, each run in a process of its own.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "cases of a test harness")]
 
 use testbed::measure::{Outcome, Summary};
 use testbed::plan::{Draft, Plan, RunError, Source};
@@ -64,8 +65,8 @@ fn show(outcome: &Outcome) {
     println!("{packets:?} {drops:?}\n{lateness:?}\n{:?}", outcome.adapted);
 }
 
-/// Everything arrived, verified, and the books balance. That polls were in time is not asked here: a
-/// machine may be busy, which the run then says.
+/// Everything arrived, verified, and the books balance. That polls were in time is not asked here:
+/// a machine may be busy, which the run then says.
 fn assert_whole(outcome: &Outcome) {
     let summary = &outcome.summary;
     assert_eq!(summary.audit.findings, [""; 0]);

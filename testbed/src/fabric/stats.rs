@@ -31,8 +31,8 @@ impl PortStats {
     }
 }
 
-/// Data backlogs of switch ports in bytes, sampled whenever a data packet leaves one: what it leaves
-/// behind.
+/// Data backlogs of switch ports in bytes, sampled whenever a data packet leaves one: what it
+/// leaves behind.
 pub type QueueStats = Histogram;
 
 /// A fixed histogram, eight buckets an octave: a quantile is at most 1/8 too high. 4 KiB.

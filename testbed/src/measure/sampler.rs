@@ -1,4 +1,5 @@
-//! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver says when.
+//! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver says
+//! when.
 
 use transport::{Duration, Instant};
 
@@ -23,8 +24,8 @@ impl Sampler {
         Self { interval, next_at, delivered_before: 0, series: Vec::new() }
     }
 
-    /// Takes the samples due before `now`, of the state that has lasted until `now`. `cwnd` tells the
-    /// window of a line of the matrix, bytes, where it can be seen.
+    /// Takes the samples due before `now`, of the state that has lasted until `now`. `cwnd` tells
+    /// the window of a line of the matrix, bytes, where it can be seen.
     pub(crate) fn catch_up(
         &mut self,
         now: Instant,

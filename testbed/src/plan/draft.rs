@@ -90,8 +90,8 @@ pub struct Draft {
     pub settings: Settings,
     /// Overrides the base RTT that follows from the topology.
     pub base_rtt: Option<Duration>,
-    /// Added to every base RTT that follows from the topology: what hosts of the world take to turn a
-    /// packet around. Zero in virtual time; the world's to set.
+    /// Added to every base RTT that follows from the topology: what hosts of the world take to turn
+    /// a packet around. Zero in virtual time; the world's to set.
     pub rtt_allowance: Duration,
     /// Reorder window in base RTTs; chosen by `trim` when `None`. The inner `None` is off.
     pub reorder_window: Option<Option<f64>>,

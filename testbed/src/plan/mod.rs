@@ -105,12 +105,13 @@ impl fmt::Display for RunError {
             Self::Input(error) => error.fmt(f),
             Self::TooManyHosts { hosts, most, pmd } => write!(
                 f,
-                "the topology has {hosts} hosts, but the vdev world runs 2 to {most} over {pmd}, one \
-                 device each: choose a smaller topology with --topo, or run it with --world sim"
+                "the topology has {hosts} hosts, but the vdev world runs 2 to {most} over {pmd}, \
+                 one device each: choose a smaller topology with --topo, or run it with --world sim"
             ),
             Self::Environment(reason) => write!(
                 f,
-                "{reason}; `headrace doctor` checks this machine, and --world sim needs nothing of it"
+                "{reason}; `headrace doctor` checks this machine, and --world sim needs nothing \
+                 of it"
             ),
         }
     }
@@ -119,8 +120,8 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 impl RunError {
-    /// The exit code of a command that fails with it: 3 when the machine is not fit, 2 when what the user
-    /// wrote is wrong.
+    /// The exit code of a command that fails with it: 3 when the machine is not fit, 2 when what
+    /// the user wrote is wrong.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {

@@ -1,9 +1,9 @@
 //! The application of all hosts: starts flows as the conductor says and checks what arrives.
 //!
-//! Runs on the switch's thread and talks to the hosts through their rings. Payload is a pattern of (seed,
-//! tag), so every message can be verified without keeping a copy. The checksums of delivered messages
-//! are compared after the run, because computing the expected ones takes long enough to delay polls.
-//! Instants are network time.
+//! Runs on the switch's thread and talks to the hosts through their rings. Payload is a pattern of
+//! (seed, tag), so every message can be verified without keeping a copy. The checksums of delivered
+//! messages are compared after the run, because computing the expected ones takes long enough to
+//! delay polls. Instants are network time.
 
 use std::collections::VecDeque;
 
@@ -136,8 +136,8 @@ impl<'a> Control<'a> {
         &self.conductor
     }
 
-    /// Messages that were delivered with bytes, or between hosts, that are not those of the flow that their
-    /// tag names. O(bytes delivered), about 10 GB a second.
+    /// Messages that were delivered with bytes, or between hosts, that are not those of the flow
+    /// that their tag names. O(bytes delivered), about 10 GB a second.
     pub(super) fn wrong_deliveries(&self) -> u64 {
         let flows = &self.plan.matrix.flows;
         let is_wrong = |delivery: &&Delivery| {

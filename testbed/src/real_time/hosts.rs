@@ -1,8 +1,8 @@
 //! The hosts of a run: a worker each, spread over threads that poll.
 //!
-//! A thread polls its workers in turn. When none had anything to do it pauses, then yields: with more
-//! pollers than cores, a poller that only spins costs the others 12 ms a turn. All read one clock, which
-//! starts when all threads are ready.
+//! A thread polls its workers in turn. When none had anything to do it pauses, then yields: with
+//! more pollers than cores, a poller that only spins costs the others 12 ms a turn. All read one
+//! clock, which starts when all threads are ready.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -176,8 +176,8 @@ impl HostSetup<'_> {
 }
 
 impl Crew {
-    /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one. They wait
-    /// for the clock; this waits for them.
+    /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one.
+    /// They wait for the clock; this waits for them.
     pub(super) fn start(
         eal: &Eal,
         hosts: Vec<Host>,

@@ -1,10 +1,10 @@
 //! How late the polls of a run were, and whether its results mean anything in spite of it.
 //!
-//! Every polling thread keeps the gaps between its successive polls in a [`Gaps`]. Gaps are network time
-//! inside a run and real time in the report. A poll that comes late delays what the thread does next;
-//! it does not falsify what the network does, since departures and arrivals keep their own instants
-//! (see `fabric`). So a run is doubted only when much of it was spent in gaps that are long against the
-//! control loop that it emulates: longer than half a base RTT.
+//! Every polling thread keeps the gaps between its successive polls in a [`Gaps`]. Gaps are network
+//! time inside a run and real time in the report. A poll that comes late delays what the thread
+//! does next; it does not falsify what the network does, since departures and arrivals keep their
+//! own instants (see `fabric`). So a run is doubted only when much of it was spent in gaps that are
+//! long against the control loop that it emulates: longer than half a base RTT.
 
 use transport::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::measure::Lateness;
 
 /// Runs are invalid in which a thread spent a larger share of the time in late gaps.
 ///
-/// Measured on two cores at the default scale, for runs of 0.2 to 3 s: nothing was late on a quiet machine
-/// nor beside one busy loop; beside two, up to 0.07 was, and completion times were up to 1.3 times the
-/// quiet ones; beside four, 0.13 to 0.36, and times up to 1.8 times the quiet ones.
+/// Measured on two cores at the default scale, for runs of 0.2 to 3 s: nothing was late on a quiet
+/// machine nor beside one busy loop; beside two, up to 0.07 was, and completion times were up to
+/// 1.3 times the quiet ones; beside four, 0.13 to 0.36, and times up to 1.8 times the quiet ones.
 pub const LATE_SHARE_MAX: f64 = 0.1;
 
 /// The gaps between the polls of one thread. Fixed size, 4 KiB.

@@ -7,8 +7,8 @@
 //! | `net_tap` | the kernel, in a private network namespace (root) | 16 | up to MTU 1500 |
 //! | `net_null` | nothing: what is sent is swallowed | 32 | any |
 //!
-//! DPDK has room for 32 devices in a process; memif and TAP links take two each. Sizes are bytes, counts
-//! are buffers.
+//! DPDK has room for 32 devices in a process; memif and TAP links take two each. Sizes are bytes,
+//! counts are buffers.
 
 use std::sync::Arc;
 
@@ -193,8 +193,8 @@ fn connect(eal: &Eal, pmd: Pmd, hosts: u32, config: &LinkConfig) -> Result<Vec<L
     }
 }
 
-/// Buffers for all that hosts may have outstanding: windows of 1.5 BDP for every flow that can send at
-/// once, as many acknowledgements, and full links.
+/// Buffers for all that hosts may have outstanding: windows of 1.5 BDP for every flow that can send
+/// at once, as many acknowledgements, and full links.
 fn buffers(plan: &Plan) -> u32 {
     let mut flows = vec![0u64; plan.hosts() as usize];
     plan.matrix.flows.iter().for_each(|flow| flows[flow.src.0 as usize] += 1);

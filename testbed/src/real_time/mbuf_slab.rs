@@ -1,8 +1,8 @@
 //! The mbufs that are in the emulated network: what a [`crate::fabric::Packet`] is a handle of.
 //!
-//! A faulty link may deliver a packet twice, so a place counts the copies under way; each but the last
-//! end gets a copy of the bytes. Grows to the most packets ever under way at once, then allocates no
-//! more. It does not bound itself: what hosts may have outstanding does.
+//! A faulty link may deliver a packet twice, so a place counts the copies under way; each but the
+//! last end gets a copy of the bytes. Grows to the most packets ever under way at once, then
+//! allocates no more. It does not bound itself: what hosts may have outstanding does.
 
 use transport_dpdk::{Mbuf, Pool};
 
@@ -43,8 +43,8 @@ impl MbufSlab {
         }
     }
 
-    /// One copy of the packet has reached its end: its bytes, copied from `pool` while other copies are
-    /// under way; `None` when that is exhausted.
+    /// One copy of the packet has reached its end: its bytes, copied from `pool` while other copies
+    /// are under way; `None` when that is exhausted.
     pub(super) fn take(&mut self, handle: u32, pool: &Pool) -> Option<Mbuf> {
         let place = self.end(handle)?;
         if place.copies == 0 { place.mbuf.take() } else { place.mbuf.as_ref()?.deep_copy(pool) }

@@ -1,14 +1,15 @@
-//! The `vdev` world: the same endpoints and the same switches, in real time over DPDK virtual devices.
+//! The `vdev` world: the same endpoints and the same switches, in real time over DPDK virtual
+//! devices.
 //!
 //! ```text
 //!   Control <--app rings--> Worker (endpoint) <--Port--> link <--LinkEnd--> SoftSwitch (Network)
 //!   conductor, checksums    threads of Crew              rings, memif, TAP  emulated switches
 //! ```
 //!
-//! Soft switch and control share the calling thread; the hosts are spread over the others. Network time
-//! is the TSC, dilated so that this machine keeps up (`time_scale`); how late polls were is measured and
-//! decides whether the run means anything (`lateness`). Payload is real, and every message's checksum is
-//! verified.
+//! Soft switch and control share the calling thread; the hosts are spread over the others. Network
+//! time is the TSC, dilated so that this machine keeps up (`time_scale`); how late polls were is
+//! measured and decides whether the run means anything (`lateness`). Payload is real, and every
+//! message's checksum is verified.
 //!
 //! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.
 

@@ -1,4 +1,5 @@
-//! What a run in real time leaves behind: the books of workers, links, switch and pools in one outcome.
+//! What a run in real time leaves behind: the books of workers, links, switch and pools in one
+//! outcome.
 
 use transport::{Instant, Stats};
 use transport_dpdk::TimeScale;
@@ -51,28 +52,7 @@ pub(super) fn outcome(
 ) -> Outcome {
     let Ended { switch, control, sampler, gaps, now, mut crewed, stopped } = ended;
     let workers = sum(&mut crewed);
-    let counts = switch.counts();
-    let mut driver = DriverCount {
-        handed_over: workers.taken,
-        kept: switch.kept(),
-        given_up: workers.received,
-        lost_before: workers.lost,
-        lost_after: counts.no_buffer + counts.host_queue_full + switch.waiting() + workers.left,
-        dropped_sending: workers.stuck,
-    };
-    let fabric = switch.network().audit();
-    let (mut kernel, mut swallowed) = (0, 0);
-    if pmd == Pmd::Null {
-        swallowed = driver.handed_over - driver.lost_before;
-        driver.lost_before = driver.handed_over;
-    } else if pmd.is_lossy() {
-        // What the kernel drops is nowhere counted by name, and what it adds was dropped by the hosts.
-        let before = driver.handed_over.saturating_sub(fabric.injected + driver.lost_before);
-        let after = fabric.delivered.saturating_sub(driver.given_up + driver.lost_after);
-        driver.lost_before += before;
-        driver.lost_after += after;
-        kernel = before + after;
-    }
+    let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
     let conductor = control.conductor();
     let stats = workers.stats;
@@ -84,17 +64,9 @@ pub(super) fn outcome(
     summary.world = "vdev";
     summary.time_scale = scale.factor();
     summary.lateness = Some(lateness);
-    for (name, count) in [
-        ("not_headrace", counts.not_headrace),
-        ("no_buffer", counts.no_buffer),
-        ("host_queue_full", counts.host_queue_full),
-        ("lost_in_kernel", kernel),
-        ("swallowed_by_device", swallowed),
-    ] {
-        if count > 0 {
-            *summary.drops.entry(name).or_insert(0) += count;
-            summary.packets.dropped += count;
-        }
+    for (name, count) in drops.into_iter().filter(|(_, count)| *count > 0) {
+        *summary.drops.entry(name).or_insert(0) += count;
+        summary.packets.dropped += count;
     }
     let wrong = control.wrong_deliveries();
     if wrong > 0 {
@@ -113,6 +85,45 @@ pub(super) fn outcome(
     }
     let series = sampler.into_series();
     Outcome { series, recordings, stopped, lateness: Some(lateness), ..outcome }
+}
+
+/// Where packets went between endpoints and network, and those losses that neither counts.
+fn books(
+    switch: &SoftSwitch,
+    workers: &Workers,
+    pmd: Pmd,
+) -> (DriverCount, [(&'static str, u64); 5]) {
+    let counts = switch.counts();
+    let mut driver = DriverCount {
+        handed_over: workers.taken,
+        kept: switch.kept(),
+        given_up: workers.received,
+        lost_before: workers.lost,
+        lost_after: counts.no_buffer + counts.host_queue_full + switch.waiting() + workers.left,
+        dropped_sending: workers.stuck,
+    };
+    let fabric = switch.network().audit();
+    let (mut kernel, mut swallowed) = (0, 0);
+    if pmd == Pmd::Null {
+        swallowed = driver.handed_over - driver.lost_before;
+        driver.lost_before = driver.handed_over;
+    } else if pmd.is_lossy() {
+        // What the kernel drops is nowhere counted by name, and what it adds was dropped by the
+        // hosts.
+        let before = driver.handed_over.saturating_sub(fabric.injected + driver.lost_before);
+        let after = fabric.delivered.saturating_sub(driver.given_up + driver.lost_after);
+        driver.lost_before += before;
+        driver.lost_after += after;
+        kernel = before + after;
+    }
+    let drops = [
+        ("not_headrace", counts.not_headrace),
+        ("no_buffer", counts.no_buffer),
+        ("host_queue_full", counts.host_queue_full),
+        ("lost_in_kernel", kernel),
+        ("swallowed_by_device", swallowed),
+    ];
+    (driver, drops)
 }
 
 /// What every endpoint was told, by host.

@@ -25,21 +25,23 @@ const LOOK_EVERY: Duration = Duration::from_ms(20);
 /// break.
 const STUCK_AFTER: Duration = Duration::from_s(1);
 
-/// Real time of a run whose devices swallow everything, beyond what sending the first windows takes.
+/// Real time of a run whose devices swallow everything, beyond what sending the first windows
+/// takes.
 const NULL_EXTRA: Duration = Duration::from_ms(200);
 
 /// What a poller needs to turn a packet around where stamps travel with packets: the time between a
 /// host's stamp and the switch's next poll, both ways.
 const TURN_AROUND_STAMPED: Duration = Duration::from_us(50);
 
-/// The same where a packet's instants are those of the polls that find it: four polls and two copies.
+/// The same where a packet's instants are those of the polls that find it: four polls and two
+/// copies.
 const TURN_AROUND_UNSTAMPED: Duration = Duration::from_us(400);
 
 /// Runs `plan` to its end: all flows done or given up, the time limit, or the watch says stop.
 ///
 /// # Errors
-/// [`RunError::TooManyHosts`], [`RunError::Environment`] when this machine is not fit or DPDK has run
-/// in this process before, and as in virtual time when the plan does not fit together.
+/// [`RunError::TooManyHosts`], [`RunError::Environment`] when this machine is not fit or DPDK has
+/// run in this process before, and as in virtual time when the plan does not fit together.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     let pmd = Pmd::by_name(&plan.draft.vdev.pmd);
     let (hosts, most) = (plan.hosts(), pmd.hosts_max());
@@ -69,8 +71,8 @@ impl Threads {
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let automatic = cores.len().saturating_sub(1).max(1);
         let count = plan.draft.vdev.workers.unwrap_or(automatic).min(plan.hosts() as usize);
-        // Pinned only where a core is left for everybody else: on a shared core the scheduler's choice
-        // is better than ours. The first core is the switch's.
+        // Pinned only where a core is left for everybody else: on a shared core the scheduler's
+        // choice is better than ours. The first core is the switch's.
         let pins = count + 1 < cores.len();
         let core = |index: usize| cores.get(index + 1).filter(|_| pins).map(|core| core.id);
         Self { cores: (0..count).map(core).collect() }
@@ -228,8 +230,8 @@ fn addressing(plan: &Plan) -> Addressing {
     Addressing::Emulated(if is_v4 { IpVersion::V4 } else { IpVersion::V6 })
 }
 
-/// When the run ends at the latest. Nothing is ever acknowledged over devices that swallow what they are
-/// sent: there the run ends when every flow has had the time to send its first window.
+/// When the run ends at the latest. Nothing is ever acknowledged over devices that swallow what
+/// they are sent: there the run ends when every flow has had the time to send its first window.
 fn limit(plan: &Plan, pmd: Pmd, scale: TimeScale) -> Instant {
     let limit = plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
     if pmd != Pmd::Null {

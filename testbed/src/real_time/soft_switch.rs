@@ -6,14 +6,14 @@
 //! link of a host <- stamp <- edit <-+- Output::Delivered
 //! ```
 //!
-//! All switches of the topology are in the one [`Network`], so a packet crosses the soft switch once,
-//! however many emulated switches it meets. Instants are network time. A packet enters at the instant
-//! that its sender stamped on it and leaves with the instant of its emulated arrival stamped on it, as a NIC
-//! with receive timestamps would; how late the polls were is in neither. Links that copy (memif, TAP)
-//! lose the stamps: there a packet enters at the poll that finds it.
+//! All switches of the topology are in the one [`Network`], so a packet crosses the soft switch
+//! once, however many emulated switches it meets. Instants are network time. A packet enters at the
+//! instant that its sender stamped on it and leaves with the instant of its emulated arrival
+//! stamped on it, as a NIC with receive timestamps would; how late the polls were is in neither.
+//! Links that copy (memif, TAP) lose the stamps: there a packet enters at the poll that finds it.
 //!
-//! Frames that are not ours (a kernel's noise on a TAP) are counted and freed. Nothing here allocates
-//! after the first packets.
+//! Frames that are not ours (a kernel's noise on a TAP) are counted and freed. Nothing here
+//! allocates after the first packets.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 use super::mbuf_slab::MbufSlab;
 use crate::fabric::{Flags, Network, Output, Packet, flow_hash};
 
-/// Packets that wait for room on a host's link, beyond what the link holds, before they are dropped.
+/// Packets that wait for room on a host's link, beyond what the link holds, before they are
+/// dropped.
 const WAITING_MAX: usize = 4096;
 
 /// No Headrace frame has longer headers.
@@ -79,8 +80,8 @@ pub(super) struct SoftSwitch {
 }
 
 impl SoftSwitch {
-    /// A switch for `network` whose host `h` is at the other side of `ends[h]`. Copies come from `pool`,
-    /// whose buffers hold the longest frame.
+    /// A switch for `network` whose host `h` is at the other side of `ends[h]`. Copies come from
+    /// `pool`, whose buffers hold the longest frame.
     pub(super) fn new(
         network: Network,
         ends: Vec<LinkEnd>,
@@ -270,8 +271,8 @@ fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf>
 
 /// A fresh mbuf with the trimmed headers alone.
 fn trim(mbuf: &Mbuf, pool: &Pool) -> Option<Mbuf> {
-    // One byte of payload, so that there is something to cut off.
-    let length = mbuf.pkt_len().min(HEADERS_MAX as u32);
+    // Longer than headers, so that there is something to cut off.
+    let length = usize::try_from(mbuf.pkt_len()).ok()?.min(HEADERS_MAX);
     let mut headers = pool.alloc()?;
     let bytes = headers.append(u16::try_from(length).ok()?)?;
     if !mbuf.copy_out(0, bytes) {
@@ -287,8 +288,8 @@ fn writable(mut mbuf: Mbuf, pool: &Pool) -> Option<Mbuf> {
     if mbuf.data_mut().is_some() { Some(mbuf) } else { mbuf.deep_copy(pool) }
 }
 
-/// Flips one bit that a checksum covers: any behind the Ethernet header; of a trimmed packet, whose UDP
-/// checksum can no longer be verified, one of the IP header.
+/// Flips one bit that a checksum covers: any behind the Ethernet header; of a trimmed packet, whose
+/// UDP checksum can no longer be verified, one of the IP header.
 fn flip_a_bit(frame: &mut [u8], trimmed: bool, rng: &mut Rng) {
     let end = if trimmed { frame.len().min(ETHERNET + IPV4) } else { frame.len() };
     let Some(covered) = frame.get_mut(ETHERNET..end) else { return };

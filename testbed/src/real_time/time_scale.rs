@@ -1,12 +1,12 @@
 //! How much slower than real time a run's network time passes, so that this machine keeps up.
 //!
-//! A scale has to satisfy the processor: all hosts sending at line rate must cost a quarter of one core
-//! at most. And it has to satisfy the control loops: a scheduler takes a core away for 4 ms at a time, on
-//! a busy machine for several times that, so a base RTT of less than some 40 ms of real time sees it. The
-//! first is a floor; the second is
-//! followed as long as the run stays short. What a packet costs is measured with this build on this
-//! machine, by sending some through the run's own network; the hosts' part is a multiple of that. How
-//! well it went is measured again during the run (`lateness`).
+//! A scale has to satisfy the processor: all hosts sending at line rate must cost a quarter of one
+//! core at most. And it has to satisfy the control loops: a scheduler takes a core away for 4 ms at
+//! a time, on a busy machine for several times that, so a base RTT of less than some 40 ms of real
+//! time sees it. The first is a floor; the second is followed as long as the run stays short. What
+//! a packet costs is measured with this build on this machine, by sending some through the run's
+//! own network; the hosts' part is a multiple of that. How well it went is measured again during
+//! the run (`lateness`).
 
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::clock::ClockError;
@@ -24,14 +24,15 @@ const RTT_MIN: Duration = Duration::from_us(50);
 /// Real time that the ideal run may take for the sake of [`RTT_WANTED`].
 const RUN_WANTED: Duration = Duration::from_s(3);
 
-/// Real time of a base RTT that a longer run is slowed down for: four scheduler slices. With half of that,
-/// one busy neighbour on two cores makes a long run invalid.
+/// Real time of a base RTT that a longer run is slowed down for: four scheduler slices. With half
+/// of that, one busy neighbour on two cores makes a long run invalid.
 const RTT_SOUND: Duration = Duration::from_ms(16);
 
 /// Real time that the ideal run may take for the sake of [`RTT_SOUND`].
 const RUN_SOUND: Duration = Duration::from_s(60);
 
-/// Real time of the shortest retransmission timeout: longer than most breaks that a scheduler makes.
+/// Real time of the shortest retransmission timeout: longer than most breaks that a scheduler
+/// makes.
 const RTO_MIN: Duration = Duration::from_ms(25);
 
 /// Costs of both hosts, with emitting, parsing, checksums and copies, in costs of the network.
@@ -43,7 +44,8 @@ const LOAD_MAX: f64 = 0.25;
 /// Packets that the cost is measured with.
 const PROBES: u32 = 2048;
 
-/// The scale for `plan`: what it says, else what fits. `device_ns` is what one packet costs in devices.
+/// The scale for `plan`: what it says, else what fits. `device_ns` is what one packet costs in
+/// devices.
 pub(super) fn choose(
     plan: &Plan,
     rate: Calibration,

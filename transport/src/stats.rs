@@ -13,7 +13,7 @@ macro_rules! reasons {
             /// Every reason, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its name in reports, snake case.
+            /// Its name in reports and results, snake case.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
@@ -23,15 +23,17 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// A data queue was full.
-    QueueFull => "queue_full",
-    /// The control queue was full.
+    /// A data queue was full and the packet could not be trimmed.
+    DataQueueFull => "data_queue_full",
+    /// The control queue was full: a control packet, or a header that trimming left.
     ControlQueueFull => "control_queue_full",
-    /// Lost on a link by an injected fault.
-    FaultLoss => "fault_loss",
-    /// The link was down.
+    /// Independent random loss of a fault schedule.
+    RandomLoss => "random_loss",
+    /// Correlated loss of a fault schedule.
+    BurstLoss => "burst_loss",
+    /// It left on a link that was down, or was on the link when the link went down.
     LinkDown => "link_down",
-    /// No working link leads to the destination.
+    /// The destination is not a host of the network.
     NoRoute => "no_route",
     /// Damaged on the way: the UDP checksum does not match.
     Corrupt => "corrupt",
@@ -39,7 +41,7 @@ reasons! {
     Truncated => "truncated",
     /// Not a Headrace packet.
     NotHeadrace => "not_headrace",
-    /// Another wire version, an unknown kind or a field out of range.
+    /// No bytes, another wire version, an unknown kind or a field out of range.
     Malformed => "malformed",
     /// Addressed to another host, or from or to an address of no known host.
     WrongHost => "wrong_host",

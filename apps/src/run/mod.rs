@@ -83,7 +83,9 @@ fn execute(
     let mut outcome = match args.world() {
         World::Sim => virtual_time::run(plan, &mut shown)?,
         World::Vdev => in_real_time(plan, &mut shown)?,
-        World::Nic => return Err(Failure::Unfit("this version does not run --world nic yet".into())),
+        World::Nic => {
+            return Err(Failure::Unfit("this version does not run --world nic yet".into()));
+        }
     };
     let summary = &mut outcome.summary;
     summary.wall_s = shown.seconds();

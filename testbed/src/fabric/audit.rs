@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::drop_reason::Drops;
+use transport::stats::DropCounts;
 
 /// Where all packets are, counted from both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Audit {
     /// Packets handed to hosts.
     pub delivered: u64,
     /// Packets lost, by reason.
-    pub dropped: Drops,
+    pub dropped: DropCounts,
     /// Packets waiting in queues now.
     pub in_queues: u64,
     /// Packets on links now.

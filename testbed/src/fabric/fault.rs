@@ -9,7 +9,7 @@ use core::fmt;
 
 use transport::{Duration, Instant, Rate, Rng};
 
-use super::drop_reason::DropReason;
+use transport::DropReason;
 
 /// One fault of one link.
 #[derive(Clone, Copy, Debug, PartialEq)]

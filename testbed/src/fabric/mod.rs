@@ -12,7 +12,6 @@
 
 mod audit;
 mod blueprint;
-mod drop_reason;
 mod event_queue;
 mod fault;
 mod network;
@@ -24,7 +23,6 @@ mod stats;
 
 pub use audit::{Audit, Imbalance};
 pub use blueprint::{Blueprint, Node, PortSpec, SwitchSpec};
-pub use drop_reason::{DropReason, Drops};
 pub use event_queue::{EventQueue, Key};
 pub use fault::{FaultError, FaultKind, FaultSpec};
 pub use network::{Network, Output, PortId};

@@ -12,7 +12,6 @@ use transport::{HostId, Instant, Rng};
 
 use super::audit::Audit;
 use super::blueprint::{Blueprint, Node, PortSpec};
-use super::drop_reason::{DropReason, Drops};
 use super::event_queue::{EventQueue, Key};
 use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use super::packet::{Flags, Packet};
@@ -20,6 +19,7 @@ use super::port::Port;
 use super::qdisc::{AnyQdisc, Backlog, Departure, Verdict};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
+use transport::stats::{DropCounts, DropReason};
 
 /// A port by its index in the blueprint; the NIC of host `h` is port `h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,7 +130,7 @@ struct Counts {
     injected: u64,
     duplicated: u64,
     delivered: u64,
-    dropped: Drops,
+    dropped: DropCounts,
 }
 
 impl Key for Wake {

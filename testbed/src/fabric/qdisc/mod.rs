@@ -16,8 +16,8 @@ pub use trim::Trim;
 
 use transport::{Bytes, Instant, Rng};
 
-use super::drop_reason::DropReason;
 use super::packet::Packet;
+use transport::DropReason;
 
 /// One queue discipline.
 pub trait Qdisc {

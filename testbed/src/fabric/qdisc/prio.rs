@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use transport::{Bytes, Instant};
 
 use super::{Backlog, Departure, QdiscParams};
-use crate::fabric::drop_reason::DropReason;
 use crate::fabric::packet::Packet;
+use transport::DropReason;
 
 /// Two FIFOs with limits; the control one goes first.
 #[derive(Clone, Debug)]

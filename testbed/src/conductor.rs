@@ -314,9 +314,9 @@ mod tests {
     fn messages_on_a_connection_share_its_flow_and_only_the_last_closes_it() {
         let id = NonZeroU32::new(4);
         let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
-        matrix.push_flow(FlowSpec { id, ..flow(0, 1, 1) });
-        matrix.push_flow(FlowSpec { id, message: Message::Next, ..flow(0, 1, 1) });
-        matrix.push_flow(flow(0, 1, 1));
+        matrix.flows.push(FlowSpec { id, ..flow(0, 1, 1) });
+        matrix.flows.push(FlowSpec { id, message: Message::Next, ..flow(0, 1, 1) });
+        matrix.flows.push(flow(0, 1, 1));
         let mut conductor = Conductor::new(&matrix);
         assert_eq!(conductor.connections(), 2);
         let orders: Vec<(u32, bool)> = std::iter::from_fn(|| conductor.next_order(Instant::ZERO))

@@ -178,6 +178,7 @@ impl<T: Key> EventQueue<T> {
 }
 
 /// The place of a delay among the hints.
+#[expect(clippy::cast_possible_truncation, reason = "the shift leaves less than HINTS")]
 const fn hint(delay: u64) -> usize {
     (delay.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - HINTS.ilog2())) as usize
 }

@@ -42,20 +42,20 @@ check: ## style: format, lints, docs, tidy, and the build without DPDK
 unit: ## tests inside the crates, and their examples
 	$(CARGO) test --workspace --exclude system-tests
 
-golden: ## golden curves of every controller; BLESS=1 rewrites them
-	$(SYSTEM) --test golden
+golden: ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewrites them
+	$(CARGO) test -p transport --test golden
 
 swarm: ## random scenarios against invariants, from SEED
 	SEED=$(SEED) $(SYSTEM) --test swarm
 
-system: ## the command line, and replay of recorded runs
-	$(SYSTEM) --test cli --test replay
+system: ## virtual time at the paper's sizes, the command line, replay of recorded runs
+	$(SYSTEM) --test sim --test cli --test replay
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1
 
-bench: build ## the data path, side by side with dpdk-testpmd
-	$(HEADRACE) bench
+bench: ## ns and hops a second of the fabric's event loop
+	$(CARGO) bench -p testbed --bench fabric_hops
 
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \

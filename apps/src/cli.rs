@@ -51,9 +51,12 @@ pub(crate) enum Command {
     /// Not in this version: measures the data path.
     #[command(hide = true)]
     Bench(Later),
-    /// Not in this version: feeds a recorded run through the core again.
-    #[command(hide = true)]
-    Replay(Later),
+    /// Feeds a recorded run through the core again and says whether it decides the same, bit for bit.
+    Replay {
+        /// Recordings, or directories of runs with --set vdev.record=on --out DIR.
+        #[arg(required = true, value_name = "DIR|FILE.rec")]
+        paths: Vec<PathBuf>,
+    },
 }
 
 /// Arguments of a command that a later version will have.

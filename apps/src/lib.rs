@@ -6,6 +6,7 @@
 //! | [`doctor`] | what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
+//! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
 //!
 //! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to
@@ -23,6 +24,7 @@ mod logging;
 mod manifest;
 mod output;
 mod progress;
+mod replay;
 mod run;
 mod scenarios;
 mod stopwatch;
@@ -118,7 +120,7 @@ fn execute(
         Command::Gen(order) => generate::run(&order, console),
         Command::List { what, json } => list::run(what, json, console),
         Command::Bench(later) => Err(not_yet("bench", &later)),
-        Command::Replay(later) => Err(not_yet("replay", &later)),
+        Command::Replay { paths } => replay::run(&paths, console),
     }
 }
 

@@ -11,10 +11,11 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
 use crate::output::OutDir;
+use crate::replay;
 use crate::table;
 
-/// Writes manifest.json, flows.jsonl, series.jsonl when the run was sampled, and last summary.json:
-/// where that is, all is.
+/// Writes manifest.json, flows.jsonl, series.jsonl when the run was sampled, a recording a host when
+/// it was recorded, and last summary.json: where that is, all is.
 ///
 /// # Errors
 /// When the disk does not take them.
@@ -36,6 +37,9 @@ pub(super) fn write(
     out.write("flows.jsonl", |mut file| outcome.write_flows(&experiment.plan.matrix, &mut file))?;
     if experiment.plan.draft.sampling.is_some() {
         out.write("series.jsonl", |mut file| outcome.write_series(&mut file))?;
+    }
+    for (host, recording) in outcome.recordings.iter().enumerate() {
+        out.write(&replay::file_name(host), |file| file.write_all(recording))?;
     }
     out.write("summary.json", |file| json(file, &outcome.summary))?;
     Ok(())

@@ -12,7 +12,6 @@
 //! | [`app_ring`], [`descriptor`] | the rings between application and worker, and their language |
 //! | [`payload`], [`source`] | application memory, bounded; patterns as bytes of tests |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
-//! | [`record`] | a worker's inputs and decisions on file, for replay without DPDK |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
@@ -37,7 +36,6 @@ pub mod pacer;
 pub mod payload;
 pub mod port_error;
 pub mod port_io;
-pub mod record;
 pub mod source;
 pub mod worker;
 
@@ -57,6 +55,5 @@ pub use pacer::LinkPacer;
 pub use payload::{AppMemory, MemoryConfig, Received};
 pub use port_error::{PortError, Step};
 pub use port_io::PortIo;
-pub use record::RecordFile;
 pub use source::{Pattern, Source};
 pub use worker::{Counts, Progress, Worker, WorkerConfig};

@@ -24,6 +24,7 @@ pub(crate) const CASES: &[Case] = &[
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("two_hosts_are_enough", two_hosts),
+    ("thirty_two_hosts_have_a_device_each", thirty_two_hosts),
     ("odd_numbers_of_hosts_and_workers_work", odd_hosts),
     ("four_hosts_over_net_memif_are_delivered_and_verified", memif),
     ("two_hosts_over_net_tap_are_delivered_with_a_payload_that_fits", tap),
@@ -118,6 +119,12 @@ fn faults() -> Verdict {
 fn two_hosts() -> Verdict {
     let matrix = matrix("permutation", 2, &[("size", "1MiB")]);
     assert_whole(&run(&plan(&[], matrix, "dumbbell:1")));
+    Verdict::Passed
+}
+
+fn thirty_two_hosts() -> Verdict {
+    let matrix = matrix("permutation", 32, &[("size", "64KiB")]);
+    assert_whole(&run(&plan(&[], matrix, "leaf-spine:8,4,4")));
     Verdict::Passed
 }
 

@@ -8,6 +8,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::Serialize;
+use testbed::measure::Adapted;
 use sha2::{Digest as _, Sha256};
 
 /// What was run.
@@ -23,6 +24,8 @@ pub(crate) struct Manifest {
     pub(crate) seed: u64,
     /// Every setting with its value and where the value came from.
     pub(crate) configuration: Vec<Setting>,
+    /// Settings that the world changed, and why.
+    pub(crate) adapted: Vec<Adapted>,
     /// Every file that was read.
     pub(crate) inputs: Vec<Input>,
 }

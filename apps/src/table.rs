@@ -22,6 +22,9 @@ pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Resul
         table.add_row([name.to_owned(), value]);
     }
     writeln!(out, "{table}")?;
+    for adapted in &outcome.adapted {
+        writeln!(out, "{} is {}: {}", adapted.key, adapted.value, adapted.why)?;
+    }
     for finding in &summary.audit.findings {
         writeln!(out, "audit: {finding}")?;
     }

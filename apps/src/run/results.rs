@@ -31,6 +31,7 @@ pub(super) fn write(
         arguments: command_line.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         seed: experiment.plan.seed,
         configuration: experiment.configuration.clone(),
+        adapted: outcome.adapted.clone(),
         inputs: experiment.inputs.clone(),
     };
     out.write("manifest.json", |file| json(file, &manifest))?;

@@ -55,6 +55,10 @@ const CACHE: u32 = 128;
 /// What DPDK needs beside the pools.
 const EAL_MB: u64 = 64;
 
+/// What a link needs beside the pools: queues and interrupts of two devices that copy, measured with 16
+/// of them. Devices that pass pointers need next to nothing.
+const COPYING_LINK_MB: u64 = 16;
+
 /// Milliseconds within which a link comes up; memif needs a second.
 const UP_MS: u32 = 10_000;
 
@@ -127,7 +131,9 @@ impl Devices {
     pub(super) fn open(plan: &Plan, pmd: Pmd) -> Result<Self, RunError> {
         let frame = plan.settings.payload_max + HEADERS_MAX;
         let room = frame.next_multiple_of(64).max(ROOM_MIN);
-        let count = buffers(plan);
+        // Devices that copy keep buffers of the receiver in every place of their queues.
+        let receiving = if pmd.keeps_stamps() { 0 } else { plan.hosts() * u32::from(DEPTH) };
+        let [hosts, switch] = [buffers(plan) + receiving, COPIES + receiving];
         let vdev = &plan.draft.vdev;
         let options = EalOptions {
             memory: match vdev.hugepages {
@@ -135,7 +141,7 @@ impl Devices {
                 Some(true) => MemoryMode::Hugepages,
                 Some(false) => MemoryMode::NoHuge,
             },
-            memory_mb: vdev.memory_mb.unwrap_or_else(|| memory_mb(count, room)),
+            memory_mb: vdev.memory_mb.unwrap_or_else(|| memory_mb(plan, pmd, hosts + switch, room)),
             ..EalOptions::default()
         };
         let eal = Eal::start(&options).map_err(|error| unfit(&error))?;
@@ -144,9 +150,7 @@ impl Devices {
             let config = PoolConfig { count, room, cache: CACHE, socket: -1 };
             Pool::new(&eal, config).map(Arc::new).map_err(|error: MbufError| unfit(&error))
         };
-        // Devices that copy keep buffers of the receiver in every place of their queues.
-        let receiving = if pmd.keeps_stamps() { 0 } else { plan.hosts() * u32::from(DEPTH) };
-        let pools = Pools { hosts: pool(count + receiving)?, switch: pool(COPIES + receiving)? };
+        let pools = Pools { hosts: pool(hosts)?, switch: pool(switch)? };
         let config = LinkConfig {
             max_frame: u32::from(frame),
             depth: DEPTH,
@@ -208,10 +212,12 @@ fn buffers(plan: &Plan) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn memory_mb(count: u32, room: u16) -> u32 {
+fn memory_mb(plan: &Plan, pmd: Pmd, count: u32, room: u16) -> u32 {
     // 128 bytes each of mbuf, headroom and pool header.
-    let bytes = (u64::from(count) + u64::from(COPIES)) * (u64::from(room) + 384);
-    u32::try_from(bytes.div_ceil(1 << 20) + EAL_MB).unwrap_or(u32::MAX)
+    let bytes = u64::from(count) * (u64::from(room) + 384);
+    let link_mb = if pmd.keeps_stamps() { 1 } else { COPYING_LINK_MB };
+    let links_mb = u64::from(plan.hosts()) * link_mb;
+    u32::try_from(bytes.div_ceil(1 << 20) + links_mb + EAL_MB).unwrap_or(u32::MAX)
 }
 
 /// The machine is not fit.

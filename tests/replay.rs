@@ -1,5 +1,5 @@
-//! A recorded endpoint, replayed: the same input gives the same answers, bit for bit, and a core that
-//! decided otherwise would be named with the call. Recordings of real devices are replayed by
+//! A recorded endpoint, replayed: the same input gives the same answers, bit for bit, and a core
+//! that decided otherwise would be named with the call. Recordings of real devices are replayed by
 //! `dpdk_loopback`; here the recorder is driven in virtual time, so that it needs no DPDK.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -51,7 +51,8 @@ pub(crate) enum Command {
     /// Not in this version: measures the data path.
     #[command(hide = true)]
     Bench(Later),
-    /// Feeds a recorded run through the core again and says whether it decides the same, bit for bit.
+    /// Feeds a recorded run through the core again and says whether it decides the same, bit for
+    /// bit.
     Replay {
         /// Recordings, or directories of runs with --set vdev.record=on --out DIR.
         #[arg(required = true, value_name = "DIR|FILE.rec")]

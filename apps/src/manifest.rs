@@ -8,8 +8,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::Serialize;
-use testbed::measure::Adapted;
 use sha2::{Digest as _, Sha256};
+use testbed::measure::Adapted;
 
 /// What was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

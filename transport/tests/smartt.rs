@@ -371,11 +371,13 @@ proptest! {
                     }
                     Step::Nack { bytes, .. } => {
                         let bytes = Bytes(bytes);
-                        cc.on_nack(&LossSample { now, sent_at, bytes, in_flight, sharers: 0 }, &path);
+                        let loss = LossSample { now, sent_at, bytes, in_flight, sharers: 0 };
+                        cc.on_nack(&loss, &path);
                     }
                     Step::Timeout { bytes, .. } => {
                         let bytes = Bytes(bytes);
-                        cc.on_timeout(&LossSample { now, sent_at, bytes, in_flight, sharers: 0 }, &path);
+                        let loss = LossSample { now, sent_at, bytes, in_flight, sharers: 0 };
+                        cc.on_timeout(&loss, &path);
                     }
                     Step::BaseRtt(ns) => {
                         // Taken over at the next event; until then the old bound holds.

@@ -14,8 +14,8 @@ use crate::output::OutDir;
 use crate::replay;
 use crate::table;
 
-/// Writes manifest.json, flows.jsonl, series.jsonl when the run was sampled, a recording a host when
-/// it was recorded, and last summary.json: where that is, all is.
+/// Writes manifest.json, flows.jsonl, series.jsonl when the run was sampled, a recording a host
+/// when it was recorded, and last summary.json: where that is, all is.
 ///
 /// # Errors
 /// When the disk does not take them.

@@ -23,7 +23,10 @@ pub struct Key {
 }
 
 macro_rules! keys {
-    ($($name:literal, $about:literal, |$draft:ident, $text:ident| $set:expr, |$d:ident| $show:expr;)+) => {
+    ($(
+        $name:literal, $about:literal,
+        |$draft:ident, $text:ident| $set:expr, |$d:ident| $show:expr;
+    )+) => {
         /// Every setting that is not a policy's.
         pub const KEYS: &[Key] = &[$(Key {
             name: $name,
@@ -59,7 +62,7 @@ keys! {
     "loss.retries_max", "timeouts in a row after which a flow fails, 1..=64",
         |d, v| d.settings.loss.retries_max = integer(v)?,
         |d| d.settings.loss.retries_max.to_string();
-    "loss.tail_probe", "probe a silent tail before the timeout: on, off, or auto: when switches do not trim",
+    "loss.tail_probe", "probe a silent tail before the timeout: on, off, or auto: without trimming",
         |d, v| d.tail_probe = unless(v, "auto", on_off)?, |d| shown(d.tail_probe, "auto");
     "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
         |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,
@@ -106,8 +109,8 @@ keys! {
 /// The devices that `vdev.pmd` knows.
 pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
 
-const FAULT: &str = "KIND[:VALUE]@LINKS with KIND loss, burst-loss, duplicate, reorder, corrupt, down or \
-    degrade, e.g. loss:0.01@all";
+const FAULT: &str = "KIND[:VALUE]@LINKS with KIND loss, burst-loss, duplicate, reorder, corrupt, \
+    down or degrade, e.g. loss:0.01@all";
 
 /// Sets `key` from `value`.
 pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), InputError> {

@@ -96,7 +96,8 @@ impl fmt::Display for RunError {
         match self {
             Self::Hosts { matrix, topology } => write!(
                 f,
-                "the matrix has {matrix} hosts, the topology {topology}: choose a larger one with --topo"
+                "the matrix has {matrix} hosts, the topology {topology}: choose a larger one with \
+                 --topo"
             ),
             Self::Config(error) => error.fmt(f),
             Self::Tree(error) => error.fmt(f),

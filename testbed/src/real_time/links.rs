@@ -55,8 +55,8 @@ const CACHE: u32 = 128;
 /// What DPDK needs beside the pools.
 const EAL_MB: u64 = 64;
 
-/// What a link needs beside the pools: queues and interrupts of two devices that copy, measured with 16
-/// of them. Devices that pass pointers need next to nothing.
+/// What a link needs beside the pools: queues and interrupts of two devices that copy, measured
+/// with 16 of them. Devices that pass pointers need next to nothing.
 const COPYING_LINK_MB: u64 = 16;
 
 /// Milliseconds within which a link comes up; memif needs a second.

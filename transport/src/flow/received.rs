@@ -144,7 +144,8 @@ mod tests {
                 prop_assert_eq!(subject.cumulative(), Psn(floor));
                 prop_assert_eq!(subject.contains(Psn(psn)), oracle.contains(&psn));
                 let base = psn & !63;
-                let word = (0..64).filter(|i| oracle.contains(&(base + i))).fold(0, |w, i| w | 1u64 << i);
+                let set = (0..64).filter(|i| oracle.contains(&(base + i)));
+                let word = set.fold(0, |word, i| word | 1u64 << i);
                 prop_assert_eq!(subject.word_of(Psn(psn)), word);
             }
         }

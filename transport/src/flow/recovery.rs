@@ -220,8 +220,8 @@ impl Recovery {
             })
     }
 
-    /// The receiver refused `psn` as sent at `echo_sent_at`. The segment, unless that transmission is
-    /// not the one in flight: a refusal of an earlier one says nothing about it.
+    /// The receiver refused `psn` as sent at `echo_sent_at`. The segment, unless that transmission
+    /// is not the one in flight: a refusal of an earlier one says nothing about it.
     pub(crate) fn on_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
         self.sent.entry(psn).filter(|entry| {
             entry.fate == Fate::InFlight && entry.sent_at.to_wire() == echo_sent_at
@@ -236,8 +236,8 @@ impl Recovery {
         self.next_sent_before(Instant::from_ps(limit), Inference::LaterAck)
     }
 
-    /// The next segment in flight that was sent before `limit`, now declared lost. Call until `None`:
-    /// each call takes one out of flight.
+    /// The next segment in flight that was sent before `limit`, now declared lost. Call until
+    /// `None`: each call takes one out of flight.
     pub(crate) fn next_sent_before(&mut self, limit: Instant, by: Inference) -> Option<Loss> {
         let (psn, _) = self.oldest().filter(|&(_, at)| at < limit)?;
         self.mark_lost(psn).map(|packet| Loss { packet, by })
@@ -276,8 +276,8 @@ impl Recovery {
         first
     }
 
-    /// When [`Recovery::on_timer`] wants to be called. `tail`: the flow has nothing else to send, so
-    /// silence is worth a probe before the timeout.
+    /// When [`Recovery::on_timer`] wants to be called. `tail`: the flow has nothing else to send,
+    /// so silence is worth a probe before the timeout.
     pub(crate) fn next_timer(
         &mut self,
         now: Instant,

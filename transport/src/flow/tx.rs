@@ -283,7 +283,8 @@ impl TxFlow {
         }
     }
 
-    /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and dropped.
+    /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
+    /// dropped.
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
         if self.forget_at.is_some() {
             // Overtaken by the acknowledgement that finished the closed flow: it tells nothing new.

@@ -186,6 +186,12 @@ impl Config {
         Bytes(u64::from(self.payload_max + self.frame_overhead + data::LEN))
     }
 
+    /// Wire bytes of the longest segment: a full one with every extension.
+    #[must_use]
+    pub fn packet_max(&self) -> Bytes {
+        self.mtu() + Bytes(u64::from(data::OPEN_LEN + data::TAG_LEN))
+    }
+
     /// Wire bytes of an acknowledgement.
     #[must_use]
     pub fn ack_len(&self) -> Bytes {

@@ -44,8 +44,14 @@ pub(crate) struct Recovery {
     base_rtt: Duration,
     /// When a tail probe is due, unless something is heard before.
     probe_at: Option<Instant>,
-    /// Timeouts in a row without news.
+    /// This silence has been probed: what follows is for the timeout, which each further probe would
+    /// put off.
+    probed: bool,
+    /// Timeouts in a row without news of an arrival: what the back-off goes by.
     timeouts: u8,
+    /// Timeouts in a row without a word from the peer: what giving up goes by. A peer that refuses
+    /// everything is there.
+    silent: u8,
 }
 
 /// A segment that has just been declared lost.
@@ -90,7 +96,9 @@ impl Recovery {
             rto,
             base_rtt: path.base_rtt,
             probe_at: None,
+            probed: false,
             timeouts: 0,
+            silent: 0,
         }
     }
 
@@ -190,9 +198,11 @@ impl Recovery {
             any |= self.acknowledge(base.plus(bits.trailing_zeros()), &mut arrived);
             bits &= bits - 1;
         }
+        self.silent = 0;
         if any {
             self.timeouts = 0;
             self.probe_at = None;
+            self.probed = false;
         }
         spurious
     }
@@ -285,7 +295,7 @@ impl Recovery {
         loss: &LossSettings,
     ) -> Option<Instant> {
         let quiet = self.in_flight > Bytes::ZERO && self.timeouts == 0 && !self.has_lost();
-        if loss.tail_probe && tail && quiet && self.probe_at.is_none() {
+        if loss.tail_probe && tail && quiet && !self.probed && self.probe_at.is_none() {
             self.probe_at = Some(now + self.base_rtt * PROBE_AFTER_RTTS);
         }
         let rto = self.backed_off(loss);
@@ -301,16 +311,18 @@ impl Recovery {
     pub(crate) fn on_timer(&mut self, now: Instant, loss: &LossSettings) -> Timeout {
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
+            self.probed = true;
             self.probe();
         }
         let rto = self.backed_off(loss);
         if self.oldest().is_none_or(|(_, at)| at + rto > now) {
             return Timeout::NotDue;
         }
-        if self.timeouts >= loss.retries_max {
+        if self.silent >= loss.retries_max {
             return Timeout::GiveUp;
         }
-        self.timeouts += 1;
+        self.silent += 1;
+        self.timeouts = self.timeouts.saturating_add(1);
         // All that was silent nearly as long goes with it: what was sent in one burst was lost in
         // one burst, and a timeout apiece with its own back-off would never end.
         let limit = now.as_ps().saturating_sub(rto.as_ps() / 4 * 3);

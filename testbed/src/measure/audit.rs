@@ -81,16 +81,18 @@ impl Audit {
         audit
     }
 
-    /// Every finished flow has all its bytes once; no flow has more than it sent.
+    /// Every finished flow has all its bytes once, at both ends; no flow has more than it sent.
     fn bytes(&mut self, conductor: &Conductor<'_>, stats: &Stats) {
         let (mut delivered, mut over) = (0, 0u64);
         for (spec, record) in conductor.matrix().flows.iter().zip(conductor.records()) {
             delivered += record.delivered;
-            let whole = record.fct().is_none() || record.delivered == spec.size.0;
-            over += u64::from(record.delivered > spec.size.0 || !whole);
+            let whole = record.fct().is_none()
+                || (record.delivered, record.acked) == (spec.size.0, spec.size.0);
+            let most = record.delivered.max(record.acked);
+            over += u64::from(most > spec.size.0 || !whole);
         }
         if over > 0 {
-            self.find(format!("bytes: {over} flows were delivered short or more than once"));
+            self.find(format!("bytes: {over} flows were delivered or acknowledged short or more than once"));
         }
         if delivered > stats.data_placed_bytes {
             self.find(format!(

@@ -83,8 +83,10 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Gives a flow to its sender.
-    pub(super) fn post(&mut self, order: &Order, now: Instant) {
+    /// Gives a flow to its sender. What the sender has to report goes first: a message that is done
+    /// has given its place in the tables away, perhaps to this one.
+    pub(super) fn post(&mut self, order: &Order, conductor: &mut Conductor<'_>, now: Instant) {
+        self.hosts[order.src.0 as usize].report(now, conductor);
         self.hosts[order.src.0 as usize].waiting.push_back((*order, 0));
         self.post_waiting(order.src, now);
         self.touch(order.src);
@@ -151,7 +153,7 @@ impl<'a> Hosts<'a> {
             state.touched = false;
             state.report(now, conductor);
             while let Some(order) = conductor.next_order(now) {
-                self.post(&order, now);
+                self.post(&order, conductor, now);
             }
             if !self.hosts[host.0 as usize].waiting.is_empty() {
                 self.post_waiting(host, now);

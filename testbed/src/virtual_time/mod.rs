@@ -100,7 +100,7 @@ impl Sim<'_> {
     fn instant(&mut self) {
         let now = self.now;
         while let Some(order) = self.conductor.next_order(now) {
-            self.hosts.post(&order, now);
+            self.hosts.post(&order, &mut self.conductor, now);
         }
         if self.network.next_event_at() == Some(now) {
             self.network.step(&mut self.out);

@@ -159,8 +159,9 @@ impl Plan {
         // Legal so far? Then lengths can be asked for.
         let config = Config::new(settings.clone())?;
         let mut fabric = fabric_params(draft, &config);
-        fabric.buffer =
-            draft.switch.queue.or_else(|| Some(scaled(tree.bdp(&fabric), draft.switch.queue_bdp)));
+        let by_bdp = scaled(tree.bdp(&fabric), draft.switch.queue_bdp).max(config.packet_max());
+        fabric.buffer = Some(draft.switch.queue.unwrap_or(by_bdp));
+        check_queues(draft, topology, config.packet_max())?;
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         settings.base_rtt = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
@@ -301,6 +302,24 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         detection_delay: draft.switch.detection,
         ..FabricParams::default()
     }
+}
+
+/// Every queue somebody gave a size must hold the longest packet, or nothing would ever pass.
+fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), RunError> {
+    let mut queues = vec![("switch.queue".to_owned(), draft.switch.queue)];
+    for (tier, spec) in tree.tier.iter().enumerate() {
+        queues.push((format!("Queue_Down of tier {tier}"), spec.queue_down));
+        queues.push((format!("Queue_Up of tier {tier}"), spec.queue_up));
+    }
+    for (name, queue) in queues {
+        if let Some(queue) = queue.filter(|queue| *queue < packet) {
+            let found = format!("{name} of {} bytes", queue.0);
+            let expected = format!("a queue that holds one packet of {} bytes", packet.0);
+            let help = "raise it, or lower `mtu` with --set mtu=BYTES";
+            return Err(InputError::new(found, expected).help(help).into());
+        }
+    }
+    Ok(())
 }
 
 fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; 3] {

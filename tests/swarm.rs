@@ -1,0 +1,114 @@
+//! The swarm: random small scenarios, and what must hold after each of them.
+//!
+//! `SEED=7 SWARM_CASES=1000 cargo test -p system-tests --test swarm` runs other and more cases than the
+//! default; `SWARM_CASE=12` runs one. A case that fails prints the command that repeats it and the
+//! scenario as files and flags.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+#[path = "swarm/case.rs"]
+mod case;
+#[path = "swarm/invariants.rs"]
+mod invariants;
+
+use case::Case;
+
+/// Cases when nobody says; a tenth of them run twice.
+const CASES: u64 = 600;
+
+/// How long no case may start or end before the ones under way count as hung.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The number that an environment variable gives.
+fn number<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// What is wrong with a case, panics included.
+fn verdict(seed: u64, number: u64) -> Result<invariants::Tally, String> {
+    let case = Case::new(seed, number);
+    let twice = number % 10 == seed % 10;
+    let checked = catch_unwind(AssertUnwindSafe(|| invariants::check(&case, twice)));
+    let found = checked.unwrap_or_else(|_| Err("a panic; see above".to_owned()));
+    found.map_err(|found| blame(seed, number, &found))
+}
+
+/// How to repeat a case, and what is in it.
+fn blame(seed: u64, number: u64, found: &str) -> String {
+    let text = Case::new(seed, number).text();
+    format!(
+        "case {number}: {found}\nrepeat it: SEED={seed} SWARM_CASE={number} cargo test -p \
+         system-tests --test swarm -- --nocapture\n{text}"
+    )
+}
+
+/// Runs the cases on all cores; what they had in them, and what is wrong.
+fn run(seed: u64, cases: Range<u64>) -> (invariants::Tally, Vec<String>) {
+    let next = Arc::new(AtomicU64::new(cases.start));
+    let (results, judged) = mpsc::channel();
+    for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        let (next, results, end) = (next.clone(), results.clone(), cases.end);
+        // Not joined: a case that hangs must not hang the test.
+        std::thread::spawn(move || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= end || results.send((number, None)).is_err() {
+                    return;
+                }
+                let verdict = verdict(seed, number);
+                if results.send((number, Some(verdict))).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(results);
+    let (mut tally, mut failures) = (invariants::Tally::default(), Vec::new());
+    let mut running = BTreeSet::new();
+    loop {
+        match judged.recv_timeout(PATIENCE) {
+            Ok((number, None)) => drop(running.insert(number)),
+            Ok((number, Some(verdict))) => {
+                running.remove(&number);
+                match verdict {
+                    Ok(case) => tally.add(&case),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return (tally, failures),
+            Err(RecvTimeoutError::Timeout) => {
+                let hung = running.iter().map(|&number| blame(seed, number, "hangs"));
+                failures.extend(hung);
+                return (tally, failures);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_random_scenario_keeps_every_invariant() {
+    let seed = number("SEED").unwrap_or(1);
+    let cases = match number("SWARM_CASE") {
+        Some(case) => case..case + 1,
+        None => 0..number("SWARM_CASES").unwrap_or(CASES),
+    };
+    let (tally, failures) = run(seed, cases.clone());
+    println!("seed {seed}, cases {cases:?}: {tally:?}");
+    for failure in &failures {
+        println!("{failure}\n");
+    }
+    assert!(failures.is_empty(), "{} cases failed, see above", failures.len());
+    // A swarm in which nothing goes wrong tests nothing.
+    if cases.end - cases.start >= CASES {
+        assert!(tally.failed > 0 && tally.retransmitted > 0 && tally.trimmed > 0, "{tally:?}");
+    }
+}

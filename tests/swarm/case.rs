@@ -1,0 +1,427 @@
+//! One random scenario: a small network, its traffic, settings and faults, all drawn from a seed and a
+//! number.
+//!
+//! Registered names are enumerated rather than drawn: case n takes digit after digit of n, so a few
+//! dozen cases have every controller, balancer, discipline, scheduler and generator. Everything else
+//! is drawn. Sizes are bounded by a budget of packets, so a case takes milliseconds. What is drawn
+//! can be printed as the files and flags that the command takes.
+
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
+
+use testbed::fabric::QdiscKind;
+use testbed::plan::{Draft, Source};
+use testbed::topology::{FatTreeSpec, TierSpec, topo_file};
+use testbed::workload::matrix::{Message, Start, TriggerKind};
+use testbed::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
+use transport::cc::{CcKind, CcParams};
+use transport::lb::LbKind;
+use transport::sched::SchedKind;
+use transport::{Bytes, Duration, HostId, Rng};
+
+/// DATA packets of a case, about.
+const PACKETS: u64 = 3000;
+
+/// The longest flow.
+const SIZE_MAX: u64 = 1 << 20;
+
+/// Longer than any run.
+pub(crate) const FOR_EVER: Duration = Duration::from_s(1_000_000);
+
+/// A scenario.
+pub(crate) struct Case {
+    /// The network.
+    pub(crate) topology: FatTreeSpec,
+    /// The traffic.
+    pub(crate) matrix: Matrix,
+    /// Who sends next; no flag sets it.
+    pub(crate) sched: SchedKind,
+    /// Everything else, as `--set` takes it; `cc`, `lb`, `trim` and `seed` are flags.
+    pub(crate) settings: Vec<(&'static str, String)>,
+    /// The longest time for which a link is down; without end is [`FOR_EVER`].
+    pub(crate) outage: Duration,
+}
+
+/// Draws from `items`.
+fn pick<T: Clone>(rng: &mut Rng, items: &[T]) -> T {
+    items[below(rng, items.len())].clone()
+}
+
+fn below(rng: &mut Rng, n: usize) -> usize {
+    usize::try_from(rng.below(n as u64)).unwrap()
+}
+
+/// Uniform in `low..=high`.
+fn between(rng: &mut Rng, low: u32, high: u32) -> u32 {
+    low + u32::try_from(rng.below(u64::from(high - low) + 1)).unwrap()
+}
+
+/// At least 1 and at most `1 << bits`, as likely in one octave as in any other.
+fn octave(rng: &mut Rng, bits: u32) -> u64 {
+    let bits = between(rng, 0, bits);
+    rng.below(1 << bits) + 1
+}
+
+/// Digits of a number, each to a base of its own.
+struct Digits(u64);
+
+impl Digits {
+    fn next(&mut self, base: usize) -> usize {
+        let digit = usize::try_from(self.0 % base as u64).unwrap();
+        self.0 /= base as u64;
+        digit
+    }
+}
+
+impl Case {
+    /// Case `number` of `seed`.
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
+        let mut rng = Rng::new(seed).fork("case", number);
+        let mut digits = Digits(number);
+        let mut case = Self {
+            topology: FatTreeSpec::default(),
+            matrix: Matrix::default(),
+            sched: SchedKind::RoundRobin,
+            settings: Vec::new(),
+            outage: Duration::ZERO,
+        };
+        case.policies(&mut digits, &mut rng);
+        // A window that never moves drowns slower links and, with what is trimmed of it, links of small
+        // packets, over and over. That is what it is there to show; here it stays small.
+        let moves = case.settings[0].1 != "fixed";
+        if !moves {
+            case.set("cc.fixed.bdps", pick(&mut rng, &[0.0, 0.05, 0.2]));
+        }
+        case.topology = topology(!moves || rng.chance(0.5), &mut rng);
+        let small = if moves { [64u64, 256] } else { [1000, 1500] };
+        let mtu = pick(&mut rng, &[small[0], small[1], 1000, 1500, 4096, 4096, 8960]);
+        case.set("mtu", mtu);
+        case.matrix = matrix(&mut digits, case.topology.nodes, mtu, &mut rng);
+        case.transport_settings(&mut rng);
+        case.switch_settings(mtu, &mut rng);
+        for _ in 0..pick(&mut rng, &[0, 0, 1, 1, 2, 3]) {
+            case.fault(&mut rng);
+        }
+        case.set("seed", rng.next_u32());
+        case
+    }
+
+    fn set(&mut self, key: &'static str, value: impl ToString) {
+        self.settings.push((key, value.to_string()));
+    }
+
+    fn policies(&mut self, digits: &mut Digits, rng: &mut Rng) {
+        // Small digits first: all pairs of these within a few dozen cases.
+        let cc = CcKind::NAMES[digits.next(CcKind::NAMES.len())];
+        self.set("cc", cc);
+        self.set("lb", LbKind::NAMES[digits.next(LbKind::NAMES.len())]);
+        let qdisc = digits.next(QdiscKind::NAMES.len() + 1);
+        if let Some(name) = QdiscKind::NAMES.get(qdisc) {
+            self.set("switch.qdisc", name);
+        }
+        self.sched = SchedKind::ALL[digits.next(SchedKind::NAMES.len())];
+        let trim = pick(rng, &["on", "off"]);
+        self.set("trim", trim);
+        self.set("lb.paths", pick(rng, &[1, 3, 16, 256, 65535]));
+        for key in CcParams::keys(CcKind::by_name(cc).unwrap()) {
+            if key.values == "on or off" && rng.chance(0.2) {
+                let name: &'static str = format!("cc.{cc}.{}", key.key).leak();
+                self.set(name, pick(rng, &["on", "off"]));
+            }
+        }
+    }
+
+    fn transport_settings(&mut self, rng: &mut Rng) {
+        self.set("ack_every", pick(rng, &[1, 1, 2, 5, 64]));
+        self.set("psn_window", pick(rng, &["auto", "auto", "128", "256", "4096"]));
+        self.set("msg_window", pick(rng, &[1, 2, 64, 1024]));
+        self.set("loss.reorder_window", pick(rng, &["auto", "auto", "off", "0.25", "1", "3"]));
+        self.set("loss.tail_probe", pick(rng, &["auto", "on", "off"]));
+        self.set("loss.rto", pick(rng, &["7", "7", "4", "20"]));
+        self.set("loss.backoff_max", pick(rng, &[6, 6, 5, 7]));
+    }
+
+    fn switch_settings(&mut self, mtu: u64, rng: &mut Rng) {
+        // From one packet to all there are. Queues that drop start at eight: many flows can lock one
+        // out of less for longer than its patience.
+        let trims = self.settings.iter().any(|(key, value)| *key == "trim" && value == "on")
+            && !self.settings.iter().any(|(key, value)| *key == "switch.qdisc" && value != "trim");
+        let counts = if trims { [1, 2, 5] } else { [8, 12, 16] };
+        let tiny = counts.map(|packets| (packets * (mtu + 100)).to_string());
+        match below(rng, 4) {
+            0 => self.set("switch.queue", pick(rng, &tiny)),
+            1 => self.set("switch.queue", "1GiB"),
+            2 => self.set("switch.queue_bdp", pick(rng, &["0.2", "0.5", "4"])),
+            _ => {}
+        }
+        if rng.chance(0.2) {
+            self.set("switch.control_queue", pick(rng, &["2KiB", "10KiB"]));
+        }
+        let kmin = rng.next_f64();
+        self.set("switch.kmin", kmin);
+        self.set("switch.kmax", kmin + (1.0 - kmin) * rng.next_f64());
+        self.set("switch.detection", pick(rng, &["0us", "1us", "100us"]));
+    }
+
+    /// Rates are such that thirteen transmissions in a row, there and back over six links each, are
+    /// practically never all lost.
+    fn fault(&mut self, rng: &mut Rng) {
+        let rate = |rng: &mut Rng, max: f64| (rng.next_f64() * max * 1e4).round() / 1e4;
+        let rtt = self.topology.base_rtt(Bytes(9000), Bytes(100));
+        let us = |rng: &mut Rng, rtts: f64| {
+            let ps = (rtt.as_us_f64() * 1e6 * rtts * rng.next_f64()).round();
+            ps / 1e6
+        };
+        let tors = self.topology.tors();
+        let tor = rng.below(u64::from(tors));
+        let port = rng.below(u64::from(self.topology.tier[0].radix_up));
+        let host = rng.below(u64::from(self.topology.nodes));
+        let uplink = format!("tor:{tor}:up:{port}");
+        let one = pick(rng, &[uplink, format!("host:{host}")]);
+        let links = pick(rng, &["all", "hosts", "fabric", one.as_str()]).to_owned();
+        let mut fault = match below(rng, 7) {
+            0 => format!("loss:{}@{links}", rate(rng, 0.02)),
+            1 => {
+                // A burst ends by packets, not by time: a lone one may be lost many times in a row.
+                self.set("loss.retries_max", 64);
+                format!("burst-loss:{}@{links},burst={}", rate(rng, 0.02), between(rng, 1, 3))
+            }
+            2 => format!("duplicate:{}@{links}", rate(rng, 0.2)),
+            3 => {
+                let delay = us(rng, 3.0) + 0.001;
+                format!("reorder:{}@{links},delay_us={delay}", rate(rng, 0.3))
+            }
+            4 => format!("corrupt:{}@{links}", rate(rng, 0.02)),
+            5 => format!("degrade:{}@{links}", 0.1 + rate(rng, 0.9)),
+            _ => format!("down@{one}"),
+        };
+        let from = us(rng, 10.0);
+        let down = fault.starts_with("down");
+        let until = if down { us(rng, 50.0) } else { us(rng, 500.0) } + 0.001;
+        if rng.chance(0.5) {
+            write!(fault, ",from_us={from:.6}").unwrap();
+        }
+        if rng.chance(if down { 0.8 } else { 0.5 }) {
+            write!(fault, ",until_us={:.6}", from + until).unwrap();
+            if down {
+                // A switch goes on avoiding the link until it notices that it is back.
+                let until = until + 100.0;
+                self.outage = self.outage.max(Duration::from_ns((until * 1e3) as u64));
+            }
+        } else if down {
+            self.outage = FOR_EVER;
+        }
+        self.set("fault", fault);
+    }
+
+    /// The settings as a run has them, with samples to watch windows by.
+    pub(crate) fn draft(&self) -> Draft {
+        let mut draft = Draft::default();
+        draft.settings.sched = self.sched;
+        for (key, value) in &self.settings {
+            match *key {
+                "cc" => draft.set_cc(value, Source::Set),
+                "lb" => draft.set_lb(value, Source::Set),
+                "seed" => {
+                    draft.set_seed(value.parse().unwrap(), Source::Set);
+                    Ok(())
+                }
+                "trim" => {
+                    draft.set_trim(value == "on", Source::Set);
+                    Ok(())
+                }
+                key => draft.set(key, value, Source::Set),
+            }
+            .unwrap_or_else(|error| panic!("{key}={value}: {error}"));
+        }
+        draft.limit = Some(Duration::from_s(3600));
+        if self.outage < FOR_EVER {
+            let rtt = self.topology.base_rtt(Bytes(9000), Bytes(100));
+            draft.sampling = Some(rtt.max(Duration::from_us(1)));
+        }
+        draft
+    }
+
+    /// The case as what the command takes: two files and a line.
+    pub(crate) fn text(&self) -> String {
+        let topo = topo_file::to_text(&self.topology);
+        let mut text = format!("--- case.topo\n{topo}--- case.cm (--set cm.start_unit=ps)\n");
+        cm_write::write(&self.matrix, workload::cm::StartUnit::Ps, Text(&mut text)).unwrap();
+        text += "---\nheadrace run case.cm --topo case.topo --world sim";
+        for (key, value) in &self.settings {
+            match *key {
+                "cc" | "lb" | "trim" | "seed" => write!(text, " --{key} {value}").unwrap(),
+                key => write!(text, " --set '{key}={value}'").unwrap(),
+            }
+        }
+        text
+    }
+}
+
+/// A text to write bytes of text to.
+struct Text<'a>(&'a mut String);
+
+impl std::io::Write for Text<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.push_str(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Two or three tiers, at most 36 hosts; `alike` gives all links one speed and one latency.
+fn topology(alike: bool, rng: &mut Rng) -> FatTreeSpec {
+    let tiers = pick(rng, &[2u8, 3]);
+    let [hosts, tors, aggs] = [between(rng, 1, 4), between(rng, 1, 3), between(rng, 1, 3)];
+    // Two hosts at least, and something above them.
+    let pods = if tiers == 3 { between(rng, 2, 3) } else { 1 };
+    let tors = if pods * tors * hosts < 2 { 2 } else { tors };
+    let [bundle, bundle_up, cores] = [between(rng, 1, 2), between(rng, 1, 2), between(rng, 1, 2)];
+    let podsize = tors * hosts;
+    let radices = [
+        (hosts, aggs * bundle, 1),
+        (tors * bundle, if tiers == 3 { cores * bundle_up } else { 0 }, bundle),
+        (pods * bundle_up, 0, bundle_up),
+    ];
+    // Links of a tier are always alike.
+    let speed = |rng: &mut Rng| pick(rng, &[1u32, 25, 100, 100, 400, 800]);
+    let delay = |rng: &mut Rng| pick(rng, &[0u32, 1, 50, 600, 600, 5_000, 100_000]);
+    let (mut gbps, mut latency) = (speed(rng), delay(rng));
+    let mut tree = FatTreeSpec { nodes: pods * podsize, tiers, podsize, ..FatTreeSpec::default() };
+    for (tier, (radix_down, radix_up, bundle)) in radices.into_iter().enumerate() {
+        if tier >= usize::from(tiers) {
+            break;
+        }
+        if !alike {
+            (gbps, latency) = (speed(rng), delay(rng));
+        }
+        let queue = |rng: &mut Rng| rng.chance(0.1).then(|| Bytes(9100 + rng.below(100_000)));
+        tree.tier[tier] = TierSpec {
+            downlink_gbps: gbps,
+            radix_down,
+            radix_up,
+            queue_down: queue(rng),
+            queue_up: queue(rng).filter(|_| tier + 1 < usize::from(tiers)),
+            oversubscribed: 1,
+            bundle,
+            switch_latency_ns: delay(rng).min(600),
+            downlink_latency_ns: latency,
+        };
+    }
+    for tier in 0..tiers {
+        tree.tier[usize::from(tier)].oversubscribed = tree.oversubscription(tier);
+    }
+    tree.check().unwrap_or_else(|error| panic!("{error}: {tree:?}"));
+    tree
+}
+
+fn matrix(digits: &mut Digits, nodes: u32, mtu: u64, rng: &mut Rng) -> Matrix {
+    let mut matrix = match GENERATORS.get(digits.next(2 * GENERATORS.len())) {
+        Some(generator) => generated(generator, nodes, rng),
+        None => drawn(nodes, rng),
+    };
+    // Shares of the budget; short flows leave theirs to the long ones.
+    let share = PACKETS * mtu / matrix.flows.len() as u64;
+    for flow in &mut matrix.flows {
+        let cap = share.max(1) * pick(rng, &[1, 1, 1, 3]);
+        flow.size = flow.size.min(Bytes(cap.min(SIZE_MAX)));
+    }
+    workload::check::check(&matrix).unwrap_or_else(|error| panic!("{error}"));
+    matrix
+}
+
+fn generated(generator: &workload::Generator, nodes: u32, rng: &mut Rng) -> Matrix {
+    let mut params = Params::from_pairs([]);
+    for parameter in generator.parameters {
+        let value = match parameter.name {
+            "degree" => between(rng, 1, nodes - 1).to_string(),
+            "receiver" => between(rng, 0, nodes - 1).to_string(),
+            "window" => between(rng, 0, 3).to_string(),
+            "size" => rng.below(SIZE_MAX).max(1).to_string(),
+            "load" => format!("{:.3}", 0.05 + 0.95 * rng.next_f64()),
+            "remote" | "full_bisection" | "synchronous" => rng.chance(0.5).to_string(),
+            "duration" => "100us".to_owned(),
+            _ => continue,
+        };
+        // A permutation of two halves needs two halves.
+        if parameter.name != "full_bisection" || nodes.is_multiple_of(2) {
+            params.push(parameter.name, &value, 0, 0);
+        }
+    }
+    let workload = workload::by_name(generator.name, &params);
+    let workload = workload.unwrap_or_else(|error| panic!("{}: {error}", generator.name));
+    let mut matrix = workload.generate(nodes, rng).unwrap();
+    if matrix.flows.is_empty() {
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1)));
+    }
+    matrix
+}
+
+/// A matrix with starts by time, messages on connections, and triggers in stages: each trigger is poked by flows
+/// of earlier stages and starts a later one.
+fn drawn(nodes: u32, rng: &mut Rng) -> Matrix {
+    let mut matrix = Matrix { nodes, ..Matrix::default() };
+    for _ in 0..between(rng, 1, 12) {
+        let start = Start::At(Duration::from_ns(rng.below(3) * rng.below(50_000)));
+        let flow = FlowSpec { start, ..flow(nodes, rng) };
+        push_with_messages(&mut matrix, flow, rng);
+    }
+    for _ in 0..between(rng, 0, 3) {
+        stage(&mut matrix, rng);
+    }
+    matrix
+}
+
+fn flow(nodes: u32, rng: &mut Rng) -> FlowSpec {
+    let src = between(rng, 0, nodes - 1);
+    let dst = (src + between(rng, 1, nodes - 1)) % nodes;
+    let size = octave(rng, 20);
+    FlowSpec { prio: rng.next_u32() >> 1, ..FlowSpec::new(HostId(src), HostId(dst), Bytes(size)) }
+}
+
+/// Appends a flow and, sometimes, messages that follow on its connection.
+fn push_with_messages(matrix: &mut Matrix, flow: FlowSpec, rng: &mut Rng) {
+    let opener = matrix.push_flow(flow).unwrap();
+    if !rng.chance(0.3) {
+        return;
+    }
+    let id = matrix.flows[opener.index()].id;
+    for number in 0..between(rng, 1, 6) {
+        let message = if rng.chance(0.5) {
+            Message::Next
+        } else {
+            Message::Numbered(NonZeroU32::new(number + 1).unwrap())
+        };
+        let size = Bytes(octave(rng, 16));
+        matrix.flows.push(FlowSpec { id, size, message, ..flow });
+    }
+}
+
+fn stage(matrix: &mut Matrix, rng: &mut Rng) {
+    let earlier = matrix.flows.len();
+    // (flow, by its receiver rather than its sender)
+    let mut pokes: Vec<(usize, bool)> = Vec::new();
+    for _ in 0..between(rng, 1, 4) {
+        let poke = (below(rng, earlier), rng.chance(0.5));
+        let spec = &matrix.flows[poke.0];
+        let taken = if poke.1 { spec.recv_done } else { spec.send_done };
+        if taken.is_none() && !pokes.contains(&poke) {
+            pokes.push(poke);
+        }
+    }
+    let Some(count) = u32::try_from(pokes.len()).ok().and_then(NonZeroU32::new) else { return };
+    let kinds = [TriggerKind::Oneshot, TriggerKind::Multishot, TriggerKind::Barrier(count)];
+    let kind = pick(rng, &kinds);
+    let trigger = matrix.push_trigger(kind).unwrap();
+    for (flow, by_receiver) in pokes {
+        let spec = &mut matrix.flows[flow];
+        *(if by_receiver { &mut spec.recv_done } else { &mut spec.send_done }) = Some(trigger);
+    }
+    let waiting = if kind == TriggerKind::Multishot { count.get() } else { between(rng, 1, 4) };
+    for _ in 0..waiting {
+        let flow = FlowSpec { start: Start::On(trigger), ..flow(matrix.nodes, rng) };
+        matrix.push_flow(flow).unwrap();
+    }
+}

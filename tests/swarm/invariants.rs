@@ -1,0 +1,198 @@
+//! What holds after every run, whatever was drawn.
+//!
+//! Bytes are conserved (the audit); each flow is delivered exactly once or has failed by name, and
+//! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing is
+//! faster than the network; work is bounded by what there is to do; the same plan gives the same
+//! results.
+
+use testbed::conductor::FlowRecord;
+use testbed::measure::Outcome;
+use testbed::plan::Plan;
+use testbed::progress::{Progress, Watch};
+use testbed::topology::base_one_way;
+use testbed::virtual_time;
+use testbed::workload::FlowSpec;
+use transport::cc::CcKind;
+use transport::{Bytes, Config, HostId, Instant};
+
+use crate::case::Case;
+
+/// What the cases had in them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) flows: u64,
+    pub(crate) failed: u64,
+    pub(crate) retransmitted: u64,
+    pub(crate) trimmed: u64,
+    pub(crate) dropped: u64,
+    pub(crate) hops: u64,
+    pub(crate) samples: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.flows += other.flows;
+        self.failed += other.failed;
+        self.retransmitted += other.retransmitted;
+        self.trimmed += other.trimmed;
+        self.dropped += other.dropped;
+        self.hops += other.hops;
+        self.samples += other.samples;
+    }
+}
+
+/// Stops a run that does more than could be necessary.
+struct Budget {
+    hops: u64,
+    /// Looks of the watch, each after the same number of instants.
+    looks: u64,
+    spent: bool,
+}
+
+impl Watch for Budget {
+    fn goes_on(&mut self, progress: &Progress) -> bool {
+        self.looks = self.looks.saturating_sub(1);
+        self.spent = self.looks == 0 || progress.hops > self.hops;
+        !self.spent
+    }
+}
+
+/// Link traversals and looks (of 2^14 instants) that `packets` DATA packets may cost: far more than
+/// any case needs, far less than a livelock takes. A window that never moves overruns full queues
+/// again and again.
+fn budget(plan: &Plan) -> Budget {
+    let payload = u64::from(plan.settings.payload_max);
+    let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();
+    let factor = match plan.settings.cc {
+        CcKind::Fixed => 20,
+        CcKind::Smartt => 1,
+    };
+    let packets = packets * factor;
+    Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }
+}
+
+/// Runs `case` and checks it; `twice` runs it again and compares.
+pub(crate) fn check(case: &Case, twice: bool) -> Result<Tally, String> {
+    let plan = Plan::new(&case.draft(), case.matrix.clone(), &case.topology);
+    let plan = plan.map_err(|error| format!("no plan: {error}"))?;
+    let outcome = run(&plan)?;
+    let audit = &outcome.summary.audit;
+    if !audit.ok {
+        return Err(format!("the audit found {:?}", audit.findings));
+    }
+    let some_failed = outcome.records.iter().any(|record| record.failed);
+    for (line, (spec, record)) in plan.matrix.flows.iter().zip(&outcome.records).enumerate() {
+        flow(case, &plan, spec, record, some_failed)
+            .map_err(|found| format!("flow {line}: {found}"))?;
+    }
+    windows(&plan, &outcome)?;
+    speed(&plan, &outcome)?;
+    if twice && flows_of(&plan, &run(&plan)?) != flows_of(&plan, &outcome) {
+        return Err("two runs of one plan differ".to_owned());
+    }
+    let packets = outcome.summary.packets;
+    Ok(Tally {
+        flows: outcome.records.len() as u64,
+        failed: outcome.records.iter().filter(|record| record.failed).count() as u64,
+        retransmitted: packets.retransmitted,
+        trimmed: packets.trimmed,
+        dropped: packets.dropped,
+        hops: packets.hops,
+        samples: outcome.series.len() as u64,
+    })
+}
+
+fn run(plan: &Plan) -> Result<Outcome, String> {
+    let mut budget = budget(plan);
+    let outcome = virtual_time::run(plan, &mut budget).map_err(|error| error.to_string())?;
+    if budget.spent {
+        let hops = outcome.summary.packets.hops;
+        return Err(format!("starved: {hops} hops until {:?} and no end", outcome.end));
+    }
+    if outcome.stopped {
+        return Err(format!("not over at the limit, {:?}", outcome.end));
+    }
+    Ok(outcome)
+}
+
+fn config(plan: &Plan) -> Result<Config, String> {
+    Config::new(plan.settings.clone()).map_err(|error| error.to_string())
+}
+
+fn flow(
+    case: &Case,
+    plan: &Plan,
+    spec: &FlowSpec,
+    record: &FlowRecord,
+    others_failed: bool,
+) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{what}: {spec:?} {record:?}"));
+    if record.start == Instant::FAR_FUTURE && spec.waits_for().is_some() && others_failed {
+        return Ok(());
+    }
+    if let Some(fct) = record.fct() {
+        if record.failed {
+            return wrong("finished and failed");
+        }
+        if (record.delivered, record.acked) != (spec.size.0, spec.size.0) {
+            return wrong("finished, but not with its bytes");
+        }
+        if fct < plan.settings.line_rate.time_for(spec.size) {
+            return wrong("faster than its link");
+        }
+        return Ok(());
+    }
+    let patience = config(plan)?.give_up_after(&plan.path(spec.src, spec.dst));
+    // Several outages may follow each other, and the first retries fall before any of them.
+    if case.outage * 6 < patience {
+        return wrong("failed without a fault that explains it");
+    }
+    if record.delivered > spec.size.0 {
+        return wrong("failed with more than its bytes");
+    }
+    if record.failed { Ok(()) } else { wrong("neither finished nor failed") }
+}
+
+fn windows(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+    let mtu = config(plan)?.mtu();
+    for sample in &outcome.series {
+        for (spec, cwnd) in plan.matrix.flows.iter().zip(&sample.cwnd_bytes) {
+            let Some(cwnd) = *cwnd else { continue };
+            let bdp = plan.path(spec.src, spec.dst).bdp();
+            let params = &plan.settings.cc_params;
+            let bdps = match plan.settings.cc {
+                CcKind::Smartt => params.smartt.window_max,
+                CcKind::Fixed => params.fixed.bdps,
+            };
+            let most = bdp.scaled(f64::from(bdps)).max(mtu);
+            if cwnd < mtu.0 || cwnd > most.0 {
+                let at = sample.t_us;
+                return Err(format!("at {at} us: window {cwnd} not in {mtu:?} ..= {most:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing beats the lower bound, which is exact up to the difference between the longest path and
+/// the shortest.
+fn speed(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+    let Some(completion) = outcome.summary.completion_us else { return Ok(()) };
+    let far = HostId(plan.hosts() - 1);
+    let longest = base_one_way(&plan.tree, HostId(0), far, u64::from(plan.fabric.mtu));
+    let least = outcome.summary.ideal_us - longest.as_us_f64();
+    if completion < least {
+        return Err(format!("done after {completion} us, {least} us at best"));
+    }
+    let offered: Bytes = plan.matrix.total_bytes();
+    if outcome.summary.bytes.delivered == offered.0 {
+        return Ok(());
+    }
+    Err(format!("{:?} of {offered:?} delivered", outcome.summary.bytes))
+}
+
+fn flows_of(plan: &Plan, outcome: &Outcome) -> String {
+    let mut lines = Vec::new();
+    let written = outcome.write_flows(&plan.matrix, &mut lines);
+    written.map_or_else(|error| error.to_string(), |()| String::from_utf8_lossy(&lines).into())
+}

@@ -9,7 +9,7 @@ pub struct Progress {
     pub now: Duration,
     /// Flows delivered and acknowledged.
     pub flows_finished: u64,
-    /// Message bytes delivered.
+    /// Message bytes in place, of messages that are not whole yet too.
     pub bytes_delivered: u64,
     /// Link traversals so far.
     pub hops: u64,

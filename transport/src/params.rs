@@ -2,6 +2,8 @@
 //! text, so that `--set cc.smartt.fi=0.5` needs no code per field. Values are checked when they are
 //! set by text, and again as a whole by `validate`, because the fields are public.
 
+use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
@@ -57,6 +59,8 @@ pub(crate) trait ParamValue: Sized {
     fn to_word(self) -> u64;
     /// Back; `None` when no value has these bits.
     fn from_word(word: u64) -> Option<Self>;
+    /// The value as text that parses to it.
+    fn show(&self) -> String;
 }
 
 macro_rules! number_values {
@@ -71,6 +75,9 @@ macro_rules! number_values {
             }
             fn from_word(word: u64) -> Option<Self> {
                 $from(word)
+            }
+            fn show(&self) -> String {
+                self.to_string()
             }
         }
     )*};
@@ -98,6 +105,9 @@ impl ParamValue for bool {
     fn from_word(word: u64) -> Option<Self> {
         [false, true].into_iter().find(|value| u64::from(*value) == word)
     }
+    fn show(&self) -> String {
+        (if *self { "on" } else { "off" }).to_string()
+    }
 }
 
 impl ParamValue for Duration {
@@ -120,6 +130,14 @@ impl ParamValue for Duration {
     fn from_word(word: u64) -> Option<Self> {
         Some(Self::from_ps(word))
     }
+    /// Whole nanoseconds, as every value that was parsed is.
+    fn show(&self) -> String {
+        let ns = self.as_ps() / 1000;
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+        let unit = units.into_iter().find(|(size, _)| ns > 0 && ns.is_multiple_of(*size));
+        let (size, unit) = unit.unwrap_or((1, "ns"));
+        format!("{}{unit}", ns / size)
+    }
 }
 
 /// True when `value` lies in `range`; a NaN lies in none.
@@ -128,7 +146,7 @@ pub(crate) fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> boo
 }
 
 /// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in
-/// low..=high`. Gives the struct, `Default`, `KEYS`, `set` and `validate`.
+/// low..=high`. Gives the struct, `Default`, `KEYS`, `set`, `show` and `validate`.
 macro_rules! params {
     (
         $(#[$meta:meta])*
@@ -196,6 +214,16 @@ macro_rules! params {
                 Some(Self { $($field: $crate::params::ParamValue::from_word(next()?)?),+ })
             }
 
+            /// The value of the setting called `key`, as text that sets it; `None` when there is no
+            /// such setting.
+            #[must_use]
+            $vis fn show(&self, key: &str) -> Option<alloc::string::String> {
+                match key {
+                    $(stringify!($field) => Some($crate::params::ParamValue::show(&self.$field)),)+
+                    _ => None,
+                }
+            }
+
             /// # Errors
             /// Names the first setting that is out of its range.
             $vis fn validate(&self) -> Result<(), $crate::params::ParamError> {
@@ -234,6 +262,9 @@ macro_rules! words {
             }
             fn from_word(word: u64) -> Option<Self> {
                 [$(Self::$variant),+].into_iter().find(|value| *value as u64 == word)
+            }
+            fn show(&self) -> alloc::string::String {
+                alloc::string::String::from(match self { $(Self::$variant => $word),+ })
             }
         }
     };
@@ -276,6 +307,10 @@ mod tests {
         let expected =
             Sample { amount: 0.25, span: Duration::from_us(7), colour: Colour::Blue, flag: true };
         assert_eq!(sample, expected);
+        let shown = |key| sample.show(key).unwrap();
+        let values = ["amount", "span", "colour", "flag"].map(shown);
+        assert_eq!(values, ["0.25", "7us", "blue", "on"]);
+        assert_eq!(sample.show("amuont"), None);
         assert_eq!(Sample::KEYS.len(), 4);
         assert_eq!(Sample::KEYS[0].doc.trim(), "How much.");
     }

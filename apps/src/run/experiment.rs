@@ -76,8 +76,6 @@ struct Reader {
     topology: Option<(TopologySource, String)>,
     /// What errors call the scenario.
     scenario_file: String,
-    /// Settings of policies, in the order they were made.
-    policy_settings: Vec<(String, String)>,
 }
 
 impl Reader {
@@ -136,12 +134,11 @@ impl Reader {
             draft.set_sampling(interval, source());
         }
         for fault in &scenario.faults {
-            draft.add_fault(*fault);
+            draft.add_fault(*fault, source());
         }
         for setting in &scenario.settings {
             let value = &setting.value;
             draft.set(&setting.key, &value.value, source()).map_err(|error| at(value, error))?;
-            self.note(&setting.key, &value.value);
         }
         Ok(())
     }
@@ -173,17 +170,8 @@ impl Reader {
             };
             let (key, value) = (key.trim(), value.trim());
             draft.set(key, value, Source::Set).map_err(|error| on_flag("--set", error))?;
-            self.note(key, value);
         }
         Ok(())
-    }
-
-    /// Remembers settings of policies, which the draft's own table does not show.
-    fn note(&mut self, key: &str, value: &str) {
-        if key.starts_with("cc.") || key.starts_with("lb.") {
-            self.policy_settings.retain(|(known, _)| known != key);
-            self.policy_settings.push((key.to_owned(), value.to_owned()));
-        }
     }
 
     /// Reads the traffic and the network; without a topology, the smallest built-in one that holds
@@ -233,10 +221,6 @@ impl Reader {
         }
         for (key, value, source) in draft.effective() {
             self.add(&key, value, &source.to_string());
-        }
-        for (key, value) in std::mem::take(&mut self.policy_settings) {
-            let source = draft.source(&key).to_string();
-            self.add(&key, value, &source);
         }
     }
 

@@ -41,6 +41,7 @@ pub struct Histogram {
     buckets: [u64; BUCKETS],
     samples: u64,
     sum: u64,
+    max: u64,
 }
 
 const SUB_BITS: u32 = 3;
@@ -48,7 +49,7 @@ const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
 impl Histogram {
     pub(crate) const fn new() -> Self {
-        Self { buckets: [0; BUCKETS], samples: 0, sum: 0 }
+        Self { buckets: [0; BUCKETS], samples: 0, sum: 0, max: 0 }
     }
 
     #[inline]
@@ -56,6 +57,7 @@ impl Histogram {
         self.buckets[bucket(value)] += 1;
         self.samples += 1;
         self.sum = self.sum.saturating_add(value);
+        self.max = self.max.max(value);
     }
 
     /// Samples taken.
@@ -71,8 +73,8 @@ impl Histogram {
         self.sum as f64 / self.samples.max(1) as f64
     }
 
-    /// The value that a share `q` of the samples does not exceed, rounded up to the end
-    /// of its bucket; 0 without samples. `q` is clamped to 0..=1.
+    /// The value that a share `q` of the samples does not exceed, rounded up to the end of its
+    /// bucket but never above the largest; 0 without samples. `q` is clamped to 0..=1.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -86,7 +88,7 @@ impl Histogram {
         for (index, count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return bucket_end(index);
+                return bucket_end(index).min(self.max);
             }
         }
         0
@@ -132,7 +134,8 @@ mod tests {
         }
         assert!((stats.mean() - 50_050.0).abs() < 1e-9);
         let p99 = stats.quantile(0.99);
-        assert!((99_000..=112_000).contains(&p99), "{p99}");
+        assert!((99_000..=100_000).contains(&p99), "{p99}");
+        assert_eq!(stats.quantile(1.0), 100_000);
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }
 }

@@ -92,7 +92,9 @@ impl Audit {
             over += u64::from(most > spec.size.0 || !whole);
         }
         if over > 0 {
-            self.find(format!("bytes: {over} flows were delivered or acknowledged short or more than once"));
+            self.find(format!(
+                "bytes: {over} flows were delivered or acknowledged short or more than once"
+            ));
         }
         if delivered > stats.data_placed_bytes {
             self.find(format!(

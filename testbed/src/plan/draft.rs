@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use transport::cc::CcKind;
+use transport::cc::{CcKind, CcParams};
 use transport::lb::LbKind;
 use transport::{Bytes, Duration, Settings};
 
@@ -111,8 +111,9 @@ pub struct Draft {
     pub sampling: Option<Duration>,
     /// Unit of `start` in `.cm` files.
     pub start_unit: StartUnit,
-    /// Faults.
-    pub faults: Vec<FaultSpec>,
+    /// Faults, each with its source at the same place of `fault_sources`.
+    pub(super) faults: Vec<FaultSpec>,
+    fault_sources: Vec<Source>,
     /// The `vdev` world.
     pub vdev: VdevSettings,
     sources: BTreeMap<String, Source>,
@@ -143,6 +144,7 @@ impl Default for Draft {
             sampling: None,
             start_unit: StartUnit::Us,
             faults: Vec::new(),
+            fault_sources: Vec::new(),
             vdev: VdevSettings {
                 pmd: "net_ring".to_owned(),
                 time_scale: None,
@@ -240,13 +242,23 @@ impl Draft {
     /// When there is no such key, with the nearest one, or the value is none of its values.
     pub fn set(&mut self, key: &str, value: &str, source: Source) -> Result<(), InputError> {
         keys::set(self, key, value)?;
+        self.fault_sources.resize(self.faults.len(), source.clone());
         self.sources.insert(key.to_owned(), source);
         Ok(())
     }
 
     /// Adds a fault.
-    pub fn add_fault(&mut self, fault: FaultSpec) {
+    pub fn add_fault(&mut self, fault: FaultSpec, source: Source) {
         self.faults.push(fault);
+        self.fault_sources.push(source);
+    }
+
+    /// The controllers' parameters as they act: none waits for trims where switches do not trim.
+    #[must_use]
+    pub fn cc_params(&self) -> CcParams {
+        let mut params = self.settings.cc_params.clone();
+        params.smartt.trimming &= self.trim;
+        params
     }
 
     /// Where the value of `key` came from.
@@ -255,7 +267,8 @@ impl Draft {
         self.sources.get(key).cloned().unwrap_or(Source::Default)
     }
 
-    /// Every setting with its value as text and its source, in the order of the key table.
+    /// Every setting with its value as text and its source, in the order of the key table, then
+    /// those of the chosen controller and balancer. Each fault has a line of its own.
     #[must_use]
     pub fn effective(&self) -> Vec<(String, String, Source)> {
         let mut all = vec![
@@ -270,14 +283,25 @@ impl Draft {
         .map(|(key, value)| (key.to_owned(), value))
         .collect::<Vec<_>>();
         all.extend(keys::effective(self));
-        all.into_iter()
-            .map(|(key, value)| {
+        let sourced = |(key, value): (String, String)| match key.as_str() {
+            "fault" if !self.faults.is_empty() => {
+                let faults = self.faults.iter().zip(&self.fault_sources);
+                faults.map(|(f, source)| (key.clone(), f.to_string(), source.clone())).collect()
+            }
+            TRIMMING if self.settings.cc_params.smartt.trimming && !self.trim => {
+                vec![(key, value, self.source("trim"))]
+            }
+            _ => {
                 let source = self.source(&key);
-                (key, value, source)
-            })
-            .collect()
+                vec![(key, value, source)]
+            }
+        };
+        all.into_iter().flat_map(sourced).collect()
     }
 }
+
+/// The parameter that switches without trimming turn off.
+const TRIMMING: &str = "cc.smartt.trimming";
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> InputError {
     InputError::new(format!("{what} `{name}`"), format!("one of {}", known.join(", ")))

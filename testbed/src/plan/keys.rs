@@ -154,9 +154,19 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
     own.chain(cc).chain(lb)
 }
 
-/// The value of every key of the table, as text that sets it.
+/// The value of every key of the table and of the chosen policies, as text that sets it.
 pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)> + '_ {
-    KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)))
+    let own = KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
+    let kind = draft.settings.cc;
+    let params = draft.cc_params();
+    let cc = CcParams::keys(kind).iter().filter_map(move |key| {
+        let value = params.show(kind, key.key)?;
+        Some((format!("cc.{}.{}", kind.name(), key.key), value))
+    });
+    let lb = LbParams::KEYS.iter().filter_map(|key| {
+        Some((format!("lb.{}", key.key), draft.settings.lb_params.show(key.key)?))
+    });
+    own.chain(cc).chain(lb)
 }
 
 fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {
@@ -264,6 +274,27 @@ mod tests {
             draft.set(&key, &value, Source::Set).unwrap_or_else(|error| panic!("{key}: {error}"));
         }
         assert!(effective(&draft).eq(effective(&Draft::default())));
+    }
+
+    #[test]
+    fn every_parameter_of_the_chosen_policies_is_shown_with_its_source() {
+        let mut draft = Draft::default();
+        draft.set("cc.smartt.fi", "0.5", Source::Set).unwrap();
+        draft.set_trim(false, Source::Flag("trim"));
+        draft.set("fault", "loss:0.5@all", Source::Set).unwrap();
+        draft.add_fault("down@host:1".parse().unwrap(), Source::Scenario("s".to_owned()));
+        let all = draft.effective();
+        let of = |wanted: &str| {
+            let lines = all.iter().filter(|(key, ..)| key == wanted);
+            lines.map(|(_, value, source)| (value.as_str(), source.to_string())).collect::<Vec<_>>()
+        };
+        assert_eq!(of("cc.smartt.fi"), [("0.5", "--set".to_owned())]);
+        assert_eq!(of("cc.smartt.quick_adapt"), [("on", "default".to_owned())]);
+        assert_eq!(of("cc.smartt.trimming"), [("off", "flag --trim".to_owned())]);
+        assert_eq!(of("lb.paths"), [("256", "default".to_owned())]);
+        assert!(of("cc.fixed.bdps").is_empty());
+        let faults = [("loss:0.5@all", "--set"), ("down@host:1", "scenario s")];
+        assert_eq!(of("fault"), faults.map(|(fault, source)| (fault, source.to_owned())));
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Plan {
         let farthest = HostId(topology.nodes - 1);
         settings.base_rtt = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
         settings.loss = loss_settings(draft);
-        settings.cc_params.smartt.trimming &= draft.trim;
+        settings.cc_params = draft.cc_params();
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu()));
         Config::new(settings.clone())?;

@@ -192,6 +192,11 @@ impl<'a> Hosts<'a> {
         sum
     }
 
+    /// Payload bytes in place at their receivers, of messages that are not whole yet too.
+    pub(super) fn placed_bytes(&self) -> u64 {
+        self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes).sum()
+    }
+
     /// Packets taken from endpoints and given to them.
     pub(super) fn count(&self) -> DriverCount {
         self.count

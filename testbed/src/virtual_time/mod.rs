@@ -139,7 +139,7 @@ impl Sim<'_> {
         Progress {
             now: self.now.since(Instant::ZERO),
             flows_finished: self.conductor.finished() as u64,
-            bytes_delivered: self.conductor.delivered().0,
+            bytes_delivered: self.hosts.placed_bytes(),
             hops: self.network.hops(),
         }
     }

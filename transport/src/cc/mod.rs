@@ -11,6 +11,8 @@ pub use smartt::{Smartt, SmarttParams};
 
 pub use crate::path::Path;
 
+use alloc::string::String;
+
 use crate::params::{ParamError, ParamKey};
 use crate::registry::registry;
 use crate::time::{Duration, Instant, Rate};
@@ -118,6 +120,15 @@ impl CcParams {
         match kind {
             CcKind::Smartt => self.smartt.set(key, value),
             CcKind::Fixed => self.fixed.set(key, value),
+        }
+    }
+
+    /// The value of `cc.<kind>.<key>` as text that sets it; `None` when there is no such key.
+    #[must_use]
+    pub fn show(&self, kind: CcKind, key: &str) -> Option<String> {
+        match kind {
+            CcKind::Smartt => self.smartt.show(key),
+            CcKind::Fixed => self.fixed.show(key),
         }
     }
 

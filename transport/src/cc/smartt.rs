@@ -20,6 +20,9 @@
 //! and counters of its NIC's width; here clocks are 64 bits and each flow has its own path's
 //! constants.
 
+use alloc::format;
+use alloc::string::String;
+
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
 use crate::params::{ParamValue, params, words};
 use crate::time::{Duration, Instant};
@@ -116,6 +119,13 @@ impl ParamValue for Adjustment {
             1 => Some(Self::Accumulate(value)),
             2 => u16::try_from(value).ok().map(Self::Sample),
             _ => None,
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::PerPacket => String::from("packet"),
+            Self::Accumulate(bytes) => format!("accumulate:{bytes}"),
+            Self::Sample(every) => format!("sample:{every}"),
         }
     }
 }

@@ -1,38 +1,194 @@
-//! The `sim` world as its users see it: matrices in, results out.
+//! The `sim` world against the paper: matrices in, results within bounds out.
+//!
+//! Source: \[smartt\] sec. IV and the uet-htsim cases that go with it; networks of 800 Gbps, 4 KiB packets. Bounds
+//! without a paper's number were measured, with a fifth left on top. Each test prints what it
+//! measured: `cargo test -p system-tests --test sim -- --nocapture`.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use testbed::measure::Outcome;
-use testbed::plan::{Draft, Plan};
+use testbed::measure::{Outcome, Summary};
+use testbed::plan::{Draft, Plan, Source};
 use testbed::progress::Unwatched;
 use testbed::topology;
 use testbed::virtual_time;
-use testbed::workload::{self, Matrix, Params};
-use transport::Rng;
+use testbed::workload::{self, Matrix, Params, cm, cm_write};
+use transport::{Bytes, Rng};
+
+fn matrix(kind: &str, hosts: u32, seed: u64, params: &[(&str, &str)]) -> Matrix {
+    let workload = workload::by_name(kind, &Params::from_pairs(params.iter().copied())).unwrap();
+    workload.generate(hosts, &mut Rng::new(seed)).unwrap()
+}
 
 fn incast(degree: u32, size: &str) -> Matrix {
-    let params = Params::from_pairs([("degree", degree.to_string().as_str()), ("size", size)]);
-    let workload = workload::by_name("incast", &params).unwrap();
-    workload.generate(128, &mut Rng::new(1)).unwrap()
+    matrix("incast", 128, 1, &[("degree", degree.to_string().as_str()), ("size", size)])
 }
 
-fn run(draft: &Draft, matrix: Matrix, topology: &str) -> Outcome {
-    let plan = Plan::new(draft, matrix, &topology::by_name(topology).unwrap()).unwrap();
-    virtual_time::run(&plan, &mut Unwatched).unwrap()
+fn draft(settings: &[(&str, &str)]) -> Draft {
+    let mut draft = Draft::default();
+    for (key, value) in settings {
+        match *key {
+            "lb" => draft.set_lb(value, Source::Set).unwrap(),
+            "trim" => draft.set_trim(*value == "on", Source::Set),
+            "seed" => draft.set_seed(value.parse().unwrap(), Source::Set),
+            key => draft.set(key, value, Source::Set).unwrap(),
+        }
+    }
+    draft
 }
+
+fn plan(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Plan {
+    Plan::new(&draft(settings), matrix, &topology::by_name(topology).unwrap()).unwrap()
+}
+
+/// Runs to the end, which every flow must reach, and says how it went.
+fn run(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Outcome {
+    let outcome = virtual_time::run(&plan(settings, matrix, topology), &mut Unwatched).unwrap();
+    let summary = &outcome.summary;
+    assert!(summary.is_success(), "{settings:?}: {:?} {:?}", summary.flows, summary.audit);
+    assert!(slowdown(summary) >= 1.0, "{settings:?}: faster than the lower bound");
+    outcome
+}
+
+fn slowdown(summary: &Summary) -> f64 {
+    summary.slowdown.unwrap()
+}
+
+fn flows(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Vec<u8> {
+    let plan = plan(settings, matrix, topology);
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+    let mut lines = Vec::new();
+    outcome.write_flows(&plan.matrix, &mut lines).unwrap();
+    lines
+}
+
+const SIZES: [&str; 4] = ["64KiB", "256KiB", "1MiB", "4MiB"];
 
 #[test]
 fn incasts_with_trimming_finish_within_five_percent_of_the_ideal() {
-    for degree in [8, 32] {
-        for size in ["64KiB", "256KiB", "1MiB", "4MiB"] {
-            let outcome = run(&Draft::default(), incast(degree, size), "ft128-1os");
-            let s = &outcome.summary;
-            let slowdown = s.slowdown.unwrap();
-            println!("{degree}:1 {size} {slowdown:.4} {:?}", s.packets);
-            assert!(s.is_success(), "{degree}:1 {size}: {:?}", s.audit);
-            if std::env::var("X").is_ok() {
-                continue;
+    for (degree, seeds) in [(8, 1..=3), (32, 1..=3)] {
+        for size in SIZES {
+            for seed in seeds.clone() {
+                let settings = [("seed", seed.to_string())];
+                let settings = settings.each_ref().map(|(key, value)| (*key, value.as_str()));
+                let outcome = run(&settings, incast(degree, size), "ft128-1os");
+                let slowdown = slowdown(&outcome.summary);
+                let packets = outcome.summary.packets;
+                println!("{degree}:1 {size} seed {seed}: {slowdown:.4}, {packets:?}");
+                assert!(slowdown <= 1.05, "{degree}:1 {size} seed {seed}: {slowdown}");
             }
-            assert!(slowdown <= 1.05, "{degree}:1 {size}: {slowdown}");
-            assert!(slowdown >= 1.0, "{degree}:1 {size}: {slowdown} is below the lower bound");
         }
     }
+}
+
+#[test]
+fn incasts_without_trimming_finish_by_acknowledgements_and_timers() {
+    let measured = [(8, [1.001, 3.079, 1.565, 1.040]), (32, [2.981, 1.619, 1.192, 1.026])];
+    for (degree, measured) in measured {
+        for (size, measured) in SIZES.into_iter().zip(measured) {
+            let outcome = run(&[("trim", "off")], incast(degree, size), "ft128-1os");
+            let (slowdown, stats) = (slowdown(&outcome.summary), &outcome.stats);
+            let (sack, silence) = (stats.lost_by_sack, stats.lost_by_timeout);
+            println!(
+                "{degree}:1 {size} without trimming: {slowdown:.3}, lost by later \
+                 acknowledgements {sack}, by silence {silence}"
+            );
+            assert_eq!(outcome.summary.packets.trimmed, 0);
+            assert!(slowdown <= 1.2 * measured, "{degree}:1 {size}: {slowdown}, was {measured}");
+        }
+    }
+}
+
+#[test]
+fn one_seed_gives_one_result_to_the_byte_and_another_seed_another() {
+    let matrix = || matrix("permutation", 128, 1, &[("size", "256KiB")]);
+    let of = |seed: &str| flows(&[("seed", seed)], matrix(), "ft128-8os");
+    let first = of("1");
+    assert!(first == of("1"), "two runs of seed 1 differ");
+    for seed in ["2", "3"] {
+        assert!(first != of(seed), "seeds 1 and {seed} agree");
+    }
+}
+
+#[test]
+fn permutations_finish_near_what_the_network_could_do() {
+    for (hosts, topology, size) in
+        [(128, "ft128-8os", "1MiB"), (128, "ft128-1os", "1MiB"), (1024, "ft1024-1os", "128KiB")]
+    {
+        let outcome = run(&[], matrix("permutation", hosts, 1, &[("size", size)]), topology);
+        let slowdown = slowdown(&outcome.summary);
+        println!("permutation on {topology}, {size}: {slowdown:.3}");
+        assert!(slowdown <= 1.2 * 1.156, "{topology}: {slowdown}");
+    }
+}
+
+#[test]
+fn a_windowed_all_to_all_from_a_file_runs_by_its_triggers() {
+    let made = matrix("all-to-all", 32, 1, &[("size", "64KiB"), ("window", "4")]);
+    let text = cm_write::to_text(&made);
+    let file = cm::read(text.as_bytes(), "all-to-all.cm", cm::StartUnit::Us).unwrap();
+    assert!(!file.matrix.triggers.is_empty());
+    let total = file.matrix.total_bytes();
+    let outcome = run(&[], file.matrix, "leaf-spine:4,8,8,800");
+    let slowdown = slowdown(&outcome.summary);
+    println!("all-to-all, 4 at a time: {slowdown:.3}");
+    assert!(slowdown <= 1.2 * 2.649, "{slowdown}");
+    assert_eq!(Bytes(outcome.summary.bytes.delivered), total);
+    // At no time are more than four flows of one sender under way.
+    for host in 0..32 {
+        let mine = || made.flows.iter().zip(&outcome.records).filter(|(f, _)| f.src.0 == host);
+        for (_, at) in mine() {
+            let under_way = |record: &testbed::conductor::FlowRecord| {
+                record.start <= at.start && at.start < record.acked_at
+            };
+            let count = mine().filter(|(_, record)| under_way(record)).count();
+            assert!(count <= 4, "host {host} has {count} flows under way at {:?}", at.start);
+        }
+    }
+}
+
+#[test]
+fn one_path_a_flow_is_clearly_worse_on_a_permutation_than_recycled_entropies() {
+    let with = |lb: &str| {
+        let matrix = matrix("permutation", 128, 1, &[("size", "1MiB")]);
+        slowdown(&run(&[("lb", lb)], matrix, "ft128-1os").summary)
+    };
+    let [reps, spray, ecmp] = ["reps", "spray", "ecmp"].map(with);
+    println!("permutation: reps {reps:.3}, spray {spray:.3}, ecmp {ecmp:.3}");
+    assert!(reps <= 1.2 * 1.156 && ecmp > 2.0 * reps, "ecmp {ecmp}, reps {reps}");
+}
+
+#[test]
+fn quick_adapt_helps_a_large_incast() {
+    let with = |value: &str| {
+        let settings = [("cc.smartt.quick_adapt", value)];
+        let outcome = run(&settings, incast(100, "256KiB"), "ft128-1os");
+        (slowdown(&outcome.summary), outcome.summary.packets.trimmed)
+    };
+    let [on, off] = ["on", "off"].map(with);
+    println!("100:1 of 256 KiB (slowdown, trims): QuickAdapt on {on:?}, off {off:?}");
+    assert!(on.0 < off.0 && 2 * on.1 < off.1, "on {on:?}, off {off:?}");
+}
+
+#[test]
+fn fast_increase_takes_what_flows_that_end_leave() {
+    let with = |value: &str| {
+        // Seven short flows and a long one, which has the link to itself once they are done.
+        let mut uneven = incast(8, "512KiB");
+        uneven.flows[0].size = Bytes(8 << 20);
+        slowdown(&run(&[("cc.smartt.fast_increase", value)], uneven, "ft128-1os").summary)
+    };
+    let [on, off] = ["on", "off"].map(with);
+    println!("uneven incast: FastIncrease on {on:.4}, off {off:.4}");
+    assert!(on < off, "on {on}, off {off}");
+}
+
+#[test]
+fn trims_tell_of_losses_sooner_than_timeouts() {
+    let with = |trim: &str| {
+        let outcome = run(&[("trim", trim)], incast(32, "64KiB"), "ft128-1os");
+        (outcome.summary.completion_us.unwrap(), outcome.stats.lost_by_timeout)
+    };
+    let [on, off] = ["on", "off"].map(with);
+    println!("32:1 of 64 KiB (us, timeouts): trimming on {on:?}, off {off:?}");
+    assert!(on.0 < off.0, "on {on:?}, off {off:?}");
+    assert_eq!(on.1, 0);
 }

@@ -48,8 +48,8 @@ golden: ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewri
 swarm: ## random scenarios against invariants, from SEED
 	SEED=$(SEED) $(SYSTEM) --test swarm
 
-system: ## virtual time at the paper's sizes, the command line, replay of recorded runs
-	$(SYSTEM) --test sim --test cli --test replay
+system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay
+	$(SYSTEM) --test cli --test lies --test sim --test allocations --test replay
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1

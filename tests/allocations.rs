@@ -1,8 +1,9 @@
 //! The hot path allocates nothing: a multi-flow exchange with losses under a counting allocator.
 //!
-//! Messages are posted first, which allocates; then two endpoints exchange them over links that lose,
-//! trim and mark. After a warm-up no call of `handle_burst`, `poll_transmit`, `handle_timeout` or
-//! `poll_event` may allocate. The harness's own queues have their final size from the start.
+//! Messages are posted first, which allocates; then two endpoints exchange them over links that
+//! lose, trim and mark. After a warm-up no call of `handle_burst`, `poll_transmit`,
+//! `handle_timeout` or `poll_event` may allocate. The harness's own queues have their final size
+//! from the start.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::VecDeque;

@@ -311,6 +311,8 @@ fn manifest_tells_what_was_run(out: &Path, matrix: &str) {
     assert_eq!(source("lb"), "flag --lb");
     assert_eq!(source("cc"), "transport smartt");
     assert_eq!(source("sampling.interval"), "--set");
+    assert_eq!(source("cc.smartt.fi"), "default");
+    assert_eq!(source("lb.paths"), "default");
     assert_eq!(source("world"), "default");
     assert_eq!(source("topology"), "default for 16 hosts");
 }

@@ -1,8 +1,8 @@
 //! The swarm: random small scenarios, and what must hold after each of them.
 //!
-//! `SEED=7 SWARM_CASES=1000 cargo test -p system-tests --test swarm` runs other and more cases than the
-//! default; `SWARM_CASE=12` runs one. A case that fails prints the command that repeats it and the
-//! scenario as files and flags.
+//! `SEED=7 SWARM_CASES=1000 cargo test -p system-tests --test swarm` runs other and more cases than
+//! the default; `SWARM_CASE=12` runs one. A case that fails prints the command that repeats it and
+//! the scenario as files and flags.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;

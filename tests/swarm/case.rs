@@ -1,10 +1,10 @@
-//! One random scenario: a small network, its traffic, settings and faults, all drawn from a seed and a
-//! number.
+//! One random scenario: a small network, its traffic, settings and faults, all drawn from a seed
+//! and a number.
 //!
 //! Registered names are enumerated rather than drawn: case n takes digit after digit of n, so a few
-//! dozen cases have every controller, balancer, discipline, scheduler and generator. Everything else
-//! is drawn. Sizes are bounded by a budget of packets, so a case takes milliseconds. What is drawn
-//! can be printed as the files and flags that the command takes.
+//! dozen cases have every controller, balancer, discipline, scheduler and generator. Everything
+//! else is drawn. Sizes are bounded by a budget of packets, so a case takes milliseconds. What is
+//! drawn can be printed as the files and flags that the command takes.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
@@ -86,8 +86,8 @@ impl Case {
             outage: Duration::ZERO,
         };
         case.policies(&mut digits, &mut rng);
-        // A window that never moves drowns slower links and, with what is trimmed of it, links of small
-        // packets, over and over. That is what it is there to show; here it stays small.
+        // A window that never moves drowns slower links and, with what is trimmed of it, links of
+        // small packets, over and over. That is what it is there to show; here it stays small.
         let moves = case.settings[0].1 != "fixed";
         if !moves {
             case.set("cc.fixed.bdps", pick(&mut rng, &[0.0, 0.05, 0.2]));
@@ -142,8 +142,8 @@ impl Case {
     }
 
     fn switch_settings(&mut self, mtu: u64, rng: &mut Rng) {
-        // From one packet to all there are. Queues that drop start at eight: many flows can lock one
-        // out of less for longer than its patience.
+        // From one packet to all there are. Queues that drop start at eight: many flows can lock
+        // one out of less for longer than its patience.
         let trims = self.settings.iter().any(|(key, value)| *key == "trim" && value == "on")
             && !self.settings.iter().any(|(key, value)| *key == "switch.qdisc" && value != "trim");
         let counts = if trims { [1, 2, 5] } else { [8, 12, 16] };
@@ -359,8 +359,8 @@ fn generated(generator: &workload::Generator, nodes: u32, rng: &mut Rng) -> Matr
     matrix
 }
 
-/// A matrix with starts by time, messages on connections, and triggers in stages: each trigger is poked by flows
-/// of earlier stages and starts a later one.
+/// A matrix with starts by time, messages on connections, and triggers in stages: each trigger is
+/// poked by flows of earlier stages and starts a later one.
 fn drawn(nodes: u32, rng: &mut Rng) -> Matrix {
     let mut matrix = Matrix { nodes, ..Matrix::default() };
     for _ in 0..between(rng, 1, 12) {

@@ -1,8 +1,8 @@
 //! What holds after every run, whatever was drawn.
 //!
 //! Bytes are conserved (the audit); each flow is delivered exactly once or has failed by name, and
-//! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing is
-//! faster than the network; work is bounded by what there is to do; the same plan gives the same
+//! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing
+//! is faster than the network; work is bounded by what there is to do; the same plan gives the same
 //! results.
 
 use testbed::conductor::FlowRecord;

@@ -308,15 +308,15 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
 fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), RunError> {
     let mut queues = vec![("switch.queue".to_owned(), draft.switch.queue)];
     for (tier, spec) in tree.tier.iter().enumerate() {
-        queues.push((format!("Queue_Down of tier {tier}"), spec.queue_down));
-        queues.push((format!("Queue_Up of tier {tier}"), spec.queue_up));
+        queues.push((format!("topology, Queue_Down of tier {tier}"), spec.queue_down));
+        queues.push((format!("topology, Queue_Up of tier {tier}"), spec.queue_up));
     }
     for (name, queue) in queues {
         if let Some(queue) = queue.filter(|queue| *queue < packet) {
-            let found = format!("{name} of {} bytes", queue.0);
+            let found = format!("{} bytes", queue.0);
             let expected = format!("a queue that holds one packet of {} bytes", packet.0);
             let help = "raise it, or lower `mtu` with --set mtu=BYTES";
-            return Err(InputError::new(found, expected).help(help).into());
+            return Err(InputError::new(found, expected).at(&name, 0, 0).help(help).into());
         }
     }
     Ok(())

@@ -1,0 +1,211 @@
+//! Data that lies, through the real command: each lie ends with exit code 2, nothing on standard
+//! output, and a message on standard error that names the place as FILE:LINE:COLUMN, what was
+//! expected, and for names the nearest one. What merely looks odd is accepted. Size alone is no
+//! lie.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Exit code, standard output, standard error of one call.
+fn headrace(args: &[&str]) -> (u8, String, String) {
+    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = headrace::main_with(args, &mut out, &mut err);
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+fn file(dir: &Path, name: &str, bytes: &[u8]) -> String {
+    let path = dir.join(name);
+    fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// `path` is refused at `place` (line, or line:column) with each of `words`.
+fn refused(args: &[&str], path: &str, place: &str, words: &[&str]) {
+    let (code, out, err) = headrace(args);
+    let case = format!("{args:?}\n{err}");
+    assert_eq!((code, out.as_str()), (2, ""), "{case}");
+    assert!(err.starts_with("error: "), "{case}");
+    assert!(err.contains(&format!("{path}:{place}")), "no {path}:{place} in {case}");
+    assert!(err.contains("expected"), "{case}");
+    for word in words {
+        assert!(err.contains(word), "no `{word}` in {case}");
+    }
+}
+
+#[test]
+fn a_matrix_that_lies_is_refused_at_the_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = "Nodes 4\nConnections 1\n";
+    let cases: [(&str, &str, &[&str]); 18] = [
+        ("0->4 start 0 size 5", "3", &["4"]),
+        ("9->0 start 0 size 5", "3", &["9"]),
+        ("0->1 start 0 size 0", "3", &[]),
+        ("2->2 start 0 size 5", "3", &["2"]),
+        ("0->1 start 0", "3", &["size"]),
+        ("0->1 size 5", "3", &["start"]),
+        ("0->1 start 0 size 5 zise 6", "3:21", &["size"]),
+        ("0->1 stat 0 size 5", "3:6", &["start"]),
+        ("0-1 start 0 size 5", "3:1", &[]),
+        ("0->1 start -1 size 5", "3:12", &[]),
+        ("0->1 start 0 size 99999999999999999999999999", "3:19", &[]),
+        ("0->1 start 99999999999999999999999 size 5", "3:12", &[]),
+        ("99999999999->1 start 0 size 5", "3:1", &[]),
+        ("0->1 start 0 size 5kB", "3:19", &[]),
+        ("0->1 start nan size 5", "3:12", &[]),
+        ("0->1 id 0 start 0 size 5", "3:9", &[]),
+        ("0->1 id 1 trigger 7 size 5", "3", &["7"]),
+        ("0->1 start 0 size 5\n0->2 start 0 size 5", "", &["1"]),
+    ];
+    for (line, place, words) in cases {
+        let path = file(dir.path(), "lie.cm", format!("{one}{line}\n").as_bytes());
+        refused(&["run", &path], &path, place, words);
+    }
+}
+
+#[test]
+fn a_header_that_promises_something_else_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let flow = "0->1 start 0 size 5\n";
+    let cases: [(&str, &str); 8] = [
+        ("Nodes 4\nConnections 2\n", ""),
+        ("Nodes 4\nConnections 18446744073709551615\n", "2"),
+        ("Nodes 4\nConnections 100000000\n", ""),
+        ("Nodes 0\nConnections 1\n", "1"),
+        ("Nodes 4294967295\nConnections 1\n", "1"),
+        ("Nodes 4\nNodes 5\nConnections 1\n", "2"),
+        ("Nodes 4\nConnections 1\nTriggers 3\n", ""),
+        ("Connections 1\n", ""),
+    ];
+    for (header, place) in cases {
+        let path = file(dir.path(), "header.cm", format!("{header}{flow}").as_bytes());
+        refused(&["run", &path], &path, place, &[]);
+    }
+}
+
+#[test]
+fn triggers_that_wait_for_each_other_or_for_ever_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = "Nodes 4\nConnections 2\nTriggers 2\n";
+    let cycle = "0->1 id 1 trigger 1 size 5 send_done_trigger 2\n\
+                 1->2 id 2 trigger 2 size 5 recv_done_trigger 1\n\
+                 trigger id 1 oneshot\ntrigger id 2 oneshot\n";
+    let path = file(dir.path(), "cycle.cm", format!("{head}{cycle}").as_bytes());
+    refused(&["run", &path], &path, "", &["1", "2"]);
+    let never = "0->1 id 1 start 0 size 5 send_done_trigger 1\n\
+                 1->2 id 2 trigger 1 size 5\ntrigger id 1 barrier count 2\n";
+    let head = "Nodes 4\nConnections 2\nTriggers 1\n";
+    let path = file(dir.path(), "never.cm", format!("{head}{never}").as_bytes());
+    refused(&["run", &path], &path, "", &["barrier"]);
+    let misspelt = never.replace("barrier count 2", "onshot");
+    let path = file(dir.path(), "kind.cm", format!("{head}{misspelt}").as_bytes());
+    refused(&["run", &path], &path, "6:14", &["oneshot"]);
+}
+
+#[test]
+fn a_topology_that_lies_is_refused_at_the_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    let good = "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 2\n\
+                Radix_Up 2\nDownlink_Latency_ns 600\nTier 1\nDownlink_speed_Gbps 100\n\
+                Radix_Down 2\nDownlink_Latency_ns 600\n";
+    let path = file(dir.path(), "good.topo", good.as_bytes());
+    assert_eq!(headrace(&["run", &matrix, "--topo", &path, "--world", "sim", "--json"]).0, 0);
+    let cases: [(&str, &str, &str, &[&str]); 9] = [
+        ("Nodes 4", "Nodes 5", "", &[]),
+        ("Nodes 4", "Nodes 4294967296", "1", &[]),
+        ("Tiers 2", "Tiers 4", "2", &[]),
+        ("Podsize 4", "Podsize 0", "3", &[]),
+        ("Radix_Up 2", "Radix_Pu 2", "7:1", &["Radix_Up"]),
+        ("Radix_Up 2", "Radix_Up two", "7:10", &[]),
+        ("Radix_Up 2", "Radix_Up 0", "7", &[]),
+        ("Downlink_speed_Gbps 100", "Downlink_speed_Gbps 0", "5", &[]),
+        ("Tier 1", "Tier 7", "9", &[]),
+    ];
+    for (right, wrong, place, words) in cases {
+        let text = good.replacen(right, wrong, 1);
+        let path = file(dir.path(), "bad.topo", text.as_bytes());
+        refused(&["run", &matrix, "--topo", &path], &path, place, words);
+    }
+    let text = good.replacen("Radix_Up 2", "Radix_Up 2\nQueue_Up 1000", 1);
+    let path = file(dir.path(), "small.topo", text.as_bytes());
+    let name = "topology, Queue_Up of tier 0";
+    refused(&["run", &matrix, "--topo", &path], name, "", &["1000", "4176", "mtu"]);
+    refused(&["run", &matrix, "--set", "switch.queue=9"], "switch.queue", "", &["4176"]);
+}
+
+#[test]
+fn a_scenario_that_lies_is_refused_at_the_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let incast = "[workload]\nkind = \"incast\"\n";
+    let cases: [(&str, &str, &[&str]); 8] = [
+        ("transprot = \"smartt\"\n", "1:1", &["transport"]),
+        ("cc = \"smart\"\n", "1:6", &["smartt"]),
+        ("lb = 7\n", "1:6", &[]),
+        ("seed = -1\n", "1:8", &[]),
+        ("seed = 99999999999999999999\n", "1:", &[]),
+        ("[set]\nmtu = 1e99\n", "2:", &[]),
+        ("[[fault]]\nkind = \"los\"\nrate = 0.1\n", "2:", &["loss"]),
+        ("[[fault]]\nkind = \"loss\"\nrate = 1.5\n", "3:", &["probability"]),
+    ];
+    for (text, place, words) in cases {
+        let path = file(dir.path(), "lie.toml", format!("{text}{incast}").as_bytes());
+        refused(&["run", &path], &path, place, words);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_with_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    let path = file(dir.path(), "bytes.cm", b"Nodes 4\nConnections 1\n0->1 start 0 si\xff\xfe 5\n");
+    refused(&["run", &path], &path, "3", &[]);
+    let path = file(dir.path(), "bytes.topo", b"Nodes 4\n\xc3\x28 2\n");
+    refused(&["run", &matrix, "--topo", &path], &path, "2", &[]);
+    let path = file(dir.path(), "bytes.toml", b"seed = 1\ncc = \"\xff\"\n");
+    refused(&["run", &path], &path, "2", &[]);
+}
+
+#[test]
+fn odd_but_honest_files_are_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("crlf.cm", "Nodes 4\r\nConnections 1\r\n0->1 start 0 size 5\r\n"),
+        ("end.cm", "Nodes 4\nConnections 1\n0->1 start 0 size 5"),
+        ("space.cm", "\n  Nodes\t4\nConnections 1\n\n 0->1   start 0\tsize 5  \n\n"),
+        ("fraction.cm", "Nodes 4\nConnections 1\n0->1 start 1.5 size 5\n"),
+    ] {
+        let path = file(dir.path(), name, text.as_bytes());
+        let (code, out, err) = headrace(&["run", &path, "--world", "sim", "--json"]);
+        assert_eq!(code, 0, "{name}: {err}");
+        let summary: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(summary["flows"]["finished"], 1, "{name}");
+    }
+}
+
+#[test]
+fn a_long_matrix_runs_in_bounded_time_and_memory() {
+    const LINES: u32 = 100_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = format!("Nodes 16\nConnections {LINES}\n");
+    for line in 0..LINES {
+        let (src, hop) = (line % 16, line / 16 % 15 + 1);
+        let start = line / 16;
+        writeln!(text, "{src}->{} start {start} size 64", (src + hop) % 16).unwrap();
+    }
+    let path = dir.path().join("long.cm");
+    fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    let (code, out, err) = headrace(&["run", path.to_str().unwrap(), "--world", "sim", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    println!("{LINES} lines: {} s, {} bytes", summary["wall_s"], summary["peak_rss_bytes"]);
+    assert_eq!(summary["flows"]["finished"], LINES);
+    assert!(summary["wall_s"].as_f64().unwrap() < 60.0, "{}", summary["wall_s"]);
+    assert!(summary["peak_rss_bytes"].as_u64().unwrap() < 4 << 30, "{summary}");
+}

@@ -138,13 +138,8 @@ impl<'a> Hosts<'a> {
         self.touch(host);
     }
 
-    /// Reports the events of every touched host and sets its timer. False when no host was touched.
-    pub(super) fn settle(
-        &mut self,
-        now: Instant,
-        conductor: &mut Conductor<'_>,
-        timers: &mut Wheel<HostId>,
-    ) -> bool {
+    /// Reports the events of every touched host. False when no host was touched.
+    pub(super) fn settle(&mut self, now: Instant, conductor: &mut Conductor<'_>) -> bool {
         self.settling.clear();
         std::mem::swap(&mut self.touched, &mut self.settling);
         for i in 0..self.settling.len() {
@@ -158,17 +153,17 @@ impl<'a> Hosts<'a> {
             if !self.hosts[host.0 as usize].waiting.is_empty() {
                 self.post_waiting(host, now);
             }
-            self.hosts[host.0 as usize].set_timer(host, timers);
         }
         !self.settling.is_empty()
     }
 
-    /// Moves what the settled hosts may send into their NICs.
+    /// Moves what the settled hosts may send into their NICs, and sets their timers.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
         network: &mut Network,
         packets: &mut PacketSlab,
+        timers: &mut Wheel<HostId>,
         out: &mut Vec<Output>,
     ) {
         for i in 0..self.settling.len() {
@@ -177,6 +172,8 @@ impl<'a> Hosts<'a> {
             self.burst.reset(room);
             let endpoint = &mut self.hosts[host.0 as usize].endpoint;
             endpoint.poll_transmit(now, &mut self.burst);
+            // Only now: what has just been sent may have set the first timer.
+            self.hosts[host.0 as usize].set_timer(host, timers);
             self.count.handed_over += self.burst.len() as u64;
             for segment in self.burst.iter() {
                 let packet = packet_of(segment, host, self.overhead, packets);

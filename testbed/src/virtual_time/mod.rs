@@ -111,8 +111,14 @@ impl Sim<'_> {
         }
         // Handing packets over makes outputs at once (a NIC that starts to send), which touch hosts
         // again.
-        while self.hosts.settle(now, &mut self.conductor, &mut self.timers) {
-            self.hosts.transmit(now, &mut self.network, &mut self.packets, &mut self.out);
+        while self.hosts.settle(now, &mut self.conductor) {
+            self.hosts.transmit(
+                now,
+                &mut self.network,
+                &mut self.packets,
+                &mut self.timers,
+                &mut self.out,
+            );
             self.take_outputs();
         }
     }

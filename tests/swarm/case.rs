@@ -206,7 +206,7 @@ impl Case {
             if down {
                 // A switch goes on avoiding the link until it notices that it is back.
                 let until = until + 100.0;
-                self.outage = self.outage.max(Duration::from_ns((until * 1e3) as u64));
+                self.outage = self.outage.max(micros(until));
             }
         } else if down {
             self.outage = FOR_EVER;
@@ -424,4 +424,14 @@ fn stage(matrix: &mut Matrix, rng: &mut Rng) {
         let flow = FlowSpec { start: Start::On(trigger), ..flow(matrix.nodes, rng) };
         matrix.push_flow(flow).unwrap();
     }
+}
+
+/// Microseconds in a text's precision as a span.
+fn micros(us: f64) -> Duration {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small and positive"
+    )]
+    Duration::from_ns((us * 1e3) as u64)
 }

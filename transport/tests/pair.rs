@@ -277,6 +277,36 @@ fn a_silent_peer_fails_the_message_by_name() {
 }
 
 #[test]
+fn a_probed_tail_does_not_put_off_giving_up() {
+    for len in [1, 10_000] {
+        let config = config(|s| s.loss.tail_probe = true);
+        let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+        let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+        pair.post(0, flow, vec![7; len], 0);
+        let patience = config.give_up_after(&config.default_path());
+        pair.run(patience * 2, |p| !p.hosts[0].ended.is_empty());
+        let ended = &pair.hosts[0].ended;
+        assert!(matches!(ended[0], Event::Failed { .. }), "{len} bytes: {ended:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_refuses_everything_is_not_given_up_as_silent() {
+    let config = config(|s| s.loss.retries_max = 1);
+    let mut pair = Pair::new(&config, 1, Weather { trim: 1.0, ..Weather::default() });
+    let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+    pair.post(0, flow, vec![7; 10_000], 0);
+    let patience = config.give_up_after(&config.default_path());
+    while pair.now < Instant::ZERO + patience * 4 {
+        assert!(pair.step());
+    }
+    assert!(pair.hosts[0].ended.is_empty(), "{:?}", pair.hosts[0].ended);
+    pair.weather = Weather::default();
+    pair.run(patience * 8, |p| !p.hosts[0].ended.is_empty());
+    assert!(matches!(pair.hosts[0].ended[0], Event::Sent { .. }));
+}
+
+#[test]
 fn a_closed_flow_is_forgotten_at_both_ends_and_its_place_is_used_again() {
     let config = config(|s| (s.tx_flows_max, s.rx_flows_max) = (1, 1));
     let mut pair = Pair::new(&config, 1, Weather::default());

@@ -44,8 +44,8 @@ pub(crate) struct Recovery {
     base_rtt: Duration,
     /// When a tail probe is due, unless something is heard before.
     probe_at: Option<Instant>,
-    /// This silence has been probed: what follows is for the timeout, which each further probe would
-    /// put off.
+    /// This silence has been probed: what follows is for the timeout, which each further probe
+    /// would put off.
     probed: bool,
     /// Timeouts in a row without news of an arrival: what the back-off goes by.
     timeouts: u8,

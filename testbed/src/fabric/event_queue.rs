@@ -25,7 +25,8 @@ pub trait Key: Copy {
 /// Pending events. Memory follows the largest number pending; nothing is freed.
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
-    /// When the first event of each lane is due, picoseconds; [`NEVER`] for an empty lane.
+    /// When the first event of each lane is due, picoseconds, above the lane's number, so that the
+    /// least of them says both; [`NEVER`] for an empty lane.
     heads: [u64; LANES],
     /// When the last event of each lane is due, picoseconds; 0 for an empty lane.
     tails: [u64; LANES],
@@ -46,7 +47,11 @@ pub struct EventQueue<T> {
 /// Enough for the links and packet sizes of one network and a few odd ones; a pop scans them all.
 const LANES: usize = 16;
 const HINTS: usize = 64;
+/// Bits of a lane's number.
+const LANE_BITS: u32 = LANES.ilog2();
 const NEVER: u64 = u64::MAX;
+/// Instants from here on, 13 days, leave no room for the lane's number and go to the heap.
+const LANE_END: u64 = 1 << (u64::BITS - LANE_BITS);
 /// The place of an event in a batch; a batch of 2^32 events would not fit memory.
 const PLACE: u64 = u32::MAX as u64;
 
@@ -94,7 +99,7 @@ impl<T: Key> EventQueue<T> {
         self.next = self.next.min(at);
         let hint = hint(at.wrapping_sub(self.now));
         let mut lane = usize::from(self.lane_of[hint]);
-        if self.tails[lane] > at {
+        if self.tails[lane] > at || at >= LANE_END {
             let Some(found) = self.tightest_lane(at) else {
                 self.irregular.push(Reverse(Timed { at, item }));
                 return;
@@ -103,14 +108,14 @@ impl<T: Key> EventQueue<T> {
             self.lane_of[hint] = u8::try_from(lane).unwrap_or(0);
         }
         self.tails[lane] = at;
-        self.heads[lane] = self.heads[lane].min(at);
+        self.heads[lane] = self.heads[lane].min(head(at, lane));
         self.lanes[lane].push_back((at, item));
     }
 
     /// The lane whose last event is the latest not after `at`.
     #[cold]
     fn tightest_lane(&self, at: u64) -> Option<usize> {
-        let fitting = (0..LANES).filter(|lane| self.tails[*lane] <= at);
+        let fitting = (0..LANES).filter(|lane| self.tails[*lane] <= at && at < LANE_END);
         fitting.max_by_key(|lane| self.tails[*lane])
     }
 
@@ -131,17 +136,18 @@ impl<T: Key> EventQueue<T> {
         if self.next != at {
             return;
         }
-        for lane in 0..LANES {
-            if self.heads[lane] == at {
-                self.pop_lane(lane, at, batch);
-            }
+        let mut least = self.least_head();
+        while least >> LANE_BITS == at && least != NEVER {
+            self.pop_lane(lane_of(least), at, batch);
+            least = self.least_head();
         }
         while self.irregular.peek().is_some_and(|Reverse(event)| event.at == at) {
             batch.extend(self.irregular.pop().map(|Reverse(event)| event.item));
         }
         self.len -= batch.len();
         let irregular = self.irregular.peek().map_or(NEVER, |Reverse(event)| event.at);
-        self.next = self.heads.iter().copied().fold(irregular, u64::min);
+        let regular = if least == NEVER { NEVER } else { least >> LANE_BITS };
+        self.next = regular.min(irregular);
         if !batch.is_sorted_by_key(Key::key) {
             self.sort(batch);
         }
@@ -162,11 +168,15 @@ impl<T: Key> EventQueue<T> {
         std::mem::swap(batch, &mut self.sorted);
     }
 
+    fn least_head(&self) -> u64 {
+        self.heads.iter().copied().fold(NEVER, u64::min)
+    }
+
     fn pop_lane(&mut self, lane: usize, at: u64, batch: &mut Vec<T>) {
         let queue = &mut self.lanes[lane];
-        while let Some((head, item)) = queue.front() {
-            if *head != at {
-                self.heads[lane] = *head;
+        while let Some((due, item)) = queue.front() {
+            if *due != at {
+                self.heads[lane] = head(*due, lane);
                 return;
             }
             batch.push(*item);
@@ -175,6 +185,17 @@ impl<T: Key> EventQueue<T> {
         self.heads[lane] = NEVER;
         self.tails[lane] = 0;
     }
+}
+
+/// An entry of `heads`.
+const fn head(at: u64, lane: usize) -> u64 {
+    at << LANE_BITS | lane as u64
+}
+
+/// The lane of an entry of `heads`.
+#[expect(clippy::cast_possible_truncation, reason = "the mask leaves less than LANES")]
+const fn lane_of(head: u64) -> usize {
+    (head & (LANES as u64 - 1)) as usize
 }
 
 /// The place of a delay among the hints.

@@ -251,6 +251,18 @@ impl Network {
         Some(at)
     }
 
+    /// Processes events before `limit`, instant by instant, until one says something; which that
+    /// was, or `None` when nothing is left before `limit`.
+    pub fn run_to_output(&mut self, limit: Instant, out: &mut Vec<Output>) -> Option<Instant> {
+        while let Some(at) = self.next_event_at().filter(|at| *at < limit) {
+            self.process(at, out);
+            if !out.is_empty() {
+                return Some(at);
+            }
+        }
+        None
+    }
+
     /// Processes all events up to and at `now`.
     pub fn run_until(&mut self, now: Instant, out: &mut Vec<Output>) {
         while let Some(at) = self.next_event_at().filter(|at| *at <= now) {

@@ -24,6 +24,11 @@ impl Sampler {
         Self { interval, next_at, delivered_before: 0, series: Vec::new() }
     }
 
+    /// When the next sample is due; [`Instant::FAR_FUTURE`] when none is.
+    pub(crate) fn next_at(&self) -> Instant {
+        self.next_at
+    }
+
     /// Takes the samples due before `now`, of the state that has lasted until `now`. `cwnd` tells
     /// the window of a line of the matrix, bytes, where it can be seen.
     pub(crate) fn catch_up(
@@ -34,7 +39,7 @@ impl Sampler {
         cwnd: impl Fn(usize) -> Option<u64>,
     ) {
         let Some(interval) = self.interval else { return };
-        while self.next_at < now {
+        while self.next_at <= now {
             self.take(interval, network, conductor, &cwnd);
             self.next_at += interval;
         }

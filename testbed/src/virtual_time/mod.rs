@@ -72,33 +72,37 @@ impl Sim<'_> {
     /// The loop. True when it was stopped before its end.
     fn run(&mut self, plan: &Plan, watch: &mut dyn Watch) -> bool {
         let limit = plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
-        let mut instants = 0u64;
+        let mut turns = 0u64;
         while !self.conductor.is_over() {
-            let due =
-                [self.conductor.next_start(), self.network.next_event_at(), self.timers.poll_at()];
-            let Some(next) = due.into_iter().flatten().min() else { return false };
-            let next = next.max(self.now);
-            if next > limit {
-                return true;
+            let due = [self.conductor.next_start(), self.timers.poll_at()];
+            let due = due.into_iter().flatten().fold(self.sampler.next_at(), Instant::min);
+            // Most of what happens is packets going from switch to switch, which concerns no host.
+            if let Some(at) = self.network.run_to_output(due.min(limit), &mut self.out) {
+                self.now = at;
+                self.take_outputs();
+                self.settle();
+            } else if due > limit || due == Instant::FAR_FUTURE {
+                return due > limit;
+            } else {
+                self.now = due.max(self.now);
+                self.instant();
             }
-            let (hosts, conductor) = (&self.hosts, &self.conductor);
-            let cwnd = |flow: usize| {
-                hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
-            };
-            self.sampler.catch_up(next, &self.network, conductor, cwnd);
-            self.now = next;
-            self.instant();
-            instants += 1;
-            if instants.is_multiple_of(LOOK_EVERY) && !watch.goes_on(&self.progress()) {
+            turns += 1;
+            if turns.is_multiple_of(LOOK_EVERY) && !watch.goes_on(&self.progress()) {
                 return true;
             }
         }
         false
     }
 
-    /// Everything that happens at `now`.
+    /// Everything that happens at an instant at which more than the network may be due.
     fn instant(&mut self) {
         let now = self.now;
+        let (hosts, conductor) = (&self.hosts, &self.conductor);
+        let cwnd = |flow: usize| {
+            hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
+        };
+        self.sampler.catch_up(now, &self.network, conductor, cwnd);
         while let Some(order) = self.conductor.next_order(now) {
             self.hosts.post(&order, &mut self.conductor, now);
         }
@@ -109,11 +113,15 @@ impl Sim<'_> {
         while let Some((_, host)) = self.timers.expire(now) {
             self.hosts.timer_fired(host, now);
         }
-        // Handing packets over makes outputs at once (a NIC that starts to send), which touch hosts
-        // again.
-        while self.hosts.settle(now, &mut self.conductor) {
+        self.settle();
+    }
+
+    /// Lets every touched host act. Handing packets over makes outputs at once (a NIC that starts to
+    /// send), which touch hosts again.
+    fn settle(&mut self) {
+        while self.hosts.settle(self.now, &mut self.conductor) {
             self.hosts.transmit(
-                now,
+                self.now,
                 &mut self.network,
                 &mut self.packets,
                 &mut self.timers,

@@ -26,7 +26,7 @@ use crate::topology::{
     ideal_completion,
 };
 use crate::workload::Matrix;
-use crate::workload::matrix::{LinkFailure, Start};
+use crate::workload::matrix::{LinkFailure, Message, Start};
 
 /// A run, wholly decided.
 #[derive(Clone, Debug)]
@@ -167,8 +167,10 @@ impl Plan {
         settings.base_rtt = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
         settings.loss = loss_settings(draft);
         settings.cc_params = draft.cc_params();
+        let most = Most::on_one_flow(&matrix, settings.payload_max);
+        settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
-            draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu()));
+            draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.segments));
         Config::new(settings.clone())?;
         let (seed, limit) = (draft.seed, draft.limit);
         Ok(Self { matrix, tree, fabric, settings, draft: draft.clone(), seed, limit, base_rtts })
@@ -353,10 +355,31 @@ fn loss_settings(draft: &Draft) -> LossSettings {
     }
 }
 
-/// Four times the segments of the largest window, so that stragglers do not stop a flow.
-fn psn_window(settings: &Settings, mtu: Bytes) -> u32 {
+/// The most that one transport flow of a matrix carries: a receiver keeps windows of both for every
+/// flow, and none needs to be larger than what can fill it.
+struct Most {
+    messages: u16,
+    segments: u64,
+}
+
+impl Most {
+    fn on_one_flow(matrix: &Matrix, payload_max: u16) -> Self {
+        if matrix.flows.iter().any(|flow| flow.message != Message::Flow) {
+            return Self { messages: u16::MAX, segments: u64::MAX };
+        }
+        let longest = matrix.flows.iter().map(|flow| flow.size.0).max().unwrap_or(1);
+        Self {
+            messages: u16::try_from(longest.div_ceil(MESSAGE_MAX)).unwrap_or(u16::MAX).max(1),
+            segments: longest.div_ceil(u64::from(payload_max)),
+        }
+    }
+}
+
+/// Four times the segments of the largest window, so that stragglers do not stop a flow; no more
+/// than twice those that a flow has.
+fn psn_window(settings: &Settings, mtu: Bytes, most: u64) -> u32 {
     let bdp = settings.line_rate.bytes_in(settings.base_rtt).0;
-    let segments = (bdp * 3 / 2 / mtu.0.max(1)).saturating_mul(4);
+    let segments = (bdp * 3 / 2 / mtu.0.max(1)).saturating_mul(4).min(most.saturating_mul(2));
     u32::try_from(segments.clamp(128, 1 << 20)).unwrap_or(1 << 20).next_power_of_two()
 }
 

@@ -43,7 +43,8 @@ pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len
 /// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
 /// and over the links up from and down to each ToR and each pod, the first start, plus the bytes
 /// that cross by the capacity there, plus the longest one-way delay among the transfers that cross,
-/// less the one packet counted in both. Zero without transfers.
+/// less the one packet counted in both; and no sooner than any transfer would be alone. Zero
+/// without transfers.
 ///
 /// Exact as a bound where the transfers through the busiest cut have paths of one length; where
 /// lengths mix, short paths last could beat it by the difference of the delays.
@@ -70,6 +71,8 @@ struct Cuts<'a> {
     tor_down: Vec<Cut>,
     pod_up: Vec<Cut>,
     pod_down: Vec<Cut>,
+    /// When the transfer that would be last without the others would end.
+    alone: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -94,6 +97,7 @@ impl<'a> Cuts<'a> {
             tor_down: idle(spec.tors()),
             pod_up: idle(spec.pods()),
             pod_down: idle(spec.pods()),
+            alone: Instant::ZERO,
         }
     }
 
@@ -106,6 +110,8 @@ impl<'a> Cuts<'a> {
         let top = spec.meeting_tier(transfer.src, transfer.dst);
         let len = transfer.wire_bytes / transfer.packets.max(1);
         let one_way = one_way_via(self.tree, top, len);
+        let others = serialisation(transfer.wire_bytes - len, spec.tier[0].link_rate());
+        self.alone = self.alone.max(transfer.start + others + one_way);
         let cross = |cut: &mut Cut, rate: Rate| {
             cut.bytes += transfer.wire_bytes;
             cut.start = cut.start.min(transfer.start);
@@ -147,7 +153,7 @@ impl<'a> Cuts<'a> {
             let busy = cuts.iter().filter(|cut| cut.bytes > 0);
             busy.map(|cut| cut.start + rate.time_for(Bytes(cut.bytes)) + cut.rest).max()
         };
-        kinds.into_iter().filter_map(of_kind).max().unwrap_or(Instant::ZERO)
+        kinds.into_iter().filter_map(of_kind).fold(self.alone, Instant::max)
     }
 }
 
@@ -155,6 +161,23 @@ impl<'a> Cuts<'a> {
 mod tests {
     use super::*;
     use crate::topology::by_name;
+
+    #[test]
+    fn a_late_transfer_ends_no_sooner_than_it_would_alone() {
+        let tree = one_to_one();
+        let late = Instant::ZERO + Duration::from_us(500);
+        let transfer = |start| Transfer {
+            src: HostId(0),
+            dst: HostId(1000),
+            wire_bytes: 10 * 4160,
+            packets: 10,
+            start,
+        };
+        let alone = late
+            + Duration::from_ps(9 * 41_600)
+            + base_one_way(&tree, HostId(0), HostId(1000), 4160);
+        assert_eq!(ideal_completion(&tree, &[transfer(Instant::ZERO), transfer(late)]), alone);
+    }
 
     fn one_to_one() -> FatTree {
         FatTree::new(by_name("ft1024-1os").unwrap()).unwrap()

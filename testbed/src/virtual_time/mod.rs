@@ -116,8 +116,8 @@ impl Sim<'_> {
         self.settle();
     }
 
-    /// Lets every touched host act. Handing packets over makes outputs at once (a NIC that starts to
-    /// send), which touch hosts again.
+    /// Lets every touched host act. Handing packets over makes outputs at once (a NIC that starts
+    /// to send), which touch hosts again.
     fn settle(&mut self) {
         while self.hosts.settle(self.now, &mut self.conductor) {
             self.hosts.transmit(

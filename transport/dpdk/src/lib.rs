@@ -9,7 +9,7 @@
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
 //! | [`worker`] | one endpoint, one device, one application: the poll loop |
-//! | [`app_ring`](mod@app_ring), [`descriptor`] | the rings between application and worker, and their language |
+//! | [`mod@app_ring`], [`descriptor`] | rings between application and worker, their language |
 //! | [`payload`], [`source`] | application memory, bounded; patterns as bytes of tests |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |

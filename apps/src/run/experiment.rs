@@ -245,8 +245,14 @@ impl Reader {
 const HOSTS_DEFAULT: u32 = 16;
 
 /// The built-in networks without oversubscription, by the hosts they hold.
-const BY_HOSTS: [(u32, &str); 4] =
-    [(16, "paper-testbed"), (128, "ft128-1os"), (1024, "ft1024-1os"), (8192, "ft8192-1os")];
+/// The first two are as many as DPDK has devices for.
+const BY_HOSTS: [(u32, &str); 5] = [
+    (16, "paper-testbed"),
+    (32, "leaf-spine:8,4,4,100"),
+    (128, "ft128-1os"),
+    (1024, "ft1024-1os"),
+    (8192, "ft8192-1os"),
+];
 
 fn smallest_for(hosts: u32) -> Result<&'static str, InputError> {
     let fits = BY_HOSTS.iter().find(|(count, _)| *count >= hosts);

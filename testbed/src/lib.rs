@@ -1,4 +1,15 @@
 //! Networks, workloads and measurements: the same switch code in virtual and in real time.
+//!
+//! | Module | Is |
+//! |---|---|
+//! | [`input`] | diagnostics with file, line and column; tokens, numbers, nearest names |
+//! | [`workload`], [`topology`], [`scenario`] | traffic, network, and both with faults |
+//! | [`plan`] | a run wholly decided, and every setting with its source |
+//! | [`fabric`] | ports, queues, switches, links and faults as a discrete-event machine |
+//! | [`conductor`] | starts flows when due and keeps their records |
+//! | [`virtual_time`] | the `sim` world |
+//! | `real_time` | the `vdev` world, with the feature `dpdk` |
+//! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
 
 pub mod conductor;

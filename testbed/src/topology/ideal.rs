@@ -42,12 +42,9 @@ pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len
 
 /// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
 /// and over the links up from and down to each ToR and each pod, the first start, plus the bytes
-/// that cross by the capacity there, plus the longest one-way delay among the transfers that cross,
-/// less the one packet counted in both; and no sooner than any transfer would be alone. Zero
+/// that cross by the capacity there, plus the shortest one-way delay among the transfers that
+/// cross, less the one packet counted in both; and no sooner than any transfer would be alone. Zero
 /// without transfers.
-///
-/// Exact as a bound where the transfers through the busiest cut have paths of one length; where
-/// lengths mix, short paths last could beat it by the difference of the delays.
 #[must_use]
 pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
     let mut cuts = Cuts::new(tree);
@@ -79,11 +76,11 @@ struct Cuts<'a> {
 struct Cut {
     bytes: u64,
     start: Instant,
-    /// Longest one-way delay without the serialisation on this cut's own link.
+    /// Shortest one-way delay without the serialisation on this cut's own link.
     rest: Duration,
 }
 
-const IDLE: Cut = Cut { bytes: 0, start: Instant::FAR_FUTURE, rest: Duration::ZERO };
+const IDLE: Cut = Cut { bytes: 0, start: Instant::FAR_FUTURE, rest: Duration::MAX };
 
 impl<'a> Cuts<'a> {
     fn new(tree: &'a FatTree) -> Self {
@@ -115,7 +112,7 @@ impl<'a> Cuts<'a> {
         let cross = |cut: &mut Cut, rate: Rate| {
             cut.bytes += transfer.wire_bytes;
             cut.start = cut.start.min(transfer.start);
-            cut.rest = cut.rest.max(one_way - serialisation(len, rate));
+            cut.rest = cut.rest.min(one_way - serialisation(len, rate));
         };
         let rate = |tier: usize| spec.tier[tier].link_rate();
         cross(&mut self.host_tx[src as usize], rate(0));

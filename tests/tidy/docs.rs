@@ -1,5 +1,5 @@
 //! What documents name must exist: functions, files, links and make targets; and the fixed shape of
-//! the repository's root (STYLE 1 and 5).
+//! the repository's root (docs/TESTING.md).
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ const TOP: &[&str] = &[
 /// Unknown names among those at the root.
 pub(crate) fn top_level<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Finding> {
     let unknown = names.filter(|name| !name.starts_with('.') && !TOP.contains(name));
-    unknown.map(|name| Finding::new(name, 0, "not a top-level name of STYLE 1: move it")).collect()
+    unknown.map(|name| Finding::new(name, 0, "not a fixed top-level name: move it")).collect()
 }
 
 /// The targets of a Makefile.

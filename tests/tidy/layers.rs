@@ -1,5 +1,4 @@
-//! Which module of `transport` may name which: units <- wire <- policies <- flow <- endpoint (STYLE
-//! 2).
+//! Which module of `transport` may name which: units <- wire <- policies <- flow <- endpoint.
 //!
 //! A module may use those of lower rank and itself, so policies never see each other. Modules that
 //! are not listed are tools (containers, wheels): anyone may use them, they may use only rank 0.
@@ -49,7 +48,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             for used in first_names(&joined[at + prefix.len()..]) {
                 let allowed = used == own || rank(used) < rank(own) || both_tools(used, own);
                 if !allowed && used != "super" {
-                    let message = format!("`{own}` must not use `{used}` (STYLE 2: layers)");
+                    let message = format!("`{own}` must not use `{used}` (layers: docs/ARCHITECTURE.md)");
                     found.push(Finding::new(path, line, message));
                 }
             }

@@ -1,4 +1,4 @@
-//! Sizes: files, functions, lines, and that a file says what it is (STYLE 6 and 11).
+//! Sizes: files, functions, lines, and that a file says what it is.
 
 use super::{Finding, Source, item_end, words_in};
 

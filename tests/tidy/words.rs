@@ -1,5 +1,4 @@
-//! Words: banned types and macros, marks of unfinished work, `unsafe`, citation keys (STYLE 2, 6 to
-//! 9).
+//! Words: banned types and macros, marks of unfinished work, `unsafe`, citation keys.
 
 use super::{Finding, Source, words_in};
 
@@ -95,7 +94,7 @@ pub(crate) fn unsafety(path: &str, text: &str) -> Vec<Finding> {
     for (at, code) in source.code.iter().enumerate() {
         let allows = code.contains("allow(unsafe_code") || code.contains("expect(unsafe_code");
         if !allowed && (allows || words_in(code, "unsafe").next().is_some()) {
-            let message = "`unsafe` outside the files of STYLE 8: move it behind one of them";
+            let message = "`unsafe` outside its files: move it behind one of them";
             found.push(Finding::new(path, at + 1, message));
         }
         let needs_reason = words_in(code, "unsafe").any(|word| {

@@ -1,6 +1,6 @@
 //! How fast a topology could be at best: delays of empty paths, completion of a traffic matrix.
 //!
-//! Source: DESIGN.md section 2 and the reference's "ideal completion time": the busiest cut of the
+//! Source: the result schema and uet-htsim's "ideal completion time": the busiest cut of the
 //! network serialises the bytes that cross it, and one base one-way delay brings the last packet
 //! there. The reference adds a whole round trip because its flows end at an acknowledgement; here a
 //! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores

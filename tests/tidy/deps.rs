@@ -38,7 +38,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             None => *entry == dependency,
         });
         if !allowed {
-            let message = format!("`{name}` must not depend on `{dependency}` (docs/ARCHITECTURE.md)");
+            let message = format!("`{name}` must not depend on `{dependency}`: see docs");
             let line = text.lines().position(|line| line.starts_with(&dependency));
             found.push(Finding::new(path, line.map_or(0, |at| at + 1), message));
         }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_core_may_use_nothing_of_ours() {
         let found = messages("transport", "[dependencies]\nlibm = \"1\"\ntestbed = \"1\"\n");
-        assert_eq!(found, ["`transport` must not depend on `testbed` (docs/ARCHITECTURE.md)"]);
+        assert_eq!(found, ["`transport` must not depend on `testbed`: see docs"]);
     }
 
     #[test]

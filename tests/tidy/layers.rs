@@ -48,7 +48,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             for used in first_names(&joined[at + prefix.len()..]) {
                 let allowed = used == own || rank(used) < rank(own) || both_tools(used, own);
                 if !allowed && used != "super" {
-                    let message = format!("`{own}` must not use `{used}` (layers: docs/ARCHITECTURE.md)");
+                    let message = format!("`{own}` must not use `{used}`: a layer above it");
                     found.push(Finding::new(path, line, message));
                 }
             }

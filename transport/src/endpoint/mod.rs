@@ -11,8 +11,8 @@
 
 pub mod error;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::hash::BuildHasherDefault;
 use core::num::NonZeroU32;
 
@@ -22,7 +22,8 @@ use crate::cc::{Path, Window};
 use crate::config::Config;
 use crate::event::Event;
 use crate::flow::reassembly::RxMsg;
-use crate::flow::rx::{PendingAck, RxBuffers, RxFlow};
+use crate::flow::rx::{AckQueue, RxContext, RxFlow};
+use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
 use crate::sched::{Sched, Scheduler as _};
@@ -61,15 +62,49 @@ enum Due {
 #[derive(Debug)]
 struct Timed<T> {
     flow: T,
-    timer: Option<(Instant, TimerHandle)>,
+    timer: Option<FlowTimer>,
 }
 
-/// An acknowledgement that waits for the device, and the flow it speaks for.
-#[derive(Clone, Copy, Debug)]
-struct WaitingAck {
-    flow: FlowId,
-    ack: PendingAck,
+/// When a flow's timer fires, and its name in the wheel.
+type FlowTimer = (Instant, TimerHandle);
+
+/// An outgoing flow.
+#[derive(Debug)]
+enum Outgoing {
+    /// What it is worth remembering of a flow is behind one pointer, so that a table with room for
+    /// many is small.
+    Open(Box<TxFlow>),
+    /// Closed and finished; its id stays taken until the receiver has forgotten it.
+    Over { peer: HostId, until: Instant, cwnd: Bytes },
 }
+
+impl Timed<Outgoing> {
+    fn peer(&self) -> HostId {
+        match &self.flow {
+            Outgoing::Open(flow) => flow.peer,
+            Outgoing::Over { peer, .. } => *peer,
+        }
+    }
+
+    fn open(&self) -> Option<&TxFlow> {
+        match &self.flow {
+            Outgoing::Open(flow) => Some(flow),
+            Outgoing::Over { .. } => None,
+        }
+    }
+
+    #[inline]
+    fn open_mut(&mut self) -> Option<&mut TxFlow> {
+        match &mut self.flow {
+            Outgoing::Open(flow) => Some(flow),
+            Outgoing::Over { .. } => None,
+        }
+    }
+}
+
+// Bytes of a table's place, used or not: what a flow that is over or idle costs.
+const _: () = assert!(size_of::<Timed<Outgoing>>() <= 48);
+const _: () = assert!(size_of::<Timed<RxFlow>>() <= 64);
 
 /// All flows of one host on one core.
 #[derive(Debug)]
@@ -78,16 +113,19 @@ pub struct Endpoint {
     host: HostId,
     rng: Rng,
     flows_opened: u64,
-    tx_flows: Slab<FlowId, Timed<TxFlow>>,
+    /// How long a flow is remembered after its last segment: past every retry of its sender, so
+    /// that no retransmission can be taken for a new flow.
+    linger: Duration,
+    tx_flows: Slab<FlowId, Timed<Outgoing>>,
     tx_msgs: Slab<MsgId, TxMsg>,
     rx_flows: Slab<FlowId, Timed<RxFlow>>,
     rx_msgs: Slab<MsgId, RxMsg>,
-    /// Buffers of flows yet to come.
-    rx_spare: Vec<RxBuffers>,
+    /// On loan to flows that are receiving.
+    rx_buffers: RxBuffers,
     /// Incoming flows by (sender, its flow): asked only while a flow opens. Never iterated.
     rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
     sched: Sched,
-    acks: VecDeque<WaitingAck>,
+    acks: AckQueue,
     /// Incoming flows with a message that is open.
     receiving: u16,
     wheel: Wheel<Due>,
@@ -110,18 +148,19 @@ impl Endpoint {
             host,
             rng,
             flows_opened: 0,
+            linger: config.give_up_after(&config.default_path()) * 2,
             tx_flows: Slab::new(tx_flows),
             tx_msgs: Slab::new(msgs),
             rx_flows: Slab::new(rx_flows),
             rx_msgs: Slab::new(msgs),
-            rx_spare: (0..rx_flows).map(|_| RxBuffers::new(config)).collect(),
+            rx_buffers: RxBuffers::new(config),
             // Twice the flows: removals leave marks that must not force a rehash.
             rx_by_sender: HashMap::with_capacity_and_hasher(
                 2 * rx_flows,
                 BuildHasherDefault::default(),
             ),
             sched: Sched::new(config.sched, config.tx_flows_max),
-            acks: VecDeque::with_capacity(config.acks_waiting_max as usize),
+            acks: AckQueue::new(config),
             receiving: 0,
             wheel: Wheel::new(TIMER_TICK, tx_flows + rx_flows),
             events: VecDeque::with_capacity(2 * msgs),
@@ -143,7 +182,7 @@ impl Endpoint {
         let rng = self.rng.fork("flow", self.flows_opened);
         let config = &self.config;
         let opened = self.tx_flows.insert_with(|id| Timed {
-            flow: TxFlow::new(config, id, peer, path, rng),
+            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, rng))),
             timer: None,
         });
         self.flows_opened += u64::from(opened.is_some());
@@ -153,8 +192,8 @@ impl Endpoint {
     /// Closes a flow once its messages are finished. Its id stays taken until the receiver has
     /// forgotten it too.
     pub fn close_flow(&mut self, now: Instant, flow: FlowId) {
-        if let Some(timed) = self.tx_flows.get_mut(flow) {
-            timed.flow.closing = true;
+        if let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) {
+            open.closing = true;
             self.update_tx(flow, now);
         }
     }
@@ -164,18 +203,16 @@ impl Endpoint {
     /// # Errors
     /// Every variant of [`PostError`] but [`PostError::FlowTableFull`].
     pub fn post_send(&mut self, now: Instant, spec: MsgSpec) -> Result<MsgId, PostError> {
-        let timed = self.tx_flows.get_mut(spec.flow).ok_or(PostError::NoSuchFlow)?;
-        if timed.flow.closing {
-            return Err(PostError::NoSuchFlow);
-        }
-        if timed.flow.has_failed() {
+        let open = self.tx_flows.get_mut(spec.flow).and_then(Timed::open_mut);
+        let open = open.filter(|open| !open.closing).ok_or(PostError::NoSuchFlow)?;
+        if open.has_failed() {
             return Err(PostError::FlowFailed);
         }
-        let no = timed.flow.next_msg_no();
+        let no = open.next_msg_no();
         let (len, tag, flow) = (spec.len, spec.tag, spec.flow);
         let msg = TxMsg { no, len, next_offset: 0, acked: 0, tag, opened: false };
         let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
-        timed.flow.post(&self.config, id, len.get());
+        open.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
         self.update_tx(flow, now);
         Ok(id)
@@ -187,12 +224,25 @@ impl Endpoint {
     /// # Panics
     /// When `out` is shorter than `rx`.
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
+        // Scheduler and timer of a flow hear of a run of acknowledgements once.
+        let mut heard = FlowId::UNKNOWN;
         for (segment, place) in rx.iter().zip(&mut out[..rx.len()]) {
-            *place = match segment.hdr.body {
-                Body::Data(data) => self.on_data(segment, &data, now),
-                Body::Ack(_) | Body::Nack(_) => self.on_ack(segment, now),
+            let flow = segment.hdr.dst_flow;
+            *place = match &segment.hdr.body {
+                Body::Data(data) => self.on_data(segment, data, now),
+                Body::Ack(_) | Body::Nack(_) => {
+                    if heard != flow {
+                        self.update_tx(heard, now);
+                        heard = FlowId::UNKNOWN;
+                    }
+                    if self.on_ack(segment, now) {
+                        heard = flow;
+                    }
+                    Placement::Release
+                }
             };
         }
+        self.update_tx(heard, now);
     }
 
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
@@ -216,79 +266,67 @@ impl Endpoint {
             Some(named)
         };
         match flow.and_then(|flow| self.rx_flows.get(flow)) {
-            Some(timed) => timed.flow.would_open(&data, &self.rx_msgs),
+            Some(timed) => timed.flow.would_open(&data, &self.rx_msgs, &self.rx_buffers),
             None => data.open.map(|open| open.msg_len),
         }
     }
 
     fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
-        let received = self.rx_flow_of(rx, data).and_then(|flow| {
-            let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
-            let was = u16::from(timed.flow.is_receiving());
-            let received = timed.flow.on_data(rx, data, &self.config, &mut self.rx_msgs);
-            let is = u16::from(timed.flow.is_receiving());
-            self.receiving = self.receiving.saturating_add(is).saturating_sub(was);
-            Ok((flow, received?))
-        });
-        let (flow, received) = match received {
-            Ok(found) => found,
+        match self.take_data(rx, data) {
+            Ok(placement) => placement,
             Err(reason) => {
                 self.stats.drops.count(reason);
                 self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
-                return Placement::Release;
+                Placement::Release
             }
+        }
+    }
+
+    fn take_data(&mut self, rx: &RxSegment, data: &Data) -> Result<Placement, DropReason> {
+        let flow = self.rx_flow_of(rx, data)?;
+        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        let sender = (timed.flow.from, timed.flow.src_flow);
+        if sender.0 != rx.from || data.open.is_some_and(|open| open.src_flow != sender.1) {
+            return Err(DropReason::UnknownFlow);
+        }
+        let mut cx = RxContext {
+            config: &self.config,
+            msgs: &mut self.rx_msgs,
+            buffers: &mut self.rx_buffers,
+            acks: &mut self.acks,
+            receiving: &mut self.receiving,
+            stats: &mut self.stats,
+            events: &mut self.events,
         };
-        self.stats.trimmed += u64::from(rx.trimmed);
-        for ack in received.acks.into_iter().flatten() {
-            self.stats.duplicates += u64::from(ack.is_duplicate());
-            self.queue_ack(flow, ack);
-        }
-        if let Placement::Place { .. } = received.placement {
-            self.stats.data_placed += 1;
-            self.stats.data_placed_bytes += u64::from(rx.payload_len);
-        }
-        let whole = received.completed.and_then(|id| Some((id, self.rx_msgs.remove(id)?)));
-        if let Some((id, RxMsg { from, len, tag, .. })) = whole {
-            self.stats.messages_delivered += 1;
-            self.events.push_back(Event::Delivered { msg: id, from, len, tag });
-        }
-        self.update_rx(flow, now);
-        received.placement
+        let placement = timed.flow.on_data(rx, data, &mut cx);
+        let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
+        let forget_at = timed.flow.heard_at + self.linger;
+        let wanted = due.map_or(forget_at, |at| at.min(forget_at));
+        // Also when the segment was refused: a flow without a timer is never forgotten.
+        rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+        placement
     }
 
     /// The flow a DATA segment belongs to: by its id, or by its sender while the flow opens.
     fn rx_flow_of(&mut self, rx: &RxSegment, data: &Data) -> Result<FlowId, DropReason> {
-        let named = rx.hdr.dst_flow;
-        if named != FlowId::UNKNOWN {
-            let timed = self.rx_flows.get(named).ok_or(DropReason::UnknownFlow)?;
-            let honest = timed.flow.from == rx.from
-                && data.open.is_none_or(|open| open.src_flow == timed.flow.src_flow);
-            return if honest { Ok(named) } else { Err(DropReason::UnknownFlow) };
+        if rx.hdr.dst_flow != FlowId::UNKNOWN {
+            return Ok(rx.hdr.dst_flow);
         }
         let open = data.open.ok_or(DropReason::UnknownFlow)?;
         let key = (rx.from, open.src_flow);
         if let Some(&flow) = self.rx_by_sender.get(&key) {
             return Ok(flow);
         }
-        let buffers = self.rx_spare.pop().ok_or(DropReason::TableFull)?;
-        let id = self.rx_flows.insert_with(|id| Timed {
-            flow: RxFlow::new(id, rx.from, open.src_flow, buffers),
-            timer: None,
-        });
+        let id = self
+            .rx_flows
+            .insert_with(|id| Timed { flow: RxFlow::new(id, rx.from, open.src_flow), timer: None });
         let id = id.ok_or(DropReason::TableFull)?;
         self.rx_by_sender.insert(key, id);
         Ok(id)
     }
 
-    fn queue_ack(&mut self, flow: FlowId, ack: PendingAck) {
-        if self.acks.len() >= self.config.acks_waiting_max as usize {
-            self.acks.pop_front();
-            self.stats.acks_discarded += 1;
-        }
-        self.acks.push_back(WaitingAck { flow, ack });
-    }
-
-    fn on_ack(&mut self, rx: &RxSegment, now: Instant) -> Placement {
+    /// False when the packet was dropped.
+    fn on_ack(&mut self, rx: &RxSegment, now: Instant) -> bool {
         let flow = rx.hdr.dst_flow;
         let mut cx = TxContext {
             config: &self.config,
@@ -296,24 +334,33 @@ impl Endpoint {
             stats: &mut self.stats,
             events: &mut self.events,
         };
-        let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.flow.peer == rx.from);
+        let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.peer() == rx.from);
         let Some(timed) = timed else {
             self.stats.drops.count(DropReason::UnknownFlow);
-            return Placement::Release;
+            return false;
         };
-        let (sane, kind, psn) = match rx.hdr.body {
-            Body::Nack(nack) => (timed.flow.on_nack(rx, &nack, &mut cx), TraceKind::Nack, nack.psn),
-            Body::Ack(ack) => (timed.flow.on_ack(rx, &ack, &mut cx), TraceKind::Ack, ack.psn),
-            Body::Data(_) => return Placement::Release,
+        let (ack, kind) = match &rx.hdr.body {
+            Body::Nack(nack) => (nack, TraceKind::Nack),
+            Body::Ack(ack) => (ack, TraceKind::Ack),
+            Body::Data(_) => return false,
+        };
+        let Some(open) = timed.open_mut() else {
+            // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
+            cx.stats.acks_received += u64::from(kind == TraceKind::Ack);
+            cx.stats.nacks_received += u64::from(kind == TraceKind::Nack);
+            return false;
+        };
+        let sane = match kind {
+            TraceKind::Nack => open.on_nack(rx, ack, &mut cx),
+            _ => open.on_ack(rx, ack, &mut cx),
         };
         if !sane {
             self.stats.drops.count(DropReason::BadSegment);
-            return Placement::Release;
+            return false;
         }
-        let cwnd = timed.flow.window().0.cwnd.0;
-        self.trace.record(now, kind, flow, psn.0, u32::try_from(cwnd).unwrap_or(u32::MAX));
-        self.update_tx(flow, now);
-        Placement::Release
+        let cwnd = open.window().0.cwnd.0;
+        self.trace.record(now, kind, flow, ack.psn.0, u32::try_from(cwnd).unwrap_or(u32::MAX));
+        true
     }
 
     /// Fills `tx` with what may leave now: acknowledgements first, then one segment a flow in turn.
@@ -328,10 +375,10 @@ impl Endpoint {
 
     fn transmit_acks(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         while tx.room() > 0 {
-            let Some(waiting) = self.acks.pop_front() else { return };
+            let Some((flow, ack)) = self.acks.pop() else { return };
             // The flow may have been forgotten in the meantime; its sender has too.
-            let Some(timed) = self.rx_flows.get(waiting.flow) else { continue };
-            let hdr = timed.flow.header(&waiting.ack, now, self.receiving);
+            let Some(timed) = self.rx_flows.get(flow) else { continue };
+            let hdr = timed.flow.header(&ack, now, self.receiving, &self.rx_buffers);
             match hdr.body {
                 Body::Nack(_) => self.stats.nacks_sent += 1,
                 Body::Ack(_) | Body::Data(_) => self.stats.acks_sent += 1,
@@ -347,15 +394,16 @@ impl Endpoint {
             stats: &mut self.stats,
             events: &mut self.events,
         };
-        let Some(timed) = self.tx_flows.get_mut(flow) else {
+        let timed = self.tx_flows.get_mut(flow);
+        let Some((timer, Outgoing::Open(open))) = timed.map(|t| (&t.timer, &mut t.flow)) else {
             self.sched.on_backlog(flow, Bytes::ZERO, now);
             return;
         };
-        match timed.flow.poll_segment(now, &mut cx) {
+        match open.poll_segment(now, &mut cx) {
             Ok(segment) => {
                 self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
                 tx.push(segment);
-                if timed.timer.is_none() {
+                if timer.is_none() {
                     self.update_tx_timer(flow, now);
                 }
             }
@@ -384,20 +432,23 @@ impl Endpoint {
     }
 
     fn tx_timer_fired(&mut self, flow: FlowId, now: Instant) {
-        let linger = self.linger();
         let Some(timed) = self.tx_flows.get_mut(flow) else { return };
         timed.timer = None;
-        if timed.flow.forget_at(now, linger).is_some_and(|at| at <= now) {
-            self.tx_flows.remove(flow);
-            return;
-        }
+        let open = match &mut timed.flow {
+            Outgoing::Over { until, .. } if *until <= now => {
+                self.tx_flows.remove(flow);
+                return;
+            }
+            Outgoing::Over { .. } => return self.update_tx_timer(flow, now),
+            Outgoing::Open(open) => open,
+        };
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
             stats: &mut self.stats,
             events: &mut self.events,
         };
-        timed.flow.on_timer(now, &mut cx);
+        open.on_timer(now, &mut cx);
         self.trace.record(now, TraceKind::Timer, flow, 0, 0);
         self.update_tx(flow, now);
     }
@@ -405,68 +456,64 @@ impl Endpoint {
     fn rx_timer_fired(&mut self, flow: FlowId, now: Instant) {
         let Some(timed) = self.rx_flows.get_mut(flow) else { return };
         timed.timer = None;
-        let due = timed.flow.ack_due(&self.config).is_some_and(|at| at <= now);
-        let ack = if due { timed.flow.take_pending() } else { None };
-        if let Some(ack) = ack {
-            self.queue_ack(flow, ack);
+        let due = timed.flow.ack_due(&self.config, &self.rx_buffers).filter(|at| *at <= now);
+        if let Some(ack) = due.and_then(|_| timed.flow.take_pending(&mut self.rx_buffers)) {
+            self.acks.push(flow, ack, &mut self.stats);
         }
-        let linger = self.linger();
-        let forgotten = self.rx_flows.get(flow).is_some_and(|t| t.flow.heard_at + linger <= now);
-        if forgotten {
+        let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
+        let forget_at = timed.flow.heard_at + self.linger;
+        if forget_at <= now {
             self.forget(flow);
         } else {
-            self.update_rx(flow, now);
+            let wanted = due.map_or(forget_at, |at| at.min(forget_at));
+            rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
         }
-    }
-
-    /// How long a flow is remembered after its last segment: past every retry of its sender, so
-    /// that no retransmission can be taken for a new flow.
-    fn linger(&self) -> Duration {
-        self.config.give_up_after(&self.config.default_path()) * 2
     }
 
     /// Gives up an incoming flow; messages that are not whole never will be.
     fn forget(&mut self, flow: FlowId) {
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
         self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
-        for msg in flow.open_messages() {
-            if self.rx_msgs.remove(msg).is_some() {
-                self.events.push_back(Event::Aborted { msg, from: flow.from });
-            }
-        }
         self.rx_by_sender.remove(&(flow.from, flow.src_flow));
-        let mut buffers = flow.buffers;
-        buffers.reset();
-        self.rx_spare.push(buffers);
+        let from = flow.from;
+        flow.end(&mut self.rx_buffers, |msg| {
+            if self.rx_msgs.remove(msg).is_some() {
+                self.events.push_back(Event::Aborted { msg, from });
+            }
+        });
     }
 
     /// The next thing the application should know.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if self.events.is_empty() {
+            // From the start again, where the cache is warm.
+            self.events.clear();
+        }
+        event
     }
 
     /// Brings scheduler and timer in line with an outgoing flow after something happened to it.
     fn update_tx(&mut self, flow: FlowId, now: Instant) {
-        let Some(timed) = self.tx_flows.get(flow) else { return };
-        let backlog = timed.flow.backlog();
+        let Some(timed) = self.tx_flows.get_mut(flow) else { return };
+        let Outgoing::Open(open) = &mut timed.flow else { return };
+        let backlog = open.backlog();
         self.sched.on_backlog(flow, backlog, now);
+        if open.is_over() {
+            // Twice as long as receivers remember it.
+            let (peer, until) = (open.peer, now + self.linger * 2);
+            timed.flow = Outgoing::Over { peer, until, cwnd: open.window().0.cwnd };
+        }
         self.update_tx_timer(flow, now);
     }
 
     fn update_tx_timer(&mut self, flow: FlowId, now: Instant) {
-        let linger = self.linger();
         let Some(timed) = self.tx_flows.get_mut(flow) else { return };
-        let forget_at = timed.flow.forget_at(now, linger);
-        let wanted = forget_at.or_else(|| timed.flow.next_timer(now, &self.config));
+        let wanted = match &mut timed.flow {
+            Outgoing::Open(open) => open.next_timer(now, &self.config),
+            Outgoing::Over { until, .. } => Some(*until),
+        };
         rearm(&mut self.wheel, &mut timed.timer, wanted, Due::Tx(flow));
-    }
-
-    fn update_rx(&mut self, flow: FlowId, _now: Instant) {
-        let linger = self.linger();
-        let Some(timed) = self.rx_flows.get_mut(flow) else { return };
-        let forget_at = timed.flow.heard_at + linger;
-        let wanted = timed.flow.ack_due(&self.config).map_or(forget_at, |at| at.min(forget_at));
-        rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
     }
 
     /// What has been counted so far.
@@ -486,16 +533,21 @@ impl Endpoint {
         self.stats.drops.count(reason);
     }
 
-    /// The window of an outgoing flow and its wire bytes in flight.
+    /// The window of an outgoing flow, the last one when it is over, and its wire bytes in flight.
     #[must_use]
     pub fn flow_window(&self, flow: FlowId) -> Option<(Window, Bytes)> {
-        self.tx_flows.get(flow).map(|timed| timed.flow.window())
+        self.tx_flows.get(flow).map(|timed| match &timed.flow {
+            Outgoing::Open(open) => open.window(),
+            Outgoing::Over { cwnd, .. } => {
+                (Window { cwnd: *cwnd, pacing: None, wake_at: None }, Bytes::ZERO)
+            }
+        })
     }
 
     /// What an outgoing flow waits for; `None` when it could send now or is not here.
     #[must_use]
     pub fn flow_wait(&self, flow: FlowId) -> Option<Wait> {
-        self.tx_flows.get(flow).and_then(|timed| timed.flow.wait())
+        self.tx_flows.get(flow).and_then(Timed::open).and_then(TxFlow::wait)
     }
 
     /// The trace ring.
@@ -507,12 +559,7 @@ impl Endpoint {
 
 /// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is
 /// cheaper than a moved one, since firing early does nothing but look again.
-fn rearm(
-    wheel: &mut Wheel<Due>,
-    timer: &mut Option<(Instant, TimerHandle)>,
-    wanted: Option<Instant>,
-    due: Due,
-) {
+fn rearm(wheel: &mut Wheel<Due>, timer: &mut Option<FlowTimer>, wanted: Option<Instant>, due: Due) {
     let Some(wanted) = wanted else { return };
     if let Some((at, handle)) = *timer {
         if at <= wanted {

@@ -6,5 +6,6 @@ pub(crate) mod reassembly;
 pub(crate) mod received;
 pub(crate) mod recovery;
 pub(crate) mod rx;
+pub(crate) mod rx_buffers;
 pub(crate) mod sent_packets;
 pub(crate) mod tx;

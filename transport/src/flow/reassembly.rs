@@ -3,9 +3,6 @@
 //! Placement is by (message, offset), so the order of arrival does not matter. That each byte is
 //! counted once follows from PSNs: the caller passes every PSN at most once.
 
-use alloc::boxed::Box;
-use alloc::vec;
-
 use crate::units::{FlowId, HostId, MsgId, MsgNo};
 
 /// One message on its way in.
@@ -34,66 +31,69 @@ pub(crate) enum MsgState {
     Done,
 }
 
-/// The messages of a flow from the first unfinished one, at most `window` of them: a ring by
-/// number.
-#[derive(Clone, Debug)]
+/// The messages of a flow from the first unfinished one: a ring by number. The ring, of a power of
+/// two, is lent to every call: while no message is open or done ahead of its turn it holds nothing,
+/// and a flow can do without it.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MsgWindow {
-    ring: Box<[MsgState]>,
     first: MsgNo,
+    /// Messages that are open.
+    open: u16,
+    /// Messages after `first` that are done.
+    done: u16,
 }
 
 impl MsgWindow {
-    /// Nothing seen; `window` is rounded up to a power of two.
-    pub(crate) fn new(window: u16) -> Self {
-        let len = usize::from(window).next_power_of_two();
-        Self { ring: vec![MsgState::Unseen; len].into_boxed_slice(), first: MsgNo(0) }
-    }
-
-    /// Forgets everything; no allocation.
-    pub(crate) fn reset(&mut self) {
-        self.ring.fill(MsgState::Unseen);
-        self.first = MsgNo(0);
-    }
-
     /// What is known of message `no`; `None` beyond the window, where no honest sender is.
-    pub(crate) fn state(&self, no: MsgNo) -> Option<MsgState> {
+    pub(crate) fn state(&self, ring: &[MsgState], no: MsgNo) -> Option<MsgState> {
         let ahead = no.distance_from(self.first);
         if ahead < 0 {
             return Some(MsgState::Done);
         }
-        let within = (ahead.unsigned_abs() as usize) < self.ring.len();
-        within.then(|| self.ring[self.slot(no)])
+        let within = (ahead.unsigned_abs() as usize) < ring.len();
+        within.then(|| ring[slot(ring, no)])
     }
 
     /// Notes that `no` is being received as `msg`.
-    pub(crate) fn open(&mut self, no: MsgNo, msg: MsgId) {
-        debug_assert_eq!(self.state(no), Some(MsgState::Unseen));
-        let slot = self.slot(no);
-        self.ring[slot] = MsgState::Open(msg);
+    pub(crate) fn open(&mut self, ring: &mut [MsgState], no: MsgNo, msg: MsgId) {
+        debug_assert_eq!(self.state(ring, no), Some(MsgState::Unseen));
+        ring[slot(ring, no)] = MsgState::Open(msg);
+        self.open += 1;
     }
 
-    /// Notes that `no` is whole; slides the window. Amortised O(1).
-    pub(crate) fn finish(&mut self, no: MsgNo) {
-        let slot = self.slot(no);
-        self.ring[slot] = MsgState::Done;
-        while self.ring[self.slot(self.first)] == MsgState::Done {
-            let slot = self.slot(self.first);
-            self.ring[slot] = MsgState::Unseen;
+    /// Notes that `no`, which was open, is whole; slides the window. Amortised O(1).
+    pub(crate) fn finish(&mut self, ring: &mut [MsgState], no: MsgNo) {
+        ring[slot(ring, no)] = MsgState::Done;
+        self.open -= 1;
+        self.done += 1;
+        while ring[slot(ring, self.first)] == MsgState::Done {
+            ring[slot(ring, self.first)] = MsgState::Unseen;
             self.first = self.first.plus(1);
+            self.done -= 1;
         }
     }
 
-    /// The messages that are open: those that fail when the flow dies.
-    pub(crate) fn open_messages(&self) -> impl Iterator<Item = MsgId> {
-        self.ring.iter().filter_map(|state| match state {
-            MsgState::Open(msg) => Some(*msg),
-            MsgState::Unseen | MsgState::Done => None,
-        })
+    /// True while a message is open.
+    pub(crate) fn has_open(&self) -> bool {
+        self.open > 0
     }
 
-    fn slot(&self, no: MsgNo) -> usize {
-        no.0 as usize & (self.ring.len() - 1)
+    /// True when the ring says nothing.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.open == 0 && self.done == 0
     }
+}
+
+/// The messages of a ring that are open: those that fail when the flow dies.
+pub(crate) fn open_messages(ring: &[MsgState]) -> impl Iterator<Item = MsgId> {
+    ring.iter().filter_map(|state| match state {
+        MsgState::Open(msg) => Some(*msg),
+        MsgState::Unseen | MsgState::Done => None,
+    })
+}
+
+fn slot(ring: &[MsgState], no: MsgNo) -> usize {
+    no.0 as usize & (ring.len() - 1)
 }
 
 #[cfg(test)]
@@ -102,26 +102,38 @@ mod tests {
 
     #[test]
     fn the_window_slides_when_its_first_message_is_whole() {
-        let mut window = MsgWindow::new(2);
-        window.open(MsgNo(0), MsgId(10));
-        window.open(MsgNo(1), MsgId(11));
-        assert_eq!(window.state(MsgNo(2)), None);
-        window.finish(MsgNo(1));
-        assert_eq!(window.state(MsgNo(2)), None);
-        window.finish(MsgNo(0));
-        assert_eq!(window.state(MsgNo(0)), Some(MsgState::Done));
-        assert_eq!(window.state(MsgNo(1)), Some(MsgState::Done));
-        assert_eq!(window.state(MsgNo(2)), Some(MsgState::Unseen));
-        assert_eq!(window.state(MsgNo(3)), Some(MsgState::Unseen));
-        assert_eq!(window.state(MsgNo(4)), None);
+        let (mut window, ring) = (MsgWindow::default(), &mut [MsgState::Unseen; 2]);
+        assert!(window.is_vacant());
+        window.open(ring, MsgNo(0), MsgId(10));
+        window.open(ring, MsgNo(1), MsgId(11));
+        assert_eq!(window.state(ring, MsgNo(2)), None);
+        window.finish(ring, MsgNo(1));
+        assert_eq!(window.state(ring, MsgNo(2)), None);
+        assert!(window.has_open() && !window.is_vacant());
+        window.finish(ring, MsgNo(0));
+        assert_eq!(window.state(ring, MsgNo(0)), Some(MsgState::Done));
+        assert_eq!(window.state(ring, MsgNo(1)), Some(MsgState::Done));
+        assert_eq!(window.state(ring, MsgNo(2)), Some(MsgState::Unseen));
+        assert_eq!(window.state(ring, MsgNo(3)), Some(MsgState::Unseen));
+        assert_eq!(window.state(ring, MsgNo(4)), None);
+        assert!(window.is_vacant() && *ring == [MsgState::Unseen; 2]);
+    }
+
+    #[test]
+    fn a_message_done_before_its_turn_is_remembered() {
+        let (mut window, ring) = (MsgWindow::default(), &mut [MsgState::Unseen; 4]);
+        window.open(ring, MsgNo(2), MsgId(12));
+        window.finish(ring, MsgNo(2));
+        assert!(!window.has_open() && !window.is_vacant());
+        assert_eq!(window.state(ring, MsgNo(2)), Some(MsgState::Done));
     }
 
     #[test]
     fn only_open_messages_fail_with_the_flow() {
-        let mut window = MsgWindow::new(4);
-        window.open(MsgNo(0), MsgId(10));
-        window.open(MsgNo(2), MsgId(12));
-        window.finish(MsgNo(0));
-        assert!(window.open_messages().eq([MsgId(12)]));
+        let (mut window, ring) = (MsgWindow::default(), &mut [MsgState::Unseen; 4]);
+        window.open(ring, MsgNo(0), MsgId(10));
+        window.open(ring, MsgNo(2), MsgId(12));
+        window.finish(ring, MsgNo(0));
+        assert!(open_messages(ring).eq([MsgId(12)]));
     }
 }

@@ -11,10 +11,8 @@
 //!
 //! Loss is learnt from a refusal (NACK), from acknowledgements of later segments, and last from
 //! silence. Each segment is looked at once per transmission: first transmissions are in PSN order
-//! and retransmissions in a queue of their own, both in order of time, so the segment that has been
+//! and retransmissions in a chain of their own, both in order of time, so the segment that has been
 //! in flight longest is at one of two heads. Knows nothing of windows, paths or messages.
-
-use alloc::collections::VecDeque;
 
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::config::LossSettings;
@@ -31,10 +29,6 @@ pub(crate) struct Recovery {
     in_flight: Bytes,
     /// First transmissions before this PSN are no longer the oldest in flight.
     scan: Psn,
-    /// Segments to send again, oldest loss first. Entries whose fate has changed are skipped.
-    lost: VecDeque<Psn>,
-    /// Retransmissions in order of time. Entries that were sent yet again are skipped.
-    resent: VecDeque<(Psn, Instant)>,
     /// When the most recently sent of all acknowledged segments was sent.
     newest_acked: Instant,
     /// Segments sent this long before `newest_acked` are lost.
@@ -86,11 +80,9 @@ impl Recovery {
     pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration) -> Self {
         let quarters = loss.reorder_window_quarters;
         Self {
-            sent: SentPackets::new(16),
+            sent: SentPackets::new(),
             in_flight: Bytes::ZERO,
             scan: Psn(0),
-            lost: VecDeque::new(),
-            resent: VecDeque::new(),
             newest_acked: Instant::ZERO,
             reorder_window: quarters.map(|q| path.base_rtt.mul_ratio(u64::from(q), 4)),
             rto,
@@ -107,16 +99,11 @@ impl Recovery {
     pub(crate) fn reserve(&mut self, more: u64, most: u32) {
         let wanted = u64::from(self.sent.outstanding()) + more;
         self.sent.reserve(u32::try_from(wanted).unwrap_or(most).min(most));
-        let room = self.sent.capacity();
-        self.lost.reserve(room.saturating_sub(self.lost.len()));
-        self.resent.reserve((2 * room).saturating_sub(self.resent.len()));
     }
 
     /// Gives the memory back: the flow is over.
     pub(crate) fn clear(&mut self) {
-        self.sent = SentPackets::new(0);
-        self.lost = VecDeque::new();
-        self.resent = VecDeque::new();
+        self.sent = SentPackets::new();
         self.in_flight = Bytes::ZERO;
         self.probe_at = None;
     }
@@ -128,7 +115,7 @@ impl Recovery {
 
     /// True when some segment may have to be sent again.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
+        self.sent.has_lost()
     }
 
     /// True when no further PSN can be outstanding.
@@ -147,26 +134,15 @@ impl Recovery {
     }
 
     /// The segment to send again next: the oldest that is still believed lost.
-    pub(crate) fn next_lost(&mut self) -> Option<(Psn, SentPacket)> {
-        // Bounded by the queue: each turn takes one stale entry out.
-        while let Some(&psn) = self.lost.front() {
-            match self.sent.entry(psn) {
-                Some(entry) if entry.fate == Fate::Lost => return Some((psn, *entry)),
-                _ => self.lost.pop_front(),
-            };
-        }
-        None
+    pub(crate) fn next_lost(&self) -> Option<(Psn, &SentPacket)> {
+        self.sent.first_lost()
     }
 
-    /// Notes that the segment [`Recovery::next_lost`] named was sent again, as `packet`.
+    /// Notes that the lost segment `psn` was sent again, as `packet`.
     pub(crate) fn on_resent(&mut self, psn: Psn, packet: SentPacket) {
-        self.lost.pop_front();
-        if let Some(entry) = self.sent.entry(psn) {
-            *entry = packet;
-        }
         self.in_flight += packet.wire_bytes();
         self.probe_at = None;
-        self.resent.push_back((psn, packet.sent_at));
+        self.sent.resend(psn, packet);
     }
 
     /// True when the news could be true of what was sent: a forgery is not.
@@ -192,11 +168,11 @@ impl Recovery {
         while self.sent.base().distance_from(ack.cumulative) < 0 {
             any |= self.acknowledge(self.sent.base(), &mut arrived);
         }
-        let base = Psn(ack.psn.0 & !63);
-        let mut bits = ack.sack;
-        while bits != 0 {
-            any |= self.acknowledge(base.plus(bits.trailing_zeros()), &mut arrived);
-            bits &= bits - 1;
+        let word = Psn(ack.psn.0 & !63);
+        let mut news = self.sent.news(word, ack.sack);
+        while news != 0 {
+            any |= self.acknowledge(word.plus(news.trailing_zeros()), &mut arrived);
+            news &= news - 1;
         }
         self.silent = 0;
         if any {
@@ -220,7 +196,7 @@ impl Recovery {
     }
 
     /// The segment that caused the news had been declared lost, and its first copy arrived.
-    fn is_spurious(&mut self, ack: &Ack) -> bool {
+    fn is_spurious(&self, ack: &Ack) -> bool {
         let arrived = ack.sack & 1 << (ack.psn.0 & 63) != 0;
         arrived
             && self.sent.entry(ack.psn).is_some_and(|entry| match entry.fate {
@@ -255,11 +231,8 @@ impl Recovery {
 
     /// Takes `psn` out of flight and queues it to be sent again.
     fn mark_lost(&mut self, psn: Psn) -> Option<SentPacket> {
-        let entry = self.sent.entry(psn)?;
-        entry.fate = Fate::Lost;
-        let packet = *entry;
+        let packet = self.sent.lose(psn)?;
         self.in_flight -= packet.wire_bytes();
-        self.lost.push_back(psn);
         Some(packet)
     }
 
@@ -276,14 +249,11 @@ impl Recovery {
             }
             self.scan = self.scan.plus(1);
         }
-        while let Some(&(psn, at)) = self.resent.front() {
-            let current = |e: &&mut SentPacket| e.fate == Fate::InFlight && e.sent_at == at;
-            if self.sent.entry(psn).filter(current).is_some() {
-                return Some(first.filter(|f| f.1 <= at).unwrap_or((psn, at)));
-            }
-            self.resent.pop_front();
+        let again = self.sent.first_resent().map(|(psn, entry)| (psn, entry.sent_at));
+        match (first, again) {
+            (Some(first), Some(again)) if again.1 < first.1 => Some(again),
+            (first, again) => first.or(again),
         }
-        first
     }
 
     /// When [`Recovery::on_timer`] wants to be called. `tail`: the flow has nothing else to send,

@@ -1,63 +1,94 @@
 //! The receiving half of a flow: duplicates, placement, and what to tell the sender.
 
+use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 
-use super::reassembly::{MsgState, MsgWindow, RxMsg};
+use super::reassembly::{MsgState, MsgWindow, RxMsg, open_messages};
 use super::received::{Arrival, ReceivedPsns};
+use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
 use crate::config::Config;
+use crate::event::Event;
 use crate::segment::{Placement, RxSegment};
 use crate::slab::Slab;
-use crate::stats::DropReason;
+use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId, HostId, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header};
 
-/// The large parts of a receiving flow; pooled, so that an opening flow allocates nothing.
-#[derive(Clone, Debug)]
-pub(crate) struct RxBuffers {
-    received: ReceivedPsns,
-    msgs: MsgWindow,
-}
-
-impl RxBuffers {
-    /// Buffers for one flow.
-    pub(crate) fn new(config: &Config) -> Self {
-        Self {
-            received: ReceivedPsns::new(config.psn_window),
-            msgs: MsgWindow::new(config.msg_window),
-        }
-    }
-
-    /// As new.
-    pub(crate) fn reset(&mut self) {
-        self.received.reset();
-        self.msgs.reset();
-    }
-}
-
-/// The receiving half of one flow.
+/// The receiving half of one flow: what is remembered of it while nothing is on its way. The rest
+/// is on loan from [`RxBuffers`].
 #[derive(Clone, Debug)]
 pub(crate) struct RxFlow {
+    /// When a segment last arrived.
+    pub(crate) heard_at: Instant,
     /// This flow here.
     pub(crate) id: FlowId,
     /// Who sends.
     pub(crate) from: HostId,
     /// The flow there.
     pub(crate) src_flow: FlowId,
-    pub(crate) buffers: RxBuffers,
-    /// When a segment last arrived.
-    pub(crate) heard_at: Instant,
-    /// The newest segment not yet acknowledged, and how many there are.
-    pending: Option<(PendingAck, u16)>,
-    /// Messages that are open.
-    open_msgs: u16,
+    received: ReceivedPsns,
+    msgs: MsgWindow,
+    /// While a message is open or something has arrived out of order.
+    lease: Lease,
+}
+
+const _: () = assert!(size_of::<RxFlow>() <= 40);
+
+/// The newest segment not yet acknowledged, and how many there are.
+pub(crate) type Pending = Option<(PendingAck, u16)>;
+
+/// What the rest of the endpoint lends a receiving flow.
+pub(crate) struct RxContext<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) msgs: &'a mut Slab<MsgId, RxMsg>,
+    pub(crate) buffers: &'a mut RxBuffers,
+    pub(crate) acks: &'a mut AckQueue,
+    /// Incoming flows with a message that is open.
+    pub(crate) receiving: &'a mut u16,
+    pub(crate) stats: &'a mut Stats,
+    pub(crate) events: &'a mut VecDeque<Event>,
+}
+
+/// Acknowledgements that wait for the device, each with the flow it speaks for.
+#[derive(Debug)]
+pub(crate) struct AckQueue {
+    queue: VecDeque<(FlowId, PendingAck)>,
+    capacity: usize,
+}
+
+impl AckQueue {
+    /// An empty queue with the room that `config` says.
+    pub(crate) fn new(config: &Config) -> Self {
+        let capacity = config.acks_waiting_max as usize;
+        Self { queue: VecDeque::with_capacity(capacity), capacity }
+    }
+
+    /// Queues `ack`; the oldest is discarded when there is no room.
+    pub(crate) fn push(&mut self, flow: FlowId, ack: PendingAck, stats: &mut Stats) {
+        if self.queue.len() >= self.capacity {
+            self.queue.pop_front();
+            stats.acks_discarded += 1;
+        }
+        self.queue.push_back((flow, ack));
+    }
+
+    /// The oldest.
+    pub(crate) fn pop(&mut self) -> Option<(FlowId, PendingAck)> {
+        let first = self.queue.pop_front();
+        if self.queue.is_empty() {
+            // From the start again, where the cache is warm.
+            self.queue.clear();
+        }
+        first
+    }
 }
 
 /// What an acknowledgement says of the segment that causes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PendingAck {
-    pub(crate) psn: Psn,
-    pub(crate) at: Instant,
+    at: Instant,
+    psn: Psn,
     sent_at: u32,
     ev: EntropyValue,
     ce: bool,
@@ -65,43 +96,27 @@ pub(crate) struct PendingAck {
     trimmed: bool,
 }
 
-impl PendingAck {
-    /// True when the segment had arrived before.
-    pub(crate) fn is_duplicate(&self) -> bool {
-        self.duplicate
-    }
-}
-
-/// What [`RxFlow::on_data`] made of a segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Received {
-    pub(crate) placement: Placement,
-    /// Acknowledgements to send now: at most two, when a change of PSN word flushes an older one.
-    pub(crate) acks: [Option<PendingAck>; 2],
-    /// The message that this segment completed.
-    pub(crate) completed: Option<MsgId>,
-}
-
-impl Received {
-    fn just(ack: PendingAck) -> Self {
-        Self { placement: Placement::Release, acks: [Some(ack), None], completed: None }
-    }
-}
-
 impl RxFlow {
-    /// A flow of which nothing has been received. `buffers` are as new.
-    pub(crate) fn new(id: FlowId, from: HostId, src_flow: FlowId, buffers: RxBuffers) -> Self {
-        Self { id, from, src_flow, buffers, heard_at: Instant::ZERO, pending: None, open_msgs: 0 }
+    /// A flow of which nothing has been received.
+    pub(crate) fn new(id: FlowId, from: HostId, src_flow: FlowId) -> Self {
+        Self {
+            heard_at: Instant::ZERO,
+            id,
+            from,
+            src_flow,
+            received: ReceivedPsns::default(),
+            msgs: MsgWindow::default(),
+            lease: Lease::NONE,
+        }
     }
 
-    /// A DATA segment arrived.
+    /// A DATA segment arrived: where its bytes belong.
     pub(crate) fn on_data(
         &mut self,
         rx: &RxSegment,
         data: &Data,
-        config: &Config,
-        msgs: &mut Slab<MsgId, RxMsg>,
-    ) -> Result<Received, DropReason> {
+        cx: &mut RxContext<'_>,
+    ) -> Result<Placement, DropReason> {
         self.heard_at = rx.at;
         let mut ack = PendingAck {
             psn: data.psn,
@@ -112,40 +127,106 @@ impl RxFlow {
             duplicate: false,
             trimmed: rx.trimmed,
         };
-        if self.buffers.received.contains(data.psn) {
+        if self.received.contains(cx.buffers.words(self.lease), data.psn) {
             ack.duplicate = true;
             ack.trimmed = false;
-            return Ok(Received::just(ack));
+            cx.stats.duplicates += 1;
+            cx.stats.trimmed += u64::from(rx.trimmed);
+            cx.acks.push(self.id, ack, cx.stats);
+            return Ok(Placement::Release);
         }
-        let (id, msg) = self.message(rx, data, msgs)?;
+        if self.lease == Lease::NONE {
+            self.lease = cx.buffers.lend().ok_or(DropReason::TableFull)?;
+        }
+        let was_receiving = self.is_receiving();
+        let placed = self.place(rx, data, ack, cx);
+        let is_receiving = self.is_receiving();
+        if was_receiving != is_receiving {
+            let fewer = cx.receiving.saturating_sub(1);
+            *cx.receiving = if is_receiving { cx.receiving.saturating_add(1) } else { fewer };
+        }
+        if !is_receiving {
+            self.end_lease(cx.buffers);
+        }
+        placed
+    }
+
+    /// A segment that has not arrived before, with buffers on loan.
+    fn place(
+        &mut self,
+        rx: &RxSegment,
+        data: &Data,
+        ack: PendingAck,
+        cx: &mut RxContext<'_>,
+    ) -> Result<Placement, DropReason> {
+        let Some(buffer) = cx.buffers.get(self.lease) else { return Err(DropReason::TableFull) };
+        let (id, msg) = self.message(rx, data, buffer.ring, cx.msgs)?;
         if rx.trimmed {
-            return Ok(Received::just(ack));
+            cx.stats.trimmed += 1;
+            cx.acks.push(self.id, ack, cx.stats);
+            return Ok(Placement::Release);
         }
         let end = u64::from(data.offset) + u64::from(rx.payload_len);
         let room = msg.len - msg.received;
         if end > u64::from(msg.len) || rx.payload_len == 0 || u32::from(rx.payload_len) > room {
             return Err(DropReason::BadSegment);
         }
-        if self.buffers.received.insert(data.psn) == Arrival::OutOfWindow {
+        if self.received.insert(buffer.words, data.psn) == Arrival::OutOfWindow {
             return Err(DropReason::PsnOutOfWindow);
         }
         msg.received += u32::from(rx.payload_len);
         if data.tag != 0 {
             msg.tag = data.tag;
         }
-        let placement = Placement::Place { msg: id, offset: data.offset, msg_len: msg.len };
-        let whole = msg.received == msg.len;
+        let msg_len = msg.len;
+        let whole = msg.received == msg_len;
         if whole {
-            self.buffers.msgs.finish(data.msg);
-            self.open_msgs -= 1;
+            self.msgs.finish(buffer.ring, data.msg);
         }
-        let acks = self.acknowledge(ack, whole || data.retransmission, config);
-        Ok(Received { placement, acks, completed: whole.then_some(id) })
+        if cx.config.ack_every == 1 {
+            cx.acks.push(self.id, ack, cx.stats);
+        } else {
+            let at_once = whole || data.retransmission;
+            acknowledge(ack, at_once, buffer.pending, cx.config.ack_every, |ack| {
+                cx.acks.push(self.id, ack, cx.stats);
+            });
+        }
+        cx.stats.data_placed += 1;
+        cx.stats.data_placed_bytes += u64::from(rx.payload_len);
+        if whole {
+            self.deliver(id, cx);
+        }
+        Ok(Placement::Place { msg: id, offset: data.offset, msg_len })
+    }
+
+    fn deliver(&self, id: MsgId, cx: &mut RxContext<'_>) {
+        if let Some(RxMsg { from, len, tag, .. }) = cx.msgs.remove(id) {
+            cx.stats.messages_delivered += 1;
+            cx.events.push_back(Event::Delivered { msg: id, from, len, tag });
+        }
+    }
+
+    /// Gives the buffers back once they say nothing that the flow itself does not know.
+    fn end_lease(&mut self, buffers: &mut RxBuffers) {
+        if !self.msgs.is_vacant() || !self.received.is_gapless() {
+            return;
+        }
+        let Some(buffer) = buffers.get(self.lease) else { return };
+        if buffer.pending.is_none() {
+            self.received.wipe(buffer.words);
+            buffers.take_back(self.lease);
+            self.lease = Lease::NONE;
+        }
     }
 
     /// The length of the message that `data` would be the first to bring bytes of.
-    pub(crate) fn would_open(&self, data: &Data, msgs: &Slab<MsgId, RxMsg>) -> Option<NonZeroU32> {
-        match self.buffers.msgs.state(data.msg) {
+    pub(crate) fn would_open(
+        &self,
+        data: &Data,
+        msgs: &Slab<MsgId, RxMsg>,
+        buffers: &RxBuffers,
+    ) -> Option<NonZeroU32> {
+        match self.msgs.state(buffers.ring(self.lease), data.msg) {
             // Beyond the window now, but segments before it in the same burst may move that.
             None | Some(MsgState::Unseen) => data.open.map(|open| open.msg_len),
             Some(MsgState::Open(id)) => {
@@ -161,9 +242,10 @@ impl RxFlow {
         &mut self,
         rx: &RxSegment,
         data: &Data,
+        ring: &mut [MsgState],
         msgs: &'m mut Slab<MsgId, RxMsg>,
     ) -> Result<(MsgId, &'m mut RxMsg), DropReason> {
-        let id = match self.buffers.msgs.state(data.msg) {
+        let id = match self.msgs.state(ring, data.msg) {
             Some(MsgState::Open(id)) => id,
             // A segment of a finished message that was never received: no sender does that.
             Some(MsgState::Done) | None => return Err(DropReason::BadSegment),
@@ -172,8 +254,7 @@ impl RxFlow {
                 let len = open.msg_len.get();
                 let msg = RxMsg { flow: self.id, from: rx.from, len, received: 0, tag: 0 };
                 let id = msgs.insert(msg).ok_or(DropReason::TableFull)?;
-                self.buffers.msgs.open(data.msg, id);
-                self.open_msgs += 1;
+                self.msgs.open(ring, data.msg, id);
                 id
             }
         };
@@ -184,27 +265,9 @@ impl RxFlow {
         Ok((id, msg))
     }
 
-    /// Decides which acknowledgements leave now. An ACK reports one 64-PSN word, so pending news of
-    /// another word leaves first.
-    fn acknowledge(
-        &mut self,
-        ack: PendingAck,
-        at_once: bool,
-        config: &Config,
-    ) -> [Option<PendingAck>; 2] {
-        let pending = self.pending.take();
-        let other_word = pending.filter(|(p, _)| p.psn.0 / 64 != ack.psn.0 / 64).map(|(p, _)| p);
-        let waiting = if other_word.is_some() { 0 } else { pending.map_or(0, |(_, n)| n) };
-        if at_once || ack.ce || waiting + 1 >= config.ack_every {
-            return [other_word, Some(ack)];
-        }
-        self.pending = Some((ack, waiting + 1));
-        [other_word, None]
-    }
-
     /// True while a message of this flow is on its way.
     pub(crate) fn is_receiving(&self) -> bool {
-        self.open_msgs > 0
+        self.msgs.has_open()
     }
 
     /// How long a segment may wait for others to be acknowledged with it.
@@ -213,22 +276,32 @@ impl RxFlow {
     }
 
     /// When [`RxFlow::take_pending`] is due.
-    pub(crate) fn ack_due(&self, config: &Config) -> Option<Instant> {
-        self.pending.map(|(ack, _)| ack.at + Self::ack_delay(config))
+    #[inline]
+    pub(crate) fn ack_due(&self, config: &Config, buffers: &RxBuffers) -> Option<Instant> {
+        if config.ack_every == 1 {
+            return None;
+        }
+        buffers.pending(self.lease).map(|(ack, _)| ack.at + Self::ack_delay(config))
     }
 
     /// The acknowledgement that has waited long enough.
-    pub(crate) fn take_pending(&mut self) -> Option<PendingAck> {
-        self.pending.take().map(|(ack, _)| ack)
+    pub(crate) fn take_pending(&mut self, buffers: &mut RxBuffers) -> Option<PendingAck> {
+        buffers.get(self.lease).and_then(|buffer| buffer.pending.take()).map(|(ack, _)| ack)
     }
 
     /// The packet that says it, at the moment it leaves.
-    pub(crate) fn header(&self, ack: &PendingAck, now: Instant, sharers: u16) -> Header {
+    pub(crate) fn header(
+        &self,
+        ack: &PendingAck,
+        now: Instant,
+        sharers: u16,
+        buffers: &RxBuffers,
+    ) -> Header {
         let body = Ack {
             src_flow: self.id,
             psn: ack.psn,
-            cumulative: self.buffers.received.cumulative(),
-            sack: self.buffers.received.word_of(ack.psn),
+            cumulative: self.received.cumulative(),
+            sack: self.received.word_of(buffers.words(self.lease), ack.psn),
             echo_sent_at: ack.sent_at,
             held: now.since(ack.at).to_wire(),
             sharers,
@@ -239,8 +312,37 @@ impl RxFlow {
         Header { ev: ack.ev, dst_flow: self.src_flow, body }
     }
 
-    /// The messages that end with this flow.
-    pub(crate) fn open_messages(&self) -> impl Iterator<Item = MsgId> {
-        self.buffers.msgs.open_messages()
+    /// The flow is forgotten: its buffers are given back, and what was open of it is told to
+    /// `aborted`.
+    pub(crate) fn end(self, buffers: &mut RxBuffers, aborted: impl FnMut(MsgId)) {
+        let Some(RxBuffer { words, ring, pending }) = buffers.get(self.lease) else { return };
+        open_messages(ring).for_each(aborted);
+        words.fill(0);
+        ring.fill(MsgState::Unseen);
+        *pending = None;
+        buffers.take_back(self.lease);
     }
+}
+
+/// Decides which acknowledgements leave now. An ACK reports one 64-PSN word, so pending news of
+/// another word leaves first.
+fn acknowledge(
+    ack: PendingAck,
+    at_once: bool,
+    pending: &mut Pending,
+    every: u16,
+    mut send: impl FnMut(PendingAck),
+) {
+    let mut waiting = 0;
+    if let Some((older, count)) = pending.take() {
+        if older.psn.0 / 64 == ack.psn.0 / 64 {
+            waiting = count;
+        } else {
+            send(older);
+        }
+    }
+    if at_once || ack.ce || waiting + 1 >= every {
+        return send(ack);
+    }
+    *pending = Some((ack, waiting + 1));
 }

@@ -1,10 +1,13 @@
 //! What a sender remembers of each segment it has sent: a ring indexed by PSN.
 //!
-//! Invariants: `base <= next`; every PSN in `base..next` has an entry; the entry of `base` is not
-//! acknowledged, or the ring is empty; at most `capacity` PSNs are outstanding. All O(1), `ack`
-//! amortised. Growth happens only in [`SentPackets::reserve`], which the application's side calls.
+//! Invariants: `base <= next`; every PSN in `base..next` has an entry and a bit that says whether
+//! it has arrived; that of `base` has not, or the ring is empty; at most `capacity` PSNs are
+//! outstanding. Lost segments, and those sent again, are chained through their entries in the order
+//! in which they became so. All O(1), `ack` amortised. Memory: 32 bytes and a bit for each PSN of
+//! the capacity; it grows only in [`SentPackets::reserve`], which the application's side calls.
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
+use alloc::vec;
 
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, MsgId, Psn};
@@ -39,9 +42,19 @@ pub(crate) struct SentPacket {
     pub(crate) fate: Fate,
     /// True once it has been sent again.
     pub(crate) resent: bool,
+    /// Its neighbours in the chain it is in, if any.
+    pub(crate) links: Links,
 }
 
-const _: () = assert!(size_of::<SentPacket>() <= 24);
+/// Neighbours in a chain. Meaningless before the first and after the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Links {
+    before: Psn,
+    after: Psn,
+}
+
+// Two to a cache line.
+const _: () = assert!(size_of::<SentPacket>() == 32);
 
 impl SentPacket {
     /// Bytes on the wire as last sent.
@@ -50,12 +63,27 @@ impl SentPacket {
     }
 }
 
+/// A chain through entries of the ring.
+#[derive(Clone, Copy, Debug, Default)]
+struct Chain {
+    first: Psn,
+    last: Psn,
+    len: u32,
+}
+
 /// The ring of outstanding segments.
 #[derive(Clone, Debug)]
 pub(crate) struct SentPackets {
-    ring: Vec<SentPacket>,
+    ring: Box<[SentPacket]>,
+    /// By `psn / 64`, modulo its length: bit `psn % 64` says that the PSN has arrived. Bits of PSNs
+    /// that are not outstanding mean nothing.
+    arrived: Box<[u64]>,
     base: Psn,
     next: Psn,
+    /// Segments to send again, oldest loss first.
+    lost: Chain,
+    /// Segments sent again and in flight, in order of time.
+    resent: Chain,
 }
 
 const VACANT: SentPacket = SentPacket {
@@ -67,33 +95,42 @@ const VACANT: SentPacket = SentPacket {
     ev: EntropyValue(0),
     fate: Fate::Acked,
     resent: false,
+    links: Links { before: Psn(0), after: Psn(0) },
 };
 
 impl SentPackets {
-    /// Nothing sent yet; room for `capacity` PSNs, rounded up to a power of two.
-    pub(crate) fn new(capacity: u32) -> Self {
-        let mut this = Self { ring: Vec::new(), base: Psn(0), next: Psn(0) };
-        this.reserve(capacity);
-        this
+    /// Nothing sent yet, and no memory taken.
+    pub(crate) fn new() -> Self {
+        Self {
+            ring: Box::default(),
+            arrived: Box::default(),
+            base: Psn(0),
+            next: Psn(0),
+            lost: Chain::default(),
+            resent: Chain::default(),
+        }
     }
 
-    /// Makes room for at least `capacity` outstanding PSNs. Allocates; not for the hot path.
+    /// Makes room for at least `capacity` outstanding PSNs, rounded up to a power of two. Allocates;
+    /// not for the hot path.
     pub(crate) fn reserve(&mut self, capacity: u32) {
         let wanted = capacity.next_power_of_two().max(16) as usize;
         if wanted <= self.ring.len() {
             return;
         }
-        let mut larger = alloc::vec![VACANT; wanted];
+        let mut larger = Self {
+            ring: vec![VACANT; wanted].into_boxed_slice(),
+            arrived: vec![0; wanted.div_ceil(64)].into_boxed_slice(),
+            ..*self
+        };
         for step in 0..self.outstanding() {
             let psn = self.base.plus(step);
-            larger[psn.0 as usize & (wanted - 1)] = self.ring[self.slot(psn)];
+            let slot = larger.slot(psn);
+            larger.ring[slot] = self.ring[self.slot(psn)];
+            larger.arrived[(psn.0 / 64) as usize & (larger.arrived.len() - 1)] |=
+                u64::from(larger.ring[slot].fate == Fate::Acked) << (psn.0 % 64);
         }
-        self.ring = larger;
-    }
-
-    /// How many PSNs fit.
-    pub(crate) fn capacity(&self) -> usize {
-        self.ring.len()
+        *self = larger;
     }
 
     /// PSNs between the first unacknowledged one and the next to be sent.
@@ -125,34 +162,138 @@ impl SentPackets {
         let psn = self.next;
         let slot = self.slot(psn);
         self.ring[slot] = packet;
+        *self.arrivals(psn) &= !(1 << (psn.0 % 64));
         self.next = psn.plus(1);
         psn
     }
 
     /// The entry of `psn` while it is outstanding (in `base..next`).
-    pub(crate) fn entry(&mut self, psn: Psn) -> Option<&mut SentPacket> {
-        let ahead = psn.distance_from(self.base);
-        if ahead < 0 || ahead.unsigned_abs() >= self.outstanding() {
-            return None;
+    pub(crate) fn entry(&self, psn: Psn) -> Option<&SentPacket> {
+        self.is_outstanding(psn).then(|| &self.ring[self.slot(psn)])
+    }
+
+    /// Which of the PSNs `word + i` of the bits i of `sack` are outstanding and were not known to
+    /// have arrived. `word` is a multiple of 64.
+    pub(crate) fn news(&self, word: Psn, sack: u64) -> u64 {
+        let (from, to) = (self.base.distance_from(word), self.next.distance_from(word));
+        if from >= 64 || to <= 0 || self.arrived.is_empty() {
+            return 0;
         }
-        let slot = self.slot(psn);
-        Some(&mut self.ring[slot])
+        let from = u64::MAX << from.max(0);
+        let to = if to >= 64 { u64::MAX } else { (1 << to) - 1 };
+        let known = self.arrived[(word.0 / 64) as usize & (self.arrived.len() - 1)];
+        sack & from & to & !known
     }
 
     /// Marks `psn` as arrived; its entry as it was before, unless it was known to have arrived.
     pub(crate) fn ack(&mut self, psn: Psn) -> Option<SentPacket> {
-        let entry = self.entry(psn)?;
-        if entry.fate == Fate::Acked {
-            return None;
+        let before = self.entry(psn).copied().filter(|entry| entry.fate != Fate::Acked)?;
+        match before.fate {
+            Fate::Lost => self.unchain(psn, |this| &mut this.lost),
+            Fate::InFlight if before.resent => self.unchain(psn, |this| &mut this.resent),
+            Fate::InFlight | Fate::Acked => {}
         }
-        let before = *entry;
-        entry.fate = Fate::Acked;
+        let slot = self.slot(psn);
+        self.ring[slot].fate = Fate::Acked;
+        *self.arrivals(psn) |= 1 << (psn.0 % 64);
         if psn == self.base {
-            while self.base != self.next && self.ring[self.slot(self.base)].fate == Fate::Acked {
-                self.base = self.base.plus(1);
-            }
+            self.advance();
         }
         Some(before)
+    }
+
+    /// Moves `base` over what has arrived. Bounded by a turn for each word of the ring.
+    fn advance(&mut self) {
+        while self.base != self.next {
+            let offset = self.base.0 % 64;
+            let run = (*self.arrivals(self.base) >> offset).trailing_ones().min(self.outstanding());
+            self.base = self.base.plus(run);
+            if offset + run < 64 {
+                return;
+            }
+        }
+    }
+
+    /// Takes `psn`, which is in flight, for lost.
+    pub(crate) fn lose(&mut self, psn: Psn) -> Option<SentPacket> {
+        let entry = self.entry(psn).copied().filter(|entry| entry.fate == Fate::InFlight)?;
+        if entry.resent {
+            self.unchain(psn, |this| &mut this.resent);
+        }
+        let slot = self.slot(psn);
+        self.ring[slot].fate = Fate::Lost;
+        self.chain(psn, |this| &mut this.lost);
+        Some(entry)
+    }
+
+    /// Notes that `psn`, which was lost, is in flight again as `packet`.
+    pub(crate) fn resend(&mut self, psn: Psn, packet: SentPacket) {
+        debug_assert!(self.entry(psn).is_some_and(|entry| entry.fate == Fate::Lost));
+        self.unchain(psn, |this| &mut this.lost);
+        let slot = self.slot(psn);
+        self.ring[slot] = packet;
+        self.chain(psn, |this| &mut this.resent);
+    }
+
+    /// The oldest loss that was not sent again yet.
+    pub(crate) fn first_lost(&self) -> Option<(Psn, &SentPacket)> {
+        self.first(&self.lost)
+    }
+
+    /// The segment in flight whose retransmission is the oldest.
+    pub(crate) fn first_resent(&self) -> Option<(Psn, &SentPacket)> {
+        self.first(&self.resent)
+    }
+
+    /// True when something waits to be sent again.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost.len > 0
+    }
+
+    fn first(&self, chain: &Chain) -> Option<(Psn, &SentPacket)> {
+        (chain.len > 0).then(|| (chain.first, &self.ring[self.slot(chain.first)]))
+    }
+
+    /// Appends the entry of `psn` to a chain.
+    fn chain(&mut self, psn: Psn, which: fn(&mut Self) -> &mut Chain) {
+        let chain = *which(self);
+        let slot = self.slot(psn);
+        self.ring[slot].links = Links { before: chain.last, after: psn };
+        if chain.len > 0 {
+            let last = self.slot(chain.last);
+            self.ring[last].links.after = psn;
+        }
+        let first = if chain.len > 0 { chain.first } else { psn };
+        *which(self) = Chain { first, last: psn, len: chain.len + 1 };
+    }
+
+    /// Takes the entry of `psn` out of the chain it is in.
+    fn unchain(&mut self, psn: Psn, which: fn(&mut Self) -> &mut Chain) {
+        let mut chain = *which(self);
+        let Links { before, after } = self.ring[self.slot(psn)].links;
+        if psn == chain.first {
+            chain.first = after;
+        } else {
+            let slot = self.slot(before);
+            self.ring[slot].links.after = after;
+        }
+        if psn == chain.last {
+            chain.last = before;
+        } else {
+            let slot = self.slot(after);
+            self.ring[slot].links.before = before;
+        }
+        chain.len -= 1;
+        *which(self) = chain;
+    }
+
+    fn is_outstanding(&self, psn: Psn) -> bool {
+        psn.0.wrapping_sub(self.base.0) < self.next.0.wrapping_sub(self.base.0)
+    }
+
+    fn arrivals(&mut self, psn: Psn) -> &mut u64 {
+        let word = (psn.0 / 64) as usize & (self.arrived.len() - 1);
+        &mut self.arrived[word]
     }
 
     fn slot(&self, psn: Psn) -> usize {
@@ -162,7 +303,7 @@ impl SentPackets {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
+    use alloc::collections::{BTreeMap, VecDeque};
 
     use proptest::prelude::*;
 
@@ -172,41 +313,111 @@ mod tests {
         SentPacket { offset, fate: Fate::InFlight, ..VACANT }
     }
 
+    /// What is outstanding and not acknowledged, by PSN, and the two orders.
+    #[derive(Default)]
+    struct Oracle {
+        packets: BTreeMap<u32, SentPacket>,
+        lost: VecDeque<u32>,
+        resent: VecDeque<u32>,
+        next: u32,
+    }
+
+    fn agree(subject: &SentPackets, oracle: &Oracle) -> Result<(), TestCaseError> {
+        let base = oracle.packets.keys().next().copied().unwrap_or(oracle.next);
+        prop_assert_eq!(subject.base().0, base);
+        prop_assert_eq!(subject.next().0, oracle.next);
+        prop_assert_eq!(subject.first_lost().map(|(psn, _)| psn.0), oracle.lost.front().copied());
+        prop_assert_eq!(subject.has_lost(), !oracle.lost.is_empty());
+        let resent = subject.first_resent().map(|(psn, _)| psn.0);
+        prop_assert_eq!(resent, oracle.resent.front().copied());
+        for word in (base & !63..=oracle.next).step_by(64) {
+            let want = (0..64)
+                .filter(|i| oracle.packets.contains_key(&(word + i)))
+                .fold(0, |bits, i| bits | 1u64 << i);
+            prop_assert_eq!(subject.news(Psn(word), u64::MAX), want);
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
-        fn agrees_with_a_map(steps in proptest::collection::vec((0u8..3, 0u32..64), 1..500)) {
-            let mut subject = SentPackets::new(32);
-            let mut oracle: BTreeMap<u32, u32> = BTreeMap::new();
-            let mut next = 0u32;
+        fn agrees_with_a_map_and_two_queues(
+            first in prop_oneof![Just(0u32), Just(40)],
+            larger in prop_oneof![Just(64u32), Just(256)],
+            steps in proptest::collection::vec((0u8..6, 0u32..200), 1..600),
+        ) {
+            let mut subject = SentPackets::new();
+            subject.reserve(32);
+            let mut oracle = Oracle { next: first, ..Oracle::default() };
+            (subject.base, subject.next) = (Psn(first), Psn(first));
             for (what, arg) in steps {
+                let psn = oracle.next.saturating_sub(arg);
+                let sent = oracle.packets.get(&psn).copied();
                 match what {
-                    0 if !subject.is_full() => {
-                        prop_assert_eq!(subject.push(packet(next * 7)), Psn(next));
-                        oracle.insert(next, next * 7);
-                        next += 1;
+                    0 | 1 if !subject.is_full() => {
+                        prop_assert_eq!(subject.push(packet(oracle.next * 7)), Psn(oracle.next));
+                        oracle.packets.insert(oracle.next, packet(oracle.next * 7));
+                        oracle.next += 1;
                     }
-                    1 => {
-                        let psn = next.saturating_sub(arg);
+                    2 => {
                         let acked = subject.ack(Psn(psn)).map(|p| p.offset);
-                        prop_assert_eq!(acked, oracle.remove(&psn));
+                        prop_assert_eq!(acked, oracle.packets.remove(&psn).map(|p| p.offset));
+                        oracle.lost.retain(|lost| *lost != psn);
+                        oracle.resent.retain(|resent| *resent != psn);
                     }
-                    2 if arg == 0 => subject.reserve(64),
+                    3 => {
+                        let flies = sent.is_some_and(|p| p.fate == Fate::InFlight);
+                        prop_assert_eq!(subject.lose(Psn(psn)).is_some(), flies);
+                        if let Some(entry) = oracle.packets.get_mut(&psn).filter(|_| flies) {
+                            entry.fate = Fate::Lost;
+                            oracle.lost.push_back(psn);
+                            oracle.resent.retain(|resent| *resent != psn);
+                        }
+                    }
+                    4 => {
+                        let Some(psn) = oracle.lost.pop_front() else { continue };
+                        let again = SentPacket { resent: true, ..packet(psn * 7) };
+                        subject.resend(Psn(psn), again);
+                        oracle.packets.insert(psn, again);
+                        oracle.resent.push_back(psn);
+                    }
+                    5 if arg == 0 => subject.reserve(larger),
                     _ => {}
                 }
-                prop_assert_eq!(subject.base().0, oracle.keys().next().copied().unwrap_or(next));
+                agree(&subject, &oracle)?;
             }
         }
     }
 
     #[test]
     fn growing_keeps_what_is_outstanding() {
-        let mut ring = SentPackets::new(16);
+        let mut ring = SentPackets::new();
+        ring.reserve(16);
         for i in 0..16 {
             ring.push(packet(i));
         }
+        ring.ack(Psn(3));
+        ring.lose(Psn(4));
         assert!(ring.is_full());
         ring.reserve(100);
         assert!(!ring.is_full());
         assert_eq!(ring.entry(Psn(5)).unwrap().offset, 5);
+        assert_eq!(ring.news(Psn(0), 0b11100), 0b10100);
+        assert_eq!(ring.first_lost().unwrap().0, Psn(4));
+    }
+
+    #[test]
+    fn psns_and_news_go_over_the_wrap() {
+        let mut ring = SentPackets::new();
+        ring.reserve(128);
+        (ring.base, ring.next) = (Psn(u32::MAX - 1), Psn(u32::MAX - 1));
+        for i in 0..4 {
+            ring.push(packet(i));
+        }
+        assert_eq!(ring.news(Psn(u32::MAX - 63), u64::MAX), 0b11 << 62);
+        assert_eq!(ring.news(Psn(0), u64::MAX), 0b11);
+        ring.ack(Psn(u32::MAX));
+        ring.ack(Psn(u32::MAX - 1));
+        assert_eq!((ring.base(), ring.outstanding()), (Psn(0), 2));
     }
 }

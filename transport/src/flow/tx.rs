@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 
 use super::pacer::Pacer;
 use super::recovery::{Inference, Loss, Recovery, Timeout};
-use super::sent_packets::{Fate, SentPacket};
+use super::sent_packets::{Fate, Links, SentPacket};
 use crate::cc::{AckSample, Cc, CongestionControl as _, LossSample, Path, Window};
 use crate::config::Config;
 use crate::event::{Event, FailReason};
@@ -89,8 +89,6 @@ pub(crate) struct TxFlow {
     next_msg: MsgNo,
     /// Segments of posted messages that were never sent.
     unsent_segments: u64,
-    /// Once closed and finished: when the receiver has forgotten the flow too.
-    forget_at: Option<Instant>,
 }
 
 impl TxFlow {
@@ -116,7 +114,6 @@ impl TxFlow {
             unfinished: VecDeque::new(),
             next_msg: MsgNo(0),
             unsent_segments: 0,
-            forget_at: None,
         }
     }
 
@@ -177,7 +174,7 @@ impl TxFlow {
             return Err(Wait::Pacing);
         }
         match self.recovery.next_lost() {
-            Some((psn, packet)) => self.resend(psn, packet, now, cx),
+            Some((psn, &packet)) => self.resend(psn, packet, now, cx),
             None => self.send_new(now, cx),
         }
     }
@@ -230,6 +227,7 @@ impl TxFlow {
             ev,
             fate: Fate::InFlight,
             resent: false,
+            links: Links::default(),
         };
         let psn = self.recovery.on_sent(packet);
         self.unsent_segments -= 1;
@@ -286,11 +284,6 @@ impl TxFlow {
     /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
     /// dropped.
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
-        if self.forget_at.is_some() {
-            // Overtaken by the acknowledgement that finished the closed flow: it tells nothing new.
-            cx.stats.acks_received += 1;
-            return true;
-        }
         let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
@@ -308,10 +301,6 @@ impl TxFlow {
 
     /// A NACK arrived: the payload of one segment was trimmed away. False as in [`TxFlow::on_ack`].
     pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
-        if self.forget_at.is_some() {
-            cx.stats.nacks_received += 1;
-            return true;
-        }
         let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
         cx.stats.nacks_received += 1;
         self.lb.on_feedback(rx.hdr.ev, PathFeedback::Nack, rx.at);
@@ -425,17 +414,9 @@ impl TxFlow {
         }
     }
 
-    /// For a closed and finished flow: when its id is free again. `linger` is how long receivers
-    /// remember; the memory of the flow is given back at once.
-    pub(crate) fn forget_at(&mut self, now: Instant, linger: Duration) -> Option<Instant> {
-        if !(self.closing && self.is_idle()) {
-            return None;
-        }
-        if self.forget_at.is_none() {
-            self.forget_at = Some(now + linger * 2);
-            self.recovery.clear();
-        }
-        self.forget_at
+    /// True when it was closed and is finished: nothing of it is needed any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.closing && self.is_idle()
     }
 
     /// True once the peer was given up.

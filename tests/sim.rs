@@ -11,6 +11,7 @@ use testbed::progress::Unwatched;
 use testbed::topology;
 use testbed::virtual_time;
 use testbed::workload::{self, Matrix, Params, cm, cm_write};
+use transport::cc::CcKind;
 use transport::{Bytes, Rng};
 
 fn matrix(kind: &str, hosts: u32, seed: u64, params: &[(&str, &str)]) -> Matrix {
@@ -26,6 +27,8 @@ fn draft(settings: &[(&str, &str)]) -> Draft {
     let mut draft = Draft::default();
     for (key, value) in settings {
         match *key {
+            "transport" => draft.set_transport(value, Source::Set).unwrap(),
+            "cc" => draft.set_cc(value, Source::Set).unwrap(),
             "lb" => draft.set_lb(value, Source::Set).unwrap(),
             "trim" => draft.set_trim(*value == "on", Source::Set),
             "seed" => draft.set_seed(value.parse().unwrap(), Source::Set),
@@ -179,6 +182,51 @@ fn fast_increase_takes_what_flows_that_end_leave() {
     let [on, off] = ["on", "off"].map(with);
     println!("uneven incast: FastIncrease on {on:.4}, off {off:.4}");
     assert!(on < off, "on {on}, off {off}");
+}
+
+#[test]
+fn every_controller_finishes_incasts_and_permutations_with_and_without_trimming() {
+    for cc in CcKind::NAMES {
+        for trim in ["on", "off"] {
+            let incast = run(&[("cc", cc), ("trim", trim)], incast(8, "1MiB"), "ft128-1os");
+            let pairs = matrix("permutation", 128, 1, &[("size", "1MiB")]);
+            let permutation = run(&[("cc", cc), ("trim", trim)], pairs, "ft128-8os");
+            let [incast, permutation] = [incast, permutation].map(|done| slowdown(&done.summary));
+            println!("{cc}, trimming {trim}: incast {incast:.3}, permutation {permutation:.3}");
+        }
+    }
+}
+
+#[test]
+fn on_an_oversubscribed_permutation_smartt_is_sooner_and_fairer_than_the_baselines() {
+    //= smartt#I-A
+    // Fig. 1a: Swift's slowest flow takes 65 % longer than its fastest, and MPRDMA is unfair.
+    let of = |transport: &str| {
+        let matrix = matrix("permutation", 128, 1, &[("size", "2MiB"), ("full_bisection", "true")]);
+        let summary = run(&[("transport", transport)], matrix, "ft128-8os").summary;
+        let [first, last] = [summary.fct_us.min, summary.fct_us.max].map(Option::unwrap);
+        println!("{transport}: {first:.1} .. {last:.1} us");
+        (last, last / first)
+    };
+    let (smartt, spread) = of("smartt");
+    assert!(spread < 1.2 * 1.113, "{spread}");
+    for (baseline, measured) in [("swift", 230.0), ("mprdma", 233.9), ("dctcp", 320.5)] {
+        let (last, apart) = of(baseline);
+        assert!(last > smartt && apart > 1.5 && apart > spread, "{baseline}: {last}, {apart}");
+        assert!(last < 1.2 * measured, "{baseline}: {last}, was {measured}");
+    }
+}
+
+#[test]
+fn spraying_over_all_paths_in_turn_beats_drawing_each() {
+    let of = |order| {
+        let matrix = matrix("permutation", 128, 1, &[("size", "2MiB"), ("full_bisection", "true")]);
+        let settings = [("lb", "spray"), ("lb.spray_order", order)];
+        slowdown(&run(&settings, matrix, "ft128-1os").summary)
+    };
+    let (permuted, uniform) = (of("permuted"), of("uniform"));
+    println!("permuted {permuted:.3}, uniform {uniform:.3}");
+    assert!(permuted * 1.02 < uniform, "{permuted} against {uniform}");
 }
 
 #[test]

@@ -98,12 +98,17 @@ type Sentences = &'static [(&'static str, &'static str)];
 
 const CC: Sentences = &[
     ("smartt", "ECN and delay, QuickAdapt on trims, FastIncrease, FairIncrease"),
+    ("swift", "delay against targets for network and host, pacing below one packet"),
+    ("mprdma", "ECN packet by packet: up by 1 / cwnd, down by half a packet"),
+    ("dctcp", "the share of marked bytes, once per window; else TCP"),
+    ("dcqcn", "a rate cut by notifications and raised by timers, as RoCEv2 has it"),
     ("fixed", "a constant window, for comparison"),
 ];
 
 const LB: Sentences = &[
     ("reps", "recycles entropy values that came back unmarked"),
-    ("spray", "a random path for every segment"),
+    ("spray", "another path for every segment, whatever became of the others"),
+    ("plb", "one path for a flow, another when it stays congested"),
     ("ecmp", "one random path for a flow"),
 ];
 

@@ -65,6 +65,8 @@ fn budget(plan: &Plan) -> Budget {
     let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();
     let factor = match plan.settings.cc {
         CcKind::Fixed => 20,
+        // Windows that step down to their share are trimmed on the way.
+        CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn => 5,
         CcKind::Smartt => 1,
     };
     let packets = packets * factor;
@@ -159,11 +161,7 @@ fn windows(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
         for (spec, cwnd) in plan.matrix.flows.iter().zip(&sample.cwnd_bytes) {
             let Some(cwnd) = *cwnd else { continue };
             let bdp = plan.path(spec.src, spec.dst).bdp();
-            let params = &plan.settings.cc_params;
-            let bdps = match plan.settings.cc {
-                CcKind::Smartt => params.smartt.window_max,
-                CcKind::Fixed => params.fixed.bdps,
-            };
+            let bdps = plan.settings.cc_params.window_max(plan.settings.cc);
             let most = bdp.scaled(f64::from(bdps)).max(mtu);
             if cwnd < mtu.0 || cwnd > most.0 {
                 let at = sample.t_us;

@@ -46,11 +46,17 @@ impl Bytes {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The count as a real number, for ratios.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "amounts are far below 2^53 bytes")]
+    pub const fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+
     /// `self * factor`, rounded down and saturating; a negative factor or a NaN gives nothing.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "amounts are far below 2^53 bytes")]
-        let product = self.0 as f64 * factor;
+        let product = self.as_f64() * factor;
         #[expect(clippy::cast_possible_truncation, reason = "rounding is meant, `as` saturates")]
         Self(product as u64)
     }

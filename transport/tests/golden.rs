@@ -69,9 +69,17 @@ fn every_controller_follows_its_golden_curves() {
     for kind in CcKind::ALL {
         for (case, net, flows) in cases() {
             let trace = run(*kind, &CcParams::default(), &net, &flows).swap_remove(0);
-            let mut text = String::from("# time_us cwnd_bytes\n");
-            for (time, cwnd) in &trace.cwnd {
-                writeln!(text, "{} {cwnd}", time.as_ps() / 1_000_000).unwrap();
+            let paced = trace.pacing.iter().any(Option::is_some);
+            let mut text = String::from("# time_us cwnd_bytes");
+            text += if paced { " pacing_mbps, - is none\n" } else { "\n" };
+            for ((time, cwnd), pacing) in trace.cwnd.iter().zip(&trace.pacing) {
+                write!(text, "{} {cwnd}", time.as_ps() / 1_000_000).unwrap();
+                match pacing.filter(|_| paced) {
+                    Some(rate) => write!(text, " {}", rate.as_bps() / 1_000_000).unwrap(),
+                    None if paced => text += " -",
+                    None => {}
+                }
+                text.push('\n');
             }
             let end = trace.finished.map_or(0, |at| at.as_ps() / 1_000_000);
             let Trace { nacks, timeouts, .. } = trace;

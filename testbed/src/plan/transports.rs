@@ -27,6 +27,30 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Reps,
         trim: true,
     },
+    //= smartt#sec4
+    // The paper gives all the schemes that it compares trimming, to tell of losses, and leaves
+    // balancing out of the comparison: so they all recycle entropies.
+    Transport {
+        name: "swift",
+        about: "Swift: delay against targets, over REPS with trimming",
+        cc: CcKind::Swift,
+        lb: LbKind::Reps,
+        trim: true,
+    },
+    Transport {
+        name: "mprdma",
+        about: "MPRDMA: ECN packet by packet, over REPS with trimming",
+        cc: CcKind::Mprdma,
+        lb: LbKind::Reps,
+        trim: true,
+    },
+    Transport {
+        name: "dctcp",
+        about: "DCTCP: the share of marks per window, over REPS with trimming",
+        cc: CcKind::Dctcp,
+        lb: LbKind::Reps,
+        trim: true,
+    },
     Transport {
         name: "fixed-window",
         about: "a constant window over oblivious spraying: no congestion control, for comparison",

@@ -3,11 +3,20 @@
 //! A controller is a pure state machine: it is told what happened and answers with a [`Window`],
 //! which the flow caches. It never sees an endpoint, a socket or a clock.
 
+mod bounds;
+pub mod dcqcn;
+pub mod dctcp;
 pub mod fixed;
+pub mod mprdma;
 pub mod smartt;
+pub mod swift;
 
+pub use dcqcn::{Dcqcn, DcqcnParams};
+pub use dctcp::{Dctcp, DctcpParams};
 pub use fixed::{Fixed, FixedParams};
+pub use mprdma::{Mprdma, MprdmaParams};
 pub use smartt::{Smartt, SmarttParams};
+pub use swift::{Swift, SwiftParams};
 
 pub use crate::path::Path;
 
@@ -36,6 +45,8 @@ pub struct AckSample {
     pub now: Instant,
     /// Round-trip time of the segment that caused it, without the time the receiver held it.
     pub rtt: Duration,
+    /// How long the receiver held it: the delay of the far end, which `rtt` leaves out.
+    pub held: Duration,
     /// Wire bytes that it newly acknowledges; 0 when all it says was known.
     pub acked: Bytes,
     /// Wire bytes in flight after it was taken into account.
@@ -58,6 +69,9 @@ pub struct LossSample {
     pub in_flight: Bytes,
     /// Flows that shared the receiver when the loss was reported; 0 where nobody said.
     pub sharers: u16,
+    /// Nothing was heard of the segment until its timer ran out. False when it was refused or
+    /// overtaken.
+    pub silent: bool,
 }
 
 /// The three ways of hearing of a loss differ in how much they say about congestion.
@@ -83,6 +97,14 @@ registry! {
     {
         /// [`Smartt`].
         "smartt" => Smartt: Smartt::new(&params.smartt, path),
+        /// [`Swift`].
+        "swift" => Swift: Swift::new(&params.swift, path),
+        /// [`Mprdma`].
+        "mprdma" => Mprdma: Mprdma::new(&params.mprdma, path),
+        /// [`Dctcp`].
+        "dctcp" => Dctcp: Dctcp::new(&params.dctcp, path),
+        /// [`Dcqcn`].
+        "dcqcn" => Dcqcn: Dcqcn::new(&params.dcqcn, path),
         /// [`Fixed`].
         "fixed" => Fixed: Fixed::new(&params.fixed, path),
     }
@@ -98,6 +120,14 @@ registry! {
 pub struct CcParams {
     /// `cc.smartt.*`
     pub smartt: SmarttParams,
+    /// `cc.swift.*`
+    pub swift: SwiftParams,
+    /// `cc.mprdma.*`
+    pub mprdma: MprdmaParams,
+    /// `cc.dctcp.*`
+    pub dctcp: DctcpParams,
+    /// `cc.dcqcn.*`
+    pub dcqcn: DcqcnParams,
     /// `cc.fixed.*`
     pub fixed: FixedParams,
 }
@@ -108,6 +138,10 @@ impl CcParams {
     pub const fn keys(kind: CcKind) -> &'static [ParamKey] {
         match kind {
             CcKind::Smartt => SmarttParams::KEYS,
+            CcKind::Swift => SwiftParams::KEYS,
+            CcKind::Mprdma => MprdmaParams::KEYS,
+            CcKind::Dctcp => DctcpParams::KEYS,
+            CcKind::Dcqcn => DcqcnParams::KEYS,
             CcKind::Fixed => FixedParams::KEYS,
         }
     }
@@ -119,6 +153,10 @@ impl CcParams {
     pub fn set(&mut self, kind: CcKind, key: &str, value: &str) -> Result<(), ParamError> {
         match kind {
             CcKind::Smartt => self.smartt.set(key, value),
+            CcKind::Swift => self.swift.set(key, value),
+            CcKind::Mprdma => self.mprdma.set(key, value),
+            CcKind::Dctcp => self.dctcp.set(key, value),
+            CcKind::Dcqcn => self.dcqcn.set(key, value),
             CcKind::Fixed => self.fixed.set(key, value),
         }
     }
@@ -128,7 +166,25 @@ impl CcParams {
     pub fn show(&self, kind: CcKind, key: &str) -> Option<String> {
         match kind {
             CcKind::Smartt => self.smartt.show(key),
+            CcKind::Swift => self.swift.show(key),
+            CcKind::Mprdma => self.mprdma.show(key),
+            CcKind::Dctcp => self.dctcp.show(key),
+            CcKind::Dcqcn => self.dcqcn.show(key),
             CcKind::Fixed => self.fixed.show(key),
+        }
+    }
+
+    /// The largest window that a controller of this kind asks for, in BDPs of its path; one packet
+    /// where that is more.
+    #[must_use]
+    pub const fn window_max(&self, kind: CcKind) -> f32 {
+        match kind {
+            CcKind::Smartt => self.smartt.window_max,
+            CcKind::Swift => self.swift.window_max,
+            CcKind::Mprdma => self.mprdma.window_max,
+            CcKind::Dctcp => self.dctcp.window_max,
+            CcKind::Dcqcn => self.dcqcn.window_max,
+            CcKind::Fixed => self.fixed.bdps,
         }
     }
 
@@ -136,6 +192,10 @@ impl CcParams {
     /// Names the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), ParamError> {
         self.smartt.validate()?;
+        self.swift.validate()?;
+        self.mprdma.validate()?;
+        self.dctcp.validate()?;
+        self.dcqcn.validate()?;
         self.fixed.validate()
     }
 }

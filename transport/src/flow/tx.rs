@@ -290,7 +290,8 @@ impl TxFlow {
         let what = if ack.ce { PathFeedback::Ecn } else { PathFeedback::Good };
         self.lb.on_feedback(rx.hdr.ev, what, rx.at);
         let in_flight = self.recovery.in_flight();
-        let sample = AckSample { now: rx.at, rtt, acked, in_flight, ecn: ack.ce };
+        let held = Duration::from_wire(ack.held);
+        let sample = AckSample { now: rx.at, rtt, held, acked, in_flight, ecn: ack.ce };
         self.cc.on_ack(&sample, &self.path);
         while let Some(loss) = self.recovery.next_overtaken() {
             self.on_loss(&loss, rx.at, cx.stats);
@@ -309,11 +310,12 @@ impl TxFlow {
             // A header alone passes the queues that the payload met, so its round trip says nothing
             // of them; that it was trimmed does.
             let in_flight = self.recovery.in_flight();
-            let sample = AckSample { now, rtt, acked, in_flight, ecn: true };
+            let held = Duration::from_wire(nack.held);
+            let sample = AckSample { now, rtt, held, acked, in_flight, ecn: true };
             self.cc.on_ack(&sample, &self.path);
         }
         if let Some(packet) = self.recovery.on_refused(nack.psn, nack.echo_sent_at) {
-            let loss = self.loss_sample(&packet, now, nack.sharers);
+            let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };
             self.cc.on_nack(&loss, &self.path);
         }
         self.window = self.cc.window();
@@ -361,14 +363,15 @@ impl TxFlow {
             }
         };
         self.lb.on_feedback(loss.packet.ev, feedback, now);
-        let sample = self.loss_sample(&loss.packet, now, 0);
+        let silent = loss.by == Inference::Silence;
+        let sample = LossSample { silent, ..self.loss_sample(&loss.packet, now) };
         self.cc.on_timeout(&sample, &self.path);
     }
 
-    fn loss_sample(&self, packet: &SentPacket, now: Instant, sharers: u16) -> LossSample {
+    fn loss_sample(&self, packet: &SentPacket, now: Instant) -> LossSample {
         let in_flight = self.recovery.in_flight();
         let (bytes, sent_at) = (packet.wire_bytes(), packet.sent_at);
-        LossSample { now, bytes, in_flight, sent_at, sharers }
+        LossSample { now, bytes, in_flight, sent_at, sharers: 0, silent: false }
     }
 
     /// When [`TxFlow::on_timer`] wants to be called.

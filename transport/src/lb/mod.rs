@@ -2,12 +2,14 @@
 //! balancer, one line in the registry.
 
 pub mod ecmp;
+pub mod plb;
 pub mod reps;
 pub mod spray;
 
 pub use ecmp::Ecmp;
+pub use plb::Plb;
 pub use reps::Reps;
-pub use spray::Spray;
+pub use spray::{Spray, SprayOrder};
 
 use crate::params::params;
 use crate::path::Path;
@@ -47,6 +49,16 @@ params! {
         freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
         /// REPS: segments that explore when a freeze ends, in BDPs of full segments.
         explore: f32 = 1.0, in 0.0..=64.0;
+        /// Spraying: in which order paths are taken.
+        spray_order: SprayOrder = SprayOrder::Permuted;
+        /// PLB: K, share of a round's segments that makes it congested.
+        plb_fraction: f32 = 0.5, in 0.0..=1.0;
+        /// PLB: N, congested rounds in a row after which the path changes; 0 is never.
+        plb_rounds: u16 = 12, in 0..=1000;
+        /// PLB: M, congested rounds in a row after which an idle flow changes path; 0 is never.
+        plb_idle_rounds: u16 = 3, in 0..=1000;
+        /// PLB: after a timeout congestion changes no path for this time up to twice this time.
+        plb_suspend: Duration = Duration::from_s(60), in Duration::ZERO..=Duration::from_s(3600);
     }
 }
 
@@ -60,7 +72,9 @@ registry! {
         /// [`Reps`].
         "reps" => Reps: Reps::new(params, path),
         /// [`Spray`].
-        "spray" => Spray: Spray::new(params),
+        "spray" => Spray: Spray::new(params, rng),
+        /// [`Plb`].
+        "plb" => Plb: Plb::new(params, path, rng),
         /// [`Ecmp`].
         "ecmp" => Ecmp: Ecmp::new(params, rng),
     }

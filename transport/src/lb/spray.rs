@@ -1,28 +1,89 @@
-//! Oblivious packet spraying: every segment takes a path drawn uniformly, whatever became of the
-//! others. Source: \[rps\] as \[smartt\] sec. III-A compares it. No state but the number of paths.
+//! Oblivious packet spraying: every segment takes another path, whatever became of the others.
+//! Source: \[rps\], and \[ndp\] sec. 3 for the order; \[smartt\] sec. III-A compares it. It
+//! hears nothing.
+//!
+//! Paths drawn one by one meet by chance: of so many draws some take one path and some none. Going
+//! through all paths in a random order, and again in another, sends equally many over each.
 
-use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use super::{LbParams, LoadBalancer, PathFeedback, draw, entropy};
+use crate::params::words;
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::units::EntropyValue;
 
-/// Draws a path per segment.
+words! {
+    /// In which order spraying takes its paths.
+    pub enum SprayOrder: "permuted or uniform" {
+        /// All of them in a random order, then all again in another.
+        Permuted = "permuted",
+        /// Each drawn by itself.
+        Uniform = "uniform",
+    }
+}
+
+/// Another path for every segment.
 #[derive(Clone, Debug)]
 pub struct Spray {
     paths: u16,
+    order: SprayOrder,
+    /// A bit mask that covers every path number.
+    mask: u32,
+    /// Position in the order, 0..=`mask`.
+    next: u32,
+    /// The order is `next * factor + first`, masked: odd factors give each number once.
+    factor: u32,
+    first: u32,
 }
 
 impl Spray {
     /// Sprays over `params.paths`.
     #[must_use]
-    pub const fn new(params: &LbParams) -> Self {
-        Self { paths: params.paths }
+    pub fn new(params: &LbParams, rng: &mut Rng) -> Self {
+        let mask = u32::from(params.paths.max(1)).next_power_of_two() - 1;
+        let mut spray = Self {
+            paths: params.paths,
+            order: params.spray_order,
+            mask,
+            next: 0,
+            factor: 1,
+            first: 0,
+        };
+        if spray.order == SprayOrder::Permuted {
+            spray.shuffle(rng);
+        }
+        spray
+    }
+
+    /// Another order. One of `mask^2 / 2` that need no memory, instead of all there are.
+    fn shuffle(&mut self, rng: &mut Rng) {
+        self.factor = rng.next_u32() | 1;
+        self.first = rng.next_u32();
+        self.next = 0;
+    }
+
+    /// The next path number. Numbers beyond the last path are passed over: fewer than half.
+    fn permuted(&mut self, rng: &mut Rng) -> u16 {
+        loop {
+            if self.next > self.mask {
+                self.shuffle(rng);
+            }
+            let at = self.next.wrapping_mul(self.factor).wrapping_add(self.first) & self.mask;
+            self.next += 1;
+            match u16::try_from(at) {
+                Ok(path) if path < self.paths => return path,
+                _ => {}
+            }
+        }
     }
 }
 
 impl LoadBalancer for Spray {
     fn next_ev(&mut self, _now: Instant, rng: &mut Rng) -> EntropyValue {
-        draw(self.paths, rng)
+        match self.order {
+            //= ndp#sec3
+            SprayOrder::Permuted => entropy(self.permuted(rng)),
+            SprayOrder::Uniform => draw(self.paths, rng),
+        }
     }
     fn on_feedback(&mut self, _ev: EntropyValue, _what: PathFeedback, _now: Instant) {}
 }
@@ -31,15 +92,47 @@ impl LoadBalancer for Spray {
 mod tests {
     use super::*;
 
-    #[test]
-    fn spraying_reaches_every_path_about_equally() {
+    fn counts(order: SprayOrder, paths: u16, segments: u32) -> alloc::vec::Vec<u32> {
         let mut rng = Rng::new(3);
-        let mut spray = Spray::new(&LbParams { paths: 16, ..LbParams::default() });
-        let mut counts = [0_u32; 16];
-        for _ in 0..16_000 {
+        let params = LbParams { paths, spray_order: order, ..LbParams::default() };
+        let mut spray = Spray::new(&params, &mut rng);
+        let mut counts = alloc::vec![0_u32; usize::from(paths)];
+        for _ in 0..segments {
             let ev = spray.next_ev(Instant::ZERO, &mut rng);
-            counts[usize::from(ev.0 - 49_152)] += 1;
+            counts[usize::from(ev.0.wrapping_sub(49_152))] += 1;
         }
+        counts
+    }
+
+    #[test]
+    fn drawn_one_by_one_every_path_is_taken_about_equally() {
+        let counts = counts(SprayOrder::Uniform, 16, 16_000);
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn in_permuted_order_every_path_is_taken_exactly_once_a_lap() {
+        for paths in [1, 2, 3, 16, 100, 256, 16_384] {
+            let laps = 5;
+            let counts = counts(SprayOrder::Permuted, paths, laps * u32::from(paths));
+            assert!(counts.iter().all(|count| *count == laps), "{paths}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn each_lap_and_each_flow_has_an_order_of_its_own() {
+        let rng = Rng::new(3);
+        let params = LbParams { spray_order: SprayOrder::Permuted, ..LbParams::default() };
+        let lap = |spray: &mut Spray| {
+            let mut rng = rng.fork("lap", 0);
+            (0..256)
+                .map(|_| spray.next_ev(Instant::ZERO, &mut rng).0)
+                .collect::<alloc::vec::Vec<_>>()
+        };
+        let mut chance = Rng::new(4);
+        let (mut one, mut two) =
+            (Spray::new(&params, &mut chance), Spray::new(&params, &mut chance));
+        let (first, second, other) = (lap(&mut one), lap(&mut one), lap(&mut two));
+        assert!(first != second && first != other);
     }
 }

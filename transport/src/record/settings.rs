@@ -5,7 +5,10 @@
 
 use alloc::vec::Vec;
 
-use crate::cc::{CcKind, CcParams, FixedParams, SmarttParams};
+use crate::cc::{
+    CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, MprdmaParams, SmarttParams,
+    SwiftParams,
+};
 use crate::config::{Config, LossSettings, Settings};
 use crate::lb::{LbKind, LbParams};
 use crate::sched::SchedKind;
@@ -22,7 +25,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         line_rate,
         base_rtt,
         cc,
-        cc_params: CcParams { smartt, fixed },
+        cc_params: CcParams { smartt, swift, mprdma, dctcp, dcqcn, fixed },
         lb,
         lb_params,
         sched,
@@ -68,6 +71,10 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(tail_probe),
     ]);
     smartt.words(&mut |word| words.push(word));
+    swift.words(&mut |word| words.push(word));
+    mprdma.words(&mut |word| words.push(word));
+    dctcp.words(&mut |word| words.push(word));
+    dcqcn.words(&mut |word| words.push(word));
     fixed.words(&mut |word| words.push(word));
     lb_params.words(&mut |word| words.push(word));
     words
@@ -119,6 +126,10 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         },
         cc_params: CcParams {
             smartt: SmarttParams::from_words(next)?,
+            swift: SwiftParams::from_words(next)?,
+            mprdma: MprdmaParams::from_words(next)?,
+            dctcp: DctcpParams::from_words(next)?,
+            dcqcn: DcqcnParams::from_words(next)?,
             fixed: FixedParams::from_words(next)?,
         },
         lb_params: LbParams::from_words(next)?,

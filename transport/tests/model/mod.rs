@@ -66,6 +66,8 @@ pub const BASE_RTT: Duration = Duration::from_us(12);
 pub struct Trace {
     /// (time, cwnd) on every sampling instant since the flow's start until its end.
     pub cwnd: Vec<(Duration, u64)>,
+    /// The pacing rate on the same instants.
+    pub pacing: Vec<Option<Rate>>,
     /// Bytes acknowledged by each sampling instant.
     pub acked: Vec<u64>,
     pub finished: Option<Duration>,
@@ -88,6 +90,10 @@ enum Event {
     Depart,
     Feedback(Packet, Fate),
     Rto(Packet),
+    /// The pacer lets the flow send.
+    Paced(usize),
+    /// The controller asked to be woken.
+    Wake(usize),
     Sample,
 }
 
@@ -116,6 +122,11 @@ struct Flow {
     resend: BTreeSet<u64>,
     /// The host's link is busy until then.
     link_free: Instant,
+    /// The pacer is closed until then.
+    paced_until: Instant,
+    /// Where the pacer's and the controller's next events are, so that each is there once.
+    paced_at: Option<Instant>,
+    wake_at: Option<Instant>,
     started: bool,
     trace: Trace,
 }
@@ -154,6 +165,9 @@ pub fn run(kind: CcKind, params: &CcParams, net: &Net, flows: &[FlowSpec]) -> Ve
             outstanding: BTreeMap::new(),
             resend: BTreeSet::new(),
             link_free: Instant::ZERO,
+            paced_until: Instant::ZERO,
+            paced_at: None,
+            wake_at: None,
             started: false,
             trace: Trace::default(),
         });
@@ -199,11 +213,17 @@ impl Model {
             Event::Depart => self.depart(now),
             Event::Feedback(packet, fate) => self.feedback(packet, fate, now),
             Event::Rto(packet) => self.rto(packet, now),
+            Event::Paced(flow) => {
+                self.flows[flow].paced_at = None;
+                self.send(flow, now);
+            }
+            Event::Wake(flow) => self.wake(flow, now),
             Event::Sample => {
                 for flow in self.flows.iter_mut().filter(|flow| flow.started) {
                     if flow.trace.finished.is_none() {
-                        let cwnd = flow.cc.window().cwnd.0;
-                        flow.trace.cwnd.push((now.since(Instant::ZERO), cwnd));
+                        let window = flow.cc.window();
+                        flow.trace.cwnd.push((now.since(Instant::ZERO), window.cwnd.0));
+                        flow.trace.pacing.push(window.pacing);
                         let acked = flow.next_psn.saturating_sub(flow.outstanding.len() as u64);
                         flow.trace.acked.push(acked.saturating_sub(flow.resend.len() as u64) * MTU);
                     }
@@ -213,12 +233,45 @@ impl Model {
         }
     }
 
+    fn wake(&mut self, index: usize, now: Instant) {
+        let flow = &mut self.flows[index];
+        flow.wake_at = None;
+        if flow.cc.window().wake_at.is_some_and(|at| at <= now) {
+            flow.cc.on_wake(now, &flow.path);
+        }
+        self.send(index, now);
+    }
+
+    /// Sends what window and pacer allow, and sees to it that both are looked at again in time.
     fn send(&mut self, index: usize, now: Instant) {
+        self.send_allowed(index, now);
+        let flow = &mut self.flows[index];
+        let window = flow.cc.window();
+        let finished = flow.trace.finished.is_some();
+        let wake_at = window.wake_at.filter(|_| !finished).map(|at| at.max(now));
+        if let Some(at) = wake_at.filter(|at| flow.wake_at.is_none_or(|armed| *at < armed)) {
+            flow.wake_at = Some(at);
+            self.at(at, Event::Wake(index));
+        }
+        let flow = &mut self.flows[index];
+        let work = !finished && (flow.to_send > 0 || !flow.resend.is_empty());
+        if work && window.pacing.is_some() && flow.paced_until > now && flow.paced_at.is_none() {
+            let at = flow.paced_until;
+            flow.paced_at = Some(at);
+            self.at(at, Event::Paced(index));
+        }
+    }
+
+    fn send_allowed(&mut self, index: usize, now: Instant) {
         loop {
             let serialisation = self.packet_time();
             let flow = &mut self.flows[index];
             let in_flight = flow.outstanding.len() as u64 * MTU;
-            if in_flight + MTU > flow.cc.window().cwnd.0 && in_flight > 0 {
+            let window = flow.cc.window();
+            if in_flight + MTU > window.cwnd.0 && in_flight > 0 {
+                return;
+            }
+            if window.pacing.is_some() && flow.paced_until > now {
                 return;
             }
             let psn = if let Some(psn) = flow.resend.pop_first() {
@@ -230,6 +283,9 @@ impl Model {
             } else {
                 return;
             };
+            if let Some(rate) = window.pacing {
+                flow.paced_until = flow.paced_until.max(now) + rate.time_for(Bytes(MTU));
+            }
             let sent_at = flow.link_free.max(now);
             flow.link_free = sent_at + serialisation;
             flow.outstanding.insert(psn, sent_at);
@@ -295,6 +351,7 @@ impl Model {
                     bytes: Bytes(MTU),
                     in_flight,
                     sharers: 0,
+                    silent: false,
                 };
                 flow.cc.on_nack(&loss, &flow.path);
             }
@@ -303,7 +360,8 @@ impl Model {
                 let acked = Bytes(if known { MTU } else { 0 });
                 let rtt = now.since(packet.sent_at);
                 let ecn = fate == Fate::Marked;
-                flow.cc.on_ack(&AckSample { now, rtt, acked, in_flight, ecn }, &flow.path);
+                let held = Duration::ZERO;
+                flow.cc.on_ack(&AckSample { now, rtt, held, acked, in_flight, ecn }, &flow.path);
                 if known {
                     flow.unacked -= 1;
                 }
@@ -324,8 +382,14 @@ impl Model {
         flow.resend.insert(packet.psn);
         flow.trace.timeouts += 1;
         let in_flight = Bytes(flow.outstanding.len() as u64 * MTU);
-        let loss =
-            LossSample { now, sent_at: packet.sent_at, bytes: Bytes(MTU), in_flight, sharers: 0 };
+        let loss = LossSample {
+            now,
+            sent_at: packet.sent_at,
+            bytes: Bytes(MTU),
+            in_flight,
+            sharers: 0,
+            silent: true,
+        };
         flow.cc.on_timeout(&loss, &flow.path);
         self.send(packet.flow, now);
     }

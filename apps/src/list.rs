@@ -8,6 +8,7 @@ use testbed::plan::transports::TRANSPORTS;
 use testbed::{topology, workload};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
+use transport::sched::SchedKind;
 
 use crate::console::Console;
 use crate::exit::Exit;
@@ -17,12 +18,14 @@ use crate::scenarios::{BUILT_IN, BuiltIn};
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Presets of controller, load balancer and switch features.
+    /// Presets of controller, load balancer, scheduler and switch features.
     Transports,
     /// Congestion controllers.
     Cc,
     /// Load balancers.
     Lb,
+    /// Who sends next, and when.
+    Schedulers,
     /// Queue disciplines of switch ports.
     Qdiscs,
     /// Built-in networks.
@@ -72,6 +75,7 @@ fn entries(what: What) -> Vec<Entry> {
         }
         What::Cc => named(CcKind::NAMES),
         What::Lb => named(LbKind::NAMES),
+        What::Schedulers => named(SchedKind::NAMES),
         What::Qdiscs => named(QdiscKind::NAMES),
         What::Topologies => named(&topology::NAMES),
         What::Scenarios => {
@@ -87,6 +91,7 @@ fn about(what: What, name: &str) -> Option<&'static str> {
     let of = match what {
         What::Cc => CC,
         What::Lb => LB,
+        What::Schedulers => SCHEDULERS,
         What::Qdiscs => QDISCS,
         What::Topologies => TOPOLOGIES,
         What::Transports | What::Workloads | What::Scenarios | What::Settings => &[],
@@ -110,6 +115,11 @@ const LB: Sentences = &[
     ("spray", "another path for every segment, whatever became of the others"),
     ("plb", "one path for a flow, another when it stays congested"),
     ("ecmp", "one random path for a flow"),
+];
+
+const SCHEDULERS: Sentences = &[
+    ("round-robin", "every flow that its window lets send, in turn"),
+    ("credit", "a first window unasked, then what the receiver gives credit for, as EQDS and NDP"),
 ];
 
 const QDISCS: Sentences = &[
@@ -152,9 +162,10 @@ mod tests {
 
     #[test]
     fn no_sentence_outlives_its_name() {
-        let known: [(Sentences, &[&str]); 4] = [
+        let known: [(Sentences, &[&str]); 5] = [
             (CC, CcKind::NAMES),
             (LB, LbKind::NAMES),
+            (SCHEDULERS, SchedKind::NAMES),
             (QDISCS, QdiscKind::NAMES),
             (TOPOLOGIES, &topology::NAMES),
         ];

@@ -4,9 +4,9 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::cc::{CcKind, CcParams, Path};
-use crate::lb::{LbKind, LbParams};
+use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
-use crate::sched::SchedKind;
+use crate::sched::{SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
 use crate::wire::{ack, data};
@@ -33,6 +33,8 @@ pub struct Settings {
     pub lb_params: LbParams,
     /// Who sends next.
     pub sched: SchedKind,
+    /// Parameters of all schedulers; only those of `sched` matter.
+    pub sched_params: SchedParams,
     /// PSNs a flow may have outstanding; a power of two, 128..=2^20. Both ends must agree.
     pub psn_window: u32,
     /// Messages a flow may have unfinished, 1..=1024. Both ends must agree.
@@ -85,6 +87,7 @@ impl Default for Settings {
             lb: LbKind::Reps,
             lb_params: LbParams::default(),
             sched: SchedKind::RoundRobin,
+            sched_params: SchedParams::default(),
             psn_window: 4096,
             msg_window: 64,
             tx_flows_max: 1024,
@@ -177,13 +180,22 @@ impl Config {
         }
         settings.cc_params.validate()?;
         settings.lb_params.validate()?;
+        settings.sched_params.validate()?;
         Ok(Self(settings))
     }
 
-    /// Wire bytes of a full segment without extensions: what controllers call the MTU.
+    /// Wire bytes of every segment beside its payload: what is around and in its header, without
+    /// extensions that only some segments have.
+    #[must_use]
+    pub fn segment_overhead(&self) -> u16 {
+        self.frame_overhead + data::LEN + self.sched.data_overhead()
+    }
+
+    /// Wire bytes of a full segment without extensions that only some have: what controllers call
+    /// the MTU.
     #[must_use]
     pub fn mtu(&self) -> Bytes {
-        Bytes(u64::from(self.payload_max + self.frame_overhead + data::LEN))
+        Bytes(u64::from(self.payload_max + self.segment_overhead()))
     }
 
     /// Wire bytes of the longest segment: a full one with every extension.
@@ -208,6 +220,26 @@ impl Config {
     #[must_use]
     pub fn rto(&self, path: &Path) -> Duration {
         path.base_rtt.mul_ratio(u64::from(self.loss.rto_quarters), 4).max(self.loss.rto_min)
+    }
+
+    /// What the scheduler is built from.
+    #[must_use]
+    pub fn sched_setup(&self) -> SchedSetup<'_> {
+        let paths = self.lb_params.paths;
+        let spread = |i: u16| entropy(paths / 8 * i + (paths % 8) * i / 8);
+        SchedSetup {
+            params: &self.sched_params,
+            tx_flows_max: self.tx_flows_max,
+            rx_flows_max: self.rx_flows_max,
+            line_rate: self.line_rate,
+            base_rtt: self.base_rtt,
+            mtu: self.mtu(),
+            frame_overhead: self.frame_overhead,
+            rto: self.rto(&self.default_path()),
+            backoff_max: self.loss.backoff_max,
+            retries_max: self.loss.retries_max,
+            control_evs: [0, 1, 2, 3, 4, 5, 6, 7].map(spread),
+        }
     }
 
     /// The longest that a sender keeps resending before it gives up: the sum of all backed-off

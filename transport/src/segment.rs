@@ -70,7 +70,8 @@ pub enum Placement {
 }
 
 impl TxSegment {
-    /// True for acknowledgements and refusals: they travel in the control class.
+    /// True for all but DATA: acknowledgements, refusals and what schedulers say
+    /// to each other travel in the control class.
     #[must_use]
     pub fn is_control(&self) -> bool {
         !matches!(self.hdr.body, Body::Data(_))

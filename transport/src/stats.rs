@@ -141,6 +141,10 @@ pub struct Stats {
     pub spurious: u64,
     /// Acknowledgements discarded unsent because the device took none for too long.
     pub acks_discarded: u64,
+    /// Packets of the scheduler's own protocol sent.
+    pub control_sent: u64,
+    /// Packets of the scheduler's own protocol received that were for it.
+    pub control_received: u64,
     /// Messages delivered.
     pub messages_delivered: u64,
     /// Messages wholly acknowledged.
@@ -170,6 +174,8 @@ impl Stats {
         self.lost_by_timeout += other.lost_by_timeout;
         self.spurious += other.spurious;
         self.acks_discarded += other.acks_discarded;
+        self.control_sent += other.control_sent;
+        self.control_received += other.control_received;
         self.messages_delivered += other.messages_delivered;
         self.messages_sent += other.messages_sent;
         self.messages_failed += other.messages_failed;

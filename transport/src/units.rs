@@ -2,6 +2,7 @@
 //! number.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// A count of bytes.
@@ -35,6 +36,55 @@ pub struct MsgId(pub u32);
 /// A message of one flow as the wire names it: counted from 0 in the order of posting; wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct MsgNo(pub u32);
+
+/// A place in the stream of wire bytes that a flow sends against credit, counted from
+/// [`Credit::START`] when the flow opens: 32 bits in serial arithmetic, never zero.
+///
+/// Cumulative, so that a lost, repeated or overtaken announcement does no harm. Two places compare
+/// by [`Credit::distance_from`]; at most 2^31 - 1 bytes may lie between them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Credit(NonZeroU32);
+
+impl Credit {
+    /// Before anything was sent against credit.
+    pub const START: Self = Self(NonZeroU32::MIN);
+
+    /// The place with this number; `None` for zero, which is none.
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The place `n` bytes after this one; one byte further where that is zero.
+    #[must_use]
+    pub const fn plus(self, n: u32) -> Self {
+        match NonZeroU32::new(self.0.get().wrapping_add(n)) {
+            Some(number) => Self(number),
+            None => Self::START,
+        }
+    }
+
+    /// How far `self` is after `base` in serial arithmetic; negative when before.
+    #[must_use]
+    pub const fn distance_from(self, base: Self) -> i32 {
+        self.0.get().wrapping_sub(base.0.get()).cast_signed()
+    }
+
+    /// How many bytes `self` is after `base`, 0 when it is before.
+    #[must_use]
+    pub fn ahead_of(self, base: Self) -> u32 {
+        u32::try_from(self.distance_from(base)).unwrap_or(0)
+    }
+}
 
 impl Bytes {
     /// Nothing.

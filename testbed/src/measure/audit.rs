@@ -46,7 +46,11 @@ impl Audit {
         if let Err(imbalance) = fabric.check() {
             audit.find(format!("network: {imbalance}"));
         }
-        let sent = stats.data_new + stats.retransmitted + stats.acks_sent + stats.nacks_sent;
+        let sent = stats.data_new
+            + stats.retransmitted
+            + stats.acks_sent
+            + stats.nacks_sent
+            + stats.control_sent;
         audit.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
         let injected = fabric.injected + driver.lost_before;
         audit.balance(
@@ -68,6 +72,7 @@ impl Audit {
             + stats.trimmed
             + stats.acks_received
             + stats.nacks_received
+            + stats.control_received
             + stats.drops.total()
             - driver.dropped_sending;
         // A trimmed duplicate is acknowledged as a duplicate and counted as trimmed too.

@@ -165,9 +165,15 @@ impl Draft {
         self.transport = preset;
         self.settings.cc = preset.cc;
         self.settings.lb = preset.lb;
+        self.settings.sched = preset.sched;
         self.trim = preset.trim;
-        for key in ["cc", "lb", "trim"] {
+        let parts = ["cc", "lb", "sched", "trim"];
+        for key in parts.into_iter().chain(preset.set.iter().map(|(key, _)| *key)) {
             self.sources.insert(key.to_owned(), Source::Transport(preset.name));
+        }
+        for (key, value) in preset.set {
+            let set = keys::set(self, key, value);
+            debug_assert!(set.is_ok(), "preset {}: {key}={value}: {set:?}", preset.name);
         }
     }
 

@@ -1,9 +1,10 @@
 //! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
 //!
-//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`) come from the policies' own tables.
+//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`) come from the policies' own tables.
 
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbParams;
+use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration};
 
 use super::draft::Draft;
@@ -38,6 +39,10 @@ macro_rules! keys {
 }
 
 keys! {
+    "sched", "who sends next: a scheduler; see `headrace list schedulers`",
+        |d, v| d.settings.sched = SchedKind::by_name(v)
+            .ok_or("a scheduler; see `headrace list schedulers`")?,
+        |d| d.settings.sched.name().to_owned();
     "mtu", "payload bytes of a full segment, 64..=8960",
         |d, v| d.settings.payload_max = integer(v)?, |d| d.settings.payload_max.to_string();
     "ack_every", "acknowledge every n-th segment, 1..=64",
@@ -128,6 +133,12 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         let set = draft.settings.lb_params.set(rest, value);
         return set.map_err(|error| wrong(error.to_string()));
     }
+    let sched = key.strip_prefix("sched.").and_then(|rest| rest.split_once('.'));
+    let sched = sched.and_then(|(kind, rest)| Some((SchedKind::by_name(kind)?, rest)));
+    if let Some((kind, rest)) = sched {
+        let set = draft.settings.sched_params.set(kind, rest, value);
+        return set.map_err(|error| wrong(error.to_string()));
+    }
     let names = names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Err(InputError::new(format!("setting `{key}`"), "a known setting")
@@ -151,7 +162,13 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
             .map(move |key| (format!("cc.{name}.{}", key.key), line(key.doc)))
     });
     let lb = LbParams::KEYS.iter().map(move |key| (format!("lb.{}", key.key), line(key.doc)));
-    own.chain(cc).chain(lb)
+    let sched = SchedKind::ALL.iter().flat_map(move |&kind| {
+        let name = kind.name();
+        SchedParams::keys(kind)
+            .iter()
+            .map(move |key| (format!("sched.{name}.{}", key.key), line(key.doc)))
+    });
+    own.chain(cc).chain(lb).chain(sched)
 }
 
 /// The value of every key of the table and of the chosen policies, as text that sets it.
@@ -166,7 +183,12 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
     let lb = LbParams::KEYS.iter().filter_map(|key| {
         Some((format!("lb.{}", key.key), draft.settings.lb_params.show(key.key)?))
     });
-    own.chain(cc).chain(lb)
+    let kind = draft.settings.sched;
+    let sched = SchedParams::keys(kind).iter().filter_map(move |key| {
+        let value = draft.settings.sched_params.show(kind, key.key)?;
+        Some((format!("sched.{}.{}", kind.name(), key.key), value))
+    });
+    own.chain(cc).chain(lb).chain(sched)
 }
 
 fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {

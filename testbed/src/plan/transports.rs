@@ -1,7 +1,9 @@
-//! Transports: presets of controller, load balancer and switch features. One entry a system.
+//! Transports: presets of controller, load balancer, scheduler and switch features. One entry a
+//! system.
 
 use transport::cc::CcKind;
 use transport::lb::LbKind;
+use transport::sched::SchedKind;
 
 /// A named choice of parts.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +16,12 @@ pub struct Transport {
     pub cc: CcKind,
     /// Load balancer.
     pub lb: LbKind,
+    /// Scheduler.
+    pub sched: SchedKind,
     /// Whether switches trim.
     pub trim: bool,
+    /// Parameters that differ from their policies' defaults, as `--set` takes them.
+    pub set: &'static [(&'static str, &'static str)],
 }
 
 /// Every preset.
@@ -25,7 +31,9 @@ pub const TRANSPORTS: &[Transport] = &[
         about: "SMaRTT over REPS with trimming, as in its paper (the basis of UEC NSCC)",
         cc: CcKind::Smartt,
         lb: LbKind::Reps,
+        sched: SchedKind::RoundRobin,
         trim: true,
+        set: &[],
     },
     //= smartt#sec4
     // The paper gives all the schemes that it compares trimming, to tell of losses, and leaves
@@ -56,7 +64,27 @@ pub const TRANSPORTS: &[Transport] = &[
         about: "a constant window over oblivious spraying: no congestion control, for comparison",
         cc: CcKind::Fixed,
         lb: LbKind::Spray,
+        sched: SchedKind::RoundRobin,
         trim: true,
+        set: &[],
+    },
+    Transport {
+        name: "eqds",
+        about: "receivers give out credit at their link's rate, as EQDS and NDP do, over REPS",
+        cc: CcKind::Fixed,
+        lb: LbKind::Reps,
+        sched: SchedKind::Credits,
+        trim: true,
+        set: &[("cc.fixed.bdps", "1.5")],
+    },
+    Transport {
+        name: "eqds-smartt",
+        about: "EQDS with SMaRTT's window beside the credit, for congestion inside the network",
+        cc: CcKind::Smartt,
+        lb: LbKind::Reps,
+        sched: SchedKind::Credits,
+        trim: true,
+        set: &[],
     },
 ];
 

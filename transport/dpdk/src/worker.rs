@@ -283,9 +283,10 @@ where
                 self.counts.unsendable += 1;
                 continue;
             };
-            let (ecn, class) = match segment.hdr.body {
-                Body::Data(_) => (Ecn::Ect0, TrafficClass::Data),
-                Body::Ack(_) | Body::Nack(_) => (Ecn::NotEct, TrafficClass::Control),
+            let (ecn, class) = if segment.is_control() {
+                (Ecn::NotEct, TrafficClass::Control)
+            } else {
+                (Ecn::Ect0, TrafficClass::Data)
             };
             let spec = FrameSpec { addrs, ecn, class };
             let payload = &segment.payload;

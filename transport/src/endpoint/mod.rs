@@ -26,7 +26,7 @@ use crate::flow::rx::{AckQueue, RxContext, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
-use crate::sched::{Sched, Scheduler as _};
+use crate::sched::{Arrival, Backlog, Sched, Scheduler as _};
 use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
@@ -34,7 +34,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
 use crate::trace::{Trace, TraceKind};
 use crate::units::{Bytes, FlowId, HostId, MsgId};
-use crate::wire::{Body, Data};
+use crate::wire::{Allowance, Body, Data};
 use error::PostError;
 use lookup::KeyHasher;
 
@@ -159,7 +159,7 @@ impl Endpoint {
                 2 * rx_flows,
                 BuildHasherDefault::default(),
             ),
-            sched: Sched::new(config.sched, config.tx_flows_max),
+            sched: Sched::new(config.sched, &config.sched_setup()),
             acks: AckQueue::new(config),
             receiving: 0,
             wheel: Wheel::new(TIMER_TICK, tx_flows + rx_flows),
@@ -185,8 +185,10 @@ impl Endpoint {
             flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, rng))),
             timer: None,
         });
-        self.flows_opened += u64::from(opened.is_some());
-        opened.ok_or(PostError::FlowTableFull)
+        let flow = opened.ok_or(PostError::FlowTableFull)?;
+        self.flows_opened += 1;
+        self.sched.on_open(flow, peer, &path);
+        Ok(flow)
     }
 
     /// Closes a flow once its messages are finished. Its id stays taken until the receiver has
@@ -240,6 +242,10 @@ impl Endpoint {
                     }
                     Placement::Release
                 }
+                Body::Credit(_) | Body::Request(_) => {
+                    self.on_control(segment, now);
+                    Placement::Release
+                }
             };
         }
         self.update_tx(heard, now);
@@ -272,7 +278,7 @@ impl Endpoint {
     }
 
     fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
-        match self.take_data(rx, data) {
+        match self.take_data(rx, data, now) {
             Ok(placement) => placement,
             Err(reason) => {
                 self.stats.drops.count(reason);
@@ -282,8 +288,13 @@ impl Endpoint {
         }
     }
 
-    fn take_data(&mut self, rx: &RxSegment, data: &Data) -> Result<Placement, DropReason> {
-        let flow = self.rx_flow_of(rx, data)?;
+    fn take_data(
+        &mut self,
+        rx: &RxSegment,
+        data: &Data,
+        now: Instant,
+    ) -> Result<Placement, DropReason> {
+        let flow = self.rx_flow_of(rx, data.open.map(|open| open.src_flow))?;
         let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         let sender = (timed.flow.from, timed.flow.src_flow);
         if sender.0 != rx.from || data.open.is_some_and(|open| open.src_flow != sender.1) {
@@ -297,8 +308,15 @@ impl Endpoint {
             receiving: &mut self.receiving,
             stats: &mut self.stats,
             events: &mut self.events,
+            missing: Bytes::ZERO,
         };
         let placement = timed.flow.on_data(rx, data, &mut cx);
+        if placement.is_ok() {
+            let missing = cx.missing;
+            let arrival =
+                Arrival { from: rx.from, src_flow: sender.1, ev: rx.hdr.ev, data, missing };
+            self.sched.on_arrival(flow, &arrival, now);
+        }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;
         let wanted = due.map_or(forget_at, |at| at.min(forget_at));
@@ -307,19 +325,24 @@ impl Endpoint {
         placement
     }
 
-    /// The flow a DATA segment belongs to: by its id, or by its sender while the flow opens.
-    fn rx_flow_of(&mut self, rx: &RxSegment, data: &Data) -> Result<FlowId, DropReason> {
+    /// The flow that a packet from its sender belongs to: by its id, or by the sender's name for
+    /// it while the flow opens.
+    fn rx_flow_of(
+        &mut self,
+        rx: &RxSegment,
+        src_flow: Option<FlowId>,
+    ) -> Result<FlowId, DropReason> {
         if rx.hdr.dst_flow != FlowId::UNKNOWN {
             return Ok(rx.hdr.dst_flow);
         }
-        let open = data.open.ok_or(DropReason::UnknownFlow)?;
-        let key = (rx.from, open.src_flow);
+        let src_flow = src_flow.ok_or(DropReason::UnknownFlow)?;
+        let key = (rx.from, src_flow);
         if let Some(&flow) = self.rx_by_sender.get(&key) {
             return Ok(flow);
         }
         let id = self
             .rx_flows
-            .insert_with(|id| Timed { flow: RxFlow::new(id, rx.from, open.src_flow), timer: None });
+            .insert_with(|id| Timed { flow: RxFlow::new(id, rx.from, src_flow), timer: None });
         let id = id.ok_or(DropReason::TableFull)?;
         self.rx_by_sender.insert(key, id);
         Ok(id)
@@ -342,7 +365,7 @@ impl Endpoint {
         let (ack, kind) = match &rx.hdr.body {
             Body::Nack(nack) => (nack, TraceKind::Nack),
             Body::Ack(ack) => (ack, TraceKind::Ack),
-            Body::Data(_) => return false,
+            Body::Data(_) | Body::Credit(_) | Body::Request(_) => return false,
         };
         let Some(open) = timed.open_mut() else {
             // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
@@ -363,8 +386,47 @@ impl Endpoint {
         true
     }
 
-    /// Fills `tx` with what may leave now: acknowledgements first, then one segment a flow in turn.
+    /// A packet of the scheduler's own protocol.
+    fn on_control(&mut self, rx: &RxSegment, now: Instant) {
+        let flow = match &rx.hdr.body {
+            Body::Request(request) => self.requesting_flow(rx, request),
+            _ => {
+                let flow = rx.hdr.dst_flow;
+                let timed = self.tx_flows.get(flow).filter(|timed| timed.peer() == rx.from);
+                timed.map(|_| flow).ok_or(DropReason::UnknownFlow)
+            }
+        };
+        match flow {
+            Ok(flow) if self.sched.on_control(flow, rx.from, &rx.hdr, now) => {
+                self.stats.control_received += 1;
+            }
+            Ok(_) => self.stats.drops.count(DropReason::BadSegment),
+            Err(reason) => self.stats.drops.count(reason),
+        }
+    }
+
+    /// The incoming flow of a packet for its scheduler, which may be the first that is heard of it.
+    fn requesting_flow(
+        &mut self,
+        rx: &RxSegment,
+        request: &Allowance,
+    ) -> Result<FlowId, DropReason> {
+        let flow = self.rx_flow_of(rx, Some(request.src_flow))?;
+        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        if (timed.flow.from, timed.flow.src_flow) != (rx.from, request.src_flow) {
+            return Err(DropReason::UnknownFlow);
+        }
+        timed.flow.heard_at = rx.at;
+        let forget_at = rx.at + self.linger;
+        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+        Ok(flow)
+    }
+
+    /// Fills `tx` with what may leave now: control packets first, then one segment a flow in turn.
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        let before = tx.len();
+        self.sched.poll_control(now, tx);
+        self.stats.control_sent += (tx.len() - before) as u64;
         self.transmit_acks(now, tx);
         // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
         while tx.room() > 0 {
@@ -381,7 +443,7 @@ impl Endpoint {
             let hdr = timed.flow.header(&ack, now, self.receiving, &self.rx_buffers);
             match hdr.body {
                 Body::Nack(_) => self.stats.nacks_sent += 1,
-                Body::Ack(_) | Body::Data(_) => self.stats.acks_sent += 1,
+                _ => self.stats.acks_sent += 1,
             }
             tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from });
         }
@@ -396,19 +458,21 @@ impl Endpoint {
         };
         let timed = self.tx_flows.get_mut(flow);
         let Some((timer, Outgoing::Open(open))) = timed.map(|t| (&t.timer, &mut t.flow)) else {
-            self.sched.on_backlog(flow, Bytes::ZERO, now);
+            self.sched.on_backlog(flow, &Backlog::default(), now);
             return;
         };
         match open.poll_segment(now, &mut cx) {
-            Ok(segment) => {
+            Ok(mut segment) => {
                 self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
+                self.sched.on_sent(flow, &mut segment, &open.backlog(), now);
                 tx.push(segment);
                 if timer.is_none() {
                     self.update_tx_timer(flow, now);
                 }
             }
             Err(_) => {
-                self.sched.on_backlog(flow, Bytes::ZERO, now);
+                let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
+                self.sched.on_backlog(flow, &backlog, now);
                 self.update_tx_timer(flow, now);
             }
         }
@@ -418,7 +482,7 @@ impl Endpoint {
     /// things.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.wheel.poll_at()
+        [self.wheel.poll_at(), self.sched.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Does everything that is due by `now`.
@@ -429,6 +493,24 @@ impl Endpoint {
                 Due::Rx(flow) => self.rx_timer_fired(flow, now),
             }
         }
+        self.sched.handle_timeout(now);
+        while let Some(flow) = self.sched.next_given_up() {
+            self.give_up(flow, now);
+        }
+    }
+
+    /// Fails the messages of a flow whose peer's scheduler is silent.
+    fn give_up(&mut self, flow: FlowId, now: Instant) {
+        let mut cx = TxContext {
+            config: &self.config,
+            msgs: &mut self.tx_msgs,
+            stats: &mut self.stats,
+            events: &mut self.events,
+        };
+        if let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) {
+            open.fail(&mut cx);
+        }
+        self.update_tx(flow, now);
     }
 
     fn tx_timer_fired(&mut self, flow: FlowId, now: Instant) {
@@ -472,6 +554,7 @@ impl Endpoint {
 
     /// Gives up an incoming flow; messages that are not whole never will be.
     fn forget(&mut self, flow: FlowId) {
+        self.sched.on_forgotten(flow);
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
         self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
         self.rx_by_sender.remove(&(flow.from, flow.src_flow));
@@ -498,7 +581,7 @@ impl Endpoint {
         let Some(timed) = self.tx_flows.get_mut(flow) else { return };
         let Outgoing::Open(open) = &mut timed.flow else { return };
         let backlog = open.backlog();
-        self.sched.on_backlog(flow, backlog, now);
+        self.sched.on_backlog(flow, &backlog, now);
         if open.is_over() {
             // Twice as long as receivers remember it.
             let (peer, until) = (open.peer, now + self.linger * 2);
@@ -547,6 +630,9 @@ impl Endpoint {
     /// What an outgoing flow waits for; `None` when it could send now or is not here.
     #[must_use]
     pub fn flow_wait(&self, flow: FlowId) -> Option<Wait> {
+        if self.sched.holds(flow) {
+            return Some(Wait::Scheduler);
+        }
         self.tx_flows.get(flow).and_then(Timed::open).and_then(TxFlow::wait)
     }
 

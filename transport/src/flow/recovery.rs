@@ -27,6 +27,8 @@ pub(crate) struct Recovery {
     sent: SentPackets,
     /// Wire bytes in flight: the sum over segments whose fate is `InFlight`.
     in_flight: Bytes,
+    /// Wire bytes to be sent again: the sum over segments whose fate is `Lost`.
+    lost_bytes: Bytes,
     /// First transmissions before this PSN are no longer the oldest in flight.
     scan: Psn,
     /// When the most recently sent of all acknowledged segments was sent.
@@ -82,6 +84,7 @@ impl Recovery {
         Self {
             sent: SentPackets::new(),
             in_flight: Bytes::ZERO,
+            lost_bytes: Bytes::ZERO,
             scan: Psn(0),
             newest_acked: Instant::ZERO,
             reorder_window: quarters.map(|q| path.base_rtt.mul_ratio(u64::from(q), 4)),
@@ -105,12 +108,18 @@ impl Recovery {
     pub(crate) fn clear(&mut self) {
         self.sent = SentPackets::new();
         self.in_flight = Bytes::ZERO;
+        self.lost_bytes = Bytes::ZERO;
         self.probe_at = None;
     }
 
     /// Wire bytes in flight.
     pub(crate) fn in_flight(&self) -> Bytes {
         self.in_flight
+    }
+
+    /// Wire bytes to be sent again.
+    pub(crate) fn lost_bytes(&self) -> Bytes {
+        self.lost_bytes
     }
 
     /// True when some segment may have to be sent again.
@@ -141,6 +150,7 @@ impl Recovery {
     /// Notes that the lost segment `psn` was sent again, as `packet`.
     pub(crate) fn on_resent(&mut self, psn: Psn, packet: SentPacket) {
         self.in_flight += packet.wire_bytes();
+        self.lost_bytes -= self.sent.entry(psn).map_or(Bytes::ZERO, SentPacket::wire_bytes);
         self.probe_at = None;
         self.sent.resend(psn, packet);
     }
@@ -185,8 +195,10 @@ impl Recovery {
 
     fn acknowledge(&mut self, psn: Psn, arrived: &mut impl FnMut(&SentPacket)) -> bool {
         let Some(packet) = self.sent.ack(psn) else { return false };
-        if packet.fate == Fate::InFlight {
-            self.in_flight -= packet.wire_bytes();
+        match packet.fate {
+            Fate::InFlight => self.in_flight -= packet.wire_bytes(),
+            Fate::Lost => self.lost_bytes -= packet.wire_bytes(),
+            Fate::Acked => {}
         }
         if !packet.resent {
             self.newest_acked = self.newest_acked.max(packet.sent_at);
@@ -233,6 +245,7 @@ impl Recovery {
     fn mark_lost(&mut self, psn: Psn) -> Option<SentPacket> {
         let packet = self.sent.lose(psn)?;
         self.in_flight -= packet.wire_bytes();
+        self.lost_bytes += packet.wire_bytes();
         Some(packet)
     }
 

@@ -12,7 +12,7 @@ use crate::segment::{Placement, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
-use crate::units::{EntropyValue, FlowId, HostId, MsgId, Psn};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header};
 
 /// The receiving half of one flow: what is remembered of it while nothing is on its way. The rest
@@ -48,6 +48,8 @@ pub(crate) struct RxContext<'a> {
     pub(crate) receiving: &'a mut u16,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut VecDeque<Event>,
+    /// Wire bytes to be sent again, for the segment arrived trimmed; zero before the call.
+    pub(crate) missing: Bytes,
 }
 
 /// Acknowledgements that wait for the device, each with the flow it speaks for.
@@ -162,6 +164,8 @@ impl RxFlow {
         let Some(buffer) = cx.buffers.get(self.lease) else { return Err(DropReason::TableFull) };
         let (id, msg) = self.message(rx, data, buffer.ring, cx.msgs)?;
         if rx.trimmed {
+            let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
+            cx.missing = Bytes(u64::from(payload) + u64::from(cx.config.segment_overhead()));
             cx.stats.trimmed += 1;
             cx.acks.push(self.id, ack, cx.stats);
             return Ok(Placement::Release);

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::event::{Event, FailReason};
 use crate::lb::{Lb, LoadBalancer as _, PathFeedback};
 use crate::rng::Rng;
+use crate::sched::Backlog;
 use crate::segment::{PayloadRef, RxSegment, TxSegment};
 use crate::slab::Slab;
 use crate::stats::Stats;
@@ -46,6 +47,8 @@ pub enum Wait {
     Acknowledgement,
     /// The congestion window to open.
     Window,
+    /// The scheduler's leave: a peer's credit, for one.
+    Scheduler,
     /// The pacer.
     Pacing,
     /// An old segment to be acknowledged: too many PSNs are outstanding.
@@ -89,6 +92,10 @@ pub(crate) struct TxFlow {
     next_msg: MsgNo,
     /// Segments of posted messages that were never sent.
     unsent_segments: u64,
+    /// Their wire bytes, without extensions that only some have.
+    unsent_bytes: Bytes,
+    /// Wire bytes that the receiver has refused.
+    refused: Bytes,
 }
 
 impl TxFlow {
@@ -114,12 +121,17 @@ impl TxFlow {
             unfinished: VecDeque::new(),
             next_msg: MsgNo(0),
             unsent_segments: 0,
+            unsent_bytes: Bytes::ZERO,
+            refused: Bytes::ZERO,
         }
     }
 
     /// Takes a message of `len` bytes. Allocates so that sending does not have to.
     pub(crate) fn post(&mut self, config: &Config, id: MsgId, len: u32) {
-        self.unsent_segments += u64::from(len.div_ceil(u32::from(config.payload_max)));
+        let segments = u64::from(len.div_ceil(u32::from(config.payload_max)));
+        self.unsent_segments += segments;
+        let overhead = segments * u64::from(config.segment_overhead());
+        self.unsent_bytes += Bytes(u64::from(len) + overhead);
         // Half the window, so that the receiver's open part always covers what is outstanding.
         self.recovery.reserve(self.unsent_segments, config.psn_window / 2);
         self.unsent.push_back(id);
@@ -132,12 +144,19 @@ impl TxFlow {
         self.next_msg
     }
 
-    /// Whether the flow might send now; [`TxFlow::poll_segment`] decides.
-    pub(crate) fn backlog(&self) -> Bytes {
-        let work = self.recovery.has_lost() || !self.unsent.is_empty();
+    /// What there is to send, and whether some of it might go now; [`TxFlow::poll_segment`]
+    /// decides.
+    pub(crate) fn backlog(&self) -> Backlog {
+        let (cwnd, refused) = (self.window.cwnd, self.refused);
+        if self.failed {
+            return Backlog { cwnd, refused, ..Backlog::default() };
+        }
         let in_flight = self.recovery.in_flight();
-        let open = in_flight == Bytes::ZERO || in_flight < self.window.cwnd;
-        if work && open && !self.failed { self.path.mtu } else { Bytes::ZERO }
+        let work = self.recovery.has_lost() || !self.unsent.is_empty();
+        let open = in_flight == Bytes::ZERO || in_flight < cwnd;
+        let sendable = if work && open { self.path.mtu } else { Bytes::ZERO };
+        let waiting = self.unsent_bytes + self.recovery.lost_bytes();
+        Backlog { sendable, waiting, in_flight, cwnd, refused }
     }
 
     /// True when nothing is outstanding and nothing is to be sent.
@@ -231,6 +250,7 @@ impl TxFlow {
         };
         let psn = self.recovery.on_sent(packet);
         self.unsent_segments -= 1;
+        self.unsent_bytes -= Bytes(u64::from(cx.config.segment_overhead() + payload_len));
         if let Some(state) = cx.msgs.get_mut(msg) {
             state.next_offset += u32::from(payload_len);
         }
@@ -273,6 +293,7 @@ impl TxFlow {
             retransmission: packet.resent,
             open: carried.open,
             tag: carried.tag,
+            demand: None,
         });
         TxSegment {
             hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
@@ -315,6 +336,7 @@ impl TxFlow {
             self.cc.on_ack(&sample, &self.path);
         }
         if let Some(packet) = self.recovery.on_refused(nack.psn, nack.echo_sent_at) {
+            self.refused += packet.wire_bytes();
             let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };
             self.cc.on_nack(&loss, &self.path);
         }
@@ -405,7 +427,7 @@ impl TxFlow {
     }
 
     /// The peer does not answer: every unfinished message fails, by name.
-    fn fail(&mut self, cx: &mut TxContext<'_>) {
+    pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
         self.failed = true;
         self.unsent.clear();
         self.recovery.clear();
@@ -453,8 +475,7 @@ struct Carried {
 impl Carried {
     /// Bytes on the wire of a segment that carries this and `payload_len` bytes.
     fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
-        config.frame_overhead
-            + data::LEN
+        config.segment_overhead()
             + if self.open.is_some() { data::OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { data::TAG_LEN }
             + payload_len

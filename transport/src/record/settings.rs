@@ -11,7 +11,7 @@ use crate::cc::{
 };
 use crate::config::{Config, LossSettings, Settings};
 use crate::lb::{LbKind, LbParams};
-use crate::sched::SchedKind;
+use crate::sched::{CreditParams, SchedKind, SchedParams};
 use crate::time::{Duration, Rate};
 
 /// Stands for `None` where a word is optional.
@@ -29,6 +29,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         lb,
         lb_params,
         sched,
+        sched_params: SchedParams { credit },
         psn_window,
         msg_window,
         tx_flows_max,
@@ -77,6 +78,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     dcqcn.words(&mut |word| words.push(word));
     fixed.words(&mut |word| words.push(word));
     lb_params.words(&mut |word| words.push(word));
+    credit.words(&mut |word| words.push(word));
     words
 }
 
@@ -133,6 +135,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             fixed: FixedParams::from_words(next)?,
         },
         lb_params: LbParams::from_words(next)?,
+        sched_params: SchedParams { credit: CreditParams::from_words(next)? },
     })
 }
 

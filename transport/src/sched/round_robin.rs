@@ -4,7 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Scheduler;
+use super::{Arrival, Backlog, Scheduler};
+use crate::path::Path;
 use crate::segment::{Burst, TxSegment};
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId, HostId};
@@ -32,12 +33,11 @@ impl RoundRobin {
             ready: vec![FlowId::UNKNOWN; slots],
         }
     }
-}
 
-impl Scheduler for RoundRobin {
-    fn on_backlog(&mut self, flow: FlowId, bytes: Bytes, _now: Instant) {
+    /// Says whether `flow` takes part in the turns.
+    pub(super) fn set_ready(&mut self, flow: FlowId, ready: bool) {
         let index = flow.index();
-        if bytes == Bytes::ZERO {
+        if !ready {
             self.ready[index] = FlowId::UNKNOWN;
             return;
         }
@@ -47,8 +47,14 @@ impl Scheduler for RoundRobin {
             self.queue.push_back(flow);
         }
     }
+}
 
-    fn on_control(&mut self, _: HostId, _: &Header, _: Instant, _: &mut Burst<TxSegment>) {}
+impl Scheduler for RoundRobin {
+    fn on_open(&mut self, _flow: FlowId, _peer: HostId, _path: &Path) {}
+
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, _now: Instant) {
+        self.set_ready(flow, backlog.sendable > Bytes::ZERO);
+    }
 
     fn next_flow(&mut self, _now: Instant) -> Option<FlowId> {
         // Bounded by the queue's length: each turn takes one entry out.
@@ -65,27 +71,51 @@ impl Scheduler for RoundRobin {
         None
     }
 
+    fn on_sent(&mut self, _: FlowId, _: &mut TxSegment, _: &Backlog, _: Instant) {}
+
+    fn holds(&self, _flow: FlowId) -> bool {
+        false
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
+
+    fn on_arrival(&mut self, _flow: FlowId, _arrival: &Arrival<'_>, _now: Instant) {}
+
+    fn on_forgotten(&mut self, _flow: FlowId) {}
+
+    fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
+        false
+    }
+
+    fn poll_control(&mut self, _now: Instant, _out: &mut Burst<TxSegment>) {}
+
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
-    fn handle_timeout(&mut self, _now: Instant, _out: &mut Burst<TxSegment>) {}
+    fn handle_timeout(&mut self, _now: Instant) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn backlog(sendable: u64) -> Backlog {
+        Backlog { sendable: Bytes(sendable), ..Backlog::default() }
+    }
+
     #[test]
     fn flows_take_turns_and_a_flow_that_cannot_send_is_passed_over() {
         let mut sched = RoundRobin::new(4);
         let flow = |i| FlowId::new(i, 1);
         for i in 0..3 {
-            sched.on_backlog(flow(i), Bytes(1), Instant::ZERO);
+            sched.on_backlog(flow(i), &backlog(1), Instant::ZERO);
         }
         let turns: Vec<_> = (0..4).filter_map(|_| sched.next_flow(Instant::ZERO)).collect();
         assert_eq!(turns, [flow(0), flow(1), flow(2), flow(0)]);
-        sched.on_backlog(flow(1), Bytes::ZERO, Instant::ZERO);
+        sched.on_backlog(flow(1), &backlog(0), Instant::ZERO);
         let turns: Vec<_> = (0..4).filter_map(|_| sched.next_flow(Instant::ZERO)).collect();
         assert_eq!(turns, [flow(2), flow(0), flow(2), flow(0)]);
     }
@@ -93,9 +123,9 @@ mod tests {
     #[test]
     fn a_reused_slot_is_served_under_its_new_id() {
         let mut sched = RoundRobin::new(1);
-        sched.on_backlog(FlowId::new(0, 1), Bytes(1), Instant::ZERO);
-        sched.on_backlog(FlowId::new(0, 1), Bytes::ZERO, Instant::ZERO);
-        sched.on_backlog(FlowId::new(0, 2), Bytes(1), Instant::ZERO);
+        sched.on_backlog(FlowId::new(0, 1), &backlog(1), Instant::ZERO);
+        sched.on_backlog(FlowId::new(0, 1), &backlog(0), Instant::ZERO);
+        sched.on_backlog(FlowId::new(0, 2), &backlog(1), Instant::ZERO);
         assert_eq!(sched.next_flow(Instant::ZERO), Some(FlowId::new(0, 2)));
         assert_eq!(sched.next_flow(Instant::ZERO), Some(FlowId::new(0, 2)));
     }

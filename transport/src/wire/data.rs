@@ -1,4 +1,4 @@
-//! DATA on the wire: 22 octets, 8 more while opening, 8 more with a tag.
+//! DATA on the wire: 22 octets, 8 more while opening, 8 more with a tag, 4 more with a demand.
 
 use core::num::NonZeroU32;
 
@@ -6,7 +6,7 @@ use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Data, KIND_DATA, Open, ParseError, first_octet};
-use crate::units::{FlowId, MsgNo, Psn};
+use crate::units::{Credit, FlowId, MsgNo, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -33,8 +33,10 @@ pub const LEN: u16 = 22;
 pub const OPEN_LEN: u16 = 8;
 /// Octets of the tag extension.
 pub const TAG_LEN: u16 = 8;
+/// Octets of the demand extension.
+pub const DEMAND_LEN: u16 = 4;
 /// The longest DATA header.
-pub const LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN;
+pub const LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN + DEMAND_LEN;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 const _: () = assert!(size_of::<OpenExt>() == OPEN_LEN as usize);
@@ -42,7 +44,8 @@ const _: () = assert!(size_of::<OpenExt>() == OPEN_LEN as usize);
 const FLAG_OPEN: u8 = 1;
 const FLAG_TAG: u8 = 2;
 const FLAG_RETRANSMISSION: u8 = 4;
-const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION;
+const FLAG_DEMAND: u8 = 8;
+const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION | FLAG_DEMAND;
 
 impl Data {
     /// Octets of this header on the wire.
@@ -50,6 +53,7 @@ impl Data {
     pub fn emit_len(&self) -> u16 {
         LEN + if self.open.is_some() { OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { TAG_LEN }
+            + if self.demand.is_some() { DEMAND_LEN } else { 0 }
     }
 }
 
@@ -61,7 +65,8 @@ pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
         return None;
     }
     let ext = |flag: u8, len: u16| if fixed.flags & flag != 0 { len } else { 0 };
-    let len = LEN + ext(FLAG_OPEN, OPEN_LEN) + ext(FLAG_TAG, TAG_LEN);
+    let len =
+        LEN + ext(FLAG_OPEN, OPEN_LEN) + ext(FLAG_TAG, TAG_LEN) + ext(FLAG_DEMAND, DEMAND_LEN);
     (bytes.len() >= usize::from(len)).then_some(len)
 }
 
@@ -71,7 +76,8 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
         first: first_octet(KIND_DATA),
         flags: flag(data.open.is_some(), FLAG_OPEN)
             | flag(data.tag != 0, FLAG_TAG)
-            | flag(data.retransmission, FLAG_RETRANSMISSION),
+            | flag(data.retransmission, FLAG_RETRANSMISSION)
+            | flag(data.demand.is_some(), FLAG_DEMAND),
         dst_flow: dst_flow.0.into(),
         psn: data.psn.0.into(),
         msg: data.msg.0.into(),
@@ -87,7 +93,12 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
         rest = tail;
     }
     if data.tag != 0 {
-        rest.copy_from_slice(U64::new(data.tag).as_bytes());
+        let (head, tail) = rest.split_at_mut(usize::from(TAG_LEN));
+        head.copy_from_slice(U64::new(data.tag).as_bytes());
+        rest = tail;
+    }
+    if let Some(demand) = data.demand {
+        rest.copy_from_slice(U32::new(demand.number()).as_bytes());
     }
 }
 
@@ -109,11 +120,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
     }
     let mut tag = 0;
     if fixed.flags & FLAG_TAG != 0 {
-        let (value, _) = U64::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        let (value, tail) = U64::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
         tag = value.get();
         if tag == 0 {
             return Err(ParseError::Field);
         }
+        rest = tail;
+    }
+    let mut demand = None;
+    if fixed.flags & FLAG_DEMAND != 0 {
+        let (value, _) = U32::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        demand = Some(Credit::new(value.get()).ok_or(ParseError::Field)?);
     }
     let data = Data {
         psn: Psn(fixed.psn.get()),
@@ -123,6 +140,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
         retransmission: fixed.flags & FLAG_RETRANSMISSION != 0,
         open,
         tag,
+        demand,
     };
     Ok((FlowId(fixed.dst_flow.get()), data))
 }

@@ -58,6 +58,7 @@ fn data(open: bool, tag: u64) -> Header {
         retransmission: true,
         open,
         tag,
+        demand: None,
     };
     Header { ev: EntropyValue(0xCAFE), dst_flow: FlowId(0x0BAD_CAFE), body: Body::Data(data) }
 }
@@ -101,6 +102,39 @@ fn data_and_its_extensions_lie_where_the_document_says() {
     expected.extend(laid_out("OPEN extension", &open));
     expected.extend(laid_out("TAG extension", &[("tag", TAG.to_be_bytes().into())]));
     assert_eq!(emitted(&data(true, TAG)), expected);
+}
+
+#[test]
+fn a_demand_lies_where_the_document_says_behind_all_else() {
+    let demand = laid_out("DEMAND extension", &[("demand", be(0xFEDC_BA98))]);
+    let mut header = data(true, TAG);
+    let mut expected = emitted(&header);
+    expected[1] |= 8;
+    expected.extend(demand);
+    if let Body::Data(data) = &mut header.body {
+        data.demand = Credit::new(0xFEDC_BA98);
+    }
+    assert_eq!(emitted(&header), expected);
+}
+
+#[test]
+fn allowances_lie_where_the_document_says() {
+    let upto = Credit::new(0x99AA_BBCC).unwrap();
+    let allowance = Allowance { src_flow: SRC_FLOW, upto };
+    for (kind, body) in [(0x13, Body::Credit(allowance)), (0x14, Body::Request(allowance))] {
+        let expected = laid_out(
+            "CREDIT and REQUEST",
+            &[
+                ("version and kind", vec![kind]),
+                ("flags", vec![0]),
+                ("dst_flow", be(0x0BAD_CAFE)),
+                ("src_flow", be(0x6781_2345)),
+                ("upto", be(0x99AA_BBCC)),
+            ],
+        );
+        let header = Header { ev: EntropyValue(1), dst_flow: FlowId(0x0BAD_CAFE), body };
+        assert_eq!(emitted(&header), expected);
+    }
 }
 
 #[test]
@@ -221,10 +255,12 @@ fn the_table_of_sizes_is_right() {
         row("DATA frame with 4096 octets of payload", plain + 4096),
         row("trimmed DATA frame", plain),
         row("trimmed DATA frame, OPEN and TAG", longest),
+        row("DATA headers, DEMAND", plain + data::DEMAND_LEN),
         row("ACK or NACK frame", ack.emit_len()),
+        row("CREDIT or REQUEST frame", credit::LEN),
     ];
     assert_eq!(table("Sizes"), expected);
-    assert!(WIRE_MD.contains(&format!("22..38            1..{PAYLOAD_LEN_MAX}")));
+    assert!(WIRE_MD.contains(&format!("14..42            1..{PAYLOAD_LEN_MAX}")));
     assert!(WIRE_MD.contains(&format!("Port {UDP_PORT} is")));
     assert!(WIRE_MD.contains(&format!("h < {}", Addressing::EMULATED_V4_HOSTS)));
 }

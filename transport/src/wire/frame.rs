@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::addressing::{AddrPair, Addressing, IpPair, IpVersion};
 use super::checksum::{Checksum, updated};
 pub use super::class::{Ecn, TrafficClass};
-use super::{Body, Header, ParseError, ack, data};
+use super::{Body, Header, ParseError, ack, credit, data};
 use crate::units::{EntropyValue, HostId};
 
 /// UDP destination port of every Headrace packet. Next to RoCEv2 (4791) and UET (4793), and
@@ -160,7 +160,8 @@ const HEAD6_LEN: usize = size_of::<Head6>();
 const _: () = assert!(HEAD4_LEN == header_overhead(IpVersion::V4) as usize);
 const _: () = assert!(HEAD6_LEN == header_overhead(IpVersion::V6) as usize);
 // A payload starts at an even offset of the UDP datagram, so its sum may be computed apart.
-const _: () = assert!((data::LEN | data::OPEN_LEN | data::TAG_LEN | ack::LEN) & 1 == 0);
+const _: () = assert!((data::LEN | data::OPEN_LEN | data::TAG_LEN | data::DEMAND_LEN) & 1 == 0);
+const _: () = assert!((ack::LEN | credit::LEN) & 1 == 0);
 
 const ETHERTYPE_V4: u16 = 0x0800;
 const ETHERTYPE_V6: u16 = 0x86DD;

@@ -1,14 +1,17 @@
-//! The Headrace header: the plain value here, its bytes in [`data`] and [`ack`], the frame around
-//! it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
+//! The Headrace header: the plain value here, its bytes in [`data`], [`ack`] and [`credit`], the
+//! frame around it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the
+//! offsets.
 //!
-//! Three kinds travel: DATA from sender to receiver, ACK and NACK back. A PSN names one segment of
-//! a flow for good: a retransmission carries the PSN of the original, so a receiver recognises
-//! every duplicate by PSN alone, and the echoed send time keeps round-trip samples unambiguous.
+//! DATA travels from sender to receiver, ACK and NACK back. A PSN names one segment of a flow for
+//! good: a retransmission carries the PSN of the original, so a receiver recognises every duplicate
+//! by PSN alone, and the echoed send time keeps round-trip samples unambiguous. Where receivers
+//! give out credit, CREDIT travels back and REQUEST asks for it.
 
 pub mod ack;
 pub mod addressing;
 pub mod checksum;
 pub mod class;
+pub mod credit;
 pub mod data;
 #[cfg(test)]
 mod doc_tests;
@@ -19,7 +22,7 @@ mod tests;
 use core::fmt;
 use core::num::NonZeroU32;
 
-use crate::units::{EntropyValue, FlowId, MsgNo, Psn};
+use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
 
 /// Version of the wire format, in the high four bits of the first octet.
 pub const VERSION: u8 = 1;
@@ -36,7 +39,7 @@ pub struct Header {
     pub body: Body,
 }
 
-/// The three kinds of packet.
+/// The kinds of packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// A segment of a message.
@@ -45,6 +48,10 @@ pub enum Body {
     Ack(Ack),
     /// A segment arrived without its payload: it was trimmed.
     Nack(Ack),
+    /// A receiver lets a flow send.
+    Credit(Allowance),
+    /// A flow that may not send asks its receiver to let it.
+    Request(Allowance),
 }
 
 /// The header of a segment of a message.
@@ -64,6 +71,8 @@ pub struct Data {
     pub open: Option<Open>,
     /// The application's tag, on segments of offset 0 only; 0 is no tag and takes no room.
     pub tag: u64,
+    /// How far the flow would send if it were given credit; `None` where senders need none.
+    pub demand: Option<Credit>,
 }
 
 /// What a receiver needs to accept a segment of a flow or message it has not seen.
@@ -96,6 +105,15 @@ pub struct Ack {
     pub ce: bool,
     /// The segment had arrived before: a needless retransmission or a duplicate of the network.
     pub duplicate: bool,
+}
+
+/// How far a flow may send, or would: the header of CREDIT and of REQUEST.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowance {
+    /// The flow at the host that sends this packet.
+    pub src_flow: FlowId,
+    /// CREDIT: the flow may send before this place. REQUEST: it would, given credit.
+    pub upto: Credit,
 }
 
 const _: () = assert!(size_of::<Header>() <= 48);
@@ -136,13 +154,14 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Bytes of this header on the wire, without the frame around it: 22..=38 for DATA, 36 for ACK
-    /// and NACK.
+    /// Bytes of this header on the wire, without the frame around it: 22..=42 for DATA, 36 for ACK
+    /// and NACK, 14 for CREDIT and REQUEST.
     #[must_use]
     pub fn emit_len(&self) -> u16 {
         match &self.body {
             Body::Data(data) => data.emit_len(),
             Body::Ack(_) | Body::Nack(_) => ack::LEN,
+            Body::Credit(_) | Body::Request(_) => credit::LEN,
         }
     }
 
@@ -156,6 +175,8 @@ impl Header {
             Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
             Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
             Body::Nack(ack) => ack::emit(ack, KIND_NACK, self.dst_flow, &mut out[..len]),
+            Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, self.dst_flow, &mut out[..len]),
+            Body::Request(upto) => credit::emit(upto, KIND_REQUEST, self.dst_flow, &mut out[..len]),
         }
         len
     }
@@ -174,6 +195,8 @@ impl Header {
             KIND_DATA => data::parse(bytes).map(|(flow, data)| (flow, Body::Data(data)))?,
             KIND_ACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Ack(ack)))?,
             KIND_NACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Nack(ack)))?,
+            KIND_CREDIT => credit::parse(bytes).map(|(flow, upto)| (flow, Body::Credit(upto)))?,
+            KIND_REQUEST => credit::parse(bytes).map(|(flow, upto)| (flow, Body::Request(upto)))?,
             _ => return Err(ParseError::Kind),
         };
         let header = Self { ev, dst_flow, body };
@@ -184,6 +207,8 @@ impl Header {
 const KIND_DATA: u8 = 0;
 const KIND_ACK: u8 = 1;
 const KIND_NACK: u8 = 2;
+const KIND_CREDIT: u8 = 3;
+const KIND_REQUEST: u8 = 4;
 
 /// First octet of a packet of `kind`.
 const fn first_octet(kind: u8) -> u8 {

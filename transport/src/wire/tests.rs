@@ -19,14 +19,15 @@ fn flow_id() -> impl Strategy<Value = FlowId> {
 
 fn data_body() -> impl Strategy<Value = Body> {
     let open = proptest::option::of((flow_id(), 1u32..));
+    let demand = any::<u32>().prop_map(Credit::new);
     let tag = prop_oneof![Just(0), any::<u64>()];
-    (any::<(u32, u32, u32, u32, bool)>(), open, tag).prop_map(
-        |((psn, msg, offset, sent_at, retransmission), open, tag)| {
+    (any::<(u32, u32, u32, u32, bool)>(), open, tag, demand).prop_map(
+        |((psn, msg, offset, sent_at, retransmission), open, tag, demand)| {
             let open = open.and_then(|(src_flow, len)| {
                 NonZeroU32::new(len).map(|msg_len| Open { src_flow, msg_len })
             });
             let (psn, msg) = (Psn(psn), MsgNo(msg));
-            Body::Data(Data { psn, msg, offset, sent_at, retransmission, open, tag })
+            Body::Data(Data { psn, msg, offset, sent_at, retransmission, open, tag, demand })
         },
     )
 }
@@ -47,6 +48,14 @@ fn ack_body() -> impl Strategy<Value = Body> {
     )
 }
 
+fn allowance_body() -> impl Strategy<Value = Body> {
+    (flow_id(), 1u32.., any::<bool>()).prop_map(|(src_flow, upto, asks)| {
+        let upto = Credit::START.plus(upto - 1);
+        let allowance = Allowance { src_flow, upto };
+        if asks { Body::Request(allowance) } else { Body::Credit(allowance) }
+    })
+}
+
 fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = Header> {
     let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
     (any::<u16>(), dst_flow, body).prop_map(|(ev, dst_flow, body)| Header {
@@ -57,7 +66,7 @@ fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = Header> {
 }
 
 fn any_header() -> impl Strategy<Value = Header> {
-    header(prop_oneof![data_body(), ack_body()])
+    header(prop_oneof![data_body(), ack_body(), allowance_body()])
 }
 
 fn spec(version: IpVersion, ecn: Ecn, class: TrafficClass) -> FrameSpec {
@@ -113,7 +122,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic_and_are_a_header_only_if_it_emits_them(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..4, flags in 0u8..8,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..6, flags in 0u8..16,
     ) {
         if let [first, second, ..] = &mut bytes[..] {
             (*first, *second) = (VERSION << 4 | kind, flags);
@@ -249,7 +258,9 @@ proptest! {
     }
 
     #[test]
-    fn acknowledgements_are_never_trimmed(v in version(), h in header(ack_body())) {
+    fn only_data_is_ever_trimmed(
+        v in version(), h in header(prop_oneof![ack_body(), allowance_body()]),
+    ) {
         let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &[]);
         let before = frame.clone();
         prop_assert_eq!(trim(&mut frame), before.len());
@@ -279,6 +290,7 @@ const DATA: Data = Data {
     retransmission: false,
     open: None,
     tag: 0,
+    demand: None,
 };
 
 const ACK: Ack = Ack {

@@ -1,0 +1,133 @@
+//! Credit from receivers: a flow sends its first window unasked and everything else, lost segments
+//! too, against credit that the receiving host gives out at the rate of its link.
+//!
+//! Source: \[ndp\], \[eqds\] and, for facts, their authors' simulator htsim; \[smartt\] sections IV
+//! and VI compare with it and put a sender's window beside it. Units: wire bytes, picoseconds.
+//! The window of the congestion controller still caps what is in flight: credit says when a segment
+//! may leave, never that it must. It decides no path and infers no loss.
+//!
+//! All is cumulative, so lost and repeated packets do no harm ([`crate::wire::Allowance`]):
+//!
+//! ```text
+//!   sender                                         receiver
+//!   used    sent against credit                    granted  credit given
+//!   granted credit heard of                        target   demand heard of, and trimmed since
+//!   announced = used + what waits   --DATA,        granted <= target, always; granted rises
+//!     (as far as window and         REQUEST-->     by one quantum at a time, flow by flow, at
+//!     `ahead` go)                   <--CREDIT--    the rate of the link
+//! ```
+//!
+//! - A flow may send while `used` is before `granted`; its last segment may end behind it.
+//! - A trimmed segment raises `target` where it arrives, and goes before other demand: the sender
+//!   need not ask for what its receiver knows to be missing.
+//! - A flow that waits, and of whose demand the receiver has heard nothing, asks by REQUEST. So
+//!   does one that has waited for a timeout, less and less often, until it is given up as silent.
+//!   Each REQUEST is answered by a CREDIT, so waiting long is no sign of silence.
+//! - A flow that has sent and heard everything forgets the credit it did not need, and may send its
+//!   first window unasked once more.
+
+mod asker;
+mod giver;
+#[cfg(test)]
+mod tests;
+
+use asker::Asker;
+use giver::Giver;
+
+use super::{Arrival, Backlog, SchedSetup, Scheduler};
+use crate::params::params;
+use crate::path::Path;
+use crate::segment::{Burst, TxSegment};
+use crate::time::Instant;
+use crate::units::{FlowId, HostId};
+use crate::wire::{Body, Header};
+
+params! {
+    /// Settings of [`Credits`].
+    pub struct CreditParams {
+        /// What a flow sends unasked when it starts, in BDPs of its path.
+        first_window: f32 = 1.0, in 0.0..=16.0;
+        /// How far beyond what it has sent a flow asks for credit, in BDPs of its path: what may
+        /// lie unused at a sender.
+        ahead: f32 = 1.5, in 0.01..=64.0;
+        /// Share of the line rate at which a receiver gives credit, percent: what is left is for
+        /// control packets.
+        rate: u16 = 98, in 1..=100;
+        /// Full segments that one CREDIT lets a flow send.
+        quantum: u16 = 1, in 1..=64;
+    }
+}
+
+/// Both halves of the scheduler of one host.
+#[derive(Clone, Debug)]
+pub struct Credits {
+    asker: Asker,
+    giver: Giver,
+}
+
+impl Credits {
+    /// Without flows.
+    #[must_use]
+    pub fn new(setup: &SchedSetup<'_>) -> Self {
+        Self { asker: Asker::new(setup), giver: Giver::new(setup) }
+    }
+}
+
+impl Scheduler for Credits {
+    fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path) {
+        self.asker.on_open(flow, peer, path);
+    }
+
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
+        self.asker.on_backlog(flow, backlog, now);
+    }
+
+    fn next_flow(&mut self, now: Instant) -> Option<FlowId> {
+        self.asker.next_flow(now)
+    }
+
+    fn on_sent(&mut self, flow: FlowId, segment: &mut TxSegment, backlog: &Backlog, now: Instant) {
+        self.asker.on_sent(flow, segment, backlog, now);
+    }
+
+    fn holds(&self, flow: FlowId) -> bool {
+        self.asker.holds(flow)
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.asker.next_given_up()
+    }
+
+    fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
+        self.giver.on_arrival(flow, arrival, now);
+    }
+
+    fn on_forgotten(&mut self, flow: FlowId) {
+        self.giver.on_forgotten(flow);
+    }
+
+    fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool {
+        match hdr.body {
+            Body::Credit(credit) => self.asker.on_credit(flow, credit.upto, now),
+            Body::Request(request) => {
+                self.giver.on_request(flow, from, &request, hdr.ev, now);
+                true
+            }
+            Body::Data(_) | Body::Ack(_) | Body::Nack(_) => false,
+        }
+    }
+
+    fn poll_control(&mut self, _now: Instant, out: &mut Burst<TxSegment>) {
+        self.giver.poll_control(out);
+        self.asker.poll_control(out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.giver.poll_timeout(), self.asker.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.giver.give(now);
+        self.asker.handle_timeout(now);
+    }
+}

@@ -1,0 +1,356 @@
+//! The sending half: what each flow has sent unasked and against credit, and when it asks.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::path::Path;
+use crate::sched::{Backlog, RoundRobin, SchedSetup, Scheduler as _};
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::timer::{TimerHandle, Wheel};
+use crate::units::{Bytes, Credit, EntropyValue, FlowId, HostId};
+use crate::wire::{Allowance, Body, Header};
+
+/// One outgoing flow.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// Which flow; [`FlowId::UNKNOWN`] when none.
+    id: FlowId,
+    peer: HostId,
+    /// Wire bytes that the flow may still send unasked, 0..=`first_window`.
+    unasked: u32,
+    first_window: u32,
+    /// How far beyond `used` it asks at most.
+    ahead: u32,
+    /// Where what was sent against credit ends. Behind `granted` by less than a segment at most.
+    used: Credit,
+    /// How far it may send.
+    granted: Credit,
+    /// How far the receiver knows it would send, if nothing was lost.
+    announced: Credit,
+    /// [`Backlog::refused`] when it was last seen.
+    refused: Bytes,
+    /// As last seen.
+    waiting: u32,
+    cwnd: u32,
+    in_flight: bool,
+    sendable: bool,
+    /// While it waits for credit: when it asks again.
+    ask_at: Option<Instant>,
+    /// The timer set for it, no later than `ask_at`.
+    timer: Option<(Instant, TimerHandle)>,
+    /// A REQUEST waits to leave.
+    in_outbox: bool,
+    /// Times in a row it has asked: what the back-off goes by.
+    asked: u8,
+    /// Of these, how often no answer of any kind came.
+    unanswered: u8,
+}
+
+const NOBODY: Account = Account {
+    id: FlowId::UNKNOWN,
+    peer: HostId(0),
+    unasked: 0,
+    first_window: 0,
+    ahead: 0,
+    used: Credit::START,
+    granted: Credit::START,
+    announced: Credit::START,
+    refused: Bytes::ZERO,
+    waiting: 0,
+    cwnd: 0,
+    in_flight: false,
+    sendable: false,
+    ask_at: None,
+    timer: None,
+    in_outbox: false,
+    asked: 0,
+    unanswered: 0,
+};
+
+/// Serial arithmetic compares places less than 2^31 apart; nothing asks for more than this at once.
+const DISTANCE_MAX: u32 = 1 << 30;
+
+fn narrow(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.0).unwrap_or(DISTANCE_MAX).min(DISTANCE_MAX)
+}
+
+impl Account {
+    /// True when the flow may send a segment, as far as credit goes.
+    fn may_send(&self) -> bool {
+        self.unasked > 0 || self.granted.distance_from(self.used) > 0
+    }
+
+    fn is_held(&self) -> bool {
+        self.waiting > 0 && !self.may_send()
+    }
+
+    /// How far the flow would send, given credit. What it will send unasked needs none; a window
+    /// that caps it caps what it asks for, so that credit goes to those who can use it.
+    fn target(&self, mtu: u32) -> Credit {
+        let wanted = self.waiting - self.unasked.min(self.waiting);
+        self.used.plus(wanted.min(self.ahead).min(self.cwnd.saturating_add(mtu)))
+    }
+
+    /// All was sent and heard of: credit that was not needed is void.
+    fn void_unused(&mut self) {
+        if self.granted.distance_from(self.used) > 0 {
+            self.used = self.granted;
+        }
+    }
+}
+
+/// Asks for credit and lets flows send against it, in turn.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    /// By slab index.
+    accounts: Vec<Account>,
+    turns: RoundRobin,
+    timers: Wheel<FlowId>,
+    outbox: VecDeque<FlowId>,
+    given_up: VecDeque<FlowId>,
+    first_window: f64,
+    ahead: f64,
+    mtu: u32,
+    frame_overhead: u16,
+    rto: Duration,
+    backoff_max: u8,
+    retries_max: u8,
+    /// Paths that REQUESTs take in turn.
+    evs: [EntropyValue; 8],
+    requests: usize,
+}
+
+/// Resolution of the timers: far below any timeout.
+const TIMER_TICK: Duration = Duration::from_ps(1 << 18);
+
+impl Asker {
+    pub(super) fn new(setup: &SchedSetup<'_>) -> Self {
+        let params = &setup.params.credit;
+        let flows = setup.tx_flows_max as usize;
+        Self {
+            accounts: vec![NOBODY; flows],
+            turns: RoundRobin::new(setup.tx_flows_max),
+            timers: Wheel::new(TIMER_TICK, flows),
+            outbox: VecDeque::with_capacity(flows + 1),
+            given_up: VecDeque::with_capacity(flows + 1),
+            first_window: f64::from(params.first_window),
+            ahead: f64::from(params.ahead),
+            mtu: narrow(setup.mtu),
+            frame_overhead: setup.frame_overhead,
+            rto: setup.rto,
+            backoff_max: setup.backoff_max,
+            retries_max: setup.retries_max,
+            evs: setup.control_evs,
+            requests: 0,
+        }
+    }
+
+    /// The account of a flow that is here.
+    fn account(&mut self, flow: FlowId) -> Option<&mut Account> {
+        self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)
+    }
+
+    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path) {
+        let first_window = narrow(path.bdp().scaled(self.first_window));
+        let ahead = narrow(path.bdp().scaled(self.ahead)).max(self.mtu);
+        let account = &mut self.accounts[flow.index()];
+        // Timer and place in the outbox go by slab index: they serve the next flow there too.
+        let Account { timer, in_outbox, .. } = *account;
+        *account = Account {
+            id: flow,
+            peer,
+            unasked: first_window,
+            first_window,
+            ahead,
+            timer,
+            in_outbox,
+            ..NOBODY
+        };
+    }
+
+    pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
+        let Some(account) = self.account(flow) else {
+            // Closed: only its turn may be left of it.
+            return self.turns.set_ready(flow, false);
+        };
+        account.sendable = backlog.sendable > Bytes::ZERO;
+        account.look_at(backlog);
+        if account.waiting == 0 && !account.in_flight {
+            account.void_unused();
+            account.unasked = account.first_window;
+        }
+        self.review(flow, now);
+    }
+
+    pub(super) fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: &Backlog,
+        now: Instant,
+    ) {
+        let (overhead, mtu) = (self.frame_overhead, self.mtu);
+        let Some(account) = self.account(flow) else { return };
+        let Body::Data(data) = &mut segment.hdr.body else { return };
+        data.demand = Some(Credit::START);
+        let len = overhead + data.emit_len() + segment.payload.len;
+        if account.unasked > 0 {
+            account.unasked = account.unasked.saturating_sub(u32::from(len));
+        } else {
+            account.used = account.used.plus(u32::from(len));
+        }
+        account.look_at(backlog);
+        let target = account.target(mtu);
+        account.announce(target);
+        data.demand = Some(target);
+        if account.ask_at.is_some() || !account.may_send() {
+            self.review(flow, now);
+        }
+    }
+
+    pub(super) fn next_flow(&mut self, now: Instant) -> Option<FlowId> {
+        self.turns.next_flow(now)
+    }
+
+    pub(super) fn holds(&self, flow: FlowId) -> bool {
+        let account = self.accounts.get(flow.index());
+        account.is_some_and(|account| account.id == flow && account.is_held())
+    }
+
+    /// A CREDIT arrived. False when it cannot be meant.
+    pub(super) fn on_credit(&mut self, flow: FlowId, upto: Credit, now: Instant) -> bool {
+        let Some(account) = self.account(flow) else { return false };
+        account.unanswered = 0;
+        let more = upto.ahead_of(account.granted);
+        if more > DISTANCE_MAX {
+            return false;
+        }
+        if more > 0 {
+            account.granted = upto;
+            account.asked = 0;
+            account.ask_at = None;
+            if account.waiting == 0 && !account.in_flight {
+                account.void_unused();
+            } else {
+                // From the first credit on, a flow sends against credit alone.
+                account.unasked = 0;
+            }
+        }
+        self.review(flow, now);
+        true
+    }
+
+    /// Brings the flow's turn, and whether and when it asks, in line with its account.
+    fn review(&mut self, flow: FlowId, now: Instant) {
+        let (rto, backoff_max) = (self.rto, self.backoff_max);
+        let account = &mut self.accounts[flow.index()];
+        self.turns.set_ready(flow, account.sendable && account.may_send());
+        if !account.is_held() {
+            account.ask_at = None;
+            return;
+        }
+        let unheard = account.announced.distance_from(account.granted) <= 0;
+        if account.ask_at.is_none() {
+            account.ask_at = Some(now + rto * (1 << account.asked.min(backoff_max)));
+        }
+        if unheard && !account.in_outbox {
+            account.in_outbox = true;
+            self.outbox.push_back(flow);
+        }
+        self.set_timer(flow);
+    }
+
+    fn set_timer(&mut self, flow: FlowId) {
+        let account = &mut self.accounts[flow.index()];
+        let Some(at) = account.ask_at else { return };
+        // An early timer is cheaper than a moved one: it looks again.
+        if let Some((set_for, handle)) = account.timer {
+            if set_for <= at {
+                return;
+            }
+            self.timers.cancel(handle);
+        }
+        account.timer = Some((at, self.timers.insert(at, flow)));
+    }
+
+    pub(super) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
+        while out.room() > 0 {
+            let Some(flow) = self.outbox.pop_front() else { return };
+            let mtu = self.mtu;
+            let account = &mut self.accounts[flow.index()];
+            account.in_outbox = false;
+            if !account.is_held() {
+                continue;
+            }
+            let upto = account.target(mtu);
+            account.announce(upto);
+            let body = Body::Request(Allowance { src_flow: account.id, upto });
+            let ev = self.evs[self.requests % self.evs.len()];
+            self.requests = self.requests.wrapping_add(1);
+            let hdr = Header { ev, dst_flow: FlowId::UNKNOWN, body };
+            out.push(TxSegment { hdr, payload: PayloadRef::default(), peer: account.peer });
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.poll_at()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, flow)) = self.timers.expire(now) {
+            let account = &mut self.accounts[flow.index()];
+            account.timer = None;
+            let flow = account.id;
+            if account.is_held() && account.ask_at.is_some_and(|at| at <= now) {
+                self.ask_again(flow, now);
+            }
+            self.set_timer(flow);
+        }
+    }
+
+    /// A flow has waited for a timeout.
+    fn ask_again(&mut self, flow: FlowId, now: Instant) {
+        let (rto, backoff_max, retries_max) = (self.rto, self.backoff_max, self.retries_max);
+        let account = &mut self.accounts[flow.index()];
+        if account.unanswered >= retries_max {
+            account.ask_at = None;
+            self.given_up.push_back(flow);
+            return;
+        }
+        account.unanswered += 1;
+        account.asked = account.asked.saturating_add(1);
+        account.ask_at = Some(now + rto * (1 << account.asked.min(backoff_max)));
+        if !account.in_outbox {
+            account.in_outbox = true;
+            self.outbox.push_back(flow);
+        }
+    }
+
+    pub(super) fn next_given_up(&mut self) -> Option<FlowId> {
+        self.given_up.pop_front()
+    }
+}
+
+impl Account {
+    /// Takes in what there is to send, and what the receiver refused: it knows that it is missing.
+    fn look_at(&mut self, backlog: &Backlog) {
+        self.waiting = narrow(backlog.waiting);
+        self.cwnd = narrow(backlog.cwnd);
+        self.in_flight = backlog.in_flight > Bytes::ZERO;
+        let refused = backlog.refused.saturating_sub(self.refused);
+        if refused > Bytes::ZERO {
+            self.refused = backlog.refused;
+            self.announced = self.announced.plus(narrow(refused));
+            self.unasked = 0;
+        }
+    }
+
+    /// The receiver is told that the flow would send up to `target`.
+    fn announce(&mut self, target: Credit) {
+        if target.distance_from(self.announced) > 0 {
+            self.announced = target;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The receiving half: one queue of flows that want credit, and the pace at which it is given.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::sched::{Arrival, SchedSetup};
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant, Rate};
+use crate::units::{Bytes, Credit, EntropyValue, FlowId, HostId};
+use crate::wire::{Allowance, Body, Header};
+
+/// What one incoming flow wants and has been given.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    /// Which flow; [`FlowId::UNKNOWN`] when none.
+    id: FlowId,
+    from: HostId,
+    /// The flow at the sender.
+    src_flow: FlowId,
+    /// The path that the last packet of the flow took: CREDIT travels back on it.
+    ev: EntropyValue,
+    /// How far the flow would send, as far as it is known. Never before `granted`.
+    target: Credit,
+    /// How far it may send.
+    granted: Credit,
+    /// Wire bytes that go before other flows' demand, 0..=`target - granted`: trimmed ones.
+    urgent: u32,
+    /// It stands in the queue of its class, once.
+    in_urgent: bool,
+    in_queue: bool,
+    /// A CREDIT to it waits to leave.
+    in_outbox: bool,
+}
+
+const NOBODY: Need = Need {
+    id: FlowId::UNKNOWN,
+    from: HostId(0),
+    src_flow: FlowId::UNKNOWN,
+    ev: EntropyValue(0),
+    target: Credit::START,
+    granted: Credit::START,
+    urgent: 0,
+    in_urgent: false,
+    in_queue: false,
+    in_outbox: false,
+};
+
+impl Need {
+    /// Wire bytes that the flow still wants.
+    fn wanted(&self) -> u32 {
+        self.target.ahead_of(self.granted)
+    }
+}
+
+/// Gives credit to the incoming flows of one host in turn. No queue holds a flow twice.
+#[derive(Clone, Debug)]
+pub(super) struct Giver {
+    /// By slab index.
+    needs: Vec<Need>,
+    /// Flows with trimmed segments: served first.
+    urgent: VecDeque<FlowId>,
+    queue: VecDeque<FlowId>,
+    outbox: VecDeque<FlowId>,
+    /// When the credit given so far will have been used, if all of it comes at the rate of the
+    /// link: no more is given before.
+    next_at: Instant,
+    rate: Rate,
+    /// Most bytes of one CREDIT.
+    quantum: u32,
+    /// A late call makes up for at most this long.
+    lag_max: Duration,
+}
+
+impl Giver {
+    pub(super) fn new(setup: &SchedSetup<'_>) -> Self {
+        let params = &setup.params.credit;
+        let flows = setup.rx_flows_max as usize;
+        let bps = setup.line_rate.as_bps() / 100 * u64::from(params.rate);
+        let segment = u32::try_from(setup.mtu.0).unwrap_or(u32::MAX);
+        let quantum = segment.saturating_mul(u32::from(params.quantum));
+        Self {
+            needs: vec![NOBODY; flows],
+            urgent: VecDeque::with_capacity(flows + 1),
+            queue: VecDeque::with_capacity(flows + 1),
+            outbox: VecDeque::with_capacity(flows + 1),
+            next_at: Instant::ZERO,
+            rate: Rate::from_bps(bps.max(1)),
+            quantum,
+            lag_max: setup.base_rtt,
+        }
+    }
+
+    /// A segment arrived; what it demands and lacks is wanted from now on.
+    pub(super) fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
+        let need = &mut self.needs[flow.index()];
+        if need.id != flow {
+            need.restart(flow, arrival.from, arrival.src_flow);
+        }
+        need.ev = arrival.ev;
+        if let Some(demand) = arrival.data.demand {
+            need.raise(demand);
+        }
+        // A sender that says nothing of credit waits for none.
+        if arrival.missing > Bytes::ZERO && arrival.data.demand.is_some() {
+            let missing = u32::try_from(arrival.missing.0).unwrap_or(0);
+            need.target = need.target.plus(missing);
+            need.urgent = need.urgent.saturating_add(missing);
+        }
+        self.want(flow, now);
+    }
+
+    /// A flow that may not send asks. It is answered in any case: it may have missed a CREDIT.
+    pub(super) fn on_request(
+        &mut self,
+        flow: FlowId,
+        from: HostId,
+        request: &Allowance,
+        ev: EntropyValue,
+        now: Instant,
+    ) {
+        let need = &mut self.needs[flow.index()];
+        if need.id != flow {
+            need.restart(flow, from, request.src_flow);
+        }
+        need.ev = ev;
+        need.raise(request.upto);
+        if !need.in_outbox {
+            need.in_outbox = true;
+            self.outbox.push_back(flow);
+        }
+        self.want(flow, now);
+    }
+
+    pub(super) fn on_forgotten(&mut self, flow: FlowId) {
+        let need = &mut self.needs[flow.index()];
+        if need.id == flow {
+            // It stays where it stands: with nothing wanted it is passed over there.
+            need.id = FlowId::UNKNOWN;
+            need.target = need.granted;
+            need.urgent = 0;
+        }
+    }
+
+    fn want(&mut self, flow: FlowId, now: Instant) {
+        if self.urgent.is_empty() && self.queue.is_empty() {
+            // What was not given while nobody wanted it is gone.
+            self.next_at = self.next_at.max(now);
+        }
+        self.enqueue(flow);
+        self.give(now);
+    }
+
+    fn enqueue(&mut self, flow: FlowId) {
+        let need = &mut self.needs[flow.index()];
+        if need.wanted() == 0 {
+            return;
+        }
+        if need.urgent > 0 && !need.in_urgent {
+            need.in_urgent = true;
+            self.urgent.push_back(flow);
+        }
+        if !need.in_queue {
+            need.in_queue = true;
+            self.queue.push_back(flow);
+        }
+    }
+
+    /// Gives what is due by `now`. At most what the link carries in `lag_max`, and one quantum.
+    pub(super) fn give(&mut self, now: Instant) {
+        let floor = Instant::from_ps(now.as_ps().saturating_sub(self.lag_max.as_ps()));
+        self.next_at = self.next_at.max(floor);
+        while self.next_at <= now {
+            let Some(index) = self.next_turn() else { return };
+            let need = &mut self.needs[index];
+            let amount = need.wanted().min(self.quantum);
+            need.granted = need.granted.plus(amount);
+            need.urgent = need.urgent.saturating_sub(amount).min(need.wanted());
+            let (flow, in_outbox) = (need.id, need.in_outbox);
+            need.in_outbox = true;
+            if !in_outbox {
+                self.outbox.push_back(flow);
+            }
+            self.next_at += self.rate.time_for(Bytes(u64::from(amount)));
+            self.enqueue(flow);
+        }
+    }
+
+    /// Takes the flow whose turn it is out of its queue; `None` when none wants anything. Bounded
+    /// by the queues: each round takes one entry out.
+    fn next_turn(&mut self) -> Option<usize> {
+        while let Some(flow) = self.urgent.pop_front() {
+            let need = &mut self.needs[flow.index()];
+            need.in_urgent = false;
+            if need.urgent > 0 {
+                return Some(flow.index());
+            }
+        }
+        while let Some(flow) = self.queue.pop_front() {
+            let need = &mut self.needs[flow.index()];
+            need.in_queue = false;
+            if need.wanted() > 0 {
+                return Some(flow.index());
+            }
+        }
+        None
+    }
+
+    pub(super) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
+        while out.room() > 0 {
+            let Some(flow) = self.outbox.pop_front() else { return };
+            let need = &mut self.needs[flow.index()];
+            need.in_outbox = false;
+            if need.id == FlowId::UNKNOWN {
+                continue;
+            }
+            let body = Body::Credit(Allowance { src_flow: need.id, upto: need.granted });
+            let hdr = Header { ev: need.ev, dst_flow: need.src_flow, body };
+            out.push(TxSegment { hdr, payload: PayloadRef::default(), peer: need.from });
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let waiting = !(self.urgent.is_empty() && self.queue.is_empty());
+        waiting.then_some(self.next_at)
+    }
+}
+
+impl Need {
+    /// Another flow has the place. What queues it stands in it keeps: they name places.
+    fn restart(&mut self, id: FlowId, from: HostId, src_flow: FlowId) {
+        *self = Self { id, from, src_flow, ..NOBODY }.standing_as(self);
+    }
+
+    fn standing_as(self, before: &Self) -> Self {
+        let Self { in_urgent, in_queue, in_outbox, .. } = *before;
+        Self { in_urgent, in_queue, in_outbox, ..self }
+    }
+
+    /// The flow would send up to `demand`. What it said before holds: packets overtake each other.
+    fn raise(&mut self, demand: Credit) {
+        if demand.distance_from(self.target) > 0 {
+            self.target = demand;
+        }
+    }
+}

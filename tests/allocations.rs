@@ -11,6 +11,7 @@ use std::num::NonZeroU32;
 
 use transport::cc::CcKind;
 use transport::lb::LbKind;
+use transport::sched::SchedKind;
 use transport::{
     BURST, Burst, Config, Duration, Endpoint, Event, HostId, Instant, LossSettings, MsgSpec,
     Placement, Rng, RxSegment, Settings, TxSegment,
@@ -115,7 +116,7 @@ impl Pair {
     }
 }
 
-fn config(cc: CcKind, lb: LbKind) -> Config {
+fn config(cc: CcKind, lb: LbKind, sched: SchedKind) -> Config {
     let loss = LossSettings {
         tail_probe: true,
         reorder_window_quarters: Some(4),
@@ -125,6 +126,7 @@ fn config(cc: CcKind, lb: LbKind) -> Config {
     Config::new(Settings {
         cc,
         lb,
+        sched,
         loss,
         tx_flows_max: flows,
         rx_flows_max: flows,
@@ -137,9 +139,10 @@ fn config(cc: CcKind, lb: LbKind) -> Config {
 
 #[test]
 fn nothing_on_the_hot_path_allocates_once_it_is_warm() {
+    let with = |sched: SchedKind| LbKind::ALL.iter().map(move |&lb| (lb, sched));
     for &cc in CcKind::ALL {
-        for &lb in LbKind::ALL {
-            let config = config(cc, lb);
+        for (lb, sched) in SchedKind::ALL.iter().flat_map(|&sched| with(sched)) {
+            let config = config(cc, lb, sched);
             let mut pair = Pair::new(&config);
             let all = 2 * FLOWS * MESSAGES;
             // Until one message in eight is through: every flow is open and has lost something.
@@ -153,11 +156,12 @@ fn nothing_on_the_hot_path_allocates_once_it_is_warm() {
                     steps += 1;
                 }
             });
-            let (cc, lb, losses) = (cc.name(), lb.name(), pair.losses - before);
-            println!("{cc} {lb}: {steps} steps, {losses} losses: {counted:?}");
-            assert_eq!(pair.sent, all, "{cc} {lb}");
-            assert!(losses > 100 && steps > 1000, "{cc} {lb}: {losses} losses in {steps} steps");
-            assert_eq!(counted.count_total, 0, "{cc} {lb}: {counted:?}");
+            let (cc, lb, sched) = (cc.name(), lb.name(), sched.name());
+            let losses = pair.losses - before;
+            println!("{cc} {lb} {sched}: {steps} steps, {losses} losses: {counted:?}");
+            assert_eq!(pair.sent, all, "{cc} {lb} {sched}");
+            assert!(losses > 100 && steps > 1000, "{cc} {lb} {sched}: {losses} losses in {steps} steps");
+            assert_eq!(counted.count_total, 0, "{cc} {lb} {sched}: {counted:?}");
         }
     }
 }

@@ -34,8 +34,6 @@ pub(crate) struct Case {
     pub(crate) topology: FatTreeSpec,
     /// The traffic.
     pub(crate) matrix: Matrix,
-    /// Who sends next; no flag sets it.
-    pub(crate) sched: SchedKind,
     /// Everything else, as `--set` takes it; `cc`, `lb`, `trim` and `seed` are flags.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// The longest time for which a link is down; without end is [`FOR_EVER`].
@@ -81,7 +79,6 @@ impl Case {
         let mut case = Self {
             topology: FatTreeSpec::default(),
             matrix: Matrix::default(),
-            sched: SchedKind::RoundRobin,
             settings: Vec::new(),
             outage: Duration::ZERO,
         };
@@ -119,7 +116,8 @@ impl Case {
         if let Some(name) = QdiscKind::NAMES.get(qdisc) {
             self.set("switch.qdisc", name);
         }
-        self.sched = SchedKind::ALL[digits.next(SchedKind::NAMES.len())];
+        let sched = SchedKind::NAMES[digits.next(SchedKind::NAMES.len())];
+        self.set("sched", sched);
         let trim = pick(rng, &["on", "off"]);
         self.set("trim", trim);
         self.set("lb.paths", pick(rng, &[1, 3, 16, 256, 65535]));
@@ -131,7 +129,18 @@ impl Case {
         }
     }
 
+    /// From asking for everything to asking for nothing, from trickling to flooding.
+    fn credit_settings(&mut self, rng: &mut Rng) {
+        self.set("sched.credit.first_window", pick(rng, &["0", "0.1", "1", "1", "4"]));
+        self.set("sched.credit.ahead", pick(rng, &["0.01", "1.5", "1.5", "8"]));
+        self.set("sched.credit.rate", pick(rng, &[10, 98, 98, 100]));
+        self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
+    }
+
     fn transport_settings(&mut self, rng: &mut Rng) {
+        if self.settings.iter().any(|(key, value)| *key == "sched" && value == "credit") {
+            self.credit_settings(rng);
+        }
         self.set("ack_every", pick(rng, &[1, 1, 2, 5, 64]));
         self.set("psn_window", pick(rng, &["auto", "auto", "128", "256", "4096"]));
         self.set("msg_window", pick(rng, &[1, 2, 64, 1024]));
@@ -217,7 +226,6 @@ impl Case {
     /// The settings as a run has them, with samples to watch windows by.
     pub(crate) fn draft(&self) -> Draft {
         let mut draft = Draft::default();
-        draft.settings.sched = self.sched;
         for (key, value) in &self.settings {
             match *key {
                 "cc" => draft.set_cc(value, Source::Set),

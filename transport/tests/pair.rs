@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use transport::sched::{CreditParams, SchedKind, SchedParams};
 use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Bytes, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant,
@@ -221,8 +222,13 @@ proptest! {
         loss in 0.0..0.2f64, duplicate in 0.0..0.2f64, reorder in 0.0..0.5f64,
         trim in 0.0..0.3f64, mark in 0.0..0.5f64,
         ack_every in 1u16..20, probe in any::<bool>(), window in prop::option::of(2u16..20),
+        sched in prop::sample::select(SchedKind::ALL),
+        first_window in 0.0..1.5f32, ahead in 0.01..2.0f32, quantum in 1u16..8,
     ) {
         let config = config(|s| {
+            s.sched = sched;
+            let credit = CreditParams { first_window, ahead, quantum, ..CreditParams::default() };
+            s.sched_params = SchedParams { credit };
             s.ack_every = ack_every;
             s.loss = LossSettings {
                 tail_probe: probe, reorder_window_quarters: window, retries_max: 64, ..s.loss

@@ -162,6 +162,12 @@ impl Default for Draft {
 
 impl Draft {
     fn apply_preset(&mut self, preset: &'static Transport) {
+        for (key, _) in self.transport.set {
+            if let (Source::Transport(_), Some(value)) = (self.source(key), keys::default_of(key)) {
+                self.set_checked(key, &value);
+                self.sources.remove(*key);
+            }
+        }
         self.transport = preset;
         self.settings.cc = preset.cc;
         self.settings.lb = preset.lb;
@@ -172,9 +178,14 @@ impl Draft {
             self.sources.insert(key.to_owned(), Source::Transport(preset.name));
         }
         for (key, value) in preset.set {
-            let set = keys::set(self, key, value);
-            debug_assert!(set.is_ok(), "preset {}: {key}={value}: {set:?}", preset.name);
+            self.set_checked(key, value);
         }
+    }
+
+    /// Sets what this crate itself says, which a test holds to be legal.
+    fn set_checked(&mut self, key: &str, value: &str) {
+        let set = keys::set(self, key, value);
+        debug_assert!(set.is_ok(), "{key}={value}: {set:?}");
     }
 
     /// Chooses the preset called `name`.

@@ -5,7 +5,7 @@
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbParams;
 use transport::sched::{SchedKind, SchedParams};
-use transport::{Bytes, Duration};
+use transport::{Bytes, Duration, Settings};
 
 use super::draft::Draft;
 use crate::fabric::QdiscKind;
@@ -143,6 +143,21 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Err(InputError::new(format!("setting `{key}`"), "a known setting")
         .help(did_you_mean(key, &names)))
+}
+
+/// The default of a policy's parameter, as text that sets it.
+pub(super) fn default_of(key: &str) -> Option<String> {
+    let defaults = Settings::default();
+    if let Some(key) = key.strip_prefix("lb.") {
+        return defaults.lb_params.show(key);
+    }
+    let (family, rest) = key.split_once('.')?;
+    let (name, key) = rest.split_once('.')?;
+    match family {
+        "cc" => defaults.cc_params.show(CcKind::by_name(name)?, key),
+        "sched" => defaults.sched_params.show(SchedKind::by_name(name)?, key),
+        _ => None,
+    }
 }
 
 /// Every name that `--set` knows.
@@ -317,6 +332,35 @@ mod tests {
         assert!(of("cc.fixed.bdps").is_empty());
         let faults = [("loss:0.5@all", "--set"), ("down@host:1", "scenario s")];
         assert_eq!(of("fault"), faults.map(|(fault, source)| (fault, source.to_owned())));
+    }
+
+    #[test]
+    fn a_presets_parameters_hold_until_another_preset_and_yield_to_the_users() {
+        let preset = |draft: &mut Draft, name| {
+            draft.set_transport(name, Source::Flag("transport")).unwrap();
+        };
+        let bdps = |draft: &Draft| {
+            let source = draft.source("cc.fixed.bdps").to_string();
+            (draft.settings.cc_params.fixed.bdps, source)
+        };
+        let mut draft = Draft::default();
+        preset(&mut draft, "eqds");
+        assert_eq!(draft.settings.sched, SchedKind::Credits);
+        assert_eq!(bdps(&draft), (1.5, "transport eqds".to_owned()));
+        preset(&mut draft, "fixed-window");
+        assert_eq!(bdps(&draft), (1.0, "default".to_owned()));
+        preset(&mut draft, "eqds");
+        draft.set("cc.fixed.bdps", "3", Source::Set).unwrap();
+        draft.set("sched.credit.rate", "90", Source::Set).unwrap();
+        preset(&mut draft, "fixed-window");
+        assert_eq!(bdps(&draft), (3.0, "--set".to_owned()));
+        assert_eq!(draft.settings.sched_params.credit.rate, 90);
+        for known in crate::plan::transports::TRANSPORTS {
+            for (key, value) in known.set {
+                Draft::default().set(key, value, Source::Set).unwrap();
+                assert!(default_of(key).is_some(), "{key}");
+            }
+        }
     }
 
     #[test]

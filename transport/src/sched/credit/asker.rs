@@ -89,7 +89,8 @@ impl Account {
     /// How far the flow would send, given credit. What it will send unasked needs none; a window
     /// that caps it caps what it asks for, so that credit goes to those who can use it.
     fn target(&self, mtu: u32) -> Credit {
-        let wanted = self.waiting - self.unasked.min(self.waiting);
+        // The last segment that goes unasked may end behind the first window.
+        let wanted = self.waiting.saturating_sub(self.unasked.next_multiple_of(mtu));
         self.used.plus(wanted.min(self.ahead).min(self.cwnd.saturating_add(mtu)))
     }
 

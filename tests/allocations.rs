@@ -160,7 +160,10 @@ fn nothing_on_the_hot_path_allocates_once_it_is_warm() {
             let losses = pair.losses - before;
             println!("{cc} {lb} {sched}: {steps} steps, {losses} losses: {counted:?}");
             assert_eq!(pair.sent, all, "{cc} {lb} {sched}");
-            assert!(losses > 100 && steps > 1000, "{cc} {lb} {sched}: {losses} losses in {steps} steps");
+            assert!(
+                losses > 100 && steps > 1000,
+                "{cc} {lb} {sched}: {losses} losses in {steps} steps"
+            );
             assert_eq!(counted.count_total, 0, "{cc} {lb} {sched}: {counted:?}");
         }
     }

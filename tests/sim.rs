@@ -63,6 +63,9 @@ fn flows(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Vec<u8> {
     lines
 }
 
+/// Every flow crosses the network's core.
+const FULL_BISECTION: (&str, &str) = ("full_bisection", "true");
+
 const SIZES: [&str; 4] = ["64KiB", "256KiB", "1MiB", "4MiB"];
 
 #[test]
@@ -80,6 +83,37 @@ fn incasts_with_trimming_finish_within_five_percent_of_the_ideal() {
             }
         }
     }
+}
+
+//= smartt#IV-A
+#[test]
+fn credit_brings_incasts_near_the_ideal_and_shares_them_evenly() {
+    for transport in ["eqds", "eqds-smartt"] {
+        for (degree, size, most) in [(8, "4MiB", 1.025), (32, "1MiB", 1.045), (50, "4MiB", 1.025)] {
+            let outcome = run(&[("transport", transport)], incast(degree, size), "ft128-1os");
+            let Summary { packets, jain, .. } = &outcome.summary;
+            let slowdown = slowdown(&outcome.summary);
+            println!("{transport} {degree}:1 {size}: {slowdown:.4}, {jain:.4}, {packets:?}");
+            assert!(slowdown <= most, "{transport} {degree}:1 {size}: {slowdown}");
+            assert!(*jain > 0.999, "{transport} {degree}:1 {size}: {jain}");
+            // BDPs of 800 Gbps and 12 us: what is sent unasked may be trimmed, and little more.
+            let first_windows = u64::from(degree) * 290;
+            assert!(packets.trimmed < first_windows, "{transport} {degree}:1 {size}: {packets:?}");
+        }
+    }
+}
+
+//= smartt#VI
+#[test]
+fn a_senders_window_beside_credit_spares_an_oversubscribed_network_most_trims() {
+    let with = |transport: &str| {
+        let matrix = matrix("permutation", 128, 1, &[("size", "4MiB"), FULL_BISECTION]);
+        let outcome = run(&[("transport", transport)], matrix, "ft128-8os");
+        (slowdown(&outcome.summary), outcome.summary.packets.trimmed)
+    };
+    let [alone, both] = ["eqds", "eqds-smartt"].map(with);
+    println!("permutation of 4 MiB, 8:1 (slowdown, trims): eqds {alone:?}, with SMaRTT {both:?}");
+    assert!(both.0 < alone.0 && 4 * both.1 < alone.1, "eqds {alone:?}, with SMaRTT {both:?}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Case {
     fn credit_settings(&mut self, rng: &mut Rng) {
         self.set("sched.credit.first_window", pick(rng, &["0", "0.1", "1", "1", "4"]));
         self.set("sched.credit.ahead", pick(rng, &["0.01", "1.5", "1.5", "8"]));
-        self.set("sched.credit.rate", pick(rng, &[10, 98, 98, 100]));
+        self.set("sched.credit.rate", pick(rng, &[10, 99, 99, 100]));
         self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
     }
 

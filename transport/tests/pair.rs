@@ -11,7 +11,7 @@ use transport::sched::{CreditParams, SchedKind, SchedParams};
 use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Bytes, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant,
-    LossSettings, MsgId, MsgSpec, Placement, Rng, RxSegment, Settings, TxSegment,
+    LossSettings, MsgId, MsgSpec, Placement, Rng, RxSegment, Settings, TxSegment, Wait,
 };
 
 /// What the network between the two does to each packet.
@@ -267,10 +267,25 @@ fn a_trimmed_segment_is_refused_and_sent_again_within_a_round_trip() {
     assert_eq!(stats.lost_by_timeout, 0);
 }
 
+/// Every scheduler, and the one of credit both with and without a first window.
+fn schedulers() -> impl Iterator<Item = (SchedKind, SchedParams)> {
+    let credit = CreditParams { first_window: 0.0, ..CreditParams::default() };
+    let asking = (SchedKind::Credits, SchedParams { credit });
+    SchedKind::ALL.iter().map(|&kind| (kind, SchedParams::default())).chain([asking])
+}
+
 #[test]
 fn a_silent_peer_fails_the_message_by_name() {
-    let config = config(|s| s.loss.retries_max = 3);
-    let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+    for (sched, sched_params) in schedulers() {
+        silent_peer(&config(|s| {
+            s.loss.retries_max = 3;
+            (s.sched, s.sched_params) = (sched, sched_params);
+        }));
+    }
+}
+
+fn silent_peer(config: &Config) {
+    let mut pair = Pair::new(config, 1, Weather { loss: 1.0, ..Weather::default() });
     let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
     let msg = pair.post(0, flow, vec![7; 10_000], 0);
     pair.run(Duration::from_s(10), |p| !p.hosts[0].ended.is_empty());
@@ -298,8 +313,16 @@ fn a_probed_tail_does_not_put_off_giving_up() {
 
 #[test]
 fn a_peer_that_refuses_everything_is_not_given_up_as_silent() {
-    let config = config(|s| s.loss.retries_max = 1);
-    let mut pair = Pair::new(&config, 1, Weather { trim: 1.0, ..Weather::default() });
+    for (sched, sched_params) in schedulers() {
+        refusing_peer(&config(|s| {
+            s.loss.retries_max = 1;
+            (s.sched, s.sched_params) = (sched, sched_params);
+        }));
+    }
+}
+
+fn refusing_peer(config: &Config) {
+    let mut pair = Pair::new(config, 1, Weather { trim: 1.0, ..Weather::default() });
     let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
     pair.post(0, flow, vec![7; 10_000], 0);
     let patience = config.give_up_after(&config.default_path());
@@ -310,6 +333,66 @@ fn a_peer_that_refuses_everything_is_not_given_up_as_silent() {
     pair.weather = Weather::default();
     pair.run(patience * 8, |p| !p.hosts[0].ended.is_empty());
     assert!(matches!(pair.hosts[0].ended[0], Event::Sent { .. }));
+}
+
+fn credits(change: impl FnOnce(&mut CreditParams)) -> Config {
+    let mut credit = CreditParams::default();
+    change(&mut credit);
+    let sched_params = SchedParams { credit };
+    config(|s| (s.sched, s.sched_params) = (SchedKind::Credits, sched_params))
+}
+
+#[test]
+fn credit_costs_a_packet_a_segment_behind_the_first_window_and_none_when_idle() {
+    let config = credits(|_| {});
+    let mut pair = exchange(&config, 1, Weather::default(), &[1_000_000]);
+    let [sender, receiver] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    // All of them leave before anything is heard, so they open the flow.
+    let opening = config.mtu().0 + u64::from(transport::wire::data::OPEN_LEN);
+    let unasked = config.default_path().bdp().0.div_ceil(opening);
+    assert_eq!((sender.data_new, sender.retransmitted, sender.control_sent), (245, 0, 0));
+    assert_eq!(receiver.control_sent, 245 - unasked);
+    // What is left to happen is that flows are forgotten.
+    let sent = |pair: &Pair| pair.count;
+    let before = sent(&pair);
+    while pair.step() {}
+    assert_eq!(sent(&pair), before);
+}
+
+#[test]
+fn without_a_first_window_a_flow_asks_once_and_then_its_segments_do() {
+    let config = credits(|credit| credit.first_window = 0.0);
+    let pair = exchange(&config, 1, Weather::default(), &[1_000_000]);
+    let [sender, receiver] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    assert_eq!((sender.data_new, sender.retransmitted, sender.control_sent), (245, 0, 1));
+    // One by one, and one at the end for what opening the flow took; the answer is the first.
+    assert!((245..=246).contains(&receiver.control_sent), "{}", receiver.control_sent);
+}
+
+#[test]
+fn a_peer_that_gives_no_credit_is_given_up_by_name() {
+    let config = credits(|_| {});
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let plain = self::config(|_| {});
+    pair.hosts[1].endpoint = Endpoint::new(&plain, HostId(1), Rng::new(1));
+    let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+    let short = pair.post(0, flow, vec![1; 100_000], 1);
+    pair.run(Duration::from_s(1), |p| !p.hosts[0].ended.is_empty());
+    assert_eq!(pair.hosts[0].ended[0], Event::Sent { msg: short });
+    let long = pair.post(0, flow, vec![1; 1_000_000], 2);
+    pair.run(Duration::from_s(10), |p| p.hosts[0].ended.len() > 1);
+    assert!(matches!(pair.hosts[0].ended[1], Event::Failed { msg, .. } if msg == long));
+    assert!(pair.hosts[1].endpoint.stats().drops.of(DropReason::BadSegment) > 0);
+}
+
+#[test]
+fn a_flow_that_waits_for_credit_says_so() {
+    let config = credits(|_| {});
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let flow = pair.hosts[0].endpoint.open_flow(HostId(1), config.default_path()).unwrap();
+    pair.post(0, flow, vec![1; 1_000_000], 1);
+    assert!(pair.step());
+    assert_eq!(pair.hosts[0].endpoint.flow_wait(flow), Some(Wait::Scheduler));
 }
 
 #[test]

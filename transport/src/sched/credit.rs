@@ -52,7 +52,7 @@ params! {
         ahead: f32 = 1.5, in 0.01..=64.0;
         /// Share of the line rate at which a receiver gives credit, percent: what is left is for
         /// control packets.
-        rate: u16 = 98, in 1..=100;
+        rate: u16 = 99, in 1..=100;
         /// Full segments that one CREDIT lets a flow send.
         quantum: u16 = 1, in 1..=64;
     }

@@ -304,14 +304,15 @@ fn a_flow_that_was_idle_starts_anew_without_the_credit_it_did_not_need() {
     sender.credit(Credit::START.plus(1 << 20), at(2));
     sender.backlog.in_flight = Bytes::ZERO;
     sender.sched.on_backlog(flow(0), &sender.backlog, at(3));
-    let idle = Backlog { waiting: Bytes(sender.mtu.0 * 100), sendable: sender.mtu, ..sender.backlog };
+    let idle =
+        Backlog { waiting: Bytes(sender.mtu.0 * 100), sendable: sender.mtu, ..sender.backlog };
     sender.backlog = idle;
     sender.sched.on_backlog(flow(0), &idle, at(4));
     let first = config.default_path().bdp().0.div_ceil(sender.mtu.0);
     assert_eq!(sender.send(at(4)).len() as u64, first);
 }
 
-const DEFAULT: CreditParams = CreditParams { first_window: 1.0, ahead: 1.5, rate: 98, quantum: 1 };
+const DEFAULT: CreditParams = CreditParams { first_window: 1.0, ahead: 1.5, rate: 99, quantum: 1 };
 
 #[test]
 fn credit_is_given_at_the_rate_of_the_link_and_shared_by_turns() {
@@ -323,7 +324,8 @@ fn credit_is_given_at_the_rate_of_the_link_and_shared_by_turns() {
     let given = receiver.run_until(at(1001));
     let bytes: u64 = given.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
     let link = config.line_rate.bytes_in(Duration::from_us(1000)).0;
-    let (most, least) = (link * 98 / 100 + config.mtu().0, link * 98 / 100 - config.mtu().0);
+    let pace = link * 99 / 100;
+    let (most, least) = (pace + config.mtu().0, pace - config.mtu().0);
     assert!((least..=most).contains(&bytes), "{bytes} of {link}");
     let shares: Vec<u32> =
         receiver.granted.iter().map(|granted| granted.ahead_of(Credit::START)).collect();
@@ -398,7 +400,7 @@ fn a_late_call_costs_no_rate_and_never_more_than_a_round_trip_of_it() {
         receiver.run_until(at(100));
         receiver.sched.handle_timeout(at(100 + late));
         let given: u32 = receiver.run_until(at(100 + late)).iter().map(|(_, bytes)| bytes).sum();
-        let link = config.line_rate.bytes_in(Duration::from_us(most)).0 * 98 / 100;
+        let link = config.line_rate.bytes_in(Duration::from_us(most)).0 * 99 / 100;
         let given = u64::from(given);
         assert!(given + 2 * mtu >= link && given <= link + 2 * mtu, "{late}: {given} of {link}");
     }

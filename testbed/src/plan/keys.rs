@@ -1,6 +1,7 @@
 //! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
 //!
-//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`) come from the policies' own tables.
+//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`) come from the policies'
+//! own tables.
 
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbParams;

@@ -11,6 +11,7 @@ use crate::config::{Config, LossSettings, Settings};
 use crate::endpoint::MsgSpec;
 use crate::lb::LbKind;
 use crate::rng::Rng;
+use crate::sched::SchedKind;
 use crate::segment::{BURST, Burst, Placement, RxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::HostId;
@@ -67,9 +68,14 @@ fn recorded(config: &Config, seed: u64) -> [Vec<u8>; 2] {
 
 #[test]
 fn every_policy_replays_with_the_same_decisions() {
+    let with = |sched: SchedKind| LbKind::ALL.iter().map(move |&lb| (lb, sched));
     for cc in CcKind::ALL {
-        for lb in LbKind::ALL {
-            let config = small(|s| (s.cc, s.lb) = (*cc, *lb));
+        for (lb, sched) in SchedKind::ALL.iter().flat_map(|&sched| with(sched)) {
+            let config = small(|s| {
+                (s.cc, s.lb, s.sched) = (*cc, lb, sched);
+                // Most of a message is sent against credit.
+                s.sched_params.credit.first_window = 0.1;
+            });
             let mut retransmitted = 0;
             for (host, bytes) in (0..).zip(recorded(&config, 5)) {
                 let report = replay(&bytes).unwrap();
@@ -109,7 +115,8 @@ fn every_setting_survives_its_words_and_illegal_words_are_none() {
         };
         s.cc_params.set(CcKind::Smartt, "adjustment", "sample:9").unwrap();
         s.lb_params.set("paths", "77").unwrap();
-        s.cc = CcKind::Fixed;
+        s.sched_params.set(SchedKind::Credits, "rate", "55").unwrap();
+        (s.cc, s.sched) = (CcKind::Fixed, SchedKind::Credits);
     });
     let words = settings::to_words(&config);
     assert_eq!(settings::from_words(words.iter().copied()), Some(config));

@@ -123,6 +123,7 @@ registry! {
     /// Names the registered schedulers.
     pub enum SchedKind;
     /// The scheduler of one endpoint, stored inline.
+    #[expect(clippy::large_enum_variant, reason = "there is one an endpoint")]
     pub enum Sched: Scheduler;
     new(setup: &SchedSetup<'_>);
     {

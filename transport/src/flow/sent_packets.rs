@@ -111,8 +111,8 @@ impl SentPackets {
         }
     }
 
-    /// Makes room for at least `capacity` outstanding PSNs, rounded up to a power of two. Allocates;
-    /// not for the hot path.
+    /// Makes room for at least `capacity` outstanding PSNs, rounded up to a power of two.
+    /// Allocates; not for the hot path.
     pub(crate) fn reserve(&mut self, capacity: u32) {
         let wanted = capacity.next_power_of_two().max(16) as usize;
         if wanted <= self.ring.len() {

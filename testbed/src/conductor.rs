@@ -146,17 +146,29 @@ impl<'a> Conductor<'a> {
 
     /// The next flow to post at `now`; ask again until `None`.
     pub fn next_order(&mut self, now: Instant) -> Option<Order> {
-        let flow = match self.triggered.pop_front() {
-            Some(flow) => flow,
-            None => {
-                let flow = *self.triggers.start().get(self.timed_done)?;
-                if self.start_of(flow) > now {
-                    return None;
-                }
-                self.timed_done += 1;
-                flow
-            }
-        };
+        let flow = self.take_triggered();
+        let flow = flow.or_else(|| self.take_timed(|start| start <= now).map(|(_, flow)| flow))?;
+        Some(self.order(flow, now))
+    }
+
+    /// Takes a flow that a trigger has started: it is to be ordered at once.
+    pub fn take_triggered(&mut self) -> Option<FlowIndex> {
+        self.triggered.pop_front()
+    }
+
+    /// Takes the next flow that starts by time, if its start is `due`: it is to be ordered then.
+    pub fn take_timed(&mut self, due: impl Fn(Instant) -> bool) -> Option<(Instant, FlowIndex)> {
+        let flow = *self.triggers.start().get(self.timed_done)?;
+        let start = self.start_of(flow);
+        due(start).then(|| {
+            self.timed_done += 1;
+            (start, flow)
+        })
+    }
+
+    /// What to post for a flow that was taken, at `now`. To be called once a flow, for the flows of
+    /// one sender in the order of time.
+    pub fn order(&mut self, flow: FlowIndex, now: Instant) -> Order {
         let spec = &self.matrix.flows[flow.index()];
         let connection = self.connections[flow.index()];
         let left = &mut self.lines_left[connection as usize];
@@ -165,7 +177,14 @@ impl<'a> Conductor<'a> {
         self.records[flow.index()].start = now;
         self.active += 1;
         let (src, dst, size) = (spec.src, spec.dst, spec.size.0);
-        Some(Order { flow, connection, src, dst, size, last })
+        Order { flow, connection, src, dst, size, last }
+    }
+
+    /// Whether what one host does can start a flow of another: then hosts must meet at every
+    /// instant.
+    #[must_use]
+    pub fn couples_hosts(&self) -> bool {
+        Triggers::couple_hosts(self.matrix)
     }
 
     /// A message of `flow` is wholly acknowledged. Flows that this starts are due at once.
@@ -211,7 +230,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// True when no flow is active and none will start any more.
+    /// True when no flow is active and none will start any more; every flow that was taken must
+    /// have been ordered.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.active == 0 && self.next_start().is_none()

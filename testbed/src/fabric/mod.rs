@@ -12,7 +12,7 @@
 
 mod audit;
 mod blueprint;
-mod event_queue;
+mod calendar;
 mod fault;
 mod network;
 mod packet;
@@ -20,10 +20,12 @@ mod port;
 pub mod qdisc;
 mod routing;
 mod stats;
+mod transit;
+mod window;
 
 pub use audit::{Audit, Imbalance};
+pub(crate) use calendar::Flight;
 pub use blueprint::{Blueprint, Node, PortSpec, SwitchSpec};
-pub use event_queue::{EventQueue, Key};
 pub use fault::{FaultError, FaultKind, FaultSpec};
 pub use network::{Network, Output, PortId};
 pub use packet::{Flags, Packet, flow_hash};

@@ -1,25 +1,29 @@
 //! A network of ports, switches and links that a driver feeds and runs "until now".
 //!
-//! Two kinds of events: a packet arrives at the far end of a link, and a link becomes free. Within
-//! one instant, links that become free come first, by port; then arrivals, by the port they came
-//! from and its sequence. So a run is a function of what was injected and of the seed, never of the
-//! order in which events were inserted. Nothing is allocated once queues and buffers have reached
-//! their largest size. Time is the driver's: this file has no clock.
+//! Time goes in windows no longer than the lookahead, the least time a packet spends on a link:
+//! whatever arrives within a window left its origin before the window began, so within it no port
+//! affects another. Each port is handed the arrivals of a window at once, in the order (arrival,
+//! origin, departure), and before each it runs the departures due by then; at the end of the window
+//! those due by then. That is all: there is no event for a link that becomes free. So a run is a
+//! function of what was injected and of the seed, never of the order in which things were handed
+//! over nor of how time was cut into windows. How packets move is in `transit`.
+//!
+//! Nothing is allocated once queues and buffers have reached their largest size. Time is the
+//! driver's: this file has no clock.
 
-use std::hint::black_box;
-
-use transport::{HostId, Instant, Rng};
+use transport::stats::{DropCounts, DropReason};
+use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 use super::audit::Audit;
 use super::blueprint::{Blueprint, Node, PortSpec};
-use super::event_queue::{EventQueue, Key};
+use super::calendar::Calendar;
 use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
-use super::packet::{Flags, Packet};
+use super::packet::Packet;
 use super::port::Port;
-use super::qdisc::{AnyQdisc, Backlog, Departure, Verdict};
+use super::qdisc::{AnyQdisc, Backlog};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
-use transport::stats::{DropCounts, DropReason};
+use super::window::Window;
 
 /// A port by its index in the blueprint; the NIC of host `h` is port `h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,13 +40,6 @@ pub enum Output {
         /// The packet, with what the network did to it in its flags and length.
         packet: Packet,
         /// When its last bit was there.
-        at: Instant,
-    },
-    /// A packet that had to wait has left the queue of a host's NIC: there is room for another.
-    NicRoom {
-        /// Whose NIC.
-        host: HostId,
-        /// When its transmission started.
         at: Instant,
     },
     /// A packet is lost.
@@ -63,87 +60,64 @@ pub enum Output {
     },
 }
 
-/// A running network. Memory: about 350 bytes a port, plus 24 bytes a packet queued and 32 a packet
-/// on a link, at their peaks.
+/// A running network. Memory: about 350 bytes a port, plus 16 bytes a packet queued and, a packet on
+/// a link, 32 and at most twice 32 while its window is at work, at their peaks.
 #[derive(Clone, Debug)]
 pub struct Network {
-    ports: Vec<Port<AnyQdisc>>,
-    wires: Vec<Wire>,
-    switches: Vec<Switch>,
-    /// The marks of each port are drawn from a stream of its own.
-    rngs: Vec<Rng>,
-    /// All but `hops` and `bytes`, which the ports count.
-    stats: Vec<PortStats>,
-    faults: Vec<LinkFaults>,
-    wakes: EventQueue<Wake>,
-    arrivals: EventQueue<Arrival>,
-    wake_batch: Vec<Wake>,
-    arrival_batch: Vec<Arrival>,
-    targets: Vec<Target>,
+    pub(super) ports: Vec<PortState>,
+    pub(super) switches: Vec<Switch>,
+    pub(super) faults: Vec<LinkFaults>,
+    /// What is on links, and which ports have to be looked at.
+    pub(super) calendar: Calendar,
+    /// What is at work now.
+    pub(super) window: Window,
+    /// No window may be longer.
+    lookahead: Duration,
     /// Everything before it and at it has been processed.
-    now: Instant,
-    counts: Counts,
-    queue_stats: QueueStats,
-    blueprint: Blueprint,
+    pub(super) now: Instant,
+    pub(super) counts: Counts,
+    pub(super) queue_stats: QueueStats,
+    pub(super) blueprint: Blueprint,
     fault_rng: Rng,
 }
 
-/// What a departure needs to know about a port's link.
-#[derive(Clone, Copy, Debug)]
-struct Wire {
-    to: Node,
+/// A port with all that the network keeps for it.
+#[derive(Clone, Debug)]
+pub(super) struct PortState {
+    pub(super) port: Port<AnyQdisc>,
+    /// Where its link ends.
+    pub(super) to: Node,
     /// Index into `faults`, or [`NO_FAULT`].
-    fault: u32,
-    /// Sequence of the next packet on it; wraps, only neighbours are compared.
-    next_seq: u32,
+    pub(super) fault: u32,
+    /// The earliest wake-up in the calendar that is for this port; [`Instant::FAR_FUTURE`] without
+    /// one.
+    pub(super) wake_at: Instant,
+    /// All but `hops` and `bytes`, which the port counts.
+    pub(super) stats: PortStats,
+    /// The marks of each port are drawn from a stream of its own.
+    pub(super) rng: Rng,
 }
 
-const NO_FAULT: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Wake(u32);
-
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    packet: Packet,
-    /// The port it came from.
-    origin: u32,
-    seq: u32,
-}
-
-const _: () = assert!(size_of::<Arrival>() == 24, "32 bytes with its time: two to a cache line");
-
-/// Where an arrival goes next.
-#[derive(Clone, Copy, Debug)]
-enum Target {
-    Port(u32),
-    Host(u32),
-    Nowhere,
-}
-
-/// How many events ahead a port is touched.
-const AHEAD: usize = 6;
+pub(super) const NO_FAULT: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    hops: u64,
-    injected: u64,
-    duplicated: u64,
-    delivered: u64,
-    dropped: DropCounts,
+pub(super) struct Counts {
+    pub(super) hops: u64,
+    pub(super) injected: u64,
+    pub(super) duplicated: u64,
+    pub(super) delivered: u64,
+    pub(super) on_wire: u64,
+    pub(super) dropped: DropCounts,
 }
 
-impl Key for Wake {
-    fn key(&self) -> u64 {
-        u64::from(self.0)
-    }
-}
+/// Slots of the calendar in a window: enough that what a port is handed is nearly in order.
+const SLOTS_A_WINDOW: u64 = 64;
 
-impl Key for Arrival {
-    fn key(&self) -> u64 {
-        u64::from(self.origin) << 32 | u64::from(self.seq)
-    }
-}
+/// The longest slot, picoseconds. Longer ones would leave much to sort.
+const SLOT_MAX: u64 = 1 << 13;
+
+/// The longest window, whatever the lookahead: what is at work should fit the caches.
+const WINDOW_MAX: Duration = Duration::from_ps(1 << 22);
 
 impl Network {
     /// An idle network at time zero; `rng` names its chance.
@@ -159,29 +133,29 @@ impl Network {
             assert!(spec.child_hosts > 0 && spec.bundle > 0, "switch {index}");
             Switch::new(*spec, rng.fork("switch", index).next_u32())
         });
-        let wire = |spec: &PortSpec| {
+        let port = |(index, spec): (u64, &PortSpec)| {
             let hosts = blueprint.hosts;
             assert!(match spec.to {
                 Node::Host(host) => host < hosts,
                 Node::Switch(switch) => (switch as usize) < blueprint.switches.len(),
             });
-            Wire { to: spec.to, fault: NO_FAULT, next_seq: 0 }
+            PortState {
+                port: Port::new(spec.rate, spec.delay, spec.qdisc.build(&spec.params)),
+                to: spec.to,
+                fault: NO_FAULT,
+                wake_at: Instant::FAR_FUTURE,
+                stats: PortStats::default(),
+                rng: rng.fork("port", index),
+            }
         };
+        let lookahead = lookahead(&blueprint);
         Self {
-            ports: specs
-                .iter()
-                .map(|spec| Port::new(spec.rate, spec.delay, spec.qdisc.build(&spec.params)))
-                .collect(),
-            wires: specs.iter().map(wire).collect(),
+            ports: (0..).zip(specs).map(port).collect(),
             switches: switches.collect(),
-            rngs: (0..).zip(specs).map(|(index, _)| rng.fork("port", index)).collect(),
-            stats: vec![PortStats::default(); specs.len()],
             faults: Vec::new(),
-            wakes: EventQueue::new(),
-            arrivals: EventQueue::new(),
-            wake_batch: Vec::new(),
-            arrival_batch: Vec::new(),
-            targets: Vec::new(),
+            calendar: Calendar::new(slot(lookahead).ilog2()),
+            window: Window::new(specs.len()),
+            lookahead,
             now: Instant::ZERO,
             counts: Counts::default(),
             queue_stats: QueueStats::new(),
@@ -190,8 +164,15 @@ impl Network {
         }
     }
 
+    /// The longest a window may be: what a packet takes over the quickest link at least, in whole
+    /// slots of the calendar, and no more than is good for the caches.
+    #[must_use]
+    pub const fn lookahead(&self) -> Duration {
+        self.lookahead
+    }
+
     /// Adds a fault to the links that `ports` transmit on. It acts on transmissions that start from
-    /// now on.
+    /// now on; packets on links have their next port already.
     ///
     /// # Errors
     /// When the fault makes no sense; nothing is added then. Ports that do not exist are skipped.
@@ -199,14 +180,14 @@ impl Network {
         spec.check()?;
         let detection = self.blueprint.detection_delay;
         for PortId(port) in ports {
-            let Some(wire) = self.wires.get_mut(*port as usize) else { continue };
+            let Some(state) = self.ports.get_mut(*port as usize) else { continue };
             let blueprint = &self.blueprint.ports[*port as usize];
-            if wire.fault == NO_FAULT {
-                wire.fault = u32::try_from(self.faults.len()).unwrap_or(NO_FAULT);
+            if state.fault == NO_FAULT {
+                state.fault = u32::try_from(self.faults.len()).unwrap_or(NO_FAULT);
                 let rng = self.fault_rng.fork("link", u64::from(*port));
                 self.faults.push(LinkFaults::new(blueprint.rate, rng));
             }
-            let faults = &mut self.faults[wire.fault as usize];
+            let faults = &mut self.faults[state.fault as usize];
             faults.add(spec);
             if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
                 for (from, until) in faults.outages(detection) {
@@ -215,60 +196,6 @@ impl Network {
             }
         }
         Ok(())
-    }
-
-    /// Hands `packet` to the NIC of `host` at `at`; an instant before the one already run to counts
-    /// as that one. What happens at once (a departure, a drop) is pushed to `out`.
-    #[inline]
-    pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        let at = at.max(self.now);
-        self.counts.injected += 1;
-        let hosts = self.blueprint.hosts;
-        if host.0 >= hosts || packet.dst.0 >= hosts {
-            self.lose(None, packet, DropReason::NoRoute, at, out);
-        } else if packet.len == 0 {
-            self.lose(None, packet, DropReason::Malformed, at, out);
-        } else {
-            self.offer(host.0, packet, at, out);
-        }
-    }
-
-    /// The instant of the next event; `None` when nothing is on its way.
-    #[inline]
-    #[must_use]
-    pub fn next_event_at(&self) -> Option<Instant> {
-        match (self.wakes.peek_time(), self.arrivals.peek_time()) {
-            (Some(wake), Some(arrival)) => Some(wake.min(arrival)),
-            (one, None) | (None, one) => one,
-        }
-    }
-
-    /// Processes all events of the next instant and says which it was; `None` when there is none.
-    #[inline]
-    pub fn step(&mut self, out: &mut Vec<Output>) -> Option<Instant> {
-        let at = self.next_event_at()?;
-        self.process(at, out);
-        Some(at)
-    }
-
-    /// Processes events before `limit`, instant by instant, until one says something; which that
-    /// was, or `None` when nothing is left before `limit`.
-    pub fn run_to_output(&mut self, limit: Instant, out: &mut Vec<Output>) -> Option<Instant> {
-        while let Some(at) = self.next_event_at().filter(|at| *at < limit) {
-            self.process(at, out);
-            if !out.is_empty() {
-                return Some(at);
-            }
-        }
-        None
-    }
-
-    /// Processes all events up to and at `now`.
-    pub fn run_until(&mut self, now: Instant, out: &mut Vec<Output>) {
-        while let Some(at) = self.next_event_at().filter(|at| *at <= now) {
-            self.process(at, out);
-        }
-        self.now = self.now.max(now);
     }
 
     /// Everything before this instant and at it has been processed.
@@ -303,14 +230,14 @@ impl Network {
     /// What waits at `port`; nothing at one that does not exist.
     #[must_use]
     pub fn backlog(&self, port: PortId) -> Backlog {
-        self.ports.get(port.0 as usize).map(Port::backlog).unwrap_or_default()
+        self.ports.get(port.0 as usize).map(|state| state.port.backlog()).unwrap_or_default()
     }
 
     /// The counters of each port, in the order of the blueprint.
     pub fn port_stats(&self) -> impl Iterator<Item = PortStats> + '_ {
-        self.ports.iter().zip(&self.stats).map(|(port, stats)| {
-            let (hops, bytes) = port.sent();
-            PortStats { hops, bytes, ..*stats }
+        self.ports.iter().map(|state| {
+            let (hops, bytes) = state.port.sent();
+            PortStats { hops, bytes, ..state.stats }
         })
     }
 
@@ -343,201 +270,25 @@ impl Network {
             duplicated: self.counts.duplicated,
             delivered: self.counts.delivered,
             dropped: self.counts.dropped,
-            in_queues: self.ports.iter().map(|port| port.backlog().packets as u64).sum(),
-            on_wire: self.arrivals.len() as u64,
+            in_queues: self.ports.iter().map(|state| state.port.waiting() as u64).sum(),
+            on_wire: self.counts.on_wire,
         }
     }
+}
 
-    fn process(&mut self, at: Instant, out: &mut Vec<Output>) {
-        self.now = at;
-        // What these two loops cause lies after `at`: a packet takes at least a picosecond.
-        let mut wakes = std::mem::take(&mut self.wake_batch);
-        self.wakes.pop_batch(at, &mut wakes);
-        for (index, Wake(port)) in wakes.iter().enumerate() {
-            // Neither ports nor queues fit the nearest caches: touch early what is needed soon.
-            if let Some(Wake(soon)) = wakes.get(index + AHEAD) {
-                black_box(self.ports[*soon as usize].next_departure());
-            }
-            self.depart(*port, at, out);
-            if *port < self.blueprint.hosts {
-                out.push(Output::NicRoom { host: HostId(*port), at });
-            }
-        }
-        self.wake_batch = wakes;
-        let mut arrivals = std::mem::take(&mut self.arrival_batch);
-        let mut targets = std::mem::take(&mut self.targets);
-        self.arrivals.pop_batch(at, &mut arrivals);
-        targets.clear();
-        targets.extend(arrivals.iter().map(|arrival| self.target(arrival, at)));
-        for (index, (arrival, target)) in arrivals.iter().zip(&targets).enumerate() {
-            if let Some(Target::Port(soon)) = targets.get(index + AHEAD) {
-                black_box(self.ports[*soon as usize].waiting());
-            }
-            self.arrive(arrival, *target, at, out);
-        }
-        self.arrival_batch = arrivals;
-        self.targets = targets;
-    }
+/// How long a packet takes over the quickest link at least: a byte, and the delay.
+fn lookahead(blueprint: &Blueprint) -> Duration {
+    let shortest = |spec: &PortSpec| spec.rate.time_for(Bytes(1)) + spec.delay;
+    let least = blueprint.ports.iter().map(shortest).min().unwrap_or(WINDOW_MAX);
+    let least = least.min(WINDOW_MAX);
+    let slot = slot(least);
+    Duration::from_ps(least.as_ps() / slot * slot)
+}
 
-    /// Where an arrival goes. Depends on nothing that other arrivals of the instant change.
-    #[inline]
-    fn target(&self, arrival: &Arrival, at: Instant) -> Target {
-        let switch = match self.wires[arrival.origin as usize].to {
-            Node::Host(host) => return Target::Host(host),
-            Node::Switch(switch) => &self.switches[switch as usize],
-        };
-        let is_dead = |port: u32| {
-            let faults = self.faults.get(self.wires[port as usize].fault as usize);
-            faults.is_some_and(|faults| faults.known_dead(at, self.blueprint.detection_delay))
-        };
-        let packet = &arrival.packet;
-        switch.route(packet.dst, packet.hash, at, is_dead).map_or(Target::Nowhere, Target::Port)
-    }
-
-    #[inline]
-    fn arrive(&mut self, arrival: &Arrival, target: Target, at: Instant, out: &mut Vec<Output>) {
-        let packet = arrival.packet;
-        match target {
-            Target::Port(port) => self.offer(port, packet, at, out),
-            Target::Host(host) => {
-                self.counts.delivered += 1;
-                out.push(Output::Delivered { host: HostId(host), packet, at });
-            }
-            Target::Nowhere => {
-                self.lose(Some(arrival.origin), packet, DropReason::NoRoute, at, out);
-            }
-        }
-    }
-
-    /// Queues `packet` at `port`, after what was due there and before what is due now.
-    #[inline]
-    fn offer(&mut self, port: u32, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        let index = port as usize;
-        if self.wires[index].fault == NO_FAULT {
-            let passed = self.ports[index].pass(packet, at);
-            if let Ok((departure, arrival)) = passed {
-                self.after_departure(port, &departure, arrival, out);
-                return;
-            }
-        }
-        while self.depart(port, at, out) {}
-        match self.ports[index].enqueue(packet, at, &mut self.rngs[index]) {
-            Verdict::Queued => {
-                if port >= self.blueprint.hosts && !packet.is_control() {
-                    let stats = &mut self.stats[index];
-                    stats.data_peak = stats.data_peak.max(self.ports[index].backlog().data_bytes);
-                }
-            }
-            Verdict::Trimmed => self.stats[index].trimmed += 1,
-            Verdict::Dropped(reason) => {
-                self.lose(Some(port), packet, reason, at, out);
-                return;
-            }
-        }
-        // A wake is pending exactly while something waits: the first to wait behind a busy link
-        // asks for it, and each departure that leaves something behind.
-        if !self.depart(port, at, out) && self.ports[index].waiting() == 1 {
-            self.wakes.push(self.ports[index].busy_until(), Wake(port));
-        }
-    }
-
-    /// Runs the next departure of `port` if it starts by `now`; whether there was one.
-    #[inline]
-    fn depart(&mut self, port: u32, now: Instant, out: &mut Vec<Output>) -> bool {
-        let index = port as usize;
-        if self.ports[index].busy_until() > now {
-            return false;
-        }
-        if let Some(faults) = self.faults.get(self.wires[index].fault as usize)
-            && let Some(start) = self.ports[index].next_departure()
-        {
-            self.ports[index].set_rate(faults.rate_at(start));
-        }
-        let Some((departure, arrival)) = self.ports[index].depart(now, &mut self.rngs[index])
-        else {
-            return false;
-        };
-        self.after_departure(port, &departure, arrival, out);
-        true
-    }
-
-    /// Counts a departure and puts the packet on the link.
-    #[inline]
-    fn after_departure(
-        &mut self,
-        port: u32,
-        departure: &Departure,
-        arrival: Instant,
-        out: &mut Vec<Output>,
-    ) {
-        let index = port as usize;
-        if self.ports[index].waiting() > 0 {
-            self.wakes.push(self.ports[index].busy_until(), Wake(port));
-        }
-        self.counts.hops += 1;
-        if departure.marked {
-            self.stats[index].marked += 1;
-        }
-        if port >= self.blueprint.hosts && !departure.packet.is_control() {
-            self.queue_stats.sample(departure.data_left);
-        }
-        if self.wires[index].fault == NO_FAULT {
-            self.launch(port, departure.packet, arrival);
-        } else {
-            self.launch_faulty(port, departure, arrival, out);
-        }
-    }
-
-    #[inline]
-    fn launch(&mut self, port: u32, packet: Packet, arrival: Instant) {
-        let wire = &mut self.wires[port as usize];
-        let seq = wire.next_seq;
-        wire.next_seq = seq.wrapping_add(1);
-        self.arrivals.push(arrival, Arrival { packet, origin: port, seq });
-    }
-
-    #[cold]
-    fn launch_faulty(
-        &mut self,
-        port: u32,
-        departure: &Departure,
-        arrival: Instant,
-        out: &mut Vec<Output>,
-    ) {
-        let mut packet = departure.packet;
-        let at = departure.start;
-        let faults = &mut self.faults[self.wires[port as usize].fault as usize];
-        let fate = faults.fate(at, arrival);
-        if let Some(reason) = fate.lost {
-            self.lose(Some(port), packet, reason, at, out);
-            return;
-        }
-        if fate.corrupt {
-            packet.flags = packet.flags.with(Flags::CORRUPT);
-        }
-        if fate.duplicate {
-            self.counts.duplicated += 1;
-            out.push(Output::Duplicated { packet, at });
-            self.launch(port, packet, arrival);
-        }
-        self.launch(port, packet, arrival + fate.extra);
-    }
-
-    #[cold]
-    fn lose(
-        &mut self,
-        port: Option<u32>,
-        packet: Packet,
-        reason: DropReason,
-        at: Instant,
-        out: &mut Vec<Output>,
-    ) {
-        self.counts.dropped.count(reason);
-        if let Some(port) = port {
-            self.stats[port as usize].dropped += 1;
-        }
-        out.push(Output::Dropped { packet, reason, at });
-    }
+/// The slot of a calendar for windows of `lookahead`, a power of two picoseconds.
+fn slot(lookahead: Duration) -> u64 {
+    let slot = (lookahead.as_ps() / SLOTS_A_WINDOW).clamp(1, SLOT_MAX);
+    1 << slot.ilog2()
 }
 
 #[cfg(test)]

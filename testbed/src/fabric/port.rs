@@ -1,10 +1,12 @@
 //! A port: one link's transmitter with the queue before it.
 //!
-//! Source: the departure rule of the style guide. A departure starts at
-//! `max(busy_until, oldest())`, never at the time of the call, so a late poll costs no rate; and
-//! whoever enqueues at `t` first runs every departure due by `t`, so late polls and exact events
-//! agree bit for bit. Store and forward: a packet is at the far end when its last bit is. Faults
-//! and routing are the network's business.
+//! Source: the departure rule of the style guide. A departure starts when the link is free and
+//! something waits, never at the time of the call, so a late poll costs no rate; and whoever
+//! enqueues at `t` first runs every departure due by `t`, so late polls and exact events agree bit
+//! for bit. By the same rule whatever waits behind a first packet came before that packet left, so
+//! one instant a port says when the next departure starts, and no packet carries its own. Store and
+//! forward: a packet is at the far end when its last bit is. Faults and routing are the network's
+//! business.
 
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
@@ -17,6 +19,8 @@ use super::qdisc::{Backlog, Departure, Qdisc, Verdict};
 pub struct Port<Q> {
     /// When the link is free again.
     busy_until: Instant,
+    /// When the next departure starts; [`Instant::FAR_FUTURE`] when nothing waits.
+    starts_at: Instant,
     /// Picoseconds a byte takes where that is a whole number, else 0.
     ps_per_byte: u64,
     /// From the last bit sent to the packet being at the far end's queue: propagation plus the far
@@ -33,14 +37,16 @@ pub struct Port<Q> {
 }
 
 impl<Q: Qdisc> Port<Q> {
-    /// An idle port. A rate of zero counts as one bit a second.
+    /// An idle port with an empty queue. A rate of zero counts as one bit a second.
     #[must_use]
     pub fn new(rate: Rate, delay: Duration, qdisc: Q) -> Self {
+        debug_assert_eq!(qdisc.backlog().packets, 0, "an idle port");
         let mut port = Self {
             busy_until: Instant::ZERO,
+            starts_at: Instant::FAR_FUTURE,
             ps_per_byte: 0,
             delay,
-            waiting: qdisc.backlog().packets,
+            waiting: 0,
             sent: 0,
             sent_bytes: 0,
             rate,
@@ -94,9 +100,14 @@ impl<Q: Qdisc> Port<Q> {
     /// Gives a packet to the queue. Every departure due by `now` must have been run.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
-        debug_assert!(self.next_departure().is_none_or(|at| at > now), "run what is due first");
+        debug_assert!(self.waiting == 0 || self.starts_at > now, "run what is due first");
         let verdict = self.qdisc.enqueue(packet, now, rng);
-        self.waiting += usize::from(!matches!(verdict, Verdict::Dropped(_)));
+        if !matches!(verdict, Verdict::Dropped(_)) {
+            if self.waiting == 0 {
+                self.starts_at = self.busy_until.max(now);
+            }
+            self.waiting += 1;
+        }
         verdict
     }
 
@@ -117,24 +128,22 @@ impl<Q: Qdisc> Port<Q> {
     /// When the next departure starts; `None` when nothing waits.
     #[inline]
     #[must_use]
-    pub fn next_departure(&self) -> Option<Instant> {
-        if self.waiting == 0 {
-            return None;
-        }
-        self.qdisc.oldest().map(|oldest| oldest.max(self.busy_until))
+    pub const fn next_departure(&self) -> Option<Instant> {
+        if self.waiting == 0 { None } else { Some(self.starts_at) }
     }
 
     /// Runs the next departure if it starts by `now`: the packet, and when it is at the far end.
     /// It started when [`Port::next_departure`] said; call until `None`.
     #[inline]
     pub fn depart(&mut self, now: Instant, rng: &mut Rng) -> Option<(Departure, Instant)> {
-        if self.busy_until > now {
+        if self.starts_at > now || self.waiting == 0 {
             return None;
         }
-        let start = self.next_departure().filter(|start| *start <= now)?;
-        let departure = self.qdisc.dequeue(start, rng)?;
+        let departure = self.qdisc.dequeue(self.starts_at, rng)?;
+        let arrival = self.transmit(&departure);
         self.waiting -= 1;
-        Some((departure, self.transmit(&departure)))
+        self.starts_at = if self.waiting == 0 { Instant::FAR_FUTURE } else { self.busy_until };
+        Some((departure, arrival))
     }
 
     /// Occupies the link with a departure; when it is at the far end.

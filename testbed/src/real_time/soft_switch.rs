@@ -149,7 +149,6 @@ impl SoftSwitch {
                 Output::Delivered { host, packet, at } => self.deliver(host, &packet, at),
                 Output::Dropped { packet, .. } => self.packets.lose(packet.handle),
                 Output::Duplicated { packet, .. } => self.packets.duplicate(packet.handle),
-                Output::NicRoom { .. } => {}
             }
         }
         self.out = out;

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use transport::timer::{TimerHandle, Wheel};
 use transport::{
     BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
     Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
@@ -13,7 +12,7 @@ use transport::{
 
 use super::packets::{InFlight, PacketSlab};
 use crate::conductor::{Conductor, Order};
-use crate::fabric::{Flags, Network, Output, Packet, flow_hash};
+use crate::fabric::{Flags, Flight, Network, Output, Packet, flow_hash};
 use crate::measure::audit::DriverCount;
 use crate::plan::{Plan, RunError};
 use crate::workload::FlowIndex;
@@ -24,10 +23,11 @@ const NIC_DEPTH: usize = 2;
 /// One host.
 struct Host {
     endpoint: Endpoint,
-    /// Its entry in the run's wheel; earlier than wanted is fine, later is not.
-    timer: Option<(Instant, TimerHandle)>,
-    /// Waits to be settled.
-    touched: bool,
+    /// When its endpoint wants to be called; [`Instant::FAR_FUTURE`] when it does not. Earlier than
+    /// wanted is fine, later is not.
+    timer: Instant,
+    /// Flows of the matrix to order, by time.
+    starts: VecDeque<(Instant, FlowIndex)>,
     /// By message index: which flow of the matrix it carries, and its length.
     messages: Vec<(FlowIndex, u32)>,
     /// Orders to post, each with how many of its messages have been: all at once unless the
@@ -37,14 +37,25 @@ struct Host {
     refused: Vec<FlowIndex>,
 }
 
+/// What is around the hosts.
+pub(super) struct Around<'a> {
+    pub(super) network: Network,
+    pub(super) conductor: Conductor<'a>,
+    pub(super) packets: PacketSlab,
+    /// Packets that ended before their destination.
+    pub(super) out: Vec<Output>,
+}
+
 /// All hosts.
 pub(super) struct Hosts<'a> {
     plan: &'a Plan,
     hosts: Vec<Host>,
     /// By connection of the conductor: the transport flow, once open.
     flows: Vec<Option<FlowId>>,
-    touched: Vec<HostId>,
-    settling: Vec<HostId>,
+    /// Orders for another host than the one whose doing started them.
+    elsewhere: Vec<Order>,
+    /// Hosts that act at this instant.
+    acting: Vec<HostId>,
     burst: Burst<TxSegment>,
     overhead: u16,
     count: DriverCount,
@@ -55,8 +66,8 @@ impl<'a> Hosts<'a> {
     pub(super) fn new(plan: &'a Plan, rng: &Rng) -> Result<Self, RunError> {
         let host = |(id, config): (u32, Config)| Host {
             endpoint: Endpoint::new(&config, HostId(id), rng.fork("host", u64::from(id))),
-            timer: None,
-            touched: false,
+            timer: Instant::FAR_FUTURE,
+            starts: VecDeque::new(),
             messages: Vec::new(),
             waiting: VecDeque::new(),
             refused: Vec::new(),
@@ -66,30 +77,152 @@ impl<'a> Hosts<'a> {
             plan,
             hosts: (0..).zip(configs).map(host).collect(),
             flows: vec![None; plan.matrix.flows.len()],
-            touched: Vec::new(),
-            settling: Vec::new(),
+            elsewhere: Vec::new(),
+            acting: Vec::new(),
             burst: Burst::with_limit(BURST),
             overhead: plan.settings.frame_overhead,
             count: DriverCount::default(),
         })
     }
 
-    /// Marks a host as in need of [`Hosts::settle`].
-    pub(super) fn touch(&mut self, host: HostId) {
-        let state = &mut self.hosts[host.0 as usize];
-        if !state.touched {
-            state.touched = true;
-            self.touched.push(host);
+    /// A flow of the matrix is to start at `at`; a host is told its starts in the order of time.
+    pub(super) fn start_at(&mut self, flow: FlowIndex, at: Instant, network: &mut Network) {
+        let src = self.plan.matrix.flows[flow.index()].src;
+        self.hosts[src.0 as usize].starts.push_back((at, flow));
+        network.wake_host(src, at);
+    }
+
+    /// Runs every host for which something is due through the open window, which ends at `end`.
+    /// Each goes through its own instants by itself: what another does in the same window reaches
+    /// it later.
+    pub(super) fn run_apart(&mut self, end: Instant, around: &mut Around<'_>) {
+        for group in 0..around.network.host_groups() {
+            let host = around.network.host_of(group);
+            let mut heard = 0;
+            let mut now = Instant::ZERO;
+            loop {
+                heard = skip_wakes(around.network.arrivals(group), heard);
+                let arrival = around.network.arrivals(group).get(heard);
+                let arrival = arrival.map_or(Instant::FAR_FUTURE, |flight| flight.at);
+                now = self.next_own(host, &around.network).min(arrival).max(now);
+                if now >= end {
+                    break;
+                }
+                heard = self.hear(group, heard, now, around);
+                while self.act(host, now, around) {}
+            }
+            self.end_window(host, end, around);
         }
+    }
+
+    /// The same for a window of one instant, `now`, at which what one host does may start flows of
+    /// others: all hear, then they act in rounds until nobody has anything to do.
+    pub(super) fn run_together(&mut self, now: Instant, end: Instant, around: &mut Around<'_>) {
+        let mut acting = std::mem::take(&mut self.acting);
+        for group in 0..around.network.host_groups() {
+            let host = around.network.host_of(group);
+            let heard = skip_wakes(around.network.arrivals(group), 0);
+            let arrives = heard < around.network.arrivals(group).len();
+            if arrives || self.next_own(host, &around.network) <= now {
+                self.hear(group, heard, now, around);
+                acting.push(host);
+            }
+        }
+        while !acting.is_empty() {
+            for host in &acting {
+                while self.act(*host, now, around) {}
+            }
+            for group in &acting {
+                self.end_window(*group, end, around);
+            }
+            acting.clear();
+            for order in std::mem::take(&mut self.elsewhere) {
+                self.post(&order, now, &mut around.conductor);
+                acting.push(order.src);
+            }
+            acting.sort_unstable();
+            acting.dedup();
+        }
+        self.acting = acting;
+    }
+
+    /// When `host` has something to do of its own accord.
+    #[inline]
+    fn next_own(&self, host: HostId, network: &Network) -> Instant {
+        let state = &self.hosts[host.0 as usize];
+        let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
+        let departure = network.nic_departure(host).unwrap_or(Instant::FAR_FUTURE);
+        state.timer.min(start).min(departure)
+    }
+
+    /// What happens to the host of `group` at `now`: starts, departures, arrivals from `heard` on,
+    /// its timer. How many arrivals are through then.
+    fn hear(&mut self, group: usize, heard: usize, now: Instant, around: &mut Around<'_>) -> usize {
+        let host = around.network.host_of(group);
+        let index = host.0 as usize;
+        while let Some(&(_, flow)) =
+            self.hosts[index].starts.front().filter(|(start, _)| *start <= now)
+        {
+            self.hosts[index].starts.pop_front();
+            let order = around.conductor.order(flow, now);
+            self.post(&order, now, &mut around.conductor);
+        }
+        around.network.run_nic(host, now, &mut around.out);
+        let state = &mut self.hosts[index];
+        let mut through = heard;
+        let mut delivered = 0;
+        let arrivals = around.network.arrivals(group);
+        for flight in arrivals[heard..].iter().take_while(|flight| flight.at <= now) {
+            through += 1;
+            if !flight.is_wake() {
+                delivered += 1;
+                state.deliver(&flight.packet, around.packets.of(flight.packet.handle), now);
+                around.packets.end(flight.packet.handle);
+            }
+        }
+        self.count.given_up += delivered;
+        around.network.count_delivered(delivered);
+        if state.timer <= now {
+            state.timer = Instant::FAR_FUTURE;
+            state.endpoint.handle_timeout(now);
+        }
+        through
+    }
+
+    /// Lets `host` report, post what that starts, and send. True when it has to act again, at the
+    /// same instant.
+    fn act(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) -> bool {
+        self.hosts[host.0 as usize].report(now, &mut around.conductor);
+        let mut again = false;
+        while let Some(flow) = around.conductor.take_triggered() {
+            let order = around.conductor.order(flow, now);
+            if order.src == host {
+                again = true;
+                self.post(&order, now, &mut around.conductor);
+            } else {
+                self.elsewhere.push(order);
+            }
+        }
+        if !self.hosts[host.0 as usize].waiting.is_empty() {
+            self.post_waiting(host, now);
+        }
+        self.transmit(host, now, around);
+        again
+    }
+
+    /// The window at whose end nothing of `host` is due is over: it is woken when something is.
+    fn end_window(&mut self, host: HostId, end: Instant, around: &mut Around<'_>) {
+        around.network.host_done(host, end);
+        let next = self.next_own(host, &around.network);
+        around.network.wake_host(host, next);
     }
 
     /// Gives a flow to its sender. What the sender has to report goes first: a message that is done
     /// has given its place in the tables away, perhaps to this one.
-    pub(super) fn post(&mut self, order: &Order, conductor: &mut Conductor<'_>, now: Instant) {
+    fn post(&mut self, order: &Order, now: Instant, conductor: &mut Conductor<'_>) {
         self.hosts[order.src.0 as usize].report(now, conductor);
         self.hosts[order.src.0 as usize].waiting.push_back((*order, 0));
         self.post_waiting(order.src, now);
-        self.touch(order.src);
     }
 
     fn post_waiting(&mut self, host: HostId, now: Instant) {
@@ -108,77 +241,22 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// A packet has arrived.
-    pub(super) fn deliver(&mut self, host: HostId, packet: &Packet, sent: &InFlight, at: Instant) {
-        self.touch(host);
-        self.count.given_up += 1;
-        let endpoint = &mut self.hosts[host.0 as usize].endpoint;
-        if packet.flags.has(Flags::CORRUPT) {
-            endpoint.count_drop(DropReason::Corrupt);
-            return;
-        }
-        let trimmed = packet.flags.has(Flags::TRIMMED);
-        let segment = RxSegment {
-            hdr: sent.segment.hdr,
-            at,
-            from: sent.from,
-            payload_len: if trimmed { 0 } else { sent.segment.payload.len },
-            ce: packet.flags.has(Flags::CE),
-            trimmed,
-        };
-        let mut place = [Placement::Release];
-        endpoint.handle_burst(at, &[segment], &mut place);
-    }
-
-    /// The host's entry in the wheel has fired.
-    pub(super) fn timer_fired(&mut self, host: HostId, now: Instant) {
+    /// Moves what `host` may send into its NIC, and notes when its endpoint wants to be called.
+    fn transmit(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) {
         let state = &mut self.hosts[host.0 as usize];
-        state.timer = None;
-        state.endpoint.handle_timeout(now);
-        self.touch(host);
-    }
-
-    /// Reports the events of every touched host. False when no host was touched.
-    pub(super) fn settle(&mut self, now: Instant, conductor: &mut Conductor<'_>) -> bool {
-        self.settling.clear();
-        std::mem::swap(&mut self.touched, &mut self.settling);
-        for i in 0..self.settling.len() {
-            let host = self.settling[i];
-            let state = &mut self.hosts[host.0 as usize];
-            state.touched = false;
-            state.report(now, conductor);
-            while let Some(order) = conductor.next_order(now) {
-                self.post(&order, conductor, now);
-            }
-            if !self.hosts[host.0 as usize].waiting.is_empty() {
-                self.post_waiting(host, now);
-            }
-        }
-        !self.settling.is_empty()
-    }
-
-    /// Moves what the settled hosts may send into their NICs, and sets their timers.
-    pub(super) fn transmit(
-        &mut self,
-        now: Instant,
-        network: &mut Network,
-        packets: &mut PacketSlab,
-        timers: &mut Wheel<HostId>,
-        out: &mut Vec<Output>,
-    ) {
-        for i in 0..self.settling.len() {
-            let host = self.settling[i];
-            let room = NIC_DEPTH.saturating_sub(network.nic_backlog(host).packets);
+        let room = NIC_DEPTH.saturating_sub(around.network.nic_waiting(host));
+        if room > 0 {
             self.burst.reset(room);
-            let endpoint = &mut self.hosts[host.0 as usize].endpoint;
-            endpoint.poll_transmit(now, &mut self.burst);
-            // Only now: what has just been sent may have set the first timer.
-            self.hosts[host.0 as usize].set_timer(host, timers);
+            state.endpoint.poll_transmit(now, &mut self.burst);
             self.count.handed_over += self.burst.len() as u64;
             for segment in self.burst.iter() {
-                let packet = packet_of(segment, host, self.overhead, packets);
-                network.inject(host, packet, now, out);
+                let packet = packet_of(segment, host, self.overhead, &mut around.packets);
+                around.network.send(host, packet, now, &mut around.out);
             }
+        }
+        // Only now: what has just been sent may have set the first timer.
+        if let Some(at) = state.endpoint.poll_timeout() {
+            state.timer = state.timer.min(at);
         }
     }
 
@@ -264,16 +342,31 @@ impl Host {
         }
     }
 
-    fn set_timer(&mut self, host: HostId, timers: &mut Wheel<HostId>) {
-        let Some(at) = self.endpoint.poll_timeout() else { return };
-        if let Some((set_at, handle)) = self.timer {
-            if set_at <= at {
-                return;
-            }
-            timers.cancel(handle);
+    /// A packet has arrived.
+    #[inline]
+    fn deliver(&mut self, packet: &Packet, sent: &InFlight, at: Instant) {
+        if packet.flags.has(Flags::CORRUPT) {
+            self.endpoint.count_drop(DropReason::Corrupt);
+            return;
         }
-        self.timer = Some((at, timers.insert(at, host)));
+        let trimmed = packet.flags.has(Flags::TRIMMED);
+        let segment = RxSegment {
+            hdr: sent.segment.hdr,
+            at,
+            from: sent.from,
+            payload_len: if trimmed { 0 } else { sent.segment.payload.len },
+            ce: packet.flags.has(Flags::CE),
+            trimmed,
+        };
+        let mut place = [Placement::Release];
+        self.endpoint.handle_burst(at, &[segment], &mut place);
     }
+}
+
+/// The first of `flights` from `at` on that is no wake-up.
+#[inline]
+fn skip_wakes(flights: &[Flight], at: usize) -> usize {
+    flights[at..].iter().position(|flight| !flight.is_wake()).map_or(flights.len(), |n| at + n)
 }
 
 /// The fabric's packet for a segment.

@@ -6,15 +6,20 @@
 //!        +------ events ------+--------------------------------------------------------+
 //! ```
 //!
-//! One thread, one clock that jumps to the next thing due: a start, a network event or an
-//! endpoint's timer. What happens at one instant happens in a fixed order (starts, network, timers,
-//! then each touched host in the order it was touched), so a run is a function of plan and seed.
+//! Time goes in windows no longer than the lookahead of the network, so whatever reaches a host or a
+//! port within a window left before it began: each goes through its own instants by itself, with
+//! its memory at hand, and results do not depend on how time is cut. At an instant of a host things
+//! happen in a fixed order: starts, the NIC's departures, arrivals, the timer; then it reports,
+//! posts and sends. Where a trigger of the matrix lets one host start a flow of another at once, a
+//! window is one instant, and all hosts meet at it.
+//!
+//! A run ends with the block of time (a lookahead long, counted from zero) in which its last flow
+//! ended; so does what it counts.
 
 mod hosts;
 mod packets;
 
-use transport::timer::Wheel;
-use transport::{Duration, HostId, Instant, Rng};
+use transport::{Duration, Instant, Rng};
 
 use crate::conductor::Conductor;
 use crate::fabric::{Network, Output};
@@ -23,146 +28,147 @@ use crate::measure::sampler::Sampler;
 use crate::measure::{Audit, Outcome};
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Watch};
-use hosts::Hosts;
+use hosts::{Around, Hosts};
 use packets::PacketSlab;
 
-/// Instants between two looks at the watch.
-const LOOK_EVERY: u64 = 1 << 14;
-
-/// Resolution of the hosts' timer wheel; the endpoints' own wheels are exact.
-const TIMER_TICK: Duration = Duration::from_ps(1 << 16);
+/// Packets on links, and windows, between two looks at the watch.
+const LOOK_EVERY: usize = 1 << 16;
 
 /// Runs `plan` to its end: all flows done or given up, the time limit, or the watch says stop.
 ///
 /// # Errors
 /// When the plan does not fit together; see [`RunError`].
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    run_in_windows(plan, Duration::MAX, watch)
+}
+
+/// [`run`] in windows of at most `window`, however long they might be. The results are the same.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in_windows(
+    plan: &Plan,
+    window: Duration,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
     let rng = Rng::new(plan.seed);
     let mut network = Network::new(plan.blueprint(), &rng.fork("network", 0));
     for fault in plan.link_faults()? {
         network.add_fault(&fault.ports, fault.spec)?;
     }
+    let conductor = Conductor::new(&plan.matrix);
+    let coupled = conductor.couples_hosts();
     let mut sim = Sim {
         hosts: Hosts::new(plan, &rng)?,
-        conductor: Conductor::new(&plan.matrix),
-        packets: PacketSlab::default(),
-        timers: Wheel::new(TIMER_TICK, plan.matrix.nodes as usize),
-        out: Vec::new(),
+        window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
+        around: Around { network, conductor, packets: PacketSlab::default(), out: Vec::new() },
         sampler: Sampler::new(plan),
+        limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
-        network,
+        coupled,
     };
-    let stopped = sim.run(plan, watch);
+    let stopped = sim.run(watch);
     Ok(sim.outcome(plan, stopped))
 }
 
+const PICOSECOND: Duration = Duration::from_ps(1);
+
 struct Sim<'a> {
-    network: Network,
     hosts: Hosts<'a>,
-    conductor: Conductor<'a>,
-    packets: PacketSlab,
-    /// Which host's endpoint wants to be called when; at most one entry a host.
-    timers: Wheel<HostId>,
-    out: Vec<Output>,
+    around: Around<'a>,
     sampler: Sampler,
+    /// The longest window.
+    window: Duration,
+    /// Hosts have to meet at every instant.
+    coupled: bool,
+    /// Nothing is done after this.
+    limit: Instant,
+    /// The end of the last window.
     now: Instant,
 }
 
 impl Sim<'_> {
     /// The loop. True when it was stopped before its end.
-    fn run(&mut self, plan: &Plan, watch: &mut dyn Watch) -> bool {
-        let limit = plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
-        let mut turns = 0u64;
-        while !self.conductor.is_over() {
-            let due = [self.conductor.next_start(), self.timers.poll_at()];
-            let due = due.into_iter().flatten().fold(self.sampler.next_at(), Instant::min);
-            // Most of what happens is packets going from switch to switch, which concerns no host.
-            if let Some(at) = self.network.run_to_output(due.min(limit), &mut self.out) {
-                self.now = at;
-                self.take_outputs();
-                self.settle();
-            } else if due > limit || due == Instant::FAR_FUTURE {
-                return due > limit;
-            } else {
-                self.now = due.max(self.now);
-                self.instant();
+    fn run(&mut self, watch: &mut dyn Watch) -> bool {
+        let mut unseen = 0;
+        // The end of the block in which the last flow ended.
+        let mut over_at = Instant::FAR_FUTURE;
+        loop {
+            let start = self.around.conductor.next_start();
+            let event = self.around.network.next_event_at();
+            let Some(next) = start.into_iter().chain(event).min() else { return false };
+            if next >= over_at || next == Instant::FAR_FUTURE {
+                return false;
             }
-            turns += 1;
-            if turns.is_multiple_of(LOOK_EVERY) && !watch.goes_on(&self.progress()) {
-                return true;
+            if next > self.limit {
+                return over_at == Instant::FAR_FUTURE;
+            }
+            let block_end = self.block_end(next);
+            self.run_window(next, block_end);
+            if over_at == Instant::FAR_FUTURE && self.around.conductor.is_over() {
+                over_at = block_end;
+            }
+            unseen += 1 + self.around.network.window_len();
+            if unseen >= LOOK_EVERY {
+                unseen = 0;
+                if !watch.goes_on(&self.progress()) {
+                    return true;
+                }
             }
         }
-        false
     }
 
-    /// Everything that happens at an instant at which more than the network may be due.
-    fn instant(&mut self) {
-        let now = self.now;
-        let (hosts, conductor) = (&self.hosts, &self.conductor);
+    /// The end of the block of time that `at` lies in.
+    fn block_end(&self, at: Instant) -> Instant {
+        let block = self.around.network.lookahead().as_ps();
+        Instant::from_ps((at.as_ps() / block).saturating_add(1).saturating_mul(block))
+    }
+
+    /// Runs everything from `next`, the first thing due, to the end of its window.
+    fn run_window(&mut self, next: Instant, block_end: Instant) {
+        let (hosts, around) = (&mut self.hosts, &mut self.around);
+        let conductor = &around.conductor;
         let cwnd = |flow: usize| {
             hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
         };
-        self.sampler.catch_up(now, &self.network, conductor, cwnd);
-        while let Some(order) = self.conductor.next_order(now) {
-            self.hosts.post(&order, &mut self.conductor, now);
+        self.sampler.catch_up(next, &around.network, conductor, cwnd);
+        let longest = (next + self.window).min(self.limit + PICOSECOND);
+        let end = block_end.min(longest).min(self.sampler.next_at());
+        while let Some((start, flow)) = around.conductor.take_timed(|start| start < end) {
+            hosts.start_at(flow, start, &mut around.network);
         }
-        if self.network.next_event_at() == Some(now) {
-            self.network.step(&mut self.out);
+        around.network.open(end);
+        if self.coupled {
+            hosts.run_together(next, end, around);
+        } else {
+            hosts.run_apart(end, around);
         }
-        self.take_outputs();
-        while let Some((_, host)) = self.timers.expire(now) {
-            self.hosts.timer_fired(host, now);
-        }
-        self.settle();
-    }
-
-    /// Lets every touched host act. Handing packets over makes outputs at once (a NIC that starts
-    /// to send), which touch hosts again.
-    fn settle(&mut self) {
-        while self.hosts.settle(self.now, &mut self.conductor) {
-            self.hosts.transmit(
-                self.now,
-                &mut self.network,
-                &mut self.packets,
-                &mut self.timers,
-                &mut self.out,
-            );
-            self.take_outputs();
-        }
-    }
-
-    fn take_outputs(&mut self) {
-        let mut out = std::mem::take(&mut self.out);
-        for output in out.drain(..) {
+        around.network.run_ports(end, &mut around.out);
+        for output in around.out.drain(..) {
             match output {
-                Output::Delivered { host, packet, at } => {
-                    let segment = self.packets.take(packet.handle);
-                    self.hosts.deliver(host, &packet, &segment, at);
-                }
-                Output::NicRoom { host, .. } => self.hosts.touch(host),
-                Output::Dropped { packet, .. } => {
-                    self.packets.take(packet.handle);
-                }
-                Output::Duplicated { packet, .. } => self.packets.duplicate(packet.handle),
+                Output::Dropped { packet, .. } => around.packets.end(packet.handle),
+                Output::Duplicated { packet, .. } => around.packets.duplicate(packet.handle),
+                Output::Delivered { .. } => {}
             }
         }
-        self.out = out;
+        self.now = end;
     }
 
     fn progress(&self) -> Progress {
         Progress {
             now: self.now.since(Instant::ZERO),
-            flows_finished: self.conductor.finished() as u64,
+            flows_finished: self.around.conductor.finished() as u64,
             bytes_delivered: self.hosts.placed_bytes(),
-            hops: self.network.hops(),
+            hops: self.around.network.hops(),
         }
     }
 
     fn outcome(self, plan: &Plan, stopped: bool) -> Outcome {
         let stats = self.hosts.stats();
-        let driver = DriverCount { kept: self.packets.live(), ..self.hosts.count() };
-        let audit = Audit::of(&self.conductor, &stats, &self.network, driver);
-        let outcome = Outcome::new(plan, &self.conductor, stats, &self.network, audit, self.now);
+        let Around { network, conductor, packets, .. } = &self.around;
+        let driver = DriverCount { kept: packets.live(), ..self.hosts.count() };
+        let audit = Audit::of(conductor, &stats, network, driver);
+        let outcome = Outcome::new(plan, conductor, stats, network, audit, self.now);
         Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

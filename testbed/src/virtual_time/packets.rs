@@ -36,17 +36,22 @@ impl PacketSlab {
         u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
     }
 
+    /// A packet under way.
+    #[inline]
+    pub(super) fn of(&self, handle: u32) -> &InFlight {
+        &self.places[handle as usize]
+    }
+
     /// One copy of the packet has reached its end.
-    pub(super) fn take(&mut self, handle: u32) -> InFlight {
+    #[inline]
+    pub(super) fn end(&mut self, handle: u32) {
         let place = &mut self.places[handle as usize];
-        let packet = *place;
-        debug_assert!(packet.copies > 0, "a packet ends once");
+        debug_assert!(place.copies > 0, "a packet ends once");
         place.copies -= 1;
         self.live -= 1;
         if place.copies == 0 {
             self.free.push(handle);
         }
-        packet
     }
 
     /// There is one more copy of the packet.

@@ -10,7 +10,7 @@
 //! instant of the call. Answers are slices of tables built once, so no call allocates, and depend
 //! on nothing but the order of calls.
 
-use transport::Duration;
+use transport::{Duration, HostId};
 
 use super::matrix::{FlowIndex, Matrix, Start, TriggerIndex, TriggerKind};
 
@@ -54,6 +54,26 @@ impl Triggers {
         };
         let states = matrix.triggers.iter().map(|trigger| (trigger.kind, 0)).collect();
         Self { timed, waiting: Waiting::new(matrix), states, pokes }
+    }
+
+    /// Whether some trigger of `matrix` is poked by one host, or starts a flow of one, and has to do
+    /// with another host too. O(flows).
+    #[must_use]
+    pub fn couple_hosts(matrix: &Matrix) -> bool {
+        let mut host_of: Vec<Option<HostId>> = vec![None; matrix.triggers.len()];
+        let mut couples = false;
+        let mut meet = |trigger: Option<TriggerIndex>, host: HostId| {
+            let known = trigger.and_then(|trigger| host_of.get_mut(trigger.index()));
+            if let Some(known) = known {
+                couples |= *known.get_or_insert(host) != host;
+            }
+        };
+        for flow in &matrix.flows {
+            meet(flow.waits_for(), flow.src);
+            meet(flow.send_done, flow.src);
+            meet(flow.recv_done, flow.dst);
+        }
+        couples
     }
 
     /// The flows that start by time, ascending by (start, place in the file).
@@ -145,7 +165,7 @@ fn indexed(matrix: &Matrix) -> impl Iterator<Item = FlowIndex> + use<> {
 mod tests {
     use std::num::NonZeroU32;
 
-    use transport::{Bytes, HostId};
+    use transport::Bytes;
 
     use super::*;
     use crate::workload::matrix::FlowSpec;
@@ -167,6 +187,23 @@ mod tests {
 
     fn indices(flows: &[FlowIndex]) -> Vec<u32> {
         flows.iter().map(|flow| flow.0).collect()
+    }
+
+    #[test]
+    fn a_trigger_between_two_hosts_couples_them_and_one_within_a_host_does_not() {
+        let couples = |waiter: u32, by_receiver: bool| {
+            let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+            let trigger = matrix.push_trigger(TriggerKind::Oneshot);
+            let flow = FlowSpec::new(HostId(1), HostId(2), Bytes(1));
+            let (send_done, recv_done) = if by_receiver { (None, trigger) } else { (trigger, None) };
+            matrix.push_flow(FlowSpec { send_done, recv_done, ..flow });
+            let flow = FlowSpec::new(HostId(waiter), HostId(3), Bytes(1));
+            matrix.push_flow(FlowSpec { start: Start::On(trigger.unwrap()), ..flow });
+            Triggers::couple_hosts(&matrix)
+        };
+        assert!(!couples(1, false) && !couples(2, true));
+        assert!(couples(2, false) && couples(1, true));
+        assert!(!Triggers::couple_hosts(&Matrix::default()));
     }
 
     #[test]

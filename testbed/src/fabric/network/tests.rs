@@ -107,7 +107,6 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
 fn by_time(mut outputs: Vec<Output>) -> Vec<String> {
     let at = |output: &Output| match output {
         Output::Delivered { at, .. }
-        | Output::NicRoom { at, .. }
         | Output::Dropped { at, .. }
         | Output::Duplicated { at, .. } => *at,
     };
@@ -124,7 +123,6 @@ fn ends(outputs: &[Output], injected: usize) -> Vec<i64> {
                 ends[packet.handle as usize] += 1;
             }
             Output::Duplicated { packet, .. } => ends[packet.handle as usize] -= 1,
-            Output::NicRoom { .. } => {}
         }
     }
     ends

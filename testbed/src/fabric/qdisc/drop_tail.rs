@@ -21,19 +21,14 @@ impl DropTail {
 
 impl Qdisc for DropTail {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
-        self.classes.offer(packet, now).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+        self.classes.offer(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
     #[inline]
     fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
         let packet = self.classes.take()?;
         Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
-    }
-
-    #[inline]
-    fn oldest(&self) -> Option<Instant> {
-        self.classes.oldest()
     }
 
     #[inline]

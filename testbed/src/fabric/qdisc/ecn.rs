@@ -71,18 +71,13 @@ impl Red {
 
 impl Qdisc for Ecn {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
-        self.classes.offer(packet, now).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+        self.classes.offer(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
     #[inline]
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
         self.red.dequeue(&mut self.classes, now, rng)
-    }
-
-    #[inline]
-    fn oldest(&self) -> Option<Instant> {
-        self.classes.oldest()
     }
 
     #[inline]

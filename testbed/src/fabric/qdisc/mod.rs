@@ -25,8 +25,6 @@ pub trait Qdisc {
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`; `None` when nothing waits.
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
-    /// The earliest enqueue time still queued; `None` when nothing waits.
-    fn oldest(&self) -> Option<Instant>;
     /// What waits.
     fn backlog(&self) -> Backlog;
     /// An enqueue and a dequeue at once, for a packet that meets an empty queue and an idle link:
@@ -165,11 +163,6 @@ macro_rules! registry {
             #[inline]
             fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
                 match self { $(Self::$variant(qdisc) => qdisc.dequeue(now, rng),)+ }
-            }
-
-            #[inline]
-            fn oldest(&self) -> Option<Instant> {
-                match self { $(Self::$variant(qdisc) => qdisc.oldest(),)+ }
             }
 
             #[inline]

@@ -22,16 +22,10 @@ pub struct TwoClass {
 /// One FIFO. Its ring grows to the largest backlog it has had, never beyond `limit`.
 #[derive(Clone, Debug)]
 struct Class {
-    queue: VecDeque<Slot>,
+    queue: VecDeque<Packet>,
     /// Bytes queued, 0 ..= limit.
     bytes: u64,
     limit: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    packet: Packet,
-    since: Instant,
 }
 
 impl TwoClass {
@@ -41,16 +35,16 @@ impl TwoClass {
         Self { data: Class::new(params.data_limit), control: Class::new(params.control_limit) }
     }
 
-    /// Queues `packet` in its class at `now`.
+    /// Queues `packet` in its class.
     ///
     /// # Errors
     /// The reason when its class has no room; nothing is queued then.
     #[inline]
-    pub fn offer(&mut self, packet: Packet, now: Instant) -> Result<(), DropReason> {
+    pub fn offer(&mut self, packet: Packet) -> Result<(), DropReason> {
         if packet.is_control() {
-            self.control.offer(packet, now).ok_or(DropReason::ControlQueueFull)
+            self.control.offer(packet).ok_or(DropReason::ControlQueueFull)
         } else {
-            self.data.offer(packet, now).ok_or(DropReason::DataQueueFull)
+            self.data.offer(packet).ok_or(DropReason::DataQueueFull)
         }
     }
 
@@ -75,16 +69,6 @@ impl TwoClass {
             return Err(packet);
         }
         Ok(Departure { packet, marked: false, data_left: 0, start: now })
-    }
-
-    /// The earliest enqueue time still queued.
-    #[inline]
-    #[must_use]
-    pub fn oldest(&self) -> Option<Instant> {
-        match (self.control.queue.front(), self.data.queue.front()) {
-            (Some(control), Some(data)) => Some(control.since.min(data.since)),
-            (slot, None) | (None, slot) => slot.map(|slot| slot.since),
-        }
     }
 
     /// Data bytes queued.
@@ -112,20 +96,20 @@ impl Class {
     }
 
     #[inline]
-    fn offer(&mut self, packet: Packet, now: Instant) -> Option<()> {
+    fn offer(&mut self, packet: Packet) -> Option<()> {
         let bytes = self.bytes + packet.wire_bytes();
         if bytes > self.limit {
             return None;
         }
         self.bytes = bytes;
-        self.queue.push_back(Slot { packet, since: now });
+        self.queue.push_back(packet);
         Some(())
     }
 
     #[inline]
     fn take(&mut self) -> Option<Packet> {
-        let slot = self.queue.pop_front()?;
-        self.bytes -= slot.packet.wire_bytes();
-        Some(slot.packet)
+        let packet = self.queue.pop_front()?;
+        self.bytes -= packet.wire_bytes();
+        Some(packet)
     }
 }

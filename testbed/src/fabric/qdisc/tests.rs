@@ -33,7 +33,7 @@ fn every_name_is_found_and_builds_an_empty_queue() {
         assert_eq!(kind.name(), *name);
         let mut qdisc = kind.build(&PARAMS);
         assert_eq!(qdisc.backlog(), Backlog::default());
-        assert_eq!((qdisc.oldest(), qdisc.dequeue(at(0), &mut Rng::new(1))), (None, None));
+        assert_eq!(qdisc.dequeue(at(0), &mut Rng::new(1)), None);
     }
     assert_eq!(QdiscKind::by_name("fq-codel"), None);
 }
@@ -47,7 +47,6 @@ fn control_overtakes_data_and_each_class_is_first_in_first_out() {
         for (ps, packet) in (10..).zip(offered) {
             assert_eq!(qdisc.enqueue(packet, at(ps), &mut rng), Verdict::Queued);
         }
-        assert_eq!(qdisc.oldest(), Some(at(10)));
         let mut order = Vec::new();
         while let Some(departure) = qdisc.dequeue(at(20), &mut rng) {
             order.push(departure.packet.handle);
@@ -143,7 +142,6 @@ proptest! {
                 prop_assert_eq!(backlog.data_bytes + backlog.control_bytes, bytes);
                 prop_assert!(backlog.data_bytes <= PARAMS.data_limit.0);
                 prop_assert!(backlog.control_bytes <= PARAMS.control_limit.0);
-                prop_assert_eq!(qdisc.oldest().is_none(), waiting == 0);
             }
         }
     }

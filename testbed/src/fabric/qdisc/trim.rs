@@ -26,12 +26,12 @@ impl Trim {
 
 impl Qdisc for Trim {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
-        match self.classes.offer(packet, now) {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+        match self.classes.offer(packet) {
             Ok(()) => Verdict::Queued,
             Err(_) if packet.flags.has(Flags::TRIMMABLE) && !packet.is_control() => self
                 .classes
-                .offer(packet.trimmed(), now)
+                .offer(packet.trimmed())
                 .map_or_else(Verdict::Dropped, |()| Verdict::Trimmed),
             Err(reason) => Verdict::Dropped(reason),
         }
@@ -40,11 +40,6 @@ impl Qdisc for Trim {
     #[inline]
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
         self.red.dequeue(&mut self.classes, now, rng)
-    }
-
-    #[inline]
-    fn oldest(&self) -> Option<Instant> {
-        self.classes.oldest()
     }
 
     #[inline]

@@ -1,0 +1,408 @@
+//! What will happen on the links, by time: a hierarchical wheel of slots.
+//!
+//! A slot spans a power of two picoseconds. The near level has a slot for each of the next 2048; a
+//! far level has 256 slots, each as wide as the whole level below. A flight is filed at the level
+//! of the highest group of bits in which its slot differs from the calendar's own, and moves down
+//! when the calendar comes near, so a delay of milliseconds costs one or two moves and no memory.
+//! A slot is a list of chunks of one pool, so memory follows the flights under way.
+//!
+//! A slot is a list, not sorted: whoever takes a stretch of time sorts what it needs. What is taken
+//! comes slot by slot, and flights of one origin with one arrival in the order in which they were
+//! filed, which is the order in which they left.
+//!
+//! Idea: \[varghese\] scheme 7, with buckets instead of single timers.
+
+use transport::Instant;
+
+use super::packet::{Flags, Packet};
+use transport::HostId;
+
+/// A packet on a link, or a call to look at a port again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flight {
+    /// When it is there.
+    pub(crate) at: Instant,
+    /// The port it left; breaks ties.
+    pub(super) origin: u32,
+    /// The port it goes to. The NIC of a host stands for the host.
+    pub(super) target: u32,
+    /// The packet; of length 0, which no packet has, in a wake-up.
+    pub(crate) packet: Packet,
+}
+
+const _: () = assert!(size_of::<Flight>() == 32, "two to a cache line");
+
+impl Flight {
+    /// Asks that `port` be looked at, at `at`.
+    pub(super) const fn wake(port: u32, at: Instant) -> Self {
+        let packet = Packet {
+            handle: 0,
+            dst: HostId(0),
+            hash: 0,
+            len: 0,
+            trim_len: 0,
+            flags: Flags::NONE,
+        };
+        Self { at, origin: port, target: port, packet }
+    }
+
+    /// Whether it is a wake-up.
+    pub(crate) const fn is_wake(&self) -> bool {
+        self.packet.len == 0
+    }
+}
+
+/// Flights to come. O(1) amortised a flight.
+#[derive(Clone, Debug)]
+pub(super) struct Calendar {
+    /// log2 of a slot in picoseconds.
+    shift: u32,
+    /// The first slot that is not open: earlier flights are in `opened`, others in a list.
+    tick: u64,
+    /// Flights of slots that have been taken in part.
+    opened: Vec<Flight>,
+    near: Vec<List>,
+    near_used: [u64; NEAR / 64],
+    /// `FAR` lists a level.
+    far: Vec<List>,
+    far_used: [[u64; FAR / 64]; LEVELS],
+    chunks: Vec<Chunk>,
+    /// The first of the free chunks, or [`NIL`].
+    free: u32,
+}
+
+const NEAR_BITS: u32 = 11;
+const NEAR: usize = 1 << NEAR_BITS;
+const FAR_BITS: u32 = 8;
+const FAR: usize = 1 << FAR_BITS;
+/// Enough for slots of a picosecond.
+const LEVELS: usize = (u64::BITS - NEAR_BITS).div_ceil(FAR_BITS) as usize;
+const NIL: u32 = u32::MAX;
+/// Flights of a chunk: 1 KiB.
+const CHUNK: usize = 32;
+
+/// A list of chunks; `head` is [`NIL`] when it is empty.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: List = List { head: NIL, tail: NIL };
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    flights: [Flight; CHUNK],
+    /// How many of `flights` count, 1 ..= CHUNK in a list.
+    len: usize,
+    next: u32,
+}
+
+/// A list by its place.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Near(usize),
+    Far(usize, usize),
+}
+
+impl Calendar {
+    /// Nothing to come; slots of `1 << shift` picoseconds.
+    pub(super) fn new(shift: u32) -> Self {
+        Self {
+            shift,
+            tick: 0,
+            opened: Vec::new(),
+            near: vec![EMPTY; NEAR],
+            near_used: [0; NEAR / 64],
+            far: vec![EMPTY; LEVELS * FAR],
+            far_used: [[0; FAR / 64]; LEVELS],
+            chunks: Vec::new(),
+            free: NIL,
+        }
+    }
+
+    /// Adds a flight.
+    #[inline]
+    pub(super) fn push(&mut self, flight: Flight) {
+        let slot = flight.at.as_ps() >> self.shift;
+        let differs = slot ^ self.tick;
+        if slot < self.tick {
+            self.opened.push(flight);
+        } else if differs < NEAR as u64 {
+            let index = near_index(slot);
+            self.near_used[index / 64] |= 1 << (index % 64);
+            append(&mut self.near[index], &mut self.chunks, &mut self.free, flight);
+        } else {
+            self.push_far(flight, slot, differs);
+        }
+    }
+
+    #[cold]
+    fn push_far(&mut self, flight: Flight, slot: u64, differs: u64) {
+        let level = ((differs.ilog2() - NEAR_BITS) / FAR_BITS) as usize;
+        let index = far_index(slot, level);
+        self.far_used[level][index / 64] |= 1 << (index % 64);
+        append(&mut self.far[level * FAR + index], &mut self.chunks, &mut self.free, flight);
+    }
+
+    /// When the next flight is due. O(flights of a slot).
+    pub(super) fn peek(&self) -> Option<Instant> {
+        if let Some(least) = self.opened.iter().map(|flight| flight.at).min() {
+            return Some(least);
+        }
+        let mut at = self.list(self.first()?).head;
+        let mut least = Instant::FAR_FUTURE;
+        while at != NIL {
+            let chunk = &self.chunks[at as usize];
+            least = chunk.flights[..chunk.len].iter().fold(least, |least, f| least.min(f.at));
+            at = chunk.next;
+        }
+        Some(least)
+    }
+
+    /// Moves every flight due before `end` to `batch`, slot by slot.
+    pub(super) fn take_before(&mut self, end: Instant, batch: &mut Vec<Flight>) {
+        self.opened.retain(|flight| {
+            let due = flight.at < end;
+            if due {
+                batch.push(*flight);
+            }
+            !due
+        });
+        let end_slot = end.as_ps() >> self.shift;
+        while let Some(place) = self.first() {
+            let slot = self.start(place);
+            if slot > end_slot || slot << self.shift >= end.as_ps() {
+                break;
+            }
+            match place {
+                Place::Far(level, index) => {
+                    self.tick = slot;
+                    self.spill(level, index);
+                }
+                Place::Near(index) if slot < end_slot => {
+                    self.drain_near(index, |flight, _| batch.push(flight));
+                    self.advance(slot + 1);
+                }
+                Place::Near(index) => {
+                    self.drain_near(index, |flight, opened| {
+                        if flight.at < end { batch.push(flight) } else { opened.push(flight) }
+                    });
+                    self.advance(slot + 1);
+                }
+            }
+        }
+        if end_slot > self.tick {
+            self.advance(end_slot);
+        }
+    }
+
+    /// Moves the calendar's own time on to `slot`; nothing is due before it.
+    fn advance(&mut self, slot: u64) {
+        if slot ^ self.tick >= NEAR as u64 {
+            // A far list around the new time would hide from its near level: file it anew.
+            while let Some(Place::Far(level, index)) = self.first() {
+                let start = self.start(Place::Far(level, index));
+                if start > slot {
+                    break;
+                }
+                self.tick = start;
+                self.spill(level, index);
+            }
+        }
+        self.tick = slot;
+    }
+
+    /// Files the flights of a far list anew; the calendar's time is the start of the list.
+    fn spill(&mut self, level: usize, index: usize) {
+        self.far_used[level][index / 64] &= !(1 << (index % 64));
+        let list = std::mem::replace(&mut self.far[level * FAR + index], EMPTY);
+        let mut at = list.head;
+        while at != NIL {
+            let (len, next) = (self.chunks[at as usize].len, self.chunks[at as usize].next);
+            for i in 0..len {
+                self.push(self.chunks[at as usize].flights[i]);
+            }
+            self.release(at);
+            at = next;
+        }
+    }
+
+    /// Hands the flights of a near list to `to`, in order, and the open ones with each.
+    #[inline]
+    fn drain_near(&mut self, index: usize, mut to: impl FnMut(Flight, &mut Vec<Flight>)) {
+        self.near_used[index / 64] &= !(1 << (index % 64));
+        let mut at = std::mem::replace(&mut self.near[index], EMPTY).head;
+        while at != NIL {
+            let chunk = &self.chunks[at as usize];
+            for flight in &chunk.flights[..chunk.len] {
+                to(*flight, &mut self.opened);
+            }
+            let next = chunk.next;
+            self.release(at);
+            at = next;
+        }
+    }
+
+    fn release(&mut self, at: u32) {
+        self.chunks[at as usize].next = self.free;
+        self.free = at;
+    }
+
+    /// The list that is due first. Near lists are all before far ones, lower levels before higher.
+    fn first(&self) -> Option<Place> {
+        if let Some(index) = first_bit(&self.near_used) {
+            return Some(Place::Near(index));
+        }
+        let levels = self.far_used.iter().enumerate();
+        levels
+            .filter_map(|(level, used)| first_bit(used).map(|index| Place::Far(level, index)))
+            .next()
+    }
+
+    fn list(&self, place: Place) -> List {
+        match place {
+            Place::Near(index) => self.near[index],
+            Place::Far(level, index) => self.far[level * FAR + index],
+        }
+    }
+
+    /// The first slot of a list: the calendar's, with its group of bits replaced and the lower ones
+    /// zero.
+    fn start(&self, place: Place) -> u64 {
+        let (low, bits, index) = match place {
+            Place::Near(index) => (0, NEAR_BITS, index),
+            Place::Far(level, index) => (far_low(level), FAR_BITS, index),
+        };
+        let high = low + bits;
+        let kept = if high >= u64::BITS { 0 } else { self.tick >> high << high };
+        kept | (index as u64) << low
+    }
+}
+
+/// Adds `flight` to the end of `list`.
+#[inline]
+fn append(list: &mut List, chunks: &mut Vec<Chunk>, free: &mut u32, flight: Flight) {
+    if let Some(chunk) = chunks.get_mut(list.tail as usize)
+        && let Some(place) = chunk.flights.get_mut(chunk.len)
+    {
+        *place = flight;
+        chunk.len += 1;
+        return;
+    }
+    lengthen(list, chunks, free, flight);
+}
+
+/// Adds a chunk to `list` that begins with `flight`.
+#[cold]
+fn lengthen(list: &mut List, chunks: &mut Vec<Chunk>, free: &mut u32, flight: Flight) {
+    let at = *free;
+    let at = if let Some(chunk) = chunks.get_mut(at as usize) {
+        *free = chunk.next;
+        (chunk.flights[0], chunk.len, chunk.next) = (flight, 1, NIL);
+        at
+    } else {
+        chunks.push(Chunk { flights: [flight; CHUNK], len: 1, next: NIL });
+        u32::try_from(chunks.len() - 1).unwrap_or(NIL)
+    };
+    match chunks.get_mut(list.tail as usize) {
+        Some(tail) => tail.next = at,
+        None => list.head = at,
+    }
+    list.tail = at;
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the mask leaves less than NEAR")]
+const fn near_index(slot: u64) -> usize {
+    (slot & (NEAR as u64 - 1)) as usize
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the mask leaves less than FAR")]
+const fn far_index(slot: u64, level: usize) -> usize {
+    ((slot >> far_low(level)) & (FAR as u64 - 1)) as usize
+}
+
+/// The lowest bit of a slot that a far level looks at.
+#[expect(clippy::cast_possible_truncation, reason = "there are less than ten levels")]
+const fn far_low(level: usize) -> u32 {
+    NEAR_BITS + FAR_BITS * level as u32
+}
+
+fn first_bit(words: &[u64]) -> Option<usize> {
+    let word = words.iter().position(|word| *word != 0)?;
+    Some(word * 64 + words[word].trailing_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flight(at: u64, origin: u32, seq: u32) -> Flight {
+        let packet = Packet { handle: seq, len: 1, ..Flight::wake(0, Instant::ZERO).packet };
+        Flight { at: Instant::from_ps(at), origin, target: 0, packet }
+    }
+
+    proptest! {
+        #[test]
+        fn it_gives_what_a_sorted_list_gives(
+            // Delays after the present, and by how much the present moves on then.
+            steps in prop::collection::vec(
+                (
+                    prop_oneof![0u64..50_000, Just(641_600), Just(10_000_000_000), any::<u64>()],
+                    prop_oneof![0u64..100_000, Just(0), Just(5_000_000_000)],
+                ),
+                1..200,
+            ),
+            shift in prop_oneof![Just(0u32), Just(7), Just(13)],
+        ) {
+            let mut calendar = Calendar::new(shift);
+            let mut oracle: Vec<Flight> = Vec::new();
+            let (mut now, mut batch) = (0u64, Vec::new());
+            for (seq, (delay, step)) in (0..).zip(steps) {
+                let flight = flight(now.saturating_add(delay), seq % 5, seq);
+                calendar.push(flight);
+                oracle.push(flight);
+                prop_assert_eq!(calendar.peek(), oracle.iter().map(|flight| flight.at).min());
+                now += step;
+                let end = Instant::from_ps(now);
+                batch.clear();
+                calendar.take_before(end, &mut batch);
+                let mut expected: Vec<_> = oracle.extract_if(.., |f| f.at < end).collect();
+                // Only the order of one origin is promised.
+                expected.sort_by_key(|flight| (flight.at, flight.origin));
+                batch.sort_by_key(|flight| (flight.at, flight.origin));
+                prop_assert_eq!(&batch, &expected);
+                prop_assert_eq!(calendar.peek(), oracle.iter().map(|flight| flight.at).min());
+            }
+        }
+    }
+
+    #[test]
+    fn flights_come_slot_by_slot_and_within_one_as_they_were_filed() {
+        let mut calendar = Calendar::new(10);
+        for (seq, at) in (0..).zip([5_000, 1_500, 1_100, 1 << 30, 9_999_999_999, 1_100]) {
+            calendar.push(flight(at, 3, seq));
+        }
+        let mut batch = Vec::new();
+        calendar.take_before(Instant::FAR_FUTURE, &mut batch);
+        let order: Vec<u32> = batch.iter().map(|flight| flight.packet.handle).collect();
+        assert_eq!(order, [1, 2, 5, 0, 3, 4]);
+    }
+
+    #[test]
+    fn memory_follows_the_flights_under_way() {
+        let mut calendar = Calendar::new(13);
+        let mut batch = Vec::new();
+        for now in 0..100_000u64 {
+            calendar.push(flight(now * 41_600 + 10_000_000_000, 0, 0));
+            calendar.push(flight(now * 41_600 + 641_600, 1, 0));
+            batch.clear();
+            calendar.take_before(Instant::from_ps(now * 41_600), &mut batch);
+        }
+        let under_way = 100_000 / CHUNK;
+        assert!(calendar.chunks.len() < 2 * under_way, "{}", calendar.chunks.len());
+    }
+}

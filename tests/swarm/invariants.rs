@@ -3,7 +3,7 @@
 //! Bytes are conserved (the audit); each flow is delivered exactly once or has failed by name, and
 //! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing
 //! is faster than the network; work is bounded by what there is to do; the same plan gives the same
-//! results.
+//! results, however time is cut into windows.
 
 use testbed::conductor::FlowRecord;
 use testbed::measure::Outcome;
@@ -13,7 +13,7 @@ use testbed::topology::base_one_way;
 use testbed::virtual_time;
 use testbed::workload::FlowSpec;
 use transport::cc::CcKind;
-use transport::{Bytes, Config, HostId, Instant};
+use transport::{Bytes, Config, Duration, HostId, Instant};
 
 use crate::case::Case;
 
@@ -44,7 +44,7 @@ impl Tally {
 /// Stops a run that does more than could be necessary.
 struct Budget {
     hops: u64,
-    /// Looks of the watch, each after the same number of instants.
+    /// Looks of the watch, each after the same number of packets and windows.
     looks: u64,
     spent: bool,
 }
@@ -57,7 +57,7 @@ impl Watch for Budget {
     }
 }
 
-/// Link traversals and looks (of 2^14 instants) that `packets` DATA packets may cost: far more than
+/// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost: far more than
 /// any case needs, far less than a livelock takes. A window that never moves overruns full queues
 /// again and again.
 fn budget(plan: &Plan) -> Budget {
@@ -73,11 +73,11 @@ fn budget(plan: &Plan) -> Budget {
     Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }
 }
 
-/// Runs `case` and checks it; `twice` runs it again and compares.
-pub(crate) fn check(case: &Case, twice: bool) -> Result<Tally, String> {
+/// Runs `case` and checks it; runs it again in windows of at most `window`, and compares.
+pub(crate) fn check(case: &Case, window: Duration) -> Result<Tally, String> {
     let plan = Plan::new(&case.draft(), case.matrix.clone(), &case.topology);
     let plan = plan.map_err(|error| format!("no plan: {error}"))?;
-    let outcome = run(&plan)?;
+    let outcome = run(&plan, Duration::MAX)?;
     let audit = &outcome.summary.audit;
     if !audit.ok {
         return Err(format!("the audit found {:?}", audit.findings));
@@ -89,8 +89,12 @@ pub(crate) fn check(case: &Case, twice: bool) -> Result<Tally, String> {
     }
     windows(&plan, &outcome)?;
     speed(&plan, &outcome)?;
-    if twice && flows_of(&plan, &run(&plan)?) != flows_of(&plan, &outcome) {
-        return Err("two runs of one plan differ".to_owned());
+    let again = run(&plan, window)?;
+    if flows_of(&plan, &again) != flows_of(&plan, &outcome) {
+        return Err(format!("the flows of a run in windows of {window:?} differ"));
+    }
+    if (&again.summary, &again.series) != (&outcome.summary, &outcome.series) {
+        return Err(format!("the figures of a run in windows of {window:?} differ"));
     }
     let packets = outcome.summary.packets;
     Ok(Tally {
@@ -104,9 +108,9 @@ pub(crate) fn check(case: &Case, twice: bool) -> Result<Tally, String> {
     })
 }
 
-fn run(plan: &Plan) -> Result<Outcome, String> {
+fn run(plan: &Plan, window: Duration) -> Result<Outcome, String> {
     let mut budget = budget(plan);
-    let outcome = virtual_time::run(plan, &mut budget).map_err(|error| error.to_string())?;
+    let outcome = virtual_time::run_in_windows(plan, window, &mut budget).map_err(|error| error.to_string())?;
     if budget.spent {
         let hops = outcome.summary.packets.hops;
         return Err(format!("starved: {hops} hops until {:?} and no end", outcome.end));

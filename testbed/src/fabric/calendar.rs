@@ -71,6 +71,18 @@ pub(super) struct Calendar {
     free: u32,
 }
 
+/// Flights that are due, most of them still in their chunks, so that they are read where they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Due {
+    /// Out of slots opened before.
+    opened: Vec<Flight>,
+    /// Whole chunks, slot by slot.
+    chunks: Vec<u32>,
+    /// Out of the last slot, which has later ones too.
+    partial: Vec<Flight>,
+    len: usize,
+}
+
 const NEAR_BITS: u32 = 11;
 const NEAR: usize = 1 << NEAR_BITS;
 const FAR_BITS: u32 = 8;
@@ -160,15 +172,10 @@ impl Calendar {
         Some(least)
     }
 
-    /// Moves every flight due before `end` to `batch`, slot by slot.
-    pub(super) fn take_before(&mut self, end: Instant, batch: &mut Vec<Flight>) {
-        self.opened.retain(|flight| {
-            let due = flight.at < end;
-            if due {
-                batch.push(*flight);
-            }
-            !due
-        });
+    /// Takes every flight due before `end`. `due` must be back from [`Calendar::recycle`].
+    pub(super) fn take_before(&mut self, end: Instant, due: &mut Due) {
+        due.opened.extend(self.opened.extract_if(.., |flight| flight.at < end));
+        due.len = due.opened.len();
         let end_slot = end.as_ps() >> self.shift;
         while let Some(place) = self.first() {
             let slot = self.start(place);
@@ -180,14 +187,14 @@ impl Calendar {
                     self.tick = slot;
                     self.spill(level, index);
                 }
-                Place::Near(index) if slot < end_slot => {
-                    self.drain_near(index, |flight, _| batch.push(flight));
-                    self.advance(slot + 1);
-                }
                 Place::Near(index) => {
-                    self.drain_near(index, |flight, opened| {
-                        if flight.at < end { batch.push(flight) } else { opened.push(flight) }
-                    });
+                    self.near_used[index / 64] &= !(1 << (index % 64));
+                    let head = std::mem::replace(&mut self.near[index], EMPTY).head;
+                    if slot < end_slot {
+                        self.take_chunks(head, due);
+                    } else {
+                        self.open(head, end, due);
+                    }
                     self.advance(slot + 1);
                 }
             }
@@ -195,6 +202,49 @@ impl Calendar {
         if end_slot > self.tick {
             self.advance(end_slot);
         }
+    }
+
+    fn take_chunks(&self, mut at: u32, due: &mut Due) {
+        while at != NIL {
+            let chunk = &self.chunks[at as usize];
+            due.chunks.push(at);
+            due.len += chunk.len;
+            at = chunk.next;
+        }
+    }
+
+    /// Takes what is due of a slot, and keeps the rest open.
+    fn open(&mut self, mut at: u32, end: Instant, due: &mut Due) {
+        while at != NIL {
+            let chunk = &self.chunks[at as usize];
+            for flight in &chunk.flights[..chunk.len] {
+                let to = if flight.at < end { &mut due.partial } else { &mut self.opened };
+                to.push(*flight);
+            }
+            let next = chunk.next;
+            self.release(at);
+            at = next;
+        }
+        due.len += due.partial.len();
+    }
+
+    /// What was taken, slot by slot.
+    pub(super) fn flights<'a>(&'a self, due: &'a Due) -> impl Iterator<Item = &'a Flight> {
+        let whole = due.chunks.iter().flat_map(|at| {
+            let chunk = &self.chunks[*at as usize];
+            &chunk.flights[..chunk.len]
+        });
+        due.opened.iter().chain(whole).chain(&due.partial)
+    }
+
+    /// Takes the memory of what was taken back.
+    pub(super) fn recycle(&mut self, due: &mut Due) {
+        for at in due.chunks.drain(..) {
+            self.release(at);
+        }
+        due.opened.clear();
+        due.partial.clear();
+        due.len = 0;
     }
 
     /// Moves the calendar's own time on to `slot`; nothing is due before it.
@@ -223,22 +273,6 @@ impl Calendar {
             for i in 0..len {
                 self.push(self.chunks[at as usize].flights[i]);
             }
-            self.release(at);
-            at = next;
-        }
-    }
-
-    /// Hands the flights of a near list to `to`, in order, and the open ones with each.
-    #[inline]
-    fn drain_near(&mut self, index: usize, mut to: impl FnMut(Flight, &mut Vec<Flight>)) {
-        self.near_used[index / 64] &= !(1 << (index % 64));
-        let mut at = std::mem::replace(&mut self.near[index], EMPTY).head;
-        while at != NIL {
-            let chunk = &self.chunks[at as usize];
-            for flight in &chunk.flights[..chunk.len] {
-                to(*flight, &mut self.opened);
-            }
-            let next = chunk.next;
             self.release(at);
             at = next;
         }
@@ -277,6 +311,13 @@ impl Calendar {
         let high = low + bits;
         let kept = if high >= u64::BITS { 0 } else { self.tick >> high << high };
         kept | (index as u64) << low
+    }
+}
+
+impl Due {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 }
 
@@ -345,6 +386,15 @@ mod tests {
         Flight { at: Instant::from_ps(at), origin, target: 0, packet }
     }
 
+    fn take_before(calendar: &mut Calendar, end: Instant) -> Vec<Flight> {
+        let mut due = Due::default();
+        calendar.take_before(end, &mut due);
+        let flights: Vec<_> = calendar.flights(&due).copied().collect();
+        assert_eq!(flights.len(), due.len());
+        calendar.recycle(&mut due);
+        flights
+    }
+
     proptest! {
         #[test]
         fn it_gives_what_a_sorted_list_gives(
@@ -360,7 +410,7 @@ mod tests {
         ) {
             let mut calendar = Calendar::new(shift);
             let mut oracle: Vec<Flight> = Vec::new();
-            let (mut now, mut batch) = (0u64, Vec::new());
+            let mut now = 0u64;
             for (seq, (delay, step)) in (0..).zip(steps) {
                 let flight = flight(now.saturating_add(delay), seq % 5, seq);
                 calendar.push(flight);
@@ -368,8 +418,7 @@ mod tests {
                 prop_assert_eq!(calendar.peek(), oracle.iter().map(|flight| flight.at).min());
                 now += step;
                 let end = Instant::from_ps(now);
-                batch.clear();
-                calendar.take_before(end, &mut batch);
+                let mut batch = take_before(&mut calendar, end);
                 let mut expected: Vec<_> = oracle.extract_if(.., |f| f.at < end).collect();
                 // Only the order of one origin is promised.
                 expected.sort_by_key(|flight| (flight.at, flight.origin));
@@ -386,8 +435,7 @@ mod tests {
         for (seq, at) in (0..).zip([5_000, 1_500, 1_100, 1 << 30, 9_999_999_999, 1_100]) {
             calendar.push(flight(at, 3, seq));
         }
-        let mut batch = Vec::new();
-        calendar.take_before(Instant::FAR_FUTURE, &mut batch);
+        let batch = take_before(&mut calendar, Instant::FAR_FUTURE);
         let order: Vec<u32> = batch.iter().map(|flight| flight.packet.handle).collect();
         assert_eq!(order, [1, 2, 5, 0, 3, 4]);
     }
@@ -395,12 +443,10 @@ mod tests {
     #[test]
     fn memory_follows_the_flights_under_way() {
         let mut calendar = Calendar::new(13);
-        let mut batch = Vec::new();
         for now in 0..100_000u64 {
             calendar.push(flight(now * 41_600 + 10_000_000_000, 0, 0));
             calendar.push(flight(now * 41_600 + 641_600, 1, 0));
-            batch.clear();
-            calendar.take_before(Instant::from_ps(now * 41_600), &mut batch);
+            take_before(&mut calendar, Instant::from_ps(now * 41_600));
         }
         let under_way = 100_000 / CHUNK;
         assert!(calendar.chunks.len() < 2 * under_way, "{}", calendar.chunks.len());

@@ -31,4 +31,5 @@ pub use network::{Network, Output, PortId};
 pub use packet::{Flags, Packet, flow_hash};
 pub use port::{Port, serialisation};
 pub use qdisc::{QdiscKind, QdiscParams};
+pub(crate) use window::Window;
 pub use stats::{Histogram, PortStats, QueueStats};

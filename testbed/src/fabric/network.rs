@@ -11,8 +11,7 @@
 //! Nothing is allocated once queues and buffers have reached their largest size. Time is the
 //! driver's: this file has no clock.
 
-use transport::stats::{DropCounts, DropReason};
-use transport::{Bytes, Duration, HostId, Instant, Rng};
+use transport::{Bytes, DropReason, Duration, HostId, Instant, Rng};
 
 use super::audit::Audit;
 use super::blueprint::{Blueprint, Node, PortSpec};
@@ -20,10 +19,11 @@ use super::calendar::Calendar;
 use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use super::packet::Packet;
 use super::port::Port;
-use super::qdisc::{AnyQdisc, Backlog};
+use super::qdisc::Backlog;
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
-use super::window::Window;
+use super::transit::{Counts, Links, NO_FAULT, PortState};
+use super::window::{Group, Window};
 
 /// A port by its index in the blueprint; the NIC of host `h` is port `h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,50 +64,16 @@ pub enum Output {
 /// a link, 32 and at most twice 32 while its window is at work, at their peaks.
 #[derive(Clone, Debug)]
 pub struct Network {
-    pub(super) ports: Vec<PortState>,
-    pub(super) switches: Vec<Switch>,
-    pub(super) faults: Vec<LinkFaults>,
-    /// What is on links, and which ports have to be looked at.
-    pub(super) calendar: Calendar,
-    /// What is at work now.
-    pub(super) window: Window,
+    ports: Vec<PortState>,
+    links: Links,
+    /// The memory of the window at work; empty while somebody has it.
+    window: Window,
     /// No window may be longer.
     lookahead: Duration,
     /// Everything before it and at it has been processed.
-    pub(super) now: Instant,
-    pub(super) counts: Counts,
-    pub(super) queue_stats: QueueStats,
-    pub(super) blueprint: Blueprint,
+    now: Instant,
+    blueprint: Blueprint,
     fault_rng: Rng,
-}
-
-/// A port with all that the network keeps for it.
-#[derive(Clone, Debug)]
-pub(super) struct PortState {
-    pub(super) port: Port<AnyQdisc>,
-    /// Where its link ends.
-    pub(super) to: Node,
-    /// Index into `faults`, or [`NO_FAULT`].
-    pub(super) fault: u32,
-    /// The earliest wake-up in the calendar that is for this port; [`Instant::FAR_FUTURE`] without
-    /// one.
-    pub(super) wake_at: Instant,
-    /// All but `hops` and `bytes`, which the port counts.
-    pub(super) stats: PortStats,
-    /// The marks of each port are drawn from a stream of its own.
-    pub(super) rng: Rng,
-}
-
-pub(super) const NO_FAULT: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) hops: u64,
-    pub(super) injected: u64,
-    pub(super) duplicated: u64,
-    pub(super) delivered: u64,
-    pub(super) on_wire: u64,
-    pub(super) dropped: DropCounts,
 }
 
 /// Slots of the calendar in a window: enough that what a port is handed is nearly in order.
@@ -133,7 +99,7 @@ impl Network {
             assert!(spec.child_hosts > 0 && spec.bundle > 0, "switch {index}");
             Switch::new(*spec, rng.fork("switch", index).next_u32())
         });
-        let port = |(index, spec): (u64, &PortSpec)| {
+        let port = |(number, spec): (u32, &PortSpec)| {
             let hosts = blueprint.hosts;
             assert!(match spec.to {
                 Node::Host(host) => host < hosts,
@@ -141,24 +107,31 @@ impl Network {
             });
             PortState {
                 port: Port::new(spec.rate, spec.delay, spec.qdisc.build(&spec.params)),
+                number,
                 to: spec.to,
                 fault: NO_FAULT,
+                measured: number >= hosts,
                 wake_at: Instant::FAR_FUTURE,
                 stats: PortStats::default(),
-                rng: rng.fork("port", index),
+                rng: rng.fork("port", u64::from(number)),
             }
         };
         let lookahead = lookahead(&blueprint);
-        Self {
-            ports: (0..).zip(specs).map(port).collect(),
+        let links = Links {
+            calendar: Calendar::new(slot(lookahead).ilog2()),
             switches: switches.collect(),
             faults: Vec::new(),
-            calendar: Calendar::new(slot(lookahead).ilog2()),
-            window: Window::new(specs.len()),
-            lookahead,
-            now: Instant::ZERO,
+            fault_of: vec![NO_FAULT; specs.len()],
+            detection: blueprint.detection_delay,
             counts: Counts::default(),
             queue_stats: QueueStats::new(),
+        };
+        Self {
+            ports: (0..).zip(specs).map(port).collect(),
+            links,
+            window: Window::new(specs.len(), blueprint.hosts),
+            lookahead,
+            now: Instant::ZERO,
             fault_rng: rng.fork("fault", 0),
             blueprint,
         }
@@ -178,24 +151,154 @@ impl Network {
     /// When the fault makes no sense; nothing is added then. Ports that do not exist are skipped.
     pub fn add_fault(&mut self, ports: &[PortId], spec: FaultSpec) -> Result<(), FaultError> {
         spec.check()?;
-        let detection = self.blueprint.detection_delay;
+        let links = &mut self.links;
         for PortId(port) in ports {
             let Some(state) = self.ports.get_mut(*port as usize) else { continue };
             let blueprint = &self.blueprint.ports[*port as usize];
             if state.fault == NO_FAULT {
-                state.fault = u32::try_from(self.faults.len()).unwrap_or(NO_FAULT);
+                state.fault = u32::try_from(links.faults.len()).unwrap_or(NO_FAULT);
+                links.fault_of[*port as usize] = state.fault;
                 let rng = self.fault_rng.fork("link", u64::from(*port));
-                self.faults.push(LinkFaults::new(blueprint.rate, rng));
+                links.faults.push(LinkFaults::new(blueprint.rate, rng));
             }
-            let faults = &mut self.faults[state.fault as usize];
+            let faults = &mut links.faults[state.fault as usize];
             faults.add(spec);
             if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
-                for (from, until) in faults.outages(detection) {
-                    self.switches[owner as usize].widen_outage(from, until);
+                for (from, until) in faults.outages(links.detection) {
+                    links.switches[owner as usize].widen_outage(from, until);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Hands `packet` to the NIC of `host` at `at`; an instant before the one already run to counts
+    /// as that one. What happens at once (a drop) is pushed to `out`.
+    #[inline]
+    pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
+        self.send(host, packet, at.max(self.now), out);
+        if host.0 < self.blueprint.hosts {
+            self.links.wake_for_departure(&mut self.ports[host.0 as usize]);
+        }
+    }
+
+    /// The instant of the next event, a packet that is somewhere or a link that becomes free;
+    /// `None` when nothing is on its way. O(packets on links within a slot of the calendar).
+    #[must_use]
+    pub fn next_event_at(&self) -> Option<Instant> {
+        self.links.calendar.peek().map(|at| at.max(self.now))
+    }
+
+    /// Processes everything up to and at the instant of the next event and says which it was;
+    /// `None` when there is none.
+    pub fn step(&mut self, out: &mut Vec<Output>) -> Option<Instant> {
+        let at = self.next_event_at()?;
+        self.run_until(at, out);
+        Some(at)
+    }
+
+    /// Processes everything up to and at `now`. The outputs of one host are in the order of time.
+    pub fn run_until(&mut self, now: Instant, out: &mut Vec<Output>) {
+        // What lies as far as time can be told never happens.
+        let due = |at: &Instant| *at <= now && *at < Instant::FAR_FUTURE;
+        while let Some(at) = self.next_event_at().filter(due) {
+            let end = (at + self.lookahead).min(now + PICOSECOND);
+            let window = self.open(end);
+            for group in window.hosts() {
+                self.deliver(*group, &window, out);
+                self.links.finish(&mut self.ports[group.target as usize], before(end), out);
+            }
+            self.run_switches(&window, end, out);
+            self.close(window, end);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Puts everything due before `end` to work; the window goes back by [`Network::close`]. From
+    /// the first thing due to `end` it must be no longer than the lookahead.
+    pub(crate) fn open(&mut self, end: Instant) -> Window {
+        let mut window = std::mem::take(&mut self.window);
+        window.take(&mut self.links.calendar, end);
+        window
+    }
+
+    /// The window that ends at `end` has been worked through.
+    pub(crate) fn close(&mut self, window: Window, end: Instant) {
+        self.window = window;
+        self.now = self.now.max(before(end));
+    }
+
+    /// Runs the ports of switches through a window that ends at `end`.
+    pub(crate) fn run_switches(&mut self, window: &Window, end: Instant, out: &mut Vec<Output>) {
+        let groups = window.switch_ports();
+        for (index, group) in groups.iter().enumerate() {
+            if let Some(soon) = groups.get(index + AHEAD) {
+                self.ports[soon.target as usize].touch();
+            }
+            let state = &mut self.ports[group.target as usize];
+            self.links.run(state, window.flights(*group), before(end), out);
+        }
+    }
+
+    /// Puts out what arrives at a host.
+    fn deliver(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
+        let flights = window.flights(group).iter().filter(|flight| !flight.is_wake());
+        let host = HostId(group.target);
+        let outputs = out.len();
+        out.extend(flights.map(|flight| Output::Delivered {
+            host,
+            packet: flight.packet,
+            at: flight.at,
+        }));
+        self.count_delivered((out.len() - outputs) as u64);
+    }
+
+    /// Notes that `count` packets were given to their host.
+    #[inline]
+    pub(crate) fn count_delivered(&mut self, count: u64) {
+        self.links.counts.delivered += count;
+        self.links.counts.on_wire -= count;
+    }
+
+    /// The window that ends at `end` is over for `host`; its next turn is in that of `at`, unless
+    /// something arrives earlier.
+    #[inline]
+    pub(crate) fn wake_host(&mut self, host: HostId, end: Instant, at: Instant) {
+        let state = &mut self.ports[host.0 as usize];
+        state.wakes_used_up(before(end));
+        self.links.wake(state, at);
+    }
+
+    /// When the next packet that waits at the NIC of `host` starts to be sent.
+    #[inline]
+    pub(crate) fn nic_departure(&self, host: HostId) -> Option<Instant> {
+        self.ports[host.0 as usize].port.next_departure()
+    }
+
+    /// Packets that wait at the NIC of `host`.
+    #[inline]
+    pub(crate) fn nic_waiting(&self, host: HostId) -> usize {
+        self.ports[host.0 as usize].port.waiting()
+    }
+
+    /// Runs the departures of the NIC of `host` that are due by `at`.
+    #[inline]
+    pub(crate) fn run_nic(&mut self, host: HostId, at: Instant, out: &mut Vec<Output>) {
+        self.links.depart_until(&mut self.ports[host.0 as usize], at, out);
+    }
+
+    /// [`Network::inject`] by a driver that itself gives the host its turns.
+    #[inline]
+    pub(crate) fn send(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
+        self.links.counts.injected += 1;
+        let hosts = self.blueprint.hosts;
+        if host.0 >= hosts || packet.dst.0 >= hosts {
+            self.links.drop_packet(packet, DropReason::NoRoute, at, out);
+        } else if packet.len == 0 {
+            self.links.drop_packet(packet, DropReason::Malformed, at, out);
+        } else {
+            self.links.offer(&mut self.ports[host.0 as usize], packet, at, out);
+        }
     }
 
     /// Everything before this instant and at it has been processed.
@@ -246,32 +349,32 @@ impl Network {
     pub fn totals(&self) -> PortStats {
         let mut totals = PortStats::default();
         self.port_stats().for_each(|port| totals.merge(&port));
-        totals.dropped = self.counts.dropped.total();
+        totals.dropped = self.links.counts.dropped.total();
         totals
     }
 
     /// Hops so far: packets put on links. O(1).
     #[must_use]
     pub const fn hops(&self) -> u64 {
-        self.counts.hops
+        self.links.counts.hops
     }
 
     /// How long the data queues of switch ports were.
     #[must_use]
     pub const fn queue_stats(&self) -> &QueueStats {
-        &self.queue_stats
+        &self.links.queue_stats
     }
 
     /// Where all packets are now. O(ports).
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit {
-            injected: self.counts.injected,
-            duplicated: self.counts.duplicated,
-            delivered: self.counts.delivered,
-            dropped: self.counts.dropped,
+            injected: self.links.counts.injected,
+            duplicated: self.links.counts.duplicated,
+            delivered: self.links.counts.delivered,
+            dropped: self.links.counts.dropped,
             in_queues: self.ports.iter().map(|state| state.port.waiting() as u64).sum(),
-            on_wire: self.counts.on_wire,
+            on_wire: self.links.counts.on_wire,
         }
     }
 }
@@ -290,6 +393,16 @@ fn slot(lookahead: Duration) -> u64 {
     let slot = (lookahead.as_ps() / SLOTS_A_WINDOW).clamp(1, SLOT_MAX);
     1 << slot.ilog2()
 }
+
+/// The last instant before `end`.
+fn before(end: Instant) -> Instant {
+    Instant::from_ps(end.as_ps().saturating_sub(1))
+}
+
+const PICOSECOND: Duration = Duration::from_ps(1);
+
+/// How many ports ahead one is touched.
+const AHEAD: usize = 2;
 
 #[cfg(test)]
 mod tests;

@@ -1,310 +1,255 @@
-//! How packets move through a [`Network`]: in, from port to port, and out.
+//! How packets move: through a port, onto its link, and to the port they take next.
 //!
 //! ```text
-//!           calendar --flights of a window--> ports, each with its own
-//!              ^                                 | departures due by each arrival, then enqueue
-//!              +-- launch: fate, next port <-----+ at last, departures due by the window's end
+//!   calendar --flights of a window--> ports, each by itself:
+//!      ^                                 departures due by an arrival, then the arrival's enqueue;
+//!      |                                 at last, departures due by the window's end
+//!      +-- launch: fate, next port <-----+
 //! ```
 //!
 //! A packet's next port is decided when it leaves the one before, for the instant at which it will
-//! be there: the state of links is a function of time.
+//! be there: the state of links is a function of time. What happens here is all that a hop costs,
+//! so it is compiled into one loop.
 
 use std::hint::black_box;
 
-use transport::stats::DropReason;
-use transport::{Duration, HostId, Instant};
+use transport::stats::{DropCounts, DropReason};
+use transport::{Duration, Instant, Rng};
 
 use super::blueprint::Node;
-use super::calendar::Flight;
-use super::network::{NO_FAULT, Network, Output};
+use super::calendar::{Calendar, Flight};
+use super::fault::LinkFaults;
+use super::network::Output;
 use super::packet::{Flags, Packet};
-use super::qdisc::{Departure, Verdict};
-use super::window::Group;
+use super::port::Port;
+use super::qdisc::{AnyQdisc, Departure, Verdict};
+use super::routing::Switch;
+use super::stats::{PortStats, QueueStats};
 
-/// How many groups ahead a port is touched: neither ports nor queues fit the nearest caches.
-const AHEAD: usize = 2;
+/// A port with all that the network keeps for it.
+#[derive(Clone, Debug)]
+pub(super) struct PortState {
+    pub(super) port: Port<AnyQdisc>,
+    pub(super) number: u32,
+    /// Where its link ends.
+    pub(super) to: Node,
+    /// Index into the faults, or [`NO_FAULT`].
+    pub(super) fault: u32,
+    /// A switch's port, whose queue is measured; not a NIC.
+    pub(super) measured: bool,
+    /// The earliest wake-up in the calendar that is for this port; [`Instant::FAR_FUTURE`] without
+    /// one.
+    pub(super) wake_at: Instant,
+    /// All but `hops` and `bytes`, which the port counts.
+    pub(super) stats: PortStats,
+    /// The marks of each port are drawn from a stream of its own.
+    pub(super) rng: Rng,
+}
 
-const PICOSECOND: Duration = Duration::from_ps(1);
+pub(super) const NO_FAULT: u32 = u32::MAX;
 
-impl Network {
-    /// Hands `packet` to the NIC of `host` at `at`; an instant before the one already run to counts
-    /// as that one. What happens at once (a drop) is pushed to `out`.
+/// All that is behind the ports: links, what is on them and where they lead; and the counts.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    /// What is on links, and which ports have to be looked at.
+    pub(super) calendar: Calendar,
+    pub(super) switches: Vec<Switch>,
+    pub(super) faults: Vec<LinkFaults>,
+    /// By port: index into `faults`, or [`NO_FAULT`]. Asked only while some link is dead.
+    pub(super) fault_of: Vec<u32>,
+    /// How long a dead link goes unnoticed.
+    pub(super) detection: Duration,
+    pub(super) counts: Counts,
+    pub(super) queue_stats: QueueStats,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) hops: u64,
+    pub(super) injected: u64,
+    pub(super) duplicated: u64,
+    pub(super) delivered: u64,
+    pub(super) on_wire: u64,
+    pub(super) dropped: DropCounts,
+}
+
+impl PortState {
+    /// Brings what is needed soon near the processor: neither ports nor queues fit its caches.
     #[inline]
-    pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        self.send(host, packet, at.max(self.now), out);
-        if host.0 < self.blueprint.hosts {
-            self.wake_for_departure(host.0);
+    pub(super) fn touch(&self) {
+        black_box((self.port.backlog(), self.wake_at, self.stats.data_peak));
+    }
+
+    /// A window that ends just after `last` is over: the wake-ups in it are used up.
+    #[inline]
+    pub(super) fn wakes_used_up(&mut self, last: Instant) {
+        if self.wake_at <= last {
+            self.wake_at = Instant::FAR_FUTURE;
+        }
+    }
+}
+
+impl Links {
+    /// Hands a port the flights of a window that ends just after `last`.
+    #[inline]
+    pub(super) fn run(
+        &mut self,
+        state: &mut PortState,
+        flights: &[Flight],
+        last: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        for flight in flights.iter().filter(|flight| !flight.is_wake()) {
+            self.counts.on_wire -= 1;
+            self.offer(state, flight.packet, flight.at, out);
+        }
+        self.finish(state, last, out);
+    }
+
+    /// Runs the departures of a window that ends just after `last`, and sees to it that the next
+    /// one is run.
+    #[inline]
+    pub(super) fn finish(&mut self, state: &mut PortState, last: Instant, out: &mut Vec<Output>) {
+        self.depart_until(state, last, out);
+        state.wakes_used_up(last);
+        self.wake_for_departure(state);
+    }
+
+    /// Sees to it that the next departure is run.
+    #[inline]
+    pub(super) fn wake_for_departure(&mut self, state: &mut PortState) {
+        if let Some(at) = state.port.next_departure() {
+            self.wake(state, at);
         }
     }
 
-    /// The instant of the next event, a packet that is somewhere or a link that becomes free;
-    /// `None` when nothing is on its way. O(packets on links within a window).
-    #[must_use]
-    pub fn next_event_at(&self) -> Option<Instant> {
-        self.calendar.peek().map(|at| at.max(self.now))
-    }
-
-    /// Processes everything up to and at the instant of the next event and says which it was;
-    /// `None` when there is none.
-    pub fn step(&mut self, out: &mut Vec<Output>) -> Option<Instant> {
-        let at = self.next_event_at()?;
-        self.run_until(at, out);
-        Some(at)
-    }
-
-    /// Processes everything up to and at `now`. Outputs of one host are in the order of time.
-    pub fn run_until(&mut self, now: Instant, out: &mut Vec<Output>) {
-        // What lies as far as time can be told never happens.
-        let due = |at: &Instant| *at <= now && *at < Instant::FAR_FUTURE;
-        while let Some(at) = self.next_event_at().filter(due) {
-            let end = (at + self.lookahead()).min(now + PICOSECOND);
-            self.open(end);
-            for index in 0..self.host_groups() {
-                self.run_host(self.window.groups()[index], end, out);
-            }
-            self.run_ports(end, out);
-            self.now = self.now.max(before(end));
-        }
-        self.now = self.now.max(now);
-    }
-
-    /// Puts everything due before `end` to work: hosts by [`Network::arrivals`], ports of switches
-    /// by [`Network::run_ports`]. The span from the first thing due to `end` must be no longer than
-    /// the lookahead.
-    pub(crate) fn open(&mut self, end: Instant) {
-        self.window.take(&mut self.calendar, end);
-    }
-
-    /// Hosts for which something is due in the open window; they come first, ascending.
-    pub(crate) fn host_groups(&self) -> usize {
-        self.window.groups().partition_point(|group| group.target < self.blueprint.hosts)
-    }
-
-    /// Flights in the open window.
-    pub(crate) fn window_len(&self) -> usize {
-        self.window.len()
-    }
-
-    /// The host of one of [`Network::host_groups`].
-    pub(crate) fn host_of(&self, group: usize) -> HostId {
-        HostId(self.window.groups()[group].target)
-    }
-
-    /// What arrives at the host of one of [`Network::host_groups`], in order, wake-ups among it.
-    pub(crate) fn arrivals(&self, group: usize) -> &[Flight] {
-        self.window.flights(self.window.groups()[group])
-    }
-
-    /// Notes that `count` packets were given to their host.
+    /// Sees to it that the port has its turn in the window of `at`.
     #[inline]
-    pub(crate) fn count_delivered(&mut self, count: u64) {
-        self.counts.delivered += count;
-        self.counts.on_wire -= count;
-    }
-
-    /// The window that ends at `end` is over for `host`: what woke it is used up.
-    pub(crate) fn host_done(&mut self, host: HostId, end: Instant) {
-        self.wakes_used_up(host.0, end);
-    }
-
-    /// Runs the ports of switches through the open window, which ends at `end`.
-    pub(crate) fn run_ports(&mut self, end: Instant, out: &mut Vec<Output>) {
-        let last = before(end);
-        for index in self.host_groups()..self.window.groups().len() {
-            if let Some(soon) = self.window.groups().get(index + AHEAD) {
-                black_box(self.ports[soon.target as usize].port.waiting());
-            }
-            let group = self.window.groups()[index];
-            for flight in 0..self.window.flights(group).len() {
-                let flight = self.window.flights(group)[flight];
-                if !flight.is_wake() {
-                    self.counts.on_wire -= 1;
-                    self.offer(group.target, flight.packet, flight.at, out);
-                }
-            }
-            self.depart_until(group.target, last, out);
-            self.wakes_used_up(group.target, end);
-            self.wake_for_departure(group.target);
-        }
-    }
-
-    /// A host that nobody drives: what arrives is put out, and its NIC departs what is due.
-    fn run_host(&mut self, group: Group, end: Instant, out: &mut Vec<Output>) {
-        let host = HostId(group.target);
-        let flights = self.window.flights(group).iter().filter(|flight| !flight.is_wake());
-        let outputs = out.len();
-        out.extend(flights.map(|flight| Output::Delivered {
-            host,
-            packet: flight.packet,
-            at: flight.at,
-        }));
-        self.count_delivered((out.len() - outputs) as u64);
-        self.host_done(host, end);
-        self.depart_until(host.0, before(end), out);
-        self.wake_for_departure(host.0);
-    }
-
-    /// Asks that `host` has a group in the window of `at`, even when nothing arrives.
-    pub(crate) fn wake_host(&mut self, host: HostId, at: Instant) {
-        self.wake(host.0, at);
-    }
-
-    /// When the next packet that waits at the NIC of `host` starts to be sent.
-    #[inline]
-    pub(crate) fn nic_departure(&self, host: HostId) -> Option<Instant> {
-        self.ports[host.0 as usize].port.next_departure()
-    }
-
-    /// Packets that wait at the NIC of `host`.
-    #[inline]
-    pub(crate) fn nic_waiting(&self, host: HostId) -> usize {
-        self.ports[host.0 as usize].port.waiting()
-    }
-
-    /// Runs the departures of the NIC of `host` that are due by `at`.
-    #[inline]
-    pub(crate) fn run_nic(&mut self, host: HostId, at: Instant, out: &mut Vec<Output>) {
-        self.depart_until(host.0, at, out);
-    }
-
-    /// [`Network::inject`] by a driver that itself wakes the host when its NIC has to depart.
-    #[inline]
-    pub(crate) fn send(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        self.counts.injected += 1;
-        let hosts = self.blueprint.hosts;
-        if host.0 >= hosts || packet.dst.0 >= hosts {
-            self.lose(None, packet, DropReason::NoRoute, at, out);
-        } else if packet.len == 0 {
-            self.lose(None, packet, DropReason::Malformed, at, out);
-        } else {
-            self.offer(host.0, packet, at, out);
-        }
-    }
-
-    fn wake_for_departure(&mut self, port: u32) {
-        if let Some(at) = self.ports[port as usize].port.next_departure() {
-            self.wake(port, at);
-        }
-    }
-
-    fn wake(&mut self, port: u32, at: Instant) {
-        let state = &mut self.ports[port as usize];
+    pub(super) fn wake(&mut self, state: &mut PortState, at: Instant) {
         if at < state.wake_at {
             state.wake_at = at;
-            self.calendar.push(Flight::wake(port, at));
+            self.calendar.push(Flight::wake(state.number, at));
         }
     }
 
-    fn wakes_used_up(&mut self, port: u32, end: Instant) {
-        let state = &mut self.ports[port as usize];
-        if state.wake_at < end {
-            state.wake_at = Instant::FAR_FUTURE;
-        }
-    }
-
-    /// Queues `packet` at `port`, after what was due there and before what is due now.
-    #[inline]
-    fn offer(&mut self, port: u32, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        let state = &mut self.ports[port as usize];
+    /// Queues `packet` after what was due at the port before, and before what is due now.
+    #[inline(always)]
+    pub(super) fn offer(
+        &mut self,
+        state: &mut PortState,
+        packet: Packet,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        self.depart_until(state, at, out);
         if state.fault == NO_FAULT
             && let Ok((departure, arrival)) = state.port.pass(packet, at)
         {
-            self.after_departure(port, &departure, arrival, out);
+            self.after_departure(state, &departure, arrival, out);
             return;
         }
-        self.depart_until(port, at, out);
-        let state = &mut self.ports[port as usize];
         match state.port.enqueue(packet, at, &mut state.rng) {
             Verdict::Queued => {
-                if port >= self.blueprint.hosts && !packet.is_control() {
+                if state.measured && !packet.is_control() {
                     let peak = &mut state.stats.data_peak;
                     *peak = (*peak).max(state.port.backlog().data_bytes);
                 }
             }
             Verdict::Trimmed => state.stats.trimmed += 1,
-            Verdict::Dropped(reason) => self.lose(Some(port), packet, reason, at, out),
+            Verdict::Dropped(reason) => self.lose(state, packet, reason, at, out),
         }
         // An idle link takes it now, not when somebody looks again: what waits has come before the
         // next departure, which the port relies on.
-        self.depart_until(port, at, out);
+        if state.port.busy_until() <= at {
+            self.depart_until(state, at, out);
+        }
     }
 
-    /// Runs the departures of `port` due by `at`.
+    /// Runs the departures due by `at`.
     #[inline]
-    fn depart_until(&mut self, port: u32, at: Instant, out: &mut Vec<Output>) {
-        while let Some(start) = self.ports[port as usize].port.next_departure()
+    pub(super) fn depart_until(
+        &mut self,
+        state: &mut PortState,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        while let Some(start) = state.port.next_departure()
             && start <= at
         {
-            let state = &mut self.ports[port as usize];
-            if state.fault != NO_FAULT {
-                state.port.set_rate(self.faults[state.fault as usize].rate_at(start));
+            if let Some(faults) = self.faults.get(state.fault as usize) {
+                state.port.set_rate(faults.rate_at(start));
             }
             let Some((departure, arrival)) = state.port.depart(at, &mut state.rng) else { return };
-            self.after_departure(port, &departure, arrival, out);
+            self.after_departure(state, &departure, arrival, out);
         }
     }
 
     /// Counts a departure and puts the packet on the link.
-    #[inline]
+    #[inline(always)]
     fn after_departure(
         &mut self,
-        port: u32,
+        state: &mut PortState,
         departure: &Departure,
         arrival: Instant,
         out: &mut Vec<Output>,
     ) {
         self.counts.hops += 1;
-        let state = &mut self.ports[port as usize];
         state.stats.marked += u64::from(departure.marked);
-        if port >= self.blueprint.hosts && !departure.packet.is_control() {
+        if state.measured && !departure.packet.is_control() {
             self.queue_stats.sample(departure.data_left);
         }
         if state.fault == NO_FAULT {
-            self.launch(port, departure.packet, arrival, out);
+            self.launch(state, departure.packet, arrival, out);
         } else {
-            self.launch_faulty(port, departure, arrival, out);
+            self.launch_faulty(state, departure, arrival, out);
         }
     }
 
-    /// Puts a packet on the link of `port`, bound for the port it will take at the far end.
-    #[inline]
-    fn launch(&mut self, port: u32, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        let target = match self.ports[port as usize].to {
+    /// Puts a packet on the link of a port, bound for the port it will take at the far end.
+    #[inline(always)]
+    fn launch(
+        &mut self,
+        state: &mut PortState,
+        packet: Packet,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        let target = match state.to {
             Node::Host(host) => host,
             Node::Switch(switch) => {
                 let is_dead = |port: u32| self.is_dead(port, at);
                 let switch = &self.switches[switch as usize];
                 let Some(target) = switch.route(packet.dst, packet.hash, at, is_dead) else {
-                    self.lose(Some(port), packet, DropReason::NoRoute, at, out);
+                    self.lose(state, packet, DropReason::NoRoute, at, out);
                     return;
                 };
                 target
             }
         };
         self.counts.on_wire += 1;
-        self.calendar.push(Flight { at, origin: port, target, packet });
+        self.calendar.push(Flight { at, origin: state.number, target, packet });
     }
 
     /// Whether routing avoids `port` at `at`.
+    #[cold]
     fn is_dead(&self, port: u32, at: Instant) -> bool {
-        let faults = self.faults.get(self.ports[port as usize].fault as usize);
-        faults.is_some_and(|faults| faults.known_dead(at, self.blueprint.detection_delay))
+        let faults = self.faults.get(self.fault_of[port as usize] as usize);
+        faults.is_some_and(|faults| faults.known_dead(at, self.detection))
     }
 
     #[cold]
     fn launch_faulty(
         &mut self,
-        port: u32,
+        state: &mut PortState,
         departure: &Departure,
         arrival: Instant,
         out: &mut Vec<Output>,
     ) {
         let mut packet = departure.packet;
         let at = departure.start;
-        let faults = &mut self.faults[self.ports[port as usize].fault as usize];
-        let fate = faults.fate(at, arrival);
+        let fate = self.faults[state.fault as usize].fate(at, arrival);
         if let Some(reason) = fate.lost {
-            self.lose(Some(port), packet, reason, at, out);
+            self.lose(state, packet, reason, at, out);
             return;
         }
         if fate.corrupt {
@@ -313,29 +258,35 @@ impl Network {
         if fate.duplicate {
             self.counts.duplicated += 1;
             out.push(Output::Duplicated { packet, at });
-            self.launch(port, packet, arrival, out);
+            self.launch(state, packet, arrival, out);
         }
-        self.launch(port, packet, arrival + fate.extra, out);
+        self.launch(state, packet, arrival + fate.extra, out);
     }
 
+    /// A packet ends at a port.
     #[cold]
     fn lose(
         &mut self,
-        port: Option<u32>,
+        state: &mut PortState,
+        packet: Packet,
+        reason: DropReason,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        state.stats.dropped += 1;
+        self.drop_packet(packet, reason, at, out);
+    }
+
+    /// A packet ends.
+    #[cold]
+    pub(super) fn drop_packet(
+        &mut self,
         packet: Packet,
         reason: DropReason,
         at: Instant,
         out: &mut Vec<Output>,
     ) {
         self.counts.dropped.count(reason);
-        if let Some(port) = port {
-            self.ports[port as usize].stats.dropped += 1;
-        }
         out.push(Output::Dropped { packet, reason, at });
     }
-}
-
-/// The last instant before `end`.
-fn before(end: Instant) -> Instant {
-    Instant::from_ps(end.as_ps().saturating_sub(1))
 }

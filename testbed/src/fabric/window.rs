@@ -4,27 +4,31 @@
 //! handed all its flights at once: its memory is touched once, and no event is needed between. In a
 //! group flights are in the order that decides ties: (arrival, origin, departure).
 
-use super::calendar::{Calendar, Flight};
+use super::calendar::{Calendar, Due, Flight};
 use transport::Instant;
 
 /// The flights of one stretch of time; empty between two.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window {
-    /// As the calendar gave them.
-    taken: Vec<Flight>,
+pub(crate) struct Window {
+    due: Due,
+    len: usize,
+    /// How many of `groups` are hosts.
+    host_groups: usize,
+    hosts: u32,
     /// By group; what lies beyond the last group is old.
     flights: Vec<Flight>,
     groups: Vec<Group>,
     /// By target: flights, then the place of the next; all zero between two windows.
     places: Vec<u32>,
-    /// Scratch: target and place of few flights.
+    /// Scratch for few flights: target and place of each, sorted; and the place it then has.
     order: Vec<u64>,
+    ranks: Vec<usize>,
 }
 
 /// The flights to one target: `from..to` of the window's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) target: u32,
+pub(crate) struct Group {
+    pub(crate) target: u32,
     pub(super) from: usize,
     pub(super) to: usize,
 }
@@ -33,34 +37,31 @@ pub(super) struct Group {
 const SPARSE: usize = 16;
 
 impl Window {
-    /// An empty one, for targets below `targets`.
-    pub(super) fn new(targets: usize) -> Self {
-        Self { places: vec![0; targets], ..Self::default() }
+    /// An empty one, for targets below `targets`, of which the first `hosts` are hosts.
+    pub(super) fn new(targets: usize, hosts: u32) -> Self {
+        Self { places: vec![0; targets], hosts, ..Self::default() }
     }
 
     /// Takes what is due before `end` from the calendar. O(flights), and O(targets) when there are
     /// many.
     pub(super) fn take(&mut self, calendar: &mut Calendar, end: Instant) {
-        self.taken.clear();
         self.groups.clear();
-        calendar.take_before(end, &mut self.taken);
-        if let (Some(first), true) = (self.taken.first(), self.flights.len() < self.taken.len()) {
-            self.flights.resize(self.taken.len(), *first);
+        calendar.take_before(end, &mut self.due);
+        self.len = self.due.len();
+        if self.flights.len() < self.len {
+            self.flights.resize(self.len, Flight::wake(0, end));
         }
-        if self.taken.len() * SPARSE < self.places.len() {
-            self.group_few();
+        if self.len * SPARSE < self.places.len() {
+            self.group_few(calendar);
         } else {
-            self.group_many();
+            self.group_many(calendar);
         }
-        for group in &self.groups {
-            sort(&mut self.flights[group.from..group.to]);
-        }
+        calendar.recycle(&mut self.due);
+        self.host_groups = self.groups.partition_point(|group| group.target < self.hosts);
     }
 
-    fn group_many(&mut self) {
-        for flight in &self.taken {
-            self.places[flight.target as usize] += 1;
-        }
+    fn group_many(&mut self, calendar: &Calendar) {
+        calendar.flights(&self.due).for_each(|flight| self.places[flight.target as usize] += 1);
         let mut from = 0;
         for (target, place) in (0..).zip(&mut self.places) {
             if *place > 0 {
@@ -70,44 +71,58 @@ impl Window {
                 from = to;
             }
         }
-        for flight in &self.taken {
+        calendar.flights(&self.due).for_each(|flight| {
             let place = &mut self.places[flight.target as usize];
             self.flights[*place as usize] = *flight;
             *place += 1;
-        }
+        });
         for group in &self.groups {
             self.places[group.target as usize] = 0;
+            sort(&mut self.flights[group.from..group.to]);
         }
     }
 
-    fn group_few(&mut self) {
+    fn group_few(&mut self, calendar: &Calendar) {
+        let place_max = u64::from(u32::MAX);
         self.order.clear();
-        let keys = (0u64..).zip(&self.taken).map(|(at, f)| u64::from(f.target) << 32 | at);
-        self.order.extend(keys);
+        let due = (0u64..).zip(calendar.flights(&self.due));
+        self.order.extend(due.map(|(at, flight)| u64::from(flight.target) << 32 | at));
         self.order.sort_unstable();
+        self.ranks.resize(self.order.len(), 0);
         for (to, key) in self.order.iter().enumerate() {
-            let flight = self.taken[(key & u64::from(u32::MAX)) as usize];
-            self.flights[to] = flight;
+            let target = u32::try_from(key >> 32).unwrap_or(u32::MAX);
             match self.groups.last_mut() {
-                Some(group) if group.target == flight.target => group.to = to + 1,
-                _ => self.groups.push(Group { target: flight.target, from: to, to: to + 1 }),
+                Some(group) if group.target == target => group.to = to + 1,
+                _ => self.groups.push(Group { target, from: to, to: to + 1 }),
             }
+            self.ranks[(key & place_max) as usize] = to;
+        }
+        for (flight, to) in calendar.flights(&self.due).zip(&self.ranks) {
+            self.flights[*to] = *flight;
+        }
+        for group in &self.groups {
+            sort(&mut self.flights[group.from..group.to]);
         }
     }
 
     /// How many flights there are.
-    pub(super) fn len(&self) -> usize {
-        self.taken.len()
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
-    /// The groups, ascending by target.
-    pub(super) fn groups(&self) -> &[Group] {
-        &self.groups
+    /// The groups of hosts, ascending.
+    pub(crate) fn hosts(&self) -> &[Group] {
+        &self.groups[..self.host_groups]
+    }
+
+    /// The groups of the ports of switches, ascending.
+    pub(super) fn switch_ports(&self) -> &[Group] {
+        &self.groups[self.host_groups..]
     }
 
     /// The flights of a group.
     #[inline]
-    pub(super) fn flights(&self, group: Group) -> &[Flight] {
+    pub(crate) fn flights(&self, group: Group) -> &[Flight] {
         &self.flights[group.from..group.to]
     }
 }
@@ -149,18 +164,20 @@ mod tests {
                 expected.push(flight);
             }
             expected.sort_by_key(|flight| (flight.target, flight.at, flight.origin));
-            let mut window = Window::new(targets);
+            let mut window = Window::new(targets, 99);
             // Twice: nothing is left over from the first.
             for _ in 0..2 {
                 window.take(&mut calendar, Instant::from_ps(20_000));
-                let groups = window.groups().iter();
+                let groups = window.hosts().iter().chain(window.switch_ports());
                 let found: Vec<_> = groups.flat_map(|group| window.flights(*group)).collect();
                 let due = |flight: &&Flight| flight.at < Instant::from_ps(20_000);
                 let expected: Vec<_> = expected.iter().filter(due).collect();
                 prop_assert_eq!(window.len(), expected.len());
                 prop_assert_eq!(found, expected.clone());
-                let targets = window.groups().iter().map(|group| group.target);
+                let targets = window.groups.iter().map(|group| group.target);
                 prop_assert!(targets.is_sorted_by(|a, b| a < b));
+                prop_assert!(window.hosts().iter().all(|group| group.target < 99));
+                prop_assert!(window.switch_ports().iter().all(|group| group.target >= 99));
                 expected.into_iter().for_each(|flight| calendar.push(*flight));
             }
         }

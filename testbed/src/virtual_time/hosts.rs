@@ -12,7 +12,7 @@ use transport::{
 
 use super::packets::{InFlight, PacketSlab};
 use crate::conductor::{Conductor, Order};
-use crate::fabric::{Flags, Flight, Network, Output, Packet, flow_hash};
+use crate::fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
 use crate::measure::audit::DriverCount;
 use crate::plan::{Plan, RunError};
 use crate::workload::FlowIndex;
@@ -89,53 +89,58 @@ impl<'a> Hosts<'a> {
     pub(super) fn start_at(&mut self, flow: FlowIndex, at: Instant, network: &mut Network) {
         let src = self.plan.matrix.flows[flow.index()].src;
         self.hosts[src.0 as usize].starts.push_back((at, flow));
-        network.wake_host(src, at);
+        network.wake_host(src, Instant::ZERO, at);
     }
 
-    /// Runs every host for which something is due through the open window, which ends at `end`.
-    /// Each goes through its own instants by itself: what another does in the same window reaches
-    /// it later.
-    pub(super) fn run_apart(&mut self, end: Instant, around: &mut Around<'_>) {
-        for group in 0..around.network.host_groups() {
-            let host = around.network.host_of(group);
-            let mut heard = 0;
+    /// Runs every host that has a turn in `window`, which ends at `end`. Each goes through its own
+    /// instants by itself: what another does in the same window reaches it later.
+    pub(super) fn run_apart(&mut self, window: &Window, end: Instant, around: &mut Around<'_>) {
+        let groups = window.hosts();
+        for (index, group) in groups.iter().enumerate() {
+            if let Some(soon) = groups.get(index + 1) {
+                touch(&around.packets, window.flights(*soon));
+            }
+            let host = HostId(group.target);
+            let mut flights = skip_wakes(window.flights(*group));
             let mut now = Instant::ZERO;
             loop {
-                heard = skip_wakes(around.network.arrivals(group), heard);
-                let arrival = around.network.arrivals(group).get(heard);
-                let arrival = arrival.map_or(Instant::FAR_FUTURE, |flight| flight.at);
+                let arrival = flights.first().map_or(Instant::FAR_FUTURE, |flight| flight.at);
                 now = self.next_own(host, &around.network).min(arrival).max(now);
                 if now >= end {
                     break;
                 }
-                heard = self.hear(group, heard, now, around);
+                flights = self.hear(host, flights, now, around);
                 while self.act(host, now, around) {}
             }
-            self.end_window(host, end, around);
+            around.network.wake_host(host, end, self.next_own(host, &around.network));
         }
     }
 
     /// The same for a window of one instant, `now`, at which what one host does may start flows of
     /// others: all hear, then they act in rounds until nobody has anything to do.
-    pub(super) fn run_together(&mut self, now: Instant, end: Instant, around: &mut Around<'_>) {
+    pub(super) fn run_together(
+        &mut self,
+        window: &Window,
+        now: Instant,
+        end: Instant,
+        around: &mut Around<'_>,
+    ) {
         let mut acting = std::mem::take(&mut self.acting);
-        for group in 0..around.network.host_groups() {
-            let host = around.network.host_of(group);
-            let heard = skip_wakes(around.network.arrivals(group), 0);
-            let arrives = heard < around.network.arrivals(group).len();
-            if arrives || self.next_own(host, &around.network) <= now {
-                self.hear(group, heard, now, around);
+        for group in window.hosts() {
+            let host = HostId(group.target);
+            let flights = skip_wakes(window.flights(*group));
+            if !flights.is_empty() || self.next_own(host, &around.network) <= now {
+                self.hear(host, flights, now, around);
                 acting.push(host);
+            } else {
+                around.network.wake_host(host, end, self.next_own(host, &around.network));
             }
         }
         while !acting.is_empty() {
-            for host in &acting {
-                while self.act(*host, now, around) {}
+            for host in acting.drain(..) {
+                while self.act(host, now, around) {}
+                around.network.wake_host(host, end, self.next_own(host, &around.network));
             }
-            for group in &acting {
-                self.end_window(*group, end, around);
-            }
-            acting.clear();
             for order in std::mem::take(&mut self.elsewhere) {
                 self.post(&order, now, &mut around.conductor);
                 acting.push(order.src);
@@ -155,10 +160,16 @@ impl<'a> Hosts<'a> {
         state.timer.min(start).min(departure)
     }
 
-    /// What happens to the host of `group` at `now`: starts, departures, arrivals from `heard` on,
-    /// its timer. How many arrivals are through then.
-    fn hear(&mut self, group: usize, heard: usize, now: Instant, around: &mut Around<'_>) -> usize {
-        let host = around.network.host_of(group);
+    /// What happens to `host` at `now`: starts, departures, those of `flights` that are due, its
+    /// timer. The rest of the flights.
+    #[inline]
+    fn hear<'f>(
+        &mut self,
+        host: HostId,
+        flights: &'f [Flight],
+        now: Instant,
+        around: &mut Around<'_>,
+    ) -> &'f [Flight] {
         let index = host.0 as usize;
         while let Some(&(_, flow)) =
             self.hosts[index].starts.front().filter(|(start, _)| *start <= now)
@@ -169,24 +180,20 @@ impl<'a> Hosts<'a> {
         }
         around.network.run_nic(host, now, &mut around.out);
         let state = &mut self.hosts[index];
-        let mut through = heard;
-        let mut delivered = 0;
-        let arrivals = around.network.arrivals(group);
-        for flight in arrivals[heard..].iter().take_while(|flight| flight.at <= now) {
-            through += 1;
-            if !flight.is_wake() {
-                delivered += 1;
-                state.deliver(&flight.packet, around.packets.of(flight.packet.handle), now);
-                around.packets.end(flight.packet.handle);
-            }
+        let mut rest = flights;
+        while let Some((flight, later)) = rest.split_first().filter(|(flight, _)| flight.at <= now)
+        {
+            rest = skip_wakes(later);
+            self.count.given_up += 1;
+            around.network.count_delivered(1);
+            state.deliver(&flight.packet, around.packets.of(flight.packet.handle), now);
+            around.packets.end(flight.packet.handle);
         }
-        self.count.given_up += delivered;
-        around.network.count_delivered(delivered);
         if state.timer <= now {
             state.timer = Instant::FAR_FUTURE;
             state.endpoint.handle_timeout(now);
         }
-        through
+        rest
     }
 
     /// Lets `host` report, post what that starts, and send. True when it has to act again, at the
@@ -208,13 +215,6 @@ impl<'a> Hosts<'a> {
         }
         self.transmit(host, now, around);
         again
-    }
-
-    /// The window at whose end nothing of `host` is due is over: it is woken when something is.
-    fn end_window(&mut self, host: HostId, end: Instant, around: &mut Around<'_>) {
-        around.network.host_done(host, end);
-        let next = self.next_own(host, &around.network);
-        around.network.wake_host(host, next);
     }
 
     /// Gives a flow to its sender. What the sender has to report goes first: a message that is done
@@ -351,10 +351,10 @@ impl Host {
         }
         let trimmed = packet.flags.has(Flags::TRIMMED);
         let segment = RxSegment {
-            hdr: sent.segment.hdr,
+            hdr: sent.hdr,
             at,
             from: sent.from,
-            payload_len: if trimmed { 0 } else { sent.segment.payload.len },
+            payload_len: if trimmed { 0 } else { sent.payload_len },
             ce: packet.flags.has(Flags::CE),
             trimmed,
         };
@@ -363,10 +363,19 @@ impl Host {
     }
 }
 
-/// The first of `flights` from `at` on that is no wake-up.
+/// Brings the packets of `flights` near the processor.
 #[inline]
-fn skip_wakes(flights: &[Flight], at: usize) -> usize {
-    flights[at..].iter().position(|flight| !flight.is_wake()).map_or(flights.len(), |n| at + n)
+fn touch(packets: &PacketSlab, flights: &[Flight]) {
+    flights.iter().for_each(|flight| packets.touch(flight.packet.handle));
+}
+
+/// `flights` from the first on that is no wake-up.
+#[inline]
+fn skip_wakes(mut flights: &[Flight]) -> &[Flight] {
+    while let Some((_, rest)) = flights.split_first().filter(|(first, _)| first.is_wake()) {
+        flights = rest;
+    }
+    flights
 }
 
 /// The fabric's packet for a segment.
@@ -375,7 +384,7 @@ fn packet_of(segment: &TxSegment, from: HostId, overhead: u16, packets: &mut Pac
     let flags =
         if segment.is_control() { Flags::CONTROL } else { Flags::ECT.with(Flags::TRIMMABLE) };
     Packet {
-        handle: packets.insert(*segment, from),
+        handle: packets.insert(segment, from),
         dst: segment.peer,
         hash: flow_hash(from, segment.peer, segment.hdr.ev),
         len: header + segment.payload.len,

@@ -104,11 +104,10 @@ impl Sim<'_> {
                 return over_at == Instant::FAR_FUTURE;
             }
             let block_end = self.block_end(next);
-            self.run_window(next, block_end);
+            unseen += 1 + self.run_window(next, block_end);
             if over_at == Instant::FAR_FUTURE && self.around.conductor.is_over() {
                 over_at = block_end;
             }
-            unseen += 1 + self.around.network.window_len();
             if unseen >= LOOK_EVERY {
                 unseen = 0;
                 if !watch.goes_on(&self.progress()) {
@@ -124,8 +123,9 @@ impl Sim<'_> {
         Instant::from_ps((at.as_ps() / block).saturating_add(1).saturating_mul(block))
     }
 
-    /// Runs everything from `next`, the first thing due, to the end of its window.
-    fn run_window(&mut self, next: Instant, block_end: Instant) {
+    /// Runs everything from `next`, the first thing due, to the end of its window; how much there
+    /// was.
+    fn run_window(&mut self, next: Instant, block_end: Instant) -> usize {
         let (hosts, around) = (&mut self.hosts, &mut self.around);
         let conductor = &around.conductor;
         let cwnd = |flow: usize| {
@@ -137,13 +137,13 @@ impl Sim<'_> {
         while let Some((start, flow)) = around.conductor.take_timed(|start| start < end) {
             hosts.start_at(flow, start, &mut around.network);
         }
-        around.network.open(end);
+        let window = around.network.open(end);
         if self.coupled {
-            hosts.run_together(next, end, around);
+            hosts.run_together(&window, next, end, around);
         } else {
-            hosts.run_apart(end, around);
+            hosts.run_apart(&window, end, around);
         }
-        around.network.run_ports(end, &mut around.out);
+        around.network.run_switches(&window, end, &mut around.out);
         for output in around.out.drain(..) {
             match output {
                 Output::Dropped { packet, .. } => around.packets.end(packet.handle),
@@ -151,7 +151,10 @@ impl Sim<'_> {
                 Output::Delivered { .. } => {}
             }
         }
+        let flights = window.len();
+        around.network.close(window, end);
         self.now = end;
+        flights
     }
 
     fn progress(&self) -> Progress {

@@ -4,16 +4,23 @@
 //! A slab with reference counts, since a faulty link may deliver a packet twice. Grows to the most
 //! packets ever under way at once, then allocates no more.
 
+use std::hint::black_box;
+
+use transport::wire::Header;
 use transport::{HostId, TxSegment};
 
-/// One packet as it was sent.
+/// One packet as it was sent: what its receiver sees of it. A cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct InFlight {
-    pub(super) segment: TxSegment,
+    pub(super) hdr: Header,
     pub(super) from: HostId,
-    /// How many copies are under way; 0 is a free place.
-    copies: u32,
+    pub(super) payload_len: u16,
+    /// How many copies are under way; 0 is a free place. Each duplicating link adds one.
+    copies: u16,
 }
+
+const _: () = assert!(size_of::<InFlight>() == 64);
 
 /// The packets under way.
 #[derive(Debug, Default)]
@@ -25,8 +32,10 @@ pub(super) struct PacketSlab {
 
 impl PacketSlab {
     /// Keeps a packet and names it.
-    pub(super) fn insert(&mut self, segment: TxSegment, from: HostId) -> u32 {
-        let packet = InFlight { segment, from, copies: 1 };
+    #[inline]
+    pub(super) fn insert(&mut self, segment: &TxSegment, from: HostId) -> u32 {
+        let packet =
+            InFlight { hdr: segment.hdr, from, payload_len: segment.payload.len, copies: 1 };
         self.live += 1;
         if let Some(handle) = self.free.pop() {
             self.places[handle as usize] = packet;
@@ -34,6 +43,12 @@ impl PacketSlab {
         }
         self.places.push(packet);
         u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Brings a packet near the processor: those under way do not fit its caches.
+    #[inline]
+    pub(super) fn touch(&self, handle: u32) {
+        black_box(self.places.get(handle as usize).map(|packet| packet.copies));
     }
 
     /// A packet under way.

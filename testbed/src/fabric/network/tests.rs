@@ -5,6 +5,7 @@ use transport::rng::mix;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 use super::*;
+use crate::fabric::Flags;
 use crate::fabric::qdisc::QdiscKind;
 use crate::topology::{
     FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,

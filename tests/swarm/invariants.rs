@@ -110,7 +110,8 @@ pub(crate) fn check(case: &Case, window: Duration) -> Result<Tally, String> {
 
 fn run(plan: &Plan, window: Duration) -> Result<Outcome, String> {
     let mut budget = budget(plan);
-    let outcome = virtual_time::run_in_windows(plan, window, &mut budget).map_err(|error| error.to_string())?;
+    let outcome = virtual_time::run_in_windows(plan, window, &mut budget)
+        .map_err(|error| error.to_string())?;
     if budget.spent {
         let hops = outcome.summary.packets.hops;
         return Err(format!("starved: {hops} hops until {:?} and no end", outcome.end));

@@ -35,14 +35,8 @@ const _: () = assert!(size_of::<Flight>() == 32, "two to a cache line");
 impl Flight {
     /// Asks that `port` be looked at, at `at`.
     pub(super) const fn wake(port: u32, at: Instant) -> Self {
-        let packet = Packet {
-            handle: 0,
-            dst: HostId(0),
-            hash: 0,
-            len: 0,
-            trim_len: 0,
-            flags: Flags::NONE,
-        };
+        let packet =
+            Packet { handle: 0, dst: HostId(0), hash: 0, len: 0, trim_len: 0, flags: Flags::NONE };
         Self { at, origin: port, target: port, packet }
     }
 

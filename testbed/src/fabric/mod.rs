@@ -24,12 +24,12 @@ mod transit;
 mod window;
 
 pub use audit::{Audit, Imbalance};
-pub(crate) use calendar::Flight;
 pub use blueprint::{Blueprint, Node, PortSpec, SwitchSpec};
+pub(crate) use calendar::Flight;
 pub use fault::{FaultError, FaultKind, FaultSpec};
 pub use network::{Network, Output, PortId};
 pub use packet::{Flags, Packet, flow_hash};
 pub use port::{Port, serialisation};
 pub use qdisc::{QdiscKind, QdiscParams};
-pub(crate) use window::Window;
 pub use stats::{Histogram, PortStats, QueueStats};
+pub(crate) use window::Window;

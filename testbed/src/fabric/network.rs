@@ -289,7 +289,13 @@ impl Network {
 
     /// [`Network::inject`] by a driver that itself gives the host its turns.
     #[inline]
-    pub(crate) fn send(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
+    pub(crate) fn send(
+        &mut self,
+        host: HostId,
+        packet: Packet,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) {
         self.links.counts.injected += 1;
         let hosts = self.blueprint.hosts;
         if host.0 >= hosts || packet.dst.0 >= hosts {

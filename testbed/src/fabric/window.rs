@@ -95,7 +95,7 @@ impl Window {
                 Some(group) if group.target == target => group.to = to + 1,
                 _ => self.groups.push(Group { target, from: to, to: to + 1 }),
             }
-            self.ranks[(key & place_max) as usize] = to;
+            self.ranks[usize::try_from(key & place_max).unwrap_or(usize::MAX)] = to;
         }
         for (flight, to) in calendar.flights(&self.due).zip(&self.ranks) {
             self.flights[*to] = *flight;

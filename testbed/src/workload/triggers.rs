@@ -195,7 +195,8 @@ mod tests {
             let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
             let trigger = matrix.push_trigger(TriggerKind::Oneshot);
             let flow = FlowSpec::new(HostId(1), HostId(2), Bytes(1));
-            let (send_done, recv_done) = if by_receiver { (None, trigger) } else { (trigger, None) };
+            let (send_done, recv_done) =
+                if by_receiver { (None, trigger) } else { (trigger, None) };
             matrix.push_flow(FlowSpec { send_done, recv_done, ..flow });
             let flow = FlowSpec::new(HostId(waiter), HostId(3), Bytes(1));
             matrix.push_flow(FlowSpec { start: Start::On(trigger.unwrap()), ..flow });

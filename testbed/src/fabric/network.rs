@@ -82,6 +82,10 @@ const SLOTS_A_WINDOW: u64 = 64;
 /// The longest slot, picoseconds. Longer ones would leave much to sort.
 const SLOT_MAX: u64 = 1 << 13;
 
+/// The longest slot where windows are instants: the near level then just spans a link of 600 ns and
+/// a switch.
+const SLOT_OF_INSTANTS: u64 = 1 << 9;
+
 /// The longest window, whatever the lookahead: what is at work should fit the caches.
 const WINDOW_MAX: Duration = Duration::from_ps(1 << 22);
 
@@ -142,6 +146,13 @@ impl Network {
     #[must_use]
     pub const fn lookahead(&self) -> Duration {
         self.lookahead
+    }
+
+    /// Prepares an idle network for windows of one instant: with shorter slots there is less to look
+    /// through for each.
+    pub(crate) fn expect_instants(&mut self) {
+        let slot = slot(self.lookahead).min(SLOT_OF_INSTANTS);
+        self.links.calendar = Calendar::new(slot.ilog2());
     }
 
     /// Adds a fault to the links that `ports` transmit on. It acts on transmissions that start from

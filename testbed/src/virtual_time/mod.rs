@@ -58,6 +58,9 @@ pub fn run_in_windows(
     }
     let conductor = Conductor::new(&plan.matrix);
     let coupled = conductor.couples_hosts();
+    if coupled {
+        network.expect_instants();
+    }
     let mut sim = Sim {
         hosts: Hosts::new(plan, &rng)?,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },

@@ -9,7 +9,6 @@
 //! counted.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
-#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::time::Instant as Wall;
 
@@ -91,11 +90,12 @@ fn full(name: &str) -> Figure {
     let mut params = Params::from_pairs([]);
     params.push("size", "2MiB", 0, 0);
     params.push("full_bisection", "true", 0, 0);
-    let permutation = workload::by_name("permutation", &params).unwrap();
-    let matrix = permutation.generate(1024, &mut Rng::new(1)).unwrap();
-    let plan = Plan::new(&Draft::default(), matrix, &by_name(name).unwrap()).unwrap();
+    let permutation = workload::by_name("permutation", &params).expect("a known workload");
+    let matrix = permutation.generate(1024, &mut Rng::new(1)).expect("two halves");
+    let tree = by_name(name).expect("a built-in name");
+    let plan = Plan::new(&Draft::default(), matrix, &tree).expect("a sound plan");
     let clock = Clock::start();
-    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Unwatched).expect("a sound plan");
     let seconds = clock.seconds();
     assert!(outcome.summary.is_success());
     Figure::new(seconds, outcome.summary.packets.hops)
@@ -103,7 +103,7 @@ fn full(name: &str) -> Figure {
 
 /// The fabric alone, after a warm-up.
 fn fabric(name: &str) -> Figure {
-    let tree = by_name(name).map(FatTree::new).unwrap().unwrap();
+    let tree = by_name(name).map(FatTree::new).expect("a built-in name").expect("a sound tree");
     let mut network = Network::new(tree.blueprint(&FabricParams::default()), &Rng::new(1));
     let mut sent = 0;
     let mut out = Vec::new();
@@ -115,7 +115,7 @@ fn fabric(name: &str) -> Figure {
     let clock = Clock::start();
     run(&mut network, &mut sent, HOPS);
     let seconds = clock.seconds();
-    network.audit().check().unwrap();
+    network.audit().check().expect("conservation");
     Figure::new(seconds, network.hops() - before)
 }
 

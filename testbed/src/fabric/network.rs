@@ -60,8 +60,8 @@ pub enum Output {
     },
 }
 
-/// A running network. Memory: about 350 bytes a port, plus 16 bytes a packet queued and, a packet on
-/// a link, 32 and at most twice 32 while its window is at work, at their peaks.
+/// A running network. Memory: about 450 bytes a port, 16 bytes a packet queued, 32 a packet on a
+/// link and 32 a packet of the window at work, at their peaks.
 #[derive(Clone, Debug)]
 pub struct Network {
     ports: Vec<PortState>,
@@ -148,8 +148,8 @@ impl Network {
         self.lookahead
     }
 
-    /// Prepares an idle network for windows of one instant: with shorter slots there is less to look
-    /// through for each.
+    /// Prepares an idle network for windows of one instant: with shorter slots there is less to
+    /// look through for each.
     pub(crate) fn expect_instants(&mut self) {
         let slot = slot(self.lookahead).min(SLOT_OF_INSTANTS);
         self.links.calendar = Calendar::new(slot.ilog2());

@@ -6,8 +6,8 @@
 //!        +------ events ------+--------------------------------------------------------+
 //! ```
 //!
-//! Time goes in windows no longer than the lookahead of the network, so whatever reaches a host or a
-//! port within a window left before it began: each goes through its own instants by itself, with
+//! Time goes in windows no longer than the lookahead of the network, so whatever reaches a host or
+//! a port within a window left before it began: each goes through its own instants by itself, with
 //! its memory at hand, and results do not depend on how time is cut. At an instant of a host things
 //! happen in a fixed order: starts, the NIC's departures, arrivals, the timer; then it reports,
 //! posts and sends. Where a trigger of the matrix lets one host start a flow of another at once, a

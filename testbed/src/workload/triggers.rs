@@ -56,8 +56,8 @@ impl Triggers {
         Self { timed, waiting: Waiting::new(matrix), states, pokes }
     }
 
-    /// Whether some trigger of `matrix` is poked by one host, or starts a flow of one, and has to do
-    /// with another host too. O(flows).
+    /// Whether some trigger of `matrix` is poked by one host, or starts a flow of one, and has to
+    /// do with another host too. O(flows).
     #[must_use]
     pub fn couple_hosts(matrix: &Matrix) -> bool {
         let mut host_of: Vec<Option<HostId>> = vec![None; matrix.triggers.len()];

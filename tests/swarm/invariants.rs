@@ -57,9 +57,9 @@ impl Watch for Budget {
     }
 }
 
-/// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost: far more than
-/// any case needs, far less than a livelock takes. A window that never moves overruns full queues
-/// again and again.
+/// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost: far
+/// more than any case needs, far less than a livelock takes. A window that never moves overruns
+/// full queues again and again.
 fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
     let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();

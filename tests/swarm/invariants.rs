@@ -57,8 +57,8 @@ impl Watch for Budget {
     }
 }
 
-/// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost: far
-/// more than any case needs, far less than a livelock takes. A window that never moves overruns
+/// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost:
+/// far more than any case needs, far less than a livelock takes. A window that never moves overruns
 /// full queues again and again.
 fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);

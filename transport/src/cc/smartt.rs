@@ -16,12 +16,13 @@
 //! divide. It does not choose paths, retransmit, pace, or serve windows below one packet.
 //!
 //! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring
-//! or when fast increasing. State: the paper stores 19 bytes a flow and 28 globally, with clocks
-//! and counters of its NIC's width; here clocks are 64 bits and each flow has its own path's
-//! constants.
+//! or when fast increasing. State: 80 bytes a flow and a pointer to the constants of its path,
+//! which all flows of an endpoint over equal paths share. The paper stores 19 bytes a flow and 28
+//! globally, with clocks and counters of its NIC's width; here each of six clocks has 64 bits.
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
 use crate::params::{ParamValue, params, words};
@@ -234,14 +235,14 @@ pub struct Smartt {
     adjust_at: Instant,
     /// EWMA over the acknowledgements that count.
     avg_rtt: Duration,
-    at: Scale,
-    params: SmarttParams,
+    /// Shared with every clone.
+    at: Arc<Scale>,
 }
 
-const _: () = assert!(size_of::<Smartt>() <= 208);
+const _: () = assert!(size_of::<Smartt>() == 80 + size_of::<usize>());
 
-/// The constants of one path.
-#[derive(Clone, Copy, Debug)]
+/// The constants of one path, and the settings they follow from.
+#[derive(Clone, Debug)]
 struct Scale {
     base_rtt: Duration,
     target_rtt: Duration,
@@ -258,6 +259,7 @@ struct Scale {
     proportional_gain: u32,
     /// Parts of 2^16.
     ewma_gain: u32,
+    params: SmarttParams,
 }
 
 impl Scale {
@@ -299,15 +301,19 @@ impl Scale {
                     / as_f64(Bytes((target_rtt - path.base_rtt).as_ps())),
             ),
             ewma_gain: small(Bytes(1 << 16).scaled(f64::from(params.ewma_gain))),
+            params: *params,
         }
     }
 }
 
 impl Smartt {
+    /// Bytes of the constants that clones share.
+    pub const SHARED_BYTES: usize = size_of::<Scale>();
+
     /// The initial state on `path`: the largest window, so that a short message is sent at once.
     #[must_use]
     pub fn new(params: &SmarttParams, path: &Path) -> Self {
-        let at = Scale::new(params, path);
+        let at = Arc::new(Scale::new(params, path));
         Self {
             cwnd: at.cwnd_max,
             acked: 0,
@@ -325,16 +331,21 @@ impl Smartt {
             adjust_at: Instant::ZERO,
             avg_rtt: path.base_rtt.min(RTT_MAX),
             at,
-            params: *params,
         }
     }
 
-    /// Takes over a changed base RTT; rate and MTU of a flow are fixed.
+    /// Takes over a changed base RTT, for which it allocates; rate and MTU of a flow are fixed.
+    #[inline]
     fn follow(&mut self, path: &Path) {
         if path.base_rtt != self.at.base_rtt {
-            self.at = Scale::new(&self.params, path);
-            self.bound();
+            self.rescale(path);
         }
+    }
+
+    #[cold]
+    fn rescale(&mut self, path: &Path) {
+        self.at = Arc::new(Scale::new(&self.at.params, path));
+        self.bound();
     }
 
     fn bound(&mut self) {
@@ -344,7 +355,7 @@ impl Smartt {
 
     /// The bytes that this acknowledgement stands for, or `None` when it is not a sample.
     fn sample(&mut self, size: u32) -> Option<u32> {
-        let Adjustment::Sample(every) = self.params.adjustment else { return Some(size) };
+        let Adjustment::Sample(every) = self.at.params.adjustment else { return Some(size) };
         //= smartt#III-G
         self.pending_bytes = self.pending_bytes.saturating_add(size);
         if self.until_sample > 1 {
@@ -356,11 +367,15 @@ impl Smartt {
     }
 
     /// Algorithm 2. True when the window was set.
+    #[inline]
     fn quick_adapt(&mut self, now: Instant, in_flight: Bytes) -> bool {
         //= smartt#alg2
-        if !self.params.quick_adapt || now < self.measure_end {
-            return false;
-        }
+        self.at.params.quick_adapt && now >= self.measure_end && self.measured(now, in_flight)
+    }
+
+    /// The end of a measurement.
+    #[inline(never)]
+    fn measured(&mut self, now: Instant, in_flight: Bytes) -> bool {
         let span = now.since(self.measure_end) + self.at.target_rtt;
         let started = self.measure_end != Instant::ZERO;
         // DEVIATION(smartt#alg2): a measurement that nothing ended for another target RTT says that
@@ -371,7 +386,7 @@ impl Smartt {
         if adapted {
             let share = as_f64(Bytes(self.at.target_rtt.as_ps())) / as_f64(Bytes(span.as_ps()));
             let received = Bytes(u64::from(self.acked));
-            let window = small(received.scaled(share * f64::from(self.params.qa_scaling)));
+            let window = small(received.scaled(share * f64::from(self.at.params.qa_scaling)));
             self.set_window(window, now, in_flight);
         }
         self.measure_end = now + self.at.target_rtt;
@@ -381,13 +396,13 @@ impl Smartt {
 
     /// The improvement of [`QaShare::Receiver`]. True when the window was set.
     fn adapt_to_share(&mut self, loss: &LossSample) -> bool {
-        let asked = self.params.qa_share == QaShare::Receiver && self.params.quick_adapt;
+        let asked = self.at.params.qa_share == QaShare::Receiver && self.at.params.quick_adapt;
         // A flow alone at its receiver meets its bottleneck elsewhere: only measuring tells its
         // share.
         if !asked || loss.sharers < 2 || loss.now < self.share_end {
             return false;
         }
-        let share = f64::from(self.params.qa_scaling) / f64::from(loss.sharers);
+        let share = f64::from(self.at.params.qa_scaling) / f64::from(loss.sharers);
         let window = small(Bytes(u64::from(self.at.bytes_per_target)).scaled(share));
         if window >= self.cwnd {
             return false;
@@ -404,7 +419,7 @@ impl Smartt {
         self.trigger_qa = false;
         self.cwnd = window;
         self.bound();
-        self.to_ignore = if self.params.ignore { small(in_flight) } else { 0 };
+        self.to_ignore = if self.at.params.ignore { small(in_flight) } else { 0 };
         self.adapted_at = now;
         self.pending = 0;
         self.uncongested = 0;
@@ -415,14 +430,17 @@ impl Smartt {
     /// measurement.
     fn watch_for_collapse(&mut self, ack: &AckSample) {
         //= smartt#III-E
-        if self.params.trimming || ack.now < self.measure_end || self.measure_end == Instant::ZERO {
+        if self.at.params.trimming
+            || ack.now < self.measure_end
+            || self.measure_end == Instant::ZERO
+        {
             return;
         }
-        let high = times(self.at.target_rtt, f64::from(self.params.qa_high_rtt));
+        let high = times(self.at.target_rtt, f64::from(self.at.params.qa_high_rtt));
         // What is in flight stands in for the window, so that a flow with little to send is not
         // taken for one that is starved.
         let in_use = ack.in_flight.min(Bytes(u64::from(self.cwnd)));
-        let low = in_use.scaled(f64::from(self.params.qa_low_acked));
+        let low = in_use.scaled(f64::from(self.at.params.qa_low_acked));
         if ack.rtt > high && Bytes(u64::from(self.acked)) < low {
             self.trigger_qa = true;
         }
@@ -431,12 +449,12 @@ impl Smartt {
     /// Algorithm 3. True while active.
     fn fast_increase(&mut self, size: u32, ack: &AckSample) -> bool {
         //= smartt#alg3
-        let idle = match self.params.signals {
+        let idle = match self.at.params.signals {
             Signals::Both => !ack.ecn && ack.rtt <= self.at.fast_rtt,
             Signals::DelayOnly => ack.rtt <= self.at.fast_rtt,
             Signals::EcnOnly => false,
         };
-        if !idle || !self.params.fast_increase {
+        if !idle || !self.at.params.fast_increase {
             self.congested();
             return false;
         }
@@ -444,7 +462,7 @@ impl Smartt {
         if self.uncongested > self.cwnd || self.increasing {
             // The paper adds k MTUs per ACK of one packet; an ACK here may cover several, or a
             // short one.
-            let grown = Bytes(u64::from(size)).scaled(f64::from(self.params.k));
+            let grown = Bytes(u64::from(size)).scaled(f64::from(self.at.params.k));
             self.cwnd = self.cwnd.saturating_add(small(grown));
             self.bound();
             self.increasing = true;
@@ -461,7 +479,7 @@ impl Smartt {
     fn core_cases(&mut self, size: u32, ack: &AckSample) {
         //= smartt#alg1
         let above = ack.rtt > self.at.target_rtt;
-        let (marked, above) = match self.params.signals {
+        let (marked, above) = match self.at.params.signals {
             Signals::Both => (ack.ecn, above),
             Signals::DelayOnly => (above, above),
             Signals::EcnOnly if ack.ecn => return self.reduce(size),
@@ -470,7 +488,7 @@ impl Smartt {
         match (marked, above) {
             (true, true) => self.multiplicative_decrease(ack.now),
             // The balancer hears of the mark from the flow and changes path by itself.
-            (true, false) => match self.params.on_ecn_low_delay {
+            (true, false) => match self.at.params.on_ecn_low_delay {
                 OnEcnLowDelay::NoOp => {}
                 OnEcnLowDelay::Reduce => self.reduce(size),
             },
@@ -490,12 +508,12 @@ impl Smartt {
         }
         //= smartt#eq1
         let excess = as_f64(Bytes((self.avg_rtt - self.at.target_rtt).as_ps()));
-        let whole = match self.params.decrease_by {
+        let whole = match self.at.params.decrease_by {
             DecreaseBy::Rtt => self.avg_rtt,
             DecreaseBy::Queueing => self.avg_rtt - self.at.base_rtt,
         };
         let relative = excess / as_f64(Bytes(whole.as_ps()));
-        let factor = (1.0 - relative * f64::from(self.params.md_factor)).max(0.5);
+        let factor = (1.0 - relative * f64::from(self.at.params.md_factor)).max(0.5);
         // The cut is rounded down, so that at least half is left.
         let cut = Bytes(u64::from(self.cwnd)).scaled(1.0 - factor);
         self.cwnd -= small(cut).min(self.cwnd);
@@ -531,9 +549,10 @@ impl Smartt {
     }
 
     /// Gathers an increase, and divides when the adjustment variant says so.
+    #[inline]
     fn increase(&mut self, numerator: u64, size: u32, now: Instant) {
         self.pending = self.pending.saturating_add(numerator);
-        if let Adjustment::Accumulate(limit) = self.params.adjustment {
+        if let Adjustment::Accumulate(limit) = self.at.params.adjustment {
             //= smartt#III-G
             self.pending_bytes = self.pending_bytes.saturating_add(size);
             if self.pending_bytes < limit && now < self.adjust_at {
@@ -553,7 +572,7 @@ impl Smartt {
     fn count_loss(&mut self, loss: &LossSample) -> bool {
         self.congested();
         let size = small(loss.bytes);
-        if self.params.ignore && loss.sent_at < self.adapted_at {
+        if self.at.params.ignore && loss.sent_at < self.adapted_at {
             // DEVIATION(smartt#alg4): lines 16 and 17 react to trims even while ignoring, which
             // would take a window just set right down to one packet. Sec. III-E ignores all that
             // was in flight.
@@ -603,7 +622,7 @@ impl CongestionControl for Smartt {
         }
         //= smartt#alg4
         // Lines 15 to 21.
-        self.trigger_qa = self.params.quick_adapt;
+        self.trigger_qa = self.at.params.quick_adapt;
         if self.adapt_to_share(loss) {
             return;
         }

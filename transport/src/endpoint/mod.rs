@@ -22,6 +22,7 @@ use crate::cc::{Path, Window};
 use crate::config::Config;
 use crate::event::Event;
 use crate::flow::reassembly::RxMsg;
+use crate::flow::recovery::earliest;
 use crate::flow::rx::{AckQueue, RxContext, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
@@ -35,9 +36,11 @@ use crate::timer::{TimerHandle, Wheel};
 use crate::trace::{Trace, TraceKind};
 use crate::units::{Bytes, FlowId, HostId, MsgId};
 use crate::wire::{Allowance, Body, Data};
+use controllers::Controllers;
 use error::PostError;
 use lookup::KeyHasher;
 
+mod controllers;
 mod lookup;
 
 /// A message to send.
@@ -124,6 +127,7 @@ pub struct Endpoint {
     rx_buffers: RxBuffers,
     /// Incoming flows by (sender, its flow): asked only while a flow opens. Never iterated.
     rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
+    controllers: Controllers,
     sched: Sched,
     acks: AckQueue,
     /// Incoming flows with a message that is open.
@@ -159,6 +163,7 @@ impl Endpoint {
                 2 * rx_flows,
                 BuildHasherDefault::default(),
             ),
+            controllers: Controllers::default(),
             sched: Sched::new(config.sched, &config.sched_setup()),
             acks: AckQueue::new(config),
             receiving: 0,
@@ -180,9 +185,10 @@ impl Endpoint {
             return Err(PostError::SelfSend);
         }
         let rng = self.rng.fork("flow", self.flows_opened);
+        let cc = self.controllers.on(&self.config, &path);
         let config = &self.config;
         let opened = self.tx_flows.insert_with(|id| Timed {
-            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, rng))),
+            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, cc, rng))),
             timer: None,
         });
         let flow = opened.ok_or(PostError::FlowTableFull)?;
@@ -456,8 +462,11 @@ impl Endpoint {
             stats: &mut self.stats,
             events: &mut self.events,
         };
-        let timed = self.tx_flows.get_mut(flow);
-        let Some((timer, Outgoing::Open(open))) = timed.map(|t| (&t.timer, &mut t.flow)) else {
+        let Some(timed) = self.tx_flows.get_mut(flow) else {
+            self.sched.on_backlog(flow, &Backlog::default(), now);
+            return;
+        };
+        let Outgoing::Open(open) = &mut timed.flow else {
             self.sched.on_backlog(flow, &Backlog::default(), now);
             return;
         };
@@ -466,14 +475,14 @@ impl Endpoint {
                 self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
                 self.sched.on_sent(flow, &mut segment, &open.backlog(), now);
                 tx.push(segment);
-                if timer.is_none() {
-                    self.update_tx_timer(flow, now);
+                if timed.timer.is_none() {
+                    rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
                 }
             }
             Err(_) => {
                 let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
                 self.sched.on_backlog(flow, &backlog, now);
-                self.update_tx_timer(flow, now);
+                rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
             }
         }
     }
@@ -482,7 +491,7 @@ impl Endpoint {
     /// things.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.wheel.poll_at(), self.sched.poll_timeout()].into_iter().flatten().min()
+        earliest(self.wheel.poll_at(), self.sched.poll_timeout())
     }
 
     /// Does everything that is due by `now`.
@@ -521,7 +530,9 @@ impl Endpoint {
                 self.tx_flows.remove(flow);
                 return;
             }
-            Outgoing::Over { .. } => return self.update_tx_timer(flow, now),
+            Outgoing::Over { .. } => {
+                return rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
+            }
             Outgoing::Open(open) => open,
         };
         let mut cx = TxContext {
@@ -587,16 +598,7 @@ impl Endpoint {
             let (peer, until) = (open.peer, now + self.linger * 2);
             timed.flow = Outgoing::Over { peer, until, cwnd: open.window().0.cwnd };
         }
-        self.update_tx_timer(flow, now);
-    }
-
-    fn update_tx_timer(&mut self, flow: FlowId, now: Instant) {
-        let Some(timed) = self.tx_flows.get_mut(flow) else { return };
-        let wanted = match &mut timed.flow {
-            Outgoing::Open(open) => open.next_timer(now, &self.config),
-            Outgoing::Over { until, .. } => Some(*until),
-        };
-        rearm(&mut self.wheel, &mut timed.timer, wanted, Due::Tx(flow));
+        rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
     }
 
     /// What has been counted so far.
@@ -641,6 +643,22 @@ impl Endpoint {
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
+}
+
+/// Sees to it that an outgoing flow's timer fires when the flow wants it to.
+#[inline]
+fn rearm_tx(
+    wheel: &mut Wheel<Due>,
+    timed: &mut Timed<Outgoing>,
+    id: FlowId,
+    now: Instant,
+    config: &Config,
+) {
+    let wanted = match &mut timed.flow {
+        Outgoing::Open(open) => open.next_timer(now, config),
+        Outgoing::Over { until, .. } => Some(*until),
+    };
+    rearm(wheel, &mut timed.timer, wanted, Due::Tx(id));
 }
 
 /// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is

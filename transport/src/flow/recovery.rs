@@ -174,18 +174,27 @@ impl Recovery {
         if spurious {
             self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
         }
-        let mut any = false;
-        while self.sent.base().distance_from(ack.cumulative) < 0 {
-            any |= self.acknowledge(self.sent.base(), &mut arrived);
-        }
         let word = Psn(ack.psn.0 & !63);
-        let mut news = self.sent.news(word, ack.sack);
-        while news != 0 {
-            any |= self.acknowledge(word.plus(news.trailing_zeros()), &mut arrived);
-            news &= news - 1;
+        let (mut any, mut sack) = (false, ack.sack);
+        let mut at = Psn(self.sent.base().0 & !63);
+        // Bounded by the words of the PSN window.
+        loop {
+            let before = ack.cumulative.distance_from(at);
+            if before <= 0 {
+                break;
+            }
+            let all = if before >= 64 { u64::MAX } else { (1 << before) - 1 };
+            // The word of the SACK is looked at once.
+            let sack = if at == word { core::mem::take(&mut sack) } else { 0 };
+            any |= self.acknowledge(at, all | sack, &mut arrived);
+            at = at.plus(64);
+        }
+        if sack != 0 {
+            any |= self.acknowledge(word, sack, &mut arrived);
         }
         self.silent = 0;
         if any {
+            self.sent.advance();
             self.timeouts = 0;
             self.probe_at = None;
             self.probed = false;
@@ -193,18 +202,25 @@ impl Recovery {
         spurious
     }
 
-    fn acknowledge(&mut self, psn: Psn, arrived: &mut impl FnMut(&SentPacket)) -> bool {
-        let Some(packet) = self.sent.ack(psn) else { return false };
-        match packet.fate {
-            Fate::InFlight => self.in_flight -= packet.wire_bytes(),
-            Fate::Lost => self.lost_bytes -= packet.wire_bytes(),
-            Fate::Acked => {}
+    /// The PSNs `word + i` of the bits i of `bits` have arrived. True when that is news.
+    #[inline]
+    fn acknowledge(&mut self, word: Psn, bits: u64, arrived: &mut impl FnMut(&SentPacket)) -> bool {
+        let mut news = self.sent.note(word, bits);
+        let any = news != 0;
+        while news != 0 {
+            let packet = self.sent.arrive(word.plus(news.trailing_zeros()));
+            match packet.fate {
+                Fate::InFlight => self.in_flight -= packet.wire_bytes(),
+                Fate::Lost => self.lost_bytes -= packet.wire_bytes(),
+                Fate::Acked => {}
+            }
+            if !packet.resent {
+                self.newest_acked = self.newest_acked.max(packet.sent_at);
+            }
+            arrived(&packet);
+            news &= news - 1;
         }
-        if !packet.resent {
-            self.newest_acked = self.newest_acked.max(packet.sent_at);
-        }
-        arrived(&packet);
-        true
+        any
     }
 
     /// The segment that caused the news had been declared lost, and its first copy arrived.
@@ -250,13 +266,24 @@ impl Recovery {
     }
 
     /// The segment in flight that was sent longest ago, and when. Amortised O(1).
+    #[inline]
     fn oldest(&mut self) -> Option<(Psn, Instant)> {
         if self.scan.distance_from(self.sent.base()) < 0 {
             self.scan = self.sent.base();
         }
+        match self.sent.entry(self.scan) {
+            Some(entry) if entry.is_first_flight() && !self.sent.has_resent() => {
+                Some((self.scan, entry.sent_at))
+            }
+            _ => self.search_oldest(),
+        }
+    }
+
+    #[inline(never)]
+    fn search_oldest(&mut self) -> Option<(Psn, Instant)> {
         let mut first = None;
         while let Some(entry) = self.sent.entry(self.scan) {
-            if entry.fate == Fate::InFlight && !entry.resent {
+            if entry.is_first_flight() {
                 first = Some((self.scan, entry.sent_at));
                 break;
             }
@@ -283,7 +310,7 @@ impl Recovery {
         }
         let rto = self.backed_off(loss);
         let silence = self.oldest().map(|(_, at)| at + rto);
-        [silence, self.probe_at].into_iter().flatten().min()
+        earliest(silence, self.probe_at)
     }
 
     fn backed_off(&self, loss: &LossSettings) -> Duration {
@@ -328,3 +355,12 @@ impl Recovery {
 
 /// Long enough for a full queue on the way, short against the timeout of 7.
 const PROBE_AFTER_RTTS: u64 = 3;
+
+/// The earlier of two instants, either of which may never come.
+#[inline]
+pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

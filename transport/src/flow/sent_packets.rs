@@ -2,9 +2,10 @@
 //!
 //! Invariants: `base <= next`; every PSN in `base..next` has an entry and a bit that says whether
 //! it has arrived; that of `base` has not, or the ring is empty; at most `capacity` PSNs are
-//! outstanding. Lost segments, and those sent again, are chained through their entries in the order
-//! in which they became so. All O(1), `ack` amortised. Memory: 32 bytes and a bit for each PSN of
-//! the capacity; it grows only in [`SentPackets::reserve`], which the application's side calls.
+//! outstanding. Lost segments, and those sent again, are chained through their entries in the
+//! order in which they became so. All O(1), `advance` amortised. Memory: 32 bytes and a bit for
+//! each PSN of the capacity; it grows only in [`SentPackets::reserve`], which the application's
+//! side calls.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -57,6 +58,12 @@ pub(crate) struct Links {
 const _: () = assert!(size_of::<SentPacket>() == 32);
 
 impl SentPacket {
+    /// True while the first transmission is in flight.
+    #[inline]
+    pub(crate) fn is_first_flight(&self) -> bool {
+        self.fate == Fate::InFlight && !self.resent
+    }
+
     /// Bytes on the wire as last sent.
     pub(crate) fn wire_bytes(&self) -> Bytes {
         Bytes(u64::from(self.wire_len))
@@ -168,42 +175,47 @@ impl SentPackets {
     }
 
     /// The entry of `psn` while it is outstanding (in `base..next`).
+    #[inline]
     pub(crate) fn entry(&self, psn: Psn) -> Option<&SentPacket> {
         self.is_outstanding(psn).then(|| &self.ring[self.slot(psn)])
     }
 
-    /// Which of the PSNs `word + i` of the bits i of `sack` are outstanding and were not known to
-    /// have arrived. `word` is a multiple of 64.
-    pub(crate) fn news(&self, word: Psn, sack: u64) -> u64 {
+    /// Marks the PSNs `word + i` of the bits i of `bits` as arrived. The bits of those that are
+    /// outstanding and were not known to have: [`SentPackets::arrive`] is due for each, then
+    /// [`SentPackets::advance`]. `word` is a multiple of 64.
+    #[inline]
+    pub(crate) fn note(&mut self, word: Psn, bits: u64) -> u64 {
         let (from, to) = (self.base.distance_from(word), self.next.distance_from(word));
-        if from >= 64 || to <= 0 || self.arrived.is_empty() {
+        if from >= 64 || to <= 0 || self.base == self.next {
             return 0;
         }
         let from = u64::MAX << from.max(0);
         let to = if to >= 64 { u64::MAX } else { (1 << to) - 1 };
-        let known = self.arrived[(word.0 / 64) as usize & (self.arrived.len() - 1)];
-        sack & from & to & !known
+        let known = self.arrivals(word);
+        let news = bits & from & to & !*known;
+        *known |= news;
+        news
     }
 
-    /// Marks `psn` as arrived; its entry as it was before, unless it was known to have arrived.
-    pub(crate) fn ack(&mut self, psn: Psn) -> Option<SentPacket> {
-        let before = self.entry(psn).copied().filter(|entry| entry.fate != Fate::Acked)?;
-        match before.fate {
-            Fate::Lost => self.unchain(psn, |this| &mut this.lost),
-            Fate::InFlight if before.resent => self.unchain(psn, |this| &mut this.resent),
-            Fate::InFlight | Fate::Acked => {}
-        }
+    /// The entry of `psn`, which [`SentPackets::note`] has just named, as it was before.
+    #[inline]
+    pub(crate) fn arrive(&mut self, psn: Psn) -> SentPacket {
         let slot = self.slot(psn);
+        let before = self.ring[slot];
         self.ring[slot].fate = Fate::Acked;
-        *self.arrivals(psn) |= 1 << (psn.0 % 64);
-        if psn == self.base {
-            self.advance();
+        if before.resent || before.fate != Fate::InFlight {
+            match before.fate {
+                Fate::Lost => self.unchain(psn, |this| &mut this.lost),
+                Fate::InFlight => self.unchain(psn, |this| &mut this.resent),
+                Fate::Acked => {}
+            }
         }
-        Some(before)
+        before
     }
 
     /// Moves `base` over what has arrived. Bounded by a turn for each word of the ring.
-    fn advance(&mut self) {
+    #[inline]
+    pub(crate) fn advance(&mut self) {
         while self.base != self.next {
             let offset = self.base.0 % 64;
             let run = (*self.arrivals(self.base) >> offset).trailing_ones().min(self.outstanding());
@@ -245,7 +257,14 @@ impl SentPackets {
         self.first(&self.resent)
     }
 
+    /// True when something was sent again and is in flight.
+    #[inline]
+    pub(crate) fn has_resent(&self) -> bool {
+        self.resent.len > 0
+    }
+
     /// True when something waits to be sent again.
+    #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost.len > 0
     }
@@ -268,6 +287,7 @@ impl SentPackets {
     }
 
     /// Takes the entry of `psn` out of the chain it is in.
+    #[inline(never)]
     fn unchain(&mut self, psn: Psn, which: fn(&mut Self) -> &mut Chain) {
         let mut chain = *which(self);
         let Links { before, after } = self.ring[self.slot(psn)].links;
@@ -287,15 +307,18 @@ impl SentPackets {
         *which(self) = chain;
     }
 
+    #[inline]
     fn is_outstanding(&self, psn: Psn) -> bool {
         psn.0.wrapping_sub(self.base.0) < self.next.0.wrapping_sub(self.base.0)
     }
 
+    #[inline]
     fn arrivals(&mut self, psn: Psn) -> &mut u64 {
         let word = (psn.0 / 64) as usize & (self.arrived.len() - 1);
         &mut self.arrived[word]
     }
 
+    #[inline]
     fn slot(&self, psn: Psn) -> usize {
         psn.0 as usize & (self.ring.len() - 1)
     }
@@ -322,6 +345,14 @@ mod tests {
         next: u32,
     }
 
+    /// One PSN arrives; its entry as it was before, when that is news.
+    fn ack(ring: &mut SentPackets, psn: u32) -> Option<SentPacket> {
+        let news = ring.note(Psn(psn & !63), 1 << (psn & 63));
+        let before = (news != 0).then(|| ring.arrive(Psn(psn)));
+        ring.advance();
+        before
+    }
+
     fn agree(subject: &SentPackets, oracle: &Oracle) -> Result<(), TestCaseError> {
         let base = oracle.packets.keys().next().copied().unwrap_or(oracle.next);
         prop_assert_eq!(subject.base().0, base);
@@ -334,7 +365,7 @@ mod tests {
             let want = (0..64)
                 .filter(|i| oracle.packets.contains_key(&(word + i)))
                 .fold(0, |bits, i| bits | 1u64 << i);
-            prop_assert_eq!(subject.news(Psn(word), u64::MAX), want);
+            prop_assert_eq!(subject.clone().note(Psn(word), u64::MAX), want);
         }
         Ok(())
     }
@@ -360,7 +391,7 @@ mod tests {
                         oracle.next += 1;
                     }
                     2 => {
-                        let acked = subject.ack(Psn(psn)).map(|p| p.offset);
+                        let acked = ack(&mut subject, psn).map(|p| p.offset);
                         prop_assert_eq!(acked, oracle.packets.remove(&psn).map(|p| p.offset));
                         oracle.lost.retain(|lost| *lost != psn);
                         oracle.resent.retain(|resent| *resent != psn);
@@ -396,14 +427,14 @@ mod tests {
         for i in 0..16 {
             ring.push(packet(i));
         }
-        ring.ack(Psn(3));
+        ack(&mut ring, 3);
         ring.lose(Psn(4));
         assert!(ring.is_full());
         ring.reserve(100);
         assert!(!ring.is_full());
         assert_eq!(ring.entry(Psn(5)).unwrap().offset, 5);
-        assert_eq!(ring.news(Psn(0), 0b11100), 0b10100);
         assert_eq!(ring.first_lost().unwrap().0, Psn(4));
+        assert_eq!(ring.note(Psn(0), 0b11100), 0b10100);
     }
 
     #[test]
@@ -414,10 +445,10 @@ mod tests {
         for i in 0..4 {
             ring.push(packet(i));
         }
-        assert_eq!(ring.news(Psn(u32::MAX - 63), u64::MAX), 0b11 << 62);
-        assert_eq!(ring.news(Psn(0), u64::MAX), 0b11);
-        ring.ack(Psn(u32::MAX));
-        ring.ack(Psn(u32::MAX - 1));
+        assert_eq!(ring.clone().note(Psn(u32::MAX - 63), u64::MAX), 0b11 << 62);
+        assert_eq!(ring.clone().note(Psn(0), u64::MAX), 0b11);
+        ack(&mut ring, u32::MAX);
+        ack(&mut ring, u32::MAX - 1);
         assert_eq!((ring.base(), ring.outstanding()), (Psn(0), 2));
     }
 }

@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 
 use super::pacer::Pacer;
-use super::recovery::{Inference, Loss, Recovery, Timeout};
+use super::recovery::{Inference, Loss, Recovery, Timeout, earliest};
 use super::sent_packets::{Fate, Links, SentPacket};
 use crate::cc::{AckSample, Cc, CongestionControl as _, LossSample, Path, Window};
 use crate::config::Config;
@@ -85,10 +85,10 @@ pub(crate) struct TxFlow {
     rng: Rng,
     path: Path,
     pacer: Pacer,
-    /// Messages with bytes that were never sent; the front one is being sent.
-    unsent: VecDeque<MsgId>,
-    /// Messages started or waiting, in order; done ones are taken off the front.
+    /// Messages started or waiting, of consecutive numbers; done ones are taken off the front.
     unfinished: VecDeque<MsgId>,
+    /// The last so many of them have bytes that were never sent; the first of these is being sent.
+    unsent: u32,
     next_msg: MsgNo,
     /// Segments of posted messages that were never sent.
     unsent_segments: u64,
@@ -100,8 +100,14 @@ pub(crate) struct TxFlow {
 
 impl TxFlow {
     /// A flow to `peer` that has sent nothing.
-    pub(crate) fn new(config: &Config, id: FlowId, peer: HostId, path: Path, mut rng: Rng) -> Self {
-        let cc = Cc::new(config.cc, &config.cc_params, &path);
+    pub(crate) fn new(
+        config: &Config,
+        id: FlowId,
+        peer: HostId,
+        path: Path,
+        cc: Cc,
+        mut rng: Rng,
+    ) -> Self {
         let lb = Lb::new(config.lb, &config.lb_params, &path, &mut rng);
         Self {
             window: cc.window(),
@@ -117,8 +123,8 @@ impl TxFlow {
             rng,
             path,
             pacer: Pacer::default(),
-            unsent: VecDeque::new(),
             unfinished: VecDeque::new(),
+            unsent: 0,
             next_msg: MsgNo(0),
             unsent_segments: 0,
             unsent_bytes: Bytes::ZERO,
@@ -134,7 +140,7 @@ impl TxFlow {
         self.unsent_bytes += Bytes(u64::from(len) + overhead);
         // Half the window, so that the receiver's open part always covers what is outstanding.
         self.recovery.reserve(self.unsent_segments, config.psn_window / 2);
-        self.unsent.push_back(id);
+        self.unsent += 1;
         self.unfinished.push_back(id);
         self.next_msg = self.next_msg.plus(1);
     }
@@ -152,7 +158,7 @@ impl TxFlow {
             return Backlog { cwnd, refused, ..Backlog::default() };
         }
         let in_flight = self.recovery.in_flight();
-        let work = self.recovery.has_lost() || !self.unsent.is_empty();
+        let work = self.recovery.has_lost() || self.unsent > 0;
         let open = in_flight == Bytes::ZERO || in_flight < cwnd;
         let sendable = if work && open { self.path.mtu } else { Bytes::ZERO };
         let waiting = self.unsent_bytes + self.recovery.lost_bytes();
@@ -205,7 +211,9 @@ impl TxFlow {
         now: Instant,
         cx: &mut TxContext<'_>,
     ) -> Result<TxSegment, Wait> {
-        let carried = self.carried(packet.msg, packet.offset, cx);
+        let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
+            Carried::of(state, packet.offset, self.id, self.dst_flow)
+        });
         packet.wire_len = carried.wire_len(cx.config, packet.payload_len);
         self.fits(packet.wire_len)?;
         packet.ev = self.lb.next_ev(now, &mut self.rng);
@@ -218,29 +226,30 @@ impl TxFlow {
     }
 
     fn send_new(&mut self, now: Instant, cx: &mut TxContext<'_>) -> Result<TxSegment, Wait> {
-        let Some(&msg) = self.unsent.front() else {
+        if self.unsent == 0 {
             let waiting = !self.unfinished.is_empty();
             return Err(if waiting { Wait::Acknowledgement } else { Wait::Application });
-        };
+        }
         if self.recovery.is_full() {
             return Err(Wait::PsnWindow);
         }
-        let Some(state) = cx.msgs.get(msg).copied() else { return Err(Wait::Application) };
-        let first = self.unfinished.front().and_then(|&id| cx.msgs.get(id)).map(|m| m.no);
-        let ahead = first.map_or(0, |first| state.no.distance_from(first));
-        if ahead >= i32::from(cx.config.msg_window) {
+        let ahead = self.unfinished.len() - self.unsent as usize;
+        if ahead >= usize::from(cx.config.msg_window) {
             return Err(Wait::MsgWindow);
         }
-        let left = state.len.get() - state.next_offset;
+        let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
+        let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
+        let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let carried = self.carried(msg, state.next_offset, cx);
+        let carried = Carried::of(state, offset, self.id, self.dst_flow);
         let wire_len = carried.wire_len(cx.config, payload_len);
         self.fits(wire_len)?;
+        state.next_offset += u32::from(payload_len);
         let ev = self.lb.next_ev(now, &mut self.rng);
         let packet = SentPacket {
             sent_at: now,
             msg,
-            offset: state.next_offset,
+            offset,
             wire_len,
             payload_len,
             ev,
@@ -251,23 +260,10 @@ impl TxFlow {
         let psn = self.recovery.on_sent(packet);
         self.unsent_segments -= 1;
         self.unsent_bytes -= Bytes(u64::from(cx.config.segment_overhead() + payload_len));
-        if let Some(state) = cx.msgs.get_mut(msg) {
-            state.next_offset += u32::from(payload_len);
-        }
-        if left == u32::from(payload_len) {
-            self.unsent.pop_front();
-        }
+        self.unsent -= u32::from(left == u32::from(payload_len));
         cx.stats.data_new += 1;
         cx.stats.data_new_bytes += u64::from(payload_len);
         Ok(self.segment(psn, &packet, &carried))
-    }
-
-    /// What a segment of `msg` at `offset` carries beside its payload.
-    fn carried(&self, msg: MsgId, offset: u32, cx: &TxContext<'_>) -> Carried {
-        let Some(state) = cx.msgs.get(msg) else { return Carried::default() };
-        let known = state.opened && self.dst_flow != FlowId::UNKNOWN;
-        let open = (!known).then_some(Open { src_flow: self.id, msg_len: state.len });
-        Carried { open, tag: if offset == 0 { state.tag } else { 0 }, no: state.no }
     }
 
     /// One packet may always be in flight, or a window below one packet would stop the flow.
@@ -401,11 +397,11 @@ impl TxFlow {
         if self.failed {
             return None;
         }
-        let work = self.recovery.has_lost() || !self.unsent.is_empty();
-        let recovery = self.recovery.next_timer(now, self.unsent.is_empty(), &config.loss);
+        let work = self.recovery.has_lost() || self.unsent > 0;
+        let recovery = self.recovery.next_timer(now, self.unsent == 0, &config.loss);
         let paced = self.window.pacing.map(|_| self.pacer.next_at());
         let paced = paced.filter(|&at| at > now && work);
-        [recovery, paced, self.window.wake_at].into_iter().flatten().min()
+        earliest(earliest(recovery, paced), self.window.wake_at)
     }
 
     /// Does what is due. Spurious calls are no-ops.
@@ -429,7 +425,7 @@ impl TxFlow {
     /// The peer does not answer: every unfinished message fails, by name.
     pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
         self.failed = true;
-        self.unsent.clear();
+        self.unsent = 0;
         self.recovery.clear();
         for msg in self.unfinished.drain(..) {
             if cx.msgs.remove(msg).is_some() {
@@ -473,6 +469,14 @@ struct Carried {
 }
 
 impl Carried {
+    /// What a segment of a message of flow `src` at `offset` carries.
+    #[inline]
+    fn of(state: &TxMsg, offset: u32, src: FlowId, dst: FlowId) -> Self {
+        let known = state.opened && dst != FlowId::UNKNOWN;
+        let open = (!known).then_some(Open { src_flow: src, msg_len: state.len });
+        Self { open, tag: if offset == 0 { state.tag } else { 0 }, no: state.no }
+    }
+
     /// Bytes on the wire of a segment that carries this and `payload_len` bytes.
     fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
         config.segment_overhead()

@@ -1,0 +1,89 @@
+//! Instructions by callgrind: this benchmark runs itself under valgrind, one part at a time, and
+//! counts what is executed below the part's function. Machines without valgrind are told so.
+
+use std::io::ErrorKind;
+use std::process::Command;
+
+use transport::BURST;
+use transport::cc::{CcKind, Smartt};
+
+use crate::controller::{Alone, Case};
+use crate::exchange::{Exchange, Nanos};
+
+/// The argument that makes the benchmark do only what is to be counted.
+pub(crate) const CHILD: &str = "--counted";
+
+const SEGMENTS: u64 = 50_000;
+const ACKS: u64 = 10_000;
+
+/// `--counted exchange CC FLOWS BURST` or `--counted on_ack CC CASE`.
+pub(crate) fn child(args: &[String]) {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<u32>().expect("a number");
+    let controller = |name: &str| CcKind::by_name(name).expect("a controller");
+    match args[..] {
+        ["exchange", cc, flows, burst, ..] => {
+            let burst = number(burst) as usize;
+            let mut exchange = Exchange::new(controller(cc), number(flows), burst);
+            exchange.run(SEGMENTS, &mut Nanos::default());
+        }
+        ["on_ack", cc, case, ..] => {
+            let (_, case) = *Case::ALL.iter().find(|(name, _)| *name == case).expect("a case");
+            let mut alone = Alone::new(controller(cc));
+            (0..ACKS).for_each(|_| alone.ack(case));
+        }
+        _ => panic!("not a part: {args:?}"),
+    }
+}
+
+/// Prints all counts.
+pub(crate) fn print() {
+    println!("instructions a DATA segment, by callgrind:");
+    for (flows, burst) in [(1, BURST), (64, BURST), (64, 1)] {
+        println!("  {flows} flows, bursts of {burst}:");
+        for cc in crate::EXCHANGED {
+            print!("    {:<10}", cc.name());
+            for (name, part) in
+                [("send", "part_send"), ("ack", "part_ack"), ("receive", "part_receive")]
+            {
+                let args = ["exchange", cc.name(), &flows.to_string(), &burst.to_string()];
+                match count(part, &args) {
+                    Ok(total) => print!("  {name} {:>5.0}", total as f64 / SEGMENTS as f64),
+                    Err(why) => return println!("{why}"),
+                }
+            }
+            println!();
+        }
+    }
+    //= smartt#III-G
+    println!("instructions a SMaRTT acknowledgement (the paper: 59 on QuickAdapt .. 94):");
+    for (name, _) in Case::ALL {
+        match count("part_on_ack", &["on_ack", CcKind::Smartt.name(), name]) {
+            Ok(total) => println!("    {name:<22} {:>4.0}", total as f64 / ACKS as f64),
+            Err(why) => return println!("{why}"),
+        }
+    }
+    let (flow, shared) = (size_of::<Smartt>(), Smartt::SHARED_BYTES);
+    println!("bytes of SMaRTT state (the paper: 19 a flow, 28 globally):");
+    println!("    {flow} a flow, {shared} a path and its settings");
+}
+
+/// Instructions executed below functions called `part` by this program run with `args`.
+fn count(part: &str, args: &[&str]) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+        .arg(format!("--toggle-collect=*{part}*"))
+        .arg(program)
+        .arg(CHILD)
+        .args(args)
+        .output()
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => String::from("not counted: valgrind is not installed"),
+            _ => format!("not counted: valgrind: {error}"),
+        })?;
+    let said = String::from_utf8_lossy(&run.stderr);
+    let total =
+        said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    total.ok_or_else(|| format!("not counted: valgrind said {said}"))
+}

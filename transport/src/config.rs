@@ -21,7 +21,8 @@ pub struct Settings {
     pub frame_overhead: u16,
     /// Rate of the host's link, above zero.
     pub line_rate: Rate,
-    /// Base RTT of a path that nothing better is known of, above zero.
+    /// Base RTT of the network's longest path, and of every path that nothing better is known of;
+    /// above zero.
     pub base_rtt: Duration,
     /// Which controller, and everybody's parameters.
     pub cc: CcKind,
@@ -154,7 +155,7 @@ impl Config {
     ///
     /// # Errors
     /// The first setting that is out of its range.
-    pub fn new(settings: Settings) -> Result<Self, ConfigError> {
+    pub fn new(mut settings: Settings) -> Result<Self, ConfigError> {
         let s = &settings;
         let slab = 1..=u32::try_from(FlowId::CAPACITY).unwrap_or(u32::MAX);
         let checks = [
@@ -181,6 +182,7 @@ impl Config {
         settings.cc_params.validate()?;
         settings.lb_params.validate()?;
         settings.sched_params.validate()?;
+        settings.cc_params.resolve(settings.base_rtt);
         Ok(Self(settings))
     }
 

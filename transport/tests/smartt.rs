@@ -23,8 +23,13 @@ fn flow(bytes: u64) -> FlowSpec {
     FlowSpec { start: Duration::ZERO, bytes, base_rtt: BASE_RTT }
 }
 
+/// The paper's algorithm, but for `settings`.
 fn params(settings: &[(&str, &str)]) -> CcParams {
     let mut params = CcParams::default();
+    for (key, value) in [("window_start", "1.5"), ("qa_share", "measured"), ("share_split", "off")]
+    {
+        params.set(CcKind::Smartt, key, value).unwrap();
+    }
     for (key, value) in settings {
         params.set(CcKind::Smartt, key, value).unwrap();
     }
@@ -186,7 +191,8 @@ fn one(settings: &[(&str, &str)]) -> Cc {
 
 fn ack(now: Duration, rtt: Duration, ecn: bool) -> AckSample {
     let now = Instant::ZERO + now;
-    AckSample { now, rtt, held: Duration::ZERO, acked: Bytes(MTU), in_flight: Bytes(BDP), ecn }
+    let (held, acked, in_flight) = (Duration::ZERO, Bytes(MTU), Bytes(BDP));
+    AckSample { now, rtt, held, acked, in_flight, ecn, sharers: 0 }
 }
 
 fn cwnd(cc: &Cc) -> u64 {
@@ -314,10 +320,81 @@ fn an_idle_flow_does_not_take_its_silence_for_congestion() {
     assert_eq!(cwnd(&cc), 1_800_000 - MTU);
 }
 
+/// The refusal of one packet by a receiver that `sharers` flows share.
+fn refusal(at: u64, sharers: u16) -> LossSample {
+    let (now, in_flight) = (Instant::ZERO + us(at), Bytes(BDP));
+    LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight, sharers, silent: false }
+}
+
+/// An acknowledgement of nothing new, marked and of a round trip at the target, so that it tells of
+/// the sharers alone.
+fn told(at: u64, sharers: u16) -> AckSample {
+    AckSample { acked: Bytes(0), sharers, ..ack(us(at), us(18), true) }
+}
+
+#[test]
+fn a_receivers_refusal_sets_an_equal_share_at_once_and_only_once_a_target_rtt() {
+    let mut cc = one(&[("qa_share", "receiver")]);
+    cc.on_nack(&refusal(14, 16), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH);
+    // What left before is ignored, and a higher count within the target RTT costs the packet alone.
+    cc.on_nack(&LossSample { sent_at: Instant::ZERO + us(13), ..refusal(15, 32) }, &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH);
+    cc.on_nack(&refusal(16, 32), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH - MTU);
+    cc.on_nack(&refusal(33, 32), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH / 2);
+}
+
+#[test]
+fn a_share_never_raises_a_window_and_a_flow_alone_at_its_receiver_has_none() {
+    for sharers in [0, 1] {
+        let mut cc = one(&[("qa_share", "receiver")]);
+        cc.on_nack(&refusal(14, sharers), &PATH);
+        assert_eq!(cwnd(&cc), 1_800_000 - MTU, "{sharers}");
+    }
+    let mut cc = one(&[("qa_share", "receiver")]);
+    shrink(&mut cc, SIXTEENTH / 2);
+    let before = cwnd(&cc);
+    cc.on_nack(&refusal(14, 16), &PATH);
+    assert_eq!(cwnd(&cc), before - MTU);
+}
+
+#[test]
+fn flows_that_stay_split_what_flows_that_leave_had() {
+    let mut cc = one(&[("qa_share", "receiver"), ("share_split", "on")]);
+    cc.on_ack(&told(12, 16), &PATH);
+    cc.on_nack(&refusal(14, 16), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH);
+    cc.on_ack(&told(20, 12), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);
+    // Nobody says: as before. Flows that join: that is for marks and trims.
+    cc.on_ack(&told(21, 0), &PATH);
+    cc.on_ack(&told(22, 24), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);
+    // At most an equal share of what the path carries in a target RTT.
+    cc.on_ack(&told(23, 8), &PATH);
+    assert_eq!(cwnd(&cc), SIXTEENTH * 2);
+    let mut off = one(&[("qa_share", "receiver")]);
+    off.on_ack(&told(12, 16), &PATH);
+    off.on_nack(&refusal(14, 16), &PATH);
+    off.on_ack(&told(20, 8), &PATH);
+    assert_eq!(cwnd(&off), SIXTEENTH);
+}
+
+#[test]
+fn the_initial_window_is_a_setting_within_the_bounds() {
+    for (start, bytes) in [("1.5", BDP * 3 / 2), ("1", BDP), ("0.5", BDP / 2), ("64", BDP * 3 / 2)]
+    {
+        assert_eq!(cwnd(&one(&[("window_start", start)])), bytes, "{start}");
+    }
+    assert_eq!(cwnd(&one(&[("window_start", "1"), ("window_max", "0.5")])), BDP / 2);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    Ack { after_ns: u32, rtt_ns: u64, acked: u64, ecn: bool },
-    Nack { after_ns: u32, bytes: u64 },
+    Ack { after_ns: u32, rtt_ns: u64, acked: u64, ecn: bool, sharers: u16 },
+    Nack { after_ns: u32, bytes: u64, sharers: u16 },
     Timeout { after_ns: u32, bytes: u64 },
     BaseRtt(u64),
 }
@@ -326,13 +403,21 @@ fn bytes() -> impl Strategy<Value = u64> {
     prop_oneof![4 => Just(MTU), 2 => 0..100_000_u64, 1 => any::<u64>()]
 }
 
+fn sharers() -> impl Strategy<Value = u16> {
+    prop_oneof![2 => Just(0), 4 => 1..100_u16, 1 => any::<u16>()]
+}
+
 fn steps() -> impl Strategy<Value = Step> {
     let after = 0..40_000_u32;
     let rtt = prop_oneof![4 => 10_000..60_000_u64, 1 => any::<u64>(), 1 => Just(0)];
     prop_oneof![
-        6 => (after.clone(), rtt, bytes(), any::<bool>())
-            .prop_map(|(after_ns, rtt_ns, acked, ecn)| Step::Ack { after_ns, rtt_ns, acked, ecn }),
-        2 => (after.clone(), bytes()).prop_map(|(after_ns, bytes)| Step::Nack { after_ns, bytes }),
+        6 => (after.clone(), rtt, bytes(), any::<bool>(), sharers()).prop_map(
+            |(after_ns, rtt_ns, acked, ecn, sharers)| {
+                Step::Ack { after_ns, rtt_ns, acked, ecn, sharers }
+            },
+        ),
+        2 => (after.clone(), bytes(), sharers())
+            .prop_map(|(after_ns, bytes, sharers)| Step::Nack { after_ns, bytes, sharers }),
         1 => (after, bytes()).prop_map(|(after_ns, bytes)| Step::Timeout { after_ns, bytes }),
         1 => prop_oneof![Just(0), 1_000..100_000_u64].prop_map(Step::BaseRtt),
     ]
@@ -352,8 +437,10 @@ fn ablation() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         choice("signals", &["both", "ecn", "delay"]),
         choice("adjustment", &["packet", "accumulate:16640", "sample:8"]),
         choice("fi", &["0", "1", "64"]),
+        choice("qa_share", &["measured", "receiver"]),
+        choice("share_split", &["on", "off"]),
     )
-        .prop_map(|all| vec![all.0, all.1, all.2, all.3, all.4, all.5, all.6, all.7])
+        .prop_map(|all| vec![all.0, all.1, all.2, all.3, all.4, all.5, all.6, all.7, all.8, all.9])
 }
 
 proptest! {
@@ -382,15 +469,15 @@ proptest! {
                     cc.on_wake(now, &path);
                 }
                 match *step {
-                    Step::Ack { rtt_ns, acked, ecn, .. } => {
+                    Step::Ack { rtt_ns, acked, ecn, sharers, .. } => {
                         let rtt = Duration::from_ns(rtt_ns);
                         let held = rtt / 16;
                         let acked = Bytes(acked);
-                        let sample = AckSample { now, rtt, held, acked, in_flight, ecn };
+                        let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
                         cc.on_ack(&sample, &path);
                     }
-                    Step::Nack { bytes, .. } => {
-                        let (bytes, sharers, silent) = (Bytes(bytes), 0, false);
+                    Step::Nack { bytes, sharers, .. } => {
+                        let (bytes, silent) = (Bytes(bytes), false);
                         let loss = LossSample { now, sent_at, bytes, in_flight, sharers, silent };
                         cc.on_nack(&loss, &path);
                     }

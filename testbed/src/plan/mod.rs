@@ -159,8 +159,12 @@ impl Plan {
         // Legal so far? Then lengths can be asked for.
         let config = Config::new(settings.clone())?;
         let mut fabric = fabric_params(draft, &config);
-        let by_bdp = scaled(tree.bdp(&fabric), draft.switch.queue_bdp).max(config.packet_max());
-        fabric.buffer = Some(draft.switch.queue.unwrap_or(by_bdp));
+        fabric.buffer = Some(draft.switch.queue.unwrap_or_else(|| {
+            // Counted in packets, so that what only first segments carry takes none of their room.
+            let bdp = scaled(tree.bdp(&fabric), draft.switch.queue_bdp);
+            let packets = bdp.0.div_ceil(config.mtu().0).max(1);
+            Bytes(packets.saturating_mul(config.packet_max().0))
+        }));
         check_queues(draft, topology, config.packet_max())?;
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);

@@ -28,12 +28,27 @@ pub struct Transport {
 pub const TRANSPORTS: &[Transport] = &[
     Transport {
         name: "smartt",
-        about: "SMaRTT over REPS with trimming, as in its paper (the basis of UEC NSCC)",
+        about: "SMaRTT over REPS with trimming (the basis of UEC NSCC), with improvements of ours",
         cc: CcKind::Smartt,
         lb: LbKind::Reps,
         sched: SchedKind::RoundRobin,
         trim: true,
         set: &[],
+    },
+    Transport {
+        name: "smartt-paper",
+        about: "SMaRTT over REPS with trimming, exactly as in its paper",
+        cc: CcKind::Smartt,
+        lb: LbKind::Reps,
+        sched: SchedKind::RoundRobin,
+        trim: true,
+        set: &[
+            ("cc.smartt.qa_share", "measured"),
+            ("cc.smartt.share_split", "off"),
+            ("cc.smartt.target_of", "path"),
+            ("cc.smartt.window_start", "1.5"),
+            ("lb.explore_order", "uniform"),
+        ],
     },
     //= smartt#sec4
     // The paper gives all the schemes that it compares trimming, to tell of losses, and leaves

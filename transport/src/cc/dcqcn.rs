@@ -246,7 +246,10 @@ mod tests {
 
     fn ack(cc: &mut Dcqcn, at_us: u64, acked: Bytes, ecn: bool) {
         let (rtt, held) = (PATH.base_rtt, Duration::ZERO);
-        cc.on_ack(&AckSample { now: us(at_us), rtt, held, acked, in_flight: MTU, ecn }, &PATH);
+        cc.on_ack(
+            &AckSample { now: us(at_us), rtt, held, acked, in_flight: MTU, ecn, sharers: 0 },
+            &PATH,
+        );
     }
 
     /// Lets every timer fire up to `until`; how often one did.

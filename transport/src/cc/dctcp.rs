@@ -178,7 +178,7 @@ mod tests {
     fn ack(cc: &mut Dctcp, ecn: bool) {
         let (now, in_flight) = (Instant::ZERO, cc.window().cwnd);
         let (rtt, held) = (PATH.base_rtt, Duration::ZERO);
-        cc.on_ack(&AckSample { now, rtt, held, acked: MTU, in_flight, ecn }, &PATH);
+        cc.on_ack(&AckSample { now, rtt, held, acked: MTU, in_flight, ecn, sharers: 0 }, &PATH);
     }
 
     fn lose(cc: &mut Dctcp, silent: bool) {

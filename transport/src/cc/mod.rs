@@ -53,6 +53,8 @@ pub struct AckSample {
     pub in_flight: Bytes,
     /// The segment that caused it arrived with CE.
     pub ecn: bool,
+    /// Flows that shared the receiver when it was sent; 0 where nobody said.
+    pub sharers: u16,
 }
 
 /// Wire bytes that did not arrive.
@@ -186,6 +188,11 @@ impl CcParams {
             CcKind::Dcqcn => self.dcqcn.window_max,
             CcKind::Fixed => self.fixed.bdps,
         }
+    }
+
+    /// Fills in what follows from the base RTT of the network's longest path.
+    pub(crate) fn resolve(&mut self, network_base_rtt: Duration) {
+        self.smartt.resolve(network_base_rtt);
     }
 
     /// # Errors

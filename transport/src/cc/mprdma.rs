@@ -98,7 +98,7 @@ mod tests {
 
     fn ack(acked: Bytes, ecn: bool) -> AckSample {
         let (rtt, held) = (PATH.base_rtt, Duration::ZERO);
-        AckSample { now: Instant::ZERO, rtt, held, acked, in_flight: Bytes::ZERO, ecn }
+        AckSample { now: Instant::ZERO, rtt, held, acked, in_flight: Bytes::ZERO, ecn, sharers: 0 }
     }
 
     fn packets(cc: &Mprdma) -> f64 {

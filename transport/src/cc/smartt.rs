@@ -16,189 +16,24 @@
 //! divide. It does not choose paths, retransmit, pace, or serve windows below one packet.
 //!
 //! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring
-//! or when fast increasing. State: 80 bytes a flow and a pointer to the constants of its path,
+//! or when fast increasing. State: 88 bytes a flow and a pointer to the constants of its path,
 //! which all flows of an endpoint over equal paths share. The paper stores 19 bytes a flow and 28
 //! globally, with clocks and counters of its NIC's width; here each of six clocks has 64 bits.
 
-use alloc::format;
-use alloc::string::String;
+mod params;
+mod share;
+
 use alloc::sync::Arc;
 
+pub use params::{Adjustment, DecreaseBy, Increase, OnEcnLowDelay, QaShare, Signals, SmarttParams};
+
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
-use crate::params::{ParamValue, params, words};
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
-
-words! {
-    /// How the increase constants follow the path.
-    pub enum Increase: "fair or additive" {
-        /// With the path's own BDP: flows of any base RTT gain alike in one span of time.
-        Fair = "fair",
-        /// With the line rate alone: every flow gains alike in one of its own RTTs (fig. 6, left).
-        Additive = "additive",
-    }
-}
-
-words! {
-    /// What a mark does while the delay is still below target.
-    pub enum OnEcnLowDelay: "no-op or reduce" {
-        /// Leave it to the load balancer.
-        NoOp = "no-op",
-        /// Take half of the marked bytes off the window, as MPRDMA does (fig. 11).
-        Reduce = "reduce",
-    }
-}
-
-words! {
-    /// What eq. 1 relates the excess delay to.
-    pub enum DecreaseBy: "rtt or queueing" {
-        /// The average RTT, as the paper writes it.
-        Rtt = "rtt",
-        /// The average queueing delay, as the reference simulator does: deeper cuts, and equally
-        /// deep ones for flows of different base RTTs in one queue.
-        Queueing = "queueing",
-    }
-}
-
-words! {
-    /// Which signals the core cases see (fig. 5).
-    pub enum Signals: "both, ecn or delay" {
-        /// Marks and delay.
-        Both = "both",
-        /// Marks alone: the MPRDMA-like loop that the paper starts from. FastIncrease, which needs
-        /// delay, is out.
-        EcnOnly = "ecn",
-        /// Delay alone: above target counts as marked, below as not marked.
-        DelayOnly = "delay",
-    }
-}
-
-words! {
-    /// What QuickAdapt sets the window to.
-    pub enum QaShare: "measured or receiver" {
-        /// What arrived in one target RTT, as the paper has it: nothing is asked of receivers.
-        Measured = "measured",
-        /// At the first trim, an equal share of the path among the flows that share the receiver,
-        /// as its refusal reports them; then the paper's measurement. An improvement of ours: an
-        /// incast converges half a base RTT after its first trim, and all its flows to one window.
-        Receiver = "receiver",
-    }
-}
-
-/// How often the window is adjusted, sec. III-G.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Adjustment {
-    /// On every acknowledgement.
-    PerPacket,
-    /// Increases gather until this many bytes are acknowledged or one base RTT has passed.
-    Accumulate(u32),
-    /// Every n-th acknowledgement is looked at and stands for the bytes of all n; 0 counts as 1.
-    Sample(u16),
-}
-
-impl ParamValue for Adjustment {
-    const VALUES: &'static str = "packet, accumulate:BYTES or sample:N";
-    fn parse(text: &str) -> Option<Self> {
-        match text.split_once(':') {
-            None => (text == "packet").then_some(Self::PerPacket),
-            Some(("accumulate", bytes)) => bytes.parse().ok().map(Self::Accumulate),
-            Some(("sample", every)) => every.parse().ok().filter(|n| *n > 0).map(Self::Sample),
-            Some(_) => None,
-        }
-    }
-    fn to_word(self) -> u64 {
-        match self {
-            Self::PerPacket => 0,
-            Self::Accumulate(bytes) => 1 << 32 | u64::from(bytes),
-            Self::Sample(every) => 2 << 32 | u64::from(every),
-        }
-    }
-    fn from_word(word: u64) -> Option<Self> {
-        let value = u32::try_from(word & u64::from(u32::MAX)).ok()?;
-        match word >> 32 {
-            0 if value == 0 => Some(Self::PerPacket),
-            1 => Some(Self::Accumulate(value)),
-            2 => u16::try_from(value).ok().map(Self::Sample),
-            _ => None,
-        }
-    }
-    fn show(&self) -> String {
-        match self {
-            Self::PerPacket => String::from("packet"),
-            Self::Accumulate(bytes) => format!("accumulate:{bytes}"),
-            Self::Sample(every) => format!("sample:{every}"),
-        }
-    }
-}
-
-params! {
-    /// Settings of [`Smartt`]. The defaults are the paper's; where it gives none, the comment says
-    /// whence.
-    pub struct SmarttParams {
-        /// QuickAdapt, sec. III-E.
-        quick_adapt: bool = true;
-        /// Ignore what was in flight when QuickAdapt acted, sec. III-E, fig. 9.
-        ignore: bool = true;
-        /// FastIncrease, sec. III-F.
-        fast_increase: bool = true;
-        /// Switches trim, so NACKs trigger QuickAdapt; without, RTT and acknowledged bytes also do.
-        trimming: bool = true;
-        /// How the increase constants follow the path: fair or additive.
-        increase: Increase = Increase::Fair;
-        /// What a mark does while the delay is below target.
-        on_ecn_low_delay: OnEcnLowDelay = OnEcnLowDelay::NoOp;
-        /// Which signals the core cases see.
-        signals: Signals = Signals::Both;
-        /// How often the window is adjusted, sec. III-G.
-        adjustment: Adjustment = Adjustment::PerPacket;
-        /// Target RTT in base RTTs, sec. III-J.
-        target_rtt: f32 = 1.5, in 1.01..=16.0;
-        /// Queueing delay at the target; 0 takes `target_rtt` instead. Where flows of different
-        /// base RTTs share a queue, one value for all: with a target relative to each base RTT the
-        /// far flows' target is a queue at which the near ones only ever decrease.
-        target_queue: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
-        /// Fair increase, packets per RTT at the reference BDP of 150 kB; see `FI`.
-        fi: f32 = FI, in 0.0..=64.0;
-        /// Proportional increase, packets per RTT at an empty queue and the reference BDP: 1 is eq.
-        /// 3's pi.
-        pi: f32 = 1.0, in 0.0..=64.0;
-        /// FastIncrease, packets per acknowledged packet.
-        k: f32 = 2.0, in 0.0..=64.0;
-        /// How far above the base RTT still counts as equal to it, in base RTTs; see `FAST_SLACK`.
-        fast_slack: f32 = FAST_SLACK, in 0.0..=1.0;
-        /// Weight of relative excess delay in the multiplicative decrease, eq. 1.
-        md_factor: f32 = 0.8, in 0.0..=1.0;
-        /// What that excess is relative to: rtt or queueing.
-        decrease_by: DecreaseBy = DecreaseBy::Rtt;
-        /// Weight of a new sample in the average RTT; see `EWMA_GAIN`.
-        ewma_gain: f32 = EWMA_GAIN, in 0.0..=1.0;
-        /// Largest and initial window in BDPs, sec. III-J.
-        window_max: f32 = 1.5, in 0.01..=64.0;
-        /// Where QuickAdapt learns its share from.
-        qa_share: QaShare = QaShare::Receiver;
-        /// What QuickAdapt sets the window to, in multiples of the bytes received in one target
-        /// RTT.
-        qa_scaling: f32 = 1.0, in 0.01..=16.0;
-        /// Without trimming: the RTT is high when above this many target RTTs.
-        qa_high_rtt: f32 = 1.0, in 0.1..=64.0;
-        /// Without trimming: acknowledged bytes are low when below this part of the window in use.
-        qa_low_acked: f32 = 0.5, in 0.0..=1.0;
-    }
-}
 
 /// Where the increase constants are 1: 100 Gb/s x 12 us, the reference simulator's scaling point.
 const REFERENCE_BDP_BYTES: f64 = 150_000.0;
 const REFERENCE_RTT: Duration = Duration::from_us(12);
-/// The paper tunes fi without giving it. Over 8:1, 16:1 and 32:1 incasts of 64 KiB to 4 MiB and
-/// five seeds in the simulated 128-host tree the worst slowdown is 1.045 at 0.3, 1.061 at 1/2 and
-/// above that beyond; larger values help oversubscribed permutations by up to 2 %. The reference
-/// simulator's 5 trims up to five times as much (tests/model) and lets the fastest flow finish in a
-/// third of the slowest one's time.
-const FI: f32 = 0.3;
-/// The reference simulator's 1 us of queueing at a base RTT of 12 us.
-const FAST_SLACK: f32 = 1.0 / 12.0;
-/// The reference simulator's gain; the paper says EWMA without one.
-const EWMA_GAIN: f32 = 0.0125;
 /// Samples above this are taken for it, so that products of times fit 64 bits: 70 s.
 const RTT_MAX: Duration = Duration::from_ps(1 << 46);
 
@@ -219,6 +54,8 @@ pub struct Smartt {
     pending_bytes: u32,
     /// Acknowledgements until the next sample.
     until_sample: u16,
+    /// Flows that share the receiver, as it last said; 0 before.
+    sharers: u16,
     /// A trim asks for QuickAdapt.
     trigger_qa: bool,
     /// FastIncrease is active.
@@ -239,7 +76,7 @@ pub struct Smartt {
     at: Arc<Scale>,
 }
 
-const _: () = assert!(size_of::<Smartt>() == 80 + size_of::<usize>());
+const _: () = assert!(size_of::<Smartt>() == 88 + size_of::<usize>());
 
 /// The constants of one path, and the settings they follow from.
 #[derive(Clone, Debug)]
@@ -310,18 +147,20 @@ impl Smartt {
     /// Bytes of the constants that clones share.
     pub const SHARED_BYTES: usize = size_of::<Scale>();
 
-    /// The initial state on `path`: the largest window, so that a short message is sent at once.
+    /// The initial state on `path`: a window that fills it, so that a short message is sent at once.
     #[must_use]
     pub fn new(params: &SmarttParams, path: &Path) -> Self {
         let at = Arc::new(Scale::new(params, path));
+        let start = small(path.bdp().scaled(f64::from(params.window_start)));
         Self {
-            cwnd: at.cwnd_max,
+            cwnd: start.clamp(at.mtu, at.cwnd_max),
             acked: 0,
             to_ignore: 0,
             uncongested: 0,
             pending: 0,
             pending_bytes: 0,
             until_sample: 0,
+            sharers: 0,
             trigger_qa: false,
             increasing: false,
             measure_end: Instant::ZERO,
@@ -392,26 +231,6 @@ impl Smartt {
         self.measure_end = now + self.at.target_rtt;
         self.acked = 0;
         adapted
-    }
-
-    /// The improvement of [`QaShare::Receiver`]. True when the window was set.
-    fn adapt_to_share(&mut self, loss: &LossSample) -> bool {
-        let asked = self.at.params.qa_share == QaShare::Receiver && self.at.params.quick_adapt;
-        // A flow alone at its receiver meets its bottleneck elsewhere: only measuring tells its
-        // share.
-        if !asked || loss.sharers < 2 || loss.now < self.share_end {
-            return false;
-        }
-        let share = f64::from(self.at.params.qa_scaling) / f64::from(loss.sharers);
-        let window = small(Bytes(u64::from(self.at.bytes_per_target)).scaled(share));
-        if window >= self.cwnd {
-            return false;
-        }
-        self.share_end = loss.now + self.at.target_rtt;
-        self.set_window(window, loss.now, loss.in_flight);
-        self.measure_end = loss.now + self.at.target_rtt;
-        self.acked = 0;
-        true
     }
 
     /// QuickAdapt's effect: a new window, and no reaction to what was in flight before.
@@ -599,6 +418,7 @@ impl CongestionControl for Smartt {
         // that have been received": what came through the bottleneck is this flow's share of it,
         // and an incast converges in one step only to that.
         self.acked = self.acked.saturating_add(size);
+        self.split(ack.sharers);
         if self.to_ignore > 0 {
             self.to_ignore = self.to_ignore.saturating_sub(size);
             if self.to_ignore > 0 {

@@ -291,7 +291,10 @@ mod tests {
         let now = Instant::ZERO + Duration::from_us(at_us);
         let (rtt, held) = (Duration::from_us(rtt_us), Duration::from_us(held_us));
         let in_flight = cc.window().cwnd;
-        cc.on_ack(&AckSample { now, rtt, held, acked: MTU, in_flight, ecn: false }, &PATH);
+        cc.on_ack(
+            &AckSample { now, rtt, held, acked: MTU, in_flight, ecn: false, sharers: 0 },
+            &PATH,
+        );
     }
 
     fn lose(cc: &mut Swift, at_us: u64, silent: bool) {

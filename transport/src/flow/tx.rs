@@ -308,7 +308,8 @@ impl TxFlow {
         self.lb.on_feedback(rx.hdr.ev, what, rx.at);
         let in_flight = self.recovery.in_flight();
         let held = Duration::from_wire(ack.held);
-        let sample = AckSample { now: rx.at, rtt, held, acked, in_flight, ecn: ack.ce };
+        let (now, ecn, sharers) = (rx.at, ack.ce, ack.sharers);
+        let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
         self.cc.on_ack(&sample, &self.path);
         while let Some(loss) = self.recovery.next_overtaken() {
             self.on_loss(&loss, rx.at, cx.stats);
@@ -328,7 +329,8 @@ impl TxFlow {
             // of them; that it was trimmed does.
             let in_flight = self.recovery.in_flight();
             let held = Duration::from_wire(nack.held);
-            let sample = AckSample { now, rtt, held, acked, in_flight, ecn: true };
+            let (ecn, sharers) = (true, nack.sharers);
+            let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
             self.cc.on_ack(&sample, &self.path);
         }
         if let Some(packet) = self.recovery.on_refused(nack.psn, nack.echo_sent_at) {

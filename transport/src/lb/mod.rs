@@ -49,6 +49,9 @@ params! {
         freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
         /// REPS: segments that explore when a freeze ends, in BDPs of full segments.
         explore: f32 = 1.0, in 0.0..=64.0;
+        /// REPS: in which order new entropy values are tried. The paper draws them; permuted is an
+        /// improvement of ours.
+        explore_order: SprayOrder = SprayOrder::Permuted;
         /// Spraying: in which order paths are taken.
         spray_order: SprayOrder = SprayOrder::Permuted;
         /// PLB: K, share of a round's segments that makes it congested.

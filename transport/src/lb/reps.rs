@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
+//! New values come in the order of [`Walk`] unless [`SprayOrder::Uniform`] asks for the paper's.
 
-use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use super::{LbParams, LoadBalancer, PathFeedback, SprayOrder, draw, entropy};
 use crate::path::Path;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub struct Reps {
     exploring: u16,
     explore: u16,
     paths: u16,
+    /// Where new values come from; drawn when `None`.
+    walk: Option<Walk>,
     /// Where the next value goes, 0..8; never above `written` while that is below 8.
     head: u8,
     /// How many of the values before `head` are not used yet, 0..=`written`.
@@ -57,6 +60,7 @@ impl Reps {
             exploring: 0,
             explore: u16::try_from(explore).unwrap_or(u16::MAX),
             paths: params.paths,
+            walk: (params.explore_order == SprayOrder::Permuted).then(Walk::default),
             head: 0,
             fresh: 0,
             written: 0,
@@ -74,6 +78,14 @@ impl Reps {
         if self.frozen_until.is_some_and(|end| now > end) {
             self.frozen_until = None;
             self.exploring = self.explore;
+        }
+    }
+
+    /// A value to try.
+    fn explore(&mut self, rng: &mut Rng) -> EntropyValue {
+        match &mut self.walk {
+            Some(walk) => entropy(walk.next(self.paths, rng)),
+            None => draw(self.paths, rng),
         }
     }
 
@@ -102,6 +114,51 @@ impl Reps {
     }
 }
 
+/// Goes round all paths from a random one in strides of a random length that has no factor in
+/// common with their number, so that each comes up once in a round and no two flows go alike.
+///
+/// Drawing `n` times among `n` values leaves a third of them out and takes others two to five
+/// times, which doubles the variance of a path's load in the first round trip, when nothing is known
+/// to recycle. The state is two numbers, where a shuffled list would need all of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Walk {
+    /// The next path, below their number.
+    at: u16,
+    /// 0 before the first step.
+    stride: u16,
+}
+
+impl Walk {
+    fn next(&mut self, paths: u16, rng: &mut Rng) -> u16 {
+        if self.stride == 0 {
+            *self = Self::start(paths, rng);
+        }
+        let path = self.at;
+        let next = (u32::from(path) + u32::from(self.stride)) % u32::from(paths);
+        self.at = u16::try_from(next).unwrap_or(0);
+        path
+    }
+
+    /// Two draws, and a step to the next number as long as the stride has a factor in common with
+    /// `paths`: at most 21 of them follow each other below 65536.
+    fn start(paths: u16, rng: &mut Rng) -> Self {
+        let mut below = || u16::try_from(rng.below(u64::from(paths))).unwrap_or(0);
+        let (at, mut stride) = (below(), below().max(1));
+        while gcd(stride, paths) != 1 {
+            stride = stride % paths + 1;
+        }
+        Self { at, stride }
+    }
+}
+
+/// The greatest common divisor; `b` is above zero.
+fn gcd(mut a: u16, mut b: u16) -> u16 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 impl LoadBalancer for Reps {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue {
         // DEVIATION(reps#alg1): the paper leaves the freeze only on an acknowledgement, which never
@@ -111,7 +168,7 @@ impl LoadBalancer for Reps {
         let stale = self.fresh == 0 && !self.is_frozen();
         if self.written == 0 || stale || self.exploring > 0 {
             self.exploring = self.exploring.saturating_sub(1);
-            return draw(self.paths, rng);
+            return self.explore(rng);
         }
         self.known()
     }
@@ -137,6 +194,7 @@ impl LoadBalancer for Reps {
 mod tests {
     use super::*;
     use crate::time::Rate;
+    use alloc::vec::Vec;
 
     fn good(reps: &mut Reps, ports: core::ops::Range<u16>) {
         ports.for_each(|port| reps.on_feedback(EntropyValue(port), PathFeedback::Good, T0));
@@ -150,7 +208,7 @@ mod tests {
     };
     const T0: Instant = Instant::ZERO;
 
-    fn taken(reps: &mut Reps, rng: &mut Rng, now: Instant, count: usize) -> alloc::vec::Vec<u16> {
+    fn taken(reps: &mut Reps, rng: &mut Rng, now: Instant, count: usize) -> Vec<u16> {
         (0..count).map(|_| reps.next_ev(now, rng).0).collect()
     }
 
@@ -205,5 +263,36 @@ mod tests {
         reps.next_ev(after, &mut rng);
         reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, after);
         assert!(!reps.is_frozen());
+    }
+
+    #[test]
+    fn exploring_takes_every_path_once_a_round_and_each_flow_in_its_own_order() {
+        for paths in [1, 2, 3, 60, 256, 65_535] {
+            let params = LbParams { paths, ..LbParams::default() };
+            let mut rng = Rng::new(u64::from(paths));
+            let mut rounds = Vec::new();
+            for _ in 0..3 {
+                let mut reps = Reps::new(&params, &PATH);
+                let first = taken(&mut reps, &mut rng, T0, usize::from(paths));
+                let mut sorted = first.clone();
+                sorted.sort_unstable();
+                sorted.dedup();
+                assert_eq!(sorted.len(), usize::from(paths), "a path came up twice");
+                assert_eq!(taken(&mut reps, &mut rng, T0, usize::from(paths)), first);
+                rounds.push(first);
+            }
+            assert!(paths < 60 || (rounds[0] != rounds[1] && rounds[1] != rounds[2]), "{paths}");
+        }
+    }
+
+    #[test]
+    fn the_papers_order_draws_with_repetitions() {
+        let params = LbParams { explore_order: SprayOrder::Uniform, ..LbParams::default() };
+        let (mut reps, mut rng) = (Reps::new(&params, &PATH), Rng::new(1));
+        let mut drawn = taken(&mut reps, &mut rng, T0, 256);
+        drawn.sort_unstable();
+        drawn.dedup();
+        // Of 256 values 1 - 1/e come up.
+        assert!((140..185).contains(&drawn.len()), "{}", drawn.len());
     }
 }

@@ -361,7 +361,8 @@ impl Model {
                 let rtt = now.since(packet.sent_at);
                 let ecn = fate == Fate::Marked;
                 let held = Duration::ZERO;
-                flow.cc.on_ack(&AckSample { now, rtt, held, acked, in_flight, ecn }, &flow.path);
+                let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers: 0 };
+                flow.cc.on_ack(&sample, &flow.path);
                 if known {
                     flow.unacked -= 1;
                 }

@@ -386,4 +386,40 @@ mod tests {
         let named: Vec<String> = names();
         assert!(named.iter().any(|name| name.starts_with("cc.smartt.")));
     }
+
+    #[test]
+    fn a_presets_settings_are_shown_with_it_and_go_with_it_but_what_was_set_stays() {
+        let shown = |draft: &Draft, wanted: &str| {
+            let mut all = draft.effective().into_iter();
+            let (_, value, source) = all.find(|(key, ..)| key == wanted).unwrap();
+            (value, source.to_string())
+        };
+        let by = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+        let mut draft = Draft::default();
+        let default = shown(&draft, "cc.smartt.window_start");
+        assert_eq!(default, by("1", "default"));
+        draft.set_transport("smartt-paper", Source::Flag("transport")).unwrap();
+        let paper = "transport smartt-paper";
+        assert_eq!(shown(&draft, "cc.smartt.window_start"), by("1.5", paper));
+        assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", paper));
+        assert_eq!(shown(&draft, "lb.explore_order"), by("drawn", paper));
+        draft.set("cc.smartt.qa_share", "measured", Source::Set).unwrap();
+        draft.set_transport("smartt", Source::Flag("transport")).unwrap();
+        assert_eq!(shown(&draft, "cc.smartt.window_start"), default);
+        assert_eq!(shown(&draft, "lb.explore_order"), by("walked", "default"));
+        assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", "--set"));
+    }
+
+    #[test]
+    fn the_settings_of_every_preset_are_settings_of_its_own_policies() {
+        for preset in crate::plan::transports::TRANSPORTS {
+            let mut draft = Draft::default();
+            draft.set_transport(preset.name, Source::Set).unwrap();
+            let shown: Vec<_> = effective(&draft).collect();
+            for (key, value) in preset.settings {
+                let pair = ((*key).to_owned(), (*value).to_owned());
+                assert!(shown.contains(&pair), "{}: {key}={value}", preset.name);
+            }
+        }
+    }
 }

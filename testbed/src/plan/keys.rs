@@ -402,11 +402,11 @@ mod tests {
         let paper = "transport smartt-paper";
         assert_eq!(shown(&draft, "cc.smartt.window_start"), by("1.5", paper));
         assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", paper));
-        assert_eq!(shown(&draft, "lb.explore_order"), by("drawn", paper));
+        assert_eq!(shown(&draft, "lb.explore_order"), by("uniform", paper));
         draft.set("cc.smartt.qa_share", "measured", Source::Set).unwrap();
         draft.set_transport("smartt", Source::Flag("transport")).unwrap();
         assert_eq!(shown(&draft, "cc.smartt.window_start"), default);
-        assert_eq!(shown(&draft, "lb.explore_order"), by("walked", "default"));
+        assert_eq!(shown(&draft, "lb.explore_order"), by("permuted", "default"));
         assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", "--set"));
     }
 

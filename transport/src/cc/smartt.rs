@@ -147,7 +147,7 @@ impl Smartt {
     /// Bytes of the constants that clones share.
     pub const SHARED_BYTES: usize = size_of::<Scale>();
 
-    /// The initial state on `path`: a window that fills it, so that a short message is sent at once.
+    /// The initial state on `path`, with a window that fills it: a short message is sent at once.
     #[must_use]
     pub fn new(params: &SmarttParams, path: &Path) -> Self {
         let at = Arc::new(Scale::new(params, path));

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
-//! New values come in the order of [`Walk`] unless [`SprayOrder::Uniform`] asks for the paper's.
+//! New values come in the order of `Walk`, unless [`SprayOrder::Uniform`] asks for the paper's.
 
 use super::{LbParams, LoadBalancer, PathFeedback, SprayOrder, draw, entropy};
 use crate::path::Path;
@@ -118,8 +118,8 @@ impl Reps {
 /// common with their number, so that each comes up once in a round and no two flows go alike.
 ///
 /// Drawing `n` times among `n` values leaves a third of them out and takes others two to five
-/// times, which doubles the variance of a path's load in the first round trip, when nothing is known
-/// to recycle. The state is two numbers, where a shuffled list would need all of them.
+/// times, which doubles the variance of a path's load in the first round trip, when nothing is
+/// known to recycle. The state is two numbers, where a shuffled list would need all of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
     /// The next path, below their number.

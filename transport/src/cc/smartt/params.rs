@@ -58,8 +58,8 @@ words! {
 words! {
     /// Whose base RTT the target is relative to.
     pub enum TargetOf: "path or network" {
-        /// The path's own, as the paper reads: where flows of different base RTTs share a queue, the
-        /// far ones' target is a queue at which the near ones only ever decrease.
+        /// The path's own, as the paper reads: where flows of different base RTTs share a queue,
+        /// the far ones' target is a queue at which the near ones only ever decrease.
         Path = "path",
         /// That of the network's longest path, [`Settings::base_rtt`](crate::Settings::base_rtt):
         /// one queueing delay for all, as the reference simulator has it.
@@ -126,7 +126,7 @@ impl ParamValue for Adjustment {
 }
 
 params! {
-    /// Settings of [`Smartt`]. The defaults are the paper's; where it gives none, the comment says
+    /// Settings of [`Smartt`](super::Smartt). Where the paper gives no value, the comment says
     /// whence.
     pub struct SmarttParams {
         /// QuickAdapt, sec. III-E.
@@ -197,10 +197,10 @@ const FI: f32 = 0.3;
 const FAST_SLACK: f32 = 1.0 / 12.0;
 /// The reference simulator's gain; the paper says EWMA without one.
 const EWMA_GAIN: f32 = 0.0125;
-/// The paper bounds the window at 1.5 BDP "to manage transient bursts" (sec. III-J) and does not say
-/// where it starts; the reference simulator starts there. One BDP fills an idle path for the round
-/// trip until feedback comes, and what is sent beyond it is sent blind: where the path gives an
-/// eighth of the line rate, nearly all of it is trimmed.
+/// The paper bounds the window at 1.5 BDP "to manage transient bursts" (sec. III-J) and does not
+/// say where it starts; the reference simulator starts there. One BDP fills an idle path for the
+/// round trip until feedback comes, and what is sent beyond it is sent blind: where the path gives
+/// an eighth of the line rate, nearly all of it is trimmed.
 const WINDOW_START: f32 = 1.0;
 
 impl SmarttParams {

@@ -339,7 +339,11 @@ fn credits(change: impl FnOnce(&mut CreditParams)) -> Config {
     let mut credit = CreditParams::default();
     change(&mut credit);
     let sched_params = SchedParams { credit };
-    config(|s| (s.sched, s.sched_params) = (SchedKind::Credits, sched_params))
+    config(|s| {
+        (s.sched, s.sched_params) = (SchedKind::Credits, sched_params);
+        // Credit decides, not the window.
+        s.cc_params.smartt.window_start = 1.5;
+    })
 }
 
 #[test]

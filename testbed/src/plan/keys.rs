@@ -416,7 +416,7 @@ mod tests {
             let mut draft = Draft::default();
             draft.set_transport(preset.name, Source::Set).unwrap();
             let shown: Vec<_> = effective(&draft).collect();
-            for (key, value) in preset.settings {
+            for (key, value) in preset.set {
                 let pair = ((*key).to_owned(), (*value).to_owned());
                 assert!(shown.contains(&pair), "{}: {key}={value}", preset.name);
             }

@@ -106,7 +106,8 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Reps,
         sched: SchedKind::Credits,
         trim: true,
-        set: &[],
+        // Room for the first credit, which is one BDP of segments that open the flow.
+        set: &[("cc.smartt.window_start", "1.5")],
     },
     Transport {
         name: "eqds-mprdma",

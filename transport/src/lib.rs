@@ -68,6 +68,7 @@ extern crate alloc;
 
 pub mod cc;
 pub mod config;
+pub mod ec;
 pub mod endpoint;
 pub mod event;
 mod flow;

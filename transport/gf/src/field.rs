@@ -1,0 +1,148 @@
+//! GF(2^8) with the polynomial of \[rse\], and multiplication by a constant in the forms that the
+//! kernels take. All tables are computed by the compiler.
+
+/// x^8 + x^4 + x^3 + x^2 + 1.
+//= rse#galois_8
+const POLYNOMIAL: u16 = 0x11D;
+
+/// `a * b`, where speed does not matter: what the tables are made with.
+const fn multiply(a: u8, b: u8) -> u8 {
+    let (mut product, mut a, mut b) = (0_u8, a, b);
+    while b != 0 {
+        if b & 1 != 0 {
+            product ^= a;
+        }
+        a = double(a);
+        b >>= 1;
+    }
+    product
+}
+
+/// `a * x`.
+const fn double(a: u8) -> u8 {
+    // The polynomial without its highest term, which the shift drops.
+    let [low, _] = POLYNOMIAL.to_le_bytes();
+    (a << 1) ^ if a & 0x80 == 0 { 0 } else { low }
+}
+
+/// Elements of the multiplicative group, all powers of x.
+const ORDER: usize = 255;
+
+/// x to the power i, twice over, so that a sum of two logarithms needs no reduction.
+static POWERS: [u8; 2 * ORDER] = {
+    let mut table = [1; 2 * ORDER];
+    let mut i = 1;
+    while i < table.len() {
+        table[i] = double(table[i - 1]);
+        i += 1;
+    }
+    table
+};
+
+/// The i for which x to the power i is the element, 0..255; meaningless for 0.
+static LOGARITHMS: [u8; 256] = {
+    let mut table = [0; 256];
+    let (mut i, mut power) = (0, 1);
+    while i < 255 {
+        table[power as usize] = i;
+        power = double(power);
+        i += 1;
+    }
+    table
+};
+
+fn logarithm(a: u8) -> usize {
+    usize::from(LOGARITHMS[usize::from(a)])
+}
+
+/// `a * b`.
+pub(crate) fn mul(a: u8, b: u8) -> u8 {
+    if a == 0 || b == 0 { 0 } else { POWERS[logarithm(a) + logarithm(b)] }
+}
+
+/// `base` to the power `exponent`; anything to the power 0 is 1.
+pub(crate) fn pow(base: u8, exponent: u8) -> u8 {
+    (0..exponent).fold(1, |power, _| mul(power, base))
+}
+
+/// `1 / a`; 1 for 0, which has no inverse.
+pub(crate) fn inverse(a: u8) -> u8 {
+    POWERS[ORDER - logarithm(a)]
+}
+
+/// For each constant the products with the low and the high half of a byte, as a shuffle looks them
+/// up.
+//= plank#III
+pub(crate) static NIBBLES: [[[u8; 16]; 2]; 256] = {
+    let mut table = [[[0; 16]; 2]; 256];
+    let mut c = 0_u8;
+    loop {
+        let mut half = 0_u8;
+        while half < 16 {
+            table[c as usize][0][half as usize] = multiply(c, half);
+            table[c as usize][1][half as usize] = multiply(c, half << 4);
+            half += 1;
+        }
+        if c == 255 {
+            break table;
+        }
+        c += 1;
+    }
+};
+
+/// For each constant the multiplication as a matrix of bits, as GF2P8AFFINEQB takes it: the row for
+/// bit i of the product is byte 7 - i.
+//= gfni#affine
+pub(crate) static BIT_MATRICES: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut c = 0_u8;
+    loop {
+        let mut column = 0;
+        while column < 8 {
+            let product = multiply(c, 1 << column);
+            let mut row = 0;
+            while row < 8 {
+                if product >> row & 1 != 0 {
+                    table[c as usize] |= 1 << ((7 - row) * 8 + column);
+                }
+                row += 1;
+            }
+            column += 1;
+        }
+        if c == 255 {
+            break table;
+        }
+        c += 1;
+    }
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reed_solomon_erasure::galois_8;
+
+    #[test]
+    fn products_powers_and_inverses_are_the_oracles() {
+        for a in 0..=255 {
+            for b in 0..=255 {
+                assert_eq!(mul(a, b), galois_8::mul(a, b), "{a} * {b}");
+                assert_eq!(pow(a, b), galois_8::exp(a, usize::from(b)), "{a} ^ {b}");
+            }
+            assert!(a == 0 || mul(a, inverse(a)) == 1, "1 / {a}");
+        }
+    }
+
+    #[test]
+    fn the_tables_multiply() {
+        for c in 0..=255_u8 {
+            for a in 0..=255_u8 {
+                let [low, high] = NIBBLES[usize::from(c)];
+                assert_eq!(low[usize::from(a & 15)] ^ high[usize::from(a >> 4)], mul(c, a));
+                let rows = BIT_MATRICES[usize::from(c)].to_be_bytes();
+                let bit = |row: u8| u8::from((row & a).count_ones() % 2 == 1);
+                let product = rows.iter().enumerate().fold(0, |sum, (i, row)| sum | bit(*row) << i);
+                assert_eq!(product, mul(c, a), "{c} * {a}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which code multiplies bytes, chosen by what the processor can do.
+
+use reed_solomon_erasure::galois_8;
+
+/// A way to multiply many bytes by constants. All give the same bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kernel {
+    /// 64 bytes an instruction: GFNI on AVX-512.
+    Gfni,
+    /// 32 bytes a shuffle: AVX2.
+    Avx2,
+    /// The crate `reed-solomon-erasure`, on anything.
+    Portable,
+}
+
+/// The coefficients of a sum of products: output `j` takes source `i` times `bytes[j * stride + i]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coefficients<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) stride: usize,
+}
+
+impl Coefficients<'_> {
+    pub(crate) fn at(&self, output: usize, source: usize) -> u8 {
+        self.bytes[output * self.stride + source]
+    }
+
+    /// Those of the outputs from `first` on.
+    pub(crate) fn outputs_from(&self, first: usize) -> Self {
+        Self { bytes: &self.bytes[first * self.stride..], stride: self.stride }
+    }
+
+    /// Whether the first two of the outputs take sources alike, but for each two neighbours among
+    /// `sources` exchanged. So it is with parity packets 2k and 2k + 1 and an even number of data
+    /// packets: the points of the code are numbers, and exchanging neighbours adds 1 to a point.
+    pub(crate) fn exchange_neighbours(&self, sources: usize) -> bool {
+        let alike = |i: usize| self.at(0, i) == self.at(1, i ^ 1);
+        sources.is_multiple_of(2) && (0..sources).all(alike)
+    }
+
+    /// Those of the sources from `first` on.
+    pub(crate) fn sources_from(&self, first: usize) -> Self {
+        Self { bytes: &self.bytes[first..], stride: self.stride }
+    }
+}
+
+impl Kernel {
+    /// Every kernel, the fastest first.
+    pub const ALL: &'static [Self] = &[Self::Gfni, Self::Avx2, Self::Portable];
+
+    /// The fastest one that this processor can run.
+    #[must_use]
+    pub fn best() -> Self {
+        Self::ALL.iter().copied().find(|kernel| kernel.is_supported()).unwrap_or(Self::Portable)
+    }
+
+    /// Whether this processor can run it.
+    #[must_use]
+    pub fn is_supported(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => crate::x86::has_gfni(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => crate::x86::has_avx2(),
+            Self::Portable => true,
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// A short name for logs and tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gfni => "gfni",
+            Self::Avx2 => "avx2",
+            Self::Portable => "portable",
+        }
+    }
+
+    /// Adds `source`, times output j's coefficient of source 0, to the front of each output. The
+    /// outputs are at least as long as the source.
+    pub(crate) fn add(
+        self,
+        coefficients: Coefficients<'_>,
+        source: &[u8],
+        outputs: &mut [&mut [u8]],
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => crate::x86::gfni::add(coefficients, source, outputs),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => crate::x86::avx2::add(coefficients, source, outputs),
+            _ => {
+                for (j, output) in outputs.iter_mut().enumerate() {
+                    let output = &mut output[..source.len()];
+                    galois_8::mul_slice_xor(coefficients.at(j, 0), source, output);
+                }
+            }
+        }
+    }
+
+    /// Sets the first `len` bytes of each output to its sum of products. Sources and outputs have
+    /// that many.
+    pub(crate) fn combine(
+        self,
+        coefficients: Coefficients<'_>,
+        sources: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        len: usize,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => crate::x86::gfni::combine(coefficients, sources, outputs, len),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => crate::x86::avx2::combine(coefficients, sources, outputs, len),
+            _ => {
+                for output in &mut *outputs {
+                    output[..len].fill(0);
+                }
+                for (i, source) in sources.iter().enumerate() {
+                    self.add(coefficients.sources_from(i), &source[..len], outputs);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::parity_rows;
+
+    #[test]
+    fn two_parity_packets_over_an_even_number_of_data_packets_exchange_neighbours() {
+        for (data, pairs) in [(2, true), (3, false), (8, true), (9, false), (16, true), (48, true)]
+        {
+            let rows = parity_rows::<48>(data, 4).unwrap();
+            let rows = Coefficients { bytes: &rows, stride: usize::from(data) };
+            assert_eq!(rows.exchange_neighbours(usize::from(data)), pairs, "{data}");
+            assert_eq!(rows.outputs_from(2).exchange_neighbours(usize::from(data)), pairs);
+            assert!(!rows.outputs_from(1).exchange_neighbours(usize::from(data)), "{data}");
+        }
+    }
+
+    #[test]
+    fn the_best_kernel_is_supported_and_names_differ() {
+        assert!(Kernel::best().is_supported() && Kernel::Portable.is_supported());
+        let mut names: Vec<_> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
+        names.dedup();
+        assert_eq!(names.len(), Kernel::ALL.len());
+    }
+}

@@ -1,0 +1,67 @@
+//! Erasure codes: which packets a block of segments is sent as, and which of them are enough. One
+//! file a code, one line in the registry.
+//!
+//! A code here knows numbers, never bytes: the core has none. Its byte codec is the crate
+//! `transport-gf`.
+
+pub mod block;
+pub mod mds;
+pub mod uncoded;
+
+pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
+pub use mds::Mds;
+pub use uncoded::Uncoded;
+
+use crate::registry::registry;
+
+/// What a flow has to know of a code.
+pub trait ErasureCode {
+    /// Data and parity packets of a full block.
+    fn shape(&self) -> BlockShape;
+    /// Whether the packets in the bitmap `have` are enough to reconstruct `block`.
+    fn is_decodable(&self, block: &Block, have: u64) -> bool;
+}
+
+registry! {
+    /// Names the registered codes.
+    pub enum EcKind;
+    /// One flow's code, stored inline in the flow.
+    pub enum Ec: ErasureCode;
+    new(shape: BlockShape);
+    {
+        /// [`Uncoded`].
+        "off" => Uncoded: Uncoded::new(shape),
+        /// [`Mds`].
+        "mds" => Mds: Mds::new(shape),
+    }
+    fn shape(&self) -> BlockShape;
+    fn is_decodable(&self, block: &Block, have: u64) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn more_packets_never_make_a_block_undecodable_and_all_data_always_suffice(
+            data in 1..=DATA_MAX, parity in 0..=PARITY_MAX, segments in 1..200_u32, have: u64,
+            more: u64,
+        ) {
+            let shape = BlockShape::new(data, parity).unwrap();
+            for kind in EcKind::ALL {
+                let code = Ec::new(*kind, shape);
+                prop_assert_eq!((code.kind(), EcKind::by_name(kind.name())), (*kind, Some(*kind)));
+                let blocks = code.shape().blocks(segments);
+                for index in 0..blocks.count() {
+                    let block = blocks.get(index).unwrap();
+                    let now = code.is_decodable(&block, have);
+                    prop_assert!(!now || code.is_decodable(&block, have | more));
+                    prop_assert!(code.is_decodable(&block, block.all_data()));
+                    prop_assert!(!code.is_decodable(&block, 0));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! No erasure code: blocks of data alone, which every lost packet leaves incomplete. The baseline
+//! of \[uno\] fig. 13. A flow with it sends no parity and asks for nothing by block.
+
+use super::{Block, BlockShape, ErasureCode};
+
+/// Blocks without parity.
+#[derive(Clone, Debug)]
+pub struct Uncoded {
+    shape: BlockShape,
+}
+
+impl Uncoded {
+    /// Blocks of as many segments as the coded ones of `shape`.
+    #[must_use]
+    pub const fn new(shape: BlockShape) -> Self {
+        Self { shape: shape.without_parity() }
+    }
+}
+
+impl ErasureCode for Uncoded {
+    fn shape(&self) -> BlockShape {
+        self.shape
+    }
+
+    fn is_decodable(&self, block: &Block, have: u64) -> bool {
+        block.missing_data(have) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_segment_of_a_block_is_needed() {
+        let code = Uncoded::new(BlockShape::default());
+        let block = code.shape().blocks(8).get(0).unwrap();
+        assert_eq!((block.packets(), code.shape().parity()), (8, 0));
+        assert!(code.is_decodable(&block, 0xFF));
+        assert!((0..8).all(|lost| !code.is_decodable(&block, 0xFF & !(1 << lost))));
+    }
+}

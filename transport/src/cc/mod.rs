@@ -3,20 +3,26 @@
 //! A controller is a pure state machine: it is told what happened and answers with a [`Window`],
 //! which the flow caches. It never sees an endpoint, a socket or a clock.
 
+pub mod bbr;
 mod bounds;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod fixed;
+pub mod gemini;
 pub mod mprdma;
 pub mod smartt;
 pub mod swift;
+pub mod unocc;
 
+pub use bbr::{Bbr, BbrParams};
 pub use dcqcn::{Dcqcn, DcqcnParams};
 pub use dctcp::{Dctcp, DctcpParams};
 pub use fixed::{Fixed, FixedParams};
+pub use gemini::{Gemini, GeminiParams};
 pub use mprdma::{Mprdma, MprdmaParams};
 pub use smartt::{Smartt, SmarttParams};
 pub use swift::{Swift, SwiftParams};
+pub use unocc::{UnoCc, UnoCcParams};
 
 pub use crate::path::Path;
 
@@ -107,6 +113,12 @@ registry! {
         "dctcp" => Dctcp: Dctcp::new(&params.dctcp, path),
         /// [`Dcqcn`].
         "dcqcn" => Dcqcn: Dcqcn::new(&params.dcqcn, path),
+        /// [`UnoCc`].
+        "unocc" => UnoCc: UnoCc::new(&params.unocc, path),
+        /// [`Gemini`].
+        "gemini" => Gemini: Gemini::new(&params.gemini, path),
+        /// [`Bbr`].
+        "bbr" => Bbr: Bbr::new(&params.bbr, path),
         /// [`Fixed`].
         "fixed" => Fixed: Fixed::new(&params.fixed, path),
     }
@@ -130,6 +142,12 @@ pub struct CcParams {
     pub dctcp: DctcpParams,
     /// `cc.dcqcn.*`
     pub dcqcn: DcqcnParams,
+    /// `cc.unocc.*`
+    pub unocc: UnoCcParams,
+    /// `cc.gemini.*`
+    pub gemini: GeminiParams,
+    /// `cc.bbr.*`
+    pub bbr: BbrParams,
     /// `cc.fixed.*`
     pub fixed: FixedParams,
 }
@@ -144,6 +162,9 @@ impl CcParams {
             CcKind::Mprdma => MprdmaParams::KEYS,
             CcKind::Dctcp => DctcpParams::KEYS,
             CcKind::Dcqcn => DcqcnParams::KEYS,
+            CcKind::UnoCc => UnoCcParams::KEYS,
+            CcKind::Gemini => GeminiParams::KEYS,
+            CcKind::Bbr => BbrParams::KEYS,
             CcKind::Fixed => FixedParams::KEYS,
         }
     }
@@ -159,6 +180,9 @@ impl CcParams {
             CcKind::Mprdma => self.mprdma.set(key, value),
             CcKind::Dctcp => self.dctcp.set(key, value),
             CcKind::Dcqcn => self.dcqcn.set(key, value),
+            CcKind::UnoCc => self.unocc.set(key, value),
+            CcKind::Gemini => self.gemini.set(key, value),
+            CcKind::Bbr => self.bbr.set(key, value),
             CcKind::Fixed => self.fixed.set(key, value),
         }
     }
@@ -172,6 +196,9 @@ impl CcParams {
             CcKind::Mprdma => self.mprdma.show(key),
             CcKind::Dctcp => self.dctcp.show(key),
             CcKind::Dcqcn => self.dcqcn.show(key),
+            CcKind::UnoCc => self.unocc.show(key),
+            CcKind::Gemini => self.gemini.show(key),
+            CcKind::Bbr => self.bbr.show(key),
             CcKind::Fixed => self.fixed.show(key),
         }
     }
@@ -186,6 +213,9 @@ impl CcParams {
             CcKind::Mprdma => self.mprdma.window_max,
             CcKind::Dctcp => self.dctcp.window_max,
             CcKind::Dcqcn => self.dcqcn.window_max,
+            CcKind::UnoCc => self.unocc.window_max,
+            CcKind::Gemini => self.gemini.window_max,
+            CcKind::Bbr => self.bbr.window_max,
             CcKind::Fixed => self.fixed.bdps,
         }
     }
@@ -203,6 +233,9 @@ impl CcParams {
         self.mprdma.validate()?;
         self.dctcp.validate()?;
         self.dcqcn.validate()?;
+        self.unocc.validate()?;
+        self.gemini.validate()?;
+        self.bbr.validate()?;
         self.fixed.validate()
     }
 }

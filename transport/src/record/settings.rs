@@ -5,10 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::cc::{
-    CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, MprdmaParams, SmarttParams,
-    SwiftParams,
-};
+use crate::cc::{BbrParams, CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, GeminiParams, MprdmaParams, SmarttParams, SwiftParams, UnoCcParams};
 use crate::config::{Config, LossSettings, Settings};
 use crate::lb::{LbKind, LbParams};
 use crate::sched::{CreditParams, SchedKind, SchedParams};
@@ -25,7 +22,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         line_rate,
         base_rtt,
         cc,
-        cc_params: CcParams { smartt, swift, mprdma, dctcp, dcqcn, fixed },
+        cc_params: CcParams { smartt, swift, mprdma, dctcp, dcqcn, unocc, gemini, bbr, fixed },
         lb,
         lb_params,
         sched,
@@ -76,6 +73,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     mprdma.words(&mut |word| words.push(word));
     dctcp.words(&mut |word| words.push(word));
     dcqcn.words(&mut |word| words.push(word));
+    unocc.words(&mut |word| words.push(word));
+    gemini.words(&mut |word| words.push(word));
+    bbr.words(&mut |word| words.push(word));
     fixed.words(&mut |word| words.push(word));
     lb_params.words(&mut |word| words.push(word));
     credit.words(&mut |word| words.push(word));
@@ -132,6 +132,9 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             mprdma: MprdmaParams::from_words(next)?,
             dctcp: DctcpParams::from_words(next)?,
             dcqcn: DcqcnParams::from_words(next)?,
+            unocc: UnoCcParams::from_words(next)?,
+            gemini: GeminiParams::from_words(next)?,
+            bbr: BbrParams::from_words(next)?,
             fixed: FixedParams::from_words(next)?,
         },
         lb_params: LbParams::from_words(next)?,

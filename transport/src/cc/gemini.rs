@@ -1,0 +1,305 @@
+//! Gemini: one window moved by ECN inside a datacentre and by delay across. Source: \[gemini\] sec.
+//! III, algorithm 1, with the settings that \[uno\] compared itself with.
+//!
+//! ```text
+//!   each round      E is averaged over marked fractions; marked, or RTT_min > RTT_base + T:
+//!                   cwnd * (1 - max(E * 4K / (K + BDP), beta))
+//!   else, per ack   cwnd + h * acked / cwnd
+//! ```
+//!
+//! Units: packets, picoseconds. A round is from the sending of a segment to its acknowledgement:
+//! one RTT of the flow's own, which is what UnoCC does otherwise. It does not pace.
+
+use super::bounds::Bounds;
+use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use crate::params::{params, words};
+use crate::time::{Duration, Instant};
+use crate::units::Bytes;
+
+words! {
+    /// How the additive increase follows the path.
+    pub enum GeminiIncrease: "additive or fair" {
+        /// As many bytes an RTT for every flow, as in the comparison of \[uno\].
+        Additive = "additive",
+        /// In proportion to the flow's own BDP.
+        Fair = "fair",
+    }
+}
+
+params! {
+    /// Settings of [`Gemini`]: those that the simulator of \[uno\] ran it with.
+    pub struct GeminiParams {
+        /// RTT between datacentres: what an additive increase is scaled by.
+        //= uno#5.1
+        inter_rtt: Duration = Duration::from_ms(2),
+            in Duration::from_ns(100)..=Duration::from_s(2);
+        /// H: what an RTT without congestion adds, in BDPs.
+        h: f32 = 2.4e-4, in 0.0..=1.0;
+        /// Of which BDP: one between datacentres for all flows, or each flow's own.
+        increase: GeminiIncrease = GeminiIncrease::Additive;
+        /// K: the queue that ECN marks at, packets.
+        k: f32 = 6.0, in 0.0..=65536.0;
+        /// beta: the part of the window that delay takes.
+        beta: f32 = 0.1, in 0.0..=1.0;
+        /// T: queueing delay above which the path between datacentres is congested.
+        delay: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(1);
+        /// g: weight of the last round in E.
+        ewma_gain: f32 = 0.5, in 0.0..=1.0;
+        /// Initial window in BDPs.
+        initial: f32 = 1.0, in 0.0..=64.0;
+        /// Largest window in BDPs.
+        window_max: f32 = 1.0, in 0.01..=64.0;
+    }
+}
+
+/// One flow's Gemini state.
+#[derive(Clone, Debug)]
+pub struct Gemini {
+    /// Packets, within `bounds`.
+    cwnd: f64,
+    bounds: Bounds,
+    /// E, 0..=1.
+    ecn: f64,
+    /// Packets acknowledged in this round.
+    acked: f64,
+    /// Those with a mark, 0..=`acked`.
+    marked: f64,
+    /// Smallest RTT of this round.
+    rtt_min: Duration,
+    /// What the last round said of the path between datacentres.
+    delayed: bool,
+    /// The acknowledgement of a segment sent since ends the round; `None` before the first.
+    round: Option<Instant>,
+    /// When a loss last halved the window; zero if never.
+    halved_at: Instant,
+    at: Scale,
+    params: GeminiParams,
+}
+
+/// The constants of one path.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// Packets that an RTT of unmarked acknowledgements adds.
+    increase: f64,
+    /// 4K / (K + BDP).
+    md: f64,
+    /// RTTs above this one are congested.
+    delayed_rtt: Duration,
+}
+
+impl Scale {
+    fn new(params: &GeminiParams, path: &Path) -> Self {
+        let mtu = path.mtu.max(Bytes(1)).as_f64();
+        let k = f64::from(params.k);
+        let bdp = path.bdp().as_f64() / mtu;
+        let scaled_by = match params.increase {
+            GeminiIncrease::Fair => bdp,
+            GeminiIncrease::Additive => path.line_rate.bytes_in(params.inter_rtt).as_f64() / mtu,
+        };
+        Self {
+            //= gemini#alg1
+            // h = H * C * RTT.
+            increase: scaled_by * f64::from(params.h),
+            //= gemini#alg1
+            md: if k > 0.0 { (4.0 * k / (k + bdp)).min(1.0) } else { 0.0 },
+            delayed_rtt: path.base_rtt + params.delay,
+        }
+    }
+}
+
+impl Gemini {
+    /// The initial state on `path`.
+    #[must_use]
+    pub fn new(params: &GeminiParams, path: &Path) -> Self {
+        let bounds = Bounds::new(path, params.window_max);
+        Self {
+            cwnd: bounds.bdps(params.initial),
+            bounds,
+            ecn: 0.0,
+            acked: 0.0,
+            marked: 0.0,
+            rtt_min: Duration::MAX,
+            delayed: false,
+            round: None,
+            halved_at: Instant::ZERO,
+            at: Scale::new(params, path),
+            params: *params,
+        }
+    }
+
+    fn follow(&mut self, path: &Path) {
+        if self.bounds.follow(path) {
+            self.at = Scale::new(&self.params, path);
+            self.set(self.cwnd);
+        }
+    }
+
+    fn set(&mut self, cwnd: f64) {
+        self.cwnd = self.bounds.clamp(cwnd);
+    }
+
+    fn end_round(&mut self, now: Instant) {
+        self.round = Some(now);
+        let (acked, marked) = (core::mem::take(&mut self.acked), core::mem::take(&mut self.marked));
+        let rtt_min = core::mem::replace(&mut self.rtt_min, Duration::MAX);
+        self.delayed = rtt_min > self.at.delayed_rtt;
+        if acked > 0.0 {
+            self.ecn += (marked / acked - self.ecn) * f64::from(self.params.ewma_gain);
+        }
+        //= gemini#alg1
+        // The deeper of the two cuts, at most once an RTT.
+        let near = if marked > 0.0 { self.ecn * self.at.md } else { 0.0 };
+        let far = if self.delayed { f64::from(self.params.beta) } else { 0.0 };
+        self.set(self.cwnd * (1.0 - near.max(far)));
+    }
+
+    /// A loss is TCP's business, which Gemini is built into: half of the window, once for all that
+    /// was in flight together.
+    fn on_lost(&mut self, loss: &LossSample) {
+        if loss.sent_at >= self.halved_at {
+            self.halved_at = loss.now;
+            self.set(self.cwnd / 2.0);
+        }
+    }
+}
+
+impl CongestionControl for Gemini {
+    #[inline]
+    fn window(&self) -> Window {
+        Window { cwnd: self.bounds.bytes(self.cwnd), pacing: None, wake_at: None }
+    }
+
+    fn on_ack(&mut self, ack: &AckSample, path: &Path) {
+        self.follow(path);
+        let sent_at = Instant::from_ps(ack.now.as_ps().saturating_sub(ack.rtt.as_ps()));
+        let acked = self.bounds.packets(ack.acked);
+        self.acked += acked;
+        self.rtt_min = self.rtt_min.min(ack.rtt);
+        if ack.ecn {
+            self.marked += acked;
+        } else if !self.delayed {
+            //= gemini#alg1
+            self.set(self.cwnd + self.at.increase * acked / self.cwnd);
+        }
+        if sent_at >= *self.round.get_or_insert(ack.now) {
+            self.end_round(ack.now);
+        }
+    }
+
+    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        self.on_lost(loss);
+    }
+
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        self.on_lost(loss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Rate;
+
+    const MTU: Bytes = Bytes(4000);
+    /// 50 packets of BDP.
+    const NEAR: Path =
+        Path { base_rtt: Duration::from_us(16), line_rate: Rate::from_gbps(100), mtu: MTU };
+    /// 6250 packets of BDP.
+    const FAR: Path = Path { base_rtt: Duration::from_ms(2), ..NEAR };
+
+    struct Driver {
+        cc: Gemini,
+        path: Path,
+        now: Instant,
+    }
+
+    impl Driver {
+        fn new(path: Path, settings: &[(&str, &str)]) -> Self {
+            let mut params = GeminiParams::default();
+            settings.iter().for_each(|(key, value)| params.set(key, value).unwrap());
+            let now = Instant::ZERO + path.base_rtt;
+            Self { cc: Gemini::new(&params, &path), path, now }
+        }
+
+        /// One round: `acks` acknowledgements of a packet each, the first `marked` of them marked.
+        fn round(&mut self, rtt: Duration, acks: u64, marked: u64) {
+            for i in 0..acks {
+                self.now += rtt / acks;
+                let ack = AckSample {
+                    now: self.now,
+                    rtt,
+                    acked: MTU,
+                    in_flight: self.cc.window().cwnd,
+                    ecn: i < marked,
+                };
+                self.cc.on_ack(&ack, &self.path);
+            }
+        }
+
+        fn packets(&self) -> f64 {
+            self.cc.cwnd
+        }
+    }
+
+    #[test]
+    fn unmarked_rounds_add_as_many_packets_to_near_and_far_windows() {
+        // 2.4e-4 * 6250 packets.
+        for path in [NEAR, FAR] {
+            let mut flow = Driver::new(path, &[("initial", "0.5")]);
+            let before = flow.packets();
+            let acks = path.bdp().0 / MTU.0 / 2;
+            flow.round(path.base_rtt, acks, 0);
+            let added = flow.packets() - before;
+            assert!((added - 1.5).abs() < 0.05, "{added}");
+        }
+        let mut fair = Driver::new(NEAR, &[("initial", "0.5"), ("increase", "fair")]);
+        fair.round(NEAR.base_rtt, 25, 0);
+        assert!((fair.packets() - 25.012).abs() < 0.001, "{}", fair.packets());
+    }
+
+    #[test]
+    fn a_marked_round_cuts_once_and_by_the_average_of_marks() {
+        let mut flow = Driver::new(NEAR, &[]);
+        flow.round(NEAR.base_rtt, 50, 0);
+        let before = flow.packets();
+        flow.round(NEAR.base_rtt, 50, 50);
+        flow.round(NEAR.base_rtt, 1, 1);
+        // E is 1/2 after one round of marks alone, 4K / (K + BDP) is 24 / 56.
+        let expected = before * (1.0 - 0.5 * 24.0 / 56.0);
+        assert!((flow.packets() / expected - 1.0).abs() < 0.02, "{} {expected}", flow.packets());
+    }
+
+    #[test]
+    fn delay_cuts_a_far_window_by_beta_and_stops_its_increase() {
+        let mut flow = Driver::new(FAR, &[]);
+        let rtt = FAR.base_rtt + Duration::from_us(150);
+        for left in [1.0, 0.9, 0.81] {
+            flow.round(rtt, 100, 0);
+            let expected = 6250.0 * left;
+            assert!((flow.packets() - expected).abs() < 1e-3, "{} {expected}", flow.packets());
+        }
+        // Below T nothing happens.
+        let mut calm = Driver::new(FAR, &[]);
+        for _ in 0..4 {
+            calm.round(FAR.base_rtt + Duration::from_us(99), 100, 0);
+        }
+        assert_eq!(calm.packets(), 6250.0);
+    }
+
+    #[test]
+    fn losses_of_one_flight_halve_the_window_once() {
+        let mut flow = Driver::new(NEAR, &[]);
+        let (now, bytes) = (flow.now, MTU);
+        let mut loss = LossSample { now, sent_at: now, bytes, in_flight: MTU, sharers: 0 };
+        loss.sent_at = Instant::ZERO;
+        for _ in 0..10 {
+            flow.cc.on_timeout(&loss, &NEAR);
+        }
+        assert_eq!(flow.packets(), 25.0);
+        loss.sent_at = now + Duration::from_us(1);
+        flow.cc.on_nack(&loss, &NEAR);
+        assert_eq!(flow.packets(), 12.5);
+    }
+}

@@ -1,0 +1,436 @@
+//! UnoCC: one window for flows inside a datacentre and across, moved by ECN marks that are mostly a
+//! phantom queue's, with QuickAdapt against collapse. Source: \[uno\] sec. 4.1, algorithm 1, table
+//! 2.
+//!
+//! ```text
+//!   unmarked ack        cwnd + alpha * acked / cwnd
+//!   end of an epoch     marked: cwnd * (1 - E * 4K / (K + BDP) * MD_scale)
+//!                       MD_scale is 1 when the delay says that a real queue stands, else small
+//!   end of an RTT       acked < beta * cwnd: cwnd = acked, then an RTT without either cut
+//! ```
+//!
+//! An epoch is as long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT at a
+//! time, and an acknowledgement of a segment that was sent at or after `T_epoch` ends it.
+//!
+//! ```text
+//!   send times   ----|======|======|======|------------------> time
+//!                    ^ T_epoch     ^ each ends when the first segment sent after it is acked
+//! ```
+//!
+//! Units: packets, picoseconds. The paper and the simulator that its figures were made with differ;
+//! [`UnoCcParams::PROFILES`] has both. It does not choose paths or code blocks: see `lb::subflow`
+//! and `ec`.
+
+use super::bounds::Bounds;
+use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use crate::params::{params, words};
+use crate::time::{Duration, Instant, Rate};
+use crate::units::Bytes;
+
+words! {
+    /// How long an epoch is.
+    pub enum Epoch: "intra or rtt" {
+        /// One RTT inside a datacentre, for every flow.
+        Intra = "intra",
+        /// The RTT just measured, scaled down by what the flow's base RTT is longer than that of a
+        /// flow inside a datacentre.
+        Rtt = "rtt",
+    }
+}
+
+words! {
+    /// What becomes of the reduction while only phantom queues are congested.
+    pub enum Gentle: "compound or flat" {
+        /// Each such epoch scales it down further, until a real queue restores it.
+        Compound = "compound",
+        /// It is scaled down once, in each such epoch alike.
+        Flat = "flat",
+    }
+}
+
+words! {
+    /// What a marked epoch does when the average of marks falls.
+    pub enum OnEcnFalling: "decrease or increase" {
+        /// What every marked epoch does.
+        Decrease = "decrease",
+        /// Nothing more than one more additive increase for all that the epoch acknowledged.
+        Increase = "increase",
+    }
+}
+
+words! {
+    /// What a lost segment does, of which the paper says nothing.
+    pub enum OnLoss: "reduce or ignore" {
+        /// Takes it off the window, as the simulator does unless it is told not to.
+        Reduce = "reduce",
+        /// Nothing: marks and QuickAdapt alone move the window.
+        Ignore = "ignore",
+    }
+}
+
+params! {
+    /// Settings of [`UnoCc`]. The defaults are the paper's; where it gives none, the comment says
+    /// whence.
+    pub struct UnoCcParams {
+        /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
+        //= uno#5.1
+        intra_rtt: Duration = Duration::from_us(14),
+            in Duration::from_ns(100)..=Duration::from_s(1);
+        /// AI factor: what an RTT without marks adds, in BDPs.
+        alpha: f32 = 0.001, in 0.0..=1.0;
+        /// K, MD constant, in BDPs of a flow inside a datacentre.
+        k: f32 = 1.0 / 7.0, in 0.0..=16.0;
+        /// Weight of the last epoch in E, the average of marked fractions. The simulator's for
+        /// workloads; the paper says EWMA without one.
+        ewma_gain: f32 = 0.5, in 0.0..=1.0;
+        /// How long an epoch is.
+        epoch: Epoch = Epoch::Intra;
+        /// What becomes of the reduction while only phantom queues are congested.
+        gentle: Gentle = Gentle::Compound;
+        /// What it is scaled by then, algorithm 1 line 10.
+        md_scale: f32 = 0.3, in 0.0..=1.0;
+        /// Queueing delay up to which queues count as empty; never less than two packets take. The
+        /// paper compares with zero, which no measurement is.
+        empty_delay: Duration = Duration::from_us(1), in Duration::ZERO..=Duration::from_s(1);
+        /// The same in base RTTs; the larger of the two counts.
+        empty_rtts: f32 = 0.0, in 0.0..=1.0;
+        /// What a marked epoch does when E falls.
+        on_ecn_falling: OnEcnFalling = OnEcnFalling::Decrease;
+        /// QuickAdapt, sec. 4.1.2.
+        quick_adapt: bool = true;
+        /// beta, QA factor: below this part of the window acknowledged in one RTT, QuickAdapt acts.
+        qa_factor: f32 = 0.5, in 0.0..=1.0;
+        /// What QuickAdapt sets the window to, in multiples of the bytes acknowledged.
+        qa_scaling: f32 = 1.0, in 0.01..=16.0;
+        /// How long QuickAdapt counts, in base RTTs.
+        qa_rtts: f32 = 1.0, in 0.1..=16.0;
+        /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
+        /// flow with little to send is not taken for one that is starved.
+        qa_in_flight: bool = true;
+        /// What a lost segment does.
+        on_loss: OnLoss = OnLoss::Reduce;
+        /// Spread the window over one base RTT.
+        pacing: bool = true;
+        /// Initial window in BDPs: line rate at once, as in the simulator.
+        initial: f32 = 1.0, in 0.0..=64.0;
+        /// Largest window in BDPs, as in the simulator.
+        window_max: f32 = 1.0, in 0.01..=64.0;
+    }
+}
+
+/// A named set of settings: its name, and keys with the values that it gives them.
+pub type Profile = (&'static str, &'static [(&'static str, &'static str)]);
+
+impl UnoCcParams {
+    /// The algorithm as the paper writes it, and as the simulator behind its figures runs it.
+    pub const PROFILES: &'static [Profile] = &[
+        (
+            "uno-paper",
+            &[
+                ("epoch", "intra"),
+                ("gentle", "compound"),
+                ("md_scale", "0.3"),
+                ("on_ecn_falling", "decrease"),
+                ("qa_scaling", "1"),
+                ("qa_rtts", "1"),
+                ("empty_delay", "0ns"),
+                ("empty_rtts", "0"),
+            ],
+        ),
+        (
+            "uno-artifact",
+            &[
+                ("k", "0.14016"),
+                ("epoch", "rtt"),
+                ("gentle", "flat"),
+                ("md_scale", "0.35"),
+                ("on_ecn_falling", "increase"),
+                ("qa_scaling", "0.96"),
+                ("qa_rtts", "1.05"),
+                ("qa_in_flight", "off"),
+                ("empty_delay", "0ns"),
+                ("empty_rtts", "0.055"),
+                ("on_loss", "ignore"),
+            ],
+        ),
+    ];
+}
+
+/// E above which a marked epoch decreases even though E falls, in the simulator.
+const ECN_HIGH: f64 = 0.9;
+/// What compounding stops at: products below it change no window.
+const MD_SCALE_MIN: f64 = 1e-6;
+
+/// What an epoch has seen so far.
+#[derive(Clone, Copy, Default, Debug)]
+struct Seen {
+    /// Packets acknowledged or refused.
+    all: f64,
+    /// Those with a mark, 0..=`all`.
+    marked: f64,
+}
+
+/// One period of QuickAdapt.
+#[derive(Clone, Copy, Debug)]
+struct Measurement {
+    from: Instant,
+    /// Packets acknowledged since.
+    acked: f64,
+    /// Packets that were in flight at its start.
+    in_flight: f64,
+}
+
+/// One flow's UnoCC state.
+#[derive(Clone, Debug)]
+pub struct UnoCc {
+    /// Packets, within `bounds`.
+    cwnd: f64,
+    bounds: Bounds,
+    /// E, 0..=1.
+    ecn: f64,
+    /// Of the gentle reduction, 0..=1.
+    md_scale: f64,
+    /// T_epoch; `None` before the first acknowledgement.
+    epoch: Option<Instant>,
+    seen: Seen,
+    /// `None` before the first acknowledgement, and while QuickAdapt skips an RTT.
+    measurement: Option<Measurement>,
+    /// When QuickAdapt last acted; zero if never. What was sent before says nothing of the window
+    /// that it set.
+    adapted_at: Instant,
+    at: Scale,
+    params: UnoCcParams,
+}
+
+/// The constants of one path.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// Packets that an RTT of unmarked acknowledgements adds.
+    alpha: f64,
+    /// 4K / (K + BDP).
+    md: f64,
+    /// RTTs above this one have met a real queue.
+    empty_rtt: Duration,
+    /// How long QuickAdapt counts.
+    qa_period: Duration,
+    /// Bits a second for each packet of window, so that a window takes one base RTT.
+    bps_per_packet: f64,
+    line_rate: Rate,
+}
+
+impl Scale {
+    /// The pacing rate of a window of `cwnd` packets.
+    fn rate(&self, cwnd: f64) -> Rate {
+        let bps = Bytes(1).scaled(cwnd * self.bps_per_packet).0;
+        Rate::from_bps(bps.clamp(1, self.line_rate.as_bps().max(1)))
+    }
+
+    fn new(params: &UnoCcParams, path: &Path) -> Self {
+        let mtu = path.mtu.max(Bytes(1)).as_f64();
+        let bdp = path.bdp().as_f64() / mtu;
+        // Of a path shorter than a datacentre is wide, K is relative to its own BDP, or the window
+        // would lose more than half at once.
+        let near = path.line_rate.bytes_in(params.intra_rtt.min(path.base_rtt)).as_f64() / mtu;
+        let k = near * f64::from(params.k);
+        let times = |span: Duration, factor: f32| {
+            Duration::from_ps(Bytes(span.as_ps()).scaled(f64::from(factor)).0)
+        };
+        // DEVIATION(uno#alg1): line 9 asks for a delay of zero. One packet of somebody else's in
+        // front is no queue, and clocks have a grain.
+        let slack = (path.line_rate.time_for(path.mtu) * 2)
+            .max(params.empty_delay)
+            .max(times(path.base_rtt, params.empty_rtts));
+        Self {
+            //= uno#4.1.1
+            // alpha is a fraction of the BDP.
+            alpha: bdp * f64::from(params.alpha),
+            //= uno#4.1.1
+            md: if bdp > 0.0 { (4.0 * k / (k + bdp)).min(1.0) } else { 0.0 },
+            empty_rtt: path.base_rtt + slack,
+            qa_period: times(path.base_rtt, params.qa_rtts),
+            bps_per_packet: Bytes(path.line_rate.as_bps()).as_f64() / bdp.max(1.0),
+            line_rate: path.line_rate,
+        }
+    }
+}
+
+impl UnoCc {
+    /// The initial state on `path`.
+    #[must_use]
+    pub fn new(params: &UnoCcParams, path: &Path) -> Self {
+        let bounds = Bounds::new(path, params.window_max);
+        Self {
+            cwnd: bounds.bdps(params.initial),
+            bounds,
+            ecn: 0.0,
+            md_scale: 1.0,
+            epoch: None,
+            seen: Seen::default(),
+            measurement: None,
+            adapted_at: Instant::ZERO,
+            at: Scale::new(params, path),
+            params: *params,
+        }
+    }
+
+    /// Takes over a changed base RTT.
+    fn follow(&mut self, path: &Path) {
+        if self.bounds.follow(path) {
+            self.at = Scale::new(&self.params, path);
+            self.set(self.cwnd);
+        }
+    }
+
+    fn set(&mut self, cwnd: f64) {
+        self.cwnd = self.bounds.clamp(cwnd);
+    }
+
+    /// One acknowledgement's share of the additive increase.
+    fn increase(&mut self, acked: f64) {
+        //= uno#alg1
+        // Line 3.
+        self.set(self.cwnd + self.at.alpha * acked / self.cwnd);
+    }
+
+    /// The acknowledgement of a segment sent at `sent_at` may end the epoch.
+    fn on_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
+        //= uno#4.1.1
+        // The first epoch starts with the first acknowledgement.
+        let started = *self.epoch.get_or_insert(ack.now);
+        if sent_at < started {
+            return;
+        }
+        let period = match self.params.epoch {
+            Epoch::Intra => self.params.intra_rtt,
+            Epoch::Rtt => {
+                let (intra, base) = (self.params.intra_rtt.as_ps(), path.base_rtt.as_ps().max(1));
+                ack.rtt.mul_ratio(intra, base)
+            }
+        };
+        //= uno#4.1.1
+        // T_epoch is increased, not set to now: it stays one RTT behind, so that a far flow, too,
+        // ends an epoch each period.
+        let next = started + period;
+        // DEVIATION(uno#4.1.1): after a pause T_epoch would lie far behind, and every
+        // acknowledgement would end an epoch until it has caught up. Epochs that nothing was sent
+        // in are skipped.
+        self.epoch = Some(if next > sent_at { next } else { sent_at + period });
+        let seen = core::mem::take(&mut self.seen);
+        if seen.all > 0.0 {
+            self.end_epoch(seen, ack.rtt > self.at.empty_rtt);
+        }
+    }
+
+    /// Multiplicative decrease, if the epoch saw marks.
+    fn end_epoch(&mut self, seen: Seen, queueing: bool) {
+        let before = self.ecn;
+        let gain = f64::from(self.params.ewma_gain);
+        self.ecn += (seen.marked / seen.all - self.ecn) * gain;
+        if seen.marked <= 0.0 {
+            return;
+        }
+        let eases = self.params.on_ecn_falling == OnEcnFalling::Increase;
+        if eases && self.ecn < before && self.ecn <= ECN_HIGH {
+            self.increase(seen.all);
+            return;
+        }
+        //= uno#alg1
+        // Lines 9 to 14.
+        let gentle = f64::from(self.params.md_scale);
+        self.md_scale = match (queueing, self.params.gentle) {
+            (true, _) => 1.0,
+            (false, Gentle::Compound) => (self.md_scale * gentle).max(MD_SCALE_MIN),
+            (false, Gentle::Flat) => gentle,
+        };
+        self.set(self.cwnd * (1.0 - self.ecn * self.at.md * self.md_scale));
+    }
+
+    /// Counts towards QuickAdapt, which acts at the end of a period.
+    fn on_qa(&mut self, acked: f64, ack: &AckSample) {
+        if !self.params.quick_adapt {
+            return;
+        }
+        let in_flight = self.bounds.packets(ack.in_flight);
+        let fresh = Measurement { from: ack.now, acked: 0.0, in_flight };
+        let Some(measurement) = &mut self.measurement else {
+            self.measurement = Some(fresh);
+            return;
+        };
+        measurement.acked += acked;
+        let span = ack.now.since(measurement.from);
+        if span < self.at.qa_period {
+            return;
+        }
+        let done = self.measurement.replace(fresh).unwrap_or(fresh);
+        // What a period that ended late has counted is more than one period's.
+        let share = Bytes(self.at.qa_period.as_ps()).as_f64() / Bytes(span.as_ps()).as_f64();
+        let acked = done.acked * share.min(1.0);
+        let expected =
+            if self.params.qa_in_flight { self.cwnd.min(done.in_flight) } else { self.cwnd };
+        //= uno#alg1
+        // Line 19.
+        if acked < expected * f64::from(self.params.qa_factor) {
+            //= uno#4.1.2
+            // What is in flight now was sent with the old window; an RTT later is what answers the
+            // new one. The epoch, too, begins with that.
+            self.set(acked * f64::from(self.params.qa_scaling));
+            self.adapted_at = ack.now;
+            self.measurement = None;
+            self.seen = Seen::default();
+            self.epoch = Some(ack.now + self.params.intra_rtt);
+        }
+    }
+
+    fn on_lost(&mut self, loss: &LossSample) {
+        // DEVIATION(uno#alg1): the paper has no reaction to losses. With marks that come too late
+        // or not at all a window would stay twice as large as what arrives, for QuickAdapt acts
+        // only below that.
+        if self.params.on_loss == OnLoss::Reduce && loss.sent_at >= self.adapted_at {
+            self.set(self.cwnd - self.bounds.packets(loss.bytes));
+        }
+    }
+}
+
+impl CongestionControl for UnoCc {
+    #[inline]
+    fn window(&self) -> Window {
+        let cwnd = self.bounds.bytes(self.cwnd);
+        let pacing = self.params.pacing.then(|| self.at.rate(self.cwnd));
+        Window { cwnd, pacing, wake_at: None }
+    }
+
+    fn on_ack(&mut self, ack: &AckSample, path: &Path) {
+        self.follow(path);
+        let sent_at = Instant::from_ps(ack.now.as_ps().saturating_sub(ack.rtt.as_ps()));
+        let acked = self.bounds.packets(ack.acked);
+        if !ack.ecn {
+            self.increase(acked);
+        }
+        if sent_at < self.adapted_at {
+            return;
+        }
+        self.seen.all += acked;
+        self.seen.marked += if ack.ecn { acked } else { 0.0 };
+        self.on_epoch(sent_at, ack, path);
+        self.on_qa(acked, ack);
+    }
+
+    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        if loss.sent_at >= self.adapted_at {
+            // A trimmed segment met a full queue: it has marked itself.
+            let refused = self.bounds.packets(loss.bytes);
+            self.seen.all += refused;
+            self.seen.marked += refused;
+        }
+        self.on_lost(loss);
+    }
+
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        self.on_lost(loss);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Tests of UnoCC: each clause of algorithm 1 by itself, and far against near flows.
+
+use super::*;
+use crate::time::Rate;
+use alloc::vec::Vec;
+
+const MTU: Bytes = Bytes(4000);
+/// 50 packets of BDP.
+const NEAR: Path =
+    Path { base_rtt: Duration::from_us(16), line_rate: Rate::from_gbps(100), mtu: MTU };
+/// 5000 packets of BDP.
+const FAR: Path = Path { base_rtt: Duration::from_us(1600), ..NEAR };
+/// With the RTT of `NEAR` inside the datacentre.
+const BASE: &[(&str, &str)] = &[("intra_rtt", "16us")];
+
+struct Driver {
+    cc: UnoCc,
+    path: Path,
+    now: Instant,
+}
+
+impl Driver {
+    fn new(path: Path, settings: &[(&str, &str)]) -> Self {
+        let mut params = UnoCcParams::default();
+        for (key, value) in BASE.iter().chain(settings) {
+            params.set(key, value).unwrap();
+        }
+        let now = Instant::ZERO + path.base_rtt;
+        Self { cc: UnoCc::new(&params, &path), path, now }
+    }
+
+    fn ack(&mut self, rtt: Duration, ecn: bool, in_flight: Bytes) {
+        let ack = AckSample { now: self.now, rtt, acked: MTU, in_flight, ecn };
+        self.cc.on_ack(&ack, &self.path);
+    }
+
+    /// Acknowledgements of a packet each for `span`, one every `gap`, of a flow that is full.
+    fn acks(&mut self, span: Duration, gap: Duration, queueing: Duration, ecn: bool) {
+        let end = self.now + span;
+        while self.now < end {
+            self.now += gap;
+            let in_flight = self.cc.window().cwnd;
+            self.ack(self.path.base_rtt + queueing, ecn, in_flight);
+        }
+    }
+
+    fn loss(&mut self, sent_at: Instant) -> LossSample {
+        LossSample { now: self.now, sent_at, bytes: MTU, in_flight: MTU, sharers: 0 }
+    }
+}
+
+/// One packet of 4000 bytes at 100 Gb/s.
+const PACKET: Duration = Duration::from_ns(320);
+const NO_QUEUE: Duration = Duration::ZERO;
+const QUEUE: Duration = Duration::from_us(2);
+
+#[test]
+fn an_rtt_of_unmarked_acknowledgements_adds_alpha() {
+    for (path, start) in [(NEAR, 25.0), (FAR, 2500.0)] {
+        let mut flow = Driver::new(path, &[("initial", "0.5")]);
+        assert_eq!(flow.cc.cwnd, start);
+        flow.acks(path.base_rtt, path.base_rtt / (path.bdp().0 / MTU.0 / 2), NO_QUEUE, false);
+        let added = flow.cc.cwnd - start;
+        let alpha = start * 2.0 * 0.001;
+        assert!((added / alpha - 1.0).abs() < 0.01, "{added} of {alpha}");
+    }
+}
+
+#[test]
+fn epochs_are_as_long_for_far_flows_as_for_near_ones() {
+    // In 1.6 ms a flow ends 100 epochs of 16 us, whatever its own RTT.
+    for path in [NEAR, FAR] {
+        for epoch in ["intra", "rtt"] {
+            let mut flow = Driver::new(path, &[("quick_adapt", "off"), ("epoch", epoch)]);
+            flow.acks(path.base_rtt, PACKET, NO_QUEUE, false);
+            let (mut ended, mut before) = (0, flow.cc.epoch);
+            for _ in 0..5000 {
+                flow.acks(PACKET, PACKET, NO_QUEUE, false);
+                ended += u32::from(flow.cc.epoch != before);
+                before = flow.cc.epoch;
+            }
+            assert!((98..=101).contains(&ended), "{ended} in {epoch} of {path:?}");
+        }
+    }
+}
+
+#[test]
+fn the_first_epoch_lasts_an_rtt_from_the_first_acknowledgement() {
+    let mut flow = Driver::new(NEAR, &[]);
+    flow.acks(NEAR.base_rtt - PACKET, PACKET, QUEUE, true);
+    assert_eq!(flow.cc.cwnd, 50.0);
+    flow.acks(QUEUE + PACKET * 3, PACKET, QUEUE, true);
+    // E is 1/2, 4K / (K + BDP) is 1/2.
+    assert!((flow.cc.cwnd - 50.0 * 0.75).abs() < 1e-5, "{}", flow.cc.cwnd);
+}
+
+#[test]
+fn the_decrease_is_eq_md_ecn_with_k_of_the_datacentre_for_far_flows_too() {
+    let mut flow = Driver::new(FAR, &[("quick_adapt", "off")]);
+    flow.acks(FAR.base_rtt + QUEUE + PACKET * 2, PACKET, QUEUE, true);
+    let k = 50.0 / 7.0;
+    let expected = 5000.0 * (1.0 - 0.5 * 4.0 * k / (k + 5000.0));
+    assert!((flow.cc.cwnd - expected).abs() < 1e-3, "{} {expected}", flow.cc.cwnd);
+}
+
+#[test]
+fn the_average_follows_the_fraction_of_marks_and_no_mark_no_decrease() {
+    let settings = [("quick_adapt", "off"), ("alpha", "0"), ("k", "0.0001")];
+    let mut flow = Driver::new(FAR, &settings);
+    flow.acks(FAR.base_rtt * 2, PACKET, NO_QUEUE, false);
+    assert_eq!((flow.cc.cwnd, flow.cc.ecn), (5000.0, 0.0));
+    for i in 0..5000 {
+        flow.acks(PACKET, PACKET, QUEUE, i % 10 == 0);
+    }
+    assert!((flow.cc.ecn - 0.1).abs() < 0.02, "{}", flow.cc.ecn);
+    assert!(flow.cc.cwnd < 5000.0);
+}
+
+#[test]
+fn phantom_congestion_decreases_gently_and_ever_more_so_until_a_real_queue_stands() {
+    let mut flow = Driver::new(NEAR, &[("quick_adapt", "off")]);
+    let mut cuts = Vec::new();
+    let mut watch = |flow: &mut Driver, queueing| {
+        let before = flow.cc.cwnd;
+        flow.acks(NEAR.base_rtt, PACKET, queueing, true);
+        cuts.push((1.0 - flow.cc.cwnd / before) / (flow.cc.ecn * flow.cc.at.md));
+    };
+    // The first span is the one before the first epoch ends.
+    for queueing in [NO_QUEUE, NO_QUEUE, NO_QUEUE, NO_QUEUE, QUEUE] {
+        watch(&mut flow, queueing);
+    }
+    for (cut, expected) in cuts[1..].iter().zip([0.3, 0.09, 0.027, 1.0]) {
+        assert!((cut / expected - 1.0).abs() < 1e-6, "{cuts:?}");
+    }
+}
+
+#[test]
+fn a_flat_gentle_reduction_does_not_compound() {
+    let settings = [("quick_adapt", "off"), ("gentle", "flat"), ("md_scale", "0.35")];
+    let mut flow = Driver::new(NEAR, &settings);
+    flow.acks(NEAR.base_rtt, PACKET, NO_QUEUE, true);
+    for _ in 0..4 {
+        let before = flow.cc.cwnd;
+        flow.acks(NEAR.base_rtt, PACKET, NO_QUEUE, true);
+        let cut = (1.0 - flow.cc.cwnd / before) / (flow.cc.ecn * flow.cc.at.md);
+        assert!((cut - 0.35).abs() < 1e-6, "{cut}");
+    }
+}
+
+#[test]
+fn falling_marks_may_increase_instead() {
+    let settings = [("quick_adapt", "off"), ("on_ecn_falling", "increase")];
+    let mut flow = Driver::new(NEAR, &settings);
+    flow.acks(NEAR.base_rtt * 2, PACKET, QUEUE, true);
+    flow.acks(NEAR.base_rtt * 3, PACKET, QUEUE, true);
+    let (ecn, before) = (flow.cc.ecn, flow.cc.cwnd);
+    assert!(ecn > 0.9);
+    flow.acks(PACKET, PACKET, QUEUE, true);
+    // Mostly unmarked from here on: E falls, first from above 0.9, which still decreases.
+    flow.acks(NEAR.base_rtt, PACKET, QUEUE, false);
+    flow.acks(PACKET, PACKET, QUEUE, true);
+    flow.acks(NEAR.base_rtt, PACKET, QUEUE, false);
+    assert!(flow.cc.ecn < 0.9 && flow.cc.cwnd > before, "{} {before}", flow.cc.cwnd);
+}
+
+#[test]
+fn quick_adapt_takes_what_arrived_in_an_rtt_and_then_skips_one() {
+    let mut flow = Driver::new(NEAR, &[("alpha", "0")]);
+    // A tenth of the window comes back in an RTT; no marks.
+    flow.acks(NEAR.base_rtt + PACKET * 10, PACKET * 10, NO_QUEUE, false);
+    assert!((flow.cc.cwnd - 5.0).abs() < 0.5, "{}", flow.cc.cwnd);
+    let (adapted, at) = (flow.cc.cwnd, flow.now);
+    // What was sent before: neither marks nor too few of them move the window.
+    let mut older = NEAR.base_rtt * 3;
+    while flow.now < at + NEAR.base_rtt {
+        flow.now += PACKET * 20;
+        flow.ack(older, true, Bytes(MTU.0 * 5));
+        older += PACKET * 20;
+    }
+    assert_eq!(flow.cc.cwnd, adapted);
+    // What was sent after is counted again.
+    flow.acks(NEAR.base_rtt * 3, PACKET * 80, NO_QUEUE, false);
+    assert!(flow.cc.cwnd < adapted / 2.0, "{}", flow.cc.cwnd);
+}
+
+#[test]
+fn quick_adapt_leaves_a_flow_alone_that_has_little_to_send() {
+    for (setting, shrinks) in [("on", false), ("off", true)] {
+        let mut flow = Driver::new(NEAR, &[("qa_in_flight", setting)]);
+        for _ in 0..100 {
+            flow.now += PACKET * 10;
+            flow.ack(NEAR.base_rtt, false, Bytes(MTU.0 * 4));
+        }
+        assert_eq!(flow.cc.cwnd < 50.0, shrinks, "{setting}: {}", flow.cc.cwnd);
+    }
+}
+
+#[test]
+fn after_a_pause_epochs_do_not_follow_each_other_without_time_between_them() {
+    let mut flow = Driver::new(NEAR, &[("quick_adapt", "off"), ("alpha", "0")]);
+    flow.acks(NEAR.base_rtt * 3, PACKET, NO_QUEUE, false);
+    flow.now += Duration::from_ms(50);
+    flow.acks(NEAR.base_rtt / 2, PACKET, QUEUE, true);
+    // One epoch has ended at once; the next one takes its time.
+    assert!(flow.cc.cwnd >= 50.0 * 0.749, "{}", flow.cc.cwnd);
+}
+
+#[test]
+fn a_trim_marks_its_epoch_and_a_loss_comes_off_the_window() {
+    let mut flow = Driver::new(NEAR, &[("quick_adapt", "off"), ("alpha", "0")]);
+    flow.acks(PACKET, PACKET, NO_QUEUE, false);
+    let loss = flow.loss(flow.now);
+    flow.cc.on_nack(&loss, &NEAR);
+    assert_eq!((flow.cc.cwnd, flow.cc.seen.marked), (49.0, 1.0));
+    flow.cc.on_timeout(&loss, &NEAR);
+    assert_eq!((flow.cc.cwnd, flow.cc.seen.marked), (48.0, 1.0));
+    let mut deaf = Driver::new(NEAR, &[("on_loss", "ignore")]);
+    deaf.cc.on_timeout(&loss, &NEAR);
+    assert_eq!(deaf.cc.cwnd, 50.0);
+}
+
+#[test]
+fn a_window_is_paced_over_a_base_rtt() {
+    let flow = Driver::new(FAR, &[("initial", "0.25")]);
+    assert_eq!(flow.cc.window().pacing, Some(Rate::from_gbps(25)));
+    assert_eq!(Driver::new(FAR, &[("pacing", "off")]).cc.window().pacing, None);
+    // A window of one packet on a path of less than one is not faster than the line.
+    let short = Path { base_rtt: Duration::from_ns(100), ..NEAR };
+    assert_eq!(Driver::new(short, &[]).cc.window().pacing, Some(NEAR.line_rate));
+}
+
+#[test]
+fn every_profile_sets_what_it_says_and_the_first_is_the_default_but_for_what_counts_as_empty() {
+    let of = |profile: &Profile| {
+        let mut params = UnoCcParams::default();
+        for (key, value) in profile.1 {
+            params.set(key, value).unwrap_or_else(|error| panic!("{key}: {error}"));
+        }
+        params
+    };
+    let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
+    let default = UnoCcParams::default();
+    assert_eq!(UnoCcParams { empty_delay: default.empty_delay, ..of(paper) }, default);
+    let artifact = of(artifact);
+    assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
+    assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
+}
+
+/// Two flows over one link whose phantom queue drains at nine tenths of its rate: a fluid model in
+/// steps of a microsecond, marks fed back one RTT later.
+fn share(params: &UnoCcParams, paths: [Path; 2], starts: [f64; 2], span: Duration) -> [f64; 2] {
+    let mut flows = paths.map(|path| (UnoCc::new(params, &path), path, Vec::new()));
+    for ((cc, ..), start) in flows.iter_mut().zip(starts) {
+        cc.cwnd = cc.bounds.bdps(1.0) * start;
+    }
+    let line_packets = 1.0e-6 * 100e9 / 8.0 / 4000.0;
+    let (mut phantom, mut marks, mut noise) = (0.0_f64, Vec::new(), 1_u32);
+    let steps = usize::try_from(span.as_ps() / 1_000_000).unwrap();
+    for step in 0..steps {
+        let rates = flows
+            .each_ref()
+            .map(|(cc, path, _)| cc.cwnd / Bytes(path.base_rtt.as_ps()).as_f64() * 1e6);
+        phantom = (phantom + rates[0] + rates[1] - line_packets * 0.9).clamp(0.0, 5600.0);
+        // RED from a quarter to three quarters of a phantom queue of one far BDP.
+        marks.push(((phantom / 5600.0 - 0.25) / 0.5).clamp(0.0, 1.0));
+        for ((cc, path, owed), rate) in flows.iter_mut().zip(rates) {
+            owed.push(rate);
+            let rtt = usize::try_from(path.base_rtt.as_ps() / 1_000_000).unwrap();
+            let Some(sent) = step.checked_sub(rtt) else { continue };
+            let now = Instant::from_ps(u64::try_from(step).unwrap() * 1_000_000 + 1);
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let ecn = f64::from(noise) / f64::from(u32::MAX) < marks[sent];
+            let (rtt, in_flight) = (path.base_rtt, cc.window().cwnd);
+            let ack = AckSample { now, rtt, acked: MTU.scaled(owed[sent]), in_flight, ecn };
+            cc.on_ack(&ack, path);
+        }
+    }
+    flows.map(|(cc, path, _)| cc.cwnd / Bytes(path.base_rtt.as_ps()).as_f64() * 1e6 / line_packets)
+}
+
+#[test]
+fn a_near_and_a_far_flow_that_start_apart_come_together() {
+    //= uno#5.2.1
+    // Flat: without a real queue in the model nothing would restore a compounded reduction.
+    let params = UnoCcParams {
+        intra_rtt: NEAR.base_rtt,
+        gentle: Gentle::Flat,
+        md_scale: 0.35,
+        ..UnoCcParams::default()
+    };
+    let [near, far] = share(&params, [NEAR, FAR], [0.1, 0.8], Duration::from_ms(200));
+    assert!(near > 0.2 && far > 0.2 && near + far < 1.1, "{near} {far}");
+    assert!((near - far).abs() < 0.3, "{near} {far}");
+}

@@ -54,10 +54,11 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1
 
-bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations
+bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code
 	$(CARGO) bench -p transport --bench endpoint
 	$(CARGO) bench -p transport --bench endpoint -- --instructions
 	$(CARGO) bench -p testbed --bench fabric_hops
+	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
 
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \

@@ -59,15 +59,15 @@ impl Watch for Budget {
 
 /// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost:
 /// far more than any case needs, far less than a livelock takes. A window that never moves overruns
-/// full queues again and again.
+/// full queues again and again, and so does one that hears neither marks nor losses.
 fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
     let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();
     let factor = match plan.settings.cc {
-        CcKind::Fixed => 20,
+        CcKind::Fixed | CcKind::Bbr => 20,
         // Windows that step down to their share are trimmed on the way.
         CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn => 5,
-        CcKind::Smartt => 1,
+        CcKind::Smartt | CcKind::UnoCc | CcKind::Gemini => 1,
     };
     let packets = packets * factor;
     Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }

@@ -8,7 +8,8 @@ use super::Finding;
 const MAY: &[(&str, &[&str])] = &[
     ("dpdk-sys", &[]),
     ("transport", &[]),
-    ("transport-dpdk", &["transport", "dpdk-sys"]),
+    ("transport-gf", &["transport"]),
+    ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
     ("transport-ofi", &["transport", "transport-dpdk"]),
     ("testbed", &["transport", "transport-dpdk?"]),
     ("headrace", &["transport", "transport-dpdk?", "testbed"]),

@@ -41,7 +41,9 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/nic.rs",
     "transport/dpdk/src/eal.rs",
     "transport/dpdk/src/payload.rs",
-    "transport/dpdk/src/gf.rs",
+    "transport/gf/src/x86/mod.rs",
+    "transport/gf/src/x86/gfni.rs",
+    "transport/gf/src/x86/avx2.rs",
     "transport/ofi/src/ffi.rs",
 ];
 

@@ -1,8 +1,7 @@
 //! GF(2^8) with the polynomial of \[rse\], and multiplication by a constant in the forms that the
 //! kernels take. All tables are computed by the compiler.
 
-/// x^8 + x^4 + x^3 + x^2 + 1.
-//= rse#galois_8
+/// x^8 + x^4 + x^3 + x^2 + 1, as \[rse\] has it.
 const POLYNOMIAL: u16 = 0x11D;
 
 /// `a * b`, where speed does not matter: what the tables are made with.
@@ -71,8 +70,7 @@ pub(crate) fn inverse(a: u8) -> u8 {
 }
 
 /// For each constant the products with the low and the high half of a byte, as a shuffle looks them
-/// up.
-//= plank#III
+/// up. Source: \[plank\].
 pub(crate) static NIBBLES: [[[u8; 16]; 2]; 256] = {
     let mut table = [[[0; 16]; 2]; 256];
     let mut c = 0_u8;
@@ -91,8 +89,7 @@ pub(crate) static NIBBLES: [[[u8; 16]; 2]; 256] = {
 };
 
 /// For each constant the multiplication as a matrix of bits, as GF2P8AFFINEQB takes it: the row for
-/// bit i of the product is byte 7 - i.
-//= gfni#affine
+/// bit i of the product is byte 7 - i. Source: \[gfni\].
 pub(crate) static BIT_MATRICES: [u64; 256] = {
     let mut table = [0; 256];
     let mut c = 0_u8;

@@ -13,7 +13,8 @@ pub enum Kernel {
     Portable,
 }
 
-/// The coefficients of a sum of products: output `j` takes source `i` times `bytes[j * stride + i]`.
+/// The coefficients of a sum of products: output `j` takes source `i` times
+/// `bytes[j * stride + i]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coefficients<'a> {
     pub(crate) bytes: &'a [u8],

@@ -32,8 +32,8 @@ pub(crate) fn invert<const N: usize>(matrix: &Square<N>, size: usize) -> Option<
 }
 
 /// The parity rows of the systematic code: `data` coefficients a row, `parity` rows. A Vandermonde
-/// matrix times the inverse of its upper square, which becomes the identity.
-//= rse#build_matrix
+/// matrix times the inverse of its upper square, which becomes the identity: the
+/// matrix of \[rse\].
 pub(crate) fn parity_rows<const N: usize>(data: u8, parity: u8) -> Option<Vec<u8>> {
     let size = usize::from(data);
     let mut top = [[0; N]; N];

@@ -150,8 +150,9 @@ proptest! {
     /// Any shape up to the largest, short blocks, packets of unequal length, any losses.
     #[test]
     fn blocks_of_any_shape_and_lengths_are_the_oracles(
-        (data, parity) in shapes(), cut in 0..u8::MAX, lens in prop::collection::vec(1..700_usize, 48),
-        equal: bool, seed: u64, losses in prop::collection::vec(0..64_u8, 0..20),
+        (data, parity) in shapes(), cut in 0..u8::MAX, seed: u64, equal: bool,
+        lens in prop::collection::vec(1..700_usize, 48),
+        losses in prop::collection::vec(0..64_u8, 0..20),
     ) {
         let mut rng = Rng::new(seed);
         let count = usize::from(1 + cut % data);

@@ -1,6 +1,5 @@
 //! BBR: a rate and a window from the bottleneck's bandwidth and the path's round-trip time, both
-//! measured; marks and single losses are not listened to. Source: \[bbr\], with the constants of
-//! version 1.
+//! measured; marks are not listened to, losses hardly. Source: \[bbr\], version 1.
 //!
 //! ```text
 //!   STARTUP -- bandwidth grew by < 1/4 in three rounds --> DRAIN -- in flight <= BDP --> PROBE_BW
@@ -9,9 +8,8 @@
 //! ```
 //!
 //! Units: packets, picoseconds, bits a second. The bandwidth is measured once a round: what was
-//! acknowledged from the sending of a segment to its acknowledgement, divided by that time. One
-//! sample a round needs no state in segments; what a burst of acknowledgements would overstate, it
-//! averages. It draws no chance: PROBE_BW starts where \[uno\]'s simulator starts it.
+//! acknowledged from the sending of a segment to its acknowledgement, divided by that time. It
+//! draws no chance: PROBE_BW starts where \[uno\]'s simulator starts it.
 
 use super::bounds::Bounds;
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
@@ -45,18 +43,18 @@ params! {
     }
 }
 
-//= bbr#startup
+//= bbr#4.3.2
 const STARTUP_GAIN: f32 = 2.885;
-//= bbr#startup: out of it when three rounds added less than a quarter each.
+//= bbr#4.3.2.2: out of it when three rounds added less than a quarter each.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u8 = 3;
-//= bbr#probe_bw: a quarter more, then a quarter less, then six phases of neither.
+//= bbr#4.3.4: a quarter more, then a quarter less, then six phases of neither.
 const GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-//= bbr#btlbw: the maximum of ten rounds.
+//= bbr#4.1.1.3: the maximum of ten rounds.
 const BANDWIDTH_ROUNDS: usize = 10;
-//= bbr#rtprop
+//= bbr#4.1.2.3
 const RTPROP_SPAN: Duration = Duration::from_s(10);
-//= bbr#probe_rtt
+//= bbr#4.3.5
 const PROBE_RTT_SPAN: Duration = Duration::from_ms(200);
 /// Window in PROBE_RTT, and the least that a measurement makes of it, packets.
 const WINDOW_MIN: f64 = 4.0;
@@ -151,7 +149,7 @@ impl Bbr {
         let startup = f64::from(self.params.startup_gain);
         match self.state {
             State::Startup => (startup, startup),
-            //= bbr#drain
+            //= bbr#4.3.3
             State::Drain => (1.0 / startup, startup),
             State::ProbeBw(phase, _) => {
                 (GAINS[usize::from(phase) % GAINS.len()], f64::from(self.params.cwnd_gain))
@@ -161,8 +159,10 @@ impl Bbr {
     }
 
     /// A round that ended now has delivered at `bandwidth`.
+    // DEVIATION(bbr#4.1.1.3): one sample a round instead of one a segment needs no state in
+    // segments, and averages what a burst of acknowledgements would overstate.
     fn end_round(&mut self, bandwidth: f64, in_flight: f64) {
-        //= bbr#app_limited
+        //= bbr#4.1.1.5
         if in_flight < self.bdp() * FILLED && bandwidth < self.bandwidth() {
             return;
         }
@@ -229,7 +229,7 @@ impl Bbr {
             return;
         }
         let target = (self.bdp() * self.gains().1).max(WINDOW_MIN);
-        //= bbr#cwnd
+        //= bbr#4.2.3.6
         // In STARTUP it only grows: the measured bandwidth is still that of a smaller window.
         let grown = self.cwnd + acked;
         let cwnd = if self.state == State::Startup {
@@ -242,7 +242,7 @@ impl Bbr {
 
     /// A loss makes the window no larger than what is in flight, once for all that was in flight
     /// together; acknowledgements let it grow again.
-    //= bbr#recovery
+    //= bbr#4.2.3.4
     fn on_lost(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.recovered_at {
             self.recovered_at = loss.now;

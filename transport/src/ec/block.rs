@@ -261,9 +261,12 @@ mod tests {
             data in 1..=DATA_MAX, parity in 0..=PARITY_MAX, have: u64,
         ) {
             let block = Block { first: 0, data, parity };
-            let known = (0..block.packets()).filter(|bit| have & 1 << bit != 0).count();
-            prop_assert_eq!(usize::from(block.wanting(have)), usize::from(data).saturating_sub(known));
-            let missing = (0..data).filter(|bit| have & 1 << bit == 0).fold(0, |map, bit| map | 1 << bit);
+            let is_there = |bit: &u8| have & 1 << bit != 0;
+            let known = (0..block.packets()).filter(is_there).count();
+            let wanting = usize::from(data).saturating_sub(known);
+            prop_assert_eq!(usize::from(block.wanting(have)), wanting);
+            let missing = (0..data).filter(|bit| !is_there(bit));
+            let missing = missing.fold(0, |map, bit| map | 1 << bit);
             prop_assert_eq!(block.missing_data(have), missing);
         }
     }

@@ -5,11 +5,13 @@ pub mod ecmp;
 pub mod plb;
 pub mod reps;
 pub mod spray;
+pub mod subflow;
 
 pub use ecmp::Ecmp;
 pub use plb::Plb;
 pub use reps::Reps;
 pub use spray::{Spray, SprayOrder};
+pub use subflow::{Reroute, Subflow};
 
 use crate::params::params;
 use crate::path::Path;
@@ -62,6 +64,10 @@ params! {
         plb_idle_rounds: u16 = 3, in 0..=1000;
         /// PLB: after a timeout congestion changes no path for this time up to twice this time.
         plb_suspend: Duration = Duration::from_s(60), in Duration::ZERO..=Duration::from_s(3600);
+        /// UnoLB: subflows of a flow; the default is the packets of an (8,2) block.
+        subflows: u16 = 10, in 1..=20;
+        /// UnoLB: where a subflow that loses is moved.
+        reroute: Reroute = Reroute::Acked;
     }
 }
 
@@ -78,6 +84,8 @@ registry! {
         "spray" => Spray: Spray::new(params, rng),
         /// [`Plb`].
         "plb" => Plb: Plb::new(params, path, rng),
+        /// [`Subflow`].
+        "subflow" => Subflow: Subflow::new(params, path, rng),
         /// [`Ecmp`].
         "ecmp" => Ecmp: Ecmp::new(params, rng),
     }

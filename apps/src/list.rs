@@ -107,6 +107,9 @@ const CC: Sentences = &[
     ("mprdma", "ECN packet by packet: up by 1 / cwnd, down by half a packet"),
     ("dctcp", "the share of marked bytes, once per window; else TCP"),
     ("dcqcn", "a rate cut by notifications and raised by timers, as RoCEv2 has it"),
+    ("unocc", "UnoCC: ECN of phantom queues, one epoch for near and far flows, QuickAdapt"),
+    ("gemini", "Gemini: ECN inside a datacentre, delay across"),
+    ("bbr", "BBR, version 1: a rate from measured bandwidth, marks are not heard"),
     ("fixed", "a constant window, for comparison"),
 ];
 
@@ -114,6 +117,8 @@ const LB: Sentences = &[
     ("reps", "recycles entropy values that came back unmarked"),
     ("spray", "another path for every segment, whatever became of the others"),
     ("plb", "one path for a flow, another when it stays congested"),
+    ("spray", "a random path for every segment"),
+    ("subflow", "UnoLB: subflows in turn, one that loses moves to a path that delivers"),
     ("ecmp", "one random path for a flow"),
 ];
 

@@ -56,6 +56,11 @@ impl Bounds {
         cwnd.clamp(1.0, self.most)
     }
 
+    /// Largest window, packets.
+    pub(super) const fn most(&self) -> f64 {
+        self.most
+    }
+
     /// `cwnd` in bytes; at least one packet.
     pub(super) fn bytes(&self, cwnd: f64) -> Bytes {
         self.mtu.scaled(cwnd).max(self.mtu)

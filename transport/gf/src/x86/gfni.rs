@@ -158,24 +158,29 @@ fn plus(one: __m512i, two: __m512i, three: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0x96>(one, two, three)
 }
 
-/// For [`combine_pair`], of the columns at byte `at` of two sources: the two terms of the sum
-/// and that of the difference.
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn pair_terms(
-    [x, y]: [&[u8]; 2],
-    matrices: &[u64; 2],
-    at: usize,
-) -> [(__m512i, __m512i, __m512i); TWO] {
-    let a = _mm512_set1_epi64(matrices[0].cast_signed());
-    let both = _mm512_set1_epi64(matrices[1].cast_signed());
-    let (x, y) = (column::<WIDTH, TWO>(x, at), column::<WIDTH, TWO>(y, at));
-    let mut terms = [(a, a, a); TWO];
-    for u in 0..TWO {
-        let y = load(&y[u]);
-        let xy = _mm512_xor_si512(load(&x[u]), y);
-        terms[u] = (product(a, xy), product(both, y), product(both, xy));
+/// Two neighbouring sources and what [`combine_pair`] multiplies them by.
+struct Pair<'a> {
+    x: &'a [[u8; WIDTH]; TWO],
+    y: &'a [[u8; WIDTH]; TWO],
+    a: __m512i,
+    both: __m512i,
+}
+
+impl<'a> Pair<'a> {
+    /// Of the columns at byte `at`.
+    #[target_feature(enable = "avx512f,avx512bw,gfni")]
+    fn new([x, y]: [&'a [u8]; 2], [a, both]: [u64; 2], at: usize) -> Self {
+        let spread = |matrix: u64| _mm512_set1_epi64(matrix.cast_signed());
+        Self { x: column(x, at), y: column(y, at), a: spread(a), both: spread(both) }
     }
-    terms
+
+    /// Of vector `u`: the two terms of the sum and that of the difference.
+    #[target_feature(enable = "avx512f,avx512bw,gfni")]
+    fn terms(&self, u: usize) -> [__m512i; 3] {
+        let y = load(&self.y[u]);
+        let xy = _mm512_xor_si512(load(&self.x[u]), y);
+        [product(self.a, xy), product(self.both, y), product(self.both, xy)]
+    }
 }
 
 /// Two outputs that exchange neighbours: of data packets x and y they take ax + by and bx + ay,
@@ -201,18 +206,19 @@ fn combine_pair(
         let (fours, rest) = sources.as_chunks::<4>();
         let (matrices_of_fours, matrices) = matrices.as_chunks::<2>();
         for ([a, b, c, d], [one, two]) in fours.iter().zip(matrices_of_fours) {
-            let one = pair_terms([a, b], one, at);
-            let two = pair_terms([c, d], two, at);
+            let (one, two) = (Pair::new([a, b], *one, at), Pair::new([c, d], *two, at));
             for u in 0..TWO {
-                sums[u] = plus(plus(sums[u], one[u].0, one[u].1), two[u].0, two[u].1);
-                differences[u] = plus(differences[u], one[u].2, two[u].2);
+                let (one, two) = (one.terms(u), two.terms(u));
+                sums[u] = plus(plus(sums[u], one[0], one[1]), two[0], two[1]);
+                differences[u] = plus(differences[u], one[2], two[2]);
             }
         }
         if let ([a, b], [last, ..]) = (rest, matrices) {
-            let last = pair_terms([a, b], last, at);
+            let last = Pair::new([a, b], *last, at);
             for u in 0..TWO {
-                sums[u] = plus(sums[u], last[u].0, last[u].1);
-                differences[u] = _mm512_xor_si512(differences[u], last[u].2);
+                let last = last.terms(u);
+                sums[u] = plus(sums[u], last[0], last[1]);
+                differences[u] = _mm512_xor_si512(differences[u], last[2]);
             }
         }
         let firsts = column_mut::<WIDTH, TWO>(first, at);

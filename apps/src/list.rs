@@ -110,6 +110,7 @@ const CC: Sentences = &[
     ("unocc", "UnoCC: ECN of phantom queues, one epoch for near and far flows, QuickAdapt"),
     ("gemini", "Gemini: ECN inside a datacentre, delay across"),
     ("bbr", "BBR, version 1: a rate from measured bandwidth, marks are not heard"),
+    ("mprdma-bbr", "MPRDMA for paths inside a datacentre, BBR across"),
     ("fixed", "a constant window, for comparison"),
 ];
 
@@ -117,7 +118,6 @@ const LB: Sentences = &[
     ("reps", "recycles entropy values that came back unmarked"),
     ("spray", "another path for every segment, whatever became of the others"),
     ("plb", "one path for a flow, another when it stays congested"),
-    ("spray", "a random path for every segment"),
     ("subflow", "UnoLB: subflows in turn, one that loses moves to a path that delivers"),
     ("ecmp", "one random path for a flow"),
 ];

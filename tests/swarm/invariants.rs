@@ -64,7 +64,7 @@ fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
     let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();
     let factor = match plan.settings.cc {
-        CcKind::Fixed | CcKind::Bbr => 20,
+        CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr => 20,
         // Windows that step down to their share are trimmed on the way.
         CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn => 5,
         CcKind::Smartt | CcKind::UnoCc | CcKind::Gemini => 1,

@@ -270,7 +270,7 @@ impl CongestionControl for Bbr {
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.follow(path);
-        let sent_at = Instant::from_ps(ack.now.as_ps().saturating_sub(ack.rtt.as_ps()));
+        let sent_at = ack.sent_at();
         let acked = self.bounds.packets(ack.acked);
         let in_flight = self.bounds.packets(ack.in_flight);
         let expired = self.update_rtprop(ack, path);
@@ -361,6 +361,7 @@ mod tests {
                     let ack = AckSample {
                         now: self.now,
                         rtt: self.now.since(sent_at),
+                        held: Duration::ZERO,
                         acked: MTU,
                         in_flight: Bytes(self.in_flight.len() as u64 * MTU.0),
                         ecn: false,
@@ -463,6 +464,7 @@ mod tests {
             bytes: MTU,
             in_flight: Bytes(MTU.0 * 100),
             sharers: 0,
+            silent: false,
         };
         pipe.cc.on_timeout(&loss, &PATH);
         assert!((pipe.cc.cwnd - 101.0).abs() < 0.01, "{}", pipe.cc.cwnd);

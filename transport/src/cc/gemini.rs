@@ -70,8 +70,10 @@ pub struct Gemini {
     delayed: bool,
     /// The acknowledgement of a segment sent since ends the round; `None` before the first.
     round: Option<Instant>,
-    /// When a loss last halved the window; zero if never.
-    halved_at: Instant,
+    /// Slow start below it, packets.
+    ssthresh: f64,
+    /// When a loss last cut the window; zero if never.
+    cut_at: Instant,
     at: Scale,
     params: GeminiParams,
 }
@@ -121,7 +123,8 @@ impl Gemini {
             rtt_min: Duration::MAX,
             delayed: false,
             round: None,
-            halved_at: Instant::ZERO,
+            ssthresh: 0.0,
+            cut_at: Instant::ZERO,
             at: Scale::new(params, path),
             params: *params,
         }
@@ -153,12 +156,24 @@ impl Gemini {
         self.set(self.cwnd * (1.0 - near.max(far)));
     }
 
-    /// A loss is TCP's business, which Gemini is built into: half of the window, once for all that
-    /// was in flight together.
+    /// A loss is TCP's business, which Gemini is built into: half of the window, or all of it and
+    /// slow start after silence, once for all that was in flight together.
     fn on_lost(&mut self, loss: &LossSample) {
-        if loss.sent_at >= self.halved_at {
-            self.halved_at = loss.now;
-            self.set(self.cwnd / 2.0);
+        if loss.sent_at >= self.cut_at {
+            self.cut_at = loss.now;
+            self.ssthresh = self.bounds.clamp(self.cwnd / 2.0);
+            self.set(if loss.silent { 1.0 } else { self.ssthresh });
+        }
+    }
+
+    /// What one unmarked acknowledgement adds.
+    fn increase(&mut self, acked: f64) {
+        if self.cwnd < self.ssthresh {
+            //= rfc5681#3.1
+            self.set((self.cwnd + acked).min(self.ssthresh));
+        } else {
+            //= gemini#alg1
+            self.set(self.cwnd + self.at.increase * acked / self.cwnd);
         }
     }
 }
@@ -171,15 +186,14 @@ impl CongestionControl for Gemini {
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.follow(path);
-        let sent_at = Instant::from_ps(ack.now.as_ps().saturating_sub(ack.rtt.as_ps()));
+        let sent_at = ack.sent_at();
         let acked = self.bounds.packets(ack.acked);
         self.acked += acked;
         self.rtt_min = self.rtt_min.min(ack.rtt);
         if ack.ecn {
             self.marked += acked;
         } else if !self.delayed {
-            //= gemini#alg1
-            self.set(self.cwnd + self.at.increase * acked / self.cwnd);
+            self.increase(acked);
         }
         if sent_at >= *self.round.get_or_insert(ack.now) {
             self.end_round(ack.now);
@@ -230,6 +244,7 @@ mod tests {
                 let ack = AckSample {
                     now: self.now,
                     rtt,
+                    held: Duration::ZERO,
                     acked: MTU,
                     in_flight: self.cc.window().cwnd,
                     ecn: i < marked,
@@ -292,7 +307,8 @@ mod tests {
     fn losses_of_one_flight_halve_the_window_once() {
         let mut flow = Driver::new(NEAR, &[]);
         let (now, bytes) = (flow.now, MTU);
-        let mut loss = LossSample { now, sent_at: now, bytes, in_flight: MTU, sharers: 0 };
+        let mut loss =
+            LossSample { now, sent_at: now, bytes, in_flight: MTU, sharers: 0, silent: false };
         loss.sent_at = Instant::ZERO;
         for _ in 0..10 {
             flow.cc.on_timeout(&loss, &NEAR);
@@ -301,5 +317,22 @@ mod tests {
         loss.sent_at = now + Duration::from_us(1);
         flow.cc.on_nack(&loss, &NEAR);
         assert_eq!(flow.packets(), 12.5);
+    }
+
+    #[test]
+    fn silence_leaves_one_packet_which_doubles_each_rtt_up_to_half_of_what_was() {
+        let mut flow = Driver::new(NEAR, &[]);
+        let (now, bytes) = (flow.now, MTU);
+        let (sent_at, in_flight) = (Instant::ZERO, Bytes::ZERO);
+        let loss = LossSample { now, sent_at, bytes, in_flight, sharers: 0, silent: true };
+        flow.cc.on_timeout(&loss, &NEAR);
+        assert_eq!(flow.packets(), 1.0);
+        for expected in [2.0, 4.0, 8.0, 16.0] {
+            let acks = flow.cc.window().cwnd.0 / MTU.0;
+            flow.round(NEAR.base_rtt, acks, 0);
+            assert_eq!(flow.packets(), expected);
+        }
+        flow.round(NEAR.base_rtt, 16, 0);
+        assert!((25.0..26.0).contains(&flow.packets()), "{}", flow.packets());
     }
 }

@@ -10,6 +10,7 @@ pub mod dctcp;
 pub mod fixed;
 pub mod gemini;
 pub mod mprdma;
+pub mod mprdma_bbr;
 pub mod smartt;
 pub mod swift;
 pub mod unocc;
@@ -20,6 +21,7 @@ pub use dctcp::{Dctcp, DctcpParams};
 pub use fixed::{Fixed, FixedParams};
 pub use gemini::{Gemini, GeminiParams};
 pub use mprdma::{Mprdma, MprdmaParams};
+pub use mprdma_bbr::{MprdmaBbr, MprdmaBbrParams};
 pub use smartt::{Smartt, SmarttParams};
 pub use swift::{Swift, SwiftParams};
 pub use unocc::{UnoCc, UnoCcParams};
@@ -61,6 +63,15 @@ pub struct AckSample {
     pub ecn: bool,
     /// Flows that shared the receiver when it was sent; 0 where nobody said.
     pub sharers: u16,
+}
+
+impl AckSample {
+    /// When the segment that caused it left, by the sender's clock.
+    #[must_use]
+    pub const fn sent_at(&self) -> Instant {
+        let ago = self.rtt.as_ps().saturating_add(self.held.as_ps());
+        Instant::from_ps(self.now.as_ps().saturating_sub(ago))
+    }
 }
 
 /// Wire bytes that did not arrive.
@@ -119,6 +130,10 @@ registry! {
         "gemini" => Gemini: Gemini::new(&params.gemini, path),
         /// [`Bbr`].
         "bbr" => Bbr: Bbr::new(&params.bbr, path),
+        /// [`MprdmaBbr`].
+        "mprdma-bbr" => MprdmaBbr: MprdmaBbr::new(
+            &params.mprdma_bbr, &params.mprdma, &params.bbr, path,
+        ),
         /// [`Fixed`].
         "fixed" => Fixed: Fixed::new(&params.fixed, path),
     }
@@ -148,6 +163,8 @@ pub struct CcParams {
     pub gemini: GeminiParams,
     /// `cc.bbr.*`
     pub bbr: BbrParams,
+    /// `cc.mprdma-bbr.*`
+    pub mprdma_bbr: MprdmaBbrParams,
     /// `cc.fixed.*`
     pub fixed: FixedParams,
 }
@@ -165,6 +182,7 @@ impl CcParams {
             CcKind::UnoCc => UnoCcParams::KEYS,
             CcKind::Gemini => GeminiParams::KEYS,
             CcKind::Bbr => BbrParams::KEYS,
+            CcKind::MprdmaBbr => MprdmaBbrParams::KEYS,
             CcKind::Fixed => FixedParams::KEYS,
         }
     }
@@ -183,6 +201,7 @@ impl CcParams {
             CcKind::UnoCc => self.unocc.set(key, value),
             CcKind::Gemini => self.gemini.set(key, value),
             CcKind::Bbr => self.bbr.set(key, value),
+            CcKind::MprdmaBbr => self.mprdma_bbr.set(key, value),
             CcKind::Fixed => self.fixed.set(key, value),
         }
     }
@@ -199,6 +218,7 @@ impl CcParams {
             CcKind::UnoCc => self.unocc.show(key),
             CcKind::Gemini => self.gemini.show(key),
             CcKind::Bbr => self.bbr.show(key),
+            CcKind::MprdmaBbr => self.mprdma_bbr.show(key),
             CcKind::Fixed => self.fixed.show(key),
         }
     }
@@ -216,6 +236,7 @@ impl CcParams {
             CcKind::UnoCc => self.unocc.window_max,
             CcKind::Gemini => self.gemini.window_max,
             CcKind::Bbr => self.bbr.window_max,
+            CcKind::MprdmaBbr => self.mprdma.window_max.max(self.bbr.window_max),
             CcKind::Fixed => self.fixed.bdps,
         }
     }
@@ -236,6 +257,7 @@ impl CcParams {
         self.unocc.validate()?;
         self.gemini.validate()?;
         self.bbr.validate()?;
+        self.mprdma_bbr.validate()?;
         self.fixed.validate()
     }
 }

@@ -401,7 +401,7 @@ impl CongestionControl for UnoCc {
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.follow(path);
-        let sent_at = Instant::from_ps(ack.now.as_ps().saturating_sub(ack.rtt.as_ps()));
+        let sent_at = ack.sent_at();
         let acked = self.bounds.packets(ack.acked);
         if !ack.ecn {
             self.increase(acked);

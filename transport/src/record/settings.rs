@@ -5,7 +5,10 @@
 
 use alloc::vec::Vec;
 
-use crate::cc::{BbrParams, CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, GeminiParams, MprdmaParams, SmarttParams, SwiftParams, UnoCcParams};
+use crate::cc::{
+    BbrParams, CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, GeminiParams,
+    MprdmaBbrParams, MprdmaParams, SmarttParams, SwiftParams, UnoCcParams,
+};
 use crate::config::{Config, LossSettings, Settings};
 use crate::lb::{LbKind, LbParams};
 use crate::sched::{CreditParams, SchedKind, SchedParams};
@@ -22,7 +25,8 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         line_rate,
         base_rtt,
         cc,
-        cc_params: CcParams { smartt, swift, mprdma, dctcp, dcqcn, unocc, gemini, bbr, fixed },
+        cc_params:
+            CcParams { smartt, swift, mprdma, dctcp, dcqcn, unocc, gemini, bbr, mprdma_bbr, fixed },
         lb,
         lb_params,
         sched,
@@ -76,6 +80,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     unocc.words(&mut |word| words.push(word));
     gemini.words(&mut |word| words.push(word));
     bbr.words(&mut |word| words.push(word));
+    mprdma_bbr.words(&mut |word| words.push(word));
     fixed.words(&mut |word| words.push(word));
     lb_params.words(&mut |word| words.push(word));
     credit.words(&mut |word| words.push(word));
@@ -135,6 +140,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             unocc: UnoCcParams::from_words(next)?,
             gemini: GeminiParams::from_words(next)?,
             bbr: BbrParams::from_words(next)?,
+            mprdma_bbr: MprdmaBbrParams::from_words(next)?,
             fixed: FixedParams::from_words(next)?,
         },
         lb_params: LbParams::from_words(next)?,

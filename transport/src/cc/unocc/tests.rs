@@ -30,7 +30,8 @@ impl Driver {
     }
 
     fn ack(&mut self, rtt: Duration, ecn: bool, in_flight: Bytes) {
-        let ack = AckSample { now: self.now, rtt, acked: MTU, in_flight, ecn };
+        let ack =
+            AckSample { now: self.now, rtt, held: Duration::ZERO, acked: MTU, in_flight, ecn };
         self.cc.on_ack(&ack, &self.path);
     }
 
@@ -45,7 +46,7 @@ impl Driver {
     }
 
     fn loss(&mut self, sent_at: Instant) -> LossSample {
-        LossSample { now: self.now, sent_at, bytes: MTU, in_flight: MTU, sharers: 0 }
+        LossSample { now: self.now, sent_at, bytes: MTU, in_flight: MTU, sharers: 0, silent: false }
     }
 }
 
@@ -271,7 +272,14 @@ fn share(params: &UnoCcParams, paths: [Path; 2], starts: [f64; 2], span: Duratio
             noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let ecn = f64::from(noise) / f64::from(u32::MAX) < marks[sent];
             let (rtt, in_flight) = (path.base_rtt, cc.window().cwnd);
-            let ack = AckSample { now, rtt, acked: MTU.scaled(owed[sent]), in_flight, ecn };
+            let ack = AckSample {
+                now,
+                rtt,
+                held: Duration::ZERO,
+                acked: MTU.scaled(owed[sent]),
+                in_flight,
+                ecn,
+            };
             cc.on_ack(&ack, path);
         }
     }

@@ -1,0 +1,118 @@
+//! MPRDMA inside a datacentre, BBR across: the pair of separate loops that \[uno\] sec. 5.1
+//! compares itself with. Which one a flow has is settled by its base RTT when it opens, for good.
+//! Both keep their own settings, `cc.mprdma.*` and `cc.bbr.*`.
+
+use super::bbr::{Bbr, BbrParams};
+use super::mprdma::{Mprdma, MprdmaParams};
+use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use crate::params::params;
+use crate::time::{Duration, Instant};
+
+params! {
+    /// Settings of [`MprdmaBbr`] beside those of its parts.
+    pub struct MprdmaBbrParams {
+        /// Base RTT from which on a path leads to another datacentre: far from both of \[uno\]'s,
+        /// 14 us and 2 ms.
+        inter_rtt: Duration = Duration::from_us(150), in Duration::ZERO..=Duration::from_s(2);
+    }
+}
+
+/// One flow's controller.
+#[derive(Clone, Debug)]
+pub struct MprdmaBbr(Part);
+
+#[derive(Clone, Debug)]
+enum Part {
+    Near(Mprdma),
+    Far(Bbr),
+}
+
+impl MprdmaBbr {
+    /// The part for `path`, in its initial state.
+    #[must_use]
+    pub fn new(
+        params: &MprdmaBbrParams,
+        near: &MprdmaParams,
+        far: &BbrParams,
+        path: &Path,
+    ) -> Self {
+        Self(if path.base_rtt < params.inter_rtt {
+            Part::Near(Mprdma::new(near, path))
+        } else {
+            Part::Far(Bbr::new(far, path))
+        })
+    }
+}
+
+impl CongestionControl for MprdmaBbr {
+    fn window(&self) -> Window {
+        match &self.0 {
+            Part::Near(cc) => cc.window(),
+            Part::Far(cc) => cc.window(),
+        }
+    }
+    fn on_ack(&mut self, ack: &AckSample, path: &Path) {
+        match &mut self.0 {
+            Part::Near(cc) => cc.on_ack(ack, path),
+            Part::Far(cc) => cc.on_ack(ack, path),
+        }
+    }
+    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+        match &mut self.0 {
+            Part::Near(cc) => cc.on_nack(loss, path),
+            Part::Far(cc) => cc.on_nack(loss, path),
+        }
+    }
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+        match &mut self.0 {
+            Part::Near(cc) => cc.on_timeout(loss, path),
+            Part::Far(cc) => cc.on_timeout(loss, path),
+        }
+    }
+    fn on_wake(&mut self, now: Instant, path: &Path) {
+        match &mut self.0 {
+            Part::Near(cc) => cc.on_wake(now, path),
+            Part::Far(cc) => cc.on_wake(now, path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Rate;
+    use crate::units::Bytes;
+
+    fn flow(base_rtt: Duration) -> MprdmaBbr {
+        let path = Path { base_rtt, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+        let (near, far) = (MprdmaParams::default(), BbrParams::default());
+        MprdmaBbr::new(&MprdmaBbrParams::default(), &near, &far, &path)
+    }
+
+    #[test]
+    fn a_near_flow_is_mprdmas_and_a_far_one_bbrs() {
+        //= uno#5.1
+        assert!(matches!(flow(Duration::from_us(14)).0, Part::Near(_)));
+        let far = flow(Duration::from_ms(2));
+        assert!(matches!(far.0, Part::Far(_)) && far.window().pacing.is_some());
+    }
+
+    #[test]
+    fn a_mark_moves_a_near_window_and_not_a_far_one() {
+        for (base_rtt, moves) in [(Duration::from_us(14), true), (Duration::from_ms(2), false)] {
+            let mut cc = flow(base_rtt);
+            let path = Path { base_rtt, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+            let before = cc.window().cwnd;
+            let ack = AckSample {
+                now: Instant::ZERO + base_rtt,
+                rtt: base_rtt,
+                held: Duration::ZERO,
+                acked: Bytes(4160),
+                in_flight: before,
+                ecn: true,
+            };
+            cc.on_ack(&ack, &path);
+            assert_eq!(cc.window().cwnd < before, moves, "{base_rtt:?}");
+        }
+    }
+}

@@ -365,6 +365,7 @@ mod tests {
                         acked: MTU,
                         in_flight: Bytes(self.in_flight.len() as u64 * MTU.0),
                         ecn: false,
+                        sharers: 0,
                     };
                     self.cc.on_ack(&ack, &PATH);
                 }

@@ -248,6 +248,7 @@ mod tests {
                     acked: MTU,
                     in_flight: self.cc.window().cwnd,
                     ecn: i < marked,
+                    sharers: 0,
                 };
                 self.cc.on_ack(&ack, &self.path);
             }

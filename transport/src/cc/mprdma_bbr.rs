@@ -110,6 +110,7 @@ mod tests {
                 acked: Bytes(4160),
                 in_flight: before,
                 ecn: true,
+                sharers: 0,
             };
             cc.on_ack(&ack, &path);
             assert_eq!(cc.window().cwnd < before, moves, "{base_rtt:?}");

@@ -30,8 +30,15 @@ impl Driver {
     }
 
     fn ack(&mut self, rtt: Duration, ecn: bool, in_flight: Bytes) {
-        let ack =
-            AckSample { now: self.now, rtt, held: Duration::ZERO, acked: MTU, in_flight, ecn };
+        let ack = AckSample {
+            now: self.now,
+            rtt,
+            held: Duration::ZERO,
+            acked: MTU,
+            in_flight,
+            ecn,
+            sharers: 0,
+        };
         self.cc.on_ack(&ack, &self.path);
     }
 
@@ -279,6 +286,7 @@ fn share(params: &UnoCcParams, paths: [Path; 2], starts: [f64; 2], span: Duratio
                 acked: MTU.scaled(owed[sent]),
                 in_flight,
                 ecn,
+                sharers: 0,
             };
             cc.on_ack(&ack, path);
         }

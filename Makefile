@@ -3,6 +3,9 @@ CARGO ?= cargo
 SEED ?= 1
 SECONDS_A_TARGET ?= 30
 HEADRACE := target/release/headrace
+FIGURE ?=
+JOBS ?= 2
+FIGURES = $(wildcard testbed/scenarios/smartt/fig$(FIGURE)*.toml $(if $(FIGURE),,testbed/scenarios/failures/*.toml))
 MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
@@ -64,7 +67,13 @@ fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \
 	  echo "== $$target"; tests/fuzz/run $$target -max_total_time=$(SECONDS_A_TARGET); done
 
+results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIGURE=07 makes one, JOBS=2 at a time
+	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); echo "== $$name" >&2; \
+	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt; \
+	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md \
+	    --reference testbed/scenarios/smartt/uet-htsim.json; done
+
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run sim test check unit golden swarm system dpdk-test bench fuzz docs
+.PHONY: help setup build run sim test check unit golden swarm system dpdk-test bench fuzz results docs

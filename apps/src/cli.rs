@@ -51,6 +51,15 @@ pub(crate) enum Command {
     /// Not in this version: measures the data path.
     #[command(hide = true)]
     Bench(Later),
+    /// Puts two results side by side.
+    Compare {
+        /// A directory of a run, or of a scenario with variants.
+        a: PathBuf,
+        /// Another, whose values are shown as multiples of those of the first.
+        b: PathBuf,
+    },
+    /// Draws what runs left behind.
+    Report(ReportArgs),
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
     /// bit.
     Replay {
@@ -101,10 +110,20 @@ pub(crate) struct RunArgs {
     /// Changes one setting; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there.
+    /// Of a scenario with variants: only those of this name, or with these parts of it, like
+    /// smartt,size=1MiB; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Vec<String>,
+    /// Variants that run at the same time in virtual time.
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: u16,
+    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; of each variant into
+    /// a directory of its name.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Prints summary.json and nothing else on standard output.
+    /// Prints summary.json and nothing else on standard output; of a scenario with variants an
+    /// array of them, each with its `variant`.
     #[arg(long)]
     pub(crate) json: bool,
     /// Also prints a line for each flow.
@@ -113,6 +132,24 @@ pub(crate) struct RunArgs {
     /// Shows no progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// What to draw, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Directories that headrace run --out has written.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// Writes NAME.svg and NAME.json there for each scenario.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// Results of another simulator to put beside ours.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) reference: Option<PathBuf>,
+    /// Brings the tables of this document up to date, between its markers
+    /// `<!-- results: NAME -->` and `<!-- end -->`.
+    #[arg(long, value_name = "FILE.md")]
+    pub(crate) page: Option<PathBuf>,
 }
 
 /// Where a matrix runs.
@@ -126,14 +163,15 @@ pub(crate) enum World {
     Nic,
 }
 
-impl RunArgs {
-    /// Where to run: virtual time unless the user says otherwise.
-    pub(crate) fn world(&self) -> World {
-        self.world.unwrap_or(World::Sim)
-    }
-}
-
 impl World {
+    /// The words, in the order of the variants.
+    pub(crate) const NAMES: [&'static str; 3] = ["sim", "vdev", "nic"];
+
+    /// The world of that name.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        [Self::Sim, Self::Vdev, Self::Nic].into_iter().find(|world| world.name() == name)
+    }
+
     /// The word on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,7 @@
 //! | [`doctor`] | what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
+//! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
 //!
@@ -25,9 +26,11 @@ mod manifest;
 mod output;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod scenarios;
 mod stopwatch;
+mod sweep_dir;
 mod table;
 
 use std::ffi::OsString;
@@ -120,6 +123,8 @@ fn execute(
         Command::Gen(order) => generate::run(&order, console),
         Command::List { what, json } => list::run(what, json, console),
         Command::Bench(later) => Err(not_yet("bench", &later)),
+        Command::Compare { a, b } => report::compare(&a, &b, console),
+        Command::Report(report_args) => report::run(&report_args, console),
         Command::Replay { paths } => replay::run(&paths, console),
     }
 }

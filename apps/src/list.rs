@@ -5,6 +5,7 @@ use serde::Serialize;
 use testbed::fabric::QdiscKind;
 use testbed::plan::keys;
 use testbed::plan::transports::TRANSPORTS;
+use testbed::scenario::Scenario;
 use testbed::{topology, workload};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
@@ -79,10 +80,26 @@ fn entries(what: What) -> Vec<Entry> {
         What::Qdiscs => named(QdiscKind::NAMES),
         What::Topologies => named(&topology::NAMES),
         What::Scenarios => {
-            let about = |known: &BuiltIn| known.read().map(|read| read.about).unwrap_or_default();
+            let about = |known: &BuiltIn| known.read().map(|read| sentence(&read));
+            let about = |known: &BuiltIn| about(known).unwrap_or_default();
             BUILT_IN.iter().map(|known| entry(known.name, &about(known))).collect()
         }
         What::Settings => keys::all().map(|(name, about)| Entry { name, about }).collect(),
+    }
+}
+
+/// What a scenario shows, the figure that it is, and how many runs it has.
+fn sentence(scenario: &Scenario) -> String {
+    let mut notes = Vec::new();
+    if !scenario.figure.of.is_empty() {
+        notes.push(scenario.figure.of.clone());
+    }
+    if scenario.has_variants() {
+        notes.push(format!("{} runs", scenario.runs.len()));
+    }
+    match notes.is_empty() {
+        true => scenario.about.clone(),
+        false => format!("{} ({})", scenario.about, notes.join(", ")),
     }
 }
 

@@ -54,11 +54,6 @@ impl<'a> Shown<'a> {
         Self { style, watch: Stopwatch::start(), total, next_s }
     }
 
-    /// Real seconds so far.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.watch.seconds()
-    }
-
     fn show(&mut self, progress: &Progress, seconds: f64) {
         let done = format!("{}/{} flows", progress.flows_finished, self.total.flows);
         match &mut self.style {
@@ -97,6 +92,15 @@ impl Watch for Shown<'_> {
                 if matches!(self.style, Style::Bar(_)) { DRAW_EVERY_S } else { LINE_EVERY_S };
             self.next_s = seconds + step;
         }
+        !interrupt::requested()
+    }
+}
+
+/// Shows nothing and passes on the user's wish to stop.
+pub(crate) struct Silent;
+
+impl Watch for Silent {
+    fn goes_on(&mut self, _: &Progress) -> bool {
         !interrupt::requested()
     }
 }

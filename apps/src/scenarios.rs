@@ -17,20 +17,34 @@ pub(crate) struct BuiltIn {
 }
 
 macro_rules! built_in {
-    ($($name:literal),+ $(,)?) => {
+    ($($folder:literal: $($name:literal),+;)+) => {
         /// All of them.
-        pub(crate) const BUILT_IN: &[BuiltIn] = &[$(BuiltIn {
+        pub(crate) const BUILT_IN: &[BuiltIn] = &[$($(BuiltIn {
             name: $name,
-            text: include_str!(concat!("../../testbed/scenarios/", $name, ".toml")),
-        }),+];
+            text: include_str!(concat!("../../testbed/scenarios/", $folder, $name, ".toml")),
+        }),+),+];
     };
 }
 
 built_in! {
-    "incast-15to1",
-    "permutation-16",
-    "incast-32to1",
-    "lossy-16",
+    "": "incast-15to1", "permutation-16", "incast-32to1", "lossy-16";
+    "smartt/":
+        "fig01-permutation-8os",
+        "fig03-load-balancers",
+        "fig05-signals",
+        "fig06-fair-increase",
+        "fig07-trimming",
+        "fig08-quickadapt",
+        "fig09-ignore",
+        "fig10-fast-increase",
+        "fig11-no-op",
+        "fig12-incast",
+        "fig13-permutations",
+        "fig13d-one-longer",
+        "fig14-all-to-all",
+        "fig15-testbed-incast",
+        "fig16-testbed";
+    "failures/": "link-down", "link-degraded", "link-flap";
 }
 
 impl BuiltIn {
@@ -55,7 +69,11 @@ pub(crate) fn by_name(name: &str) -> Option<&'static BuiltIn> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::run::experiment::Order;
 
     #[test]
     fn every_built_in_scenario_is_sound_and_bears_its_name() {
@@ -63,6 +81,35 @@ mod tests {
             let scenario = known.read().unwrap();
             assert_eq!(scenario.name, known.name);
             assert!(!scenario.about.is_empty(), "{}", known.name);
+        }
+    }
+
+    #[test]
+    fn every_run_of_every_built_in_scenario_can_be_planned() {
+        for known in BUILT_IN {
+            let cli = Cli::try_parse_from(["headrace", "run", known.name]).unwrap();
+            let Command::Run(args) = cli.command else { panic!("not a run") };
+            let order =
+                Order::read(&args).unwrap_or_else(|error| panic!("{}: {error:?}", known.name));
+            let runs = match order {
+                Order::One(_) => 1,
+                Order::Several(sweep) => sweep.chosen.len(),
+            };
+            assert_eq!(runs, known.read().unwrap().runs.len(), "{}", known.name);
+        }
+    }
+
+    #[test]
+    fn every_scenario_in_the_folders_is_built_in() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/scenarios");
+        for folder in ["", "smartt", "failures"] {
+            for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|ending| ending == "toml") {
+                    let name = path.file_stem().unwrap().to_str().unwrap();
+                    assert!(by_name(name).is_some(), "{} is not built in", path.display());
+                }
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde_json::Value;
 use testbed::measure::{Outcome, Summary};
 use testbed::workload::Matrix;
 use transport::Instant;
@@ -86,6 +87,54 @@ pub(crate) fn write_flows(
     }
     writeln!(out, "{table}")
 }
+
+/// Writes the summaries of variants side by side, a line each, from the elements of the array that
+/// `--json` prints.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_variants(elements: &[&Value], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = plain();
+    let columns = COLUMNS.map(|(title, ..)| title);
+    table.set_header(["variant", "finished"].into_iter().chain(columns));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for element in elements {
+        let count = |key| element["flows"][key].to_string();
+        let finished = format!("{}/{}", count("finished"), count("total"));
+        let value = |(_, path, digits): (&str, &str, usize)| {
+            let value = element.pointer(path).and_then(Value::as_f64);
+            value.map_or_else(dash, |value| format!("{value:.digits$}"))
+        };
+        let name = element["variant"].as_str().unwrap_or_default().to_owned();
+        table.add_row([name, finished].into_iter().chain(COLUMNS.map(value)));
+    }
+    writeln!(out, "{table}")?;
+    for element in elements {
+        let name = element["variant"].as_str().unwrap_or_default();
+        for finding in element["audit"]["findings"].as_array().into_iter().flatten() {
+            writeln!(out, "{name}: audit: {}", finding.as_str().unwrap_or_default())?;
+        }
+        if element.pointer("/lateness/valid") == Some(&Value::Bool(false)) {
+            writeln!(out, "{name}: INVALID: too much time in late polls; raise vdev.time_scale")?;
+        }
+    }
+    Ok(())
+}
+
+/// Columns of [`write_variants`]: title, place in the summary, decimals.
+const COLUMNS: [(&str, &str, usize); 9] = [
+    ("fct p50 us", "/fct_us/p50", 2),
+    ("p99 us", "/fct_us/p99", 2),
+    ("max us", "/fct_us/max", 2),
+    ("completion us", "/completion_us", 2),
+    ("slowdown", "/slowdown", 3),
+    ("Jain", "/jain", 4),
+    ("sent again", "/packets/retransmitted", 0),
+    ("trimmed", "/packets/trimmed", 0),
+    ("wall s", "/wall_s", 2),
+];
 
 fn plain() -> Table {
     let mut table = Table::new();

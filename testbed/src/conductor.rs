@@ -13,9 +13,6 @@ use transport::{Bytes, HostId, Instant};
 use crate::workload::matrix::{Message, Start};
 use crate::workload::{FlowIndex, Matrix, Triggers};
 
-/// The longest message that is posted; longer flows take several.
-pub const MESSAGE_MAX: u64 = 1 << 30;
-
 /// What to post now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -29,16 +26,18 @@ pub struct Order {
     pub dst: HostId,
     /// Bytes, at least 1.
     pub size: u64,
+    /// The longest message that carries part of it, at least 1.
+    pub message_max: u32,
     /// Nothing follows on this connection: close it behind this.
     pub last: bool,
 }
 
 impl Order {
-    /// The lengths of the messages that carry it, all but the last [`MESSAGE_MAX`].
+    /// The lengths of the messages that carry it, all but the last as long as they may be.
     pub fn messages(&self) -> impl Iterator<Item = NonZeroU32> + use<> {
-        let size = self.size;
-        (0..size.div_ceil(MESSAGE_MAX)).filter_map(move |i| {
-            let len = (size - i * MESSAGE_MAX).min(MESSAGE_MAX);
+        let (size, longest) = (self.size, u64::from(self.message_max));
+        (0..size.div_ceil(longest)).filter_map(move |i| {
+            let len = (size - i * longest).min(longest);
             u32::try_from(len).ok().and_then(NonZeroU32::new)
         })
     }
@@ -177,7 +176,8 @@ impl<'a> Conductor<'a> {
         self.records[flow.index()].start = now;
         self.active += 1;
         let (src, dst, size) = (spec.src, spec.dst, spec.size.0);
-        Order { flow, connection, src, dst, size, last }
+        let message_max = self.matrix.message_max();
+        Order { flow, connection, src, dst, size, message_max, last }
     }
 
     /// Whether what one host does can start a flow of another: then hosts must meet at every
@@ -303,11 +303,12 @@ mod tests {
             connection: 0,
             src: HostId(0),
             dst: HostId(1),
-            size: 2 * MESSAGE_MAX + 5,
+            size: 25,
+            message_max: 10,
             last: true,
         };
         let lens: Vec<u64> = order.messages().map(|len| u64::from(len.get())).collect();
-        assert_eq!(lens, [MESSAGE_MAX, MESSAGE_MAX, 5]);
+        assert_eq!(lens, [10, 10, 5]);
     }
 
     #[test]

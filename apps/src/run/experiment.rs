@@ -8,11 +8,11 @@ use std::path::Path;
 
 use testbed::input::{InputError, Located, Warning, did_you_mean};
 use testbed::plan::{Draft, Plan, Source};
-use testbed::scenario::{Scenario, TopologySource, Traffic};
+use testbed::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
 use testbed::topology::FatTreeSpec;
 use testbed::workload::Matrix;
 
-use crate::cli::{RunArgs, Switch};
+use crate::cli::{RunArgs, Switch, World};
 use crate::failure::Failure;
 use crate::generate;
 use crate::manifest::{Input, Setting};
@@ -23,6 +23,8 @@ use crate::scenarios;
 pub(crate) struct Experiment {
     /// What runs.
     pub(crate) plan: Plan,
+    /// Where it runs.
+    pub(crate) world: World,
     /// What the inputs' readers found odd.
     pub(crate) warnings: Vec<Warning>,
     /// Every file that was read.
@@ -31,44 +33,85 @@ pub(crate) struct Experiment {
     pub(crate) configuration: Vec<Setting>,
 }
 
-impl Experiment {
+/// What a command line asks for.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// One run.
+    One(Box<Experiment>),
+    /// A scenario with variants.
+    Several(Sweep),
+}
+
+/// A scenario with variants.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// The scenario's name.
+    pub(crate) name: String,
+    /// What it shows.
+    pub(crate) about: String,
+    /// How its results are drawn.
+    pub(crate) figure: Figure,
+    /// Every variant that it has: its name and its parts.
+    pub(crate) variants: Vec<(String, Vec<Part>)>,
+    /// Those that were asked for, at least one.
+    pub(crate) chosen: Vec<(String, Experiment)>,
+}
+
+impl Order {
     /// Reads all that `args` name.
     ///
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub(crate) fn read(args: &RunArgs) -> Result<Self, Failure> {
         let mut reader = Reader::default();
-        let scenario = reader.scenario(&args.input)?;
-        let mut draft = Draft::default();
-        if let Some(scenario) = &scenario {
-            reader.apply_scenario(scenario, &mut draft)?;
-        }
-        reader.apply_flags(args, &mut draft)?;
-        let traffic = match scenario {
-            Some(scenario) => {
-                reader.topology = scenario.topology.map(|source| {
-                    let name = scenario.name.clone();
-                    (source, Source::Scenario(name).to_string())
-                });
-                scenario.traffic
-            }
-            None => Traffic::File(args.input.clone()),
+        let Some(scenario) = reader.scenario(&args.input)? else {
+            no_variants(args)?;
+            let traffic = Traffic::File(args.input.clone());
+            return Ok(Self::One(Box::new(reader.experiment(args, None, traffic)?)));
         };
-        if let Some(text) = &args.topo {
-            let source = TopologySource::parse(text, Path::new("."))
-                .map_err(|error| on_flag("--topo", error))?;
-            reader.topology = Some((source, "flag --topo".to_owned()));
+        let has_variants = scenario.has_variants();
+        let Scenario { name, about, figure, runs } = scenario;
+        if !has_variants {
+            no_variants(args)?;
+            if let Some(run) = runs.into_iter().next() {
+                return Ok(Self::One(Box::new(reader.of_setup(args, &name, run.setup)?)));
+            }
+            return Err(Failure::CommandLine("error: a scenario without a run".to_owned()));
         }
-        let (matrix, topology) = reader.network(&traffic, &draft)?;
-        let plan = Plan::new(&draft, matrix, &topology)?;
-        reader.finish(args, &draft);
-        let Reader { warnings, inputs, configuration, .. } = reader;
-        Ok(Self { plan, warnings, inputs, configuration })
+        let variants: Vec<_> =
+            runs.iter().map(|run| (run.name.clone(), run.parts.clone())).collect();
+        for wanted in &args.variant {
+            if !variants.iter().any(|(_, parts)| picks(wanted, parts)) {
+                let known: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
+                let error = InputError::new(format!("`{wanted}`"), "a variant of this scenario");
+                return Err(on_flag("--variant", error.help(did_you_mean(wanted, &known))).into());
+            }
+        }
+        let mut chosen = Vec::new();
+        for run in runs {
+            let wanted = |name: &String| picks(name, &run.parts);
+            if args.variant.is_empty() || args.variant.iter().any(wanted) {
+                let experiment = reader.clone().of_setup(args, &name, run.setup)?;
+                chosen.push((run.name, experiment));
+            }
+        }
+        Ok(Self::Several(Sweep { name, about, figure, variants, chosen }))
+    }
+}
+
+/// Refuses what makes sense for variants alone.
+fn no_variants(args: &RunArgs) -> Result<(), InputError> {
+    match args.variant.first() {
+        None => Ok(()),
+        Some(name) => {
+            let error = InputError::new(format!("`{name}`"), "nothing: there are no variants here");
+            Err(on_flag("--variant", error.help("leave --variant out")))
+        }
     }
 }
 
 /// What has been read so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Reader {
     warnings: Vec<Warning>,
     inputs: Vec<Input>,
@@ -79,6 +122,61 @@ struct Reader {
 }
 
 impl Reader {
+    /// The run of a scenario of that name.
+    fn of_setup(self, args: &RunArgs, name: &str, setup: Setup) -> Result<Experiment, Failure> {
+        let traffic = setup.traffic;
+        let setup = Setup { traffic: Traffic::File(args.input.clone()), ..setup };
+        self.experiment(args, Some((name, &setup)), traffic)
+    }
+
+    /// Everything put together: what a scenario of that name says, then flags, then the traffic.
+    fn experiment(
+        mut self,
+        args: &RunArgs,
+        scenario: Option<(&str, &Setup)>,
+        traffic: Traffic,
+    ) -> Result<Experiment, Failure> {
+        let mut draft = Draft::default();
+        if let Some((name, setup)) = scenario {
+            self.apply_scenario(name, setup, &mut draft)?;
+        }
+        self.apply_flags(args, &mut draft)?;
+        if let Some((name, Setup { topology: Some(source), .. })) = scenario {
+            self.topology = Some((source.clone(), Source::Scenario(name.to_owned()).to_string()));
+        }
+        if let Some(text) = &args.topo {
+            let source = TopologySource::parse(text, Path::new("."))
+                .map_err(|error| on_flag("--topo", error))?;
+            self.topology = Some((source, "flag --topo".to_owned()));
+        }
+        let (world, origin) = self.world(args, scenario)?;
+        let (matrix, topology) = self.network(&traffic, &draft)?;
+        let plan = Plan::new(&draft, matrix, &topology)?;
+        self.finish(world, &origin, &draft);
+        let Self { warnings, inputs, configuration, .. } = self;
+        Ok(Experiment { plan, world, warnings, inputs, configuration })
+    }
+
+    /// Where it runs, and who said so: virtual time unless a flag or the scenario says otherwise.
+    fn world(
+        &self,
+        args: &RunArgs,
+        scenario: Option<(&str, &Setup)>,
+    ) -> Result<(World, String), InputError> {
+        if let Some(world) = args.world {
+            return Ok((world, "flag --world".to_owned()));
+        }
+        let Some((name, Setup { world: Some(text), .. })) = scenario else {
+            return Ok((World::Sim, "default".to_owned()));
+        };
+        let world = World::by_name(&text.value).ok_or_else(|| {
+            InputError::new(format!("world `{}`", text.value), "a world")
+                .at(&self.scenario_file, text.line, text.column)
+                .help(did_you_mean(&text.value, &World::NAMES))
+        })?;
+        Ok((world, Source::Scenario(name.to_owned()).to_string()))
+    }
+
     /// The scenario that `input` names, `None` when it is a matrix.
     fn scenario(&mut self, input: &Path) -> Result<Option<Scenario>, Failure> {
         let is = |ending: &str| {
@@ -106,8 +204,13 @@ impl Reader {
         Err(error.at("command line", 0, 0).help(did_you_mean(&name, &names)).into())
     }
 
-    fn apply_scenario(&mut self, scenario: &Scenario, draft: &mut Draft) -> Result<(), Failure> {
-        let source = || Source::Scenario(scenario.name.clone());
+    fn apply_scenario(
+        &self,
+        name: &str,
+        scenario: &Setup,
+        draft: &mut Draft,
+    ) -> Result<(), Failure> {
+        let source = || Source::Scenario(name.to_owned());
         let file = self.scenario_file.clone();
         let at = |located: &Located<String>, error: InputError| {
             error.at(&file, located.line, located.column)
@@ -143,7 +246,7 @@ impl Reader {
         Ok(())
     }
 
-    fn apply_flags(&mut self, args: &RunArgs, draft: &mut Draft) -> Result<(), Failure> {
+    fn apply_flags(&self, args: &RunArgs, draft: &mut Draft) -> Result<(), Failure> {
         if let Some(name) = &args.transport {
             let set = draft.set_transport(name, Source::Flag("transport"));
             set.map_err(|error| on_flag("--transport", error))?;
@@ -209,9 +312,8 @@ impl Reader {
         Ok((matrix, topology))
     }
 
-    fn finish(&mut self, args: &RunArgs, draft: &Draft) {
-        let given = if args.world.is_some() { "flag --world" } else { "default" };
-        self.add("world", args.world().name().to_owned(), given);
+    fn finish(&mut self, world: World, origin: &str, draft: &Draft) {
+        self.add("world", world.name().to_owned(), origin);
         if let Some((source, origin)) = self.topology.take() {
             let name = match source {
                 TopologySource::File(path) => path.display().to_string(),

@@ -3,13 +3,15 @@
 //! Order matters to the exit code: inputs are judged first (2), then the environment (3), and only
 //! then is anything started or written.
 
-mod experiment;
+pub(crate) mod experiment;
 mod results;
+mod sweep;
 
 use std::ffi::OsString;
 
 use testbed::measure::Outcome;
 use testbed::plan::{Plan, RunError};
+use testbed::progress::Watch;
 use testbed::virtual_time;
 
 use crate::cli::{RunArgs, World};
@@ -20,8 +22,8 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::OutDir;
 use crate::progress::{Shown, Total};
-use crate::stopwatch;
-use experiment::Experiment;
+use crate::stopwatch::{self, Stopwatch};
+use experiment::{Experiment, Order};
 
 /// Runs what `args` say; `command_line` goes into the manifest.
 ///
@@ -32,16 +34,21 @@ pub(crate) fn run(
     command_line: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let experiment = Experiment::read(args)?;
+    let experiment = match Order::read(args)? {
+        Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
+        Order::One(experiment) => experiment,
+    };
     for warning in &experiment.warnings {
         writeln!(console.err, "{warning}")?;
     }
-    check_environment(args.world(), console)?;
+    check_environment(experiment.world, console)?;
     let out = args.out.as_deref().map(OutDir::create).transpose()?;
     if interrupt::requested() {
         return Ok(Exit::Interrupted);
     }
-    let outcome = execute(&experiment, args, console)?;
+    let plan = &experiment.plan;
+    let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
+    let outcome = execute(&experiment, &mut Shown::new(total, args.quiet, console))?;
     if let Some(out) = &out {
         results::write(out, &experiment, &outcome, command_line)?;
     }
@@ -72,23 +79,18 @@ fn check_environment(world: World, console: &mut Console<'_>) -> Result<(), Fail
     )))
 }
 
-fn execute(
-    experiment: &Experiment,
-    args: &RunArgs,
-    console: &mut Console<'_>,
-) -> Result<Outcome, Failure> {
+fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let plan = &experiment.plan;
-    let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
-    let mut shown = Shown::new(total, args.quiet, console);
-    let mut outcome = match args.world() {
-        World::Sim => virtual_time::run(plan, &mut shown)?,
-        World::Vdev => in_real_time(plan, &mut shown)?,
+    let stopwatch = Stopwatch::start();
+    let mut outcome = match experiment.world {
+        World::Sim => virtual_time::run(plan, watch)?,
+        World::Vdev => in_real_time(plan, watch)?,
         World::Nic => {
             return Err(Failure::Unfit("this version does not run --world nic yet".into()));
         }
     };
     let summary = &mut outcome.summary;
-    summary.wall_s = shown.seconds();
+    summary.wall_s = stopwatch.seconds();
     summary.hops_per_s = per_second(summary.packets.hops, summary.wall_s);
     summary.peak_rss_bytes = stopwatch::peak_rss_bytes();
     Ok(outcome)
@@ -100,7 +102,7 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 }
 
 /// The `vdev` world, in builds that have it.
-fn in_real_time(plan: &Plan, watch: &mut Shown<'_>) -> Result<Outcome, RunError> {
+fn in_real_time(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     #[cfg(feature = "dpdk")]
     return testbed::real_time::run(plan, watch);
     #[cfg(not(feature = "dpdk"))]

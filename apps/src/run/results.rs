@@ -69,7 +69,8 @@ pub(super) fn show(
     Ok(())
 }
 
-fn json(mut out: &mut dyn io::Write, value: &impl serde::Serialize) -> io::Result<()> {
+/// Writes `value` as indented JSON and a line's end.
+pub(super) fn json(mut out: &mut dyn io::Write, value: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, value)?;
     writeln!(out)
 }

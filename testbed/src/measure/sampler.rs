@@ -67,6 +67,7 @@ impl Sampler {
             goodput_gbps,
             queue_max_bytes,
             queue_sum_bytes,
+            trimmed: network.totals().trimmed,
             flows_finished: conductor.finished() as u64,
             cwnd_bytes: (0..shown).map(cwnd).collect(),
             delivered_bytes: conductor.records()[..shown].iter().map(|r| r.delivered).collect(),

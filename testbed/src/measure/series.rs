@@ -13,6 +13,8 @@ pub struct Sample {
     pub queue_max_bytes: u64,
     /// Data bytes in all switch queues.
     pub queue_sum_bytes: u64,
+    /// Packets trimmed so far.
+    pub trimmed: u64,
     /// Flows finished so far.
     pub flows_finished: u64,
     /// The windows of the first flows of the matrix, bytes; null when a flow is not open.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbKind;
@@ -107,6 +108,8 @@ pub struct Draft {
     pub seed: u64,
     /// Network time after which a run ends unfinished.
     pub limit: Option<Duration>,
+    /// The longest message that carries part of a flow; as long as messages can be when `None`.
+    pub message: Option<NonZeroU32>,
     /// Time between samples of the series; none when `None`.
     pub sampling: Option<Duration>,
     /// Unit of `start` in `.cm` files.
@@ -141,6 +144,7 @@ impl Default for Draft {
             },
             seed: 1,
             limit: None,
+            message: None,
             sampling: None,
             start_unit: StartUnit::Us,
             faults: Vec::new(),

@@ -3,6 +3,8 @@
 //! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`) come from the policies'
 //! own tables.
 
+use std::num::NonZeroU32;
+
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbParams;
 use transport::sched::{SchedKind, SchedParams};
@@ -13,6 +15,7 @@ use crate::fabric::QdiscKind;
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
 use crate::workload::cm::StartUnit;
+use crate::workload::matrix::MESSAGE_MAX;
 
 /// One setting.
 pub struct Key {
@@ -88,6 +91,8 @@ keys! {
         |d, v| d.switch.detection = duration(v)?, |d| time(d.switch.detection);
     "run.limit", "network time after which a run ends unfinished, or none",
         |d, v| d.limit = unless(v, "none", duration)?, |d| d.limit.map_or("none".to_owned(), time);
+    "run.message", "bytes of a flow that one message carries at most, 1..=1GiB, or none: all of them",
+        |d, v| d.message = unless(v, "none", message)?, |d| shown(d.message, "none");
     "sampling.interval", "time between samples of series.jsonl, or none",
         |d, v| d.sampling = unless(v, "none", interval)?,
         |d| d.sampling.map_or("none".to_owned(), time);
@@ -238,6 +243,12 @@ fn interval(text: &str) -> Result<Duration, &'static str> {
 
 fn bytes(text: &str) -> Result<Bytes, &'static str> {
     number::bytes(text).map_err(|_| "a size: 65536, 64KiB, 1.5MB")
+}
+
+fn message(text: &str) -> Result<NonZeroU32, &'static str> {
+    let len = bytes(text)?.0;
+    let len = u32::try_from(len).ok().filter(|&len| len <= MESSAGE_MAX).and_then(NonZeroU32::new);
+    len.ok_or("a size, 1..=1GiB")
 }
 
 fn real(text: &str) -> Result<f64, &'static str> {

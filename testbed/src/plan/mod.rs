@@ -17,7 +17,6 @@ use transport::{
 
 pub use draft::{Draft, Source, SwitchSettings, VdevSettings};
 
-use crate::conductor::MESSAGE_MAX;
 use crate::fabric::{Blueprint, FaultError, FaultKind, FaultSpec, PortId, QdiscKind};
 use crate::input::InputError;
 use crate::scenario::fault;
@@ -149,7 +148,12 @@ impl Plan {
     ///
     /// # Errors
     /// When the parts do not fit.
-    pub fn new(draft: &Draft, matrix: Matrix, topology: &FatTreeSpec) -> Result<Self, RunError> {
+    pub fn new(
+        draft: &Draft,
+        mut matrix: Matrix,
+        topology: &FatTreeSpec,
+    ) -> Result<Self, RunError> {
+        matrix.message = draft.message;
         if matrix.nodes > topology.nodes {
             return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
         }
@@ -220,7 +224,7 @@ impl Plan {
     pub fn host_configs(&self) -> Result<Vec<Config>, RunError> {
         let mut needs = vec![Needs::default(); self.hosts() as usize];
         for flow in &self.matrix.flows {
-            let messages = flow.size.0.div_ceil(MESSAGE_MAX);
+            let messages = self.matrix.messages(flow.size);
             let src = &mut needs[flow.src.0 as usize];
             (src.tx_flows, src.tx_msgs) = (src.tx_flows + 1, src.tx_msgs + messages);
             let dst = &mut needs[flow.dst.0 as usize];
@@ -373,7 +377,7 @@ impl Most {
         }
         let longest = matrix.flows.iter().map(|flow| flow.size.0).max().unwrap_or(1);
         Self {
-            messages: u16::try_from(longest.div_ceil(MESSAGE_MAX)).unwrap_or(u16::MAX).max(1),
+            messages: u16::try_from(matrix.messages(Bytes(longest))).unwrap_or(u16::MAX).max(1),
             segments: longest.div_ceil(u64::from(payload_max)),
         }
     }

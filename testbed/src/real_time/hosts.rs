@@ -19,8 +19,8 @@ use transport_dpdk::{
 
 use super::lateness::Gaps;
 use super::links::Pools;
-use crate::conductor::MESSAGE_MAX;
 use crate::plan::{Plan, RunError};
+use crate::workload::matrix::MESSAGE_MAX;
 
 /// Descriptors in the rings between an application and its worker.
 const RING: usize = 256;
@@ -141,7 +141,7 @@ fn needs(plan: &Plan) -> Vec<Needs> {
     for flow in &plan.matrix.flows {
         needs[flow.src.0 as usize].connections += 1;
         let receiver = &mut needs[flow.dst.0 as usize];
-        let messages = u32::try_from(flow.size.0.div_ceil(MESSAGE_MAX)).unwrap_or(u32::MAX);
+        let messages = u32::try_from(plan.matrix.messages(flow.size)).unwrap_or(u32::MAX);
         receiver.messages_in = receiver.messages_in.saturating_add(messages);
         receiver.bytes_in = receiver.bytes_in.saturating_add(flow.size.0);
     }
@@ -162,7 +162,7 @@ impl HostSetup<'_> {
         let memory = AppMemory::new(&MemoryConfig {
             msgs_max: config.msgs_max,
             // What is delivered is dropped at once, so a host never holds more than is under way.
-            bytes_max: needs.bytes_in.clamp(1, 2 * MESSAGE_MAX),
+            bytes_max: needs.bytes_in.clamp(1, 2 * u64::from(MESSAGE_MAX)),
             messages_max: needs.messages_in.max(1),
         });
         let worker = WorkerConfig {

@@ -9,7 +9,19 @@
 //! [set]                           # KEY = VALUE, dotted keys, as the command line's --set
 //! [[fault]]                       # kind, link, rate, burst, delay_us, factor, from_us, until_us
 //! [sampling]                      # interval_us
+//!
+//! [[variant]]                     # what is compared: a name, and any of the keys and tables above
+//! name = "no-trimming"
+//! trim = false
+//! [grid]                          # arrays of values; every combination runs, with every variant
+//! workload.size = ["64KiB", "1MiB"]
+//! [figure]                        # of = "smartt fig. 7", claim = "what the paper says it shows"
+//! [[plot]]                        # kind, y, x, panel, flows, from_us, until_us
 //! ```
+//!
+//! A variant's keys replace those above it; its `[workload]` and `[set]` are laid over theirs key
+//! by key (a workload of another `kind` replaces all of it), its faults come on top. A grid's
+//! combination is laid over the variant in the same way.
 //!
 //! Reading is strict: an unknown key is an error with the nearest known one, and every error has
 //! its line and column. Paths are relative to the scenario's file. Names of policies and settings
@@ -17,31 +29,66 @@
 //! here.
 
 pub mod fault;
+pub mod figure;
+mod reader;
 mod table;
+mod variants;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use transport::{Duration, Rng};
 
 pub use fault::{FaultKind, FaultSpec, LinkSelector, Ports};
+pub use figure::{Figure, Plot, PlotKind};
 
-use self::fault::FaultParts;
+use self::reader::{COMMON, Reader, TABLES};
 use self::table::{Document, Table};
-use crate::input::number;
 use crate::input::{InputError, Located, Warning};
 use crate::topology::{self, FatTreeSpec, topo_file};
 use crate::workload::cm::{self, StartUnit};
-use crate::workload::matrix::HOSTS_MAX;
-use crate::workload::{self, Matrix, Params, Workload};
+use crate::workload::{Matrix, Workload};
 
-/// A run as a file describes it. What the file does not say is `None` and left to the command
-/// line's defaults.
+/// What a file describes: one run, or variants of one to compare.
 #[derive(Debug)]
 pub struct Scenario {
     /// Its name; the file's name without the ending when it has none.
     pub name: String,
     /// What it shows, for lists; may be empty.
     pub about: String,
+    /// How its results are drawn, and what they are compared with.
+    pub figure: Figure,
+    /// The runs, in the order of the file: one with an empty name, or the variants.
+    pub runs: Vec<Run>,
+}
+
+/// One run of a scenario.
+#[derive(Debug)]
+pub struct Run {
+    /// The parts joined by commas, unique in the scenario and fit for a file's name; empty for the
+    /// only run of a scenario without variants.
+    pub name: String,
+    /// Where it stands on each axis of the scenario.
+    pub parts: Vec<Part>,
+    /// The run itself.
+    pub setup: Setup,
+}
+
+/// A place on an axis: which variant, or which value of a grid's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// `variant`, or the last word of a grid's key.
+    pub axis: String,
+    /// Letters, digits and `._+-`.
+    pub label: String,
+}
+
+/// A run as a file describes it. What the file does not say is `None` and left to the command
+/// line's defaults.
+#[derive(Debug)]
+pub struct Setup {
+    /// Where it runs unless the command line says otherwise.
+    pub world: Option<Located<String>>,
     /// Where the traffic comes from.
     pub traffic: Traffic,
     /// The network.
@@ -135,10 +182,53 @@ impl Scenario {
         let document = Document::new(name, text);
         let parsed = document.parse()?;
         let root = Table::root(&document, &parsed);
-        root.expect_only(&[&COMMON[..], &TABLES[..]].concat())?;
+        root.expect_only(&[&COMMON[..], &TABLES[..], &WHOLE[..]].concat())?;
+        let head = Reader::new(root, base)?;
         let stem = Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Reader::new(root, base)?.scenario(name, stem.unwrap_or_default())
+        let cells = variants::cells(root)?;
+        let axes = variants::axes(&cells);
+        let figure = figure::read(root, &axes)?;
+        let mut runs = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let setup = Reader::new(cell.table(root), base)?.setup(name)?;
+            runs.push(Run { name: cell.name(), parts: cell.parts, setup });
+        }
+        Ok(Self {
+            name: head.own_text("name")?.or(stem).unwrap_or_default(),
+            about: head.own_text("about")?.unwrap_or_default(),
+            figure,
+            runs,
+        })
     }
+
+    /// Whether it has variants: its results are then several, even when there is only one.
+    #[must_use]
+    pub fn has_variants(&self) -> bool {
+        self.runs.iter().any(|run| !run.parts.is_empty())
+    }
+}
+
+impl Part {
+    /// Whether this is all of `text`: the label of a variant, or `AXIS=LABEL`.
+    fn is(&self, text: &str) -> bool {
+        self.to_string() == text
+    }
+}
+
+/// As it stands in the name of a run.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.axis.as_str() {
+            variants::VARIANT => f.write_str(&self.label),
+            axis => write!(f, "{axis}={}", self.label),
+        }
+    }
+}
+
+/// Whether `name` picks a run with these parts: each of its parts, split at commas, is one of them.
+#[must_use]
+pub fn picks(name: &str, parts: &[Part]) -> bool {
+    name.split(',').all(|wanted| parts.iter().any(|part| part.is(wanted.trim())))
 }
 
 impl Traffic {
@@ -190,154 +280,8 @@ impl TopologySource {
 /// No scenario is a megabyte long.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Keys that may stand at the top or in `[scenario]`.
-const COMMON: [&str; 8] = ["matrix", "topology", "transport", "cc", "lb", "ec", "trim", "seed"];
-const TABLES: [&str; 5] = ["scenario", "workload", "set", "fault", "sampling"];
-const FAULT_KEYS: [&str; 8] =
-    ["link", "kind", "rate", "burst", "delay_us", "from_us", "until_us", "factor"];
-
-struct Reader<'d> {
-    root: Table<'d>,
-    own: Option<Table<'d>>,
-    base: &'d Path,
-}
-
-impl<'d> Reader<'d> {
-    fn new(root: Table<'d>, base: &'d Path) -> Result<Self, InputError> {
-        let own = root.table("scenario", "[scenario]")?;
-        if let Some(own) = own {
-            own.expect_only(&[&["name", "about"], &COMMON[..]].concat())?;
-            if let Some(key) = COMMON.into_iter().find(|key| own.has(key) && root.has(key)) {
-                let found = format!("`{key}` at the top and in [scenario]");
-                return Err(own.error(key, InputError::new(found, "it in one place")));
-            }
-        }
-        Ok(Self { root, own, base })
-    }
-
-    /// The table in which a common key stands.
-    fn holder(&self, key: &str) -> Table<'d> {
-        self.own.filter(|own| own.has(key)).unwrap_or(self.root)
-    }
-
-    fn scenario(&self, file: &str, stem: String) -> Result<Scenario, InputError> {
-        let own_text = |key| match self.own {
-            None => Ok(None),
-            Some(own) => own.string(key),
-        };
-        let policy = |key| self.holder(key).string(key);
-        let topology = self.holder("topology");
-        let topology = match topology.string("topology")? {
-            None => None,
-            Some(text) => Some(
-                TopologySource::parse(&text.value, self.base)
-                    .map_err(|error| topology.error("topology", error))?,
-            ),
-        };
-        Ok(Scenario {
-            name: own_text("name")?.map_or(stem, |name| name.value),
-            about: own_text("about")?.unwrap_or_default().value,
-            traffic: self.traffic(file)?,
-            topology,
-            transport: policy("transport")?,
-            cc: policy("cc")?,
-            lb: policy("lb")?,
-            ec: policy("ec")?,
-            trim: self.holder("trim").boolean("trim")?.map(|trim| trim.value),
-            seed: self.holder("seed").integer("seed")?.map(|seed| seed.value),
-            settings: self.settings()?,
-            faults: self.faults()?,
-            sampling: self.sampling()?,
-        })
-    }
-
-    fn traffic(&self, file: &str) -> Result<Traffic, InputError> {
-        let holder = self.holder("matrix");
-        let matrix = holder.string("matrix")?;
-        match (matrix, self.root.table("workload", "[workload]")?) {
-            (Some(path), None) => Ok(Traffic::File(self.base.join(path.value))),
-            (None, Some(table)) => self.workload(file, table),
-            (Some(_), Some(_)) => {
-                let error = InputError::new("`matrix` and [workload]", "one of the two");
-                Err(holder.error("matrix", error.help("remove one; each is all of the traffic")))
-            }
-            (None, None) => {
-                let error = InputError::new("no traffic", "`matrix = \"FILE.cm\"` or [workload]");
-                Err(self.root.error("matrix", error))
-            }
-        }
-    }
-
-    fn workload(&self, file: &str, table: Table<'d>) -> Result<Traffic, InputError> {
-        let Some(kind) = table.string("kind")? else {
-            let error = InputError::new("a [workload] without `kind`", "the name of a workload");
-            return Err(table.error("kind", error.help(workload::NAMES.join(", "))));
-        };
-        let mut params = Params::new(file, self.base);
-        let mut nodes = None;
-        for (key, value) in table.flat()? {
-            match key.as_str() {
-                "kind" => {}
-                "nodes" => {
-                    let count = number::integer(value.value.as_bytes()).ok();
-                    let count = count.and_then(|count| u32::try_from(count).ok());
-                    nodes = count.filter(|count| (1..=HOSTS_MAX).contains(count));
-                    if nodes.is_none() {
-                        let expected = format!("a number of hosts in 1..={HOSTS_MAX}");
-                        let error = InputError::new(format!("nodes = {}", value.value), expected);
-                        return Err(table.error("nodes", error));
-                    }
-                }
-                _ => params.push(&key, &value.value, value.line, value.column),
-            }
-        }
-        let workload = workload::by_name(&kind.value, &params).map_err(|error| {
-            if error.line == 0 && error.file == file { table.error("kind", error) } else { error }
-        })?;
-        Ok(Traffic::Workload { kind: kind.value, nodes, workload })
-    }
-
-    fn settings(&self) -> Result<Vec<Setting>, InputError> {
-        let Some(table) = self.root.table("set", "[set]")? else { return Ok(Vec::new()) };
-        let settings = table.flat()?.into_iter();
-        Ok(settings.map(|(key, value)| Setting { key, value }).collect())
-    }
-
-    fn faults(&self) -> Result<Vec<FaultSpec>, InputError> {
-        let mut faults = Vec::new();
-        for table in self.root.tables("fault", "[[fault]]")? {
-            table.expect_only(&FAULT_KEYS)?;
-            let text = |key| table.text(key).map(|text| text.map(|text| text.value));
-            let kind = text("kind")?.unwrap_or_default();
-            let (rate, factor, links) = (text("rate")?, text("factor")?, text("link")?);
-            let (burst, delay_us) = (text("burst")?, text("delay_us")?);
-            let (from_us, until_us) = (text("from_us")?, text("until_us")?);
-            let parts = FaultParts {
-                kind: &kind,
-                rate: rate.as_deref(),
-                factor: factor.as_deref(),
-                links: links.as_deref(),
-                burst: burst.as_deref(),
-                delay_us: delay_us.as_deref(),
-                from_us: from_us.as_deref(),
-                until_us: until_us.as_deref(),
-            };
-            faults.push(parts.build().map_err(|(key, error)| table.error(key, error))?);
-        }
-        Ok(faults)
-    }
-
-    fn sampling(&self) -> Result<Option<Duration>, InputError> {
-        let Some(table) = self.root.table("sampling", "[sampling]")? else { return Ok(None) };
-        table.expect_only(&["interval_us"])?;
-        let text = table.text("interval_us")?.map(|text| text.value).unwrap_or_default();
-        let interval = number::decimal(text.as_bytes(), 6).ok().filter(|&ps| ps > 0);
-        interval.map(|ps| Some(Duration::from_ps(ps))).ok_or_else(|| {
-            let error = InputError::new(format!("interval_us = `{text}`"), "a time above zero");
-            table.error("interval_us", error.help("write microseconds, like interval_us = 10"))
-        })
-    }
-}
+/// Keys that concern a scenario as a whole.
+const WHOLE: [&str; 5] = ["scenario", "variant", "grid", "figure", "plot"];
 
 #[cfg(test)]
 mod tests;

@@ -75,6 +75,25 @@ impl<'d> Table<'d> {
         Self { document, title: "a scenario", entries: root.get_ref(), start: 0 }
     }
 
+    /// Another root in the place of this one, made of parts of the same document.
+    pub(super) fn replaced<'e>(&self, entries: &'e DeTable<'d>) -> Table<'e>
+    where
+        'd: 'e,
+    {
+        Table { document: self.document, title: self.title, entries, start: self.start }
+    }
+
+    /// What is in it.
+    pub(super) fn entries(&self) -> &'d DeTable<'d> {
+        self.entries
+    }
+
+    /// An error at this byte of the document.
+    pub(super) fn error_at(&self, offset: usize, error: InputError) -> InputError {
+        let (line, column) = self.document.place(offset);
+        error.at(self.document.name, line, column)
+    }
+
     /// Refuses keys that are not among `known`.
     pub(super) fn expect_only(&self, known: &[&str]) -> Result<(), InputError> {
         let unknown = self.entries.keys().find(|key| !known.contains(&key.get_ref().as_ref()));
@@ -211,7 +230,8 @@ impl<'d> Table<'d> {
     }
 }
 
-fn scalar(value: &DeValue<'_>) -> Option<String> {
+/// The text of a string, a number or a flag.
+pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str().to_owned()),

@@ -4,6 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// The only run of a scenario without variants.
+fn only(scenario: Scenario) -> Setup {
+    assert!(!scenario.has_variants());
+    scenario.runs.into_iter().next().unwrap().setup
+}
+
 fn parse(text: &str) -> Result<Scenario, InputError> {
     Scenario::read(text.as_bytes(), "fig5.toml", Path::new("dir"))
 }
@@ -46,6 +52,8 @@ interval_us = 0.5
 fn every_part_of_a_scenario_is_understood() {
     let scenario = parse(SAMPLE).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.about.as_str()), ("incast 8:1", "eight senders"));
+    assert_eq!(scenario.figure, Figure::default());
+    let scenario = only(scenario);
     assert_eq!(scenario.topology, Some(TopologySource::Builtin("ft128-1os".to_owned())));
     assert_eq!((scenario.trim, scenario.seed), (Some(true), Some(16)));
     let cc = scenario.cc.unwrap();
@@ -65,6 +73,7 @@ fn every_part_of_a_scenario_is_understood() {
 fn files_are_relative_to_the_scenario_and_the_name_is_the_files() {
     let scenario = parse("[scenario]\nmatrix = \"a.cm\"\ntopology = \"b.topo\"\n").unwrap();
     assert_eq!(scenario.name, "fig5");
+    let scenario = only(scenario);
     assert!(matches!(scenario.traffic, Traffic::File(path) if path == Path::new("dir/a.cm")));
     assert_eq!(scenario.topology, Some(TopologySource::File(PathBuf::from("dir/b.topo"))));
 }
@@ -99,6 +108,128 @@ fn what_is_wrong_is_named_with_line_column_and_cure() {
     }
 }
 
+const VARIANTS: &str = r#"topology = "ft128-1os"
+[scenario]
+name = "fig7"
+trim = true
+[workload]
+kind = "incast"
+degree = 8
+[set]
+cc.smartt.fi = 0.25
+[[fault]]
+kind = "down"
+[[variant]]
+name = "a"
+[[variant]]
+name = "b"
+trim = false
+set = { "cc.smartt.fi" = 0.5, mtu = 1024 }
+[[variant.fault]]
+kind = "loss"
+rate = 0.5
+[[variant]]
+name = "c"
+workload = { kind = "ring", size = "9KiB" }
+[grid]
+workload.size = ["1KiB", "2KiB"]
+topology = ["ft128-1os", "leaf-spine:16,2,8"]
+[figure]
+of = "smartt fig. 7"
+[[plot]]
+kind = "lines"
+x = "size"
+panel = "topology"
+y = "fct_us.max"
+[[plot]]
+kind = "series"
+flows = 2
+from_us = 3.5
+"#;
+
+#[test]
+fn variants_and_grid_make_every_combination_in_the_order_of_the_file() {
+    let scenario = parse(VARIANTS).unwrap();
+    let names: Vec<&str> = scenario.runs.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!((names.len(), scenario.has_variants()), (12, true));
+    assert_eq!(names[0], "a,size=1KiB,topology=ft128-1os");
+    assert_eq!(names[1], "a,size=1KiB,topology=leaf-spine-16-2-8");
+    assert_eq!(names[11], "c,size=2KiB,topology=leaf-spine-16-2-8");
+    let wanted = |name: &str| scenario.runs.iter().filter(|run| picks(name, &run.parts)).count();
+    let counts = ["b", "size=1KiB", "c,size=2KiB", names[3], "size", "d", ""].map(wanted);
+    assert_eq!(counts, [4, 6, 2, 1, 0, 0, 0]);
+}
+
+#[test]
+fn a_variant_is_laid_over_the_scenario_key_by_key() {
+    let scenario = parse(VARIANTS).unwrap();
+    let of = |name: &str| &scenario.runs.iter().find(|run| picks(name, &run.parts)).unwrap().setup;
+    let settings = |setup: &Setup| -> Vec<(String, String)> {
+        setup.settings.iter().map(|s| (s.key.clone(), s.value.value.clone())).collect()
+    };
+    let (a, b, c) = (of("a"), of("b"), of("c"));
+    assert_eq!((a.trim, b.trim, a.faults.len(), b.faults.len()), (Some(true), Some(false), 1, 2));
+    let text = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    };
+    assert_eq!(settings(a), text(&[("cc.smartt.fi", "0.25")]));
+    // The later one wins when they are applied.
+    let both = [("cc.smartt.fi", "0.25"), ("cc.smartt.fi", "0.5"), ("mtu", "1024")];
+    assert_eq!(settings(b), text(&both));
+    let flows = |setup: &Setup| {
+        let rng = &mut transport::Rng::new(1);
+        let matrix = setup.traffic.matrix(4, StartUnit::Us, rng);
+        matrix.map(|(matrix, _)| (matrix.flows.len(), matrix.flows[0].size.0))
+    };
+    assert!(flows(a).is_err(), "eight senders among four hosts");
+    assert_eq!(flows(c).unwrap(), (12, 1024));
+}
+
+#[test]
+fn a_figure_says_which_measure_goes_where() {
+    let figure = parse(VARIANTS).unwrap().figure;
+    assert_eq!((figure.of.as_str(), figure.plots.len()), ("smartt fig. 7", 2));
+    let lines = &figure.plots[0];
+    assert_eq!((lines.kind, lines.y.as_str()), (PlotKind::Lines, "fct_us.max"));
+    assert_eq!((lines.x.as_deref(), lines.panel.as_deref()), (Some("size"), Some("topology")));
+    let series = &figure.plots[1];
+    assert_eq!((series.y.as_str(), series.flows, series.from_us), ("goodput_gbps", 2, 3.5));
+}
+
+#[test]
+fn wrong_variants_grids_and_plots_are_refused_where_they_stand() {
+    let edit = |from: &str, to: &str| VARIANTS.replacen(from, to, 1);
+    for (text, place, words) in [
+        (edit("name = \"b\"", "name = \"a\""), "fig5.toml:15:8: ", "a second variant `a`"),
+        (edit("name = \"b\"", "name = \"../b\""), "fig5.toml:15:8: ", "names a directory"),
+        (edit("name = \"b\"\n", ""), "fig5.toml:14:1: ", "without `name`"),
+        (edit("trim = false", "trimm = false"), "fig5.toml:16:1: ", "did you mean `trim`"),
+        (edit("trim = false", "trim = 0"), "fig5.toml:16:8: ", "true or false"),
+        (edit("rate = 0.5", "rate = 5"), "fig5.toml:20:8: ", "a probability"),
+        (edit("\"ring\"", "\"rnig\""), "fig5.toml:23:21: ", "did you mean `ring`"),
+        (edit("[\"1KiB\", \"2KiB\"]", "\"1KiB\""), "fig5.toml:25:17: ", "an array"),
+        (edit("\"2KiB\"", "\"1KiB\""), "fig5.toml:25:26: ", "a second `1KiB`"),
+        (edit("\"2KiB\"", "\"2KB?\""), "fig5.toml:25:26: ", "a size"),
+        (edit("\"2KiB\"", "[1]"), "fig5.toml:25:26: ", "a string"),
+        (edit("workload.size", "wrokload.size"), "fig5.toml:25:1: ", "did you mean `workload`"),
+        (edit("topology = [", "set.size = ["), "fig5.toml:26:5: ", "a second axis `size`"),
+        (edit("kind = \"lines\"", "kind = \"line\""), "fig5.toml:30:8: ", "did you mean `lines`"),
+        (edit("x = \"size\"", "x = \"sise\""), "fig5.toml:31:5: ", "did you mean `size`"),
+        (edit("x = \"size\"\n", ""), "fig5.toml:29:1: ", "no `x`"),
+        (edit("fct_us.max", "fct_us.mx"), "fig5.toml:33:5: ", "did you mean `fct_us.max`"),
+        (edit("flows = 2", "flows = 0"), "fig5.toml:36:9: ", "1..=64"),
+        (edit("from_us = 3.5", "from_us = -1"), "fig5.toml:37:11: ", "microseconds"),
+    ] {
+        let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
+        assert!(error.starts_with(place) && error.contains(words), "{place}{words}\n{error}");
+    }
+    let many: Vec<String> = (0..20).map(|i| i.to_string()).collect();
+    let many = many.join(", ");
+    let grid = format!("matrix = \"a.cm\"\n[grid]\nseed = [{many}]\nset.mtu = [{many}]\n");
+    let error = parse(&grid).unwrap_err().to_string();
+    assert!(error.contains("at most 256 runs"), "{error}");
+}
+
 #[test]
 fn bytes_that_are_no_text_are_refused_with_their_line() {
     let error = Scenario::read(b"seed = 1\n\xff", "s.toml", Path::new(".")).unwrap_err();
@@ -123,9 +254,10 @@ proptest! {
 
     #[test]
     fn a_mutated_file_gives_a_scenario_or_an_error_with_a_line(
-        at in 0..SAMPLE.len(), byte: u8, cut in 0usize..6,
+        at in 0..SAMPLE.len(), byte: u8, cut in 0usize..6, with_variants: bool,
     ) {
-        let mut text = SAMPLE.as_bytes().to_vec();
+        let text = if with_variants { VARIANTS } else { SAMPLE };
+        let (mut text, at) = (text.as_bytes().to_vec(), at.min(text.len()));
         let end = (at + cut).min(text.len());
         text.splice(at..end, [byte]);
         if let Err(error) = Scenario::read(&text, "s.toml", Path::new(".")) {

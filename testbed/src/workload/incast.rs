@@ -1,18 +1,18 @@
 //! Incast: several hosts send to one at the same time.
 //!
 //! Senders are either those farthest from the receiver by number, from half the network away
-//! onwards, as the field's generator with `prefer_remote` has them, or drawn at random. All start
-//! at time zero.
+//! onwards, as the field's generator with `prefer_remote` has them, drawn at random, or named. They
+//! start at time zero, or one after the other.
 
-use transport::{Bytes, HostId, Rng};
+use transport::{Bytes, Duration, HostId, Rng};
 
-use super::matrix::{FlowSpec, Matrix};
+use super::matrix::{FlowSpec, Matrix, Start};
 use super::params::{Parameter, Params};
 use super::{Workload, does_not_fit};
-use crate::input::InputError;
+use crate::input::{InputError, number};
 
 /// The parameters of an incast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incast {
     /// Number of senders; `None` for all other hosts.
     pub degree: Option<u32>,
@@ -22,6 +22,12 @@ pub struct Incast {
     pub size: Bytes,
     /// Senders from half the network away onwards, else drawn.
     pub remote: bool,
+    /// The sending hosts; `degree` and `remote` do not count where there are any.
+    pub senders: Vec<u32>,
+    /// Bytes of the first flow, when it differs.
+    pub first_size: Option<Bytes>,
+    /// Time from the start of one flow to that of the next.
+    pub stagger: Duration,
 }
 
 impl Incast {
@@ -31,6 +37,9 @@ impl Incast {
         Parameter { name: "receiver", about: "the host they send to (0)" },
         Parameter { name: "size", about: "bytes of each flow (1MiB)" },
         Parameter { name: "remote", about: "senders from half the network away onwards (true)" },
+        Parameter { name: "senders", about: "the sending hosts, like 1,64, instead of a degree" },
+        Parameter { name: "first_size", about: "bytes of the first flow (size)" },
+        Parameter { name: "stagger", about: "time between the starts of two flows (0us)" },
     ];
 
     /// Reads the parameters.
@@ -44,15 +53,23 @@ impl Incast {
             receiver: params.integer("receiver", 0, 0, u32::MAX)?,
             size: params.bytes("size", Bytes(1 << 20))?,
             remote: params.boolean("remote", true)?,
+            senders: senders(params)?,
+            first_size: first_size(params)?,
+            stagger: params.duration("stagger", Duration::ZERO)?,
         })
     }
-}
 
-impl Workload for Incast {
-    fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        if self.receiver >= nodes {
-            let found = format!("receiver {} of {nodes} hosts", self.receiver);
-            return Err(does_not_fit(found, "a host below the number of hosts"));
+    /// The senders of an incast among `nodes` hosts.
+    fn among(&self, nodes: u32, rng: &mut Rng) -> Result<Vec<u32>, InputError> {
+        if !self.senders.is_empty() {
+            let wrong = self.senders.iter().find(|&&host| host >= nodes || host == self.receiver);
+            return match wrong {
+                None => Ok(self.senders.clone()),
+                Some(host) => {
+                    let found = format!("sender {host} of {nodes} hosts");
+                    Err(does_not_fit(found, "a host that exists and is not the receiver"))
+                }
+            };
         }
         let degree = self.degree.unwrap_or(nodes - 1);
         if degree == 0 || degree >= nodes {
@@ -72,9 +89,37 @@ impl Workload for Incast {
         if !self.remote {
             super::permutation::shuffle(&mut senders, rng);
         }
+        senders.truncate(degree as usize);
+        Ok(senders)
+    }
+}
+
+/// The parameter `first_size`: one flow that is longer than the others, or shorter.
+pub(super) fn first_size(params: &Params) -> Result<Option<Bytes>, InputError> {
+    params.bytes("first_size", Bytes(1)).map(|size| Some(size).filter(|_| params.has("first_size")))
+}
+
+fn senders(params: &Params) -> Result<Vec<u32>, InputError> {
+    let Some(text) = params.text("senders") else { return Ok(Vec::new()) };
+    let host = |word: &str| number::integer(word.trim().as_bytes()).ok()?.try_into().ok();
+    let hosts: Option<Vec<u32>> = text.split(',').map(host).collect();
+    hosts.ok_or_else(|| {
+        params.error("senders", &format!("senders = `{text}`"), "numbers of hosts, like 1,64")
+    })
+}
+
+impl Workload for Incast {
+    fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
+        if self.receiver >= nodes {
+            let found = format!("receiver {} of {nodes} hosts", self.receiver);
+            return Err(does_not_fit(found, "a host below the number of hosts"));
+        }
         let mut matrix = Matrix { nodes, ..Matrix::default() };
-        for sender in senders.into_iter().take(degree as usize) {
-            matrix.push_flow(FlowSpec::new(HostId(sender), HostId(self.receiver), self.size));
+        for (at, sender) in (0..).zip(self.among(nodes, rng)?) {
+            let size = self.first_size.filter(|_| at == 0).unwrap_or(self.size);
+            let mut flow = FlowSpec::new(HostId(sender), HostId(self.receiver), size);
+            flow.start = Start::At(self.stagger * at);
+            matrix.push_flow(flow);
         }
         Ok(matrix)
     }
@@ -85,9 +130,31 @@ mod tests {
     use super::*;
     use crate::workload::cm_write::to_text;
 
+    fn incast(params: &[(&str, &str)]) -> Incast {
+        Incast::from_params(&Params::from_pairs(params.iter().copied())).unwrap()
+    }
+
+    #[test]
+    fn named_senders_start_one_after_the_other_and_the_first_may_send_more() {
+        let incast = incast(&[
+            ("senders", "1, 64"),
+            ("size", "4KiB"),
+            ("first_size", "8KiB"),
+            ("stagger", "2.5us"),
+        ]);
+        assert_eq!(
+            to_text(&incast.generate(128, &mut Rng::new(1)).unwrap()),
+            "Nodes 128\nConnections 2\n1->0 id 1 start 0 size 8192\n\
+             64->0 id 2 start 2.5 size 4096\n"
+        );
+        assert!(incast.generate(64, &mut Rng::new(1)).is_err(), "no host 64");
+        let wrong = Params::from_pairs([("senders", "1;2")]);
+        assert!(Incast::from_params(&wrong).unwrap_err().expected.contains("like 1,64"));
+    }
+
     #[test]
     fn the_papers_incast_comes_out_as_the_fields_generator_writes_it() {
-        let incast = Incast { degree: Some(3), receiver: 0, size: Bytes(65_536), remote: true };
+        let incast = incast(&[("degree", "3"), ("size", "64KiB")]);
         assert_eq!(
             to_text(&incast.generate(128, &mut Rng::new(1)).unwrap()),
             "Nodes 128\nConnections 3\n64->0 id 1 start 0 size 65536\n\
@@ -98,7 +165,8 @@ mod tests {
     #[test]
     fn a_full_incast_has_every_other_host_once() {
         for remote in [true, false] {
-            let incast = Incast { degree: None, receiver: 5, size: Bytes(1), remote };
+            let remote = if remote { "true" } else { "false" };
+            let incast = incast(&[("receiver", "5"), ("remote", remote)]);
             let matrix = incast.generate(17, &mut Rng::new(1)).unwrap();
             let mut senders: Vec<u32> = matrix.flows.iter().map(|flow| flow.src.0).collect();
             senders.sort_unstable();
@@ -108,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_an_error() {
-        let incast = Incast { degree: Some(16), receiver: 0, size: Bytes(1), remote: false };
+        let incast = incast(&[("degree", "16"), ("remote", "false")]);
         assert!(incast.generate(16, &mut Rng::new(1)).is_err());
         assert!(Incast { receiver: 16, ..incast }.generate(16, &mut Rng::new(1)).is_err());
     }

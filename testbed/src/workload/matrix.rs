@@ -31,7 +31,13 @@ pub struct Matrix {
     pub triggers: Vec<Trigger>,
     /// Links that are down for the whole run.
     pub failures: Vec<LinkFailure>,
+    /// The longest message that carries part of a flow, bytes; [`MESSAGE_MAX`] when `None`. No part
+    /// of a `.cm` file.
+    pub message: Option<NonZeroU32>,
 }
+
+/// The longest message that is posted; longer flows take several.
+pub const MESSAGE_MAX: u32 = 1 << 30;
 
 /// One connection line: a flow, or a message on a flow that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +141,18 @@ impl Matrix {
     pub fn total_bytes(&self) -> Bytes {
         let total = self.flows.iter().fold(0u64, |sum, flow| sum.saturating_add(flow.size.0));
         Bytes(total)
+    }
+
+    /// The longest message that carries part of a flow, bytes.
+    #[must_use]
+    pub fn message_max(&self) -> u32 {
+        self.message.map_or(MESSAGE_MAX, NonZeroU32::get)
+    }
+
+    /// How many messages carry a flow of that size.
+    #[must_use]
+    pub fn messages(&self, size: Bytes) -> u64 {
+        size.0.div_ceil(u64::from(self.message_max()))
     }
 
     /// The places of all triggers, in file order.

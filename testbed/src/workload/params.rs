@@ -68,6 +68,12 @@ impl Params {
         self.entries.iter().any(|entry| entry.name == name)
     }
 
+    /// The value of that name as it was written.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.entries.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str())
+    }
+
     /// Makes sure that every parameter is one of `known`.
     ///
     /// # Errors

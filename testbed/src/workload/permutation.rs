@@ -5,6 +5,7 @@
 
 use transport::{Bytes, HostId, Rng};
 
+use super::incast::first_size;
 use super::matrix::{FlowSpec, Matrix};
 use super::params::{Parameter, Params};
 use super::{Workload, does_not_fit};
@@ -17,6 +18,8 @@ pub struct Permutation {
     pub size: Bytes,
     /// Host s sends to s + N/2 instead of a random other.
     pub full_bisection: bool,
+    /// Bytes of the first flow, when it differs.
+    pub first_size: Option<Bytes>,
 }
 
 impl Permutation {
@@ -24,6 +27,7 @@ impl Permutation {
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (2MiB)" },
         Parameter { name: "full_bisection", about: "host s sends to s + N/2 (false)" },
+        Parameter { name: "first_size", about: "bytes of the first flow (size)" },
     ];
 
     /// Reads the parameters.
@@ -34,6 +38,7 @@ impl Permutation {
         Ok(Self {
             size: params.bytes("size", Bytes(2 << 20))?,
             full_bisection: params.boolean("full_bisection", false)?,
+            first_size: first_size(params)?,
         })
     }
 }
@@ -51,9 +56,10 @@ impl Workload for Permutation {
             derangement(nodes, rng)
         };
         let mut matrix = Matrix { nodes, ..Matrix::default() };
-        for src in sources {
+        for (at, src) in sources.into_iter().enumerate() {
             let dst = targets[src as usize];
-            matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), self.size));
+            let size = self.first_size.filter(|_| at == 0).unwrap_or(self.size);
+            matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), size));
         }
         Ok(matrix)
     }
@@ -99,7 +105,7 @@ mod tests {
     fn everyone_sends_once_and_receives_once_from_another() {
         for nodes in [2, 3, 16, 1024] {
             for full_bisection in [false, true] {
-                let permutation = Permutation { size: Bytes(9), full_bisection };
+                let permutation = Permutation { size: Bytes(9), full_bisection, first_size: None };
                 let matrix = permutation.generate(nodes, &mut Rng::new(7)).unwrap();
                 let mut received = vec![0; nodes as usize];
                 let mut sent = received.clone();
@@ -115,9 +121,11 @@ mod tests {
 
     #[test]
     fn full_bisection_sends_half_the_network_away() {
-        let permutation = Permutation { size: Bytes(9), full_bisection: true };
+        let first_size = Some(Bytes(18));
+        let permutation = Permutation { size: Bytes(9), full_bisection: true, first_size };
         let matrix = permutation.generate(1024, &mut Rng::new(1)).unwrap();
         assert!(matrix.flows.iter().all(|flow| flow.dst.0 == (flow.src.0 + 512) % 1024));
+        assert_eq!((matrix.flows[0].size, matrix.flows[1].size), (Bytes(18), Bytes(9)));
         assert!(matrix.flows.iter().zip(0..).any(|(flow, at)| flow.src.0 != at));
     }
 }

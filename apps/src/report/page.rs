@@ -1,0 +1,186 @@
+//! Tables of results in a document, between its markers.
+//!
+//! ```text
+//! <!-- results: NAME -->
+//! whatever stood here is replaced
+//! <!-- end -->
+//! ```
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use testbed::input::InputError;
+use testbed::scenario::Plot;
+
+use super::panel::{labels, name_of, varying};
+use super::read::{Results, Run};
+use super::reference::Reference;
+use crate::failure::Failure;
+use crate::output;
+use crate::sweep_dir::Variant;
+
+/// Replaces what stands between the markers of `name` in the document at `path`.
+///
+/// # Errors
+/// When it has no such markers, or cannot be read or written.
+pub(super) fn update(path: &Path, name: &str, block: &str) -> Result<(), Failure> {
+    let file = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| InputError::io(&file, &error))?;
+    let text = replaced(&text, name, block).map_err(|error| {
+        let line = error.line;
+        error.at(&file, line, 0)
+    })?;
+    Ok(output::write_file(path, |out| out.write_all(text.as_bytes()))?)
+}
+
+fn replaced(text: &str, name: &str, block: &str) -> Result<String, InputError> {
+    let (begin, end) = (format!("<!-- results: {name} -->"), "<!-- end -->");
+    let Some((head, rest)) = text.split_once(&begin) else {
+        let error = InputError::new("no place for these results", format!("a line `{begin}`"));
+        return Err(error.help(format!("add it, and below it a line `{end}`")));
+    };
+    let Some((_, tail)) = rest.split_once(end) else {
+        let line = head.lines().count() + 1;
+        let error = InputError::new(format!("`{begin}` without an end"), format!("`{end}`"));
+        return Err(error.at("", u32::try_from(line).unwrap_or(0), 0));
+    };
+    Ok(format!("{head}{begin}\n{}\n{end}{tail}", block.trim_end()))
+}
+
+/// What a document says of the results: command, claim, picture, tables.
+pub(super) fn block(results: &Results, picture: &str, reference: Option<&Reference>) -> String {
+    let head = &results.head;
+    let mut text = format!("`headrace run {}`: {}.\n", head.name, head.about);
+    if !head.figure.claim.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "The paper: {}.", head.figure.claim);
+    }
+    let _ = write!(text, "\n![{}]({picture})\n", head.about);
+    let by_axis: Vec<(&Plot, &str)> =
+        head.figure.plots.iter().filter_map(|plot| Some((plot, plot.x.as_deref()?))).collect();
+    for (plot, axis) in &by_axis {
+        text += &pivot(results, plot, axis, reference);
+    }
+    if by_axis.is_empty() {
+        text += &list(results, reference);
+    }
+    text
+}
+
+/// A line a run.
+fn list(results: &Results, reference: Option<&Reference>) -> String {
+    let of_others: Vec<Option<(f64, f64)>> =
+        results.runs.iter().map(|run| of_reference(results, run, reference?)).collect();
+    let any = of_others.iter().any(Option::is_some);
+    let mut header = COLUMNS.map(|(title, ..)| title.to_owned()).to_vec();
+    header.insert(0, "run".to_owned());
+    if let Some(reference) = reference.filter(|_| any) {
+        header.push(format!("{}: longest FCT", reference.name));
+        header.push("its sent again".to_owned());
+    }
+    let mut text = lines(&header);
+    for (run, other) in results.runs.iter().zip(of_others) {
+        let mut cells = vec![run.name.replace(',', ", ")];
+        cells.extend(COLUMNS.map(|(_, path, digits)| shown(run.measure(path), digits)));
+        if any {
+            cells.push(shown(other.map(|other| other.0), 1));
+            cells.push(shown(other.map(|other| other.1), 0));
+        }
+        text += &row(&cells);
+    }
+    text
+}
+
+/// Columns of a list: title, place in the summary, decimals.
+const COLUMNS: [(&str, &str, usize); 8] = [
+    ("shortest FCT us", "fct_us.min", 1),
+    ("median", "fct_us.p50", 1),
+    ("longest", "fct_us.max", 1),
+    ("completion us", "completion_us", 1),
+    ("slowdown", "slowdown", 3),
+    ("Jain", "jain", 4),
+    ("sent again", "packets.retransmitted", 0),
+    ("trimmed", "packets.trimmed", 0),
+];
+
+/// One measure, with an axis across.
+fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Reference>) -> String {
+    let columns = labels(&results.runs, axis);
+    let unfolded = Plot { panel: None, ..plot.clone() };
+    let axes = varying(results, &unfolded);
+    let mut header = vec![format!("{}, by {axis}", plot.y)];
+    header.extend(columns.iter().cloned());
+    let mut rows: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
+    for run in &results.runs {
+        let name = name_of(&run.parts, &axes);
+        let Some(at) = columns.iter().position(|label| run.parts.get(axis) == Some(label)) else {
+            continue;
+        };
+        let known = rows.iter().position(|(known, ..)| *known == name);
+        let known = known.unwrap_or_else(|| {
+            let dashes = || vec!["-".to_owned(); columns.len()];
+            rows.push((name, dashes(), dashes()));
+            rows.len() - 1
+        });
+        let other =
+            reference.and_then(|other| other.measure(&results.head.name, &variant(run), &plot.y));
+        let digits = if run.measure(&plot.y).is_some_and(|value| value < 100.0) { 3 } else { 1 };
+        rows[known].1[at] = shown(run.measure(&plot.y), digits);
+        rows[known].2[at] = shown(other, digits);
+    }
+    let mut text = lines(&header);
+    for (name, ours, others) in rows {
+        text += &row(&[&[name.clone()], &ours[..]].concat());
+        if let Some(reference) = reference.filter(|_| others.iter().any(|cell| cell != "-")) {
+            text += &row(&[&[format!("{name} ({})", reference.name)], &others[..]].concat());
+        }
+    }
+    text
+}
+
+fn of_reference(results: &Results, run: &Run, reference: &Reference) -> Option<(f64, f64)> {
+    let of = |path| reference.measure(&results.head.name, &variant(run), path);
+    Some((of("fct_us.max")?, of("packets.retransmitted")?))
+}
+
+fn variant(run: &Run) -> Variant {
+    Variant { name: run.name.clone(), parts: run.parts.clone() }
+}
+
+fn shown(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// The head of a table.
+fn lines(header: &[String]) -> String {
+    let rule: Vec<String> = header.iter().map(|_| "---".to_owned()).collect();
+    format!("\n{}{}", row(header), row(&rule))
+}
+
+fn row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "a\n<!-- results: x -->\nold\n<!-- end -->\nb\n<!-- results: y -->\n";
+
+    #[test]
+    fn only_what_stands_between_the_markers_changes() {
+        let page = replaced(PAGE, "x", "new\n\n").unwrap();
+        let begin = "a\n<!-- results: x -->\nnew\n<!-- end -->\nb\n";
+        assert!(page.starts_with(begin), "{page}");
+        assert_eq!(replaced(&page, "x", "new").unwrap(), page);
+    }
+
+    #[test]
+    fn a_document_without_a_place_says_what_to_add() {
+        let error = replaced(PAGE, "z", "").unwrap_err();
+        assert!(error.expected.contains("<!-- results: z -->"), "{error}");
+        let error = replaced(PAGE, "y", "").unwrap_err();
+        assert_eq!((error.line, error.found.contains("without an end")), (6, true), "{error}");
+    }
+}

@@ -1,0 +1,291 @@
+//! From results to curves: which run and which measure goes into which panel. Draws nothing.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use testbed::input::InputError;
+use testbed::scenario::{Plot, PlotKind};
+
+use super::read::{Results, Run, Sample};
+
+/// One system of axes with its curves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Panel {
+    /// What it looks like.
+    pub(super) kind: PlotKind,
+    /// The value of the axis that it stands for; may be empty.
+    pub(super) title: String,
+    /// What is along x.
+    pub(super) x: String,
+    /// The values along x where they are no numbers; `x` of a point is then a place in it.
+    pub(super) categories: Vec<String>,
+    /// What is along y.
+    pub(super) y: String,
+    /// The curves, at least one.
+    pub(super) curves: Vec<Curve>,
+}
+
+/// One curve, or the bars of one colour.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Curve {
+    /// What it is of; may be empty when there is nothing to tell apart.
+    pub(super) name: String,
+    /// (x, y), ascending in x.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// Rows of panels: one row for each plot of the figure.
+pub(super) fn plots(results: &Results) -> Result<Vec<Vec<Panel>>, InputError> {
+    let by_default = [Plot {
+        kind: PlotKind::Cdf,
+        y: "fct_us".to_owned(),
+        x: None,
+        panel: None,
+        flows: 1,
+        from_us: 0.0,
+        until_us: None,
+    }];
+    let plots = &results.head.figure.plots;
+    let plots = if plots.is_empty() { &by_default[..] } else { &plots[..] };
+    plots.iter().map(|plot| row(results, plot)).collect()
+}
+
+fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
+    let titles = match &plot.panel {
+        None => vec![String::new()],
+        Some(axis) => labels(&results.runs, axis),
+    };
+    let varying = varying(results, plot);
+    let mut row = Vec::new();
+    for title in titles {
+        let is_here = |run: &&Run| match &plot.panel {
+            None => true,
+            Some(axis) => run.parts.get(axis) == Some(&title),
+        };
+        let runs: Vec<&Run> = results.runs.iter().filter(is_here).collect();
+        let categories = plot.x.as_ref().map(|axis| labels(&results.runs, axis));
+        let curves = match &plot.x {
+            None => curves(&runs, plot, &varying)?,
+            Some(axis) => by_axis(&runs, plot, axis, &varying),
+        };
+        let x = plot.x.clone().unwrap_or_else(|| match plot.kind {
+            PlotKind::Cdf => plot.y.clone(),
+            _ => "t_us".to_owned(),
+        });
+        let y = if plot.kind == PlotKind::Cdf { "share of flows" } else { &plot.y }.to_owned();
+        let (kind, categories) = (plot.kind, categories.unwrap_or_default());
+        row.push(Panel { kind, title, x, categories, y, curves });
+    }
+    Ok(row)
+}
+
+/// The labels on an axis, in the order of the runs.
+pub(super) fn labels(runs: &[Run], axis: &str) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for label in runs.iter().filter_map(|run| run.parts.get(axis)) {
+        if !labels.contains(label) {
+            labels.push(label.clone());
+        }
+    }
+    labels
+}
+
+/// The axes that tell the curves of a panel apart, variants first.
+pub(super) fn varying(results: &Results, plot: &Plot) -> Vec<String> {
+    let Some(run) = results.runs.first() else { return Vec::new() };
+    let shown = |axis: &&String| {
+        plot.x.as_ref() != Some(axis)
+            && plot.panel.as_ref() != Some(axis)
+            && labels(&results.runs, axis).len() > 1
+    };
+    let mut axes: Vec<String> = run.parts.keys().filter(shown).cloned().collect();
+    axes.sort_by_key(|axis| axis != "variant");
+    axes
+}
+
+/// What a run is called among those that differ along `axes`.
+pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> String {
+    let label = |axis: &String| {
+        let label = parts.get(axis).map(String::as_str).unwrap_or_default();
+        // A number or a switch says nothing by itself.
+        let bare = label.starts_with(|c: char| c.is_ascii_digit())
+            || ["true", "false", "on", "off"].contains(&label);
+        if bare && axis != "variant" { format!("{axis} {label}") } else { label.to_owned() }
+    };
+    axes.iter().map(label).collect::<Vec<_>>().join(", ")
+}
+
+fn by_axis(runs: &[&Run], plot: &Plot, axis: &str, varying: &[String]) -> Vec<Curve> {
+    let all = {
+        let mut all: Vec<&String> = Vec::new();
+        for label in runs.iter().filter_map(|run| run.parts.get(axis)) {
+            if !all.contains(&label) {
+                all.push(label);
+            }
+        }
+        all
+    };
+    let mut curves: Vec<Curve> = Vec::new();
+    for run in runs {
+        let Some(value) = run.measure(&plot.y) else { continue };
+        let Some(at) = run.parts.get(axis).and_then(|label| all.iter().position(|l| *l == label))
+        else {
+            continue;
+        };
+        let name = name_of(&run.parts, varying);
+        #[expect(clippy::cast_precision_loss, reason = "a place among few")]
+        let point = (at as f64, rounded(value));
+        match curves.iter_mut().find(|curve| curve.name == name) {
+            Some(curve) => curve.points.push(point),
+            None => curves.push(Curve { name, points: vec![point] }),
+        }
+    }
+    curves
+}
+
+fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
+    let mut curves = Vec::new();
+    for run in runs {
+        let name = name_of(&run.parts, varying);
+        if plot.kind == PlotKind::Cdf {
+            curves.push(Curve { name, points: distribution(&run.fcts()?) });
+            continue;
+        }
+        let series = run.series()?;
+        let flows = of_flows(&plot.y, &series).unwrap_or(1).min(plot.flows);
+        for flow in 0..flows {
+            let points = over_time(&series, plot, flow);
+            let name = match (flows, name.is_empty()) {
+                (1, _) => name.clone(),
+                (_, true) => format!("flow {}", flow + 1),
+                _ => format!("{name}, flow {}", flow + 1),
+            };
+            curves.push(Curve { name, points });
+        }
+    }
+    Ok(curves)
+}
+
+/// The distribution function of ascending `times` at equally spaced shares.
+fn distribution(times: &[f64]) -> Vec<(f64, f64)> {
+    let steps = times.len().min(QUANTILES);
+    let at = |step: usize| {
+        let rank = (step * times.len()).div_ceil(steps.max(1)).max(1) - 1;
+        #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
+        let share = step as f64 / steps as f64;
+        Some((rounded(*times.get(rank)?), rounded(share)))
+    };
+    (0..=steps).filter_map(at).collect()
+}
+
+/// Points of a distribution: more cannot be told apart in print.
+const QUANTILES: usize = 100;
+
+/// How many single flows a measure has; `None` when it is not of flows.
+fn of_flows(measure: &str, series: &[Sample]) -> Option<usize> {
+    let flows = series.first().map_or(0, |sample| sample.delivered_bytes.len());
+    matches!(measure, "flow_gbps" | "cwnd_bytes").then_some(flows)
+}
+
+/// A measure over time, thinned.
+fn over_time(series: &[Sample], plot: &Plot, flow: usize) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let mut before: Option<&Sample> = None;
+    for sample in series {
+        let value = value(sample, before, &plot.y, flow);
+        before = Some(sample);
+        let shown = sample.t_us >= plot.from_us && plot.until_us.is_none_or(|t| sample.t_us <= t);
+        if let Some(value) = value.filter(|_| shown) {
+            points.push((sample.t_us, value));
+        }
+    }
+    thin(&points)
+}
+
+fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -> Option<f64> {
+    match measure {
+        "goodput_gbps" => Some(sample.goodput_gbps),
+        "queue_max_bytes" => Some(sample.queue_max_bytes),
+        "queue_sum_bytes" => Some(sample.queue_sum_bytes),
+        "cwnd_bytes" => sample.cwnd_bytes.get(flow).copied().flatten(),
+        "cwnd_sum_bytes" => Some(sample.cwnd_bytes.iter().flatten().sum()),
+        "trimmed" => Some(sample.trimmed - before.map_or(0.0, |before| before.trimmed)),
+        // Bytes and microseconds make Gbit/s when multiplied by 8 and divided by 1000.
+        "flow_gbps" => {
+            let (now, then) = (sample.delivered_bytes.get(flow)?, before?);
+            let span = sample.t_us - then.t_us;
+            let bytes = now - then.delivered_bytes.get(flow)?;
+            (span > 0.0).then(|| bytes * 8.0 / (span * 1000.0))
+        }
+        _ => None,
+    }
+}
+
+/// At most [`POINTS`] points: means of equally many neighbours.
+fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let width = points.len().div_ceil(POINTS).max(1);
+    let mean = |chunk: &[(f64, f64)]| {
+        #[expect(clippy::cast_precision_loss, reason = "a chunk of points")]
+        let count = chunk.len() as f64;
+        let sum = chunk.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (rounded(sum.0 / count), rounded(sum.1 / count))
+    };
+    points.chunks(width).map(mean).collect()
+}
+
+/// Points of a curve over time: about two for each pixel of a panel's width would be twice that.
+const POINTS: usize = 160;
+
+/// Six significant digits, so that files are small and say no more than they know.
+pub(super) fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_goes_from_the_shortest_to_the_longest() {
+        assert_eq!(distribution(&[]), []);
+        assert_eq!(distribution(&[5.0]), [(5.0, 0.0), (5.0, 1.0)]);
+        let times: Vec<f64> = (1..=1000).map(f64::from).collect();
+        let points = distribution(&times);
+        assert_eq!((points.len(), points[0], points[100]), (101, (1.0, 0.0), (1000.0, 1.0)));
+        assert_eq!(points[50], (500.0, 0.5));
+    }
+
+    #[test]
+    fn thinning_keeps_the_mean() {
+        let points: Vec<(f64, f64)> = (0..1600).map(|i| (f64::from(i), 3.0)).collect();
+        let thinned = thin(&points);
+        assert_eq!((thinned.len(), thinned[0]), (160, (4.5, 3.0)));
+    }
+
+    #[test]
+    fn a_flows_rate_is_what_was_delivered_between_two_samples() {
+        let sample = |t_us: f64, delivered: f64| Sample {
+            t_us,
+            goodput_gbps: 0.0,
+            queue_max_bytes: 0.0,
+            queue_sum_bytes: 0.0,
+            trimmed: t_us,
+            cwnd_bytes: vec![None, Some(7.0)],
+            delivered_bytes: vec![delivered],
+        };
+        let (a, b) = (sample(1.0, 1000.0), sample(3.0, 2000.0));
+        assert_eq!(value(&b, Some(&a), "flow_gbps", 0), Some(4.0));
+        assert_eq!(value(&b, None, "flow_gbps", 0), None);
+        assert_eq!(value(&b, Some(&a), "trimmed", 0), Some(2.0));
+        assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
+        assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);
+    }
+
+    #[test]
+    fn bare_values_are_called_by_their_axis_too() {
+        let pairs = [("variant", "8to1"), ("size", "1MiB"), ("lb", "reps")];
+        let parts = pairs.map(|(axis, label)| (axis.to_owned(), label.to_owned())).into();
+        let axes = ["variant", "size", "lb"].map(str::to_owned);
+        assert_eq!(name_of(&parts, &axes), "8to1, size 1MiB, reps");
+    }
+}

@@ -1,0 +1,170 @@
+//! Reads directories of results, as `headrace run --out` writes them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use testbed::input::InputError;
+use testbed::scenario::Figure;
+
+use crate::sweep_dir::{FILE, SweepDir, Variant};
+
+/// The results of a scenario with variants, or of single runs side by side.
+#[derive(Debug)]
+pub(super) struct Results {
+    /// What they are of.
+    pub(super) head: SweepDir,
+    /// Those variants that have results, in the scenario's order; at least one.
+    pub(super) runs: Vec<Run>,
+}
+
+/// The results of one run.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Its name: the variant's, or the directory's.
+    pub(super) name: String,
+    /// Label by axis.
+    pub(super) parts: BTreeMap<String, String>,
+    /// summary.json.
+    pub(super) summary: Value,
+    path: PathBuf,
+}
+
+/// One line of flows.jsonl, as far as it is drawn.
+#[derive(serde::Deserialize)]
+struct Flow {
+    fct_us: Option<f64>,
+}
+
+/// One line of series.jsonl.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub(super) struct Sample {
+    pub(super) t_us: f64,
+    pub(super) goodput_gbps: f64,
+    pub(super) queue_max_bytes: f64,
+    pub(super) queue_sum_bytes: f64,
+    pub(super) trimmed: f64,
+    pub(super) cwnd_bytes: Vec<Option<f64>>,
+    pub(super) delivered_bytes: Vec<f64>,
+}
+
+/// What all of `dirs` hold: one for each scenario, and one called `runs` for all single runs.
+pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
+    let (mut all, mut single) = (Vec::new(), Vec::new());
+    for dir in dirs {
+        match dir.join(FILE).exists() {
+            true => all.push(of_sweep(dir)?),
+            false => single.push(of_run(dir)?),
+        }
+    }
+    if !single.is_empty() {
+        let variant = |run: &Run| Variant { name: run.name.clone(), parts: run.parts.clone() };
+        let head = SweepDir {
+            schema: 1,
+            name: "runs".to_owned(),
+            about: "single runs".to_owned(),
+            figure: Figure::default(),
+            variants: single.iter().map(variant).collect(),
+        };
+        all.push(Results { head, runs: single });
+    }
+    Ok(all)
+}
+
+/// What one directory holds.
+pub(super) fn one(dir: &Path) -> Result<Results, InputError> {
+    let mut all = all(&[dir.to_owned()])?;
+    all.pop().ok_or_else(|| nothing(dir))
+}
+
+fn of_sweep(dir: &Path) -> Result<Results, InputError> {
+    let head: SweepDir = json(&dir.join(FILE))?;
+    let mut runs = Vec::new();
+    for variant in &head.variants {
+        let path = dir.join(&variant.name);
+        // Written last: where it is, all is.
+        let summary = path.join("summary.json");
+        if summary.exists() {
+            let (name, parts) = (variant.name.clone(), variant.parts.clone());
+            runs.push(Run { name, parts, summary: json(&summary)?, path });
+        }
+    }
+    if runs.is_empty() { Err(nothing(dir)) } else { Ok(Results { head, runs }) }
+}
+
+fn of_run(dir: &Path) -> Result<Run, InputError> {
+    let summary = dir.join("summary.json");
+    if !summary.exists() {
+        return Err(nothing(dir));
+    }
+    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
+    let parts = BTreeMap::from([("variant".to_owned(), name.clone())]);
+    Ok(Run { name, parts, summary: json(&summary)?, path: dir.to_owned() })
+}
+
+fn nothing(dir: &Path) -> InputError {
+    InputError::new("no results", "a directory that `headrace run --out DIR` has written").at(
+        &dir.display().to_string(),
+        0,
+        0,
+    )
+}
+
+impl Run {
+    /// A number of the summary: `fct_us.max`.
+    pub(super) fn measure(&self, path: &str) -> Option<f64> {
+        measure(&self.summary, path)
+    }
+
+    /// The completion times of the flows that finished, ascending.
+    pub(super) fn fcts(&self) -> Result<Vec<f64>, InputError> {
+        let flows: Vec<Flow> = lines(&self.path.join("flows.jsonl"))?;
+        let mut times: Vec<f64> = flows.into_iter().filter_map(|flow| flow.fct_us).collect();
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    }
+
+    /// The samples.
+    pub(super) fn series(&self) -> Result<Vec<Sample>, InputError> {
+        let path = self.path.join("series.jsonl");
+        if path.exists() {
+            return lines(&path);
+        }
+        let error = InputError::new("no series", "a run that was sampled");
+        let error = error.help("run it with --set sampling.interval=1us");
+        Err(error.at(&path.display().to_string(), 0, 0))
+    }
+}
+
+/// The number at `path` of a summary, with dots between keys.
+pub(super) fn measure(summary: &Value, path: &str) -> Option<f64> {
+    path.split('.').try_fold(summary, |value, key| value.get(key)).and_then(Value::as_f64)
+}
+
+/// A file of JSON.
+pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, InputError> {
+    serde_json::from_str(&text(path)?).map_err(|error| wrong(path, 0, &error))
+}
+
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, InputError> {
+    let text = text(path)?;
+    let parse = |(at, line)| serde_json::from_str(line).map_err(|error| wrong(path, at, &error));
+    (1..).zip(text.lines()).map(parse).collect()
+}
+
+fn text(path: &Path) -> Result<String, InputError> {
+    let name = path.display().to_string();
+    fs::read_to_string(path).map_err(|error| InputError::io(&name, &error))
+}
+
+fn wrong(path: &Path, line: u32, error: &serde_json::Error) -> InputError {
+    let line = if line == 0 { u32::try_from(error.line()).unwrap_or(0) } else { line };
+    let column = u32::try_from(error.column()).unwrap_or(0);
+    InputError::new(format!("something else ({error})"), "what `headrace run --out` writes").at(
+        &path.display().to_string(),
+        line,
+        column,
+    )
+}

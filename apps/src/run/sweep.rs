@@ -1,0 +1,285 @@
+//! Runs the variants of a scenario, and shows them side by side.
+//!
+//! Runs in virtual time share no state and may go in parallel; their results do not depend on it.
+//! DPDK starts once in a process, so where several runs need it each has a process of its own.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use serde::Serialize;
+use serde_json::Value;
+use testbed::measure::{Outcome, Summary};
+
+use super::experiment::{Experiment, Sweep};
+use super::{check_environment, execute, results};
+use crate::cli::{RunArgs, Switch, World};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::OutDir;
+use crate::progress::Silent;
+use crate::stopwatch::Stopwatch;
+use crate::sweep_dir;
+use crate::table;
+
+/// One element of the array that `--json` prints.
+#[derive(Serialize)]
+struct Named<'a> {
+    variant: &'a str,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// What became of one run: its element of the array, and whether it is a success.
+type Ended = (Value, bool);
+
+/// Runs what was chosen and shows it as `args` say.
+///
+/// # Errors
+/// As a single run; what had ended before is in the directory of `--out`.
+pub(super) fn run(
+    sweep: &Sweep,
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    if args.flows {
+        let text = "error: --flows shows the flows of one run, and this scenario has variants\n  \
+                    help: --out DIR writes the flows of each";
+        return Err(Failure::CommandLine(text.to_owned()));
+    }
+    for (name, experiment) in &sweep.chosen {
+        for warning in &experiment.warnings {
+            writeln!(console.err, "{name}: {warning}")?;
+        }
+    }
+    for world in [World::Vdev, World::Nic] {
+        if sweep.chosen.iter().any(|(_, experiment)| experiment.world == world) {
+            check_environment(world, console)?;
+        }
+    }
+    if let Some(out) = &args.out {
+        let out = OutDir::create(out)?;
+        out.write(sweep_dir::FILE, |file| results::json(file, &sweep_dir::of(sweep)))?;
+    }
+    let mut log = Log::new(sweep, args.quiet);
+    let mut ended: Vec<Option<Ended>> = vec![None; sweep.chosen.len()];
+    in_parallel(sweep, args, command_line, console, &mut log, &mut ended)?;
+    one_by_one(sweep, args, command_line, console, &mut log, &mut ended)?;
+    show(args, sweep, &ended, console)?;
+    let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
+    Ok(if all { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// The runs in virtual time, as many at a time as `--jobs` says.
+fn in_parallel(
+    sweep: &Sweep,
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+    log: &mut Log,
+    ended: &mut [Option<Ended>],
+) -> Result<(), Failure> {
+    let due = (0..).zip(&sweep.chosen).filter(|(_, (_, run))| run.world == World::Sim);
+    let due: Mutex<VecDeque<usize>> = Mutex::new(due.map(|(at, _)| at).collect());
+    let take = || {
+        let next = due.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        next.filter(|_| !interrupt::requested())
+    };
+    let (give, taken) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            let (give, take) = (give.clone(), &take);
+            scope.spawn(move || {
+                while let Some(at) = take() {
+                    let outcome = execute(&sweep.chosen[at].1, &mut Silent);
+                    if give.send((at, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(give);
+        for (at, outcome) in taken {
+            let (name, experiment) = &sweep.chosen[at];
+            let kept = outcome.and_then(|outcome| {
+                write(args, name, experiment, &outcome, command_line)?;
+                log.line(at, &outcome.summary.slowdown, console)?;
+                Ok((element(name, &outcome.summary)?, is_success(&outcome)))
+            });
+            if kept.is_err() {
+                // The others need not start.
+                due.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+            ended[at] = Some(kept?);
+        }
+        Ok(())
+    })
+}
+
+/// The runs in real time: alone on the machine, in a process each when there are several.
+fn one_by_one(
+    sweep: &Sweep,
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+    log: &mut Log,
+    ended: &mut [Option<Ended>],
+) -> Result<(), Failure> {
+    let real = |experiment: &Experiment| experiment.world != World::Sim;
+    let alone = sweep.chosen.iter().filter(|(_, experiment)| real(experiment)).count() == 1;
+    for (at, (name, experiment)) in sweep.chosen.iter().enumerate() {
+        if !real(experiment) || interrupt::requested() {
+            continue;
+        }
+        let result = if alone {
+            let outcome = execute(experiment, &mut Silent)?;
+            write(args, name, experiment, &outcome, command_line)?;
+            (element(name, &outcome.summary)?, is_success(&outcome))
+        } else {
+            in_a_process(args, name)?
+        };
+        log.line(at, &result.0["slowdown"].as_f64(), console)?;
+        ended[at] = Some(result);
+    }
+    Ok(())
+}
+
+fn write(
+    args: &RunArgs,
+    name: &str,
+    experiment: &Experiment,
+    outcome: &Outcome,
+    command_line: &[OsString],
+) -> Result<(), Failure> {
+    let Some(out) = &args.out else { return Ok(()) };
+    results::write(&OutDir::create(&out.join(name))?, experiment, outcome, command_line)
+}
+
+fn element(name: &str, summary: &Summary) -> Result<Value, Failure> {
+    let named = Named { variant: name, summary };
+    Ok(serde_json::to_value(named).map_err(std::io::Error::from)?)
+}
+
+fn is_success(outcome: &Outcome) -> bool {
+    outcome.summary.is_success() && !outcome.stopped
+}
+
+/// Runs the variant of that name in another process, with the same flags.
+fn in_a_process(args: &RunArgs, name: &str) -> Result<Ended, Failure> {
+    let failed = |what: &str| Failure::Unfit(format!("variant {name}: {what}"));
+    let program = std::env::current_exe()?;
+    let mut child = Command::new(program)
+        .arg("run")
+        .arg(&args.input)
+        .args(["--json", "--quiet", "--variant", name])
+        .args(flags(args))
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut text = String::new();
+    if let Some(out) = &mut child.stdout {
+        out.read_to_string(&mut text)?;
+    }
+    let status = child.wait()?;
+    let wrong = || failed("its process left no result; what it said stands above");
+    let array: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
+    let element = array.get(0).cloned().ok_or_else(wrong)?;
+    Ok((element, status.success()))
+}
+
+/// The flags of a run that change it, and where its results go.
+fn flags(args: &RunArgs) -> Vec<OsString> {
+    let switch = |on: Switch| if on == Switch::On { "on" } else { "off" }.to_owned();
+    let texts = [
+        ("--world", args.world.map(|world| world.name().to_owned())),
+        ("--topo", args.topo.clone()),
+        ("--transport", args.transport.clone()),
+        ("--cc", args.cc.clone()),
+        ("--lb", args.lb.clone()),
+        ("--ec", args.ec.clone()),
+        ("--trim", args.trim.map(switch)),
+        ("--seed", args.seed.map(|seed| seed.to_string())),
+    ];
+    let texts = texts.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+    let sets = args.set.iter().map(|text| ["--set".to_owned(), text.clone()]);
+    let mut flags: Vec<OsString> = texts.chain(sets).flatten().map(OsString::from).collect();
+    if let Some(out) = &args.out {
+        flags.extend(["--out".into(), out.as_os_str().to_owned()]);
+    }
+    flags
+}
+
+fn show(
+    args: &RunArgs,
+    sweep: &Sweep,
+    ended: &[Option<Ended>],
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
+    let elements: Vec<&Value> = ended.iter().flatten().map(|(element, _)| element).collect();
+    if args.json {
+        return Ok(results::json(console.out, &elements)?);
+    }
+    table::write_variants(&elements, console.out)?;
+    let missing = sweep.chosen.len() - elements.len();
+    if missing > 0 {
+        writeln!(console.out, "stopped early, {missing} variants did not run")?;
+    }
+    if let Some(dir) = args.out.as_ref().filter(|_| !args.quiet) {
+        writeln!(console.err, "results are in {}", dir.display())?;
+    }
+    Ok(())
+}
+
+/// A line for each run that ends, with the time that the rest will take.
+struct Log {
+    quiet: bool,
+    stopwatch: Stopwatch,
+    /// By run: its share of the work, as its bytes go.
+    work: Vec<f64>,
+    names: Vec<String>,
+    done: (usize, f64),
+}
+
+impl Log {
+    fn new(sweep: &Sweep, quiet: bool) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+        let work = |run: &Experiment| run.plan.matrix.total_bytes().0 as f64;
+        let work: Vec<f64> = sweep.chosen.iter().map(|(_, run)| work(run)).collect();
+        let sum: f64 = work.iter().sum();
+        Self {
+            quiet,
+            stopwatch: Stopwatch::start(),
+            work: work.iter().map(|work| work / sum.max(1.0)).collect(),
+            names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect(),
+            done: (0, 0.0),
+        }
+    }
+
+    fn line(
+        &mut self,
+        at: usize,
+        slowdown: &Option<f64>,
+        console: &mut Console<'_>,
+    ) -> Result<(), Failure> {
+        self.done = (self.done.0 + 1, self.done.1 + self.work[at]);
+        if self.quiet {
+            return Ok(());
+        }
+        let (count, share) = self.done;
+        let seconds = self.stopwatch.seconds();
+        let left = seconds * (1.0 - share).max(0.0) / share.max(f64::EPSILON);
+        let slowdown = slowdown.map_or_else(|| "unfinished".to_owned(), |x| format!("{x:.3}"));
+        writeln!(
+            console.err,
+            "[{count}/{}] {}: slowdown {slowdown}; {seconds:.0} s, about {left:.0} s left",
+            self.work.len(),
+            self.names[at]
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! scenario.json: what the directory of a scenario with variants holds. `headrace run` writes it,
+//! `headrace report` and `headrace compare` read it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use testbed::scenario::{Figure, Part, picks};
+
+use crate::run::experiment::Sweep;
+
+/// The name of the file.
+pub(crate) const FILE: &str = "scenario.json";
+
+/// A scenario with variants. Their results are in directories of their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SweepDir {
+    /// Version of this format.
+    pub(crate) schema: u32,
+    /// The scenario's name.
+    pub(crate) name: String,
+    /// What it shows.
+    pub(crate) about: String,
+    /// How it is drawn.
+    pub(crate) figure: Figure,
+    /// All variants, those that did not run too.
+    pub(crate) variants: Vec<Variant>,
+}
+
+/// A variant: where it stands on each axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Variant {
+    /// Its name.
+    pub(crate) name: String,
+    /// Label by axis.
+    pub(crate) parts: BTreeMap<String, String>,
+}
+
+/// What the file says of a scenario.
+pub(crate) fn of(sweep: &Sweep) -> SweepDir {
+    let variant = |(name, parts): &(String, Vec<Part>)| Variant {
+        name: name.clone(),
+        parts: parts.iter().map(|part| (part.axis.clone(), part.label.clone())).collect(),
+    };
+    SweepDir {
+        schema: 1,
+        name: sweep.name.clone(),
+        about: sweep.about.clone(),
+        figure: sweep.figure.clone(),
+        variants: sweep.variants.iter().map(variant).collect(),
+    }
+}
+
+impl Variant {
+    /// Whether `name` picks it, as `--variant` does.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        let part =
+            |(axis, label): (&String, &String)| Part { axis: axis.clone(), label: label.clone() };
+        picks(name, &self.parts.iter().map(part).collect::<Vec<_>>())
+    }
+}

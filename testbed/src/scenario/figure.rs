@@ -1,0 +1,174 @@
+//! How the results of a scenario are drawn, and what they are compared with.
+//!
+//! Plain data for whoever draws: which measure goes where. It reads no results.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::Table;
+use super::variants::no_such_axis;
+use crate::input::{InputError, did_you_mean, number};
+
+/// A figure: of what, and its plots from top to bottom.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Where it is from, such as `smartt fig. 7`; may be empty.
+    pub of: String,
+    /// What is claimed there; may be empty.
+    pub claim: String,
+    /// Its plots; what fits the runs when there are none.
+    pub plots: Vec<Plot>,
+}
+
+/// One plot: a panel, or one for each value of an axis side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plot {
+    /// What it looks like.
+    pub kind: PlotKind,
+    /// What is measured: one of [`PlotKind::measures`].
+    pub y: String,
+    /// The axis of the scenario along x, for bars and lines.
+    pub x: Option<String>,
+    /// The axis of the scenario that has a panel for each value.
+    pub panel: Option<String>,
+    /// Of measures of single flows: how many of the matrix's first flows are shown, from 1.
+    pub flows: usize,
+    /// Of series: nothing before this time is shown, microseconds.
+    pub from_us: f64,
+    /// Of series: nothing after it.
+    pub until_us: Option<f64>,
+}
+
+/// What a plot looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlotKind {
+    /// The distribution of a measure over flows.
+    Cdf,
+    /// A measure of each run, grouped along an axis.
+    Bars,
+    /// The same as a line along the axis.
+    Lines,
+    /// A measure over time.
+    Series,
+}
+
+impl PlotKind {
+    /// The kinds by name.
+    pub const NAMES: [&'static str; 4] = ["cdf", "bars", "lines", "series"];
+    const ALL: [Self; 4] = [Self::Cdf, Self::Bars, Self::Lines, Self::Series];
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .zip(Self::NAMES)
+            .find(|(_, known)| *known == name)
+            .map(|(kind, _)| kind)
+    }
+
+    /// What it can show. The first is the default. Of runs these are paths into summary.json, of
+    /// series keys of series.jsonl or sums and rates of them.
+    #[must_use]
+    pub const fn measures(self) -> &'static [&'static str] {
+        match self {
+            Self::Cdf => &["fct_us"],
+            Self::Bars | Self::Lines => &[
+                "slowdown",
+                "completion_us",
+                "fct_us.mean",
+                "fct_us.p50",
+                "fct_us.p99",
+                "fct_us.max",
+                "goodput_gbps",
+                "jain",
+                "packets.retransmitted",
+                "packets.trimmed",
+                "packets.dropped",
+                "queue_bytes.mean",
+                "queue_bytes.p99",
+                "queue_bytes.max",
+            ],
+            Self::Series => &[
+                "goodput_gbps",
+                "flow_gbps",
+                "cwnd_bytes",
+                "cwnd_sum_bytes",
+                "queue_max_bytes",
+                "queue_sum_bytes",
+                "trimmed",
+            ],
+        }
+    }
+
+    const fn is_by_axis(self) -> bool {
+        matches!(self, Self::Bars | Self::Lines)
+    }
+}
+
+/// Reads `[figure]` and `[[plot]]` of a scenario with these axes.
+pub(super) fn read(root: Table<'_>, axes: &[String]) -> Result<Figure, InputError> {
+    let mut figure = Figure::default();
+    if let Some(table) = root.table("figure", "[figure]")? {
+        table.expect_only(&["of", "claim"])?;
+        figure.of = table.string("of")?.unwrap_or_default().value;
+        figure.claim = table.string("claim")?.unwrap_or_default().value;
+    }
+    for table in root.tables("plot", "[[plot]]")? {
+        figure.plots.push(plot(table, axes)?);
+    }
+    Ok(figure)
+}
+
+fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
+    table.expect_only(&["kind", "y", "x", "panel", "flows", "from_us", "until_us"])?;
+    let name = table.string("kind")?.unwrap_or_default().value;
+    let kind = PlotKind::by_name(&name).ok_or_else(|| {
+        let error = InputError::new(format!("kind `{name}` of plot"), "a kind of plot");
+        table.error("kind", error.help(did_you_mean(&name, &PlotKind::NAMES)))
+    })?;
+    let y = match table.string("y")? {
+        None => kind.measures()[0].to_owned(),
+        Some(y) if kind.measures().contains(&y.value.as_str()) => y.value,
+        Some(y) => {
+            let error =
+                InputError::new(format!("y = `{}`", y.value), format!("a measure of {name}"));
+            return Err(table.error("y", error.help(did_you_mean(&y.value, kind.measures()))));
+        }
+    };
+    let axis = |key| match table.string(key)? {
+        Some(name) if !axes.contains(&name.value) => {
+            Err(table.error(key, no_such_axis(&name.value, axes)))
+        }
+        name => Ok(name.map(|name| name.value)),
+    };
+    let (x, panel) = (axis("x")?, axis("panel")?);
+    if kind.is_by_axis() != x.is_some() {
+        let found = if x.is_some() { "`x`" } else { "no `x`" };
+        let expected = format!("{} `x`", if kind.is_by_axis() { "an axis as" } else { "no" });
+        let error = InputError::new(format!("{found} in a plot of {name}"), expected);
+        return Err(table.error("x", error));
+    }
+    let time = |key| match table.text(key)? {
+        None => Ok(None),
+        Some(text) => number::real(text.value.as_bytes())
+            .ok()
+            .filter(|&us| us >= 0.0 && kind == PlotKind::Series)
+            .map(Some)
+            .ok_or_else(|| {
+                let error = InputError::new(format!("{key} = `{}`", text.value), "microseconds");
+                table.error(key, error.help("for plots of series alone"))
+            }),
+    };
+    let flows = table.integer("flows")?.map_or(1, |flows| flows.value);
+    let flows = usize::try_from(flows).ok().filter(|flows| (1..=FLOWS_MAX).contains(flows));
+    let flows = flows.ok_or_else(|| {
+        let error = InputError::new("`flows`", format!("a number of flows, 1..={FLOWS_MAX}"));
+        table.error("flows", error)
+    })?;
+    let (from_us, until_us) = (time("from_us")?.unwrap_or(0.0), time("until_us")?);
+    Ok(Plot { kind, y, x, panel, flows, from_us, until_us })
+}
+
+/// As many flows as a sample shows one by one.
+const FLOWS_MAX: usize = crate::measure::series::FLOWS_SHOWN;

@@ -330,7 +330,9 @@ fn a_place_that_takes_no_results_is_refused_before_the_run() {
 fn every_built_in_scenario_runs_to_its_end() {
     let scenarios: Value =
         serde_json::from_str(&headrace(&["list", "scenarios", "--json"]).out).unwrap();
-    for scenario in scenarios.as_array().unwrap() {
+    let plain = |scenario: &&Value| !scenario["about"].as_str().unwrap().ends_with("runs)");
+    // Those with variants are planned by a test of the program's own; they take minutes.
+    for scenario in scenarios.as_array().unwrap().iter().filter(plain) {
         let name = scenario["name"].as_str().unwrap();
         let ran = headrace(&["run", name, "--quiet"]);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}: {ran:?}");

@@ -18,32 +18,43 @@ type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBack
 /// # Errors
 /// When the drawing library fails, which it has no reason to.
 pub(super) fn svg(title: &str, rows: &[Vec<Panel>]) -> Result<String, Failure> {
-    let columns = rows.iter().map(|row| row.len().clamp(1, COLUMNS_MAX)).max().unwrap_or(1);
-    let heights: Vec<usize> = rows.iter().map(|row| row.len().div_ceil(COLUMNS_MAX)).collect();
-    let lines = heights.iter().sum::<usize>().max(1);
+    let lines: Vec<&[Panel]> = rows.iter().flat_map(|row| row.chunks(columns(row.len()))).collect();
+    let across = rows.iter().map(|row| columns(row.len())).max().unwrap_or(1);
+    let width = if across == 1 { ALONE } else { PANEL.0 };
     let pixels = |count: usize, each: u32| u32::try_from(count).unwrap_or(1).saturating_mul(each);
-    let size = (pixels(columns, PANEL.0), pixels(lines, PANEL.1) + TITLE_HEIGHT);
+    let size = (pixels(across, width), pixels(lines.len().max(1), PANEL.1) + TITLE_HEIGHT);
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        draw(&area, title, rows, lines)
+        draw(&area, title, &lines, across)
             .map_err(|error| Failure::Unfit(format!("the picture cannot be drawn: {error}")))?;
     }
     Ok(text)
 }
 
+/// How many of `panels` stand side by side: three, but two and two of four.
+fn columns(panels: usize) -> usize {
+    match panels {
+        0 | 1 => 1,
+        2 | 4 => 2,
+        _ => 3,
+    }
+}
+
+/// Pixels of a panel among others.
 const PANEL: (u32, u32) = (440, 300);
-const COLUMNS_MAX: usize = 3;
+/// Pixels across of one that has none beside it.
+const ALONE: u32 = 640;
 const TITLE_HEIGHT: u32 = 34;
 const FONT: &str = "sans-serif";
 
-fn draw(area: &Area<'_>, title: &str, rows: &[Vec<Panel>], lines: usize) -> Drawn {
+fn draw(area: &Area<'_>, title: &str, lines: &[&[Panel]], across: usize) -> Drawn {
     area.fill(&WHITE)?;
     let area = area.titled(title, (FONT, 17))?;
-    let mut places = area.split_evenly((lines, 1)).into_iter();
-    for line in rows.iter().flat_map(|row| row.chunks(COLUMNS_MAX)) {
-        let Some(place) = places.next() else { break };
-        for (panel, place) in line.iter().zip(place.split_evenly((1, line.len()))) {
+    let places = area.split_evenly((lines.len().max(1), 1));
+    for (line, place) in lines.iter().zip(places) {
+        let row = place.split_evenly((1, if line.len() == 1 { 1 } else { across }));
+        for (panel, place) in line.iter().zip(row) {
             chart(&place, panel)?;
         }
     }
@@ -73,8 +84,8 @@ fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
         .x_label_formatter(&x_label)
         .y_label_formatter(&|y| short(*y))
         .label_style((FONT, 12))
-        .x_desc(panel.x.as_str())
-        .y_desc(panel.y.as_str())
+        .x_desc(in_words(&panel.x))
+        .y_desc(in_words(&panel.y))
         .draw()?;
     for (at, curve) in panel.curves.iter().enumerate() {
         let color = COLOURS[at % COLOURS.len()];
@@ -145,7 +156,8 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
         0 => fold(|point| point.0),
         count => (-0.5, count as f64 - 0.5),
     };
-    let y_to = fold(|point| point.1).1.max(0.0);
+    let (y_least, y_most) = fold(|point| point.1);
+    let y_to = y_most.max(0.0);
     let (x_from, x_to) = if x_from > x_to { (0.0, 1.0) } else { (x_from, x_to) };
     let x_to = if x_to > x_from { x_to } else { x_from + 1.0 };
     // Room for what lies at the top, and for a legend above bars.
@@ -154,7 +166,37 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
         PlotKind::Series => 1.1,
         PlotKind::Bars | PlotKind::Lines => 1.25,
     };
-    ((x_from, x_to), (0.0, if y_to > 0.0 { y_to * room } else { 1.0 }))
+    let (y_from, y_to) = match panel.kind {
+        // Values that are nearly the same are told apart; bars would lie.
+        PlotKind::Lines if y_least > 0.0 && y_to < 1.5 * y_least => {
+            let span = (y_to - y_least).max(0.01 * y_to);
+            (y_least - 0.1 * span, y_to + 0.3 * span)
+        }
+        _ if y_to > 0.0 => (0.0, y_to * room),
+        _ => (0.0, 1.0),
+    };
+    ((x_from, x_to), (y_from, y_to))
+}
+
+/// What an axis shows, with its unit.
+fn in_words(name: &str) -> &str {
+    match name {
+        "t_us" => "time, us",
+        "fct_us" => "flow completion time, us",
+        "fct_us.max" => "longest flow completion time, us",
+        "completion_us" => "completion, us",
+        "slowdown" => "completion / ideal",
+        "goodput_gbps" => "goodput of all flows, Gbps",
+        "flow_gbps" => "goodput of a flow, Gbps",
+        "cwnd_bytes" => "window of a flow, bytes",
+        "cwnd_sum_bytes" => "windows of up to 64 flows, bytes",
+        "queue_max_bytes" => "longest switch queue, bytes",
+        "queue_sum_bytes" => "all switch queues, bytes",
+        "trimmed" => "packets trimmed between samples",
+        "window" => "flows a host has active at a time",
+        "size" => "size of a flow",
+        other => other,
+    }
 }
 
 /// The category at `x`; nothing between two.
@@ -211,10 +253,12 @@ mod tests {
     #[test]
     fn the_same_panels_give_the_same_picture_with_every_name_in_it() {
         for kind in [PlotKind::Cdf, PlotKind::Bars, PlotKind::Lines, PlotKind::Series] {
-            let rows = [vec![panel(kind, &["a", "b"]); 4], vec![panel(kind, &[])]];
+            let rows = [vec![panel(kind, &["a", "b"]); 5], vec![panel(kind, &[])]];
             let picture = svg("x & y", &rows).unwrap();
             assert_eq!(picture, svg("x & y", &rows).unwrap());
-            for text in ["<svg", "reps", "&lt;spray&gt;", "slowdown", "x &amp; y", "</svg>"] {
+            for text in
+                ["<svg", "reps", "&lt;spray&gt;", "completion / ideal", "x &amp; y", "</svg>"]
+            {
                 assert!(picture.contains(text), "{kind:?}: no {text}");
             }
         }

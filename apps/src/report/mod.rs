@@ -64,7 +64,9 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     for results in &all {
         let plots = panel::plots(results)?;
         let name = &results.head.name;
-        let svg = draw::svg(&results.head.about, &plots)?;
+        let of = &results.head.figure.of;
+        let title = if of.is_empty() { name.clone() } else { format!("{name} ({of})") };
+        let svg = draw::svg(&title, &plots)?;
         out.write(&format!("{name}.svg"), |file| file.write_all(svg.as_bytes()))?;
         let numbers = numbers(results, &plots);
         out.write(&format!("{name}.json"), |file| {

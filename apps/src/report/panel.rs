@@ -73,6 +73,10 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
             _ => "t_us".to_owned(),
         });
         let y = if plot.kind == PlotKind::Cdf { "share of flows" } else { &plot.y }.to_owned();
+        let title = match &plot.panel {
+            Some(axis) => called(axis, &title),
+            None => title,
+        };
         let (kind, categories) = (plot.kind, categories.unwrap_or_default());
         row.push(Panel { kind, title, x, categories, y, curves });
     }
@@ -105,14 +109,15 @@ pub(super) fn varying(results: &Results, plot: &Plot) -> Vec<String> {
 
 /// What a run is called among those that differ along `axes`.
 pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> String {
-    let label = |axis: &String| {
-        let label = parts.get(axis).map(String::as_str).unwrap_or_default();
-        // A number or a switch says nothing by itself.
-        let bare = label.starts_with(|c: char| c.is_ascii_digit())
-            || ["true", "false", "on", "off"].contains(&label);
-        if bare && axis != "variant" { format!("{axis} {label}") } else { label.to_owned() }
-    };
+    let label = |axis: &String| called(axis, parts.get(axis).map_or("", String::as_str));
     axes.iter().map(label).collect::<Vec<_>>().join(", ")
+}
+
+/// A label, with its axis where a number or a switch says nothing by itself.
+fn called(axis: &str, label: &str) -> String {
+    let bare = label.starts_with(|c: char| c.is_ascii_digit())
+        || ["true", "false", "on", "off"].contains(&label);
+    if bare && axis != "variant" { format!("{axis} {label}") } else { label.to_owned() }
 }
 
 fn by_axis(runs: &[&Run], plot: &Plot, axis: &str, varying: &[String]) -> Vec<Curve> {

@@ -1,0 +1,243 @@
+//! Scenarios with variants through the command line: runs, their directories, and what report and
+//! compare make of them.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// What one call left: exit code, standard output, standard error.
+#[derive(Debug)]
+struct Ran {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+fn headrace(args: &[&str]) -> Ran {
+    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = headrace::main_with(args, &mut out, &mut err);
+    Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Two balancers and two sizes: four short runs.
+const SCENARIO: &str = r#"topology = "paper-testbed"
+[scenario]
+name = "balancers"
+about = "by balancer and size"
+[workload]
+kind = "permutation"
+nodes = 16
+[sampling]
+interval_us = 5
+[[variant]]
+name = "reps"
+lb = "reps"
+[[variant]]
+name = "ecmp"
+lb = "ecmp"
+[grid]
+workload.size = ["64KiB", "256KiB"]
+[figure]
+of = "smartt fig. 3"
+claim = "one path collides"
+[[plot]]
+kind = "cdf"
+panel = "size"
+[[plot]]
+kind = "bars"
+x = "size"
+[[plot]]
+kind = "series"
+y = "queue_max_bytes"
+"#;
+
+/// A directory with the scenario in it.
+fn scenario() -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("balancers.toml");
+    fs::write(&path, SCENARIO).unwrap();
+    (dir, path.to_str().unwrap().to_owned())
+}
+
+fn path(dir: &tempfile::TempDir, name: &str) -> String {
+    dir.path().join(name).to_str().unwrap().to_owned()
+}
+
+/// The summaries of an array without what depends on the machine.
+fn lasting(array: &Value) -> Vec<Value> {
+    let mut all = array.as_array().unwrap().clone();
+    for summary in &mut all {
+        for key in ["wall_s", "hops_per_s", "peak_rss_bytes"] {
+            summary.as_object_mut().unwrap().remove(key).unwrap();
+        }
+    }
+    all
+}
+
+#[test]
+fn every_variant_runs_and_is_an_element_of_the_array() {
+    let (_dir, file) = scenario();
+    let ran = headrace(&["run", &file, "--json", "--quiet"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    let array = json(&ran.out);
+    let of = |key: &str| -> Vec<&str> {
+        array.as_array().unwrap().iter().map(|e| e[key].as_str().unwrap()).collect()
+    };
+    let names = ["reps,size=64KiB", "reps,size=256KiB", "ecmp,size=64KiB", "ecmp,size=256KiB"];
+    assert_eq!(of("variant"), names);
+    assert_eq!(of("lb"), ["reps", "reps", "ecmp", "ecmp"]);
+    assert_eq!(array[1]["bytes"]["offered"], 16 * (256 << 10));
+    let parallel = headrace(&["run", &file, "--json", "--quiet", "--jobs", "3"]);
+    assert_eq!(lasting(&array), lasting(&json(&parallel.out)));
+}
+
+#[test]
+fn a_variant_runs_alone_by_its_name_or_a_part_of_it() {
+    let (_dir, file) = scenario();
+    let one = headrace(&["run", &file, "--json", "--variant", "ecmp,size=64KiB"]);
+    assert_eq!((one.code, json(&one.out).as_array().unwrap().len()), (0, 1), "{one:?}");
+    let two = headrace(&["run", &file, "--json", "--variant", "size=64KiB", "--seed", "9"]);
+    let array = json(&two.out);
+    assert_eq!((array[0]["lb"].as_str(), array[1]["lb"].as_str()), (Some("reps"), Some("ecmp")));
+    assert_eq!(array[1]["seed"], 9);
+    let none = headrace(&["run", &file, "--variant", "ecpm"]);
+    assert_eq!((none.code, none.out.as_str()), (2, ""), "{none:?}");
+    assert!(none.err.contains("--variant") && none.err.contains("ecmp,size=64KiB"), "{none:?}");
+    let plain = headrace(&["run", "incast-15to1", "--variant", "x"]);
+    assert_eq!(plain.code, 2, "{plain:?}");
+    assert!(plain.err.contains("leave --variant out"), "{plain:?}");
+    let flows = headrace(&["run", &file, "--flows"]);
+    assert_eq!(flows.code, 2, "{flows:?}");
+}
+
+#[test]
+fn a_person_gets_one_table_and_the_time_left() {
+    let (_dir, file) = scenario();
+    let ran = headrace(&["run", &file]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.out.matches("16/16").count(), 4, "{}", ran.out);
+    assert!(ran.out.contains("slowdown") && ran.err.contains("[4/4]"), "{ran:?}");
+    assert_eq!(ran.err.matches("s left").count(), 4, "{ran:?}");
+}
+
+#[test]
+fn what_a_variant_leaves_unfinished_ends_with_one() {
+    let (_dir, file) = scenario();
+    let ran = headrace(&["run", &file, "--set", "run.limit=12us", "--quiet"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains("0/16"), "{ran:?}");
+}
+
+#[test]
+fn a_mistake_in_one_variant_is_named_before_any_runs() {
+    let (dir, file) = scenario();
+    let text = SCENARIO.replace("lb = \"ecmp\"", "lb = \"ecpm\"");
+    fs::write(&file, text).unwrap();
+    let out = path(&dir, "out");
+    let ran = headrace(&["run", &file, "--out", &out]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("balancers.toml:15:6") && ran.err.contains("`ecmp`"), "{ran:?}");
+    assert!(!Path::new(&out).exists());
+    fs::write(&file, SCENARIO.replace("nodes = 16", "nodes = 16\nworld = 3")).unwrap();
+    assert_eq!(headrace(&["run", &file]).code, 2);
+    fs::write(&file, format!("world = \"smi\"\n{SCENARIO}")).unwrap();
+    let ran = headrace(&["run", &file]);
+    assert!(ran.err.contains("did you mean `sim`"), "{ran:?}");
+}
+
+#[test]
+fn a_report_draws_the_same_picture_from_the_same_results() {
+    let (dir, file) = scenario();
+    let [one, two] = ["one", "two"].map(|name| {
+        let (runs, drawn) = (path(&dir, name), path(&dir, &format!("{name}-drawn")));
+        assert_eq!(headrace(&["run", &file, "--quiet", "--out", &runs]).code, 0);
+        let ran = headrace(&["report", &runs, "-o", &drawn]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+        ["svg", "json"]
+            .map(|ending| fs::read_to_string(format!("{drawn}/balancers.{ending}")).unwrap())
+    });
+    assert_eq!(one, two);
+    let [svg, numbers] = one;
+    for text in ["<svg", "smartt fig. 3", "size 64KiB", "reps", "longest switch queue"] {
+        assert!(svg.contains(text), "no {text}");
+    }
+    assert!(svg.len() < 100_000, "{} bytes", svg.len());
+    let numbers = json(&numbers);
+    assert_eq!(numbers["plots"].as_array().unwrap().len(), 3);
+    assert_eq!(numbers["plots"][0][1]["curves"][0]["points"].as_array().unwrap().len(), 17);
+    assert_eq!(numbers["runs"][3]["variant"], "ecmp,size=256KiB");
+    assert_eq!(numbers["runs"][3]["summary"]["wall_s"], Value::Null);
+}
+
+#[test]
+fn a_report_brings_the_tables_of_a_page_up_to_date() {
+    let (dir, file) = scenario();
+    let (runs, drawn, page) = (path(&dir, "runs"), path(&dir, "drawn"), path(&dir, "page.md"));
+    assert_eq!(headrace(&["run", &file, "--quiet", "--out", &runs]).code, 0);
+    let reference = path(&dir, "other.json");
+    let case = r#"{"scenario": "balancers", "variant": "ecmp,size=64KiB", "command": "x",
+        "summary": {"slowdown": 9.5}}"#;
+    let text = format!(r#"{{"name": "other", "provenance": "p", "cases": [{case}]}}"#);
+    fs::write(&reference, text).unwrap();
+    let report = ["report", &runs, "-o", &drawn, "--page", &page, "--reference", &reference]
+        .map(str::to_owned);
+    let report: Vec<&str> = report.iter().map(String::as_str).collect();
+    fs::write(&page, "# Page\n").unwrap();
+    let ran = headrace(&report);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("<!-- results: balancers -->"), "{ran:?}");
+    fs::write(&page, "# Page\n<!-- results: balancers -->\n<!-- end -->\nbelow\n").unwrap();
+    for _ in 0..2 {
+        assert_eq!(headrace(&report).code, 0);
+        let text = fs::read_to_string(&page).unwrap();
+        for part in [
+            "one path collides",
+            "](drawn/balancers.svg)",
+            "| ecmp (other) | 9.500 | - |",
+            "\nbelow\n",
+        ] {
+            assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_report_of_what_is_no_result_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let drawn = path(&dir, "drawn");
+    let ran = headrace(&["report", &path(&dir, "gone"), "-o", &drawn]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("gone") && ran.err.contains("headrace run --out"), "{ran:?}");
+    fs::write(path(&dir, "scenario.json"), "{\n\"schema\": true}").unwrap();
+    let ran = headrace(&["report", dir.path().to_str().unwrap(), "-o", &drawn]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("scenario.json:2:"), "{ran:?}");
+    assert_eq!(headrace(&["report"]).code, 2);
+}
+
+#[test]
+fn two_results_are_compared_number_by_number() {
+    let (dir, file) = scenario();
+    let outs = ["a", "b", "c"].map(|name| path(&dir, name));
+    for (out, seed) in outs.iter().zip(["1", "2"]) {
+        assert_eq!(headrace(&["run", &file, "--quiet", "--seed", seed, "--out", out]).code, 0);
+    }
+    let ran = headrace(&["compare", &outs[0], &outs[1]]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(ran.out.matches("fct_us.max").count(), 4, "{ran:?}");
+    assert!(ran.out.contains("ecmp,size=256KiB"), "{ran:?}");
+    let single = headrace(&["run", "incast-15to1", "--quiet", "--out", &outs[2]]);
+    assert_eq!(single.code, 0, "{single:?}");
+    let same = headrace(&["compare", &outs[2], &outs[2]]);
+    let ratio = same.out.lines().find(|line| line.contains("slowdown")).unwrap();
+    assert!(ratio.contains("1.000"), "{same:?}");
+    assert_eq!(headrace(&["compare", &outs[0], &outs[2]]).code, 2);
+}

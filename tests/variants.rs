@@ -210,6 +210,25 @@ fn a_report_brings_the_tables_of_a_page_up_to_date() {
 }
 
 #[test]
+fn a_report_leaves_out_runs_that_are_invalid_and_says_so() {
+    let (dir, file) = scenario();
+    let (runs, drawn, page) = (path(&dir, "runs"), path(&dir, "drawn"), path(&dir, "page.md"));
+    assert_eq!(headrace(&["run", &file, "--quiet", "--out", &runs]).code, 0);
+    let summary = format!("{runs}/ecmp,size=64KiB/summary.json");
+    let text = fs::read_to_string(&summary).unwrap();
+    let late = text.replace("\"lateness\": null", "\"lateness\": {\"valid\": false}");
+    assert_ne!(text, late);
+    fs::write(&summary, late).unwrap();
+    fs::write(&page, "<!-- results: balancers -->\n<!-- end -->\n").unwrap();
+    let ran = headrace(&["report", &runs, "-o", &drawn, "--page", &page]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("too busy to poll in time: `ecmp,size=64KiB`."), "{text}");
+    let numbers = json(&fs::read_to_string(format!("{drawn}/balancers.json")).unwrap());
+    assert_eq!(numbers["runs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn a_report_of_what_is_no_result_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let drawn = path(&dir, "drawn");

@@ -192,7 +192,7 @@ fn in_words(name: &str) -> &str {
         "cwnd_sum_bytes" => "windows of up to 64 flows, bytes",
         "queue_max_bytes" => "longest switch queue, bytes",
         "queue_sum_bytes" => "all switch queues, bytes",
-        "trimmed" => "packets trimmed between samples",
+        "trimmed" => "packets trimmed",
         "window" => "flows a host has active at a time",
         "size" => "size of a flow",
         other => other,

@@ -54,7 +54,7 @@ pub(super) fn block(results: &Results, picture: &str, reference: Option<&Referen
     let mut text = format!("`headrace run {}`: {}.\n", head.name, head.about);
     if !head.figure.claim.is_empty() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "The paper: {}.", head.figure.claim);
+        let _ = writeln!(text, "Claimed: {}.", head.figure.claim);
     }
     let _ = write!(text, "\n![{}]({picture})\n", head.about);
     let by_axis: Vec<(&Plot, &str)> =
@@ -64,6 +64,14 @@ pub(super) fn block(results: &Results, picture: &str, reference: Option<&Referen
     }
     if by_axis.is_empty() {
         text += &list(results, reference);
+    }
+    if !results.invalid.is_empty() {
+        let names: Vec<String> = results.invalid.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(
+            text,
+            "\nLeft out, since the machine was too busy to poll in time: {}.",
+            names.join("; ")
+        );
     }
     text
 }

@@ -153,7 +153,9 @@ fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, 
     for run in runs {
         let name = name_of(&run.parts, varying);
         if plot.kind == PlotKind::Cdf {
-            curves.push(Curve { name, points: distribution(&run.fcts()?) });
+            let mut points = distribution(&run.fcts()?);
+            points.retain(|point| is_shown(plot, point.0));
+            curves.push(Curve { name, points });
             continue;
         }
         let series = run.series()?;
@@ -199,12 +201,18 @@ fn over_time(series: &[Sample], plot: &Plot, flow: usize) -> Vec<(f64, f64)> {
     for sample in series {
         let value = value(sample, before, &plot.y, flow);
         before = Some(sample);
-        let shown = sample.t_us >= plot.from_us && plot.until_us.is_none_or(|t| sample.t_us <= t);
-        if let Some(value) = value.filter(|_| shown) {
+        if let Some(value) = value.filter(|_| is_shown(plot, sample.t_us)) {
             points.push((sample.t_us, value));
         }
     }
-    thin(&points)
+    thin(&points, COUNTS.contains(&plot.y.as_str()))
+}
+
+/// Measures that count events between two samples.
+const COUNTS: [&str; 1] = ["trimmed"];
+
+fn is_shown(plot: &Plot, us: f64) -> bool {
+    us >= plot.from_us && plot.until_us.is_none_or(|until| us <= until)
 }
 
 fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -> Option<f64> {
@@ -226,14 +234,14 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
     }
 }
 
-/// At most [`POINTS`] points: means of equally many neighbours.
-fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+/// At most [`POINTS`] points: means of equally many neighbours, or sums of what is counted.
+fn thin(points: &[(f64, f64)], is_count: bool) -> Vec<(f64, f64)> {
     let width = points.len().div_ceil(POINTS).max(1);
     let mean = |chunk: &[(f64, f64)]| {
         #[expect(clippy::cast_precision_loss, reason = "a chunk of points")]
         let count = chunk.len() as f64;
         let sum = chunk.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
-        (rounded(sum.0 / count), rounded(sum.1 / count))
+        (rounded(sum.0 / count), rounded(if is_count { sum.1 } else { sum.1 / count }))
     };
     points.chunks(width).map(mean).collect()
 }
@@ -261,10 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn thinning_keeps_the_mean() {
+    fn thinning_keeps_the_mean_and_the_sum_of_what_is_counted() {
         let points: Vec<(f64, f64)> = (0..1600).map(|i| (f64::from(i), 3.0)).collect();
-        let thinned = thin(&points);
+        let thinned = thin(&points, false);
         assert_eq!((thinned.len(), thinned[0]), (160, (4.5, 3.0)));
+        assert_eq!(thin(&points, true)[159], (1594.5, 30.0));
     }
 
     #[test]

@@ -16,8 +16,10 @@ use crate::sweep_dir::{FILE, SweepDir, Variant};
 pub(super) struct Results {
     /// What they are of.
     pub(super) head: SweepDir,
-    /// Those variants that have results, in the scenario's order; at least one.
+    /// Those variants that have results which mean something, in the scenario's order.
     pub(super) runs: Vec<Run>,
+    /// The names of those whose polls were too late to mean anything.
+    pub(super) invalid: Vec<String>,
 }
 
 /// The results of one run.
@@ -68,7 +70,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
             figure: Figure::default(),
             variants: single.iter().map(variant).collect(),
         };
-        all.push(Results { head, runs: single });
+        all.push(valid(head, single));
     }
     Ok(all)
 }
@@ -91,7 +93,14 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
             runs.push(Run { name, parts, summary: json(&summary)?, path });
         }
     }
-    if runs.is_empty() { Err(nothing(dir)) } else { Ok(Results { head, runs }) }
+    if runs.is_empty() { Err(nothing(dir)) } else { Ok(valid(head, runs)) }
+}
+
+/// Sets aside the runs that say of themselves that they are invalid.
+fn valid(head: SweepDir, runs: Vec<Run>) -> Results {
+    let is_valid = |run: &Run| run.summary.pointer("/lateness/valid") != Some(&Value::Bool(false));
+    let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_valid);
+    Results { head, runs, invalid: invalid.into_iter().map(|run| run.name).collect() }
 }
 
 fn of_run(dir: &Path) -> Result<Run, InputError> {

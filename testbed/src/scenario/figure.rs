@@ -32,9 +32,9 @@ pub struct Plot {
     pub panel: Option<String>,
     /// Of measures of single flows: how many of the matrix's first flows are shown, from 1.
     pub flows: usize,
-    /// Of series: nothing before this time is shown, microseconds.
+    /// Of series and distributions: nothing below this time is shown, microseconds.
     pub from_us: f64,
-    /// Of series: nothing after it.
+    /// Nothing above it.
     pub until_us: Option<f64>,
 }
 
@@ -153,11 +153,11 @@ fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
         None => Ok(None),
         Some(text) => number::real(text.value.as_bytes())
             .ok()
-            .filter(|&us| us >= 0.0 && kind == PlotKind::Series)
+            .filter(|&us| us >= 0.0 && !kind.is_by_axis())
             .map(Some)
             .ok_or_else(|| {
                 let error = InputError::new(format!("{key} = `{}`", text.value), "microseconds");
-                table.error(key, error.help("for plots of series alone"))
+                table.error(key, error.help("for plots with time along x"))
             }),
     };
     let flows = table.integer("flows")?.map_or(1, |flows| flows.value);

@@ -9,9 +9,11 @@ use testbed::scenario::{FaultSpec, Scenario};
 
 fuzz_target!(|bytes: &[u8]| {
     let by_file = Scenario::read(bytes, "fuzz.toml", Path::new("/nonexistent"));
-    let by_line = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
-    let faults: Vec<FaultSpec> = by_file.map(|scenario| scenario.faults).unwrap_or_default();
-    for fault in faults.into_iter().chain(by_line) {
+    let by_line = std::str::from_utf8(bytes).ok();
+    let by_line: Option<FaultSpec> = by_line.and_then(|text| text.parse().ok());
+    let runs = by_file.map(|scenario| scenario.runs).unwrap_or_default();
+    let faults = runs.into_iter().flat_map(|run| run.setup.faults);
+    for fault in faults.chain(by_line) {
         assert_eq!(fault.to_string().parse::<FaultSpec>(), Ok(fault));
     }
 });

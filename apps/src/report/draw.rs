@@ -218,7 +218,7 @@ fn short(value: f64) -> String {
         v if v >= 1e4 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    let text = format!("{scaled:.2}");
+    let text = format!("{scaled:.3}");
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 

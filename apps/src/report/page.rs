@@ -139,7 +139,8 @@ fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Referenc
     }
     let mut text = lines(&header);
     for (name, ours, others) in rows {
-        text += &row(&[&[name.clone()], &ours[..]].concat());
+        let label = std::slice::from_ref(&name);
+        text += &row(&[label, &ours[..]].concat());
         if let Some(reference) = reference.filter(|_| others.iter().any(|cell| cell != "-")) {
             text += &row(&[&[format!("{name} ({})", reference.name)], &others[..]].concat());
         }

@@ -91,7 +91,7 @@ keys! {
         |d, v| d.switch.detection = duration(v)?, |d| time(d.switch.detection);
     "run.limit", "network time after which a run ends unfinished, or none",
         |d, v| d.limit = unless(v, "none", duration)?, |d| d.limit.map_or("none".to_owned(), time);
-    "run.message", "bytes of a flow that one message carries at most, 1..=1GiB, or none: all of them",
+    "run.message", "bytes of a flow that one message carries at most, 1..=1GiB, or none: all",
         |d, v| d.message = unless(v, "none", message)?, |d| shown(d.message, "none");
     "sampling.interval", "time between samples of series.jsonl, or none",
         |d, v| d.sampling = unless(v, "none", interval)?,

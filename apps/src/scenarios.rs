@@ -43,7 +43,9 @@ built_in! {
         "fig13d-one-longer",
         "fig14-all-to-all",
         "fig15-testbed-incast",
-        "fig16-testbed";
+        "fig16-testbed",
+        "fig17-credits",
+        "fig17b-credits-one-longer";
     "failures/": "link-down", "link-degraded", "link-flap";
 }
 

@@ -97,7 +97,10 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Reps,
         sched: SchedKind::Credits,
         trim: true,
-        set: &[("cc.fixed.bdps", "1.5")],
+        // A tenth above what credit at the line rate keeps in flight: with none, a flow whose round
+        // trip is longer for a while loses credit for good; with half, an oversubscribed network is
+        // sent half as much again that it trims.
+        set: &[("cc.fixed.bdps", "1.1")],
     },
     Transport {
         name: "eqds-smartt",

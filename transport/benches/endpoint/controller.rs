@@ -86,7 +86,7 @@ impl Alone {
             self.now += base * 2;
         }
         let held = Duration::ZERO;
-        let sample = AckSample { now: self.now, rtt, held, acked: MTU, in_flight, ecn };
+        let sample = AckSample { now: self.now, rtt, held, acked: MTU, in_flight, ecn, sharers: 0 };
         part_on_ack(&mut self.cc, black_box(&sample), &self.path);
     }
 }

@@ -3,7 +3,6 @@
 //! Names of policies, topologies and settings are texts here; who knows the registry checks them
 //! and suggests the nearest.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -48,9 +47,6 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Not in this version: measures the data path.
-    #[command(hide = true)]
-    Bench(Later),
     /// Puts two results side by side.
     Compare {
         /// A directory of a run, or of a scenario with variants.
@@ -60,6 +56,12 @@ pub(crate) enum Command {
     },
     /// Draws what runs left behind.
     Report(ReportArgs),
+    /// Measures the data path, side by side with dpdk-testpmd.
+    Bench {
+        /// What to measure.
+        #[command(subcommand)]
+        what: Bench,
+    },
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
     /// bit.
     Replay {
@@ -69,12 +71,34 @@ pub(crate) enum Command {
     },
 }
 
-/// Arguments of a command that a later version will have.
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// What a segment costs one core: SMaRTT over a DPDK virtual device, every segment
+    /// acknowledged.
+    Datapath(DatapathArgs),
+}
+
+/// Which devices and segments, and for how long.
 #[derive(Debug, Args)]
-pub(crate) struct Later {
-    /// Whatever is given.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) rest: Vec<OsString>,
+pub(crate) struct DatapathArgs {
+    /// Device; may be given several times [default: net_null, net_ring, net_memif].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Vec<String>,
+    /// Payload bytes of a segment, 64 to 8960; may be given several times [default: 256, 1500,
+    /// 4096, 8960].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) segment: Vec<u16>,
+    /// Segments to send in a measurement; each case is measured twice.
+    #[arg(long, value_name = "N", default_value_t = 2_000_000,
+          value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
+    pub(crate) segments: u64,
+    /// Leaves dpdk-testpmd out.
+    #[arg(long)]
+    pub(crate) no_testpmd: bool,
+    /// Prints JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What to run, and how.

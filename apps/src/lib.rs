@@ -7,12 +7,14 @@
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
+//! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
 //!
 //! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to
 //! standard error.
 
+mod bench;
 mod cli;
 mod console;
 pub mod doctor;
@@ -42,7 +44,7 @@ use clap::error::ErrorKind;
 
 pub use exit::Exit;
 
-use cli::{Cli, Command, Later};
+use cli::{Cli, Command};
 use console::Console;
 use failure::Failure;
 
@@ -122,18 +124,9 @@ fn execute(
         }
         Command::Gen(order) => generate::run(&order, console),
         Command::List { what, json } => list::run(what, json, console),
-        Command::Bench(later) => Err(not_yet("bench", &later)),
         Command::Compare { a, b } => report::compare(&a, &b, console),
         Command::Report(report_args) => report::run(&report_args, console),
+        Command::Bench { what: cli::Bench::Datapath(args) } => bench::run(&args, console),
         Command::Replay { paths } => replay::run(&paths, console),
     }
-}
-
-/// A command that the design has and this version has not.
-fn not_yet(name: &str, later: &Later) -> Failure {
-    let count = later.rest.len();
-    Failure::CommandLine(format!(
-        "error: this version of headrace has no `{name}` yet ({count} arguments not looked at)\n  \
-         help: headrace --help lists what it has"
-    ))
 }

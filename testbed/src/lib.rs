@@ -9,10 +9,13 @@
 //! | [`conductor`] | starts flows when due and keeps their records |
 //! | [`virtual_time`] | the `sim` world |
 //! | `real_time` | the `vdev` world, with the feature `dpdk` |
+//! | `datapath` | what one segment costs on a DPDK device, with the feature `dpdk` |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
 
 pub mod conductor;
+#[cfg(feature = "dpdk")]
+pub mod datapath;
 pub mod fabric;
 pub mod input;
 pub mod measure;

@@ -40,7 +40,7 @@ pub mod source;
 pub mod worker;
 
 pub use app_ring::{AppEnd, WorkerEnd, app_ring};
-pub use boundary::{Clock, PacketIo, PayloadStore, RxCheck, RxFrame};
+pub use boundary::{Clock, PacketIo, PayloadStore, RxCheck, RxFrame, Stage};
 pub use burst::{BURST, MbufBurst};
 pub use caps::{Caps, FrameLimit, PortConfig};
 pub use clock::{Calibration, DilatedClock, TimeScale};

@@ -12,7 +12,7 @@ use transport::{BURST, Instant, Rate};
 
 use crate::boundary::{PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
-use crate::mbuf::{Pool, TimestampField};
+use crate::mbuf::{Mbuf, Pool, TimestampField};
 use crate::nic::{Port, PortQueue};
 use crate::pacer::LinkPacer;
 
@@ -70,6 +70,23 @@ impl PortIo {
     #[must_use]
     pub fn queue(&self) -> &PortQueue {
         &self.queue
+    }
+
+    /// The frames that the next [`PacketIo::tx_burst`] hands over, for a device that looks on.
+    pub fn pending(&self) -> impl Iterator<Item = &Mbuf> {
+        self.tx.iter()
+    }
+
+    /// Moves the mbufs of `burst`, as many as fit, behind those received: an emulated device's.
+    pub fn deliver(&mut self, burst: &mut MbufBurst) {
+        let mut kept = MbufBurst::new();
+        for mbuf in burst.drain() {
+            if let Err(mbuf) = self.rx.push(mbuf) {
+                let kept = kept.push(mbuf);
+                debug_assert!(kept.is_ok(), "a burst grew while it was moved");
+            }
+        }
+        *burst = kept;
     }
 
     /// Mbufs in its hands: received, kept and spare. All return to their pools when it is dropped.

@@ -22,7 +22,7 @@ use transport::{
 };
 
 use crate::app_ring::WorkerEnd;
-use crate::boundary::{Clock, PacketIo, PayloadStore, RxCheck};
+use crate::boundary::{Clock, PacketIo, PayloadStore, RxCheck, Stage};
 use crate::connections::Connections;
 use crate::descriptor::{Completion, Failure};
 use crate::outbox::Outbox;
@@ -146,14 +146,18 @@ where
         self.now = now;
         self.counts.polls += 1;
         let taken = self.take_requests(now);
+        self.clock.mark(Stage::Ring);
         let received = self.receive(now);
         let due = self.core.endpoint().poll_timeout().is_some_and(|at| at <= now);
         if due {
             self.core.handle_timeout(now);
         }
+        self.clock.mark(Stage::Core);
         let sent = self.transmit(now);
         self.collect_events(now);
+        self.clock.mark(Stage::Core);
         let told = self.outbox.flush(&mut self.app);
+        self.clock.mark(Stage::Ring);
         Progress {
             busy: due || taken + received + sent + told > 0,
             now,
@@ -183,6 +187,7 @@ where
     /// Receives a burst and does what the core says about it. Says how many frames there were.
     fn receive(&mut self, now: Instant) -> usize {
         let frames = self.io.rx_burst();
+        self.clock.mark(Stage::Device);
         if frames == 0 {
             return 0;
         }
@@ -193,9 +198,11 @@ where
                 self.core.count_drop(reason);
             }
         }
+        self.clock.mark(Stage::Header);
         let RxBurst { segments, sources, places, .. } = &mut self.burst;
         self.counts.parsed += segments.len() as u64;
         self.core.handle_burst(now, segments, places);
+        self.clock.mark(Stage::Core);
         for ((segment, (index, start)), place) in segments.iter().zip(sources).zip(places) {
             let Placement::Place { msg, offset, msg_len } = *place else { continue };
             let bytes = self.io.rx_frame(*index).and_then(|frame| {
@@ -204,7 +211,9 @@ where
             let placed = bytes.is_some_and(|bytes| self.store.place(msg, offset, msg_len, bytes));
             assert!(placed, "a segment was acknowledged without memory for its bytes");
         }
+        self.clock.mark(Stage::Payload);
         self.io.rx_release();
+        self.clock.mark(Stage::Device);
         frames
     }
 
@@ -252,18 +261,22 @@ where
         // Acknowledgements are small, so the room left is asked for again; each turn fills a frame.
         while filled < BURST {
             let room = self.io.tx_room(now).min(BURST - filled);
+            self.clock.mark(Stage::Device);
             if room == 0 {
                 break;
             }
             self.tx.reset(room);
             self.core.poll_transmit(now, &mut self.tx);
+            self.clock.mark(Stage::Core);
             if self.tx.is_empty() {
                 break;
             }
             filled += self.tx.len();
             self.fill_frames(now);
+            self.clock.mark(Stage::Header);
         }
         let sent = self.io.tx_burst();
+        self.clock.mark(Stage::Device);
         self.counts.handed_over += sent as u64;
         if sent > 0 || self.io.tx_kept() == 0 {
             self.took_at = now;

@@ -1,0 +1,88 @@
+//! The cases of `headrace bench datapath`, one after the other.
+
+use testbed::datapath::{Bench, BenchError, Case, Device};
+
+use super::report::{self, Row};
+use super::testpmd::{self, Testpmd};
+use crate::cli::DatapathArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Payload bytes: a small message, MTU 1500, the default, and jumbo frames.
+const SEGMENTS: [u16; 4] = [256, 1500, 4096, 8960];
+
+/// Measures, and tells as it goes on standard error.
+///
+/// # Errors
+/// A device that there is not, a size that no endpoint takes, a machine that is not fit.
+pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let cases = cases(args)?;
+    let testpmd = if args.no_testpmd { None } else { Testpmd::find() };
+    if testpmd.is_none() && !args.no_testpmd {
+        writeln!(
+            console.err,
+            "dpdk-testpmd is not in PATH: its columns stay empty (Debian: apt-get install dpdk-dev)"
+        )?;
+    }
+    let bench = Bench::start().map_err(unfit)?;
+    let policies = bench.policies();
+    let mut rows = Vec::new();
+    for case in &cases {
+        let name = case.device.name();
+        writeln!(console.err, "measuring {name}, {} B", case.segment_bytes)?;
+        let cost = bench.measure(case).map_err(unfit)?;
+        let frame = Bench::frame_bytes(case).map_err(unfit)?;
+        let beside = testpmd.as_ref().map(|program| {
+            let how = testpmd::Run { device: case.device, frame, huge: bench.has_hugepages() };
+            program.mpps(&how)
+        });
+        let testpmd_mpps = match beside {
+            Some(Ok(mpps)) => Some(mpps),
+            Some(Err(why)) => {
+                writeln!(console.err, "dpdk-testpmd on {name}: {why}; its columns stay empty")?;
+                None
+            }
+            None => None,
+        };
+        rows.push(Row::new(case, &cost, policies, testpmd_mpps));
+    }
+    if args.json {
+        report::write_json(&rows, console.out)?;
+    } else {
+        report::write_table(&rows, console.out)?;
+    }
+    Ok(Exit::Finished)
+}
+
+fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
+    let mut devices = Vec::new();
+    for name in &args.device {
+        devices.push(Device::by_name(name).ok_or_else(|| no_device(name))?);
+    }
+    if devices.is_empty() {
+        devices.extend(Device::ALL);
+    }
+    let sizes = if args.segment.is_empty() { &SEGMENTS[..] } else { &args.segment };
+    let mut cases = Vec::new();
+    for device in devices {
+        for &segment_bytes in sizes {
+            let case = Case { device, segment_bytes, segments: args.segments };
+            Bench::frame_bytes(&case)
+                .map_err(|error| Failure::CommandLine(format!("error: --segment: {error}")))?;
+            cases.push(case);
+        }
+    }
+    Ok(cases)
+}
+
+fn no_device(name: &str) -> Failure {
+    let known = Device::ALL.map(Device::name).join(", ");
+    Failure::CommandLine(format!(
+        "error: --device: `{name}` cannot be measured\n  expected: one of {known}"
+    ))
+}
+
+fn unfit(error: BenchError) -> Failure {
+    Failure::Unfit(error.to_string())
+}

@@ -1,0 +1,39 @@
+//! `headrace bench datapath`: what one segment costs one core, beside dpdk-testpmd on the same
+//! device in the same run.
+//!
+//! | Field | Is |
+//! |---|---|
+//! | `ns_per_segment` | all that the sending core does for a segment and its acknowledgement |
+//! | `headrace_mpps`, `headrace_gbps` | what a core so reaches: segments, and bits of their payload |
+//! | `testpmd_mpps` | frames of the same length that dpdk-testpmd makes and sends on one core |
+//! | `ratio` | the first over the second; null without dpdk-testpmd |
+//!
+//! The measuring is the testbed's (`testbed::datapath`); here it is asked for and told.
+
+#[cfg(feature = "dpdk")]
+mod datapath;
+#[cfg(feature = "dpdk")]
+mod report;
+#[cfg(feature = "dpdk")]
+mod testpmd;
+
+use crate::cli::DatapathArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Measures what `args` say.
+///
+/// # Errors
+/// Names and sizes that there are not, and machines without DPDK.
+#[cfg(feature = "dpdk")]
+pub(crate) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    datapath::run(args, console)
+}
+
+/// As above: this build has no DPDK.
+#[cfg(not(feature = "dpdk"))]
+pub(crate) fn run(_args: &DatapathArgs, _console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";
+    Err(Failure::Unfit(text.to_owned()))
+}

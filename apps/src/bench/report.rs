@@ -1,0 +1,117 @@
+//! The rows of a benchmark, as JSON and as a table.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use testbed::datapath::{Case, Cost, PolicyCosts};
+
+/// One device at one size. Nanoseconds are of the sending core, a segment.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    device: &'static str,
+    segment_bytes: u16,
+    headrace_mpps: f64,
+    headrace_gbps: f64,
+    testpmd_mpps: Option<f64>,
+    ratio: Option<f64>,
+    ns_per_segment: f64,
+    /// By stage; `core` is without `cc` and `lb`, which are measured alone.
+    stages_ns: Map<String, Value>,
+    /// The peer's, which is not in `ns_per_segment`.
+    peer_ns: f64,
+    segments: u64,
+    retransmitted: u64,
+}
+
+impl Row {
+    pub(super) fn new(
+        case: &Case,
+        cost: &Cost,
+        policies: PolicyCosts,
+        testpmd_mpps: Option<f64>,
+    ) -> Self {
+        let headrace_mpps = 1000.0 / cost.ns_per_segment;
+        let bits = f64::from(case.segment_bytes) * 8.0;
+        let mut stages_ns = Map::new();
+        for (name, ns) in &cost.stages {
+            let policies = policies.cc_ns + policies.lb_ns;
+            let ns = if *name == "core" { ns - policies } else { *ns };
+            stages_ns.insert((*name).to_owned(), rounded(ns));
+        }
+        stages_ns.insert("cc".to_owned(), rounded(policies.cc_ns));
+        stages_ns.insert("lb".to_owned(), rounded(policies.lb_ns));
+        Self {
+            device: case.device.name(),
+            segment_bytes: case.segment_bytes,
+            headrace_mpps: round(headrace_mpps),
+            headrace_gbps: round(headrace_mpps * bits / 1000.0),
+            testpmd_mpps: testpmd_mpps.map(round),
+            ratio: testpmd_mpps.map(|mpps| round(headrace_mpps / mpps)),
+            ns_per_segment: round(cost.ns_per_segment),
+            stages_ns,
+            peer_ns: round(cost.peer_ns),
+            segments: cost.segments,
+            retransmitted: cost.retransmitted,
+        }
+    }
+}
+
+/// To a thousandth: more is noise.
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn rounded(value: f64) -> Value {
+    Value::from(round(value))
+}
+
+/// Writes the list of rows.
+///
+/// # Errors
+/// When `out` fails.
+pub(super) fn write_json(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(rows)?;
+    writeln!(out, "{text}")
+}
+
+/// Writes one line a row.
+///
+/// # Errors
+/// When `out` fails.
+pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY);
+    let stages: Vec<&String> =
+        rows.first().map(|row| row.stages_ns.keys().collect()).unwrap_or_default();
+    let mut header: Vec<String> =
+        ["device", "bytes", "Mpps", "Gb/s", "testpmd Mpps", "ratio", "ns"]
+            .map(str::to_owned)
+            .into();
+    header.extend(stages.iter().map(|stage| (*stage).clone()));
+    header.push("(peer)".to_owned());
+    table.set_header(header);
+    for row in rows {
+        let maybe =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        let mut cells = vec![
+            row.device.to_owned(),
+            row.segment_bytes.to_string(),
+            format!("{:.2}", row.headrace_mpps),
+            format!("{:.1}", row.headrace_gbps),
+            maybe(row.testpmd_mpps),
+            maybe(row.ratio),
+            format!("{:.1}", row.ns_per_segment),
+        ];
+        let ns = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or(0.0));
+        cells.extend(row.stages_ns.values().map(ns));
+        cells.push(format!("{:.1}", row.peer_ns));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")
+}

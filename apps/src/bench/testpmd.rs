@@ -1,0 +1,194 @@
+//! dpdk-testpmd on a device of the same kind: the measure of what the device allows.
+//!
+//! It runs in the mode `flowgen`: one core makes frames of a given length with their headers, sends
+//! them, and frees what it receives. That is a sender without protocol. Devices are those of
+//! DPDK's own guides; memory and cores are given to it as to this program. Frames are counted by
+//! the driver. It is talked to through its prompt.
+
+use std::env;
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{self, Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use testbed::datapath::Device;
+
+/// The program.
+#[derive(Debug)]
+pub(super) struct Testpmd(PathBuf);
+
+/// What it is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) device: Device,
+    /// Bytes of a frame.
+    pub(super) frame: u64,
+    /// Whether in hugepages.
+    pub(super) huge: bool,
+}
+
+/// Why it has no figure.
+#[derive(Debug)]
+pub(super) enum TestpmdError {
+    /// It cannot be started or spoken to.
+    Io(io::Error),
+    /// It ended without a rate; the last line of what it said.
+    NoRate(String),
+}
+
+impl fmt::Display for TestpmdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::NoRate(last) => write!(f, "no rate (it ended with: {last})"),
+        }
+    }
+}
+
+impl From<io::Error> for TestpmdError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Windows whose best counts: other programs on the machine can only slow one down.
+const WINDOWS: usize = 10;
+const WINDOW: Duration = Duration::from_millis(100);
+/// Until links are up: memif takes more than a second.
+const START: Duration = Duration::from_millis(2500);
+const START_AT_ONCE: Duration = Duration::from_millis(600);
+const MBUFS: u32 = 8191;
+const HEADROOM: u64 = 128;
+
+impl Testpmd {
+    /// The program in PATH.
+    pub(super) fn find() -> Option<Self> {
+        let path = env::var_os("PATH")?;
+        let found = env::split_paths(&path).map(|directory| directory.join("dpdk-testpmd"));
+        found.into_iter().find(|program| program.is_file()).map(Self)
+    }
+
+    /// Runs it and says how many million frames a second it sent.
+    ///
+    /// # Errors
+    /// [`TestpmdError`].
+    pub(super) fn mpps(&self, run: &Run) -> Result<f64, TestpmdError> {
+        let mut child = Command::new(&self.0)
+            .args(run.arguments(process::id()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let said = run.converse(&mut child);
+        // Also after a failed conversation: it must not stay behind.
+        let ended = child.kill();
+        child.wait()?;
+        let said = said?;
+        drop(ended);
+        let rates = rates(&said, run.ports());
+        let best = rates.into_iter().max().unwrap_or(0);
+        if best == 0 {
+            let last = said.lines().rev().find(|line| !line.trim().is_empty());
+            return Err(TestpmdError::NoRate(last.unwrap_or("nothing").trim().to_owned()));
+        }
+        let best = u32::try_from(best).unwrap_or(u32::MAX);
+        Ok(f64::from(best) / 1e6)
+    }
+}
+
+impl Run {
+    fn ports(&self) -> usize {
+        if self.device == Device::Memif { 2 } else { 1 }
+    }
+
+    fn arguments(&self, process: u32) -> Vec<String> {
+        let mut arguments: Vec<String> = Vec::new();
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        // Both of its threads float over the same cores as ours do.
+        let all = format!("(0-{})", cores - 1);
+        arguments.push(format!("--lcores=0@{all},1@{all}"));
+        let memory: &[&str] =
+            if self.huge { &["--in-memory"] } else { &["--no-huge", "--no-shconf", "-m", "512"] };
+        arguments.extend(memory.iter().map(|argument| (*argument).to_owned()));
+        arguments.extend(["--no-pci", "--no-telemetry", "--log-level=error"].map(str::to_owned));
+        arguments.push(format!("--file-prefix=headrace-testpmd-{process}"));
+        match self.device {
+            Device::Null => arguments.push("--vdev=net_null0,no-rx=1".to_owned()),
+            Device::Ring => arguments.push("--vdev=net_ring0".to_owned()),
+            Device::Memif => {
+                let buffer = self.frame.next_multiple_of(64).max(2048);
+                for (port, role) in ["server", "client"].into_iter().enumerate() {
+                    arguments.push(format!(
+                        "--vdev=net_memif{port},role={role},id=0,rsize=9,bsize={buffer},\
+                         socket=headrace-testpmd-{process},socket-abstract=yes"
+                    ));
+                }
+            }
+        }
+        arguments.push("--".to_owned());
+        let room = (self.frame + HEADROOM).next_multiple_of(64).max(2176);
+        arguments.extend(["-i", "--forward-mode=flowgen", "--burst=32"].map(str::to_owned));
+        arguments.push(format!("--total-num-mbufs={MBUFS}"));
+        arguments.push(format!("--mbuf-size={room}"));
+        arguments.push(format!("--txpkts={}", self.frame));
+        arguments
+    }
+
+    /// Starts it, asks for its counters at intervals, ends it; all that it said.
+    fn converse(&self, child: &mut Child) -> io::Result<String> {
+        let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        thread::sleep(if self.device == Device::Memif { START } else { START_AT_ONCE });
+        stdin.write_all(b"start\n")?;
+        thread::sleep(WINDOW);
+        for _ in 0..=WINDOWS {
+            stdin.write_all(b"show port stats all\n")?;
+            thread::sleep(WINDOW);
+        }
+        stdin.write_all(b"stop\nquit\n")?;
+        drop(stdin);
+        let mut said = String::new();
+        // A few kilobytes in all, which the pipe holds until here.
+        child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read_to_string(&mut said)?;
+        Ok(said)
+    }
+}
+
+/// Frames a second in each window, over `ports` ports. The first answer has no window before it.
+fn rates(said: &str, ports: usize) -> Vec<u64> {
+    let of_line = |line: &str| {
+        let (_, rest) = line.split_once("Tx-pps:")?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let all: Vec<u64> = said.lines().filter_map(of_line).collect();
+    all.chunks(ports).skip(1).map(|window| window.iter().sum()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "  Throughput (since last show)\n  Rx-pps: 1  Rx-bps: 1\n  \
+        Tx-pps:        999999   Tx-bps: 1\n  Tx-pps:  5  Tx-bps: 2\n\
+        Tx-pps: 10\n Tx-pps: 20\nTx-pps: 7 Tx-bps: 8\nTx-pps: 8\n";
+
+    #[test]
+    fn rates_are_summed_over_ports_and_the_first_answer_is_none() {
+        assert_eq!(rates(SAID, 2), [30, 15]);
+        assert_eq!(rates(SAID, 1), [5, 10, 20, 7, 8]);
+        assert!(rates("Tx-pps: 1", 1).is_empty() && rates("", 2).is_empty());
+    }
+
+    #[test]
+    fn its_frames_have_our_length_and_its_devices_are_ours() {
+        for device in Device::ALL {
+            let run = Run { device, frame: 4160, huge: false };
+            let arguments = run.arguments(7);
+            assert!(arguments.iter().any(|argument| argument == "--txpkts=4160"));
+            let vdevs = arguments.iter().filter(|argument| argument.starts_with("--vdev="));
+            let named = vdevs.filter(|argument| argument.contains(device.name())).count();
+            assert_eq!(named, run.ports());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the data path costs: one worker on one core, its device, and a peer that answers.
+//!
+//! ```text
+//!   application <--ring--> Worker (SMaRTT) <--PortIo--> device <--> Peer: parses, acknowledges
+//!   |------------- measured, a stage at a time ---------------|    |-- timed apart --|
+//! ```
+//!
+//! All of it takes turns on one thread, so that no scheduler stands between the two ends, and the
+//! time-stamp counter is read between the turns: what the peer costs is known and is not part of a
+//! segment's cost. Every segment is acknowledged by a frame that the peer's endpoint has decided,
+//! that is built in an mbuf, travels, is parsed and reaches the controller.
+//!
+//! | Device | A sent frame |
+//! |---|---|
+//! | `net_null` | is freed by the driver; the peer is shown its headers before |
+//! | `net_ring` | is passed by pointer to the peer, which frees it; that counts as the device's |
+//! | `net_memif` | is copied by the driver into shared memory, and out of it at the peer's |
+//!
+//! Costs are nanoseconds a segment, of network time at scale 1. It judges nothing and prints
+//! nothing.
+
+mod link;
+mod peer;
+mod policies;
+mod run;
+mod stage_clock;
+mod windows;
+
+pub use policies::PolicyCosts;
+pub use run::{Bench, BenchError, Case, Cost};
+
+/// The devices that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Swallows what it is sent.
+    Null,
+    /// Passes pointers.
+    Ring,
+    /// Copies through shared memory.
+    Memif,
+}
+
+impl Device {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Null, Self::Ring, Self::Memif];
+
+    /// The name of the driver.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "net_null",
+            Self::Ring => "net_ring",
+            Self::Memif => "net_memif",
+        }
+    }
+
+    /// The device called `name`.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|device| device.name() == name)
+    }
+}

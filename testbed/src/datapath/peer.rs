@@ -1,0 +1,124 @@
+//! The far end of a measured link: an endpoint that receives and acknowledges, without memory.
+//!
+//! It parses the headers of every frame, lets the endpoint of the receiving host decide, and builds
+//! each acknowledgement in an mbuf. What it leaves out is the payload: nothing is placed, and no
+//! payload checksum is verified; that is the receiver's cost, not the sender's.
+
+use std::sync::Arc;
+
+use transport::wire::addressing::Addressing;
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
+use transport::{BURST, Burst, Config, Endpoint, HostId, Instant, Placement, Rng, RxSegment};
+use transport_dpdk::{MbufBurst, Pool};
+
+/// Longest frame, bytes.
+const FRAME_MAX: usize = 9216;
+
+/// Bytes of a frame that hold all its headers.
+pub(super) const HEAD_MAX: usize = 128;
+
+/// The receiving host.
+#[derive(Debug)]
+pub(super) struct Peer {
+    endpoint: Endpoint,
+    addressing: Addressing,
+    pool: Arc<Pool>,
+    /// A frame's head with room for the payload, which stays as it is.
+    scratch: Box<[u8]>,
+    heard: Vec<RxSegment>,
+    places: [Placement; BURST],
+    tx: Burst<transport::TxSegment>,
+    /// Acknowledgements to send.
+    out: MbufBurst,
+    /// Frames that were no segment: never without a bug.
+    strange: u64,
+}
+
+impl Peer {
+    /// The host `host`, whose frames come from `pool`.
+    pub(super) fn new(
+        config: &Config,
+        host: HostId,
+        addressing: Addressing,
+        pool: Arc<Pool>,
+    ) -> Self {
+        Self {
+            endpoint: Endpoint::new(config, host, Rng::new(1).fork("peer", 0)),
+            addressing,
+            pool,
+            scratch: vec![0; FRAME_MAX].into_boxed_slice(),
+            heard: Vec::with_capacity(BURST),
+            places: [Placement::Release; BURST],
+            tx: Burst::with_limit(BURST),
+            out: MbufBurst::new(),
+            strange: 0,
+        }
+    }
+
+    /// Whether there is room for a burst of answers.
+    pub(super) fn is_ready(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Takes a frame of `len` bytes that starts with `head`; at most 32 between answers.
+    pub(super) fn hear(&mut self, head: &[u8], len: usize, now: Instant) {
+        let head = &head[..head.len().min(HEAD_MAX)];
+        let Some(frame) = self.scratch.get_mut(..len.max(head.len())) else {
+            self.strange += 1;
+            return;
+        };
+        frame[..head.len()].copy_from_slice(head);
+        match frame::parse(frame, &self.addressing, UdpCheck::Skip) {
+            Ok(parsed) => self.heard.push(RxSegment {
+                hdr: parsed.header,
+                at: now,
+                from: parsed.src,
+                payload_len: parsed.payload_len,
+                ce: parsed.ecn == Ecn::Ce,
+                trimmed: parsed.trimmed,
+            }),
+            Err(_) => self.strange += 1,
+        }
+    }
+
+    /// Lets the endpoint decide about what was heard and builds its answers.
+    pub(super) fn answer(&mut self, now: Instant) -> &mut MbufBurst {
+        for heard in self.heard.chunks(BURST) {
+            self.endpoint.handle_burst(now, heard, &mut self.places);
+            while self.endpoint.poll_event().is_some() {}
+        }
+        self.heard.clear();
+        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        let room = self.out.room();
+        self.tx.reset(room);
+        self.endpoint.poll_transmit(now, &mut self.tx);
+        let from = self.out.len();
+        if !self.pool.alloc_burst(&mut self.out, self.tx.len()) {
+            self.strange += self.tx.len() as u64;
+            return &mut self.out;
+        }
+        let host = self.endpoint.host();
+        for (index, segment) in self.tx.iter().enumerate() {
+            let pair = self.addressing.pair(host, segment.peer);
+            let (Some(addrs), Some(mbuf)) = (pair, self.out.get_mut(from + index)) else {
+                self.strange += 1;
+                continue;
+            };
+            let spec = FrameSpec { addrs, ecn: Ecn::NotEct, class: TrafficClass::Control };
+            let len = frame::header_overhead(addrs.version()) + segment.hdr.emit_len();
+            if let Some(head) = mbuf.append(len) {
+                frame::emit(&spec, &segment.hdr, 0, head);
+                frame::finish_udp_checksum(head, Checksum::new());
+            }
+        }
+        &mut self.out
+    }
+
+    /// Frames that were no segment, and answers without a buffer.
+    pub(super) const fn strange(&self) -> u64 {
+        self.strange
+    }
+}

@@ -1,0 +1,378 @@
+//! One measurement: sets a worker up at a device, lets it send, and counts ticks.
+
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thiserror::Error;
+use transport::record::Recorder;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, Settings};
+use transport_dpdk::clock::{CALIBRATION_MIN, ClockError};
+use transport_dpdk::{
+    AppEnd, AppMemory, Calibration, Completion, Eal, EalError, EalOptions, Link, LinkConfig,
+    LinkEnd, MbufBurst, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError, PortIo,
+    RegisteredThread, Request, Source, Stage, TimeScale, Worker, WorkerConfig, app_ring, eal,
+};
+
+use super::Device;
+use super::link::{FarEnd, MeasuredIo};
+use super::peer::{HEAD_MAX, Peer};
+use super::policies::{PolicyCosts, policies};
+use super::stage_clock::{StageClock, StageTicks};
+use super::windows::{Window, middle_half, precise};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Over which device.
+    pub device: Device,
+    /// Payload bytes of a segment.
+    pub segment_bytes: u16,
+    /// Segments to send.
+    pub segments: u64,
+}
+
+/// What a segment costs the sending core, nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// All of it.
+    pub ns_per_segment: f64,
+    /// By part of a poll, the reading of the counter taken out; adds up to `ns_per_segment` but for
+    /// what differs between two runs.
+    pub stages: Vec<(&'static str, f64)>,
+    /// Of that, posting messages and hearing of their end: the application's own side of its ring.
+    pub application_ns: f64,
+    /// What the peer takes for a segment; not part of the above.
+    pub peer_ns: f64,
+    /// Segments that were sent.
+    pub segments: u64,
+    /// Of those, sent again.
+    pub retransmitted: u64,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// DPDK does not start.
+    #[error(transparent)]
+    Eal(#[from] EalError),
+    /// No buffers.
+    #[error(transparent)]
+    Mbuf(#[from] MbufError),
+    /// No device.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// No clock.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    /// A segment size that no endpoint takes.
+    #[error("segment size {0}: expected 64..=8960 bytes of payload")]
+    Segment(u16, #[source] ConfigError),
+    /// The link did not come up.
+    #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
+    LinkDown(&'static str),
+    /// Nothing was acknowledged for too long.
+    #[error("{device}: after {sent} segments nothing was acknowledged for a second")]
+    Stalled {
+        /// The device.
+        device: &'static str,
+        /// Segments sent until then.
+        sent: u64,
+    },
+}
+
+/// DPDK, started, and a clock.
+#[derive(Debug)]
+pub struct Bench {
+    rate: Calibration,
+    #[allow(dead_code, reason = "held, not read")]
+    lcore: Option<RegisteredThread>,
+    eal: Eal,
+}
+
+const UP_MS: u32 = 10_000;
+/// Bytes of a message: as a collective's chunk.
+const MESSAGE: u32 = 128 << 10;
+/// Messages under way; each has memory of its own, which together exceed a core's second cache.
+const MESSAGES: u64 = 32;
+/// Segments of a window.
+const WINDOW: u64 = 4096;
+/// Share of a run that only warms up: one in so many segments.
+const WARM_UP: u64 = 10;
+const DEPTH: u16 = 512;
+const BUFFERS: u32 = 4095;
+const CACHE: u32 = 256;
+/// For pools of 9 KB frames at both ends and devices that copy.
+const MEMORY_MB: u32 = 320;
+
+/// Parts of a turn: those that make up the cost come first.
+const WORKER: usize = 0;
+const FREEING: usize = 1;
+const APPLICATION: usize = 2;
+const PEER: usize = 3;
+const STAGES: usize = 4;
+const MARKS: usize = STAGES + Stage::ALL.len();
+const PARTS: usize = MARKS + 1;
+const COUNTED: usize = 3;
+
+type MeasuredWorker = Worker<MeasuredIo, AppMemory, StageClock>;
+
+struct Rig {
+    worker: MeasuredWorker,
+    app: AppEnd,
+    far: FarEnd,
+    peer: Peer,
+    memory: Vec<Source>,
+    ticks: Rc<StageTicks>,
+}
+
+impl Bench {
+    /// Starts DPDK, with hugepages where there are any.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn start() -> Result<Self, BenchError> {
+        let rate = Calibration::measure(CALIBRATION_MIN)?;
+        let eal = Eal::start(&EalOptions { memory_mb: MEMORY_MB, ..EalOptions::default() })?;
+        // An application's thread may be an lcore already.
+        let lcore = eal.register_thread().ok();
+        Ok(Self { rate, lcore, eal })
+    }
+
+    /// Whether buffers are in hugepages.
+    #[must_use]
+    pub fn has_hugepages(&self) -> bool {
+        self.eal.memory() == Memory::Hugepages
+    }
+
+    /// Bytes of a full frame of `case`.
+    ///
+    /// # Errors
+    /// [`BenchError::Segment`].
+    pub fn frame_bytes(case: &Case) -> Result<u64, BenchError> {
+        config(case).map(|config| config.mtu().0)
+    }
+
+    /// What controller and balancer take of it.
+    #[must_use]
+    pub fn policies(&self) -> PolicyCosts {
+        policies(self.rate)
+    }
+
+    /// Measures `case` twice, first as a whole and then by stage.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn measure(&self, case: &Case) -> Result<Cost, BenchError> {
+        let (whole, segments, retransmitted) = self.run(case, false)?;
+        let (staged, ..) = self.run(case, true)?;
+        let ns = |ticks: f64| ticks * 1e9 / precise(self.rate.hz());
+        let part = |parts: &[f64], part: usize| ns(parts.get(part).copied().unwrap_or(0.0));
+        // A mark falls into the stage that it ends; all stages have about as many.
+        let marks = part(&staged, MARKS);
+        let mut stages: Vec<(&'static str, f64)> = (STAGES..)
+            .zip(Stage::ALL)
+            .map(|(at, stage)| (stage.name(), part(&staged, at)))
+            .collect();
+        let sum: f64 = stages.iter().map(|(_, ns)| ns).sum();
+        for (name, ns) in &mut stages {
+            *ns -= marks * *ns / sum.max(f64::MIN_POSITIVE);
+            match *name {
+                "ring" => *ns += part(&staged, APPLICATION),
+                "device" => *ns += part(&staged, FREEING),
+                _ => (),
+            }
+        }
+        Ok(Cost {
+            ns_per_segment: (0..COUNTED).map(|at| part(&whole, at)).sum(),
+            stages,
+            application_ns: part(&whole, APPLICATION),
+            peer_ns: part(&whole, PEER),
+            segments,
+            retransmitted,
+        })
+    }
+
+    /// Ticks a segment by part, segments sent, and segments sent again.
+    fn run(&self, case: &Case, staged: bool) -> Result<(Vec<f64>, u64, u64), BenchError> {
+        let mut rig = self.rig(case, staged)?;
+        rig.post_all();
+        let warm = case.segments / WARM_UP;
+        let mut windows = Vec::new();
+        let mut window = Window::new(PARTS);
+        let mut last = rig.snapshot();
+        let mut silent = 0;
+        while last.0 < case.segments {
+            rig.turn(&mut window.parts);
+            let sent = rig.worker.stats().data_new;
+            window.segments = sent - last.0;
+            silent = if window.segments > 0 { 0 } else { silent + 1 };
+            if silent > TURNS_SILENT {
+                return Err(BenchError::Stalled { device: case.device.name(), sent });
+            }
+            if window.segments >= WINDOW {
+                let now = rig.snapshot();
+                rig.close_window(&mut window, &last, &now);
+                if sent > warm {
+                    windows.push(window);
+                }
+                window = Window::new(PARTS);
+                last = rig.snapshot();
+            }
+        }
+        let mark = precise(StageClock::mark_ticks());
+        let mut costs = middle_half(windows, COUNTED);
+        if let Some(marks) = costs.get_mut(MARKS) {
+            *marks *= mark;
+        }
+        debug_assert_eq!(rig.peer.strange(), 0, "every frame was a segment");
+        Ok((costs, last.0, rig.worker.stats().retransmitted))
+    }
+
+    fn rig(&self, case: &Case, staged: bool) -> Result<Rig, BenchError> {
+        let config = config(case)?;
+        let frame = case.segment_bytes + u16::try_from(HEAD_MAX).unwrap_or(u16::MAX);
+        let [own, far, received] = [self.pool(frame)?, self.pool(frame)?, self.pool(2048)?];
+        let link = LinkConfig {
+            max_frame: u32::from(frame),
+            depth: DEPTH,
+            host_pool: Arc::clone(&received),
+            switch_pool: Arc::clone(&far),
+        };
+        let Link { switch_side, host } = match case.device {
+            Device::Null => Link::null(&self.eal, &link)?,
+            Device::Ring => Link::ring(&self.eal, &link)?,
+            Device::Memif => Link::memif(&self.eal, &link)?,
+        };
+        let up = match &switch_side {
+            LinkEnd::Port(port) => port.wait_link(UP_MS) && host.wait_link(UP_MS),
+            LinkEnd::Rings { .. } | LinkEnd::None => true,
+        };
+        let down = BenchError::LinkDown(case.device.name());
+        let Some(io) = PortIo::of_port(host, own, None).filter(|_| up) else { return Err(down) };
+        let (io, far_end) = match switch_side {
+            LinkEnd::None => (MeasuredIo::mirrored(io), FarEnd::Mirror),
+            end => (MeasuredIo::plain(io), FarEnd::Link { end, burst: MbufBurst::new() }),
+        };
+        let addressing = Addressing::Emulated(IpVersion::V4);
+        let peer = Peer::new(&config, HostId(1), addressing.clone(), far);
+        let ticks = Rc::new(StageTicks::default());
+        let clock = self.rate.clock(TimeScale::REAL);
+        let clock = if staged {
+            StageClock::staged(clock, Rc::clone(&ticks))
+        } else {
+            StageClock::plain(clock)
+        };
+        let store = AppMemory::new(&MemoryConfig {
+            msgs_max: config.msgs_max,
+            bytes_max: 0,
+            messages_max: 0,
+        });
+        let (app, end) = app_ring(RING, RING);
+        let worker = WorkerConfig {
+            addressing,
+            connections_max: 1,
+            msgs_max: config.msgs_max,
+            stuck_after: Duration::from_s(1),
+        };
+        let core = Recorder::off(&config, HostId(0), Rng::new(1).fork("host", 0));
+        let worker = Worker::new(core, (io, store, clock), end, worker);
+        let mut rig = Rig { worker, app, far: far_end, peer, memory: memory(), ticks };
+        rig.submit(Request::Open { connection: 0, peer: HostId(1), path: config.default_path() });
+        Ok(rig)
+    }
+
+    fn pool(&self, room: u16) -> Result<Arc<Pool>, BenchError> {
+        let room = room.next_multiple_of(64).max(2048);
+        let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
+        Ok(Arc::new(Pool::new(&self.eal, config)?))
+    }
+}
+
+/// Turns without a segment before a run is given up: a second at least.
+const TURNS_SILENT: u32 = 20_000_000;
+
+const RING: usize = 256;
+
+/// An endpoint whose window never stands in the way: what is measured is the path, not the network.
+fn config(case: &Case) -> Result<Config, BenchError> {
+    let loss = LossSettings { rto_min: Duration::from_ms(100), ..LossSettings::default() };
+    let settings = Settings {
+        payload_max: case.segment_bytes,
+        line_rate: Rate::from_gbps(400),
+        base_rtt: Duration::from_us(200),
+        msgs_max: 256,
+        tx_flows_max: 16,
+        rx_flows_max: 16,
+        loss,
+        ..Settings::default()
+    };
+    Config::new(settings).map_err(|error| BenchError::Segment(case.segment_bytes, error))
+}
+
+fn memory() -> Vec<Source> {
+    let message = |index: u64| {
+        let fill = u8::try_from(index % 251).unwrap_or(0);
+        Source::Owned(vec![fill; MESSAGE as usize].into())
+    };
+    (0..MESSAGES).map(message).collect()
+}
+
+/// Counters at one instant: segments sent, mirror, stages, marks.
+type Snapshot = (u64, u64, [u64; Stage::ALL.len()], u64);
+
+impl Rig {
+    fn post_all(&mut self) {
+        (0..MESSAGES).for_each(|cookie| self.post(cookie));
+    }
+
+    fn post(&mut self, cookie: u64) {
+        let Some(len) = NonZeroU32::new(MESSAGE) else { return };
+        let source = usize::try_from(cookie).ok().and_then(|at| self.memory.get(at).cloned());
+        let Some(source) = source else { return };
+        self.submit(Request::Send { connection: 0, source, len, tag: 0, cookie });
+    }
+
+    fn submit(&mut self, request: Request) {
+        let taken = self.app.submit(request);
+        debug_assert!(taken.is_ok(), "the ring holds more than all messages");
+    }
+
+    /// Worker, application, peer.
+    fn turn(&mut self, parts: &mut [u64]) {
+        let start = eal::tsc();
+        let now = self.worker.poll_once().now;
+        let polled = eal::tsc();
+        while let Some(completion) = self.app.poll() {
+            if let Completion::Sent { cookie, .. } = completion {
+                self.post(cookie);
+            }
+        }
+        let told = eal::tsc();
+        let far = self.far.turn(self.worker.io(), &mut self.peer, now);
+        parts[WORKER] += polled.wrapping_sub(start);
+        parts[APPLICATION] += told.wrapping_sub(polled);
+        parts[FREEING] += far.freeing;
+        parts[PEER] += far.peer;
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let (stages, marks) = self.ticks.read();
+        let sent = self.worker.stats().data_new;
+        (sent, self.worker.io().mirror_ticks(), stages, marks)
+    }
+
+    /// Adds the counters to `window` and takes the mirror out.
+    fn close_window(&self, window: &mut Window, last: &Snapshot, now: &Snapshot) {
+        let mirror = now.1 - last.1;
+        window.parts[WORKER] -= mirror;
+        for (stage, which) in Stage::ALL.into_iter().enumerate() {
+            window.parts[STAGES + stage] = now.2[stage] - last.2[stage];
+            if which == Stage::Device && now.3 > 0 {
+                window.parts[STAGES + stage] -= mirror;
+            }
+        }
+        window.parts[MARKS] = now.3 - last.3;
+    }
+}

@@ -182,7 +182,17 @@ const HOPS: u8 = 64;
 /// driver.
 pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8]) -> usize {
     assert!(payload_len <= PAYLOAD_LEN_MAX);
-    let udp_len = UDP_LEN + header.emit_len() + payload_len;
+    let at = emit_outer(spec, header.ev, UDP_LEN + header.emit_len() + payload_len, out);
+    at + header.emit(&mut out[at..])
+}
+
+/// Writes the headers up to UDP, whose checksum stays zero, and returns their length.
+pub(super) fn emit_outer(
+    spec: &FrameSpec,
+    ev: EntropyValue,
+    udp_len: u16,
+    out: &mut [u8],
+) -> usize {
     let tos = spec.class.dscp() << 2 | spec.ecn.bits();
     let ethernet = |ethertype: u16| Ethernet {
         dst: spec.addrs.dst_mac,
@@ -190,12 +200,12 @@ pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8])
         ethertype: ethertype.into(),
     };
     let udp = Udp {
-        src_port: header.ev.0.into(),
+        src_port: ev.0.into(),
         dst_port: UDP_PORT.into(),
         len: udp_len.into(),
         checksum: 0.into(),
     };
-    let at = match spec.addrs.ip {
+    match spec.addrs.ip {
         IpPair::V4 { src, dst } => {
             let mut ip = Ipv4 {
                 version_ihl: VERSION_IHL,
@@ -216,7 +226,7 @@ pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8])
         }
         IpPair::V6 { src, dst } => {
             let ip = Ipv6 {
-                first: first_word(tos, header.ev).into(),
+                first: first_word(tos, ev).into(),
                 payload_len: udp_len.into(),
                 next_header: PROTOCOL_UDP,
                 hop_limit: HOPS,
@@ -227,8 +237,7 @@ pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8])
             out[..HEAD6_LEN].copy_from_slice(head.as_bytes());
             HEAD6_LEN
         }
-    };
-    at + header.emit(&mut out[at..])
+    }
 }
 
 /// Reads a frame. `frame` starts at the destination MAC; octets behind the IP packet are ignored.
@@ -236,21 +245,35 @@ pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8])
 /// # Errors
 /// [`ParseError`], counted by name, for anything that [`emit`] and then the network (hops, ECN,
 /// DSCP, MACs, [`trim`]) could not have made.
+#[inline]
 pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<Parsed, ParseError> {
+    parse_parts(frame, &[], addressing, check)
+}
+
+/// [`parse`] of a frame that lies in two pieces, with all its headers in the first. `payload` of
+/// the result counts through both.
+///
+/// # Errors
+/// As [`parse`]; headers that reach into `tail` are [`ParseError::Truncated`].
+pub fn parse_parts(
+    frame: &[u8],
+    tail: &[u8],
+    addressing: &Addressing,
+    check: UdpCheck,
+) -> Result<Parsed, ParseError> {
     let (outer, udp) = open(frame)?;
     let route = outer.route(udp, addressing)?;
     let trimmed = route.class == TrafficClass::Trimmed;
     let udp_len = udp.len.get();
-    let present = frame.len().min(outer.udp_at + usize::from(udp_len));
-    let datagram = frame.get(outer.udp_at..present).ok_or(ParseError::Truncated)?;
+    let end = outer.udp_at + usize::from(udp_len);
+    let datagram = frame.get(outer.udp_at..frame.len().min(end)).ok_or(ParseError::Truncated)?;
     if !trimmed {
-        if datagram.len() < usize::from(udp_len) {
-            return Err(ParseError::Truncated);
-        }
+        let missing = end.saturating_sub(frame.len());
+        let tail = tail.get(..missing).ok_or(ParseError::Truncated)?;
         if outer.ip_payload_len != udp_len {
             return Err(ParseError::Field);
         }
-        verify_udp(check, udp, &outer, datagram)?;
+        verify_udp(check, udp, &outer, [datagram, tail])?;
     }
     let bytes = datagram.get(usize::from(UDP_LEN)..).ok_or(ParseError::Truncated)?;
     let (header, header_len) = Header::parse(route.ev, bytes)?;
@@ -467,7 +490,7 @@ fn verify_udp(
     check: UdpCheck,
     udp: &Udp,
     outer: &Outer,
-    datagram: &[u8],
+    datagram: [&[u8]; 2],
 ) -> Result<(), ParseError> {
     let field = udp.checksum.get();
     let wanted = match check {
@@ -479,7 +502,7 @@ fn verify_udp(
         return Ok(());
     }
     let mut sum = outer.pseudo(udp.len.get());
-    sum.add(datagram);
+    datagram.map(|part| sum.add(part));
     if field == 0 || sum.finish() != 0 { Err(ParseError::Checksum) } else { Ok(()) }
 }
 

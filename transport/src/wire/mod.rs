@@ -16,6 +16,7 @@ pub mod data;
 #[cfg(test)]
 mod doc_tests;
 pub mod frame;
+pub mod template;
 #[cfg(test)]
 mod tests;
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::addressing::{Addressing, IpVersion};
 use super::checksum::Checksum;
 use super::frame::*;
+use super::template::FrameTemplate;
 use super::*;
 use crate::units::HostId;
 
@@ -109,6 +110,47 @@ fn changes_on_the_way(version: IpVersion, octet: usize, bit: u8) -> bool {
 }
 
 proptest! {
+    #[test]
+    fn a_template_writes_the_same_octets_as_emit(
+        h in any_header(), version in version(), payload in payload(), summed in any::<bool>(),
+    ) {
+        let spec = spec(version, Ecn::Ect0, TrafficClass::Data);
+        let payload = if matches!(h.body, Body::Data(_)) { &payload[..] } else { &[] };
+        let len = u16::try_from(payload.len()).unwrap();
+        let mut sum = Checksum::new();
+        sum.add(payload);
+        let mut expected = [0xAA; 128];
+        let end = emit(&spec, &h, len, &mut expected);
+        if summed {
+            finish_udp_checksum(&mut expected[..end], sum);
+        }
+        let mut written = [0xAA; 128];
+        let template = FrameTemplate::new(&spec);
+        prop_assert_eq!(template.emit(&h, len, summed.then_some(sum), &mut written), end);
+        prop_assert_eq!(&written[..], &expected[..]);
+        prop_assert_eq!(usize::from(template.overhead()), end - usize::from(h.emit_len()));
+    }
+
+    #[test]
+    fn a_frame_in_two_pieces_reads_like_one(
+        h in any_header(), version in version(), payload in payload(),
+        at in any::<prop::sample::Index>(), flip in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let spec = spec(version, Ecn::Ect0, TrafficClass::Data);
+        let mut frame = frame_of(&spec, &h, &payload);
+        if let Some(flip) = flip {
+            let flip = flip.index(frame.len());
+            frame[flip] ^= 1;
+        }
+        let headers = usize::from(header_overhead(version) + h.emit_len());
+        let (head, tail) = frame.split_at(headers + at.index(frame.len() - headers + 1));
+        let whole = read(version, &frame);
+        let check = UdpCheck::Required;
+        let parts = parse_parts(head, tail, &Addressing::Emulated(version), check);
+        // A flipped bit may have made the header longer than the first piece.
+        prop_assert!(parts == whole || parts == Err(ParseError::Truncated) && flip.is_some());
+    }
+
     #[test]
     fn a_header_survives_its_bytes(h in any_header()) {
         let mut out = [0; 64];

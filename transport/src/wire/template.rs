@@ -1,0 +1,125 @@
+//! Frames to one peer, made by copying all that is the same in each of them.
+//!
+//! A sender writes the same addresses into every frame, and sums them for two checksums. Here that
+//! is done once a peer; what is left for a frame is lengths, entropy value and Headrace header. The
+//! octets are those of [`frame::emit`](super::frame::emit), bit for bit.
+
+use super::Header;
+use super::addressing::{IpPair, IpVersion};
+use super::checksum::Checksum;
+use super::frame::{
+    ETHERNET_LEN, FrameSpec, PAYLOAD_LEN_MAX, UDP_LEN, UDP_PORT, emit_outer, header_overhead,
+};
+use crate::units::EntropyValue;
+
+/// The constant part of all frames of one kind to one peer.
+#[derive(Clone, Debug)]
+pub struct FrameTemplate {
+    /// Headers up to UDP, with zeros where frames differ; the first octets are in use.
+    octets: [u8; OCTETS_MAX],
+    version: IpVersion,
+    /// Sum of the IPv4 header as it is here.
+    ip: Checksum,
+    /// Sum of pseudo-header and destination port, without lengths.
+    udp: Checksum,
+}
+
+const OCTETS_MAX: usize = header_overhead(IpVersion::V6) as usize;
+const OCTETS_V4: usize = header_overhead(IpVersion::V4) as usize;
+const IP_AT: usize = ETHERNET_LEN as usize;
+const PROTOCOL_UDP: u8 = 17;
+
+impl FrameTemplate {
+    /// For frames of `spec`.
+    #[must_use]
+    pub fn new(spec: &FrameSpec) -> Self {
+        let mut octets = [0; OCTETS_MAX];
+        emit_outer(spec, EntropyValue(0), 0, &mut octets);
+        let mut ip = Checksum::new();
+        let mut udp = Checksum::new();
+        match spec.addrs.ip {
+            IpPair::V4 { src, dst } => {
+                octets[IP_AT + 2..IP_AT + 4].fill(0);
+                octets[IP_AT + 10..IP_AT + 12].fill(0);
+                ip.add(&octets[IP_AT..OCTETS_V4 - usize::from(UDP_LEN)]);
+                [src, dst].map(|address| udp.add(&address.octets()));
+            }
+            IpPair::V6 { src, dst } => {
+                [src, dst].map(|address| udp.add(&address.octets()));
+            }
+        }
+        udp.add(&[0, PROTOCOL_UDP]);
+        udp.add(&UDP_PORT.to_be_bytes());
+        Self { octets, version: spec.addrs.version(), ip, udp }
+    }
+
+    /// Writes all headers of a frame to the front of `out` and returns their length; the payload
+    /// belongs right behind. With the sum of the payload the UDP checksum is written too, without
+    /// it is zero: not computed.
+    ///
+    /// # Panics
+    /// As [`frame::emit`](super::frame::emit).
+    #[inline]
+    pub fn emit(
+        &self,
+        header: &Header,
+        payload_len: u16,
+        payload: Option<Checksum>,
+        out: &mut [u8],
+    ) -> usize {
+        assert!(payload_len <= PAYLOAD_LEN_MAX);
+        let udp_len = UDP_LEN + header.emit_len() + payload_len;
+        let (len, ev) = (udp_len.to_be_bytes(), header.ev.0.to_be_bytes());
+        let at = match self.version {
+            IpVersion::V4 => {
+                let head: &mut [u8; OCTETS_V4] = front(out);
+                head.copy_from_slice(&self.octets[..OCTETS_V4]);
+                let total = (IpVersion::V4.header_len() + udp_len).to_be_bytes();
+                let mut ip = self.ip;
+                ip.add(&total);
+                head[IP_AT + 2..IP_AT + 4].copy_from_slice(&total);
+                head[IP_AT + 10..IP_AT + 12].copy_from_slice(&ip.finish().to_be_bytes());
+                OCTETS_V4
+            }
+            IpVersion::V6 => {
+                let head: &mut [u8; OCTETS_MAX] = front(out);
+                head.copy_from_slice(&self.octets);
+                // The flow label repeats the entropy value.
+                head[IP_AT + 2..IP_AT + 4].copy_from_slice(&ev);
+                head[IP_AT + 4..IP_AT + 6].copy_from_slice(&len);
+                OCTETS_MAX
+            }
+        };
+        let end = at + header.emit(&mut out[at..]);
+        let udp_at = at - usize::from(UDP_LEN);
+        out[udp_at..udp_at + 2].copy_from_slice(&ev);
+        out[udp_at + 4..udp_at + 6].copy_from_slice(&len);
+        if let Some(payload) = payload {
+            let [p, q] = payload.folded().to_be_bytes();
+            let mut sum = self.udp;
+            // The length counts twice: in the pseudo-header and in the header.
+            sum.add(&[len[0], len[1], len[0], len[1], ev[0], ev[1], p, q]);
+            sum.add(&out[at..end]);
+            // A sum of zero is sent as 0xFFFF (RFC 768): zero says that there is none.
+            let sum = if sum.finish() == 0 { 0xFFFF } else { sum.finish() };
+            out[udp_at + 6..udp_at + 8].copy_from_slice(&sum.to_be_bytes());
+        }
+        end
+    }
+
+    /// Octets in front of the Headrace header.
+    #[inline]
+    #[must_use]
+    pub const fn overhead(&self) -> u16 {
+        header_overhead(self.version)
+    }
+}
+
+/// The first `N` octets.
+#[inline]
+fn front<const N: usize>(out: &mut [u8]) -> &mut [u8; N] {
+    let Some(front) = out.first_chunk_mut() else {
+        panic!("the driver's buffer is shorter than the headers")
+    };
+    front
+}

@@ -30,7 +30,7 @@ const FUNCTIONS: [&str; 13] = [
     "rte_eth_from_rings",
     "rte_eth_dev_(count_avail|get_port_by_name|start|stop|close|set_mtu|adjust_nb_rx_tx_desc)",
     "rte_eth_(rx|tx)_queue_setup",
-    "rte_eth_(stats_get|xstats_get|xstats_get_names|macaddr_get|promiscuous_enable)",
+    "rte_eth_(stats_get|xstats_get|xstats_get_names|macaddr_get|promiscuous_enable|tx_done_cleanup)",
     "rte_tel(emetry_register_cmd|_data_alloc|_data_free|_data_start_dict)",
 ];
 

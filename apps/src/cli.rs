@@ -77,6 +77,25 @@ pub(crate) enum Bench {
     /// What a segment costs one core: SMaRTT over a DPDK virtual device, every segment
     /// acknowledged.
     Datapath(DatapathArgs),
+    /// What a small message costs one core, and how long it takes from application to application
+    /// and back.
+    Messages(MessagesArgs),
+}
+
+/// Which messages, and how many.
+#[derive(Debug, Args)]
+pub(crate) struct MessagesArgs {
+    /// Bytes of a message, 1 to 1024.
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) bytes: u16,
+    /// Messages, and round trips, of a measurement.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
+    pub(crate) count: u64,
+    /// Prints JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Which devices and segments, and for how long.
@@ -93,6 +112,9 @@ pub(crate) struct DatapathArgs {
     #[arg(long, value_name = "N", default_value_t = 2_000_000,
           value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
     pub(crate) segments: u64,
+    /// Copies and sums payload also where the device could read it in place.
+    #[arg(long)]
+    pub(crate) copy: bool,
     /// Leaves dpdk-testpmd out.
     #[arg(long)]
     pub(crate) no_testpmd: bool,

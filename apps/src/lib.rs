@@ -126,7 +126,7 @@ fn execute(
         Command::List { what, json } => list::run(what, json, console),
         Command::Compare { a, b } => report::compare(&a, &b, console),
         Command::Report(report_args) => report::run(&report_args, console),
-        Command::Bench { what: cli::Bench::Datapath(args) } => bench::run(&args, console),
+        Command::Bench { what } => bench::run(&what, console),
         Command::Replay { paths } => replay::run(&paths, console),
     }
 }

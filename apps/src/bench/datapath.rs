@@ -1,6 +1,6 @@
 //! The cases of `headrace bench datapath`, one after the other.
 
-use testbed::datapath::{Bench, BenchError, Case, Device};
+use testbed::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
 use super::report::{self, Row};
 use super::testpmd::{self, Testpmd};
@@ -67,7 +67,13 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::new();
     for device in devices {
         for &segment_bytes in sizes {
-            let case = Case { device, segment_bytes, segments: args.segments };
+            let case = Case {
+                device,
+                segment_bytes,
+                message_bytes: MESSAGE,
+                segments: args.segments,
+                attach: !args.copy,
+            };
             Bench::frame_bytes(&case)
                 .map_err(|error| Failure::CommandLine(format!("error: --segment: {error}")))?;
             cases.push(case);
@@ -83,6 +89,6 @@ fn no_device(name: &str) -> Failure {
     ))
 }
 
-fn unfit(error: BenchError) -> Failure {
+pub(super) fn unfit(error: BenchError) -> Failure {
     Failure::Unfit(error.to_string())
 }

@@ -1,5 +1,6 @@
 //! `headrace bench datapath`: what one segment costs one core, beside dpdk-testpmd on the same
-//! device in the same run.
+//! device in the same run. `headrace bench messages`: the same for small messages, and their round
+//! trips.
 //!
 //! | Field | Is |
 //! |---|---|
@@ -13,27 +14,32 @@
 #[cfg(feature = "dpdk")]
 mod datapath;
 #[cfg(feature = "dpdk")]
+mod messages;
+#[cfg(feature = "dpdk")]
 mod report;
 #[cfg(feature = "dpdk")]
 mod testpmd;
 
-use crate::cli::DatapathArgs;
+use crate::cli::Bench;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Measures what `args` say.
+/// Measures `what`.
 ///
 /// # Errors
 /// Names and sizes that there are not, and machines without DPDK.
 #[cfg(feature = "dpdk")]
-pub(crate) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    datapath::run(args, console)
+pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    match what {
+        Bench::Datapath(args) => datapath::run(args, console),
+        Bench::Messages(args) => messages::run(args, console),
+    }
 }
 
 /// As above: this build has no DPDK.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn run(_args: &DatapathArgs, _console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub(crate) fn run(_what: &Bench, _console: &mut Console<'_>) -> Result<Exit, Failure> {
     let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";
     Err(Failure::Unfit(text.to_owned()))
 }

@@ -13,6 +13,8 @@ use testbed::datapath::{Case, Cost, PolicyCosts};
 pub(super) struct Row {
     device: &'static str,
     segment_bytes: u16,
+    /// `attached`: read by the device where it lies, and not summed; else `copied` and summed.
+    payload: &'static str,
     headrace_mpps: f64,
     headrace_gbps: f64,
     testpmd_mpps: Option<f64>,
@@ -35,17 +37,11 @@ impl Row {
     ) -> Self {
         let headrace_mpps = 1000.0 / cost.ns_per_segment;
         let bits = f64::from(case.segment_bytes) * 8.0;
-        let mut stages_ns = Map::new();
-        for (name, ns) in &cost.stages {
-            let policies = policies.cc_ns + policies.lb_ns;
-            let ns = if *name == "core" { ns - policies } else { *ns };
-            stages_ns.insert((*name).to_owned(), rounded(ns));
-        }
-        stages_ns.insert("cc".to_owned(), rounded(policies.cc_ns));
-        stages_ns.insert("lb".to_owned(), rounded(policies.lb_ns));
+        let stages_ns = stages(cost, policies);
         Self {
             device: case.device.name(),
             segment_bytes: case.segment_bytes,
+            payload: if cost.attached { "attached" } else { "copied" },
             headrace_mpps: round(headrace_mpps),
             headrace_gbps: round(headrace_mpps * bits / 1000.0),
             testpmd_mpps: testpmd_mpps.map(round),
@@ -59,8 +55,21 @@ impl Row {
     }
 }
 
+/// The stages of `cost`, and what the policies take of the core's.
+pub(super) fn stages(cost: &Cost, policies: PolicyCosts) -> Map<String, Value> {
+    let mut stages = Map::new();
+    for (name, ns) in &cost.stages {
+        let policies = policies.cc_ns + policies.lb_ns;
+        let ns = if *name == "core" { ns - policies } else { *ns };
+        stages.insert((*name).to_owned(), rounded(ns));
+    }
+    stages.insert("cc".to_owned(), rounded(policies.cc_ns));
+    stages.insert("lb".to_owned(), rounded(policies.lb_ns));
+    stages
+}
+
 /// To a thousandth: more is noise.
-fn round(value: f64) -> f64 {
+pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
@@ -87,7 +96,7 @@ pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let stages: Vec<&String> =
         rows.first().map(|row| row.stages_ns.keys().collect()).unwrap_or_default();
     let mut header: Vec<String> =
-        ["device", "bytes", "Mpps", "Gb/s", "testpmd Mpps", "ratio", "ns"]
+        ["device", "bytes", "payload", "Mpps", "Gb/s", "testpmd Mpps", "ratio", "ns"]
             .map(str::to_owned)
             .into();
     header.extend(stages.iter().map(|stage| (*stage).clone()));
@@ -99,6 +108,7 @@ pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         let mut cells = vec![
             row.device.to_owned(),
             row.segment_bytes.to_string(),
+            row.payload.to_owned(),
             format!("{:.2}", row.headrace_mpps),
             format!("{:.1}", row.headrace_gbps),
             maybe(row.testpmd_mpps),

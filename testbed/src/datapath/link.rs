@@ -4,8 +4,10 @@
 //! before they are handed over, and answers come in as if received. The time that takes is counted
 //! apart, in ticks, so that it can be taken out of the worker's.
 
+use std::ops::Range;
+
 use transport::{BURST, Instant};
-use transport_dpdk::{LinkEnd, MbufBurst, PacketIo, PortIo, RxFrame, eal};
+use transport_dpdk::{ExtBuf, LinkEnd, MbufBurst, PacketIo, PortIo, RxFrame, eal};
 
 use super::peer::{HEAD_MAX, Peer};
 
@@ -125,6 +127,21 @@ impl PacketIo for MeasuredIo {
     #[inline]
     fn tx_frame(&mut self, len: u16, now: Instant) -> Option<&mut [u8]> {
         self.io.tx_frame(len, now)
+    }
+
+    #[inline]
+    fn tx_attached(
+        &mut self,
+        head: u16,
+        memory: &ExtBuf,
+        range: Range<usize>,
+        now: Instant,
+    ) -> Option<&mut [u8]> {
+        self.io.tx_attached(head, memory, range, now)
+    }
+
+    fn tx_reclaim(&mut self) {
+        self.io.tx_reclaim();
     }
 
     fn tx_cancel(&mut self) {

@@ -22,12 +22,14 @@
 mod link;
 mod peer;
 mod policies;
+mod round_trip;
 mod run;
 mod stage_clock;
 mod windows;
 
 pub use policies::PolicyCosts;
-pub use run::{Bench, BenchError, Case, Cost};
+pub use round_trip::RoundTrip;
+pub use run::{Bench, BenchError, Case, Cost, MESSAGE};
 
 /// The devices that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,10 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, Settings};
 use transport_dpdk::clock::{CALIBRATION_MIN, ClockError};
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, Completion, Eal, EalError, EalOptions, Link, LinkConfig,
-    LinkEnd, MbufBurst, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError, PortIo,
-    RegisteredThread, Request, Source, Stage, TimeScale, Worker, WorkerConfig, app_ring, eal,
+    AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalError, EalOptions, Link,
+    LinkConfig, LinkEnd, MbufBurst, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError,
+    PortIo, Region, RegisteredThread, Request, Source, Stage, TimeScale, UdpSums, Worker,
+    WorkerConfig, app_ring, eal,
 };
 
 use super::Device;
@@ -20,7 +21,7 @@ use super::link::{FarEnd, MeasuredIo};
 use super::peer::{HEAD_MAX, Peer};
 use super::policies::{PolicyCosts, policies};
 use super::stage_clock::{StageClock, StageTicks};
-use super::windows::{Window, middle_half, precise};
+use super::windows::{Window, fastest_quarter, precise};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,13 @@ pub struct Case {
     pub device: Device,
     /// Payload bytes of a segment.
     pub segment_bytes: u16,
+    /// Bytes of a message: [`MESSAGE`] to measure segments, few to measure messages.
+    pub message_bytes: NonZeroU32,
     /// Segments to send.
     pub segments: u64,
+    /// Whether payload is attached, and nobody sums it, where the device takes chains; else it is
+    /// copied and summed.
+    pub attach: bool,
 }
 
 /// What a segment costs the sending core, nanoseconds.
@@ -49,6 +55,8 @@ pub struct Cost {
     pub segments: u64,
     /// Of those, sent again.
     pub retransmitted: u64,
+    /// Whether their payload was attached.
+    pub attached: bool,
 }
 
 /// Why nothing was measured.
@@ -92,10 +100,12 @@ pub struct Bench {
 }
 
 const UP_MS: u32 = 10_000;
-/// Bytes of a message: as a collective's chunk.
-const MESSAGE: u32 = 128 << 10;
-/// Messages under way; each has memory of its own, which together exceed a core's second cache.
-const MESSAGES: u64 = 32;
+/// Bytes of a message as of a collective's chunk.
+pub const MESSAGE: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
+/// Bytes of all messages under way together: more than a core's second cache.
+const UNDER_WAY: u32 = 4 << 20;
+/// The most messages under way.
+const MESSAGES_MAX: u32 = 64;
 /// Segments of a window.
 const WINDOW: u64 = 4096;
 /// Share of a run that only warms up: one in so many segments.
@@ -118,13 +128,24 @@ const COUNTED: usize = 3;
 
 type MeasuredWorker = Worker<MeasuredIo, AppMemory, StageClock>;
 
+/// What a run has sent, segments.
+struct Sent {
+    segments: u64,
+    again: u64,
+    attached: bool,
+}
+
 struct Rig {
     worker: MeasuredWorker,
     app: AppEnd,
     far: FarEnd,
     peer: Peer,
     memory: Vec<Source>,
+    message: NonZeroU32,
     ticks: Rc<StageTicks>,
+    /// Last, after all that holds their mbufs.
+    #[allow(dead_code, reason = "held, not read")]
+    pools: [Arc<Pool>; 3],
 }
 
 impl Bench {
@@ -154,6 +175,19 @@ impl Bench {
         config(case).map(|config| config.mtu().0)
     }
 
+    pub(super) const fn eal(&self) -> &Eal {
+        &self.eal
+    }
+
+    /// Ticks a second.
+    pub(super) fn hz(&self) -> f64 {
+        precise(self.rate.hz())
+    }
+
+    pub(super) fn clock(&self, scale: TimeScale) -> DilatedClock {
+        self.rate.clock(scale)
+    }
+
     /// What controller and balancer take of it.
     #[must_use]
     pub fn policies(&self) -> PolicyCosts {
@@ -165,9 +199,9 @@ impl Bench {
     /// # Errors
     /// [`BenchError`].
     pub fn measure(&self, case: &Case) -> Result<Cost, BenchError> {
-        let (whole, segments, retransmitted) = self.run(case, false)?;
+        let (whole, sent) = self.run(case, false)?;
         let (staged, ..) = self.run(case, true)?;
-        let ns = |ticks: f64| ticks * 1e9 / precise(self.rate.hz());
+        let ns = |ticks: f64| ticks * 1e9 / self.hz();
         let part = |parts: &[f64], part: usize| ns(parts.get(part).copied().unwrap_or(0.0));
         // A mark falls into the stage that it ends; all stages have about as many.
         let marks = part(&staged, MARKS);
@@ -189,13 +223,14 @@ impl Bench {
             stages,
             application_ns: part(&whole, APPLICATION),
             peer_ns: part(&whole, PEER),
-            segments,
-            retransmitted,
+            segments: sent.segments,
+            retransmitted: sent.again,
+            attached: sent.attached,
         })
     }
 
-    /// Ticks a segment by part, segments sent, and segments sent again.
-    fn run(&self, case: &Case, staged: bool) -> Result<(Vec<f64>, u64, u64), BenchError> {
+    /// Ticks a segment by part, and what was sent.
+    fn run(&self, case: &Case, staged: bool) -> Result<(Vec<f64>, Sent), BenchError> {
         let mut rig = self.rig(case, staged)?;
         rig.post_all();
         let warm = case.segments / WARM_UP;
@@ -222,18 +257,21 @@ impl Bench {
             }
         }
         let mark = precise(StageClock::mark_ticks());
-        let mut costs = middle_half(windows, COUNTED);
+        let mut costs = fastest_quarter(windows, COUNTED);
         if let Some(marks) = costs.get_mut(MARKS) {
             *marks *= mark;
         }
         debug_assert_eq!(rig.peer.strange(), 0, "every frame was a segment");
-        Ok((costs, last.0, rig.worker.stats().retransmitted))
+        let again = rig.worker.stats().retransmitted;
+        let attached = rig.worker.counts().attached > 0;
+        Ok((costs, Sent { segments: last.0, again, attached }))
     }
 
     fn rig(&self, case: &Case, staged: bool) -> Result<Rig, BenchError> {
         let config = config(case)?;
         let frame = case.segment_bytes + u16::try_from(HEAD_MAX).unwrap_or(u16::MAX);
         let [own, far, received] = [self.pool(frame)?, self.pool(frame)?, self.pool(2048)?];
+        let pools = [&own, &far, &received].map(Arc::clone);
         let link = LinkConfig {
             max_frame: u32::from(frame),
             depth: DEPTH,
@@ -251,6 +289,8 @@ impl Bench {
         };
         let down = BenchError::LinkDown(case.device.name());
         let Some(io) = PortIo::of_port(host, own, None).filter(|_| up) else { return Err(down) };
+        let io = if case.attach { io.attaching(self.small_pool()?) } else { io };
+        let attaches = io.attaches();
         let (io, far_end) = match switch_side {
             LinkEnd::None => (MeasuredIo::mirrored(io), FarEnd::Mirror),
             end => (MeasuredIo::plain(io), FarEnd::Link { end, burst: MbufBurst::new() }),
@@ -275,18 +315,53 @@ impl Bench {
             connections_max: 1,
             msgs_max: config.msgs_max,
             stuck_after: Duration::from_s(1),
+            udp: if attaches { UdpSums::Without } else { UdpSums::Software },
+            digest: false,
         };
         let core = Recorder::off(&config, HostId(0), Rng::new(1).fork("host", 0));
         let worker = Worker::new(core, (io, store, clock), end, worker);
-        let mut rig = Rig { worker, app, far: far_end, peer, memory: memory(), ticks };
+        let mut rig = Rig {
+            worker,
+            app,
+            far: far_end,
+            peer,
+            memory: self.memory(case, attaches)?,
+            message: case.message_bytes,
+            ticks,
+            pools,
+        };
         rig.submit(Request::Open { connection: 0, peer: HostId(1), path: config.default_path() });
         Ok(rig)
     }
 
-    fn pool(&self, room: u16) -> Result<Arc<Pool>, BenchError> {
+    pub(super) fn pool(&self, room: u16) -> Result<Arc<Pool>, BenchError> {
         let room = room.next_multiple_of(64).max(2048);
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
         Ok(Arc::new(Pool::new(&self.eal, config)?))
+    }
+
+    /// For headers, and for mbufs that only point at payload.
+    fn small_pool(&self) -> Result<Arc<Pool>, BenchError> {
+        let room = u16::try_from(HEAD_MAX).unwrap_or(u16::MAX);
+        let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
+        Ok(Arc::new(Pool::new(&self.eal, config)?))
+    }
+
+    /// The messages' bytes.
+    fn memory(&self, case: &Case, in_regions: bool) -> Result<Vec<Source>, BenchError> {
+        let mut sources = Vec::new();
+        let length = case.message_bytes.get();
+        for index in 0..(UNDER_WAY / length).clamp(1, MESSAGES_MAX) {
+            let fill = u8::try_from(index % 251).unwrap_or(0);
+            let bytes = vec![fill; length as usize];
+            sources.push(if in_regions {
+                let region = Arc::new(Region::new(&self.eal, bytes.into_boxed_slice())?);
+                Source::Region { region, offset: 0 }
+            } else {
+                Source::Owned(bytes.into())
+            });
+        }
+        Ok(sources)
     }
 }
 
@@ -311,24 +386,16 @@ fn config(case: &Case) -> Result<Config, BenchError> {
     Config::new(settings).map_err(|error| BenchError::Segment(case.segment_bytes, error))
 }
 
-fn memory() -> Vec<Source> {
-    let message = |index: u64| {
-        let fill = u8::try_from(index % 251).unwrap_or(0);
-        Source::Owned(vec![fill; MESSAGE as usize].into())
-    };
-    (0..MESSAGES).map(message).collect()
-}
-
 /// Counters at one instant: segments sent, mirror, stages, marks.
 type Snapshot = (u64, u64, [u64; Stage::ALL.len()], u64);
 
 impl Rig {
     fn post_all(&mut self) {
-        (0..MESSAGES).for_each(|cookie| self.post(cookie));
+        (0..self.memory.len() as u64).for_each(|cookie| self.post(cookie));
     }
 
     fn post(&mut self, cookie: u64) {
-        let Some(len) = NonZeroU32::new(MESSAGE) else { return };
+        let len = self.message;
         let source = usize::try_from(cookie).ok().and_then(|at| self.memory.get(at).cloned());
         let Some(source) = source else { return };
         self.submit(Request::Send { connection: 0, source, len, tag: 0, cookie });

@@ -13,8 +13,8 @@ use transport::record::Recorder;
 use transport::wire::addressing::Addressing;
 use transport::{Bytes, Config, Duration, HostId, Instant, Rng};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, MemoryConfig, Port, PortIo, Worker,
-    WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, MemoryConfig, Port, PortIo, UdpSums,
+    Worker, WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
@@ -170,6 +170,9 @@ impl HostSetup<'_> {
             connections_max: needs.connections.max(1),
             msgs_max: config.msgs_max,
             stuck_after: self.stuck_after,
+            udp: UdpSums::Software,
+            // Every message is verified after the run.
+            digest: true,
         };
         Worker::new(core, (io, memory, self.clock.clone()), ring, worker)
     }

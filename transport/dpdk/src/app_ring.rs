@@ -5,19 +5,16 @@
 //! so who sees the descriptor finds the memory. A full ring gives the request back: nothing blocks
 //! and nothing is dropped. Capacities are descriptors.
 
-use std::sync::Arc;
-
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::descriptor::{Completion, CompletionSlot, Request, RequestSlot};
+use crate::descriptor::{Completion, CompletionSlot, Memory, Request, RequestSlot};
 use crate::payload::Received;
-use crate::source::Source;
 
 /// The application's end; one thread's.
 #[derive(Debug)]
 pub struct AppEnd {
     requests: Producer<RequestSlot>,
-    sources: Producer<Arc<[u8]>>,
+    sources: Producer<Memory>,
     completions: Consumer<CompletionSlot>,
     memory: Consumer<Received>,
 }
@@ -26,7 +23,7 @@ pub struct AppEnd {
 #[derive(Debug)]
 pub struct WorkerEnd {
     requests: Consumer<RequestSlot>,
-    sources: Consumer<Arc<[u8]>>,
+    sources: Consumer<Memory>,
     completions: Producer<CompletionSlot>,
     memory: Producer<Received>,
 }
@@ -64,9 +61,11 @@ impl AppEnd {
         if self.requests.is_full() || (slot.has_memory() && self.sources.is_full()) {
             return Err(request);
         }
-        if let Request::Send { source: Source::Owned(memory), .. } = &request {
+        if let Request::Send { source, .. } = &request
+            && let Some(memory) = Memory::of(source)
+        {
             // Room was seen above, and only this end fills the ring.
-            let put = self.sources.push(Arc::clone(memory));
+            let put = self.sources.push(memory);
             debug_assert!(put.is_ok(), "the source ring filled itself");
         }
         self.requests.push(slot).map_err(|_| request)
@@ -129,7 +128,9 @@ impl WorkerEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Source;
     use std::num::NonZeroU32;
+    use std::sync::Arc;
     use transport::Instant;
 
     fn send(cookie: u64) -> Request {

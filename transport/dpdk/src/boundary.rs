@@ -6,9 +6,12 @@
 //! between bytes and bytes, because what it copies from or to may be a chain. Times are network
 //! time, lengths are bytes without FCS. Nothing here does anything.
 
+use std::ops::Range;
+
 use transport::wire::checksum::Checksum;
 use transport::{Instant, MsgId, PayloadRef};
 
+use crate::mbuf::ExtBuf;
 use crate::source::Source;
 
 /// Tells network time. Read once a poll.
@@ -56,12 +59,29 @@ impl Stage {
 /// One received frame, lent by the device until [`PacketIo::rx_release`].
 #[derive(Clone, Copy, Debug)]
 pub struct RxFrame<'a> {
-    /// From the destination MAC on.
+    /// From the destination MAC on; all headers at least.
     pub bytes: &'a [u8],
+    /// What follows, when the device left it in a second buffer.
+    pub tail: &'a [u8],
     /// When it arrived, where the device says so.
     pub stamp: Option<Instant>,
     /// What the device knows of its checksums.
     pub check: RxCheck,
+}
+
+impl<'a> RxFrame<'a> {
+    /// The `len` bytes from `start` on, in the first buffer and behind it; shorter where the frame
+    /// ends.
+    #[inline]
+    #[must_use]
+    pub fn split(&self, start: usize, len: usize) -> (&'a [u8], &'a [u8]) {
+        let end = start.saturating_add(len);
+        let split = self.bytes.len();
+        let near = self.bytes.get(start.min(split)..end.min(split)).unwrap_or_default();
+        let behind = |at: usize| at.saturating_sub(split).min(self.tail.len());
+        let far = self.tail.get(behind(start)..behind(end)).unwrap_or_default();
+        (near, far)
+    }
 }
 
 /// What a device knows of the checksums of a received frame.
@@ -91,6 +111,20 @@ pub trait PacketIo {
     /// Appends a frame of `len` bytes to the burst, stamped `now`, and lends its bytes to be
     /// written; whatever was there before shows through. `None` only without [`PacketIo::tx_room`].
     fn tx_frame(&mut self, len: u16, now: Instant) -> Option<&mut [u8]>;
+    /// Appends a frame of `head` bytes, which it lends to be written, and the bytes of `memory` at
+    /// `range`, which are not copied. `None`, and nothing is changed, when this device, or this
+    /// memory, or the moment asks for a copy.
+    fn tx_attached(
+        &mut self,
+        _head: u16,
+        _memory: &ExtBuf,
+        _range: Range<usize>,
+        _now: Instant,
+    ) -> Option<&mut [u8]> {
+        None
+    }
+    /// Asks the device for frames that are sent and not yet freed; it may have none to give.
+    fn tx_reclaim(&mut self) {}
     /// Takes back the frame given last: there was nothing to write into it.
     fn tx_cancel(&mut self);
     /// Hands the burst to the device and says how many frames it took; the rest is kept in order
@@ -110,10 +144,13 @@ pub trait PayloadStore {
     /// Outgoing message `msg` takes its bytes from `source` until [`PayloadStore::release`].
     fn insert(&mut self, msg: MsgId, source: Source);
     /// Copies the bytes that `payload` names to `out`, which has their length, and adds them to
-    /// `sum`; false when there is no such message or its source is shorter.
-    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: &mut Checksum) -> bool;
-    /// Outgoing message `msg` is over; its source is the application's again.
-    fn release(&mut self, msg: MsgId);
+    /// `sum`, if asked; false when there is no such message or its source is shorter.
+    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool;
+    /// Where the bytes lie that `payload` names, when devices may read them there.
+    fn lend(&self, payload: &PayloadRef) -> Option<(&ExtBuf, Range<usize>)>;
+    /// Outgoing message `msg` is over; its source is the application's again, once nobody holds
+    /// what is returned but the caller.
+    fn release(&mut self, msg: MsgId) -> Option<ExtBuf>;
 
     /// Whether incoming messages of `bytes` in total, `messages` of them, could be stored now.
     fn has_room(&self, messages: usize, bytes: u64) -> bool;
@@ -124,4 +161,24 @@ pub trait PayloadStore {
     fn deliver(&mut self, msg: MsgId) -> Option<Self::Received>;
     /// Incoming message `msg` will never be whole: frees its memory.
     fn abort(&mut self, msg: MsgId);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_found_on_both_sides_of_a_border() {
+        let check = RxCheck::Unknown;
+        let frame = RxFrame { bytes: b"abcd", tail: b"efgh", stamp: None, check };
+        let whole = |start, len| [frame.split(start, len).0, frame.split(start, len).1].concat();
+        for start in 0..10 {
+            for len in 0..10 {
+                let end = (start + len).min(8);
+                assert_eq!(whole(start, len), &b"abcdefgh"[start.min(8)..end]);
+            }
+        }
+        assert_eq!(frame.split(4, 4), (&b""[..], &b"efgh"[..]));
+        assert_eq!(frame.split(2, 2), (&b"cd"[..], &b""[..]));
+    }
 }

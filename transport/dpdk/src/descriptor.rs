@@ -8,10 +8,12 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use transport::{Bytes, Duration, FailReason, HostId, Instant, Path, PostError, Rate};
 
 use crate::payload::Received;
+use crate::region::Region;
 use crate::source::{Pattern, Source};
 
 /// What an application asks of a worker.
@@ -173,6 +175,24 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Memory of a message, on its way beside the slot.
+#[derive(Clone, Debug)]
+pub(crate) enum Memory {
+    Owned(Arc<[u8]>),
+    Region(Arc<Region>),
+}
+
+impl Memory {
+    /// That of `source`, if it has any.
+    pub(crate) fn of(source: &Source) -> Option<Self> {
+        match source {
+            Source::Owned(memory) => Some(Self::Owned(Arc::clone(memory))),
+            Source::Region { region, .. } => Some(Self::Region(Arc::clone(region))),
+            Source::Pattern(_) => None,
+        }
+    }
+}
+
 /// A [`Request`] in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -186,7 +206,7 @@ pub struct RequestSlot {
     first: u64,
     /// Open: line rate. Send: the tag.
     second: u64,
-    /// Open: MTU. Send: the pattern's seed.
+    /// Open: MTU. Send: the pattern's seed, or the first byte in the region.
     third: u64,
     /// Send: the pattern's tag.
     fourth: u64,
@@ -218,6 +238,7 @@ const OPEN: u32 = 1;
 const SEND_OWNED: u32 = 2;
 const SEND_PATTERN: u32 = 3;
 const CLOSE: u32 = 4;
+const SEND_REGION: u32 = 5;
 
 const SENT: u32 = 1;
 const FAILED: u32 = 2;
@@ -241,6 +262,7 @@ impl RequestSlot {
             Request::Send { connection, ref source, len, tag, cookie } => {
                 let (kind, third, fourth) = match source {
                     Source::Owned(_) => (SEND_OWNED, 0, 0),
+                    Source::Region { offset, .. } => (SEND_REGION, *offset, 0),
                     Source::Pattern(pattern) => (SEND_PATTERN, pattern.seed, pattern.tag),
                 };
                 let number = len.get();
@@ -253,11 +275,11 @@ impl RequestSlot {
 
     /// Whether memory belongs to it.
     pub(crate) fn has_memory(&self) -> bool {
-        self.kind == SEND_OWNED
+        matches!(self.kind, SEND_OWNED | SEND_REGION)
     }
 
     /// The request, with the memory that belongs to it; `None` when the slot holds none.
-    pub(crate) fn read(&self, memory: Option<std::sync::Arc<[u8]>>) -> Option<Request> {
+    pub(crate) fn read(&self, memory: Option<Memory>) -> Option<Request> {
         let connection = self.connection;
         let source = match self.kind {
             OPEN => {
@@ -269,7 +291,13 @@ impl RequestSlot {
                 return Some(Request::Open { connection, peer: HostId(self.number), path });
             }
             CLOSE => return Some(Request::Close { connection }),
-            SEND_OWNED => Source::Owned(memory?),
+            SEND_OWNED | SEND_REGION => match (self.kind, memory?) {
+                (SEND_OWNED, Memory::Owned(memory)) => Source::Owned(memory),
+                (SEND_REGION, Memory::Region(region)) => {
+                    Source::Region { region, offset: self.third }
+                }
+                _ => return None,
+            },
             SEND_PATTERN => Source::Pattern(Pattern { seed: self.third, tag: self.fourth }),
             _ => return None,
         };
@@ -365,7 +393,7 @@ mod tests {
             tag: u64::MAX,
             cookie: 1 << 63,
         };
-        let memory: std::sync::Arc<[u8]> = std::sync::Arc::from(&b"abcdef"[..]);
+        let memory: Arc<[u8]> = Arc::from(&b"abcdef"[..]);
         for request in [
             Request::Open { connection: 1, peer: HostId(9), path },
             send(Source::Owned(memory.clone())),
@@ -373,17 +401,17 @@ mod tests {
             Request::Close { connection: u32::MAX },
         ] {
             let slot = RequestSlot::of(&request);
-            let memory = slot.has_memory().then(|| memory.clone());
+            let memory = slot.has_memory().then(|| Memory::Owned(memory.clone()));
             assert_eq!(slot.read(memory), Some(request));
         }
     }
 
     #[test]
     fn slots_that_say_nothing_known_are_refused() {
-        for kind in [0, 5, u32::MAX] {
+        for kind in [0, 6, u32::MAX] {
             assert_eq!(RequestSlot { kind, number: 1, ..Default::default() }.read(None), None);
         }
-        for kind in [SEND_OWNED, SEND_PATTERN] {
+        for kind in [SEND_OWNED, SEND_PATTERN, SEND_REGION] {
             assert_eq!(RequestSlot { kind, ..Default::default() }.read(None), None);
         }
         for kind in [0, FAILED, REFUSED, DELIVERED, 6] {

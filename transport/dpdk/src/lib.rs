@@ -10,8 +10,9 @@
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
 //! | [`worker`] | one endpoint, one device, one application: the poll loop |
 //! | [`mod@app_ring`], [`descriptor`] | rings between application and worker, their language |
-//! | [`payload`], [`source`] | application memory, bounded; patterns as bytes of tests |
+//! | [`payload`], [`region`], [`source`] | application memory: bounded, lent to devices, or patterns |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
+//! | [`steering`] | several workers at one device |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
@@ -36,7 +37,10 @@ pub mod pacer;
 pub mod payload;
 pub mod port_error;
 pub mod port_io;
+pub mod region;
 pub mod source;
+pub mod steering;
+mod templates;
 pub mod worker;
 
 pub use app_ring::{AppEnd, WorkerEnd, app_ring};
@@ -55,5 +59,7 @@ pub use pacer::LinkPacer;
 pub use payload::{AppMemory, MemoryConfig, Received};
 pub use port_error::{PortError, Step};
 pub use port_io::PortIo;
+pub use region::Region;
 pub use source::{Pattern, Source};
-pub use worker::{Counts, Progress, Worker, WorkerConfig};
+pub use steering::{HandOver, HandOverCounts};
+pub use worker::{Counts, Progress, UdpSums, Worker, WorkerConfig};

@@ -78,8 +78,48 @@ impl Link {
         let (host_tx, rx) = Ring::spsc(eal, entries)?;
         let (tx, host_rx) = Ring::spsc(eal, entries)?;
         let pool = Arc::clone(&config.host_pool);
-        let host = Port::from_rings(eal, &config.port(), pool, (host_tx, host_rx))?;
+        let host = Port::from_rings(eal, &config.port(), pool, vec![(host_tx, host_rx)])?;
         Ok(Self { switch_side: LinkEnd::Rings { rx, tx }, host })
+    }
+
+    /// Two devices, each of which receives what the other sends, with no switch between them. They
+    /// use two of DPDK's ports.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub fn ring_pair(eal: &Eal, config: &LinkConfig) -> Result<(Port, Port), PortError> {
+        let entries = u32::from(config.depth());
+        let (there, from_there) = Ring::spsc(eal, entries)?;
+        let (back, from_back) = Ring::spsc(eal, entries)?;
+        let open = |pool: &Arc<Pool>, rings| {
+            Port::from_rings(eal, &config.port(), Arc::clone(pool), vec![rings])
+        };
+        let one = open(&config.host_pool, (there, from_back))?;
+        Ok((one, open(&config.switch_pool, (back, from_there))?))
+    }
+
+    /// Passes pointers through two rings a queue: a device of several queues, and the switch's
+    /// side of each.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub fn ring_queues(
+        eal: &Eal,
+        config: &LinkConfig,
+        queues: u16,
+    ) -> Result<(Port, Vec<LinkEnd>), PortError> {
+        let entries = u32::from(config.depth());
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        for _ in 0..queues.max(1) {
+            let (host_tx, rx) = Ring::spsc(eal, entries)?;
+            let (tx, host_rx) = Ring::spsc(eal, entries)?;
+            ours.push((host_tx, host_rx));
+            theirs.push(LinkEnd::Rings { rx, tx });
+        }
+        let port = PortConfig { queues, ..config.port() };
+        let host = Port::from_rings(eal, &port, Arc::clone(&config.host_pool), ours)?;
+        Ok((host, theirs))
     }
 
     /// Copies through shared memory between two memif devices. Frames longer than a buffer of the

@@ -16,7 +16,8 @@ use std::mem::{self, size_of};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use dpdk_sys as sys;
 use sys::rte_mbuf;
@@ -24,6 +25,7 @@ use thiserror::Error;
 
 use crate::burst::MbufBurst;
 use crate::eal::{self, Eal, Errno};
+use crate::region::Region;
 
 /// Bytes before the data of a fresh mbuf, for headers put in front later.
 pub const HEADROOM: u16 = sys::RDPDK_PKTMBUF_HEADROOM;
@@ -55,12 +57,9 @@ pub struct Pool {
 #[repr(transparent)]
 pub struct Mbuf(NonNull<rte_mbuf>);
 
-/// Read-only memory that mbufs point into instead of holding a copy. Counted: the bytes are freed
-/// when this handle and every mbuf attached to them are gone.
-pub struct ExtBuf {
-    shared: NonNull<ExtShared>,
-    iova: u64,
-}
+/// One use of a region: mbufs point into it instead of holding a copy. Counted: the region is let
+/// go when this handle and every mbuf attached through it are gone.
+pub struct ExtBuf(NonNull<ExtShared>);
 
 /// A dynamic field: picoseconds of network time at which the packet was received. An emulated
 /// device fills it as a NIC would; mbufs without it say so.
@@ -347,7 +346,19 @@ impl Mbuf {
     ///
     /// # Errors
     /// The unchanged `tail`.
+    #[inline]
     pub fn chain(&mut self, tail: Self) -> Result<(), Self> {
+        // Headers and payload, the chain of every packet sent without a copy: no need to look for
+        // the last segment.
+        if self.nb_segs() == 1 && tail.nb_segs() < u16::MAX {
+            let (bytes, segments) = (tail.pkt_len(), tail.nb_segs());
+            let first = self.head_mut();
+            first.next = tail.0.as_ptr();
+            first.nb_segs += segments;
+            first.pkt_len += bytes;
+            mem::forget(tail);
+            return Ok(());
+        }
         // SAFETY: two distinct owned chains; on success the first owns the segments of both.
         let ret = unsafe { sys::rdpdk_mbuf_chain(self.0.as_ptr(), tail.0.as_ptr()) };
         if ret != 0 {
@@ -407,8 +418,8 @@ impl Mbuf {
             return Err(self);
         }
         let address = memory.bytes()[range.clone()].as_ptr().cast_mut().cast();
-        memory.share();
-        let iova = memory.iova + range.start as u64;
+        memory.count().fetch_add(1, Ordering::Relaxed);
+        let iova = memory.region().iova(range.start);
         // SAFETY: a direct mbuf with one reference; the memory lives until its shared count, which
         // was raised above for this mbuf, falls to zero.
         unsafe {
@@ -481,6 +492,18 @@ impl Mbuf {
         }
         // SAFETY: not null: a string literal of DPDK.
         Err(unsafe { CStr::from_ptr(reason) }.to_str().unwrap_or("not UTF-8"))
+    }
+
+    /// Asks for the first line of data to be brought into the cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint; it reads nothing that the program could see and accepts any address.
+        unsafe {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
+                data_start(self.head()).cast(),
+            );
+        }
     }
 
     #[inline]
@@ -607,49 +630,54 @@ pub(crate) fn forget_all(slots: &mut [Option<Mbuf>]) {
 /// DPDK counts holders in 16 bits. The distance to 65 535 covers threads that attach at once.
 const HOLDERS_MAX: u16 = 60_000;
 
-/// What the counted memory consists of: one heap object that the last holder frees.
+/// What a counted use consists of: one heap object that the last holder frees.
 struct ExtShared {
     info: sys::rte_mbuf_ext_shared_info,
-    bytes: Box<[u8]>,
+    region: Arc<Region>,
 }
 
 impl ExtBuf {
-    /// Takes over `bytes`.
-    ///
-    /// # Errors
-    /// [`MbufError::NotAddressable`] when devices use physical addresses.
-    pub fn new(eal: &Eal, bytes: Box<[u8]>) -> Result<Self, MbufError> {
-        let iova = eal::iova_of(eal, bytes.as_ptr().cast()).ok_or(MbufError::NotAddressable)?;
+    /// A use of `region` that nobody shares yet.
+    #[must_use]
+    pub fn over(region: Arc<Region>) -> Self {
         let info = sys::rte_mbuf_ext_shared_info::default();
-        let shared = NonNull::from(Box::leak(Box::new(ExtShared { info, bytes })));
-        let this = Self { shared, iova };
+        let this = Self(NonNull::from(Box::leak(Box::new(ExtShared { info, region }))));
         // SAFETY: `info` is valid and not shared yet; the callback gets the box's pointer back.
-        unsafe { sys::rdpdk_ext_init(this.info(), Some(free_ext), shared.as_ptr().cast()) };
-        Ok(this)
+        unsafe { sys::rdpdk_ext_init(this.info(), Some(free_ext), this.0.as_ptr().cast()) };
+        this
     }
 
     /// The memory.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: alive while this handle counts; the bytes are never written after `new`.
-        unsafe { &(*self.shared.as_ptr()).bytes }
+        self.region().bytes()
     }
 
     /// Holders: this handle and every attached mbuf.
+    #[inline]
     #[must_use]
     pub fn holders(&self) -> u16 {
-        // SAFETY: `info` is alive while this handle counts; read atomically.
-        unsafe { sys::rdpdk_ext_refcnt_read(self.info()) }
+        self.count().load(Ordering::Acquire)
     }
 
-    fn share(&self) {
-        // SAFETY: as above, changed atomically.
-        unsafe { sys::rdpdk_ext_refcnt_update(self.info(), 1) };
+    #[inline]
+    fn region(&self) -> &Region {
+        // SAFETY: alive while this handle counts; never written after `over`.
+        unsafe { &(*self.0.as_ptr()).region }
+    }
+
+    #[inline]
+    fn count(&self) -> &AtomicU16 {
+        // SAFETY: the address of a field of a live object; nothing is read.
+        let count = unsafe { &raw mut (*self.info()).refcnt };
+        // SAFETY: alive while this handle counts, aligned, and changed atomically only.
+        unsafe { AtomicU16::from_ptr(count) }
     }
 
     fn info(&self) -> *mut sys::rte_mbuf_ext_shared_info {
         // SAFETY: the address of a field of a live object; nothing is read.
-        unsafe { &raw mut (*self.shared.as_ptr()).info }
+        unsafe { &raw mut (*self.0.as_ptr()).info }
     }
 }
 
@@ -660,11 +688,9 @@ unsafe impl Sync for ExtBuf {}
 
 impl Drop for ExtBuf {
     fn drop(&mut self) {
-        // SAFETY: `info` is alive; this handle's count is given up.
-        let left = unsafe { sys::rdpdk_ext_refcnt_update(self.info(), -1) };
-        if left == 0 {
+        if self.count().fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: the count reached zero here, so no mbuf will call it.
-            unsafe { free_ext(ptr::null_mut(), self.shared.as_ptr().cast()) };
+            unsafe { free_ext(ptr::null_mut(), self.0.as_ptr().cast()) };
         }
     }
 }
@@ -677,7 +703,7 @@ impl fmt::Debug for ExtBuf {
 
 /// Frees the memory; DPDK calls it when the last mbuf attached to it goes.
 unsafe extern "C" fn free_ext(_address: *mut c_void, opaque: *mut c_void) {
-    // SAFETY: `opaque` is the box that `ExtBuf::new` leaked; the count says that nobody is left.
+    // SAFETY: `opaque` is the box that `ExtBuf::over` leaked; the count says that nobody is left.
     drop(unsafe { Box::from_raw(opaque.cast::<ExtShared>()) });
 }
 

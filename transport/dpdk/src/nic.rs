@@ -79,7 +79,7 @@ pub(crate) enum Keep {
     /// Nothing.
     Nothing,
     /// The ring halves that a net_ring device serves.
-    Rings(#[allow(dead_code, reason = "held, not read")] (RingTx, RingRx)),
+    Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
     /// The namespace that its kernel side lives in.
     Netns(#[allow(dead_code, reason = "held, not read")] Arc<Netns>),
 }
@@ -128,19 +128,21 @@ impl Port {
         Self::set_up(eal, (id, name), config, pool, (true, keep))
     }
 
-    /// A device that sends into `tx` and receives from `rx`.
+    /// A device with a queue for each of `rings`: it sends into the first half and receives from
+    /// the second.
     pub(crate) fn from_rings(
         eal: &Eal,
         config: &PortConfig,
         pool: Arc<Pool>,
-        (tx, rx): (RingTx, RingRx),
+        rings: Vec<(RingTx, RingRx)>,
     ) -> Result<Self, PortError> {
         check_port_count()?;
         let short = eal::unique_name();
         let name = format!("net_ring_{short}");
         let c_short = eal::c_string(&short)?;
-        let rx_rings = [rx.0.raw.as_ptr()];
-        let tx_rings = [tx.0.raw.as_ptr()];
+        let rx_rings: Vec<_> = rings.iter().map(|(_, rx)| rx.0.raw.as_ptr()).collect();
+        let tx_rings: Vec<_> = rings.iter().map(|(tx, _)| tx.0.raw.as_ptr()).collect();
+        let count = u32::try_from(rings.len()).unwrap_or(0);
         let id = {
             let _control = eal.control();
             // SAFETY: live rings whose other ends this port alone uses (it takes the halves over);
@@ -149,16 +151,16 @@ impl Port {
                 sys::rte_eth_from_rings(
                     c_short.as_ptr(),
                     rx_rings.as_ptr(),
-                    1,
+                    count,
                     tx_rings.as_ptr(),
-                    1,
+                    count,
                     ANY_SOCKET,
                 )
             };
             u16::try_from(id)
                 .map_err(|_| PortError::setup(&name, Step::Find, -eal::last_errno().0))?
         };
-        Self::set_up(eal, (id, &name), config, pool, (true, Keep::Rings((tx, rx))))
+        Self::set_up(eal, (id, &name), config, pool, (true, Keep::Rings(rings)))
     }
 
     fn set_up(
@@ -309,6 +311,13 @@ impl PortQueue {
         let sent = unsafe { sys::rdpdk_tx_burst(self.device.id, self.index, slots, count) };
         burst.forget_front(usize::from(sent));
         usize::from(sent)
+    }
+
+    /// Asks the driver to free what it has sent and kept; drivers without such a call free it when
+    /// more is sent.
+    pub(crate) fn reclaim(&mut self) {
+        // SAFETY: a started port and a queue that this value alone uses; 0 is all.
+        unsafe { sys::rte_eth_tx_done_cleanup(self.device.id, self.index, 0) };
     }
 
     /// Packets freed because they were longer than the device's limit, or chains that it cannot

@@ -1,6 +1,6 @@
 //! What waits for the application, in order, and the checksums of what has come in.
 //!
-//! A delivered message is told with the XXH3-64 of its bytes. Long messages are summed over
+//! A delivered message is told with the XXH3-64 of its bytes, where that is wanted. Long messages are summed over
 //! several polls, 256 KiB each (some 25 us), so that no message holds up the device. Only the
 //! first waiting message is being summed. Its length is bounded by the messages that endpoint and
 //! memory can hold.
@@ -20,15 +20,17 @@ pub(crate) struct Outbox {
     /// Over the first bytes of the first waiting message.
     hash: Xxh3,
     hashed: usize,
+    /// Whether messages are summed at all.
+    digest: bool,
 }
 
 /// Bytes summed in one poll.
 const HASHED_A_POLL: usize = 256 << 10;
 
 impl Outbox {
-    pub(crate) fn new(msgs_max: u32) -> Self {
+    pub(crate) fn new(msgs_max: u32, digest: bool) -> Self {
         let room = 2 * msgs_max as usize + BURST;
-        Self { waiting: VecDeque::with_capacity(room), hash: Xxh3::new(), hashed: 0 }
+        Self { waiting: VecDeque::with_capacity(room), hash: Xxh3::new(), hashed: 0, digest }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -47,7 +49,9 @@ impl Outbox {
                 return told;
             }
             let Some(first) = self.waiting.front_mut() else { return told };
-            if let Completion::Delivered { memory, checksum, .. } = first {
+            if let Completion::Delivered { memory, checksum, .. } = first
+                && self.digest
+            {
                 let rest = &memory[self.hashed..];
                 let length = rest.len().min(budget);
                 self.hash.update(&rest[..length]);

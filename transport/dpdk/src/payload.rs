@@ -1,6 +1,7 @@
 //! Application memory: where outgoing bytes come from and incoming ones go.
 //!
-//! Bytes are copied once each way, between the memory of a message and the frame. An incoming
+//! Bytes are copied once each way, between the memory of a message and the frame; those of a
+//! [`Region`](crate::region::Region) not at all, where the device can read them there. An incoming
 //! message gets its memory, all of it at once, with its first segment, and keeps it until the
 //! application drops it; a budget bounds what all messages of one store hold together.
 //!
@@ -12,7 +13,7 @@
 //! Lengths are bytes. It verifies nothing; the checksum handed over with a message is the worker's.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,6 +21,7 @@ use transport::wire::checksum::Checksum;
 use transport::{BURST, MsgId, PayloadRef};
 
 use crate::boundary::PayloadStore;
+use crate::mbuf::ExtBuf;
 use crate::source::Source;
 
 /// How much an [`AppMemory`] may hold.
@@ -36,12 +38,21 @@ pub struct MemoryConfig {
 /// The memory of one application's messages.
 #[derive(Debug)]
 pub struct AppMemory {
-    outgoing: Box<[Option<(MsgId, Source)>]>,
+    outgoing: Box<[Option<Outgoing>]>,
     incoming: Box<[Option<(MsgId, Received)>]>,
     /// Whole messages whose place a new one took within the same burst, at most one a segment of
     /// it.
     displaced: Vec<(MsgId, Received)>,
     budget: Arc<Budget>,
+}
+
+/// A message to send.
+#[derive(Debug)]
+struct Outgoing {
+    msg: MsgId,
+    source: Source,
+    /// Its use of its region, and the message's first byte there.
+    lent: Option<(ExtBuf, usize)>,
 }
 
 /// The bytes of an incoming message. Dropping them returns their share of the budget.
@@ -90,6 +101,11 @@ impl AppMemory {
         self.budget.messages.load(Ordering::Acquire)
     }
 
+    #[inline]
+    fn outgoing_of(&self, msg: MsgId) -> Option<&Outgoing> {
+        self.outgoing.get(msg.index())?.as_ref().filter(|outgoing| outgoing.msg == msg)
+    }
+
     fn incoming_of(&mut self, msg: MsgId, msg_len: u32) -> Option<&mut Received> {
         let slot = self.incoming.get_mut(msg.index())?;
         if slot.as_ref().is_none_or(|(held, _)| *held != msg) {
@@ -104,24 +120,39 @@ impl PayloadStore for AppMemory {
     type Received = Received;
 
     fn insert(&mut self, msg: MsgId, source: Source) {
+        let lent = match &source {
+            Source::Region { region, offset } => {
+                let first = usize::try_from(*offset).ok();
+                first.map(|first| (ExtBuf::over(Arc::clone(region)), first))
+            }
+            Source::Owned(_) | Source::Pattern(_) => None,
+        };
         if let Some(slot) = self.outgoing.get_mut(msg.index()) {
-            *slot = Some((msg, source));
+            *slot = Some(Outgoing { msg, source, lent });
         }
     }
 
     #[inline]
-    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: &mut Checksum) -> bool {
-        let found = self.outgoing.get(payload.msg.index()).and_then(Option::as_ref);
-        let Some((_, source)) = found.filter(|(msg, _)| *msg == payload.msg) else { return false };
-        let copied = source.read(payload.offset, out);
-        sum.add(out);
+    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool {
+        let Some(outgoing) = self.outgoing_of(payload.msg) else { return false };
+        let copied = outgoing.source.read(payload.offset, out);
+        if let Some(sum) = sum {
+            sum.add(out);
+        }
         copied
     }
 
-    fn release(&mut self, msg: MsgId) {
-        if let Some(slot) = self.outgoing.get_mut(msg.index()) {
-            slot.take_if(|(held, _)| *held == msg);
-        }
+    #[inline]
+    fn lend(&self, payload: &PayloadRef) -> Option<(&ExtBuf, Range<usize>)> {
+        let (memory, first) = self.outgoing_of(payload.msg)?.lent.as_ref()?;
+        let start = first.checked_add(usize::try_from(payload.offset).ok()?)?;
+        Some((memory, start..start.checked_add(usize::from(payload.len))?))
+    }
+
+    fn release(&mut self, msg: MsgId) -> Option<ExtBuf> {
+        let slot = self.outgoing.get_mut(msg.index())?;
+        let outgoing = slot.take_if(|held| held.msg == msg)?;
+        outgoing.lent.map(|(memory, _)| memory)
     }
 
     fn has_room(&self, messages: usize, bytes: u64) -> bool {
@@ -249,13 +280,13 @@ mod tests {
         let msg = MsgId::new(1, 5);
         store.insert(msg, Source::Owned(Arc::from(&b"abcdef"[..])));
         let mut out = [0; 2];
-        let mut sum = Checksum::new();
         let of = |msg| PayloadRef { msg, offset: 2, len: 2 };
-        assert!(store.fill(&of(msg), &mut out, &mut sum) && out == *b"cd");
-        assert!(!store.fill(&of(MsgId::new(1, 4)), &mut out, &mut Checksum::new()));
-        store.release(MsgId::new(1, 4));
-        assert!(store.fill(&of(msg), &mut out, &mut Checksum::new()));
-        store.release(msg);
-        assert!(!store.fill(&of(msg), &mut out, &mut Checksum::new()));
+        assert!(store.fill(&of(msg), &mut out, None) && out == *b"cd");
+        assert!(store.lend(&of(msg)).is_none());
+        assert!(!store.fill(&of(MsgId::new(1, 4)), &mut out, None));
+        assert!(store.release(MsgId::new(1, 4)).is_none());
+        assert!(store.fill(&of(msg), &mut out, None));
+        assert!(store.release(msg).is_none());
+        assert!(!store.fill(&of(msg), &mut out, None));
     }
 }

@@ -1,34 +1,51 @@
 //! A DPDK queue as the worker's device: bursts of mbufs, paced to the emulated link.
 //!
-//! Sent frames come from one pool, one segment each, so its buffers must hold a full frame. Frames
-//! not used stay here for the next poll. A stamp travels in the dynamic field of mbufs, in both
+//! Frames with copied payload come from one pool, one segment each, so its buffers must hold a full
+//! frame; frames with attached payload are two small buffers of another, headers and a pointer.
+//! Buffers not used stay here for the next poll. A stamp travels in the dynamic field of mbufs, in both
 //! directions: a host stamps what it sends, the soft switch what it delivers. Lengths are bytes
 //! without FCS.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use transport::{BURST, Instant, Rate};
 
 use crate::boundary::{PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
-use crate::mbuf::{Mbuf, Pool, TimestampField};
+use crate::mbuf::{ExtBuf, Mbuf, Pool, TimestampField};
 use crate::nic::{Port, PortQueue};
 use crate::pacer::LinkPacer;
+use crate::steering::{HandOver, HandOverCounts};
 
 /// One queue, its pace and its frames.
+///
+/// Field order: mbufs are freed before the pools that they return to.
 pub struct PortIo {
     queue: PortQueue,
-    pool: Arc<Pool>,
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
+    hand_over: Option<HandOver>,
+    /// Polls in which the pool had too few buffers to send.
+    starved: u64,
     rx: MbufBurst,
     /// Filled, or kept.
     tx: MbufBurst,
     spare: MbufBurst,
+    pool: Arc<Pool>,
+    /// For frames whose payload is attached.
+    attaching: Option<Attaching>,
     /// Where chains are gathered.
     gathered: Box<[u8]>,
     rx_checked: bool,
+}
+
+/// Small buffers: one for the headers of a frame, one to point at its payload.
+struct Attaching {
+    heads: MbufBurst,
+    pieces: MbufBurst,
+    pool: Arc<Pool>,
 }
 
 /// The longest frame of ours: 9 KB jumbo with room for all headers.
@@ -44,9 +61,12 @@ impl PortIo {
             pool,
             stamps,
             pacer: None,
+            hand_over: None,
+            starved: 0,
             rx: MbufBurst::new(),
             tx: MbufBurst::new(),
             spare: MbufBurst::new(),
+            attaching: None,
             gathered: vec![0; FRAME_MAX].into_boxed_slice(),
             rx_checked,
         }
@@ -64,6 +84,43 @@ impl PortIo {
     pub fn paced(mut self, rate: Rate, packet: transport::Bytes) -> Self {
         self.pacer = Some(LinkPacer::new(rate, packet));
         self
+    }
+
+    /// Shares the device with other workers, each at a queue of its own.
+    #[must_use]
+    pub fn steered(mut self, hand_over: HandOver) -> Self {
+        self.hand_over = Some(hand_over);
+        self
+    }
+
+    /// What was handed over between workers; nothing where a worker has the device alone.
+    #[must_use]
+    pub fn hand_over(&self) -> HandOverCounts {
+        self.hand_over.as_ref().map(HandOver::counts).unwrap_or_default()
+    }
+
+    /// Polls that could not send because the pool was empty. Nothing is lost: segments wait in the
+    /// endpoint until buffers come back.
+    #[must_use]
+    pub const fn starved(&self) -> u64 {
+        self.starved
+    }
+
+    /// Attaches payload instead of copying it, where the device sends chains. Two buffers of `pool`
+    /// go with each such frame; they hold headers only.
+    #[must_use]
+    pub fn attaching(mut self, pool: Arc<Pool>) -> Self {
+        if self.queue.caps().tx_multi_segs {
+            let (heads, pieces) = (MbufBurst::new(), MbufBurst::new());
+            self.attaching = Some(Attaching { pool, heads, pieces });
+        }
+        self
+    }
+
+    /// Whether payload is attached.
+    #[must_use]
+    pub const fn attaches(&self) -> bool {
+        self.attaching.is_some()
     }
 
     /// The queue, for its counters.
@@ -92,7 +149,9 @@ impl PortIo {
     /// Mbufs in its hands: received, kept and spare. All return to their pools when it is dropped.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.rx.len() + self.tx.len() + self.spare.len()
+        let small = |small: &Attaching| small.heads.len() + small.pieces.len();
+        let small = self.attaching.as_ref().map_or(0, small);
+        self.rx.len() + self.tx.len() + self.spare.len() + small
     }
 }
 
@@ -100,7 +159,18 @@ impl PacketIo for PortIo {
     #[inline]
     fn rx_burst(&mut self) -> usize {
         self.rx.clear();
-        self.queue.rx_burst(&mut self.rx)
+        if let Some(hand_over) = &mut self.hand_over {
+            hand_over.take(&mut self.rx);
+            let taken = self.rx.len();
+            if self.queue.rx_burst(&mut self.rx) > 0 {
+                hand_over.give(&mut self.rx, taken);
+            }
+        } else {
+            self.queue.rx_burst(&mut self.rx);
+        }
+        // A burst's headers are read one after the other right behind: by then they are there.
+        self.rx.iter().for_each(Mbuf::prefetch);
+        self.rx.len()
     }
 
     #[inline]
@@ -114,14 +184,16 @@ impl PacketIo for PortIo {
         } else {
             RxCheck::Unknown
         };
-        let bytes = if mbuf.nb_segs() == 1 {
-            mbuf.data()
-        } else {
-            let length = usize::try_from(mbuf.pkt_len()).ok()?;
-            let room = self.gathered.get_mut(..length)?;
-            mbuf.copy_out(0, room).then_some(&*room)?
+        let (bytes, tail) = match mbuf.nb_segs() {
+            1 => (mbuf.data(), &[][..]),
+            2 => (mbuf.data(), mbuf.segments().nth(1)?),
+            _ => {
+                let length = usize::try_from(mbuf.pkt_len()).ok()?;
+                let room = self.gathered.get_mut(..length)?;
+                (mbuf.copy_out(0, room).then_some(&*room)?, &[][..])
+            }
         };
-        Some(RxFrame { bytes, stamp, check })
+        Some(RxFrame { bytes, tail, stamp, check })
     }
 
     #[inline]
@@ -134,9 +206,11 @@ impl PacketIo for PortIo {
         let pace = self.pacer.as_mut().map_or(BURST, |pacer| pacer.room(now));
         let wanted = pace.min(self.tx.room());
         if self.spare.len() < wanted {
-            // All or none; with none, what is spare already still goes.
-            let missing = wanted - self.spare.len();
-            self.pool.alloc_burst(&mut self.spare, missing);
+            refill(&self.pool, &mut self.spare, wanted);
+            self.starved += u64::from(self.spare.is_empty());
+        }
+        if let Some(small) = &mut self.attaching {
+            small.refill(wanted);
         }
         wanted.min(self.spare.len())
     }
@@ -154,6 +228,34 @@ impl PacketIo for PortIo {
             pacer.sent(u64::from(len));
         }
         self.tx.get_mut(at)?.data_mut()
+    }
+
+    #[inline]
+    fn tx_attached(
+        &mut self,
+        head: u16,
+        memory: &ExtBuf,
+        range: Range<usize>,
+        now: Instant,
+    ) -> Option<&mut [u8]> {
+        let at = self.tx.len();
+        if self.tx.room() == 0 {
+            return None;
+        }
+        let length = u64::from(head) + range.len() as u64;
+        let mut frame = self.attaching.as_mut()?.frame(head, memory, range)?;
+        if let Some(field) = self.stamps {
+            field.set(&mut frame, now.as_ps());
+        }
+        self.tx.push(frame).ok()?;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(length);
+        }
+        self.tx.get_mut(at)?.data_mut()
+    }
+
+    fn tx_reclaim(&mut self) {
+        self.queue.reclaim();
     }
 
     fn tx_cancel(&mut self) {
@@ -174,6 +276,50 @@ impl PacketIo for PortIo {
         let discarded = self.tx.len();
         self.tx.clear();
         discarded
+    }
+}
+
+/// Fills `spare` up to `wanted`, or as far as `pool` goes: it gives all that a call asks for or
+/// none.
+#[inline]
+fn refill(pool: &Pool, spare: &mut MbufBurst, wanted: usize) {
+    let mut missing = wanted - spare.len();
+    while missing > 0 && !pool.alloc_burst(spare, missing) {
+        missing /= 2;
+    }
+}
+
+impl Attaching {
+    /// Has `wanted` of each ready, if the pool has them.
+    #[inline]
+    fn refill(&mut self, wanted: usize) {
+        for spare in [&mut self.heads, &mut self.pieces] {
+            if spare.len() < wanted {
+                refill(&self.pool, spare, wanted);
+            }
+        }
+    }
+
+    /// A frame of `head` bytes to be written and `range` of `memory`; `None` when buffers are
+    /// missing, or the memory has too many holders.
+    #[inline]
+    fn frame(&mut self, head: u16, memory: &ExtBuf, range: Range<usize>) -> Option<Mbuf> {
+        if self.heads.is_empty() || self.pieces.is_empty() {
+            return None;
+        }
+        let piece = match self.pieces.pop()?.attach(memory, range) {
+            Ok(piece) => piece,
+            Err(piece) => {
+                // There was room for it before.
+                let kept = self.pieces.push(piece);
+                debug_assert!(kept.is_ok(), "a burst grew while it was used");
+                return None;
+            }
+        };
+        let mut frame = self.heads.pop()?;
+        frame.append(head)?;
+        frame.chain(piece).ok()?;
+        Some(frame)
     }
 }
 

@@ -13,12 +13,21 @@ use transport::Rng;
 use transport::rng::mix;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::region::Region;
+
 /// The bytes of one outgoing message.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Source {
     /// Memory, shared with the application until the message is over. The message is its first
     /// bytes.
     Owned(Arc<[u8]>),
+    /// Memory that devices may read where it lies; the message is its bytes from `offset` on.
+    Region {
+        /// Shared likewise, and with the device.
+        region: Arc<Region>,
+        /// First byte.
+        offset: u64,
+    },
     /// Computed.
     Pattern(Pattern),
 }
@@ -43,10 +52,9 @@ impl Source {
     #[must_use]
     pub fn read(&self, offset: u32, out: &mut [u8]) -> bool {
         match self {
-            Self::Owned(memory) => {
-                let Ok(start) = usize::try_from(offset) else { return false };
-                let bytes = memory.get(start..).and_then(|rest| rest.get(..out.len()));
-                bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
+            Self::Owned(memory) => copy(memory, u64::from(offset), out),
+            Self::Region { region, offset: first } => {
+                copy(region.bytes(), first.saturating_add(u64::from(offset)), out)
             }
             Self::Pattern(pattern) => {
                 pattern.read(u64::from(offset), out);
@@ -60,15 +68,27 @@ impl Source {
     pub fn covers(&self, len: u32) -> bool {
         match self {
             Self::Owned(memory) => memory.len() as u64 >= u64::from(len),
+            Self::Region { region, offset } => {
+                let end = offset.checked_add(u64::from(len));
+                end.is_some_and(|end| region.bytes().len() as u64 >= end)
+            }
             Self::Pattern(_) => true,
         }
     }
+}
+
+/// Copies the bytes from `offset` on to all of `out`; false when there are fewer.
+fn copy(memory: &[u8], offset: u64, out: &mut [u8]) -> bool {
+    let Ok(start) = usize::try_from(offset) else { return false };
+    let bytes = memory.get(start..).and_then(|rest| rest.get(..out.len()));
+    bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
 }
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owned(memory) => write!(f, "Owned({} bytes)", memory.len()),
+            Self::Region { region, offset } => write!(f, "{region:?} from {offset}"),
             Self::Pattern(pattern) => pattern.fmt(f),
         }
     }

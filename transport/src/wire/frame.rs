@@ -502,7 +502,7 @@ fn verify_udp(
         return Ok(());
     }
     let mut sum = outer.pseudo(udp.len.get());
-    datagram.map(|part| sum.add(part));
+    datagram.iter().for_each(|part| sum.add(part));
     if field == 0 || sum.finish() != 0 { Err(ParseError::Checksum) } else { Ok(()) }
 }
 

@@ -42,10 +42,10 @@ impl FrameTemplate {
                 octets[IP_AT + 2..IP_AT + 4].fill(0);
                 octets[IP_AT + 10..IP_AT + 12].fill(0);
                 ip.add(&octets[IP_AT..OCTETS_V4 - usize::from(UDP_LEN)]);
-                [src, dst].map(|address| udp.add(&address.octets()));
+                [src, dst].iter().for_each(|address| udp.add(&address.octets()));
             }
             IpPair::V6 { src, dst } => {
-                [src, dst].map(|address| udp.add(&address.octets()));
+                [src, dst].iter().for_each(|address| udp.add(&address.octets()));
             }
         }
         udp.add(&[0, PROTOCOL_UDP]);

@@ -1,8 +1,10 @@
 //! Pools, mbufs, bursts, attached memory, timestamps and rings.
 
+use std::sync::Arc;
+
 use transport_dpdk::{
-    BURST, Eal, ExtBuf, HEADROOM, Link, MbufBurst, MbufError, Pool, PoolConfig, PortError, Ring,
-    TimestampField,
+    BURST, Eal, ExtBuf, HEADROOM, Link, MbufBurst, MbufError, Pool, PoolConfig, PortError, Region,
+    Ring, TimestampField,
 };
 
 use crate::Outcome::{self, Passed};
@@ -140,8 +142,8 @@ fn deep_copy(eal: &Eal) -> Outcome {
 fn attached(eal: &Eal) -> Outcome {
     let pool = traffic::pool(eal, 127);
     let memory: Vec<u8> = (0..10_000).map(|i: u32| i.to_le_bytes()[0]).collect();
-    let memory = match ExtBuf::new(eal, memory.into_boxed_slice()) {
-        Ok(memory) => memory,
+    let memory = match Region::new(eal, memory.into_boxed_slice()) {
+        Ok(memory) => ExtBuf::over(Arc::new(memory)),
         Err(refused) => return Outcome::Skipped(refused.to_string()),
     };
     let payload = pool.alloc().unwrap().attach(&memory, 5000..9000).unwrap();
@@ -169,9 +171,10 @@ fn attached(eal: &Eal) -> Outcome {
 fn holders(eal: &Eal) -> Outcome {
     let config = PoolConfig { count: 60_100, room: 1, cache: 0, socket: -1 };
     let pool = Pool::new(eal, config).unwrap();
-    let Ok(memory) = ExtBuf::new(eal, vec![7; 100].into_boxed_slice()) else {
+    let Ok(memory) = Region::new(eal, vec![7; 100].into_boxed_slice()) else {
         return Outcome::Skipped("devices use physical addresses".into());
     };
+    let memory = ExtBuf::over(Arc::new(memory));
     let attach = || pool.alloc().unwrap().attach(&memory, 0..100);
     let held: Vec<_> = (0..59_999).map(|_| attach().unwrap()).collect();
     assert!(attach().is_err());

@@ -12,6 +12,7 @@
 mod buffers;
 mod links;
 mod process;
+mod sharing;
 mod traffic;
 mod workers;
 
@@ -35,11 +36,8 @@ fn main() -> ExitCode {
     if let Some(at) = arguments.iter().position(|argument| argument == "--probe") {
         return process::probe(&arguments[at + 1..]);
     }
-    let checks: Vec<Check> = [buffers::CHECKS, links::CHECKS, workers::CHECKS, process::CHECKS]
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect();
+    let all = [buffers::CHECKS, links::CHECKS, workers::CHECKS, sharing::CHECKS, process::CHECKS];
+    let checks: Vec<Check> = all.into_iter().flatten().copied().collect();
     if arguments.iter().any(|argument| argument == "--list") {
         checks.iter().for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;

@@ -10,7 +10,7 @@ use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd,
     MbufBurst, MemoryConfig, Pattern, Pool, PoolConfig, PortIo, Request, Source, TimeScale,
-    TimestampField, Worker, WorkerConfig, app_ring,
+    TimestampField, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 use crate::Outcome::{self, Passed};
@@ -20,7 +20,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("workers_exchange_2_mb_both_ways_over_memif_in_chains", memif),
 ];
 
-type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
+pub(crate) type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
 
 struct Host {
     worker: PortWorker,
@@ -31,13 +31,34 @@ struct Host {
     sent: u32,
 }
 
+/// A worker at `io`, and its application.
+pub(crate) fn worker(id: u32, io: PortIo, clock: DilatedClock) -> (PortWorker, AppEnd) {
+    let config = config();
+    let store = AppMemory::new(&MemoryConfig {
+        msgs_max: config.msgs_max,
+        bytes_max: 1 << 26,
+        messages_max: 100,
+    });
+    let (app, end) = app_ring(64, 64);
+    let worker_config = WorkerConfig {
+        addressing: Addressing::Emulated(IpVersion::V6),
+        connections_max: 4,
+        msgs_max: config.msgs_max,
+        stuck_after: Duration::from_s(10),
+        udp: UdpSums::Software,
+        digest: true,
+    };
+    let core = Recorder::off(&config, HostId(id), Rng::new(1).fork("host", u64::from(id)));
+    (Worker::new(core, (io, store, clock), end, worker_config), app)
+}
+
 /// Holds a full frame in one segment, as sending wants.
-fn wide_pool(eal: &Eal, room: u16) -> Arc<Pool> {
+pub(crate) fn wide_pool(eal: &Eal, room: u16) -> Arc<Pool> {
     let config = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
     Arc::new(Pool::new(eal, config).unwrap())
 }
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     // A box that is busy with other things may leave a worker alone for milliseconds.
     let settings = Settings {
         line_rate: Rate::from_gbps(10),
@@ -55,20 +76,7 @@ fn host(eal: &Eal, id: u32, link: Link, pool: &Arc<Pool>, clock: DilatedClock) -
     let stamps = TimestampField::register(eal).unwrap();
     let io = PortIo::of_port(link.host, Arc::clone(pool), Some(stamps)).unwrap();
     let io = io.paced(config.line_rate, config.mtu());
-    let store = AppMemory::new(&MemoryConfig {
-        msgs_max: config.msgs_max,
-        bytes_max: 1 << 26,
-        messages_max: 100,
-    });
-    let (app, end) = app_ring(64, 64);
-    let worker_config = WorkerConfig {
-        addressing: Addressing::Emulated(IpVersion::V6),
-        connections_max: 4,
-        msgs_max: config.msgs_max,
-        stuck_after: Duration::from_s(10),
-    };
-    let core = Recorder::off(&config, HostId(id), Rng::new(1).fork("host", u64::from(id)));
-    let worker = Worker::new(core, (io, store, clock), end, worker_config);
+    let (worker, app) = worker(id, io, clock);
     let (wire, kept) = (link.switch_side, MbufBurst::new());
     Host { worker, app, wire, kept, delivered: 0, sent: 0 }
 }

@@ -13,7 +13,7 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, Completion, MemoryConfig, PacketIo, Pattern, Request, RxCheck,
-    RxFrame, Source, Worker, WorkerConfig, app_ring,
+    RxFrame, Source, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 pub(crate) const DELAY: Duration = Duration::from_us(5);
@@ -77,7 +77,7 @@ impl PacketIo for MemIo {
 
     fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>> {
         let (at, bytes) = self.rx.get(index)?;
-        Some(RxFrame { bytes, stamp: Some(*at), check: RxCheck::Unknown })
+        Some(RxFrame { bytes, tail: &[], stamp: Some(*at), check: RxCheck::Unknown })
     }
 
     fn rx_release(&mut self) {
@@ -184,6 +184,8 @@ impl Rig {
                 connections_max: 32,
                 msgs_max,
                 stuck_after: Duration::from_us(100),
+                udp: UdpSums::Software,
+                digest: true,
             };
             let parts = (MemIo::warm(), AppMemory::new(&memory), TestClock(Rc::clone(&clock)));
             let worker = Worker::new(core, parts, end, config);

@@ -1,0 +1,116 @@
+//! `headrace bench messages`: small messages over net_ring, as a rate and as round trips.
+
+use std::num::NonZeroU32;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use testbed::datapath::{Bench, Case, Device, RoundTrip};
+
+use super::datapath::unfit;
+use super::report::{round, stages};
+use crate::cli::MessagesArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// The result. Nanoseconds.
+#[derive(Debug, Serialize)]
+struct Messages {
+    device: &'static str,
+    message_bytes: u16,
+    /// Messages that one core posts, sends, hears acknowledged and reports, millions a second.
+    headrace_mmps: f64,
+    ns_per_message: f64,
+    stages_ns: Map<String, Value>,
+    round_trip: Option<Trip>,
+}
+
+/// Of a message that another answers, two cores.
+#[derive(Debug, Serialize)]
+struct Trip {
+    p50_ns: f64,
+    p99_ns: f64,
+    p999_ns: f64,
+    /// Of one mbuf between the same devices and cores.
+    device_floor_ns: f64,
+    /// Of one cache line between the same cores.
+    line_floor_ns: f64,
+    /// `p50_ns` over `device_floor_ns`.
+    ratio: f64,
+    count: u64,
+}
+
+impl From<RoundTrip> for Trip {
+    fn from(trip: RoundTrip) -> Self {
+        Self {
+            p50_ns: round(trip.p50_ns),
+            p99_ns: round(trip.p99_ns),
+            p999_ns: round(trip.p999_ns),
+            device_floor_ns: round(trip.device_floor_ns),
+            line_floor_ns: round(trip.line_floor_ns),
+            ratio: round(trip.p50_ns / trip.device_floor_ns.max(1.0)),
+            count: trip.count,
+        }
+    }
+}
+
+/// Measures both.
+///
+/// # Errors
+/// A machine that is not fit.
+pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let bench = Bench::start().map_err(unfit)?;
+    let bytes = NonZeroU32::new(args.bytes.into()).unwrap_or(NonZeroU32::MIN);
+    let case = Case {
+        device: Device::Ring,
+        segment_bytes: 1024,
+        message_bytes: bytes,
+        segments: args.count,
+        attach: false,
+    };
+    let cost = bench.measure(&case).map_err(unfit)?;
+    let trip = bench.round_trip(bytes, args.count).map_err(unfit)?;
+    if trip.is_none() {
+        writeln!(console.err, "one core: round trips between two are not measured")?;
+    }
+    let messages = Messages {
+        device: case.device.name(),
+        message_bytes: args.bytes,
+        headrace_mmps: round(1000.0 / cost.ns_per_segment),
+        ns_per_message: round(cost.ns_per_segment),
+        stages_ns: stages(&cost, bench.policies()),
+        round_trip: trip.map(Trip::from),
+    };
+    if args.json {
+        let text = serde_json::to_string_pretty(&messages).map_err(std::io::Error::from)?;
+        writeln!(console.out, "{text}")?;
+    } else {
+        write_text(&messages, console)?;
+    }
+    Ok(Exit::Finished)
+}
+
+fn write_text(messages: &Messages, console: &mut Console<'_>) -> Result<(), Failure> {
+    let Messages { message_bytes, headrace_mmps, ns_per_message, stages_ns, .. } = messages;
+    writeln!(
+        console.out,
+        "{message_bytes} B messages, one core: {headrace_mmps:.2} M/s, {ns_per_message:.1} ns each"
+    )?;
+    let part = |(name, ns): (&String, &Value)| format!("{name} {:.1}", ns.as_f64().unwrap_or(0.0));
+    let parts: Vec<String> = stages_ns.iter().map(part).collect();
+    writeln!(console.out, "  ns by stage: {}", parts.join(", "))?;
+    if let Some(trip) = &messages.round_trip {
+        writeln!(
+            console.out,
+            "  round trip: p50 {:.0} ns, p99 {:.0} ns, p99.9 {:.0} ns; one mbuf {:.0} ns, one cache \
+             line {:.0} ns; {:.2} times the mbuf's",
+            trip.p50_ns,
+            trip.p99_ns,
+            trip.p999_ns,
+            trip.device_floor_ns,
+            trip.line_floor_ns,
+            trip.ratio
+        )?;
+    }
+    Ok(())
+}

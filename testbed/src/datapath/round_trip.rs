@@ -1,0 +1,306 @@
+//! From application to application and back: two threads, each an application with its worker.
+//!
+//! ```text
+//!   application - ring - worker - net_ring - worker - ring - application      |  core after core
+//!   one mbuf      -      device - net_ring - device                           |  the floor
+//! ```
+//!
+//! An application and its worker take turns on one thread, as a library that runs to completion;
+//! the two ends are on two cores. The floor is the same way without endpoints: one mbuf goes to and
+//! fro between the same devices on the same cores; below it is a cache line that two cores write in
+//! turn. Nanoseconds.
+
+use std::hint;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use transport::record::Recorder;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Config, Duration, HostId, LossSettings, Rate, Rng, Settings};
+use transport_dpdk::{
+    AppEnd, AppMemory, Completion, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
+    MemoryConfig, Port, PortIo, Request, Source, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring, eal,
+};
+
+use super::run::{Bench, BenchError};
+use super::windows::precise;
+
+/// Round trips of one message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundTrip {
+    /// Half of all took no longer.
+    pub p50_ns: f64,
+    /// 99 of 100.
+    pub p99_ns: f64,
+    /// 999 of 1000.
+    pub p999_ns: f64,
+    /// The median of one mbuf between the same devices.
+    pub device_floor_ns: f64,
+    /// The median of one cache line between the same cores.
+    pub line_floor_ns: f64,
+    /// How many were measured.
+    pub count: u64,
+}
+
+const WARM_UP: u64 = 1000;
+const RING: usize = 64;
+const BUFFERS_ROOM: u16 = 2048;
+
+/// One end: a worker, and its application on the same thread.
+struct End {
+    worker: Worker<PortIo, AppMemory, DilatedClock>,
+    app: AppEnd,
+    memory: Source,
+    len: NonZeroU32,
+}
+
+/// What the two ends of a measurement share. Lines apart, so that neither disturbs the other.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Line(AtomicU64);
+
+/// Ticks of each round trip.
+type Trips = Vec<u64>;
+type Spawned<T> = JoinHandle<Result<T, EalError>>;
+
+impl Bench {
+    /// Round trips of messages of `len` bytes, `count` of them; `None` on a machine of one core.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn round_trip(&self, len: NonZeroU32, count: u64) -> Result<Option<RoundTrip>, BenchError> {
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let [first, second, ..] = cores[..] else { return Ok(None) };
+        let cores = [first.id, second.id];
+        let line = self.line(cores, count)?;
+        let device = self.device(cores, count)?;
+        let trips = self.messages(cores, len, count)?;
+        let ns = |ticks: u64| precise(ticks) * 1e9 / self.hz();
+        Ok(Some(RoundTrip {
+            p50_ns: ns(quantile(&trips, 500)),
+            p99_ns: ns(quantile(&trips, 990)),
+            p999_ns: ns(quantile(&trips, 999)),
+            device_floor_ns: ns(quantile(&device, 500)),
+            line_floor_ns: ns(quantile(&line, 500)),
+            count,
+        }))
+    }
+
+    /// A number that goes to and fro.
+    fn line(&self, [near, far]: [usize; 2], count: u64) -> Result<Trips, BenchError> {
+        let lines = Arc::new([Line::default(), Line::default()]);
+        let shared = Arc::clone(&lines);
+        let echo = self.eal().spawn("echo", Some(far), move |_| {
+            for turn in 1..=count {
+                wait(&shared[0], turn);
+                shared[1].0.store(turn, Ordering::Release);
+            }
+        })?;
+        let caller = self.eal().spawn("call", Some(near), move |_| {
+            let trip = |turn| {
+                let start = eal::tsc();
+                lines[0].0.store(turn, Ordering::Release);
+                wait(&lines[1], turn);
+                eal::tsc().wrapping_sub(start)
+            };
+            (1..=count).map(trip).collect::<Trips>()
+        })?;
+        let trips = join(caller)?;
+        join(echo)?;
+        Ok(sorted(trips))
+    }
+
+    /// One mbuf that goes to and fro.
+    fn device(&self, [near, far]: [usize; 2], count: u64) -> Result<Trips, BenchError> {
+        let (mut one, mut two) = self.ports()?;
+        let pool = self.pool(BUFFERS_ROOM)?;
+        let mut burst = MbufBurst::new();
+        if !pool.alloc_burst(&mut burst, 1) {
+            return Ok(Trips::new());
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let echo = self.eal().spawn("echo", Some(far), move |_| {
+            let mut burst = MbufBurst::new();
+            while !stopped.load(Ordering::Relaxed) {
+                if two.rx_burst(&mut burst) > 0 {
+                    two.tx_burst(&mut burst);
+                }
+            }
+        })?;
+        let caller = self.eal().spawn("call", Some(near), move |_| {
+            let mut trip = |_| {
+                let start = eal::tsc();
+                one.tx_burst(&mut burst);
+                while one.rx_burst(&mut burst) == 0 {
+                    hint::spin_loop();
+                }
+                eal::tsc().wrapping_sub(start)
+            };
+            (0..count).map(&mut trip).collect::<Trips>()
+        })?;
+        let trips = join(caller);
+        stop.store(true, Ordering::Relaxed);
+        join(echo)?;
+        Ok(sorted(trips?))
+    }
+
+    /// A message that is answered by another.
+    fn messages(
+        &self,
+        [near, far]: [usize; 2],
+        len: NonZeroU32,
+        count: u64,
+    ) -> Result<Trips, BenchError> {
+        let (one, two) = self.ports()?;
+        let clock = self.clock(TimeScale::REAL);
+        let (mut one, mut two) =
+            (self.end(one, (0, 1), clock, len)?, self.end(two, (1, 0), clock, len)?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let echo = self.eal().spawn("echo", Some(far), move |_| {
+            while !stopped.load(Ordering::Relaxed) {
+                two.worker.poll_once();
+                while let Some(completion) = two.app.poll() {
+                    if matches!(completion, Completion::Delivered { .. }) {
+                        two.send();
+                    }
+                }
+            }
+        })?;
+        let caller = self.eal().spawn("call", Some(near), move |_| {
+            let trips: Trips = (0..WARM_UP + count).map(|_| one.trip()).collect();
+            trips[usize::try_from(WARM_UP).unwrap_or(0)..].to_vec()
+        })?;
+        let trips = join(caller);
+        stop.store(true, Ordering::Relaxed);
+        join(echo)?;
+        Ok(sorted(trips?))
+    }
+
+    /// Two devices, each of which receives what the other sends.
+    fn ports(&self) -> Result<(Port, Port), BenchError> {
+        let pool = self.pool(BUFFERS_ROOM)?;
+        let config = LinkConfig {
+            max_frame: 1514,
+            depth: 512,
+            host_pool: Arc::clone(&pool),
+            switch_pool: pool,
+        };
+        Ok(Link::ring_pair(self.eal(), &config)?)
+    }
+
+    fn end(
+        &self,
+        port: Port,
+        (host, peer): (u32, u32),
+        clock: DilatedClock,
+        len: NonZeroU32,
+    ) -> Result<End, BenchError> {
+        let config = config()?;
+        let pool = self.pool(BUFFERS_ROOM)?;
+        let Some(io) = PortIo::of_port(port, pool, None) else {
+            return Err(BenchError::LinkDown("net_ring"));
+        };
+        let store = AppMemory::new(&MemoryConfig {
+            msgs_max: config.msgs_max,
+            bytes_max: 1 << 20,
+            messages_max: 1 << 10,
+        });
+        let (mut app, end) = app_ring(RING, RING);
+        let worker = WorkerConfig {
+            addressing: Addressing::Emulated(IpVersion::V4),
+            connections_max: 1,
+            msgs_max: config.msgs_max,
+            stuck_after: Duration::from_s(1),
+            udp: UdpSums::Software,
+            digest: false,
+        };
+        let core = Recorder::off(&config, HostId(host), Rng::new(1).fork("host", host.into()));
+        let path = config.default_path();
+        let opened = app.submit(Request::Open { connection: 0, peer: HostId(peer), path });
+        debug_assert!(opened.is_ok(), "the ring is empty");
+        let memory = Source::Owned(vec![7; len.get() as usize].into());
+        let worker = Worker::new(core, (io, store, clock), end, worker);
+        Ok(End { worker, app, memory, len })
+    }
+}
+
+impl End {
+    fn send(&mut self) {
+        let (source, len) = (self.memory.clone(), self.len);
+        let send = Request::Send { connection: 0, source, len, tag: 0, cookie: 0 };
+        let taken = self.app.submit(send);
+        debug_assert!(taken.is_ok(), "one message at a time fits");
+    }
+
+    /// Sends a message and waits for the answer. Ticks.
+    fn trip(&mut self) -> u64 {
+        let start = eal::tsc();
+        self.send();
+        loop {
+            self.worker.poll_once();
+            while let Some(completion) = self.app.poll() {
+                if matches!(completion, Completion::Delivered { .. }) {
+                    return eal::tsc().wrapping_sub(start);
+                }
+            }
+        }
+    }
+}
+
+/// A network that loses nothing, whose only delays are those of a scheduler.
+fn config() -> Result<Config, BenchError> {
+    let loss = LossSettings { rto_min: Duration::from_ms(100), ..LossSettings::default() };
+    let settings = Settings {
+        payload_max: 1024,
+        line_rate: Rate::from_gbps(400),
+        base_rtt: Duration::from_us(200),
+        msgs_max: 256,
+        tx_flows_max: 16,
+        rx_flows_max: 16,
+        loss,
+        ..Settings::default()
+    };
+    Config::new(settings).map_err(|error| BenchError::Segment(1024, error))
+}
+
+fn wait(line: &Line, turn: u64) {
+    while line.0.load(Ordering::Acquire) != turn {
+        hint::spin_loop();
+    }
+}
+
+/// A panic of the thread is passed on.
+fn join<T>(thread: Spawned<T>) -> Result<T, BenchError> {
+    match thread.join() {
+        Ok(result) => Ok(result?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn sorted(mut trips: Trips) -> Trips {
+    trips.sort_unstable();
+    trips
+}
+
+/// The least of `sorted` that `per_mille` of all do not exceed.
+fn quantile(sorted: &[u64], per_mille: usize) -> u64 {
+    let at = (sorted.len() * per_mille).div_ceil(1000).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_members_and_bound_their_share() {
+        let trips: Trips = (1..=1000).collect();
+        assert_eq!((quantile(&trips, 500), quantile(&trips, 999)), (500, 999));
+        assert_eq!((quantile(&[7], 999), quantile(&[], 500)), (7, 0));
+    }
+}

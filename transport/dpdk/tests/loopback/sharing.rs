@@ -1,0 +1,277 @@
+//! What several hold at once: memory that a device still reads, a pool that is empty, a device
+//! that several workers share.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Duration, HostId};
+use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::{
+    AppEnd, Calibration, Completion, DilatedClock, Eal, HandOver, Link, LinkConfig, LinkEnd, Mbuf,
+    MbufBurst, Pattern, Pool, PoolConfig, PortIo, Region, Request, Source, TimeScale,
+};
+
+use crate::Outcome::{self, Passed, Skipped};
+use crate::workers::{PortWorker, config, wide_pool, worker};
+
+pub(crate) const CHECKS: &[crate::Check] = &[
+    ("a_region_is_free_again_only_when_acknowledged_and_freed_by_the_device", held_back),
+    ("a_worker_without_buffers_waits_and_loses_nothing", starved),
+    ("no_packet_of_a_flow_reaches_two_workers_of_a_device_that_sprays", steered),
+];
+
+const LEN: u32 = 100_000;
+
+/// One end of a link between two workers of one thread.
+struct End {
+    worker: PortWorker,
+    app: AppEnd,
+    wire: LinkEnd,
+    frames: MbufBurst,
+    heard: Vec<Completion>,
+}
+
+fn clock() -> DilatedClock {
+    Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL)
+}
+
+fn link_config(pool: &Arc<Pool>) -> LinkConfig {
+    let (host_pool, switch_pool) = (Arc::clone(pool), Arc::clone(pool));
+    LinkConfig { max_frame: 4300, depth: 512, host_pool, switch_pool }
+}
+
+/// Headers only.
+fn small_pool(eal: &Eal, count: u32) -> Arc<Pool> {
+    let config = PoolConfig { count, room: 128, cache: 0, socket: -1 };
+    Arc::new(Pool::new(eal, config).unwrap())
+}
+
+impl End {
+    fn new(eal: &Eal, id: u32, pools: [&Arc<Pool>; 2], clock: DilatedClock) -> Self {
+        let link = Link::ring(eal, &link_config(pools[0])).unwrap();
+        let io = PortIo::of_port(link.host, Arc::clone(pools[0]), None).unwrap();
+        let (worker, app) = worker(id, io.attaching(Arc::clone(pools[1])), clock);
+        let (wire, frames) = (link.switch_side, MbufBurst::new());
+        Self { worker, app, wire, frames, heard: Vec::new() }
+    }
+
+    fn open(&mut self, connection: u32, peer: u32) {
+        let path = config().default_path();
+        self.app.submit(Request::Open { connection, peer: HostId(peer), path }).unwrap();
+    }
+
+    fn send(&mut self, connection: u32, source: Source, tag: u64) {
+        let len = NonZeroU32::new(LEN).unwrap();
+        let request = Request::Send { connection, source, len, tag, cookie: tag };
+        self.app.submit(request).unwrap();
+    }
+
+    fn turn(&mut self) {
+        self.worker.poll_once();
+        self.heard.extend(std::iter::from_fn(|| self.app.poll()));
+        self.wire.rx_burst(&mut self.frames);
+    }
+
+    fn delivered(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.heard.iter().filter_map(|heard| match heard {
+            Completion::Delivered { tag, memory, .. } => Some((*tag, &**memory)),
+            _ => None,
+        })
+    }
+
+    fn sent(&self) -> usize {
+        self.heard.iter().filter(|heard| matches!(heard, Completion::Sent { .. })).count()
+    }
+}
+
+/// The far end gets copies of all frames; `held` keeps the frames themselves, as a device that is
+/// slow to give them back.
+fn copies(from: &mut End, to: &mut End, pool: &Pool, held: &mut Vec<Mbuf>) {
+    let mut copies = MbufBurst::new();
+    for mbuf in from.frames.drain() {
+        let mut copy = mbuf.deep_copy(pool).unwrap();
+        assert!(copy.nb_segs() == 1 || copy.linearize());
+        copies.push(copy).unwrap();
+        held.push(mbuf);
+    }
+    to.wire.tx_burst(&mut copies);
+    assert!(copies.is_empty(), "the link takes them all");
+}
+
+fn expected() -> Vec<u8> {
+    let mut bytes = vec![0; LEN as usize];
+    Pattern { seed: 3, tag: 1 }.read(0, &mut bytes);
+    bytes
+}
+
+fn held_back(eal: &Eal) -> Outcome {
+    let clock = clock();
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
+    let region = match Region::new(eal, expected().into_boxed_slice()) {
+        Ok(region) => Arc::new(region),
+        Err(refused) => return Skipped(refused.to_string()),
+    };
+    let mut region = Some(region);
+    let mut held = Vec::new();
+    {
+        let mut one = End::new(eal, 0, [&wide, &small], clock);
+        let mut two = End::new(eal, 1, [&wide, &small], clock);
+        one.open(0, 1);
+        let shared = Arc::clone(region.as_ref().unwrap());
+        one.send(0, Source::Region { region: shared, offset: 0 }, 1);
+        let mut acks = Vec::new();
+        // Far longer than the exchange takes: everything is acknowledged, nothing is told.
+        for _ in 0..20_000 {
+            one.turn();
+            two.turn();
+            copies(&mut one, &mut two, &wide, &mut held);
+            copies(&mut two, &mut one, &wide, &mut acks);
+        }
+        assert!(two.delivered().eq([(1, &*expected())]));
+        assert_eq!(one.worker.stats().messages_sent, 1, "it is wholly acknowledged");
+        let attached = one.worker.counts().attached;
+        assert_eq!((attached, one.sent()), (LEN.div_ceil(4096).into(), 0));
+        assert!(!one.worker.is_abandoned());
+        assert!(Arc::get_mut(region.as_mut().unwrap()).is_none(), "a device reads it");
+        // All but one are given back: still not enough.
+        let last = held.iter().rposition(|mbuf| mbuf.nb_segs() == 2).unwrap();
+        let last = held.swap_remove(last);
+        held.clear();
+        one.turn();
+        assert_eq!(one.sent(), 0);
+        drop(last);
+        one.turn();
+        assert_eq!(one.sent(), 1);
+    }
+    let bytes = Arc::get_mut(region.as_mut().unwrap()).expect("it is the application's again");
+    bytes.bytes_mut().fill(0);
+    assert_eq!((wide.in_use(), small.in_use()), (0, 0));
+    Passed
+}
+
+fn starved(eal: &Eal) -> Outcome {
+    let clock = clock();
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 64));
+    let narrow = PoolConfig { count: 31, room: 4608, cache: 0, socket: -1 };
+    let narrow = Arc::new(Pool::new(eal, narrow).unwrap());
+    {
+        let mut one = End::new(eal, 0, [&narrow, &small], clock);
+        let mut two = End::new(eal, 1, [&wide, &small], clock);
+        one.open(0, 1);
+        one.send(0, Source::Pattern(Pattern { seed: 3, tag: 1 }), 1);
+        // Somebody else has every buffer.
+        let taken: Vec<Mbuf> = std::iter::from_fn(|| narrow.alloc()).collect();
+        (0..100).for_each(|_| one.turn());
+        assert!(one.frames.is_empty() && one.worker.io().starved() >= 99);
+        drop(taken);
+        let started = one.worker.poll_once().now;
+        while one.sent() == 0 {
+            one.turn();
+            two.turn();
+            two.wire.tx_burst(&mut one.frames);
+            one.wire.tx_burst(&mut two.frames);
+            let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
+            assert!(!late, "{:?}", one.worker.stats());
+        }
+        assert!(two.delivered().eq([(1, &*expected())]));
+    }
+    assert_eq!((wide.in_use(), small.in_use(), narrow.in_use()), (0, 0, 0));
+    Passed
+}
+
+const WORKERS: u32 = 4;
+
+/// Hosts 0 ..= 3 share a device of four queues; hosts 4 ..= 7 are on links of their own. Every
+/// frame to the shared device goes to the next queue, whoever it is for.
+fn steered(eal: &Eal) -> Outcome {
+    let clock = clock();
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
+    {
+        let addressing = Addressing::Emulated(IpVersion::V6);
+        let hosts: Vec<HostId> = (0..WORKERS).map(HostId).collect();
+        let queues = u16::try_from(WORKERS).unwrap();
+        let (port, wires) = Link::ring_queues(eal, &link_config(&wide), queues).unwrap();
+        assert_eq!(port.caps().queues, queues);
+        let rings = HandOver::between(eal, &addressing, &hosts, 256).unwrap();
+        let queues = port.into_queues().into_iter().zip(rings).zip(wires);
+        let mut near: Vec<End> = (0..WORKERS)
+            .zip(queues)
+            .map(|(id, ((queue, hand_over), wire))| {
+                let io = PortIo::new(queue, Arc::clone(&wide), None).steered(hand_over);
+                let (worker, app) = worker(id, io, clock);
+                End { worker, app, wire, frames: MbufBurst::new(), heard: Vec::new() }
+            })
+            .collect();
+        let far = |id| End::new(eal, id, [&wide, &small], clock);
+        let mut far: Vec<End> = (WORKERS..2 * WORKERS).map(far).collect();
+        for (host, end) in (0..).zip(near.iter_mut().chain(&mut far)) {
+            // Two flows to different hosts of the other side.
+            let base = if host < WORKERS { WORKERS } else { 0 };
+            for (connection, step) in [(0, 0), (1, 1)] {
+                end.open(connection, base + (host + step) % WORKERS);
+                let tag = u64::from(host * 2 + connection + 1);
+                end.send(connection, Source::Pattern(Pattern { seed: 3, tag }), tag);
+            }
+        }
+        exchange(&mut near, &mut far);
+        check_steering(&mut near);
+    }
+    assert_eq!((wide.in_use(), small.in_use()), (0, 0));
+    Passed
+}
+
+/// Runs until every end has sent and received both of its messages.
+fn exchange(near: &mut [End], far: &mut [End]) {
+    let started = near[0].worker.poll_once().now;
+    let mut next = 0;
+    let is_done = |end: &End| end.sent() == 2 && end.delivered().count() == 2;
+    while !near.iter().chain(&*far).all(is_done) {
+        for end in near.iter_mut().chain(&mut *far) {
+            end.turn();
+        }
+        for from in 0..far.len() {
+            for mbuf in far[from].frames.drain() {
+                let mut one = MbufBurst::new();
+                one.push(mbuf).unwrap();
+                near[next % 4].wire.tx_burst(&mut one);
+                next += 1;
+            }
+        }
+        // What the near hosts send finds its way by the addresses in it.
+        for from in 0..near.len() {
+            for mbuf in near[from].frames.drain() {
+                let route = transport::wire::frame::route_of(
+                    mbuf.data(),
+                    &Addressing::Emulated(IpVersion::V6),
+                );
+                let to = usize::try_from(route.unwrap().dst.0 - WORKERS).unwrap();
+                let mut one = MbufBurst::new();
+                one.push(mbuf).unwrap();
+                far[to].wire.tx_burst(&mut one);
+            }
+        }
+        let late = near[0].worker.poll_once().now.since(started) > Duration::from_s(30);
+        assert!(!late, "{:?}", near[0].worker.stats());
+    }
+}
+
+fn check_steering(near: &mut [End]) {
+    let mut handed = (0, 0);
+    for end in near {
+        for (tag, bytes) in end.delivered() {
+            let mut expected = vec![0; LEN as usize];
+            Pattern { seed: 3, tag }.read(0, &mut expected);
+            assert!(bytes == expected, "message {tag} is damaged");
+        }
+        // A packet of another's flow would be foreign, or name a flow that is not here.
+        let counts = *end.worker.counts();
+        assert_eq!((counts.foreign, counts.malformed, counts.refused), (0, 0, 0));
+        assert_eq!(end.worker.stats().drops.total(), 0);
+        assert_eq!(end.worker.stats().data_placed_bytes, u64::from(2 * LEN));
+        let over = end.worker.io().hand_over();
+        assert!(over.given > 0 && over.taken > 0 && over.ring_full == 0, "{over:?}");
+        handed = (handed.0 + over.given, handed.1 + over.taken);
+    }
+    assert_eq!(handed.0, handed.1, "what is given is taken");
+}

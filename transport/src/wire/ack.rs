@@ -30,6 +30,7 @@ const FLAG_CE: u8 = 1;
 const FLAG_DUPLICATE: u8 = 2;
 const FLAGS_KNOWN: u8 = FLAG_CE | FLAG_DUPLICATE;
 
+#[inline]
 pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     let fixed = Fixed {
@@ -47,6 +48,7 @@ pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
     out.copy_from_slice(fixed.as_bytes());
 }
 
+#[inline]
 pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     let src_flow = FlowId(fixed.src_flow.get());

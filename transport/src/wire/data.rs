@@ -70,6 +70,7 @@ pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
     (bytes.len() >= usize::from(len)).then_some(len)
 }
 
+#[inline]
 pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     let fixed = Fixed {
@@ -102,6 +103,7 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
     }
 }
 
+#[inline]
 pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
     let (fixed, mut rest) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     if fixed.flags & !FLAGS_KNOWN != 0 {

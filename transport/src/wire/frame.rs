@@ -255,6 +255,7 @@ pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<P
 ///
 /// # Errors
 /// As [`parse`]; headers that reach into `tail` are [`ParseError::Truncated`].
+#[inline]
 pub fn parse_parts(
     frame: &[u8],
     tail: &[u8],
@@ -388,45 +389,43 @@ fn write_udp_checksum(head: &mut [u8], value: impl FnOnce(Checksum, &[u8]) -> u1
     head[field].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The headers in front of UDP.
-struct Outer {
+/// The headers in front of UDP. Scalars and a borrow: what is copied octet by octet and read again
+/// in words costs more than all checks.
+struct Outer<'a> {
     /// Offset of the UDP header.
     udp_at: usize,
     tos: u8,
     /// Octets behind the IP header, as that header says.
     ip_payload_len: u16,
-    ip: IpOctets,
+    /// First word of an IPv6 header; 0 with IPv4.
+    first: u32,
+    /// Source and destination: 4 octets each, or 16.
+    addresses: &'a [u8],
 }
 
-enum IpOctets {
-    V4([u8; 4], [u8; 4]),
-    V6([u8; 16], [u8; 16], u32),
-}
-
-impl Outer {
+impl Outer<'_> {
     /// Sum of the pseudo-header. RFC 768 and RFC 8200 differ in field widths but not in the sum.
+    #[inline]
     fn pseudo(&self, udp_len: u16) -> Checksum {
-        let mut sum = Checksum::new();
-        match &self.ip {
-            IpOctets::V4(src, dst) => [src, dst].map(|octets| sum.add(octets)),
-            IpOctets::V6(src, dst, _) => [src, dst].map(|octets| sum.add(octets)),
-        };
+        let mut sum = sum_of(self.addresses);
         let [high, low] = udp_len.to_be_bytes();
         sum.add(&[0, PROTOCOL_UDP, high, low]);
         sum
     }
 
+    #[inline]
     fn route(&self, udp: &Udp, addressing: &Addressing) -> Result<Route, ParseError> {
         let ev = EntropyValue(udp.src_port.get());
-        let hosts = match self.ip {
-            IpOctets::V4(src, dst) => (addressing.host_of_v4(src), addressing.host_of_v4(dst)),
-            IpOctets::V6(src, dst, first) => {
-                // The label repeats the entropy value; anything else was damaged on the way.
-                if first != first_word(self.tos, ev) {
-                    return Err(ParseError::Field);
-                }
-                (addressing.host_of_v6(src), addressing.host_of_v6(dst))
+        let hosts = if let Some((src, dst)) = halves(self.addresses) {
+            (addressing.host_of_v4(src), addressing.host_of_v4(dst))
+        } else if let Some((src, dst)) = halves(self.addresses) {
+            // The label repeats the entropy value; anything else was damaged on the way.
+            if self.first != first_word(self.tos, ev) {
+                return Err(ParseError::Field);
             }
+            (addressing.host_of_v6(src), addressing.host_of_v6(dst))
+        } else {
+            return Err(ParseError::Address);
         };
         let (Some(src), Some(dst)) = hosts else { return Err(ParseError::Address) };
         let (ecn, class) = (Ecn::of_tos(self.tos), TrafficClass::of_dscp(self.tos >> 2));
@@ -434,9 +433,16 @@ impl Outer {
     }
 }
 
+/// Both halves of `octets`, when they have `N` each.
+#[inline]
+fn halves<const N: usize>(octets: &[u8]) -> Option<([u8; N], [u8; N])> {
+    let (first, rest) = octets.split_first_chunk()?;
+    Some((*first, rest.try_into().ok()?))
+}
+
 /// Finds the UDP header of a Headrace frame and checks all in front of it.
 #[inline]
-fn open(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
+fn open(frame: &[u8]) -> Result<(Outer<'_>, &Udp), ParseError> {
     let (ethernet, _) = Ethernet::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
     match ethernet.ethertype.get() {
         ETHERTYPE_V4 => open_v4(frame),
@@ -445,8 +451,12 @@ fn open(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
     }
 }
 
+/// Where the addresses start in an IP header; it ends with them.
+const ADDRESSES_V4: usize = 12;
+const ADDRESSES_V6: usize = 8;
+
 #[inline]
-fn open_v4(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
+fn open_v4(frame: &[u8]) -> Result<(Outer<'_>, &Udp), ParseError> {
     let (head, _) = Head4::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
     let ip = &head.ip;
     if ip.version_ihl != VERSION_IHL
@@ -464,13 +474,14 @@ fn open_v4(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
         udp_at: HEAD4_LEN - usize::from(UDP_LEN),
         tos: ip.tos,
         ip_payload_len: ip_payload_len.ok_or(ParseError::Field)?,
-        ip: IpOctets::V4(ip.src, ip.dst),
+        first: 0,
+        addresses: &ip.as_bytes()[ADDRESSES_V4..],
     };
     Ok((outer, &head.udp))
 }
 
 #[inline]
-fn open_v6(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
+fn open_v6(frame: &[u8]) -> Result<(Outer<'_>, &Udp), ParseError> {
     let (head, _) = Head6::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
     let (ip, first) = (&head.ip, head.ip.first.get());
     if first >> 28 != 6 || ip.next_header != PROTOCOL_UDP || head.udp.dst_port != UDP_PORT {
@@ -481,15 +492,17 @@ fn open_v6(frame: &[u8]) -> Result<(Outer, &Udp), ParseError> {
         udp_at: HEAD6_LEN - usize::from(UDP_LEN),
         tos,
         ip_payload_len: ip.payload_len.get(),
-        ip: IpOctets::V6(ip.src, ip.dst, first),
+        first,
+        addresses: &ip.as_bytes()[ADDRESSES_V6..],
     };
     Ok((outer, &head.udp))
 }
 
+#[inline]
 fn verify_udp(
     check: UdpCheck,
     udp: &Udp,
-    outer: &Outer,
+    outer: &Outer<'_>,
     datagram: [&[u8]; 2],
 ) -> Result<(), ParseError> {
     let field = udp.checksum.get();

@@ -187,6 +187,7 @@ impl Header {
     ///
     /// # Errors
     /// [`ParseError`] for anything that [`Header::emit`] could not have written.
+    #[inline]
     pub fn parse(ev: EntropyValue, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
         let first = *bytes.first().ok_or(ParseError::Truncated)?;
         if first >> 4 != VERSION {

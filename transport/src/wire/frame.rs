@@ -382,11 +382,10 @@ pub fn seed_udp_checksum(head: &mut [u8]) {
 /// Stores what `value` makes of the pseudo-header and of the datagram with a zero checksum field.
 fn write_udp_checksum(head: &mut [u8], value: impl FnOnce(Checksum, &[u8]) -> u16) {
     let Ok((outer, udp)) = open(head) else { return };
-    let pseudo = outer.pseudo(udp.len.get());
-    let field = outer.udp_at + 6..outer.udp_at + 8;
-    head[field.clone()].fill(0);
-    let checksum = value(pseudo, &head[outer.udp_at..]);
-    head[field].copy_from_slice(&checksum.to_be_bytes());
+    let (pseudo, at) = (outer.pseudo(udp.len.get()), outer.udp_at);
+    head[at + 6..at + 8].fill(0);
+    let checksum = value(pseudo, &head[at..]);
+    head[at + 6..at + 8].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// The headers in front of UDP. Scalars and a borrow: what is copied octet by octet and read again

@@ -124,9 +124,18 @@ fn what_this_version_has_not_is_refused_honestly() {
     let ec = headrace(&["run", &matrix, "--ec", "8,2"]);
     assert_eq!(ec.code, 2, "{ec:?}");
     assert!(ec.err.contains("--ec") && ec.err.contains("without erasure coding"), "{ec:?}");
-    let bench = headrace(&["bench", "--pmd", "net_null"]);
-    assert_eq!(bench.code, 2);
-    assert!(bench.err.contains("no `bench` yet"), "{bench:?}");
+}
+
+#[test]
+fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
+    let device = headrace(&["bench", "datapath", "--device", "net_rong", "--json"]);
+    assert_eq!((device.code, device.out.as_str()), (2, ""), "{device:?}");
+    assert!(device.err.contains("net_rong") && device.err.contains("net_ring"), "{device:?}");
+    let segment = headrace(&["bench", "datapath", "--segment", "9001"]);
+    assert_eq!((segment.code, segment.out.as_str()), (2, ""), "{segment:?}");
+    assert!(segment.err.contains("9001") && segment.err.contains("8960"), "{segment:?}");
+    let bytes = headrace(&["bench", "messages", "--bytes", "0"]);
+    assert_eq!(bytes.code, 2, "{bytes:?}");
 }
 
 #[test]

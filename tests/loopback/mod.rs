@@ -1,6 +1,7 @@
 //! The cases of `dpdk_loopback`, each run in a process of its own.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "cases of a test harness")]
 
+use testbed::datapath::{Bench, Case, Device, MESSAGE};
 use testbed::measure::{Outcome, Summary};
 use testbed::plan::{Draft, Plan, RunError, Source};
 use testbed::progress::{Progress, Unwatched, Watch};
@@ -33,8 +34,26 @@ pub(crate) const CASES: &[Case] = &[
     ("a_run_that_is_stopped_leaves_no_buffer_behind", stopped),
     ("samples_are_taken_and_triggers_start_flows", sampled_triggers),
     ("without_hugepages_a_run_is_the_same", without_hugepages),
+    ("every_measured_device_carries_segments_and_acknowledgements", measured),
     ("too_many_hosts_are_refused_with_a_way_out", too_many_hosts),
 ];
+
+fn measured() -> Verdict {
+    let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
+    for (device, segment_bytes) in Device::ALL.into_iter().flat_map(|d| [(d, 256), (d, 4096)]) {
+        let case =
+            Case { device, segment_bytes, message_bytes: MESSAGE, segments: 30_000, attach: true };
+        let cost = bench.measure(&case).unwrap_or_else(|error| panic!("{error}"));
+        println!("{case:?}: {cost:?}");
+        assert!(cost.segments >= 30_000 && cost.ns_per_segment > 0.0);
+        // Everything but a scheduler's break is acknowledged at once.
+        assert!(cost.retransmitted < cost.segments / 10);
+        assert_eq!(cost.attached, device != Device::Null && segment_bytes > 512);
+        let staged: f64 = cost.stages.iter().map(|(_, ns)| ns).sum();
+        assert!(staged > 0.0 && cost.stages.iter().all(|(_, ns)| *ns >= 0.0));
+    }
+    Verdict::Passed
+}
 
 fn matrix(kind: &str, nodes: u32, params: &[(&str, &str)]) -> Matrix {
     let workload = workload::by_name(kind, &Params::from_pairs(params.to_vec())).unwrap();

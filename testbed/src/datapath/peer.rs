@@ -9,6 +9,7 @@ use std::sync::Arc;
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
+use transport::wire::template::FrameTemplate;
 use transport::{BURST, Burst, Config, Endpoint, HostId, Instant, Placement, Rng, RxSegment};
 use transport_dpdk::{MbufBurst, Pool};
 
@@ -23,6 +24,10 @@ pub(super) const HEAD_MAX: usize = 128;
 pub(super) struct Peer {
     endpoint: Endpoint,
     addressing: Addressing,
+    /// Of the frames to the one sender.
+    answers: FrameTemplate,
+    /// Whether they carry a UDP checksum.
+    summed: bool,
     pool: Arc<Pool>,
     /// A frame's head with room for the payload, which stays as it is.
     scratch: Box<[u8]>,
@@ -36,14 +41,20 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The host `host`, whose frames come from `pool`.
+    /// The host `host`, which answers `sender` with frames from `pool`; `None` when one of them has
+    /// no address.
     pub(super) fn new(
         config: &Config,
-        host: HostId,
+        [host, sender]: [HostId; 2],
         addressing: Addressing,
+        summed: bool,
         pool: Arc<Pool>,
-    ) -> Self {
-        Self {
+    ) -> Option<Self> {
+        let addrs = addressing.pair(host, sender)?;
+        let spec = FrameSpec { addrs, ecn: Ecn::NotEct, class: TrafficClass::Control };
+        Some(Self {
+            answers: FrameTemplate::new(&spec),
+            summed,
             endpoint: Endpoint::new(config, host, Rng::new(1).fork("peer", 0)),
             addressing,
             pool,
@@ -53,7 +64,7 @@ impl Peer {
             tx: Burst::with_limit(BURST),
             out: MbufBurst::new(),
             strange: 0,
-        }
+        })
     }
 
     /// Whether there is room for a burst of answers.
@@ -100,18 +111,13 @@ impl Peer {
             self.strange += self.tx.len() as u64;
             return &mut self.out;
         }
-        let host = self.endpoint.host();
         for (index, segment) in self.tx.iter().enumerate() {
-            let pair = self.addressing.pair(host, segment.peer);
-            let (Some(addrs), Some(mbuf)) = (pair, self.out.get_mut(from + index)) else {
-                self.strange += 1;
-                continue;
-            };
-            let spec = FrameSpec { addrs, ecn: Ecn::NotEct, class: TrafficClass::Control };
-            let len = frame::header_overhead(addrs.version()) + segment.hdr.emit_len();
-            if let Some(head) = mbuf.append(len) {
-                frame::emit(&spec, &segment.hdr, 0, head);
-                frame::finish_udp_checksum(head, Checksum::new());
+            let Some(mbuf) = self.out.get_mut(from + index) else { continue };
+            let len = self.answers.overhead() + segment.hdr.emit_len();
+            let sum = self.summed.then(Checksum::new);
+            match mbuf.append(len) {
+                Some(head) => _ = self.answers.emit(&segment.hdr, 0, sum, head),
+                None => self.strange += 1,
             }
         }
         &mut self.out

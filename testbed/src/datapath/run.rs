@@ -296,7 +296,9 @@ impl Bench {
             end => (MeasuredIo::plain(io), FarEnd::Link { end, burst: MbufBurst::new() }),
         };
         let addressing = Addressing::Emulated(IpVersion::V4);
-        let peer = Peer::new(&config, HostId(1), addressing.clone(), far);
+        let ends = [HostId(1), HostId(0)];
+        let peer = Peer::new(&config, ends, addressing.clone(), !attaches, far);
+        let Some(peer) = peer else { return Err(down) };
         let ticks = Rc::new(StageTicks::default());
         let clock = self.rate.clock(TimeScale::REAL);
         let clock = if staged {

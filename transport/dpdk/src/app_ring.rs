@@ -61,14 +61,16 @@ impl AppEnd {
         if self.requests.is_full() || (slot.has_memory() && self.sources.is_full()) {
             return Err(request);
         }
-        if let Request::Send { source, .. } = &request
+        if let Request::Send { source, .. } = request
             && let Some(memory) = Memory::of(source)
         {
             // Room was seen above, and only this end fills the ring.
             let put = self.sources.push(memory);
             debug_assert!(put.is_ok(), "the source ring filled itself");
         }
-        self.requests.push(slot).map_err(|_| request)
+        let put = self.requests.push(slot);
+        debug_assert!(put.is_ok(), "the request ring filled itself");
+        Ok(())
     }
 
     /// The next thing that the worker has to tell; `None` when there is none now.

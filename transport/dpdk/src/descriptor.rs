@@ -184,10 +184,10 @@ pub(crate) enum Memory {
 
 impl Memory {
     /// That of `source`, if it has any.
-    pub(crate) fn of(source: &Source) -> Option<Self> {
+    pub(crate) fn of(source: Source) -> Option<Self> {
         match source {
-            Source::Owned(memory) => Some(Self::Owned(Arc::clone(memory))),
-            Source::Region { region, .. } => Some(Self::Region(Arc::clone(region))),
+            Source::Owned(memory) => Some(Self::Owned(memory)),
+            Source::Region { region, .. } => Some(Self::Region(region)),
             Source::Pattern(_) => None,
         }
     }

@@ -8,7 +8,7 @@
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
-//! | [`worker`] | one endpoint, one device, one application: the poll loop |
+//! | [`worker`] | one endpoint, one device, its applications: the poll loop |
 //! | [`mod@app_ring`], [`descriptor`] | rings between application and worker, their language |
 //! | [`payload`], [`region`], [`source`] | application memory: bounded, lent to devices, or patterns |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
@@ -62,4 +62,4 @@ pub use port_io::PortIo;
 pub use region::Region;
 pub use source::{Pattern, Source};
 pub use steering::{HandOver, HandOverCounts};
-pub use worker::{Counts, Progress, UdpSums, Worker, WorkerConfig};
+pub use worker::{Counts, Progress, UdpSums, Worker, WorkerConfig, application_of};

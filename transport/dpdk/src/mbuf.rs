@@ -9,6 +9,7 @@
 //! mbufs) are not made here, but are recognised and kept read-only when a driver makes them.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 use std::marker::PhantomData;
@@ -59,7 +60,14 @@ pub struct Mbuf(NonNull<rte_mbuf>);
 
 /// One use of a region: mbufs point into it instead of holding a copy. Counted: the region is let
 /// go when this handle and every mbuf attached through it are gone.
-pub struct ExtBuf(NonNull<ExtShared>);
+///
+/// It counts holders in advance, a burst of them at a time, so that attaching touches the shared
+/// count, which other threads change, once a burst.
+pub struct ExtBuf {
+    shared: NonNull<ExtShared>,
+    /// Counted already, but not attached yet.
+    ahead: Cell<u16>,
+}
 
 /// A dynamic field: picoseconds of network time at which the packet was received. An emulated
 /// device fills it as a NIC would; mbufs without it say so.
@@ -418,7 +426,7 @@ impl Mbuf {
             return Err(self);
         }
         let address = memory.bytes()[range.clone()].as_ptr().cast_mut().cast();
-        memory.count().fetch_add(1, Ordering::Relaxed);
+        memory.share();
         let iova = memory.region().iova(range.start);
         // SAFETY: a direct mbuf with one reference; the memory lives until its shared count, which
         // was raised above for this mbuf, falls to zero.
@@ -627,6 +635,9 @@ pub(crate) fn forget_all(slots: &mut [Option<Mbuf>]) {
     }
 }
 
+/// Holders counted at once.
+const AHEAD: u16 = 32;
+
 /// DPDK counts holders in 16 bits. The distance to 65 535 covers threads that attach at once.
 const HOLDERS_MAX: u16 = 60_000;
 
@@ -641,9 +652,10 @@ impl ExtBuf {
     #[must_use]
     pub fn over(region: Arc<Region>) -> Self {
         let info = sys::rte_mbuf_ext_shared_info::default();
-        let this = Self(NonNull::from(Box::leak(Box::new(ExtShared { info, region }))));
+        let shared = NonNull::from(Box::leak(Box::new(ExtShared { info, region })));
+        let this = Self { shared, ahead: Cell::new(0) };
         // SAFETY: `info` is valid and not shared yet; the callback gets the box's pointer back.
-        unsafe { sys::rdpdk_ext_init(this.info(), Some(free_ext), this.0.as_ptr().cast()) };
+        unsafe { sys::rdpdk_ext_init(this.info(), Some(free_ext), this.shared.as_ptr().cast()) };
         this
     }
 
@@ -658,13 +670,23 @@ impl ExtBuf {
     #[inline]
     #[must_use]
     pub fn holders(&self) -> u16 {
-        self.count().load(Ordering::Acquire)
+        self.count().load(Ordering::Acquire) - self.ahead.get()
+    }
+
+    /// One holder more.
+    #[inline]
+    fn share(&self) {
+        if self.ahead.get() == 0 {
+            self.count().fetch_add(AHEAD, Ordering::Relaxed);
+            self.ahead.set(AHEAD);
+        }
+        self.ahead.set(self.ahead.get() - 1);
     }
 
     #[inline]
     fn region(&self) -> &Region {
         // SAFETY: alive while this handle counts; never written after `over`.
-        unsafe { &(*self.0.as_ptr()).region }
+        unsafe { &(*self.shared.as_ptr()).region }
     }
 
     #[inline]
@@ -677,20 +699,19 @@ impl ExtBuf {
 
     fn info(&self) -> *mut sys::rte_mbuf_ext_shared_info {
         // SAFETY: the address of a field of a live object; nothing is read.
-        unsafe { &raw mut (*self.0.as_ptr()).info }
+        unsafe { &raw mut (*self.shared.as_ptr()).info }
     }
 }
 
-// SAFETY: the bytes are read-only and the count is atomic.
+// SAFETY: the bytes are read-only and the count is atomic; `ahead` goes with the handle.
 unsafe impl Send for ExtBuf {}
-// SAFETY: as above.
-unsafe impl Sync for ExtBuf {}
 
 impl Drop for ExtBuf {
     fn drop(&mut self) {
-        if self.count().fetch_sub(1, Ordering::AcqRel) == 1 {
+        let own = 1 + self.ahead.get();
+        if self.count().fetch_sub(own, Ordering::AcqRel) == own {
             // SAFETY: the count reached zero here, so no mbuf will call it.
-            unsafe { free_ext(ptr::null_mut(), self.0.as_ptr().cast()) };
+            unsafe { free_ext(ptr::null_mut(), self.shared.as_ptr().cast()) };
         }
     }
 }

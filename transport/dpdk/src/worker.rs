@@ -1,7 +1,7 @@
-//! The poll-mode worker: one endpoint, one device, one application, run to completion.
+//! The poll-mode worker: one endpoint, one device, its applications, run to completion.
 //!
 //! One turn ([`Worker::poll_once`]) reads the clock once, takes requests, receives a burst, lets
-//! the core decide, places payloads, fires due timers, sends, and tells the application. It
+//! the core decide, places payloads, fires due timers, sends, and tells the applications. It
 //! owns all it touches and never blocks. Times are network time.
 //!
 //! Payload that the application has put in a region is attached to frames where the device takes
@@ -111,13 +111,15 @@ pub struct Worker<Io, P, C> {
     io: Io,
     store: P,
     clock: C,
-    app: WorkerEnd,
     config: WorkerConfig,
-    connections: Connections,
-    outbox: Outbox,
+    apps: Box<[Application]>,
+    /// Whose turn it is to be served first.
+    first: usize,
+    /// By index of an outgoing message: whose it is.
+    owners: Box<[u16]>,
     /// Messages that are over, but whose memory a device may still read; oldest first. As many as
     /// the endpoint has messages, or one more for each that began while others waited here.
-    lingering: VecDeque<(ExtBuf, Completion)>,
+    lingering: VecDeque<(ExtBuf, usize, Completion)>,
     templates: Templates,
     burst: RxBurst,
     tx: Burst<TxSegment>,
@@ -125,6 +127,14 @@ pub struct Worker<Io, P, C> {
     /// When the device last took a frame or had none to take.
     took_at: Instant,
     counts: Counts,
+}
+
+/// One application: its ring, its names, and what waits for it.
+#[derive(Debug)]
+struct Application {
+    end: WorkerEnd,
+    connections: Connections,
+    outbox: Outbox,
 }
 
 /// The segments of one received burst; vectors of capacity [`BURST`].
@@ -145,17 +155,36 @@ where
     P: PayloadStore<Received = Received>,
     C: Clock,
 {
-    /// A worker around `core`; nothing is sent or received before the first poll.
+    /// A worker around `core` for one application; nothing is sent or received before the first
+    /// poll.
     #[must_use]
-    pub fn new(
+    pub fn new(core: Recorder, parts: (Io, P, C), app: WorkerEnd, config: WorkerConfig) -> Self {
+        Self::shared(core, parts, vec![app], config)
+    }
+
+    /// The same for several applications, one thread each. An incoming message goes to the one that
+    /// [`application_of`] its tag, and to the first when there is no such one. Each has connections
+    /// of its own.
+    ///
+    /// # Panics
+    /// Without an application, or with more than 65 536.
+    #[must_use]
+    pub fn shared(
         core: Recorder,
         (io, store, clock): (Io, P, C),
-        app: WorkerEnd,
+        apps: Vec<WorkerEnd>,
         config: WorkerConfig,
     ) -> Self {
-        Self {
+        assert!((1..=1 << 16).contains(&apps.len()), "a worker serves 1 to 65536 applications");
+        let application = |end| Application {
+            end,
             connections: Connections::new(&config),
             outbox: Outbox::new(config.msgs_max, config.digest),
+        };
+        Self {
+            apps: apps.into_iter().map(application).collect(),
+            first: 0,
+            owners: (0..config.msgs_max).map(|_| 0).collect(),
             lingering: VecDeque::with_capacity(config.msgs_max as usize),
             templates: Templates::new(),
             burst: RxBurst::new(),
@@ -167,7 +196,6 @@ where
             io,
             store,
             clock,
-            app,
             config,
         }
     }
@@ -190,25 +218,42 @@ where
         self.clock.mark(Stage::Core);
         let busy = due || taken + received + sent > 0;
         self.end_lingering(busy);
-        let told = self.outbox.flush(&mut self.app);
+        let told: usize = self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum();
         self.clock.mark(Stage::Ring);
         Progress { busy: busy || told > 0, now, next_timer: self.core.endpoint().poll_timeout() }
     }
 
-    /// Takes requests while everything they can lead to has room. Says how many.
+    /// Takes requests while everything they can lead to has room, 32 in all; another application
+    /// comes first each time. Says how many.
     fn take_requests(&mut self, now: Instant) -> usize {
+        let count = self.apps.len();
+        let (mut taken, first) = (0, self.first);
+        self.first = if first + 1 < count { first + 1 } else { 0 };
+        for at in (first..count).chain(0..first) {
+            taken += self.take_from(at, BURST - taken, now);
+        }
+        taken
+    }
+
+    /// Takes at most `most` requests of application `at`. Says how many.
+    fn take_from(&mut self, at: usize, most: usize, now: Instant) -> usize {
+        let host = self.core.endpoint().host();
+        let addressing = &self.config.addressing;
+        let reachable = |peer| addressing.pair(host, peer).is_some();
+        let Application { end, connections, outbox } = &mut self.apps[at];
         let mut taken = 0;
-        while taken < BURST && self.outbox.is_empty() {
-            let host = self.core.endpoint().host();
-            let reachable = |peer| self.config.addressing.pair(host, peer).is_some();
-            let step = self.connections.step(&mut self.app, &mut self.core, reachable, now);
+        while taken < most && outbox.is_empty() {
+            let step = connections.step(end, &mut self.core, reachable, now);
             let Some(step) = step else { break };
             taken += 1;
             if let Some((msg, source)) = step.posted {
+                if let Some(owner) = self.owners.get_mut(msg.index()) {
+                    *owner = u16::try_from(at).unwrap_or(0);
+                }
                 self.store.insert(msg, source);
             }
             if let Some(completion) = step.failed {
-                self.outbox.push(completion);
+                outbox.push(completion);
             }
         }
         taken
@@ -252,21 +297,25 @@ where
 
     /// Makes a segment of frame `index`, if it is one, is for us, and has memory.
     fn admit(&mut self, index: usize, now: Instant) -> Result<(), DropReason> {
-        let frame = self.io.rx_frame(index);
-        let parsed = match frame {
-            None => Err(DropReason::NotHeadrace),
-            Some(frame) => {
-                let check = match (frame.check, self.config.udp) {
-                    (RxCheck::Good, _) => UdpCheck::Skip,
-                    (RxCheck::Unknown | RxCheck::Bad, UdpSums::Software) => UdpCheck::Required,
-                    (RxCheck::Unknown | RxCheck::Bad, UdpSums::Without) => UdpCheck::IfPresent,
-                };
-                let addressing = &self.config.addressing;
-                let parsed = frame::parse_parts(frame.bytes, frame.tail, addressing, check);
-                parsed.map(|parsed| (parsed, frame.stamp)).map_err(DropReason::from)
+        let Some(frame) = self.io.rx_frame(index) else {
+            self.counts.malformed += 1;
+            return Err(DropReason::NotHeadrace);
+        };
+        let check = match (frame.check, self.config.udp) {
+            (RxCheck::Good, _) => UdpCheck::Skip,
+            (RxCheck::Unknown | RxCheck::Bad, UdpSums::Software) => UdpCheck::Required,
+            (RxCheck::Unknown | RxCheck::Bad, UdpSums::Without) => UdpCheck::IfPresent,
+        };
+        let addressing = &self.config.addressing;
+        let stamp = frame.stamp;
+        // Matched in place: a value of this size costs as much to pass on as to parse.
+        let parsed = match frame::parse_parts(frame.bytes, frame.tail, addressing, check) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.counts.malformed += 1;
+                return Err(error.into());
             }
         };
-        let (parsed, stamp) = parsed.inspect_err(|_| self.counts.malformed += 1)?;
         if parsed.dst != self.core.endpoint().host() {
             self.counts.foreign += 1;
             return Err(DropReason::WrongHost);
@@ -374,7 +423,8 @@ where
                 Event::Delivered { msg, from, tag, .. } => {
                     let memory = self.store.deliver(msg);
                     debug_assert!(memory.is_some(), "a delivered message has bytes");
-                    self.outbox.push(
+                    self.tell(
+                        application_of(tag),
                         memory.map_or(Completion::Aborted { from, at: now }, |memory| {
                             Completion::Delivered { from, tag, checksum: 0, memory, at: now }
                         }),
@@ -382,7 +432,8 @@ where
                 }
                 Event::Aborted { msg, from } => {
                     self.store.abort(msg);
-                    self.outbox.push(Completion::Aborted { from, at: now });
+                    // Its tag may never have come: the first application hears of it.
+                    self.tell(0, Completion::Aborted { from, at: now });
                 }
             }
         }
@@ -391,7 +442,9 @@ where
     /// Tells the application that a message is over, once the device is done with its memory too.
     fn end_message(&mut self, msg: MsgId, failed: Option<Failure>, at: Instant) {
         let lent = self.store.release(msg);
-        let Some((connection, cookie)) = self.connections.end_message(msg) else { return };
+        let app = self.owners.get(msg.index()).map_or(0, |owner| usize::from(*owner));
+        let names = self.apps.get_mut(app).and_then(|app| app.connections.end_message(msg));
+        let Some((connection, cookie)) = names else { return };
         let completion = match failed {
             None => Completion::Sent { cookie, connection, at },
             Some(reason) => Completion::Failed { cookie, connection, reason, at },
@@ -399,9 +452,9 @@ where
         match lent {
             // In order also behind those that could be told already.
             Some(memory) if memory.holders() > 1 || !self.lingering.is_empty() => {
-                self.lingering.push_back((memory, completion));
+                self.lingering.push_back((memory, app, completion));
             }
-            Some(_) | None => self.outbox.push(completion),
+            Some(_) | None => self.tell(app, completion),
         }
     }
 
@@ -415,10 +468,16 @@ where
             self.io.tx_reclaim();
         }
         // Bounded by the messages that wait here; each is taken out once.
-        while self.lingering.front().is_some_and(|(memory, _)| memory.holders() == 1) {
-            let Some((_, completion)) = self.lingering.pop_front() else { return };
-            self.outbox.push(completion);
+        while self.lingering.front().is_some_and(|(memory, ..)| memory.holders() == 1) {
+            let Some((_, app, completion)) = self.lingering.pop_front() else { return };
+            self.tell(app, completion);
         }
+    }
+
+    /// Puts `completion` in line for application `app`, or for the first when there is no such one.
+    fn tell(&mut self, app: usize, completion: Completion) {
+        let app = if app < self.apps.len() { app } else { 0 };
+        self.apps[app].outbox.push(completion);
     }
 
     /// What the worker has counted.
@@ -454,10 +513,11 @@ where
         &self.store
     }
 
-    /// Whether the application is gone and everything it asked for is over.
+    /// Whether all applications are gone and everything they asked for is over.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
-        self.app.is_abandoned() && self.connections.is_idle() && self.lingering.is_empty()
+        let gone = |app: &Application| app.end.is_abandoned() && app.connections.is_idle();
+        self.apps.iter().all(gone) && self.lingering.is_empty()
     }
 }
 
@@ -469,6 +529,13 @@ fn sum_of(bytes: &[u8]) -> Checksum {
     let mut sum = Checksum::new();
     sum.add(bytes);
     sum
+}
+
+/// The number, among those of a worker, of the application that a message with `tag` is for: its
+/// upper 16 bits.
+#[must_use]
+pub fn application_of(tag: u64) -> usize {
+    usize::try_from(tag >> 48).unwrap_or(0)
 }
 
 impl RxBurst {

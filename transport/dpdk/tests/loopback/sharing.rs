@@ -9,15 +9,18 @@ use transport::{Duration, HostId};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DilatedClock, Eal, HandOver, Link, LinkConfig, LinkEnd, Mbuf,
-    MbufBurst, Pattern, Pool, PoolConfig, PortIo, Region, Request, Source, TimeScale,
+    MbufBurst, Pattern, Pool, PoolConfig, PortIo, Region, Request, Source, TimeScale, UdpSums,
+    app_ring,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
-use crate::workers::{PortWorker, config, wide_pool, worker};
+use crate::workers::{PortWorker, config, shared_worker, wide_pool, worker};
 
 pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_region_is_free_again_only_when_acknowledged_and_freed_by_the_device", held_back),
+    ("a_region_arrives_in_place_with_and_without_udp_checksums", in_place),
     ("a_worker_without_buffers_waits_and_loses_nothing", starved),
+    ("three_threads_share_two_workers_and_a_full_ring_loses_nothing", threads),
     ("no_packet_of_a_flow_reaches_two_workers_of_a_device_that_sprays", steered),
 ];
 
@@ -49,6 +52,10 @@ fn small_pool(eal: &Eal, count: u32) -> Arc<Pool> {
 
 impl End {
     fn new(eal: &Eal, id: u32, pools: [&Arc<Pool>; 2], clock: DilatedClock) -> Self {
+        Self::with(eal, id, pools, (clock, UdpSums::Software))
+    }
+
+    fn with(eal: &Eal, id: u32, pools: [&Arc<Pool>; 2], clock: (DilatedClock, UdpSums)) -> Self {
         let link = Link::ring(eal, &link_config(pools[0])).unwrap();
         let io = PortIo::of_port(link.host, Arc::clone(pools[0]), None).unwrap();
         let (worker, app) = worker(id, io.attaching(Arc::clone(pools[1])), clock);
@@ -150,6 +157,43 @@ fn held_back(eal: &Eal) -> Outcome {
     Passed
 }
 
+/// Frames in two pieces, the second of them the sender's memory, go from worker to worker.
+fn in_place(eal: &Eal) -> Outcome {
+    let clock = clock();
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
+    let bytes = [&b"odd"[..], &expected()].concat();
+    let region = match Region::new(eal, bytes.into_boxed_slice()) {
+        Ok(region) => Arc::new(region),
+        Err(refused) => return Skipped(refused.to_string()),
+    };
+    for udp in [UdpSums::Software, UdpSums::Without] {
+        let mut one = End::with(eal, 0, [&wide, &small], (clock, udp));
+        let mut two = End::with(eal, 1, [&wide, &small], (clock, udp));
+        one.open(0, 1);
+        one.send(0, Source::Region { region: Arc::clone(&region), offset: 3 }, 1);
+        run(&mut one, &mut two);
+        assert!(two.delivered().eq([(1, &*expected())]));
+        assert_eq!(one.worker.counts().attached, u64::from(LEN.div_ceil(4096)));
+        assert_eq!(two.worker.stats().drops.total(), 0);
+        drop((one, two));
+        assert_eq!((wide.in_use(), small.in_use(), Arc::strong_count(&region)), (0, 0, 1));
+    }
+    Passed
+}
+
+/// Turns both, and carries their frames, until `one` has heard that its message is over.
+fn run(one: &mut End, two: &mut End) {
+    let started = one.worker.poll_once().now;
+    while one.sent() == 0 {
+        one.turn();
+        two.turn();
+        two.wire.tx_burst(&mut one.frames);
+        one.wire.tx_burst(&mut two.frames);
+        let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
+        assert!(!late, "{:?}", one.worker.stats());
+    }
+}
+
 fn starved(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 64));
@@ -165,18 +209,80 @@ fn starved(eal: &Eal) -> Outcome {
         (0..100).for_each(|_| one.turn());
         assert!(one.frames.is_empty() && one.worker.io().starved() >= 99);
         drop(taken);
-        let started = one.worker.poll_once().now;
-        while one.sent() == 0 {
-            one.turn();
-            two.turn();
-            two.wire.tx_burst(&mut one.frames);
-            one.wire.tx_burst(&mut two.frames);
-            let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
-            assert!(!late, "{:?}", one.worker.stats());
-        }
+        run(&mut one, &mut two);
         assert!(two.delivered().eq([(1, &*expected())]));
     }
     assert_eq!((wide.in_use(), small.in_use(), narrow.in_use()), (0, 0, 0));
+    Passed
+}
+
+const THREADS: u64 = 3;
+const MESSAGES: u64 = 60;
+
+/// An application thread: sends through the first worker, listens at the second, and gives back
+/// what it heard and how often a ring was full.
+fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64) {
+    let path = config().default_path();
+    out.submit(Request::Open { connection: 0, peer: HostId(1), path }).unwrap();
+    let (mut heard, mut full, mut next, mut sent) = (Vec::new(), 0, 0, 0);
+    while heard.len() < usize::try_from(MESSAGES).unwrap() || sent < MESSAGES {
+        let tag = number << 48 | next;
+        let source = Source::Pattern(Pattern { seed: 3, tag });
+        let len = NonZeroU32::new(3000).unwrap();
+        let send = Request::Send { connection: 0, source, len, tag, cookie: tag };
+        if next < MESSAGES {
+            match out.submit(send) {
+                Ok(()) => next += 1,
+                Err(_) => full += 1,
+            }
+        }
+        while let Some(completion) = out.poll() {
+            let Completion::Sent { cookie, .. } = completion else { panic!("{completion:?}") };
+            assert_eq!(cookie >> 48, number, "another thread's message");
+            sent += 1;
+        }
+        while let Some(completion) = inn.poll() {
+            let Completion::Delivered { tag, checksum, .. } = completion else {
+                panic!("{completion:?}")
+            };
+            assert_eq!(checksum, Pattern { seed: 3, tag }.checksum(3000));
+            heard.push(tag);
+        }
+        std::thread::yield_now();
+    }
+    (heard, full)
+}
+
+/// Rings of two descriptors, so that both directions are full most of the time.
+fn threads(eal: &Eal) -> Outcome {
+    let clock = (clock(), UdpSums::Software);
+    let pool = wide_pool(eal, 4608);
+    let (one, two) = Link::ring_pair(eal, &link_config(&pool)).unwrap();
+    let io = |port| PortIo::of_port(port, Arc::clone(&pool), None).unwrap();
+    let (outs, out_ends): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| app_ring(2, 2)).unzip();
+    let (ins, in_ends): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| app_ring(2, 2)).unzip();
+    let mut one = shared_worker(0, io(one), clock, out_ends);
+    let mut two = shared_worker(1, io(two), clock, in_ends);
+    let threads: Vec<_> = (0..THREADS)
+        .zip(outs.into_iter().zip(ins))
+        .map(|(number, (out, inn))| std::thread::spawn(move || application(number, out, inn)))
+        .collect();
+    let started = one.poll_once().now;
+    while !threads.iter().all(std::thread::JoinHandle::is_finished) {
+        let now = one.poll_once().now;
+        two.poll_once();
+        std::thread::yield_now();
+        assert!(now.since(started) < Duration::from_s(30), "{:?} {:?}", one.stats(), two.stats());
+    }
+    for (number, thread) in (0..).zip(threads) {
+        let (mut heard, full) = thread.join().unwrap();
+        heard.sort_unstable();
+        assert!(heard.into_iter().eq((0..MESSAGES).map(|next| number << 48 | next)));
+        assert!(full > 0, "a ring of two was never full");
+    }
+    assert!(one.is_abandoned() && two.is_abandoned());
+    drop((one, two));
+    assert_eq!(pool.in_use(), 0);
     Passed
 }
 
@@ -199,7 +305,7 @@ fn steered(eal: &Eal) -> Outcome {
             .zip(queues)
             .map(|(id, ((queue, hand_over), wire))| {
                 let io = PortIo::new(queue, Arc::clone(&wide), None).steered(hand_over);
-                let (worker, app) = worker(id, io, clock);
+                let (worker, app) = worker(id, io, (clock, UdpSums::Software));
                 End { worker, app, wire, frames: MbufBurst::new(), heard: Vec::new() }
             })
             .collect();

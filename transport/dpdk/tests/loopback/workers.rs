@@ -10,7 +10,7 @@ use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd,
     MbufBurst, MemoryConfig, Pattern, Pool, PoolConfig, PortIo, Request, Source, TimeScale,
-    TimestampField, UdpSums, Worker, WorkerConfig, app_ring,
+    TimestampField, UdpSums, Worker, WorkerConfig, WorkerEnd, app_ring,
 };
 
 use crate::Outcome::{self, Passed};
@@ -32,24 +32,38 @@ struct Host {
 }
 
 /// A worker at `io`, and its application.
-pub(crate) fn worker(id: u32, io: PortIo, clock: DilatedClock) -> (PortWorker, AppEnd) {
+pub(crate) fn worker(
+    id: u32,
+    io: PortIo,
+    (clock, udp): (DilatedClock, UdpSums),
+) -> (PortWorker, AppEnd) {
+    let (app, end) = app_ring(64, 64);
+    (shared_worker(id, io, (clock, udp), vec![end]), app)
+}
+
+/// A worker at `io` with several applications.
+pub(crate) fn shared_worker(
+    id: u32,
+    io: PortIo,
+    (clock, udp): (DilatedClock, UdpSums),
+    ends: Vec<WorkerEnd>,
+) -> PortWorker {
     let config = config();
     let store = AppMemory::new(&MemoryConfig {
         msgs_max: config.msgs_max,
         bytes_max: 1 << 26,
         messages_max: 100,
     });
-    let (app, end) = app_ring(64, 64);
     let worker_config = WorkerConfig {
         addressing: Addressing::Emulated(IpVersion::V6),
         connections_max: 4,
         msgs_max: config.msgs_max,
         stuck_after: Duration::from_s(10),
-        udp: UdpSums::Software,
+        udp,
         digest: true,
     };
     let core = Recorder::off(&config, HostId(id), Rng::new(1).fork("host", u64::from(id)));
-    (Worker::new(core, (io, store, clock), end, worker_config), app)
+    Worker::shared(core, (io, store, clock), ends, worker_config)
 }
 
 /// Holds a full frame in one segment, as sending wants.
@@ -76,7 +90,7 @@ fn host(eal: &Eal, id: u32, link: Link, pool: &Arc<Pool>, clock: DilatedClock) -
     let stamps = TimestampField::register(eal).unwrap();
     let io = PortIo::of_port(link.host, Arc::clone(pool), Some(stamps)).unwrap();
     let io = io.paced(config.line_rate, config.mtu());
-    let (worker, app) = worker(id, io, clock);
+    let (worker, app) = worker(id, io, (clock, UdpSums::Software));
     let (wire, kept) = (link.switch_side, MbufBurst::new());
     Host { worker, app, wire, kept, delivered: 0, sent: 0 }
 }

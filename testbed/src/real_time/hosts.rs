@@ -4,7 +4,6 @@
 //! more pollers than cores, a poller that only spins costs the others 12 ms a turn. All read one
 //! clock, which starts when all threads are ready.
 
-use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -13,8 +12,8 @@ use transport::record::Recorder;
 use transport::wire::addressing::Addressing;
 use transport::{Bytes, Config, Duration, HostId, Instant, Rng};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, MemoryConfig, Port, PortIo, UdpSums,
-    Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Port,
+    PortIo, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
@@ -24,9 +23,6 @@ use crate::workload::matrix::MESSAGE_MAX;
 
 /// Descriptors in the rings between an application and its worker.
 const RING: usize = 256;
-
-/// Polls without work before a thread yields.
-const PAUSES: u32 = 64;
 
 /// One host.
 pub(super) type Host = Worker<PortIo, AppMemory, RunClock>;
@@ -57,25 +53,6 @@ impl Clock for RunClock {
     #[inline]
     fn now(&mut self) -> Instant {
         Self::now(self)
-    }
-}
-
-/// How a poller passes the time when there is nothing to do.
-#[derive(Debug, Default)]
-pub(super) struct Idle(u32);
-
-impl Idle {
-    /// Ends a turn that was `busy`, or was not.
-    #[inline]
-    pub(super) fn turn(&mut self, busy: bool) {
-        if busy {
-            self.0 = 0;
-        } else if self.0 < PAUSES {
-            self.0 += 1;
-            hint::spin_loop();
-        } else {
-            thread::yield_now();
-        }
     }
 }
 
@@ -249,7 +226,7 @@ fn poll(mut crewed: Crewed, clock: &RunClock, stop: &AtomicBool) -> Crewed {
     while !clock.has_started() && !stop.load(Ordering::Acquire) {
         thread::yield_now();
     }
-    let mut idle = Idle::default();
+    let mut idle = Idle::new(IdleMode::Adaptive);
     while !stop.load(Ordering::Acquire) {
         crewed.gaps.poll(clock.now());
         let mut busy = false;

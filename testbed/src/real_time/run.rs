@@ -3,10 +3,10 @@
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Bytes, Duration, Instant, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
-use transport_dpdk::{Calibration, RegisteredThread, TimeScale};
+use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
 
 use super::control::Control;
-use super::hosts::{self, Crew, HostSetup, Idle, RunClock};
+use super::hosts::{self, Crew, HostSetup, RunClock};
 use super::lateness::Gaps;
 use super::links::{Devices, Pmd, Pools, unfit};
 use super::result::{self, Ended};
@@ -186,7 +186,7 @@ fn drive<'a>(
 impl Run<'_> {
     /// The loop of the calling thread. True when it was stopped before its end.
     fn turn_until_over(&mut self, crew: &Crew, watch: &mut dyn Watch) -> bool {
-        let mut idle = Idle::default();
+        let mut idle = Idle::new(IdleMode::Adaptive);
         let mut look_at = Instant::ZERO;
         loop {
             // Before the rings are read, so that what is stamped later is not run past.

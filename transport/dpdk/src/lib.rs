@@ -13,6 +13,7 @@
 //! | [`payload`], [`region`], [`source`] | application memory: bounded, lent to devices, or patterns |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
 //! | [`steering`] | several workers at one device |
+//! | [`idle`] | what a poller does when there is nothing to do |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
@@ -27,6 +28,7 @@ pub mod clock;
 mod connections;
 pub mod descriptor;
 pub mod eal;
+pub mod idle;
 pub mod link;
 pub mod mbuf;
 pub mod memory;
@@ -50,6 +52,7 @@ pub use caps::{Caps, FrameLimit, PortConfig};
 pub use clock::{Calibration, DilatedClock, TimeScale};
 pub use descriptor::{Completion, Failure, Request};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
+pub use idle::{Idle, IdleMode};
 pub use link::{Link, LinkConfig, LinkEnd};
 pub use mbuf::{Checksums, ExtBuf, HEADROOM, Mbuf, MbufError, Pool, PoolConfig, TimestampField};
 pub use memory::{Memory, MemoryError, MemoryFacts, MemoryMode};

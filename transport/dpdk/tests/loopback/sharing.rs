@@ -226,15 +226,16 @@ fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64)
     out.submit(Request::Open { connection: 0, peer: HostId(1), path }).unwrap();
     let (mut heard, mut full, mut next, mut sent) = (Vec::new(), 0, 0, 0);
     while heard.len() < usize::try_from(MESSAGES).unwrap() || sent < MESSAGES {
-        let tag = number << 48 | next;
-        let source = Source::Pattern(Pattern { seed: 3, tag });
-        let len = NonZeroU32::new(3000).unwrap();
-        let send = Request::Send { connection: 0, source, len, tag, cookie: tag };
-        if next < MESSAGES {
-            match out.submit(send) {
-                Ok(()) => next += 1,
-                Err(_) => full += 1,
+        while next < MESSAGES {
+            let tag = number << 48 | next;
+            let source = Source::Pattern(Pattern { seed: 3, tag });
+            let len = NonZeroU32::new(3000).unwrap();
+            let send = Request::Send { connection: 0, source, len, tag, cookie: tag };
+            if out.submit(send).is_err() {
+                full += 1;
+                break;
             }
+            next += 1;
         }
         while let Some(completion) = out.poll() {
             let Completion::Sent { cookie, .. } = completion else { panic!("{completion:?}") };

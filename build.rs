@@ -18,7 +18,7 @@ const OLDEST: (u32, u32) = (22, 11);
 const DRIVER_LIBS: [&str; 1] = ["rte_net_ring"];
 
 /// The functions taken from DPDK itself; everything inline comes through the shim.
-const FUNCTIONS: [&str; 13] = [
+const FUNCTIONS: [&str; 14] = [
     "rdpdk_.*",
     "rte_eal_(init|cleanup|alarm_set|hotplug_add|hotplug_remove|get_runtime_dir|iova_mode)",
     "rte_thread_(register|unregister)",
@@ -30,7 +30,8 @@ const FUNCTIONS: [&str; 13] = [
     "rte_eth_from_rings",
     "rte_eth_dev_(count_avail|get_port_by_name|start|stop|close|set_mtu|adjust_nb_rx_tx_desc)",
     "rte_eth_(rx|tx)_queue_setup",
-    "rte_eth_(stats_get|xstats_get|xstats_get_names|macaddr_get|promiscuous_enable|tx_done_cleanup)",
+    "rte_eth_(stats_get|xstats_get|xstats_get_names|macaddr_get)",
+    "rte_eth_(promiscuous_enable|tx_done_cleanup)",
     "rte_tel(emetry_register_cmd|_data_alloc|_data_free|_data_start_dict)",
 ];
 

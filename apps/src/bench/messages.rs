@@ -102,8 +102,8 @@ fn write_text(messages: &Messages, console: &mut Console<'_>) -> Result<(), Fail
     if let Some(trip) = &messages.round_trip {
         writeln!(
             console.out,
-            "  round trip: p50 {:.0} ns, p99 {:.0} ns, p99.9 {:.0} ns; one mbuf {:.0} ns, one cache \
-             line {:.0} ns; {:.2} times the mbuf's",
+            "  round trip: p50 {:.0} ns, p99 {:.0} ns, p99.9 {:.0} ns; one mbuf {:.0} ns, one line \
+             of cache {:.0} ns; {:.2} times the mbuf's",
             trip.p50_ns,
             trip.p99_ns,
             trip.p999_ns,

@@ -5,7 +5,7 @@
 //! | Field | Is |
 //! |---|---|
 //! | `ns_per_segment` | all that the sending core does for a segment and its acknowledgement |
-//! | `headrace_mpps`, `headrace_gbps` | what a core so reaches: segments, and bits of their payload |
+//! | `headrace_mpps`, `headrace_gbps` | what a core so reaches: segments, bits of payload |
 //! | `testpmd_mpps` | frames of the same length that dpdk-testpmd makes and sends on one core |
 //! | `ratio` | the first over the second; null without dpdk-testpmd |
 //!

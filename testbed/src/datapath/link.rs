@@ -31,7 +31,7 @@ struct Mirror {
 #[derive(Debug)]
 pub(super) enum FarEnd {
     /// At the other side.
-    Link { end: LinkEnd, burst: MbufBurst },
+    Link { end: LinkEnd, burst: Box<MbufBurst> },
     /// At the worker's own device.
     Mirror,
 }

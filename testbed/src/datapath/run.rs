@@ -11,9 +11,9 @@ use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, 
 use transport_dpdk::clock::{CALIBRATION_MIN, ClockError};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalError, EalOptions, Link,
-    LinkConfig, LinkEnd, MbufBurst, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError,
-    PortIo, Region, RegisteredThread, Request, Source, Stage, TimeScale, UdpSums, Worker,
-    WorkerConfig, app_ring, eal,
+    LinkConfig, LinkEnd, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError, PortIo,
+    Region, RegisteredThread, Request, Source, Stage, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring, eal,
 };
 
 use super::Device;
@@ -101,7 +101,10 @@ pub struct Bench {
 
 const UP_MS: u32 = 10_000;
 /// Bytes of a message as of a collective's chunk.
-pub const MESSAGE: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
+pub const MESSAGE: NonZeroU32 = match NonZeroU32::new(128 << 10) {
+    Some(bytes) => bytes,
+    None => NonZeroU32::MIN,
+};
 /// Bytes of all messages under way together: more than a core's second cache.
 const UNDER_WAY: u32 = 4 << 20;
 /// The most messages under way.
@@ -293,7 +296,7 @@ impl Bench {
         let attaches = io.attaches();
         let (io, far_end) = match switch_side {
             LinkEnd::None => (MeasuredIo::mirrored(io), FarEnd::Mirror),
-            end => (MeasuredIo::plain(io), FarEnd::Link { end, burst: MbufBurst::new() }),
+            end => (MeasuredIo::plain(io), FarEnd::Link { end, burst: Box::default() }),
         };
         let addressing = Addressing::Emulated(IpVersion::V4);
         let ends = [HostId(1), HostId(0)];

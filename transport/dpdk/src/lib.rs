@@ -10,7 +10,7 @@
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
 //! | [`worker`] | one endpoint, one device, its applications: the poll loop |
 //! | [`mod@app_ring`], [`descriptor`] | rings between application and worker, their language |
-//! | [`payload`], [`region`], [`source`] | application memory: bounded, lent to devices, or patterns |
+//! | [`payload`], [`region`], [`source`] | application memory: bounded, lent, or patterns |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
 //! | [`steering`] | several workers at one device |
 //! | [`idle`] | what a poller does when there is nothing to do |

@@ -1,9 +1,9 @@
 //! What waits for the application, in order, and the checksums of what has come in.
 //!
-//! A delivered message is told with the XXH3-64 of its bytes, where that is wanted. Long messages are summed over
-//! several polls, 256 KiB each (some 25 us), so that no message holds up the device. Only the
-//! first waiting message is being summed. Its length is bounded by the messages that endpoint and
-//! memory can hold.
+//! A delivered message is told with the XXH3-64 of its bytes, where that is wanted. Long messages
+//! are summed over several polls, 256 KiB each (some 25 us), so that no message holds up the
+//! device. Only the first waiting message is being summed. Its length is bounded by the messages
+//! that endpoint and memory can hold.
 
 use std::collections::VecDeque;
 use std::fmt;

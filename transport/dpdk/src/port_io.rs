@@ -2,9 +2,9 @@
 //!
 //! Frames with copied payload come from one pool, one segment each, so its buffers must hold a full
 //! frame; frames with attached payload are two small buffers of another, headers and a pointer.
-//! Buffers not used stay here for the next poll. A stamp travels in the dynamic field of mbufs, in both
-//! directions: a host stamps what it sends, the soft switch what it delivers. Lengths are bytes
-//! without FCS.
+//! Buffers not used stay here for the next poll. A stamp travels in the dynamic field of mbufs, in
+//! both directions: a host stamps what it sends, the soft switch what it delivers. Lengths are
+//! bytes without FCS.
 
 use std::fmt;
 use std::ops::Range;

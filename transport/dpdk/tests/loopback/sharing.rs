@@ -337,8 +337,8 @@ fn exchange(near: &mut [End], far: &mut [End]) {
         for end in near.iter_mut().chain(&mut *far) {
             end.turn();
         }
-        for from in 0..far.len() {
-            for mbuf in far[from].frames.drain() {
+        for from in &mut *far {
+            for mbuf in from.frames.drain() {
                 let mut one = MbufBurst::new();
                 one.push(mbuf).unwrap();
                 near[next % 4].wire.tx_burst(&mut one);
@@ -346,8 +346,8 @@ fn exchange(near: &mut [End], far: &mut [End]) {
             }
         }
         // What the near hosts send finds its way by the addresses in it.
-        for from in 0..near.len() {
-            for mbuf in near[from].frames.drain() {
+        for from in &mut *near {
+            for mbuf in from.frames.drain() {
                 let route = transport::wire::frame::route_of(
                     mbuf.data(),
                     &Addressing::Emulated(IpVersion::V6),

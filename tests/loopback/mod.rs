@@ -1,7 +1,7 @@
 //! The cases of `dpdk_loopback`, each run in a process of its own.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "cases of a test harness")]
 
-use testbed::datapath::{Bench, Case, Device, MESSAGE};
+use testbed::datapath::{self, Bench, Device, MESSAGE};
 use testbed::measure::{Outcome, Summary};
 use testbed::plan::{Draft, Plan, RunError, Source};
 use testbed::progress::{Progress, Unwatched, Watch};
@@ -41,8 +41,13 @@ pub(crate) const CASES: &[Case] = &[
 fn measured() -> Verdict {
     let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
     for (device, segment_bytes) in Device::ALL.into_iter().flat_map(|d| [(d, 256), (d, 4096)]) {
-        let case =
-            Case { device, segment_bytes, message_bytes: MESSAGE, segments: 30_000, attach: true };
+        let case = datapath::Case {
+            device,
+            segment_bytes,
+            message_bytes: MESSAGE,
+            segments: 30_000,
+            attach: true,
+        };
         let cost = bench.measure(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");
         assert!(cost.segments >= 30_000 && cost.ns_per_segment > 0.0);

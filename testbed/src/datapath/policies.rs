@@ -41,6 +41,7 @@ pub(super) fn policies(rate: Calibration) -> PolicyCosts {
             acked: path.mtu,
             in_flight: Bytes(100_000),
             ecn: false,
+            held: Duration::ZERO,
         };
         cc.on_ack(black_box(&sample), &path);
         black_box(cc.window());

@@ -21,7 +21,7 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, LossSettings, Rate, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Completion, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
-    MemoryConfig, Port, PortIo, Request, Source, TimeScale, UdpSums, Worker, WorkerConfig,
+    MemoryConfig, Pool, Port, PortIo, Request, Source, TimeScale, UdpSums, Worker, WorkerConfig,
     app_ring, eal,
 };
 
@@ -157,8 +157,11 @@ impl Bench {
     ) -> Result<Trips, BenchError> {
         let (one, two) = self.ports()?;
         let clock = self.clock(TimeScale::REAL);
-        let (mut one, mut two) =
-            (self.end(one, (0, 1), clock, len)?, self.end(two, (1, 0), clock, len)?);
+        // One pool for both, so that a core sends in the buffers that it has just freed, as at a
+        // device that gives back what it has sent. With two, every buffer is another core's.
+        let pool = self.pool(BUFFERS_ROOM)?;
+        let mut one = self.end(one, &pool, (0, 1), clock, len)?;
+        let mut two = self.end(two, &pool, (1, 0), clock, len)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let echo = self.eal().spawn("echo", Some(far), move |_| {
@@ -196,13 +199,13 @@ impl Bench {
     fn end(
         &self,
         port: Port,
+        pool: &Arc<Pool>,
         (host, peer): (u32, u32),
         clock: DilatedClock,
         len: NonZeroU32,
     ) -> Result<End, BenchError> {
         let config = config()?;
-        let pool = self.pool(BUFFERS_ROOM)?;
-        let Some(io) = PortIo::of_port(port, pool, None) else {
+        let Some(io) = PortIo::of_port(port, Arc::clone(pool), None) else {
             return Err(BenchError::LinkDown("net_ring"));
         };
         let store = AppMemory::new(&MemoryConfig {

@@ -7,9 +7,10 @@
 
 use std::env;
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -56,9 +57,11 @@ impl From<io::Error> for TestpmdError {
 /// Windows whose best counts: other programs on the machine can only slow one down.
 const WINDOWS: usize = 10;
 const WINDOW: Duration = Duration::from_millis(100);
-/// Until links are up: memif takes more than a second.
-const START: Duration = Duration::from_millis(2500);
-const START_AT_ONCE: Duration = Duration::from_millis(600);
+/// Until a memif link is up, which takes more than a second.
+const CONNECT: Duration = Duration::from_millis(2500);
+/// How long it may say nothing.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PROMPT: &str = "testpmd> ";
 const MBUFS: u32 = 8191;
 const HEADROOM: u64 = 128;
 
@@ -136,22 +139,47 @@ impl Run {
         arguments
     }
 
-    /// Starts it, asks for its counters at intervals, ends it; all that it said.
+    /// Waits for its prompt, starts it, asks for its counters at intervals, ends it; all that it
+    /// said.
     fn converse(&self, child: &mut Child) -> io::Result<String> {
         let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        thread::sleep(if self.device == Device::Memif { START } else { START_AT_ONCE });
+        let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let (sender, receiver) = mpsc::channel();
+        let reader = thread::spawn(move || forward(stdout, &sender));
+        let mut said = String::new();
+        while !said.contains(PROMPT) {
+            match receiver.recv_timeout(PATIENCE) {
+                Ok(piece) => said.push_str(&piece),
+                // It ended at once, and what it said is why.
+                Err(RecvTimeoutError::Disconnected) => return Ok(said),
+                Err(RecvTimeoutError::Timeout) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
         stdin.write_all(b"start\n")?;
-        thread::sleep(WINDOW);
+        thread::sleep(if self.device == Device::Memif { CONNECT } else { WINDOW });
         for _ in 0..=WINDOWS {
             stdin.write_all(b"show port stats all\n")?;
             thread::sleep(WINDOW);
         }
         stdin.write_all(b"stop\nquit\n")?;
         drop(stdin);
-        let mut said = String::new();
-        // A few kilobytes in all, which the pipe holds until here.
-        child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read_to_string(&mut said)?;
+        while let Ok(piece) = receiver.recv_timeout(PATIENCE) {
+            said.push_str(&piece);
+        }
+        // It has nothing more to read, or the child is about to be killed.
+        drop(reader);
         Ok(said)
+    }
+}
+
+/// Hands on what `from` says, until it ends or nobody listens.
+fn forward(mut from: impl Read, to: &mpsc::Sender<String>) {
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let piece = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        if to.send(piece).is_err() {
+            return;
+        }
     }
 }
 

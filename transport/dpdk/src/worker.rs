@@ -320,7 +320,8 @@ where
             self.counts.foreign += 1;
             return Err(DropReason::WrongHost);
         }
-        let segment = RxSegment {
+        // Made where it stays, and taken back if it must be: it is too large to be moved for nothing.
+        self.burst.segments.push(RxSegment {
             hdr: parsed.header,
             // A switch may hand a frame over just before its time.
             at: stamp.unwrap_or(now).min(now),
@@ -328,12 +329,12 @@ where
             payload_len: if parsed.trimmed { 0 } else { parsed.payload_len },
             ce: parsed.ecn == Ecn::Ce,
             trimmed: parsed.trimmed,
-        };
-        if !self.burst.reserve(&segment, self.core.endpoint(), &self.store) {
+        });
+        if !self.burst.reserve(self.core.endpoint(), &self.store) {
+            self.burst.segments.pop();
             self.counts.refused += 1;
             return Err(DropReason::NoBuffer);
         }
-        self.burst.segments.push(segment);
         self.burst.sources.push((index, parsed.payload.start));
         Ok(())
     }
@@ -556,14 +557,10 @@ impl RxBurst {
         self.begun_bytes = 0;
     }
 
-    /// Whether there will be memory for the message of `segment`, counting what this burst begins;
-    /// it is asked for before the endpoint sees any segment of the burst.
-    fn reserve<P: PayloadStore>(
-        &mut self,
-        segment: &RxSegment,
-        endpoint: &Endpoint,
-        store: &P,
-    ) -> bool {
+    /// Whether there will be memory for the message of the last segment, counting what this burst
+    /// begins; it is asked for before the endpoint sees any segment of the burst.
+    fn reserve<P: PayloadStore>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
+        let Some(segment) = self.segments.last() else { return true };
         let Some(len) = endpoint.would_open(segment) else { return true };
         let Body::Data(data) = segment.hdr.body else { return true };
         // Without an opening part its sender's flow is not named; then memory is counted twice.

@@ -42,6 +42,7 @@ pub(super) fn policies(rate: Calibration) -> PolicyCosts {
             in_flight: Bytes(100_000),
             ecn: false,
             held: Duration::ZERO,
+            sharers: 1,
         };
         cc.on_ack(black_box(&sample), &path);
         black_box(cc.window());

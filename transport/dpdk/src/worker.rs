@@ -320,7 +320,7 @@ where
             self.counts.foreign += 1;
             return Err(DropReason::WrongHost);
         }
-        // Made where it stays, and taken back if it must be: it is too large to be moved for nothing.
+        // Made where it stays, and taken back if it must be: it is too large to be moved.
         self.burst.segments.push(RxSegment {
             hdr: parsed.header,
             // A switch may hand a frame over just before its time.

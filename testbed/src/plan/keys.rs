@@ -358,7 +358,7 @@ mod tests {
         let mut draft = Draft::default();
         preset(&mut draft, "eqds");
         assert_eq!(draft.settings.sched, SchedKind::Credits);
-        assert_eq!(bdps(&draft), (1.5, "transport eqds".to_owned()));
+        assert_eq!(bdps(&draft), (1.1, "transport eqds".to_owned()));
         preset(&mut draft, "fixed-window");
         assert_eq!(bdps(&draft), (1.0, "default".to_owned()));
         preset(&mut draft, "eqds");

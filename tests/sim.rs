@@ -103,6 +103,57 @@ fn credit_brings_incasts_near_the_ideal_and_shares_them_evenly() {
     }
 }
 
+/// Bounds measured; the paper's fig. 12 has RoCEv2 near the ideal in incasts.
+//= smartt#IV-A
+#[test]
+fn roce_loses_nothing_in_incasts_and_needs_no_more_than_the_link_takes() {
+    for (degree, size) in [(8, "2MiB"), (32, "2MiB"), (50, "256KiB")] {
+        let outcome = run(&[("transport", "roce")], incast(degree, size), "ft128-1os");
+        let Summary { packets, pfc, .. } = &outcome.summary;
+        let slowdown = slowdown(&outcome.summary);
+        println!("{degree}:1 {size}: {slowdown:.4}, {packets:?} {pfc:?}");
+        assert!(slowdown <= 1.02, "{degree}:1 {size}: {slowdown}");
+        assert_eq!((packets.dropped, packets.retransmitted), (0, 0));
+        assert_eq!(outcome.summary.drops.len(), 0);
+    }
+    let of = |size| run(&[("transport", "roce")], incast(32, size), "ft128-1os").summary.pfc;
+    assert!(of("2MiB").unwrap().pauses > 0);
+    assert_eq!(of("4KiB").unwrap().pauses, 0, "32 packets fit");
+}
+
+//= smartt#IV-B
+#[test]
+fn flows_of_roce_collide_on_their_paths_where_smartt_spreads() {
+    let of = |transport: &str| {
+        let matrix = matrix("permutation", 128, 1, &[("size", "2MiB"), FULL_BISECTION]);
+        let summary = run(&[("transport", transport)], matrix, "ft128-1os").summary;
+        println!("{transport}: {:.4} {:?}", slowdown(&summary), summary.pfc);
+        slowdown(&summary)
+    };
+    assert!(of("roce") > 1.5 * of("smartt"));
+}
+
+#[test]
+fn a_lossless_switch_without_room_for_its_headroom_is_refused() {
+    let settings = [("transport", "roce"), ("switch.queue", "64KiB")];
+    let topology = topology::by_name("ft128-1os").unwrap();
+    let error = Plan::new(&draft(&settings), incast(8, "1MiB"), &topology).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    let text = error.to_string();
+    let least = text.split("switch.queue=").nth(1).unwrap();
+    let least: String = least.chars().take_while(char::is_ascii_digit).collect();
+    let with = |queue: &str| {
+        let settings = [("transport", "roce"), ("switch.queue", queue)];
+        Plan::new(&draft(&settings), incast(8, "1MiB"), &topology)
+    };
+    assert!(with(&least).is_ok(), "{text}");
+    assert!(with(&(least.parse::<u64>().unwrap() - 1).to_string()).is_err(), "{text}");
+    let crossed =
+        [("transport", "roce"), ("switch.pfc.xoff", "10000"), ("switch.pfc.xon", "10001")];
+    let error = Plan::new(&draft(&crossed), incast(8, "1MiB"), &topology).unwrap_err();
+    assert!(error.to_string().contains("switch.pfc.xon"), "{error}");
+}
+
 //= smartt#VI
 #[test]
 fn a_senders_window_beside_credit_spares_an_oversubscribed_network_most_trims() {

@@ -148,6 +148,7 @@ const QDISCS: Sentences = &[
     ("drop-tail", "one FIFO; what does not fit is dropped"),
     ("ecn", "control before data; data is marked by its queue at departure"),
     ("trim", "as ecn, and data that does not fit goes on as its header"),
+    ("lossless", "as ecn, and links that send too much are paused (PFC): data never drops"),
 ];
 
 const TOPOLOGIES: Sentences = &[

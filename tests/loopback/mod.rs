@@ -22,6 +22,7 @@ pub(crate) type Case = (&'static str, fn() -> Verdict);
 /// Every case.
 pub(crate) const CASES: &[Case] = &[
     ("incast_15_to_1_over_net_ring_is_delivered_and_verified", incast),
+    ("lossless_switches_pause_hosts_and_drop_nothing", lossless),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("two_hosts_are_enough", two_hosts),
@@ -109,6 +110,18 @@ fn incast() -> Verdict {
     let slowdown = outcome.summary.slowdown.unwrap();
     let most = if outcome.summary.is_success() { 1.5 } else { f64::INFINITY };
     assert!((1.0..most).contains(&slowdown), "{slowdown}");
+    Verdict::Passed
+}
+
+fn lossless() -> Verdict {
+    let mut draft = draft(&[("switch.pfc.xoff", "32KiB")]);
+    draft.set_transport("roce", Source::Set).unwrap();
+    let matrix = matrix("incast", 16, &[("degree", "15"), ("size", "256KiB")]);
+    let topology = topology::by_name("paper-testbed").unwrap();
+    let outcome = run(&Plan::new(&draft, matrix, &topology).unwrap());
+    assert_whole(&outcome);
+    assert_eq!(outcome.summary.packets.dropped, 0);
+    assert!(outcome.summary.pfc.unwrap().pauses > 0);
     Verdict::Passed
 }
 

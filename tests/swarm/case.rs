@@ -94,6 +94,12 @@ impl Case {
         let mtu = pick(&mut rng, &[small[0], small[1], 1000, 1500, 4096, 4096, 8960]);
         case.set("mtu", mtu);
         case.matrix = matrix(&mut digits, case.topology.nodes, mtu, &mut rng);
+        if case.is_lossless() {
+            // Without room for what comes until a pause is obeyed there is no plan.
+            for tier in &mut case.topology.tier {
+                (tier.queue_down, tier.queue_up) = (None, None);
+            }
+        }
         case.transport_settings(&mut rng);
         case.switch_settings(mtu, &mut rng);
         for _ in 0..pick(&mut rng, &[0, 0, 1, 1, 2, 3]) {
@@ -157,7 +163,9 @@ impl Case {
             && !self.settings.iter().any(|(key, value)| *key == "switch.qdisc" && value != "trim");
         let counts = if trims { [1, 2, 5] } else { [8, 12, 16] };
         let tiny = counts.map(|packets| (packets * (mtu + 100)).to_string());
+        let lossless = self.is_lossless();
         match below(rng, 4) {
+            0 if lossless => self.set("switch.pfc.xoff", pick(rng, &tiny)),
             0 => self.set("switch.queue", pick(rng, &tiny)),
             1 => self.set("switch.queue", "1GiB"),
             2 => self.set("switch.queue_bdp", pick(rng, &["0.2", "0.5", "4"])),
@@ -221,6 +229,15 @@ impl Case {
             self.outage = FOR_EVER;
         }
         self.set("fault", fault);
+    }
+
+    fn is_lossless(&self) -> bool {
+        self.settings.iter().any(|(key, value)| *key == "switch.qdisc" && value == "lossless")
+    }
+
+    /// Whether anything breaks.
+    pub(crate) fn has_faults(&self) -> bool {
+        self.settings.iter().any(|(key, _)| *key == "fault")
     }
 
     /// The settings as a run has them, with samples to watch windows by.

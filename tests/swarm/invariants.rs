@@ -6,6 +6,7 @@
 //! results, however time is cut into windows.
 
 use testbed::conductor::FlowRecord;
+use testbed::fabric::QdiscKind;
 use testbed::measure::Outcome;
 use testbed::plan::Plan;
 use testbed::progress::{Progress, Watch};
@@ -13,7 +14,7 @@ use testbed::topology::base_one_way;
 use testbed::virtual_time;
 use testbed::workload::FlowSpec;
 use transport::cc::CcKind;
-use transport::{Bytes, Config, Duration, HostId, Instant};
+use transport::{Bytes, Config, DropReason, Duration, HostId, Instant};
 
 use crate::case::Case;
 
@@ -88,6 +89,7 @@ pub(crate) fn check(case: &Case, window: Duration) -> Result<Tally, String> {
             .map_err(|found| format!("flow {line}: {found}"))?;
     }
     windows(&plan, &outcome)?;
+    lossless(case, &plan, &outcome)?;
     speed(&plan, &outcome)?;
     let again = run(&plan, window)?;
     if flows_of(&plan, &again) != flows_of(&plan, &outcome) {
@@ -175,6 +177,17 @@ fn windows(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Lossless switches drop nothing for want of room, unless a fault overruns the headroom.
+fn lossless(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+    if plan.fabric.qdisc != QdiscKind::Lossless || case.has_faults() {
+        return Ok(());
+    }
+    match outcome.summary.drops.get(DropReason::DataQueueFull.name()) {
+        Some(dropped) => Err(format!("lossless switches dropped {dropped} packets")),
+        None => Ok(()),
+    }
 }
 
 /// Nothing beats the lower bound, which is exact up to the difference between the longest path and

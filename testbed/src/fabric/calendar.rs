@@ -17,7 +17,7 @@ use transport::Instant;
 use super::packet::{Flags, Packet};
 use transport::HostId;
 
-/// A packet on a link, or a call to look at a port again.
+/// A packet on a link, a pause frame, or a call to look at a port again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flight {
     /// When it is there.
@@ -26,7 +26,7 @@ pub(crate) struct Flight {
     pub(super) origin: u32,
     /// The port it goes to. The NIC of a host stands for the host.
     pub(super) target: u32,
-    /// The packet; of length 0, which no packet has, in a wake-up.
+    /// The packet; of length 0, which no packet has, in a wake-up and a pause.
     pub(crate) packet: Packet,
 }
 
@@ -40,11 +40,51 @@ impl Flight {
         Self { at, origin: port, target: port, packet }
     }
 
+    /// Tells `port` to pause, or to go on; `(origin, target)` as for a packet.
+    pub(super) const fn pause_frame(
+        paused: bool,
+        port: u32,
+        (origin, target): (u32, u32),
+        at: Instant,
+    ) -> Self {
+        let wake = Self::wake(target, at);
+        let trim_len = if paused { PAUSE } else { RESUME };
+        Self { origin, packet: Packet { handle: port, trim_len, ..wake.packet }, ..wake }
+    }
+
+    /// A packet that a driver gives to the NIC of `host` at `at`, after all that happens then.
+    pub(super) const fn handed_in(host: u32, packet: Packet, at: Instant) -> Self {
+        Self { at, origin: HANDED_IN, target: host, packet }
+    }
+
+    /// Whether it is a packet that a driver hands in.
+    pub(super) const fn is_handed_in(&self) -> bool {
+        self.origin == HANDED_IN
+    }
+
     /// Whether it is a wake-up.
     pub(crate) const fn is_wake(&self) -> bool {
-        self.packet.len == 0
+        self.packet.len == 0 && self.packet.trim_len == 0
+    }
+
+    /// Whether it tells a port to pause, or to go on; `None` for anything else.
+    #[inline]
+    pub(crate) const fn pause(&self) -> Option<bool> {
+        match self.packet.trim_len {
+            _ if self.packet.len != 0 => None,
+            PAUSE => Some(true),
+            RESUME => Some(false),
+            _ => None,
+        }
     }
 }
+
+/// The origin of what a driver hands in; no port has this number.
+const HANDED_IN: u32 = u32::MAX;
+
+/// In the place of a header's length in what is no packet: what it is. A wake-up has 0.
+const PAUSE: u8 = 1;
+const RESUME: u8 = 2;
 
 /// Flights to come. O(1) amortised a flight.
 #[derive(Clone, Debug)]

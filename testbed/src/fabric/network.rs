@@ -15,14 +15,15 @@ use transport::{Bytes, DropReason, Duration, HostId, Instant, Rng};
 
 use super::audit::Audit;
 use super::blueprint::{Blueprint, Node, PortSpec};
-use super::calendar::Calendar;
+use super::calendar::{Calendar, Flight};
 use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use super::packet::Packet;
+use super::pfc::{self, Pfc, SwitchRun};
 use super::port::Port;
-use super::qdisc::Backlog;
+use super::qdisc::{Backlog, QdiscParams};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
-use super::transit::{Counts, Links, NO_FAULT, PortState};
+use super::transit::{Counts, Links, NO_FAULT, PORTS, PortState};
 use super::window::{Group, Window};
 
 /// A port by its index in the blueprint; the NIC of host `h` is port `h`.
@@ -64,8 +65,10 @@ pub enum Output {
 /// link and 32 a packet of the window at work, at their peaks.
 #[derive(Clone, Debug)]
 pub struct Network {
-    ports: Vec<PortState>,
+    pub(super) ports: Vec<PortState>,
     links: Links,
+    /// Where switches pause links.
+    pub(super) pfc: Option<Pfc>,
     /// The memory of the window at work; empty while somebody has it.
     window: Window,
     /// No window may be longer.
@@ -99,6 +102,8 @@ impl Network {
         let specs = &blueprint.ports;
         assert!(specs.len() >= blueprint.hosts as usize, "each host has a NIC");
         assert!(u32::try_from(specs.len()).is_ok_and(|ports| ports < NO_FAULT));
+        let lossless = pfc::is_lossless(&blueprint);
+        let room = pfc::room(&blueprint);
         let switches = (0..).zip(&blueprint.switches).map(|(index, spec)| {
             assert!(spec.child_hosts > 0 && spec.bundle > 0, "switch {index}");
             Switch::new(*spec, rng.fork("switch", index).next_u32())
@@ -109,8 +114,14 @@ impl Network {
                 Node::Host(host) => host < hosts,
                 Node::Switch(switch) => (switch as usize) < blueprint.switches.len(),
             });
+            let params = match spec.owner {
+                Node::Switch(switch) if lossless => {
+                    QdiscParams { data_limit: room[switch as usize], ..spec.params }
+                }
+                _ => spec.params,
+            };
             PortState {
-                port: Port::new(spec.rate, spec.delay, spec.qdisc.build(&spec.params)),
+                port: Port::new(spec.rate, spec.delay, spec.qdisc.build(&params)),
                 number,
                 to: spec.to,
                 fault: NO_FAULT,
@@ -120,10 +131,12 @@ impl Network {
                 rng: rng.fork("port", u64::from(number)),
             }
         };
+        let targets = specs.len().max(blueprint.hosts as usize + blueprint.switches.len());
         let lookahead = lookahead(&blueprint);
         let links = Links {
             calendar: Calendar::new(slot(lookahead).ilog2()),
             switches: switches.collect(),
+            first_switch: if lossless { blueprint.hosts } else { PORTS },
             faults: Vec::new(),
             fault_of: vec![NO_FAULT; specs.len()],
             detection: blueprint.detection_delay,
@@ -133,7 +146,8 @@ impl Network {
         Self {
             ports: (0..).zip(specs).map(port).collect(),
             links,
-            window: Window::new(specs.len(), blueprint.hosts),
+            pfc: lossless.then(|| Pfc::new(&blueprint)),
+            window: Window::new(targets, blueprint.hosts),
             lookahead,
             now: Instant::ZERO,
             fault_rng: rng.fork("fault", 0),
@@ -187,7 +201,15 @@ impl Network {
     /// as that one. What happens at once (a drop) is pushed to `out`.
     #[inline]
     pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
-        self.send(host, packet, at.max(self.now), out);
+        let at = at.max(self.now);
+        if self.pfc.is_some() && self.refuses(host, &packet).is_none() {
+            // Pauses until then are not known yet: it has its turn among them.
+            self.links.counts.injected += 1;
+            self.links.counts.on_wire += 1;
+            self.links.calendar.push(Flight::handed_in(host.0, packet, at));
+            return;
+        }
+        self.send(host, packet, at, out);
         if host.0 < self.blueprint.hosts {
             self.links.wake_for_departure(&mut self.ports[host.0 as usize]);
         }
@@ -216,7 +238,11 @@ impl Network {
             let end = (at + self.lookahead).min(now + PICOSECOND);
             let window = self.open(end);
             for group in window.hosts() {
-                self.deliver(*group, &window, out);
+                if self.pfc.is_some() {
+                    self.deliver_among_pauses(*group, &window, out);
+                } else {
+                    self.deliver(*group, &window, out);
+                }
                 self.links.finish(&mut self.ports[group.target as usize], before(end), out);
             }
             self.run_switches(&window, end, out);
@@ -239,9 +265,18 @@ impl Network {
         self.now = self.now.max(before(end));
     }
 
-    /// Runs the ports of switches through a window that ends at `end`.
+    /// Runs the switches through a window that ends at `end`.
     pub(crate) fn run_switches(&mut self, window: &Window, end: Instant, out: &mut Vec<Output>) {
-        let groups = window.switch_ports();
+        let groups = window.switches();
+        if let Some(pfc) = &mut self.pfc {
+            let (ports, links) = (&mut self.ports, &mut self.links);
+            for group in groups {
+                let (target, switch) = (group.target, group.target - self.blueprint.hosts);
+                let mut run = SwitchRun { pfc, ports, links, out, switch, target };
+                run.run(window.flights(*group), before(end));
+            }
+            return;
+        }
         for (index, group) in groups.iter().enumerate() {
             if let Some(soon) = groups.get(index + AHEAD) {
                 self.ports[soon.target as usize].touch();
@@ -262,6 +297,46 @@ impl Network {
             at: flight.at,
         }));
         self.count_delivered((out.len() - outputs) as u64);
+    }
+
+    /// The same where switches pause links: what drivers have handed in, and pauses, have their
+    /// turns in between.
+    fn deliver_among_pauses(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
+        let host = HostId(group.target);
+        for flight in window.flights(group).iter().filter(|flight| !flight.is_wake()) {
+            let Flight { at, packet, .. } = *flight;
+            if let Some(paused) = flight.pause() {
+                self.pause_nic(host, paused, at, out);
+            } else if flight.is_handed_in() {
+                self.links.counts.on_wire -= 1;
+                self.links.offer(&mut self.ports[host.0 as usize], packet, at, out);
+            } else {
+                self.count_delivered(1);
+                out.push(Output::Delivered { host, packet, at });
+            }
+        }
+    }
+
+    /// The switch of `host` tells its NIC at `at` to pause its data, or to go on.
+    #[cold]
+    pub(crate) fn pause_nic(
+        &mut self,
+        host: HostId,
+        paused: bool,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) {
+        self.run_nic(host, at, out);
+        if let Some(pfc) = &mut self.pfc {
+            pfc.obey(&mut self.ports[host.0 as usize], paused, at);
+        }
+        self.run_nic(host, at, out);
+    }
+
+    /// Whether the NIC of `host` has been told to send no data.
+    #[inline]
+    pub(crate) fn nic_is_paused(&self, host: HostId) -> bool {
+        self.ports[host.0 as usize].port.is_paused()
     }
 
     /// Notes that `count` packets were given to their host.
@@ -308,13 +383,22 @@ impl Network {
         out: &mut Vec<Output>,
     ) {
         self.links.counts.injected += 1;
+        match self.refuses(host, &packet) {
+            Some(reason) => self.links.drop_packet(packet, reason, at, out),
+            None => self.links.offer(&mut self.ports[host.0 as usize], packet, at, out),
+        }
+    }
+
+    /// Why a packet cannot come in.
+    #[inline]
+    fn refuses(&self, host: HostId, packet: &Packet) -> Option<DropReason> {
         let hosts = self.blueprint.hosts;
         if host.0 >= hosts || packet.dst.0 >= hosts {
-            self.links.drop_packet(packet, DropReason::NoRoute, at, out);
+            Some(DropReason::NoRoute)
         } else if packet.len == 0 {
-            self.links.drop_packet(packet, DropReason::Malformed, at, out);
+            Some(DropReason::Malformed)
         } else {
-            self.links.offer(&mut self.ports[host.0 as usize], packet, at, out);
+            None
         }
     }
 

@@ -4,7 +4,8 @@
 //! something waits, never at the time of the call, so a late poll costs no rate; and whoever
 //! enqueues at `t` first runs every departure due by `t`, so late polls and exact events agree bit
 //! for bit. By the same rule whatever waits behind a first packet came before that packet left, so
-//! one instant a port says when the next departure starts, and no packet carries its own. Store and
+//! one instant a port says when the next departure starts, and no packet carries its own. A port
+//! whose data class is paused transmits control packets alone. Store and
 //! forward: a packet is at the far end when its last bit is. Faults and routing are the network's
 //! business.
 
@@ -19,7 +20,7 @@ use super::qdisc::{Backlog, Departure, Qdisc, Verdict};
 pub struct Port<Q> {
     /// When the link is free again.
     busy_until: Instant,
-    /// When the next departure starts; [`Instant::FAR_FUTURE`] when nothing waits.
+    /// When the next departure starts; [`Instant::FAR_FUTURE`] when nothing that waits may leave.
     starts_at: Instant,
     /// Picoseconds a byte takes where that is a whole number, else 0.
     ps_per_byte: u64,
@@ -27,7 +28,9 @@ pub struct Port<Q> {
     /// switch's traversal.
     delay: Duration,
     /// Packets in `qdisc`.
-    waiting: usize,
+    waiting: u32,
+    /// Data has to wait.
+    paused: bool,
     /// Packets transmitted.
     sent: u64,
     /// Bytes transmitted.
@@ -47,6 +50,7 @@ impl<Q: Qdisc> Port<Q> {
             ps_per_byte: 0,
             delay,
             waiting: 0,
+            paused: false,
             sent: 0,
             sent_bytes: 0,
             rate,
@@ -81,7 +85,14 @@ impl<Q: Qdisc> Port<Q> {
     #[inline]
     #[must_use]
     pub const fn waiting(&self) -> usize {
-        self.waiting
+        self.waiting as usize
+    }
+
+    /// Whether data has to wait.
+    #[inline]
+    #[must_use]
+    pub const fn is_paused(&self) -> bool {
+        self.paused
     }
 
     /// Packets and bytes transmitted so far.
@@ -103,12 +114,41 @@ impl<Q: Qdisc> Port<Q> {
         debug_assert!(self.waiting == 0 || self.starts_at > now, "run what is due first");
         let verdict = self.qdisc.enqueue(packet, now, rng);
         if !matches!(verdict, Verdict::Dropped(_)) {
-            if self.waiting == 0 {
+            self.waiting += 1;
+            let may_leave = !self.paused || packet.is_control() || verdict == Verdict::Trimmed;
+            if self.starts_at == Instant::FAR_FUTURE && may_leave {
                 self.starts_at = self.busy_until.max(now);
             }
-            self.waiting += 1;
         }
         verdict
+    }
+
+    /// Pauses the data class at `now`, or lets it go on. Every departure due by `now` must have
+    /// been run; a packet being sent is not disturbed.
+    pub fn pause(&mut self, paused: bool, now: Instant) {
+        debug_assert!(self.starts_at > now, "run what is due first");
+        self.paused = paused;
+        if self.nothing_may_leave() {
+            self.starts_at = Instant::FAR_FUTURE;
+        } else if self.starts_at == Instant::FAR_FUTURE {
+            self.starts_at = self.busy_until.max(now);
+        }
+    }
+
+    /// Sends `len` bytes of the link's own, before everything that waits and after what is being
+    /// sent; when they are at the far end.
+    pub fn interject(&mut self, len: u16, now: Instant) -> Instant {
+        self.busy_until = self.busy_until.max(now) + self.time_for(len);
+        if self.starts_at < Instant::FAR_FUTURE {
+            self.starts_at = self.starts_at.max(self.busy_until);
+        }
+        self.busy_until + self.delay
+    }
+
+    /// Whether nothing waits that the pause lets pass.
+    #[inline]
+    fn nothing_may_leave(&self) -> bool {
+        self.waiting == 0 || (self.paused && self.qdisc.backlog().control_bytes == 0)
     }
 
     /// Enqueues `packet` and runs its departure at once, if nothing waits and the link is free: the
@@ -118,31 +158,36 @@ impl<Q: Qdisc> Port<Q> {
     /// The packet back, when it has to go through the queue.
     #[inline]
     pub fn pass(&mut self, packet: Packet, now: Instant) -> Result<(Departure, Instant), Packet> {
-        if self.waiting > 0 || self.busy_until > now {
+        if self.waiting > 0 || self.busy_until > now || (self.paused && !packet.is_control()) {
             return Err(packet);
         }
         let departure = self.qdisc.pass(packet, now)?;
         Ok((departure, self.transmit(&departure)))
     }
 
-    /// When the next departure starts; `None` when nothing waits.
+    /// When the next departure starts; `None` when nothing that waits may leave.
     #[inline]
     #[must_use]
-    pub const fn next_departure(&self) -> Option<Instant> {
-        if self.waiting == 0 { None } else { Some(self.starts_at) }
+    pub fn next_departure(&self) -> Option<Instant> {
+        (self.starts_at < Instant::FAR_FUTURE).then_some(self.starts_at)
     }
 
     /// Runs the next departure if it starts by `now`: the packet, and when it is at the far end.
     /// It started when [`Port::next_departure`] said; call until `None`.
     #[inline]
     pub fn depart(&mut self, now: Instant, rng: &mut Rng) -> Option<(Departure, Instant)> {
-        if self.starts_at > now || self.waiting == 0 {
+        if self.starts_at > now || self.starts_at == Instant::FAR_FUTURE {
             return None;
         }
-        let departure = self.qdisc.dequeue(self.starts_at, rng)?;
+        let departure = if self.paused {
+            self.qdisc.dequeue_control(self.starts_at)
+        } else {
+            self.qdisc.dequeue(self.starts_at, rng)
+        }?;
         let arrival = self.transmit(&departure);
         self.waiting -= 1;
-        self.starts_at = if self.waiting == 0 { Instant::FAR_FUTURE } else { self.busy_until };
+        let idle = self.nothing_may_leave();
+        self.starts_at = if idle { Instant::FAR_FUTURE } else { self.busy_until };
         Some((departure, arrival))
     }
 
@@ -185,7 +230,7 @@ mod tests {
 
     use super::*;
     use crate::fabric::packet::Flags;
-    use crate::fabric::qdisc::{AnyQdisc, QdiscKind, QdiscParams};
+    use crate::fabric::qdisc::{AnyQdisc, PauseParams, QdiscKind, QdiscParams};
 
     /// A schedule: gaps in picoseconds, lengths, class, and by how much a poll in between is late.
     type Schedule = Vec<(u64, u16, bool, u64)>;
@@ -196,6 +241,7 @@ mod tests {
             control_limit: Bytes(2_000),
             kmin: Bytes(2_000),
             kmax: Bytes(16_000),
+            pause: PauseParams { packet_max: Bytes(5_000), xoff: None, xon: None },
         };
         Port::new(rate, Duration::from_ns(600), kind.build(&params))
     }
@@ -320,6 +366,35 @@ mod tests {
         let arrivals: Vec<_> =
             std::iter::from_fn(|| port.depart(late, &mut rng)).map(|(_, at)| at.as_ps()).collect();
         assert_eq!(arrivals, [683_200, 724_800], "the first left before the second was enqueued");
+    }
+
+    #[test]
+    fn a_paused_port_sends_control_alone_and_goes_on_where_it_stopped() {
+        let at = Instant::from_ps;
+        let mut port = port(QdiscKind::Ecn, Rate::from_gbps(800));
+        let mut rng = Rng::new(1);
+        let packet = |handle, flags| Packet {
+            handle,
+            dst: HostId(0),
+            hash: 0,
+            len: 1000,
+            trim_len: 64,
+            flags,
+        };
+        port.pause(true, at(0));
+        assert!(port.pass(packet(1, Flags::ECT), at(0)).is_err());
+        port.enqueue(packet(1, Flags::ECT), at(0), &mut rng);
+        assert_eq!((port.next_departure(), port.waiting()), (None, 1));
+        port.enqueue(packet(2, Flags::CONTROL), at(5), &mut rng);
+        let (departure, _) = port.depart(at(5), &mut rng).unwrap();
+        assert_eq!((departure.packet.handle, departure.data_left), (2, 1000));
+        assert_eq!(port.depart(Instant::FAR_FUTURE, &mut rng), None);
+        port.pause(false, at(7));
+        assert_eq!(port.next_departure(), Some(at(10_005)), "after the control packet");
+        // A pause frame of 64 bytes goes first.
+        assert_eq!(port.interject(64, at(8)), at(10_645) + Duration::from_ns(600));
+        assert_eq!(port.next_departure(), Some(at(10_645)));
+        assert_eq!(port.depart(at(10_645), &mut rng).unwrap().0.packet.handle, 1);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Bytes are wire bytes. Nothing here allocates after `new`.
 
+use transport::Duration;
+
 /// Counters of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
@@ -17,6 +19,10 @@ pub struct PortStats {
     pub dropped: u64,
     /// Most data bytes that waited at once; a packet that meets an idle link does not wait.
     pub data_peak: u64,
+    /// Pause frames it sent, without those that let a link go on.
+    pub pauses: u64,
+    /// How long its own data class was paused; a pause counts when it is over.
+    pub paused: Duration,
 }
 
 impl PortStats {
@@ -28,6 +34,8 @@ impl PortStats {
         self.marked += other.marked;
         self.dropped += other.dropped;
         self.data_peak = self.data_peak.max(other.data_peak);
+        self.pauses += other.pauses;
+        self.paused += other.paused;
     }
 }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A packet's next port is decided when it leaves the one before, for the instant at which it will
-//! be there: the state of links is a function of time. What happens here is all that a hop costs,
+//! be there: the state of links is a function of time. Only where the ports of a switch are run
+//! together (`pfc`) a packet is bound for the switch. What happens here is all that a hop costs,
 //! so it is compiled into one loop.
 
 use std::hint::black_box;
@@ -37,8 +38,8 @@ pub(super) struct PortState {
     pub(super) fault: u32,
     /// A switch's port, whose queue is measured; not a NIC.
     pub(super) measured: bool,
-    /// The earliest wake-up in the calendar that is for this port; [`Instant::FAR_FUTURE`] without
-    /// one.
+    /// The earliest wake-up that is for this port, in the calendar or in its switch's own;
+    /// [`Instant::FAR_FUTURE`] without one.
     pub(super) wake_at: Instant,
     /// All but `hops` and `bytes`, which the port counts.
     pub(super) stats: PortStats,
@@ -48,12 +49,18 @@ pub(super) struct PortState {
 
 pub(super) const NO_FAULT: u32 = u32::MAX;
 
+/// `Links::first_switch` where flights are bound for ports.
+pub(super) const PORTS: u32 = u32::MAX;
+
 /// All that is behind the ports: links, what is on them and where they lead; and the counts.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     /// What is on links, and which ports have to be looked at.
     pub(super) calendar: Calendar,
     pub(super) switches: Vec<Switch>,
+    /// The target that stands for the first switch where the ports of a switch are run together,
+    /// or [`PORTS`].
+    pub(super) first_switch: u32,
     pub(super) faults: Vec<LinkFaults>,
     /// By port: index into `faults`, or [`NO_FAULT`]. Asked only while some link is dead.
     pub(super) fault_of: Vec<u32>,
@@ -173,15 +180,24 @@ impl Links {
         at: Instant,
         out: &mut Vec<Output>,
     ) {
-        while let Some(start) = state.port.next_departure()
-            && start <= at
-        {
-            if let Some(faults) = self.faults.get(state.fault as usize) {
-                state.port.set_rate(faults.rate_at(start));
-            }
-            let Some((departure, arrival)) = state.port.depart(at, &mut state.rng) else { return };
-            self.after_departure(state, &departure, arrival, out);
+        while self.depart_next(state, at, out).is_some() {}
+    }
+
+    /// Runs the next departure, if it is due by `at`.
+    #[inline(always)]
+    pub(super) fn depart_next(
+        &mut self,
+        state: &mut PortState,
+        at: Instant,
+        out: &mut Vec<Output>,
+    ) -> Option<Departure> {
+        let start = state.port.next_departure().filter(|start| *start <= at)?;
+        if let Some(faults) = self.faults.get(state.fault as usize) {
+            state.port.set_rate(faults.rate_at(start));
         }
+        let (departure, arrival) = state.port.depart(at, &mut state.rng)?;
+        self.after_departure(state, &departure, arrival, out);
+        Some(departure)
     }
 
     /// Counts a departure and puts the packet on the link.
@@ -216,10 +232,9 @@ impl Links {
     ) {
         let target = match state.to {
             Node::Host(host) => host,
+            Node::Switch(switch) if self.first_switch != PORTS => self.first_switch + switch,
             Node::Switch(switch) => {
-                let is_dead = |port: u32| self.is_dead(port, at);
-                let switch = &self.switches[switch as usize];
-                let Some(target) = switch.route(packet.dst, packet.hash, at, is_dead) else {
+                let Some(target) = self.route(switch, &packet, at) else {
                     self.lose(state, packet, DropReason::NoRoute, at, out);
                     return;
                 };
@@ -228,6 +243,13 @@ impl Links {
         };
         self.counts.on_wire += 1;
         self.calendar.push(Flight { at, origin: state.number, target, packet });
+    }
+
+    /// The port of `switch` that `packet`, which is there at `at`, takes.
+    #[inline(always)]
+    pub(super) fn route(&self, switch: u32, packet: &Packet, at: Instant) -> Option<u32> {
+        let is_dead = |port: u32| self.is_dead(port, at);
+        self.switches[switch as usize].route(packet.dst, packet.hash, at, is_dead)
     }
 
     /// Whether routing avoids `port` at `at`.
@@ -265,7 +287,7 @@ impl Links {
 
     /// A packet ends at a port.
     #[cold]
-    fn lose(
+    pub(super) fn lose(
         &mut self,
         state: &mut PortState,
         packet: Packet,

@@ -115,8 +115,8 @@ impl Window {
         &self.groups[..self.host_groups]
     }
 
-    /// The groups of the ports of switches, ascending.
-    pub(super) fn switch_ports(&self) -> &[Group] {
+    /// The groups of the ports of switches, or of switches, ascending.
+    pub(super) fn switches(&self) -> &[Group] {
         &self.groups[self.host_groups..]
     }
 
@@ -168,7 +168,7 @@ mod tests {
             // Twice: nothing is left over from the first.
             for _ in 0..2 {
                 window.take(&mut calendar, Instant::from_ps(20_000));
-                let groups = window.hosts().iter().chain(window.switch_ports());
+                let groups = window.hosts().iter().chain(window.switches());
                 let found: Vec<_> = groups.flat_map(|group| window.flights(*group)).collect();
                 let due = |flight: &&Flight| flight.at < Instant::from_ps(20_000);
                 let expected: Vec<_> = expected.iter().filter(due).collect();
@@ -177,7 +177,7 @@ mod tests {
                 let targets = window.groups.iter().map(|group| group.target);
                 prop_assert!(targets.is_sorted_by(|a, b| a < b));
                 prop_assert!(window.hosts().iter().all(|group| group.target < 99));
-                prop_assert!(window.switch_ports().iter().all(|group| group.target >= 99));
+                prop_assert!(window.switches().iter().all(|group| group.target >= 99));
                 expected.into_iter().for_each(|flight| calendar.push(*flight));
             }
         }

@@ -9,7 +9,7 @@ use super::Lateness;
 use super::audit::Audit;
 use super::fct::{Fct, jain};
 use crate::conductor::Conductor;
-use crate::fabric::Network;
+use crate::fabric::{Network, PortStats, QdiscKind};
 use crate::plan::Plan;
 
 /// The summary of a run; field order is the schema's.
@@ -63,6 +63,17 @@ pub struct Summary {
     pub drops: std::collections::BTreeMap<&'static str, u64>,
     /// How late the polls of a real-time run were; null in virtual time.
     pub lateness: Option<Lateness>,
+    /// What lossless switches did; null where switches pause nobody.
+    pub pfc: Option<PauseCounts>,
+}
+
+/// Pauses of links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PauseCounts {
+    /// Pause frames that switches sent.
+    pub pauses: u64,
+    /// How long links were paused, summed over them.
+    pub paused_us: f64,
 }
 
 /// Flows.
@@ -115,6 +126,13 @@ pub struct ByteCounts {
     pub offered: u64,
     /// Delivered.
     pub delivered: u64,
+}
+
+impl PauseCounts {
+    fn of(plan: &Plan, totals: &PortStats) -> Option<Self> {
+        let counts = Self { pauses: totals.pauses, paused_us: totals.paused.as_us_f64() };
+        (plan.fabric.qdisc == QdiscKind::Lossless).then_some(counts)
+    }
 }
 
 impl Summary {
@@ -185,6 +203,7 @@ impl Summary {
             time_scale: 1.0,
             drops: drops(stats, network),
             lateness: None,
+            pfc: PauseCounts::of(plan, &totals),
         }
     }
 

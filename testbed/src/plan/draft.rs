@@ -61,6 +61,11 @@ pub struct SwitchSettings {
     pub kmax: f64,
     /// Control bytes a port buffers; as much as data when `None`.
     pub control_queue: Option<Bytes>,
+    /// Bytes of one link above which a lossless switch pauses it; what the buffer leaves when
+    /// `None`.
+    pub xoff: Option<Bytes>,
+    /// Bytes of one link at which it goes on; two packets below `xoff` when `None`.
+    pub xon: Option<Bytes>,
     /// How long a dead link is used before its switch notices.
     pub detection: Duration,
 }
@@ -140,6 +145,8 @@ impl Default for Draft {
                 kmin: 0.2,
                 kmax: 0.8,
                 control_queue: None,
+                xoff: None,
+                xon: None,
                 detection: Duration::from_us(100),
             },
             seed: 1,

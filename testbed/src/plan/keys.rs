@@ -76,7 +76,8 @@ keys! {
     "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
         |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,
         |d| d.switch.qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
-    "switch.queue", "data bytes a port buffers, or auto: the topology's, else switch.queue_bdp",
+    "switch.queue", "data bytes a port buffers (of its link in, where lossless), or auto: the \
+        topology's, else switch.queue_bdp",
         |d, v| d.switch.queue = unless(v, "auto", bytes)?, |d| shown(d.switch.queue, "auto");
     "switch.queue_bdp", "data a port buffers in BDPs of the network, above 0",
         |d, v| d.switch.queue_bdp = positive(v)?, |d| d.switch.queue_bdp.to_string();
@@ -87,6 +88,11 @@ keys! {
     "switch.control_queue", "control bytes a port buffers, or auto: as much as data",
         |d, v| d.switch.control_queue = unless(v, "auto", bytes)?,
         |d| shown(d.switch.control_queue, "auto");
+    "switch.pfc.xoff", "bytes of one link above which a lossless switch pauses it, or auto: the \
+        queue without the headroom",
+        |d, v| d.switch.xoff = unless(v, "auto", bytes)?, |d| shown(d.switch.xoff, "auto");
+    "switch.pfc.xon", "bytes of one link at which a paused one goes on, or auto: two packets less",
+        |d, v| d.switch.xon = unless(v, "auto", bytes)?, |d| shown(d.switch.xon, "auto");
     "switch.detection", "how long a dead link is used before its switch notices, a time",
         |d, v| d.switch.detection = duration(v)?, |d| time(d.switch.detection);
     "run.limit", "network time after which a run ends unfinished, or none",
@@ -151,8 +157,11 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         .help(did_you_mean(key, &names)))
 }
 
-/// The default of a policy's parameter, as text that sets it.
+/// The default of what a preset may set, as text that sets it.
 pub(super) fn default_of(key: &str) -> Option<String> {
+    if let Some(known) = KEYS.iter().find(|known| known.name == key) {
+        return Some((known.show)(&Draft::default()));
+    }
     let defaults = Settings::default();
     if let Some(key) = key.strip_prefix("lb.") {
         return defaults.lb_params.show(key);
@@ -426,10 +435,12 @@ mod tests {
         for preset in crate::plan::transports::TRANSPORTS {
             let mut draft = Draft::default();
             draft.set_transport(preset.name, Source::Set).unwrap();
-            let shown: Vec<_> = effective(&draft).collect();
+            let shown = |draft: &Draft, wanted| effective(draft).find(|(key, _)| key == wanted);
             for (key, value) in preset.set {
-                let pair = ((*key).to_owned(), (*value).to_owned());
-                assert!(shown.contains(&pair), "{}: {key}={value}", preset.name);
+                let mut again = draft.clone();
+                again.set(key, value, Source::Set).unwrap();
+                assert!(shown(&draft, key).is_some(), "{}: {key}={value}", preset.name);
+                assert_eq!(shown(&again, key), shown(&draft, key), "{}", preset.name);
             }
         }
     }

@@ -17,7 +17,10 @@ use transport::{
 
 pub use draft::{Draft, Source, SwitchSettings, VdevSettings};
 
-use crate::fabric::{Blueprint, FaultError, FaultKind, FaultSpec, PortId, QdiscKind};
+use crate::fabric::{
+    Blueprint, FaultError, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers,
+    least_buffer,
+};
 use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::{
@@ -170,6 +173,13 @@ impl Plan {
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
         check_queues(draft, topology, config.packet_max())?;
+        if fabric.qdisc == QdiscKind::Lossless {
+            if draft.switch.queue.is_none() {
+                let least = least_buffer(&tree.blueprint(&fabric));
+                fabric.buffer = fabric.buffer.max(Some(least));
+            }
+            check_pauses(draft, &tree.blueprint(&fabric))?;
+        }
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         settings.base_rtt = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
@@ -309,6 +319,11 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         buffer: None,
         control_buffer: draft.switch.control_queue,
         mark: (draft.switch.kmin, draft.switch.kmax),
+        pause: PauseParams {
+            packet_max: config.packet_max(),
+            xoff: draft.switch.xoff,
+            xon: draft.switch.xon,
+        },
         detection_delay: draft.switch.detection,
         ..FabricParams::default()
     }
@@ -330,6 +345,30 @@ fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// A lossless switch must have room for what comes by a link until a pause is obeyed.
+fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
+    if let (Some(xoff), Some(xon)) = (draft.switch.xoff, draft.switch.xon)
+        && xon > xoff
+    {
+        let found = format!("{} bytes", xon.0);
+        let expected = format!("at most switch.pfc.xoff, {} bytes", xoff.0);
+        let help = "lower it, or leave it out: two packets below switch.pfc.xoff";
+        return Err(InputError::new(found, expected).at("switch.pfc.xon", 0, 0).help(help).into());
+    }
+    let Err(short) = check_buffers(blueprint) else { return Ok(()) };
+    let found = format!("a buffer of {} bytes for a link into a lossless switch", short.buffer.0);
+    let least = short.least().0;
+    let expected = format!(
+        "at least {least}: {} before the link is paused and {} that may come until it is",
+        short.xoff.0, short.headroom.0,
+    );
+    let help = format!(
+        "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), \
+         or lower switch.pfc.xoff",
+    );
+    Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
 }
 
 fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; 3] {

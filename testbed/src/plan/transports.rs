@@ -80,6 +80,18 @@ pub const TRANSPORTS: &[Transport] = &[
         trim: true,
         set: &[],
     },
+    // RoCEv2 is in order, so a flow has one path. Its go-back-N is not modelled: nothing is lost
+    // unless a fault loses it, and then single segments are sent again as for everybody else. Its
+    // timeouts are far longer than any pause, and it has no probes.
+    Transport {
+        name: "roce",
+        about: "RoCEv2: DCQCN on one path a flow, over lossless Ethernet (PFC)",
+        cc: CcKind::Dcqcn,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[("switch.qdisc", "lossless"), ("loss.tail_probe", "off"), ("loss.rto_min", "4ms")],
+    },
     Transport {
         name: "fixed-window",
         about: "a constant window over oblivious spraying: no congestion control, for comparison",

@@ -10,7 +10,7 @@
 use transport::{Bytes, Duration};
 
 use super::spec::{FatTreeSpec, SpecError};
-use crate::fabric::{Blueprint, Node, PortSpec, QdiscKind, QdiscParams, SwitchSpec};
+use crate::fabric::{Blueprint, Node, PauseParams, PortSpec, QdiscKind, QdiscParams, SwitchSpec};
 
 /// How the switches of a run behave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct FabricParams {
     pub control_buffer: Option<Bytes>,
     /// Kmin and Kmax as shares of the data buffer, 0 ..= 1.
     pub mark: (f64, f64),
+    /// When lossless switches pause a link.
+    pub pause: PauseParams,
     /// Limit of each class of a NIC's queue; the driver is meant to stay far below.
     pub nic_buffer: Bytes,
     /// How long a dead link is still used by the switch at it.
@@ -42,6 +44,7 @@ impl Default for FabricParams {
             buffer: None,
             control_buffer: None,
             mark: QdiscParams::MARK,
+            pause: PauseParams { packet_max: Bytes(4160), xoff: None, xon: None },
             nic_buffer: Bytes(64 << 20),
             detection_delay: Duration::from_us(100),
         }
@@ -301,7 +304,7 @@ impl PortBuilder<'_> {
         let mtu = Bytes(u64::from(self.params.mtu));
         let params = QdiscParams::for_buffer(limit, mtu, self.params.mark);
         let control_limit = self.params.control_buffer.unwrap_or(params.control_limit);
-        QdiscParams { control_limit, ..params }
+        QdiscParams { control_limit, pause: self.params.pause, ..params }
     }
 }
 

@@ -184,6 +184,10 @@ impl<'a> Hosts<'a> {
         while let Some((flight, later)) = rest.split_first().filter(|(flight, _)| flight.at <= now)
         {
             rest = skip_wakes(later);
+            if let Some(paused) = flight.pause() {
+                around.network.pause_nic(host, paused, now, &mut around.out);
+                continue;
+            }
             self.count.given_up += 1;
             around.network.count_delivered(1);
             state.deliver(&flight.packet, around.packets.of(flight.packet.handle), now);
@@ -244,10 +248,17 @@ impl<'a> Hosts<'a> {
     /// Moves what `host` may send into its NIC, and notes when its endpoint wants to be called.
     fn transmit(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) {
         let state = &mut self.hosts[host.0 as usize];
+        let paused = around.network.nic_is_paused(host);
         let room = NIC_DEPTH.saturating_sub(around.network.nic_waiting(host));
-        if room > 0 {
-            self.burst.reset(room);
-            state.endpoint.poll_transmit(now, &mut self.burst);
+        if room > 0 || paused {
+            if paused {
+                // Behind data that is held back control packets still have a way out.
+                self.burst.reset(BURST);
+                state.endpoint.poll_control(now, &mut self.burst);
+            } else {
+                self.burst.reset(room);
+                state.endpoint.poll_transmit(now, &mut self.burst);
+            }
             self.count.handed_over += self.burst.len() as u64;
             for segment in self.burst.iter() {
                 let packet = packet_of(segment, host, self.overhead, &mut around.packets);

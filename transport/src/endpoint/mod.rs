@@ -430,15 +430,20 @@ impl Endpoint {
 
     /// Fills `tx` with what may leave now: control packets first, then one segment a flow in turn.
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
-        let before = tx.len();
-        self.sched.poll_control(now, tx);
-        self.stats.control_sent += (tx.len() - before) as u64;
-        self.transmit_acks(now, tx);
+        self.poll_control(now, tx);
         // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
         while tx.room() > 0 {
             let Some(flow) = self.sched.next_flow(now) else { return };
             self.transmit_one(flow, now, tx);
         }
+    }
+
+    /// The part of [`Endpoint::poll_transmit`] that is no data: for a link that takes none now.
+    pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        let before = tx.len();
+        self.sched.poll_control(now, tx);
+        self.stats.control_sent += (tx.len() - before) as u64;
+        self.transmit_acks(now, tx);
     }
 
     fn transmit_acks(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {

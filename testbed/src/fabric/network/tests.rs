@@ -185,7 +185,9 @@ proptest! {
 
     #[test]
     fn limits_hold_at_every_port(injections in injections(), buffer in 100u64..20_000) {
-        for qdisc in QdiscKind::ALL {
+        // The limit of a lossless switch is that of links, see `pfc`.
+        let own_limit = |qdisc: &&QdiscKind| **qdisc != QdiscKind::Lossless;
+        for qdisc in QdiscKind::ALL.iter().filter(own_limit) {
             let mut network = network(*qdisc, buffer, 1);
             let mut out = Vec::new();
             for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {

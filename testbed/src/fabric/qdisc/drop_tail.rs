@@ -32,6 +32,11 @@ impl Qdisc for DropTail {
     }
 
     #[inline]
+    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
+        self.classes.depart_control(now)
+    }
+
+    #[inline]
     fn backlog(&self) -> Backlog {
         self.classes.backlog()
     }

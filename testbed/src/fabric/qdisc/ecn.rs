@@ -81,6 +81,11 @@ impl Qdisc for Ecn {
     }
 
     #[inline]
+    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
+        self.classes.depart_control(now)
+    }
+
+    #[inline]
     fn backlog(&self) -> Backlog {
         self.classes.backlog()
     }

@@ -6,11 +6,13 @@
 
 mod drop_tail;
 mod ecn;
+mod lossless;
 mod prio;
 mod trim;
 
 pub use drop_tail::DropTail;
 pub use ecn::Ecn;
+pub use lossless::Lossless;
 pub use prio::TwoClass;
 pub use trim::Trim;
 
@@ -25,6 +27,8 @@ pub trait Qdisc {
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`; `None` when nothing waits.
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
+    /// [`Qdisc::dequeue`] of the control class alone, for a link whose data class is paused.
+    fn dequeue_control(&mut self, now: Instant) -> Option<Departure>;
     /// What waits.
     fn backlog(&self) -> Backlog;
     /// An enqueue and a dequeue at once, for a packet that meets an empty queue and an idle link:
@@ -82,6 +86,19 @@ pub struct QdiscParams {
     pub kmin: Bytes,
     /// Data bytes above which everything is marked; at least `kmin`.
     pub kmax: Bytes,
+    /// When a lossless switch pauses.
+    pub pause: PauseParams,
+}
+
+/// When a lossless switch pauses what comes by a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseParams {
+    /// The longest packet of the data class.
+    pub packet_max: Bytes,
+    /// Bytes of one link above which it is paused; what the buffer leaves for it when `None`.
+    pub xoff: Option<Bytes>,
+    /// Bytes of one link at which it goes on, at most `xoff`; two packets less when `None`.
+    pub xon: Option<Bytes>,
 }
 
 impl QdiscParams {
@@ -97,7 +114,8 @@ impl QdiscParams {
         let mtu = mtu.0.max(1);
         let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
         let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
-        Self { data_limit, control_limit: data_limit, kmin, kmax }
+        let pause = PauseParams { packet_max: Bytes(mtu), xoff: None, xon: None };
+        Self { data_limit, control_limit: data_limit, kmin, kmax, pause }
     }
 }
 
@@ -166,6 +184,11 @@ macro_rules! registry {
             }
 
             #[inline]
+            fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
+                match self { $(Self::$variant(qdisc) => qdisc.dequeue_control(now),)+ }
+            }
+
+            #[inline]
             fn backlog(&self) -> Backlog {
                 match self { $(Self::$variant(qdisc) => qdisc.backlog(),)+ }
             }
@@ -185,6 +208,8 @@ registry! {
     "ecn" => Ecn,
     /// RED marks at dequeue, and a data packet that does not fit keeps its headers.
     "trim" => Trim,
+    /// RED marks at dequeue; links that send too much are paused (PFC), so that data never drops.
+    "lossless" => Lossless,
 }
 
 #[cfg(test)]

@@ -57,6 +57,13 @@ impl TwoClass {
         }
     }
 
+    /// `Qdisc::dequeue_control`. Nothing marks a control packet.
+    #[inline]
+    pub fn depart_control(&mut self, start: Instant) -> Option<Departure> {
+        let packet = self.control.take()?;
+        Some(Departure { packet, marked: false, data_left: self.data.bytes, start })
+    }
+
     /// `Qdisc::pass`: a packet within its class's limit that meets two empty queues leaves as it
     /// came. Nothing is left behind it, so nothing could mark it.
     ///

@@ -11,6 +11,7 @@ const PARAMS: QdiscParams = QdiscParams {
     control_limit: Bytes(1_000),
     kmin: Bytes(2_000),
     kmax: Bytes(8_000),
+    pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
 };
 
 fn data(handle: u32, len: u16) -> Packet {
@@ -63,7 +64,9 @@ fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
         assert_eq!(qdisc.enqueue(data(1, 9_000), at(0), &mut rng), Verdict::Queued);
         let expected = match kind {
             QdiscKind::Trim => Verdict::Trimmed,
-            QdiscKind::Ecn | QdiscKind::DropTail => Verdict::Dropped(DropReason::DataQueueFull),
+            QdiscKind::Ecn | QdiscKind::DropTail | QdiscKind::Lossless => {
+                Verdict::Dropped(DropReason::DataQueueFull)
+            }
         };
         assert_eq!(qdisc.enqueue(data(2, 4_000), at(0), &mut rng), expected, "{}", kind.name());
     }
@@ -99,7 +102,7 @@ fn marked_share(kind: QdiscKind, behind: u16, flags: Flags) -> f64 {
 
 #[test]
 fn red_marks_linearly_between_kmin_and_kmax_by_what_is_left_behind() {
-    for kind in [QdiscKind::Ecn, QdiscKind::Trim] {
+    for kind in [QdiscKind::Ecn, QdiscKind::Trim, QdiscKind::Lossless] {
         assert!(marked_share(kind, 2_000, Flags::ECT) <= 0.0);
         assert!((marked_share(kind, 3_500, Flags::ECT) - 0.25).abs() < 0.03);
         assert!((marked_share(kind, 6_500, Flags::ECT) - 0.75).abs() < 0.03);

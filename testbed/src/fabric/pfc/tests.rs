@@ -1,0 +1,270 @@
+//! Tests of lossless networks: nothing is dropped, pauses balance, and what pauses cost.
+
+use proptest::prelude::*;
+use transport::rng::mix;
+use transport::{HostId, Rng};
+
+use super::*;
+use crate::fabric::{Flags, Network, Packet, PauseParams};
+use crate::topology::{FabricParams, FatTree, by_name};
+
+const DATA: Flags = Flags::ECT;
+const MTU: u16 = 4160;
+
+/// Four leaves with four hosts each, two spines, 800 Gbps: 2:1 above the leaves.
+fn tree() -> FatTree {
+    FatTree::new(by_name("leaf-spine:4,2,4,800").unwrap()).unwrap()
+}
+
+/// With `buffer` bytes for each link in, or the least that there may be.
+fn blueprint(qdisc: QdiscKind, buffer: Option<u64>, xoff: Option<u64>) -> Blueprint {
+    let pause = PauseParams { packet_max: Bytes(u64::from(MTU)), xoff: xoff.map(Bytes), xon: None };
+    let buffer = buffer.map(Bytes).or(Some(Bytes(1 << 40)));
+    let params = FabricParams { qdisc, buffer, pause, ..FabricParams::default() };
+    tree().blueprint(&params)
+}
+
+/// A lossless network with the least buffers for this XOFF.
+fn tight(xoff: u64, seed: u64) -> Network {
+    let least = least_buffer(&blueprint(QdiscKind::Lossless, None, Some(xoff))).0;
+    let blueprint = blueprint(QdiscKind::Lossless, Some(least), Some(xoff));
+    assert_eq!(check_buffers(&blueprint), Ok(()));
+    Network::new(blueprint, &Rng::new(seed))
+}
+
+fn packet(handle: u32, dst: u32, len: u16, flags: Flags) -> Packet {
+    let hash = u32::try_from(mix(u64::from(handle)) >> 32).unwrap();
+    Packet { handle, dst: HostId(dst), hash, len, trim_len: 64, flags }
+}
+
+fn ns(ns: u64) -> Instant {
+    Instant::ZERO + Duration::from_ns(ns)
+}
+
+fn run_out(network: &mut Network, out: &mut Vec<Output>) {
+    while network.step(out).is_some() {}
+}
+
+fn delivered(out: &[Output]) -> Vec<(u32, Instant)> {
+    let of = |output: &Output| match output {
+        Output::Delivered { packet, at, .. } => Some((packet.handle, *at)),
+        _ => None,
+    };
+    out.iter().filter_map(of).collect()
+}
+
+/// Nothing waits, nobody is paused, and everything that was counted has been given back.
+fn is_at_rest(network: &Network) -> bool {
+    let pfc = network.pfc.as_ref().unwrap();
+    let links = pfc.links.iter().all(|link| link.bytes == 0 && !link.paused);
+    let ports = network.ports.iter().all(|state| !state.port.is_paused());
+    links && ports && pfc.origins.iter().all(VecDeque::is_empty)
+}
+
+/// What is counted for each link is what waits in the switch at its end.
+fn counts_agree(network: &Network) -> bool {
+    let pfc = network.pfc.as_ref().unwrap();
+    let hosts = network.hosts() as usize;
+    let counted: u64 = pfc.links.iter().map(|link| link.bytes).sum();
+    let waits = network.ports[hosts..].iter().map(|state| state.port.backlog().data_bytes);
+    counted == waits.sum::<u64>() && pfc.links.iter().all(|link| link.bytes <= link.limit)
+}
+
+/// Gap in picoseconds, source, destination, length, control.
+type Injection = (u64, u32, u32, u16, bool);
+
+/// Bursts towards few destinations.
+fn injections() -> impl Strategy<Value = Vec<Injection>> {
+    let gap = prop_oneof![4 => Just(0u64), 1 => 0u64..200_000];
+    let one = (gap, 0u32..16, 0u32..3, 64u16..=MTU, prop::bool::weighted(0.1));
+    prop::collection::vec(one, 1..900)
+}
+
+/// Feeds `injections`, running the network up to every `late`-th; 0 runs it in single instants.
+fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Output> {
+    let mut out = Vec::new();
+    let mut now = Instant::ZERO;
+    for (handle, (gap, src, dst, len, control)) in (0..).zip(injections) {
+        now += Duration::from_ps(*gap);
+        if late == 0 {
+            while network.next_event_at().is_some_and(|at| at <= now) {
+                network.step(&mut out);
+            }
+        }
+        if (handle as usize).is_multiple_of(late.max(1)) {
+            network.run_until(now, &mut out);
+        }
+        let flags = if *control { Flags::CONTROL } else { DATA };
+        network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
+    }
+    if late == 0 {
+        run_out(network, &mut out);
+    } else {
+        network.run_until(ns(1_000_000_000), &mut out);
+    }
+    out
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_ever_dropped_and_all_pauses_end(
+        injections in injections(), packets in 1u64..30, seed: u64,
+    ) {
+        let mut network = tight(packets * u64::from(MTU), seed);
+        let out = feed(&mut network, &injections, 0);
+        prop_assert_eq!(delivered(&out).len(), injections.len());
+        prop_assert_eq!(network.audit().check(), Ok(()));
+        prop_assert_eq!(network.totals().dropped, 0);
+        prop_assert!(is_at_rest(&network));
+    }
+
+    #[test]
+    fn results_depend_neither_on_windows_nor_on_when_a_driver_looks(
+        injections in injections(), packets in 1u64..10, late in 1usize..200, seed: u64,
+    ) {
+        let mut exact = tight(packets * u64::from(MTU), seed);
+        let mut lazy = exact.clone();
+        let by_time = |mut all: Vec<(u32, Instant)>| {
+            all.sort_by_key(|(handle, at)| (*at, *handle));
+            all
+        };
+        let on_time = feed(&mut exact, &injections, 0);
+        let whenever = feed(&mut lazy, &injections, late);
+        prop_assert_eq!(by_time(delivered(&on_time)), by_time(delivered(&whenever)));
+        prop_assert!(exact.port_stats().eq(lazy.port_stats()));
+    }
+
+    #[test]
+    fn counters_say_what_waits_at_every_instant(injections in injections(), seed: u64) {
+        let mut network = tight(3 * u64::from(MTU), seed);
+        let mut out = Vec::new();
+        for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
+            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), ns(0), &mut out);
+        }
+        while network.step(&mut out).is_some() {
+            prop_assert!(counts_agree(&network));
+            prop_assert_eq!(network.audit().check(), Ok(()));
+        }
+    }
+}
+
+/// `packets` full packets from each of `sources` to host 0, all at once.
+fn incast(network: &mut Network, sources: std::ops::Range<u32>, packets: u32) -> Vec<Output> {
+    let mut out = Vec::new();
+    for handle in 0..packets {
+        for src in sources.clone() {
+            let packet = packet(handle * 16 + src, 0, MTU, DATA);
+            network.inject(HostId(src), packet, ns(0), &mut out);
+        }
+    }
+    run_out(network, &mut out);
+    out
+}
+
+#[test]
+fn an_incast_of_everybody_pauses_everybody_and_loses_nothing() {
+    let mut network = tight(32 * u64::from(MTU), 1);
+    let out = incast(&mut network, 1..16, 200);
+    assert_eq!(delivered(&out).len(), 15 * 200);
+    assert!(is_at_rest(&network));
+    // Every NIC had to wait, and the link to the receiver never did.
+    let serial = Duration::from_ps(41_600 * 15 * 200);
+    let end = network.now().since(Instant::ZERO);
+    assert!(end < serial + Duration::from_us(5), "{end:?}");
+    let paused = |host: usize| network.port_stats().nth(host).unwrap().paused;
+    assert!((1..16).all(|host| paused(host) > Duration::ZERO));
+    assert_eq!(paused(0), Duration::ZERO);
+}
+
+#[test]
+fn half_the_headroom_is_not_enough() {
+    let xoff = 4 * u64::from(MTU);
+    let least = least_buffer(&blueprint(QdiscKind::Lossless, None, Some(xoff))).0;
+    let small = blueprint(QdiscKind::Lossless, Some((xoff + least) / 2), Some(xoff));
+    let short = check_buffers(&small).unwrap_err();
+    assert_eq!((short.xoff, short.buffer.0), (Bytes(xoff), (xoff + least) / 2));
+    let mut network = Network::new(small, &Rng::new(1));
+    let out = incast(&mut network, 1..16, 200);
+    assert!(network.audit().dropped.of(DropReason::DataQueueFull) > 0);
+    assert_eq!(out.len(), 15 * 200, "each was delivered or dropped");
+    assert!(is_at_rest(&network));
+}
+
+#[test]
+fn without_thresholds_the_buffer_beyond_the_headroom_is_used() {
+    let buffer = 1_000_000;
+    let blueprint = blueprint(QdiscKind::Lossless, Some(buffer), None);
+    let pfc = Pfc::new(&blueprint);
+    for (port, link) in blueprint.ports.iter().zip(&pfc.links) {
+        let Node::Switch(switch) = port.to else {
+            assert_eq!(link.back, u32::MAX, "hosts pause nobody");
+            continue;
+        };
+        let back = &blueprint.ports[link.back as usize];
+        assert_eq!((back.owner, back.to), (Node::Switch(switch), port.owner));
+        assert_eq!(link.xoff, buffer - headroom(port, back));
+        assert_eq!(link.xon, link.xoff - 2 * u64::from(MTU));
+    }
+}
+
+/// When packets of host 4 to its neighbour 5 are there, of which it sends one for each to host 0,
+/// where hosts 8 to 15 send, too.
+fn victim(qdisc: QdiscKind) -> Instant {
+    let xoff = Some(8 * u64::from(MTU));
+    let mut network = Network::new(blueprint(qdisc, Some(1 << 30), xoff), &Rng::new(1));
+    let mut out = Vec::new();
+    for handle in 0..200 {
+        let to_victim = packet(1_000_000 + handle, 5, MTU, DATA);
+        network.inject(HostId(4), to_victim, ns(0), &mut out);
+        for src in (8..16).chain([4]) {
+            let packet = packet(handle * 16 + src, 0, MTU, DATA);
+            network.inject(HostId(src), packet, ns(0), &mut out);
+        }
+    }
+    run_out(&mut network, &mut out);
+    assert_eq!(delivered(&out).len(), 10 * 200);
+    let of_victim = delivered(&out).into_iter().filter(|(handle, _)| *handle >= 1_000_000);
+    of_victim.map(|(_, at)| at).max().unwrap()
+}
+
+#[test]
+fn pauses_slow_a_flow_that_has_no_part_in_the_congestion() {
+    let [free, paused] = [QdiscKind::Ecn, QdiscKind::Lossless].map(victim);
+    let serial = 400 * 41_600;
+    assert!(free.as_ps() < serial + 3_000_000, "{free:?}");
+    assert!(paused.as_ps() > 3 * free.as_ps(), "{paused:?} {free:?}");
+}
+
+#[test]
+fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
+    let mut network = tight(u64::from(MTU), 1);
+    let mut out = Vec::new();
+    // Hosts 1 and 2 share the link to host 0, which takes the first packet of host 1 at once and
+    // the first of host 2 while the second come; the third of host 2 finds the second waiting and
+    // exceeds XOFF.
+    for handle in 0..6 {
+        for src in [1, 2] {
+            let packet = packet(handle * 2 + src, 0, MTU, DATA);
+            network.inject(HostId(src), packet, ns(0), &mut out);
+        }
+    }
+    let spec = &network.blueprint().ports[2];
+    let serial = spec.rate.time_for(Bytes(u64::from(MTU)));
+    let third = Instant::ZERO + serial + serial + serial + spec.delay;
+    let back = network.pfc.as_ref().unwrap().links[2].back as usize;
+    let frame = spec.rate.time_for(Bytes(u64::from(FRAME)));
+    let paused_at = third + frame + network.blueprint().ports[back].delay;
+    network.run_until(Instant::from_ps(paused_at.as_ps() - 1), &mut out);
+    assert!(!network.nic_is_paused(HostId(2)));
+    network.run_until(paused_at, &mut out);
+    assert!(network.nic_is_paused(HostId(2)));
+    let before = network.nic_backlog(HostId(2));
+    network.inject(HostId(2), packet(99, 1, 64, Flags::CONTROL), paused_at, &mut out);
+    let soon = paused_at + serial + Duration::from_ns(20);
+    network.run_until(soon, &mut out);
+    let after = network.nic_backlog(HostId(2));
+    assert!(network.nic_is_paused(HostId(2)) && before.data_bytes == after.data_bytes);
+    assert_eq!(after.control_bytes, 0, "it left");
+    run_out(&mut network, &mut out);
+    assert_eq!(delivered(&out).len(), 13);
+}

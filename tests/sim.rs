@@ -197,6 +197,30 @@ fn one_seed_gives_one_result_to_the_byte_and_another_seed_another() {
 }
 
 #[test]
+fn any_number_of_threads_gives_one_result_to_the_byte() {
+    let of = |threads: &str, settings: &[(&str, &str)]| {
+        let settings: Vec<_> =
+            settings.iter().copied().chain([("sim.threads", threads)]).collect();
+        let matrix = matrix("permutation", 128, 1, &[("size", "256KiB")]);
+        let outcome = run(&settings, matrix.clone(), "ft128-8os");
+        let (mut flows, mut series) = (Vec::new(), Vec::new());
+        outcome.write_flows(&matrix, &mut flows).unwrap();
+        outcome.write_series(&mut series).unwrap();
+        (flows, series, outcome.summary)
+    };
+    let sampled = ("sampling.interval", "3us");
+    let lossy = ("fault", "loss:0.01@all");
+    let doubled = ("fault", "duplicate:0.02@all");
+    for settings in [&[sampled] as &[_], &[sampled, lossy], &[doubled, ("trim", "off")]] {
+        let one = of("1", settings);
+        assert!(one.2.packets.hops > 100_000, "{:?}", one.2.packets);
+        for threads in ["2", "3", "7"] {
+            assert!(of(threads, settings) == one, "{threads} threads differ, {settings:?}");
+        }
+    }
+}
+
+#[test]
 fn permutations_finish_near_what_the_network_could_do() {
     for (hosts, topology, size) in
         [(128, "ft128-8os", "1MiB"), (128, "ft128-1os", "1MiB"), (1024, "ft1024-1os", "128KiB")]

@@ -41,7 +41,8 @@ fn verdict(seed: u64, number: u64) -> Result<invariants::Tally, String> {
     // As it runs otherwise, instant by instant, and something between.
     let windows = [Span::MAX, Span::ZERO, Span::from_ns(200)];
     let window = windows[usize::try_from(number % 3).unwrap()];
-    let checked = catch_unwind(AssertUnwindSafe(|| invariants::check(&case, window)));
+    let threads = usize::try_from(number / 3 % 3).unwrap() + 1;
+    let checked = catch_unwind(AssertUnwindSafe(|| invariants::check(&case, window, threads)));
     let found = checked.unwrap_or_else(|_| Err("a panic; see above".to_owned()));
     found.map_err(|found| blame(seed, number, &found))
 }

@@ -153,6 +153,9 @@ pub(crate) struct RunArgs {
     /// Root of all chance.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Threads that run a simulation, 1 to 64; results are the same on any number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) threads: Option<u8>,
     /// Changes one setting; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

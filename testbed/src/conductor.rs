@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 use transport::{Bytes, HostId, Instant};
 
@@ -75,8 +76,8 @@ const UNSTARTED: FlowRecord = FlowRecord {
     failed: false,
 };
 
-/// The state of a matrix being run.
-#[derive(Debug)]
+/// The state of a matrix being run, or of a part of it: the flows that some hosts send.
+#[derive(Clone, Debug)]
 pub struct Conductor<'a> {
     matrix: &'a Matrix,
     triggers: Triggers,
@@ -93,6 +94,18 @@ pub struct Conductor<'a> {
     active: usize,
     finished: usize,
     delivered_bytes: u64,
+    /// Whose flows it keeps the records of, and ends.
+    senders: Range<u32>,
+    /// What was delivered here of the flows of others.
+    tidings: Vec<Tiding>,
+}
+
+/// A message of `flow` was delivered, where another part keeps the record of the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tiding {
+    flow: FlowIndex,
+    len: u64,
+    at: Instant,
 }
 
 impl<'a> Conductor<'a> {
@@ -111,6 +124,8 @@ impl<'a> Conductor<'a> {
             active: 0,
             finished: 0,
             delivered_bytes: 0,
+            senders: 0..u32::MAX,
+            tidings: Vec::new(),
         }
     }
 
@@ -201,15 +216,88 @@ impl<'a> Conductor<'a> {
 
     /// A message of `flow` is in place at its receiver. Flows that this starts are due at once.
     pub fn on_delivered(&mut self, flow: FlowIndex, len: u64, now: Instant) {
-        let Some(record) = self.records.get_mut(flow.index()) else { return };
-        record.delivered += len;
-        self.delivered_bytes += len;
-        if record.delivered < self.matrix.flows[flow.index()].size.0 {
+        if flow.index() >= self.records.len() {
             return;
         }
+        self.delivered_bytes += len;
+        if self.note_delivered(flow, len, now) {
+            self.triggered.extend(self.triggers.on_recv_done(flow));
+        }
+        if !self.keeps(flow) {
+            self.tidings.push(Tiding { flow, len, at: now });
+        }
+    }
+
+    /// Notes a delivery in the record; true when the flow is whole.
+    fn note_delivered(&mut self, flow: FlowIndex, len: u64, now: Instant) -> bool {
+        let record = &mut self.records[flow.index()];
+        record.delivered += len;
+        if record.delivered < self.matrix.flows[flow.index()].size.0 {
+            return false;
+        }
         record.delivered_at = now;
-        self.triggered.extend(self.triggers.on_recv_done(flow));
         self.end_if_complete(flow);
+        true
+    }
+
+    /// Whether this part keeps the record of `flow`.
+    fn keeps(&self, flow: FlowIndex) -> bool {
+        self.senders.contains(&self.matrix.flows[flow.index()].src.0)
+    }
+
+    /// One for the flows of each range of hosts, of a matrix that does not couple hosts and has not
+    /// started. What one delivers for another is exchanged by [`Conductor::tell`].
+    pub(crate) fn split(self, hosts: &[Range<u32>]) -> Vec<Self> {
+        let mut parts = Vec::with_capacity(hosts.len());
+        parts.resize_with(hosts.len().saturating_sub(1), || self.clone());
+        parts.push(self);
+        if hosts.len() > 1 {
+            for (part, senders) in parts.iter_mut().zip(hosts) {
+                part.senders = senders.clone();
+                let flows = &part.matrix.flows;
+                part.triggers.keep_starts(|flow| senders.contains(&flows[flow.index()].src.0));
+            }
+        }
+        parts
+    }
+
+    /// Takes what was delivered of the flows of other parts.
+    pub(crate) fn take_tidings(&mut self) -> Vec<Tiding> {
+        std::mem::take(&mut self.tidings)
+    }
+
+    /// Notes what other parts have delivered of the flows of this one.
+    pub(crate) fn tell(&mut self, tidings: &[Tiding]) {
+        for &Tiding { flow, len, at } in tidings {
+            if self.keeps(flow) {
+                self.note_delivered(flow, len, at);
+            }
+        }
+    }
+
+    /// The whole with the records and counts of all parts, which have been told everything.
+    pub(crate) fn join(mut parts: Vec<Self>) -> Self {
+        let mut whole = parts.remove(0);
+        let first = std::mem::replace(&mut whole.senders, 0..u32::MAX);
+        debug_assert!(parts.iter().all(|part| part.senders.start >= first.end));
+        for part in parts {
+            let lines = whole.records.iter_mut().zip(&part.records).zip(&whole.matrix.flows);
+            for ((record, own), _) in lines.filter(|(_, flow)| part.senders.contains(&flow.src.0)) {
+                *record = *own;
+            }
+            whole.active += part.active;
+            whole.finished += part.finished;
+            whole.delivered_bytes += part.delivered_bytes;
+        }
+        whole
+    }
+
+    /// How many bytes of each of the first `count` flows are delivered; 0 of those of other parts.
+    pub(crate) fn delivered_of(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
+        let lines = self.records[..count].iter().zip(&self.matrix.flows);
+        lines.map(|(record, flow)| {
+            if self.senders.contains(&flow.src.0) { record.delivered } else { 0 }
+        })
     }
 
     fn end_if_complete(&mut self, flow: FlowIndex) {

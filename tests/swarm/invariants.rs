@@ -3,7 +3,7 @@
 //! Bytes are conserved (the audit); each flow is delivered exactly once or has failed by name, and
 //! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing
 //! is faster than the network; work is bounded by what there is to do; the same plan gives the same
-//! results, however time is cut into windows.
+//! results, however time is cut into windows and on any number of threads.
 
 use testbed::conductor::FlowRecord;
 use testbed::fabric::QdiscKind;
@@ -74,8 +74,9 @@ fn budget(plan: &Plan) -> Budget {
     Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }
 }
 
-/// Runs `case` and checks it; runs it again in windows of at most `window`, and compares.
-pub(crate) fn check(case: &Case, window: Duration) -> Result<Tally, String> {
+/// Runs `case` and checks it; runs it again in windows of at most `window` on `threads` threads, and
+/// compares.
+pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tally, String> {
     let plan = Plan::new(&case.draft(), case.matrix.clone(), &case.topology);
     let plan = plan.map_err(|error| format!("no plan: {error}"))?;
     let outcome = run(&plan, Duration::MAX)?;
@@ -91,12 +92,15 @@ pub(crate) fn check(case: &Case, window: Duration) -> Result<Tally, String> {
     windows(&plan, &outcome)?;
     lossless(case, &plan, &outcome)?;
     speed(&plan, &outcome)?;
+    let mut plan = plan;
+    plan.draft.threads = threads;
     let again = run(&plan, window)?;
+    let how = format!("in windows of {window:?} on {threads} threads");
     if flows_of(&plan, &again) != flows_of(&plan, &outcome) {
-        return Err(format!("the flows of a run in windows of {window:?} differ"));
+        return Err(format!("the flows of a run {how} differ"));
     }
     if (&again.summary, &again.series) != (&outcome.summary, &outcome.series) {
-        return Err(format!("the figures of a run in windows of {window:?} differ"));
+        return Err(format!("the figures of a run {how} differ"));
     }
     let packets = outcome.summary.packets;
     Ok(Tally {

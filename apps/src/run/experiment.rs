@@ -266,6 +266,9 @@ impl Reader {
         if let Some(seed) = args.seed {
             draft.set_seed(seed, Source::Flag("seed"));
         }
+        if let Some(threads) = args.threads {
+            draft.set_threads(threads.into(), Source::Flag("threads"));
+        }
         for text in &args.set {
             let Some((key, value)) = text.split_once('=') else {
                 let error = InputError::new(format!("`{text}`"), "KEY=VALUE");

@@ -66,7 +66,7 @@ pub enum Output {
 #[derive(Clone, Debug)]
 pub struct Network {
     pub(super) ports: Vec<PortState>,
-    links: Links,
+    pub(super) links: Links,
     /// Where switches pause links.
     pub(super) pfc: Option<Pfc>,
     /// The memory of the window at work; empty while somebody has it.
@@ -135,6 +135,7 @@ impl Network {
         let lookahead = lookahead(&blueprint);
         let links = Links {
             calendar: Calendar::new(slot(lookahead).ilog2()),
+            border: None,
             switches: switches.collect(),
             first_switch: if lossless { blueprint.hosts } else { PORTS },
             faults: Vec::new(),
@@ -435,6 +436,11 @@ impl Network {
     #[must_use]
     pub fn backlog(&self, port: PortId) -> Backlog {
         self.ports.get(port.0 as usize).map(|state| state.port.backlog()).unwrap_or_default()
+    }
+
+    /// What waits at the ports of switches, one by one.
+    pub(crate) fn switch_backlogs(&self) -> impl Iterator<Item = Backlog> + '_ {
+        self.ports[self.blueprint.hosts as usize..].iter().map(|state| state.port.backlog())
     }
 
     /// The counters of each port, in the order of the blueprint.

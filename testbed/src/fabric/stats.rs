@@ -68,6 +68,16 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Takes `other`'s samples too.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets) {
+            *mine += theirs;
+        }
+        self.samples += other.samples;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+
     /// Samples taken.
     #[must_use]
     pub const fn samples(&self) -> u64 {

@@ -22,6 +22,7 @@ use super::calendar::{Calendar, Flight};
 use super::fault::LinkFaults;
 use super::network::Output;
 use super::packet::{Flags, Packet};
+use super::parts::Border;
 use super::port::Port;
 use super::qdisc::{AnyQdisc, Departure, Verdict};
 use super::routing::Switch;
@@ -57,6 +58,8 @@ pub(super) const PORTS: u32 = u32::MAX;
 pub(super) struct Links {
     /// What is on links, and which ports have to be looked at.
     pub(super) calendar: Calendar,
+    /// Where this is only a part of a network: what leaves it.
+    pub(super) border: Option<Box<Border>>,
     pub(super) switches: Vec<Switch>,
     /// The target that stands for the first switch where the ports of a switch are run together,
     /// or [`PORTS`].
@@ -78,6 +81,18 @@ pub(super) struct Counts {
     pub(super) delivered: u64,
     pub(super) on_wire: u64,
     pub(super) dropped: DropCounts,
+}
+
+impl Counts {
+    /// Adds those of another part.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.hops += other.hops;
+        self.injected += other.injected;
+        self.duplicated += other.duplicated;
+        self.delivered += other.delivered;
+        self.on_wire += other.on_wire;
+        self.dropped.add(&other.dropped);
+    }
 }
 
 impl PortState {
@@ -241,8 +256,14 @@ impl Links {
                 target
             }
         };
+        let flight = Flight { at, origin: state.number, target, packet };
+        if let Some(border) = &mut self.border
+            && border.crosses(&flight)
+        {
+            return;
+        }
         self.counts.on_wire += 1;
-        self.calendar.push(Flight { at, origin: state.number, target, packet });
+        self.calendar.push(flight);
     }
 
     /// The port of `switch` that `packet`, which is there at `at`, takes.

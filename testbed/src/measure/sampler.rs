@@ -5,7 +5,7 @@ use transport::{Duration, Instant};
 
 use super::series::{FLOWS_SHOWN, Sample};
 use crate::conductor::Conductor;
-use crate::fabric::{Network, PortId};
+use crate::fabric::Network;
 use crate::plan::Plan;
 
 /// The samples so far, and when the next is due.
@@ -14,6 +14,58 @@ pub(crate) struct Sampler {
     next_at: Instant,
     delivered_before: u64,
     series: Vec<Sample>,
+}
+
+/// What there is to see at an instant.
+#[derive(Default)]
+pub(crate) struct Seen {
+    queue_max_bytes: u64,
+    queue_sum_bytes: u64,
+    trimmed: u64,
+    delivered: u64,
+    flows_finished: u64,
+    cwnd_bytes: Vec<Option<u64>>,
+    delivered_bytes: Vec<u64>,
+}
+
+impl Seen {
+    /// The state of a run, or of a part of it. `cwnd` tells the window of a line of the matrix,
+    /// bytes, where it can be seen.
+    pub(crate) fn of(
+        network: &Network,
+        conductor: &Conductor<'_>,
+        cwnd: impl Fn(usize) -> Option<u64>,
+    ) -> Self {
+        let queues = network.switch_backlogs().map(|backlog| backlog.data_bytes);
+        let (queue_max_bytes, queue_sum_bytes) =
+            queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
+        let shown = conductor.matrix().flows.len().min(FLOWS_SHOWN);
+        Self {
+            queue_max_bytes,
+            queue_sum_bytes,
+            trimmed: network.totals().trimmed,
+            delivered: conductor.delivered().0,
+            flows_finished: conductor.finished() as u64,
+            cwnd_bytes: (0..shown).map(cwnd).collect(),
+            delivered_bytes: conductor.delivered_of(shown).collect(),
+        }
+    }
+
+    /// Adds what is seen of another part.
+    pub(crate) fn add(mut self, other: &Self) -> Self {
+        self.queue_max_bytes = self.queue_max_bytes.max(other.queue_max_bytes);
+        self.queue_sum_bytes += other.queue_sum_bytes;
+        self.trimmed += other.trimmed;
+        self.delivered += other.delivered;
+        self.flows_finished += other.flows_finished;
+        for (mine, theirs) in self.cwnd_bytes.iter_mut().zip(&other.cwnd_bytes) {
+            *mine = mine.or(*theirs);
+        }
+        for (mine, theirs) in self.delivered_bytes.iter_mut().zip(&other.delivered_bytes) {
+            *mine += theirs;
+        }
+        self
+    }
 }
 
 impl Sampler {
@@ -29,50 +81,32 @@ impl Sampler {
         self.next_at
     }
 
-    /// Takes the samples due before `now`, of the state that has lasted until `now`. `cwnd` tells
-    /// the window of a line of the matrix, bytes, where it can be seen.
-    pub(crate) fn catch_up(
-        &mut self,
-        now: Instant,
-        network: &Network,
-        conductor: &Conductor<'_>,
-        cwnd: impl Fn(usize) -> Option<u64>,
-    ) {
-        let Some(interval) = self.interval else { return };
+    /// Takes the samples due before `now`, of the state that has lasted until `now`, which `look`
+    /// sees.
+    pub(crate) fn catch_up(&mut self, now: Instant, look: impl FnOnce() -> Seen) {
+        let Some(interval) = self.interval.filter(|_| self.next_at <= now) else { return };
+        let seen = look();
         while self.next_at <= now {
-            self.take(interval, network, conductor, &cwnd);
+            self.take(interval, &seen);
             self.next_at += interval;
         }
     }
 
-    fn take(
-        &mut self,
-        interval: Duration,
-        network: &Network,
-        conductor: &Conductor<'_>,
-        cwnd: &impl Fn(usize) -> Option<u64>,
-    ) {
-        let delivered = conductor.delivered().0;
-        let ports =
-            network.hosts()..u32::try_from(network.port_stats().count()).unwrap_or(u32::MAX);
-        let queues = ports.map(|port| network.backlog(PortId(port)).data_bytes);
-        let (queue_max_bytes, queue_sum_bytes) =
-            queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
-        let shown = conductor.matrix().flows.len().min(FLOWS_SHOWN);
+    fn take(&mut self, interval: Duration, seen: &Seen) {
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
-        let goodput_gbps =
-            (delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
+        let goodput_gbps = (seen.delivered - self.delivered_before) as f64 * 8.0
+            / (interval.as_us_f64() * 1000.0);
         self.series.push(Sample {
             t_us: self.next_at.as_us_f64(),
             goodput_gbps,
-            queue_max_bytes,
-            queue_sum_bytes,
-            trimmed: network.totals().trimmed,
-            flows_finished: conductor.finished() as u64,
-            cwnd_bytes: (0..shown).map(cwnd).collect(),
-            delivered_bytes: conductor.records()[..shown].iter().map(|r| r.delivered).collect(),
+            queue_max_bytes: seen.queue_max_bytes,
+            queue_sum_bytes: seen.queue_sum_bytes,
+            trimmed: seen.trimmed,
+            flows_finished: seen.flows_finished,
+            cwnd_bytes: seen.cwnd_bytes.clone(),
+            delivered_bytes: seen.delivered_bytes.clone(),
         });
-        self.delivered_before = delivered;
+        self.delivered_before = seen.delivered;
     }
 
     /// The samples.

@@ -115,6 +115,10 @@ pub struct Draft {
     pub limit: Option<Duration>,
     /// The longest message that carries part of a flow; as long as messages can be when `None`.
     pub message: Option<NonZeroU32>,
+    /// Threads that run a simulation, 1..=64.
+    pub threads: usize,
+    /// Memory a simulation may need; what the machine has when `None`.
+    pub memory: Option<Bytes>,
     /// Time between samples of the series; none when `None`.
     pub sampling: Option<Duration>,
     /// Unit of `start` in `.cm` files.
@@ -152,6 +156,8 @@ impl Default for Draft {
             seed: 1,
             limit: None,
             message: None,
+            threads: 1,
+            memory: None,
             sampling: None,
             start_unit: StartUnit::Us,
             faults: Vec::new(),
@@ -256,6 +262,12 @@ impl Draft {
     pub fn set_seed(&mut self, seed: u64, source: Source) {
         self.seed = seed;
         self.sources.insert("seed".to_owned(), source);
+    }
+
+    /// Sets how many threads run a simulation.
+    pub fn set_threads(&mut self, threads: usize, source: Source) {
+        self.threads = threads;
+        self.sources.insert("sim.threads".to_owned(), source);
     }
 
     /// Sets the time between samples.

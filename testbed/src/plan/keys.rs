@@ -99,6 +99,10 @@ keys! {
         |d, v| d.limit = unless(v, "none", duration)?, |d| d.limit.map_or("none".to_owned(), time);
     "run.message", "bytes of a flow that one message carries at most, 1..=1GiB, or none: all",
         |d, v| d.message = unless(v, "none", message)?, |d| shown(d.message, "none");
+    "run.memory", "memory a simulation may be expected to need, or auto: what the machine has",
+        |d, v| d.memory = unless(v, "auto", bytes)?, |d| shown(d.memory.map(|b| b.0), "auto");
+    "sim.threads", "threads that run a simulation, 1..=64; results do not depend on it",
+        |d, v| d.threads = workers(v)?, |d| d.threads.to_string();
     "sampling.interval", "time between samples of series.jsonl, or none",
         |d, v| d.sampling = unless(v, "none", interval)?,
         |d| d.sampling.map_or("none".to_owned(), time);

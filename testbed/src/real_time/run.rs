@@ -13,7 +13,7 @@ use super::result::{self, Ended};
 use super::soft_switch::SoftSwitch;
 use super::time_scale;
 use crate::fabric::Network;
-use crate::measure::sampler::Sampler;
+use crate::measure::sampler::{Sampler, Seen};
 use crate::measure::{Adapted, Outcome};
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Watch};
@@ -193,7 +193,8 @@ impl Run<'_> {
             self.now = self.clock.now().max(self.now);
             let now = self.now;
             self.gaps.poll(now);
-            self.sampler.catch_up(now, self.switch.network(), self.control.conductor(), |_| None);
+            let (network, conductor) = (self.switch.network(), self.control.conductor());
+            self.sampler.catch_up(now, || Seen::of(network, conductor, |_| None));
             let moved = self.switch.poll(now);
             let controlled = self.control.poll(now);
             if self.control.conductor().is_over() {

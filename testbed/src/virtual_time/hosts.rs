@@ -14,7 +14,7 @@ use super::packets::{InFlight, PacketSlab};
 use crate::conductor::{Conductor, Order};
 use crate::fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
 use crate::measure::audit::DriverCount;
-use crate::plan::{Plan, RunError};
+use crate::plan::Plan;
 use crate::workload::FlowIndex;
 
 /// Packets a NIC holds beyond the one it is sending.
@@ -46,9 +46,11 @@ pub(super) struct Around<'a> {
     pub(super) out: Vec<Output>,
 }
 
-/// All hosts.
+/// All hosts, or those of one part of a run.
 pub(super) struct Hosts<'a> {
     plan: &'a Plan,
+    /// The number of the first of `hosts`.
+    first: u32,
     hosts: Vec<Host>,
     /// By connection of the conductor: the transport flow, once open.
     flows: Vec<Option<FlowId>>,
@@ -62,8 +64,8 @@ pub(super) struct Hosts<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The hosts of `plan`, idle.
-    pub(super) fn new(plan: &'a Plan, rng: &Rng) -> Result<Self, RunError> {
+    /// The hosts of `plan` from `first` on, idle, each as `configs` say.
+    pub(super) fn new(plan: &'a Plan, first: u32, configs: Vec<Config>, rng: &Rng) -> Self {
         let host = |(id, config): (u32, Config)| Host {
             endpoint: Endpoint::new(&config, HostId(id), rng.fork("host", u64::from(id))),
             timer: Instant::FAR_FUTURE,
@@ -72,23 +74,30 @@ impl<'a> Hosts<'a> {
             waiting: VecDeque::new(),
             refused: Vec::new(),
         };
-        let configs = plan.host_configs()?;
-        Ok(Self {
+        Self {
             plan,
-            hosts: (0..).zip(configs).map(host).collect(),
+            first,
+            hosts: (first..).zip(configs).map(host).collect(),
             flows: vec![None; plan.matrix.flows.len()],
             elsewhere: Vec::new(),
             acting: Vec::new(),
             burst: Burst::with_limit(BURST),
             overhead: plan.settings.frame_overhead,
             count: DriverCount::default(),
-        })
+        }
+    }
+
+    /// The place of `host` in `hosts`.
+    #[inline]
+    fn place(&self, host: HostId) -> usize {
+        (host.0 - self.first) as usize
     }
 
     /// A flow of the matrix is to start at `at`; a host is told its starts in the order of time.
     pub(super) fn start_at(&mut self, flow: FlowIndex, at: Instant, network: &mut Network) {
         let src = self.plan.matrix.flows[flow.index()].src;
-        self.hosts[src.0 as usize].starts.push_back((at, flow));
+        let place = self.place(src);
+        self.hosts[place].starts.push_back((at, flow));
         network.wake_host(src, Instant::ZERO, at);
     }
 
@@ -154,7 +163,7 @@ impl<'a> Hosts<'a> {
     /// When `host` has something to do of its own accord.
     #[inline]
     fn next_own(&self, host: HostId, network: &Network) -> Instant {
-        let state = &self.hosts[host.0 as usize];
+        let state = &self.hosts[self.place(host)];
         let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         let departure = network.nic_departure(host).unwrap_or(Instant::FAR_FUTURE);
         state.timer.min(start).min(departure)
@@ -170,7 +179,7 @@ impl<'a> Hosts<'a> {
         now: Instant,
         around: &mut Around<'_>,
     ) -> &'f [Flight] {
-        let index = host.0 as usize;
+        let index = self.place(host);
         while let Some(&(_, flow)) =
             self.hosts[index].starts.front().filter(|(start, _)| *start <= now)
         {
@@ -203,7 +212,8 @@ impl<'a> Hosts<'a> {
     /// Lets `host` report, post what that starts, and send. True when it has to act again, at the
     /// same instant.
     fn act(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) -> bool {
-        self.hosts[host.0 as usize].report(now, &mut around.conductor);
+        let place = self.place(host);
+        self.hosts[place].report(now, &mut around.conductor);
         let mut again = false;
         while let Some(flow) = around.conductor.take_triggered() {
             let order = around.conductor.order(flow, now);
@@ -214,7 +224,7 @@ impl<'a> Hosts<'a> {
                 self.elsewhere.push(order);
             }
         }
-        if !self.hosts[host.0 as usize].waiting.is_empty() {
+        if !self.hosts[place].waiting.is_empty() {
             self.post_waiting(host, now);
         }
         self.transmit(host, now, around);
@@ -224,13 +234,15 @@ impl<'a> Hosts<'a> {
     /// Gives a flow to its sender. What the sender has to report goes first: a message that is done
     /// has given its place in the tables away, perhaps to this one.
     fn post(&mut self, order: &Order, now: Instant, conductor: &mut Conductor<'_>) {
-        self.hosts[order.src.0 as usize].report(now, conductor);
-        self.hosts[order.src.0 as usize].waiting.push_back((*order, 0));
+        let place = self.place(order.src);
+        self.hosts[place].report(now, conductor);
+        self.hosts[place].waiting.push_back((*order, 0));
         self.post_waiting(order.src, now);
     }
 
     fn post_waiting(&mut self, host: HostId, now: Instant) {
-        let state = &mut self.hosts[host.0 as usize];
+        let place = self.place(host);
+        let state = &mut self.hosts[place];
         while let Some(&(order, posted)) = state.waiting.front() {
             let path = self.plan.path(order.src, order.dst);
             let flow = &mut self.flows[order.connection as usize];
@@ -247,7 +259,8 @@ impl<'a> Hosts<'a> {
 
     /// Moves what `host` may send into its NIC, and notes when its endpoint wants to be called.
     fn transmit(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) {
-        let state = &mut self.hosts[host.0 as usize];
+        let place = self.place(host);
+        let state = &mut self.hosts[place];
         let paused = around.network.nic_is_paused(host);
         let room = NIC_DEPTH.saturating_sub(around.network.nic_waiting(host));
         if room > 0 || paused {
@@ -291,7 +304,7 @@ impl<'a> Hosts<'a> {
     /// The window of a connection of `host`, bytes; `None` when it is not open.
     pub(super) fn cwnd(&self, host: HostId, connection: usize) -> Option<u64> {
         let flow = self.flows.get(connection).copied().flatten()?;
-        let (window, _) = self.hosts[host.0 as usize].endpoint.flow_window(flow)?;
+        let (window, _) = self.hosts[self.place(host)].endpoint.flow_window(flow)?;
         Some(window.cwnd.0)
     }
 }

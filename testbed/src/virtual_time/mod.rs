@@ -13,23 +13,32 @@
 //! posts and sends. Where a trigger of the matrix lets one host start a flow of another at once, a
 //! window is one instant, and all hosts meet at it.
 //!
+//! For the same reason several threads may run a window, each a *part* of the hosts and ports: what
+//! goes from one part to another arrives after the window, and is handed over when it ends. Results
+//! are the same to the byte on any number of threads.
+//!
 //! A run ends with the block of time (a lookahead long, counted from zero) in which its last flow
 //! ended; so does what it counts.
 
+mod crew;
 mod hosts;
 mod packets;
+mod part;
 
-use transport::{Duration, Instant, Rng};
+use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
+
+use transport::{Duration, Instant, Rng, Stats};
 
 use crate::conductor::Conductor;
-use crate::fabric::{Network, Output};
+use crate::fabric::{Network, Parts};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::Sampler;
-use crate::measure::{Audit, Outcome};
+use crate::measure::{Adapted, Audit, Outcome};
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Watch};
-use hosts::{Around, Hosts};
-use packets::PacketSlab;
+use crew::Crew;
+use part::{Part, Span};
 
 /// Packets on links, and windows, between two looks at the watch.
 const LOOK_EVERY: usize = 1 << 16;
@@ -61,45 +70,71 @@ pub fn run_in_windows(
     if coupled {
         network.expect_instants();
     }
+    let (threads, adapted) = threads(plan, coupled);
+    let lookahead = network.lookahead();
+    let parts = Parts::new(network.blueprint(), &weights(plan), threads);
+    let whole = (network, conductor);
+    let built: Vec<_> =
+        part::build(plan, &rng, &parts, whole)?.into_iter().map(Mutex::new).collect();
     let mut sim = Sim {
-        hosts: Hosts::new(plan, &rng)?,
+        lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
-        around: Around { network, conductor, packets: PacketSlab::default(), out: Vec::new() },
         sampler: Sampler::new(plan),
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
-        coupled,
     };
-    let stopped = sim.run(watch);
-    Ok(sim.outcome(plan, stopped))
+    let stopped = crew::with_crew(&built, |crew| sim.run(crew, watch))?;
+    let outcome = sim.outcome(plan, &parts, built, stopped);
+    Ok(Outcome { adapted, ..outcome })
 }
 
 const PICOSECOND: Duration = Duration::from_ps(1);
 
-struct Sim<'a> {
-    hosts: Hosts<'a>,
-    around: Around<'a>,
+/// How many threads run `plan`, and why not as many as it says.
+fn threads(plan: &Plan, coupled: bool) -> (usize, Vec<Adapted>) {
+    let wanted = plan.draft.threads;
+    if wanted == 1 || !coupled {
+        return (wanted, Vec::new());
+    }
+    let why = "triggers of the matrix start flows of one host when another is done, at the same \
+               instant";
+    (1, vec![Adapted { key: "sim.threads", value: "1".to_owned(), why }])
+}
+
+/// By host: how many bytes it has to do with.
+fn weights(plan: &Plan) -> Vec<u64> {
+    let mut weights = vec![0u64; plan.hosts() as usize];
+    for flow in &plan.matrix.flows {
+        for host in [flow.src, flow.dst] {
+            let weight = &mut weights[host.0 as usize];
+            *weight = weight.saturating_add(flow.size.0);
+        }
+    }
+    weights
+}
+
+struct Sim {
+    lookahead: Duration,
     sampler: Sampler,
     /// The longest window.
     window: Duration,
-    /// Hosts have to meet at every instant.
-    coupled: bool,
     /// Nothing is done after this.
     limit: Instant,
     /// The end of the last window.
     now: Instant,
 }
 
-impl Sim<'_> {
+impl Sim {
     /// The loop. True when it was stopped before its end.
-    fn run(&mut self, watch: &mut dyn Watch) -> bool {
+    fn run(&mut self, crew: &Crew<'_, '_>, watch: &mut dyn Watch) -> bool {
         let mut unseen = 0;
         // The end of the block in which the last flow ended.
         let mut over_at = Instant::FAR_FUTURE;
+        let mut parts = crew.meet();
         loop {
-            let start = self.around.conductor.next_start();
-            let event = self.around.network.next_event_at();
-            let Some(next) = start.into_iter().chain(event).min() else { return false };
+            let own = parts.iter().filter_map(|part| part.next_at()).min();
+            let sent = parts.iter().map(|part| part.parcel_at()).min();
+            let Some(next) = own.into_iter().chain(sent).min() else { return false };
             if next >= over_at || next == Instant::FAR_FUTURE {
                 return false;
             }
@@ -107,13 +142,20 @@ impl Sim<'_> {
                 return over_at == Instant::FAR_FUTURE;
             }
             let block_end = self.block_end(next);
-            unseen += 1 + self.run_window(next, block_end);
-            if over_at == Instant::FAR_FUTURE && self.around.conductor.is_over() {
+            let span = self.span(next, block_end, &parts);
+            drop(parts);
+            crew.run(span);
+            parts = crew.meet();
+            part::exchange(&mut parts);
+            self.now = span.end;
+            unseen += 1 + parts.iter().map(|part| part.flights).sum::<usize>();
+            let is_over = || parts.iter().all(|part| part.around.conductor.is_over());
+            if over_at == Instant::FAR_FUTURE && is_over() {
                 over_at = block_end;
             }
             if unseen >= LOOK_EVERY {
                 unseen = 0;
-                if !watch.goes_on(&self.progress()) {
+                if !watch.goes_on(&self.progress(&parts)) {
                     return true;
                 }
             }
@@ -122,59 +164,59 @@ impl Sim<'_> {
 
     /// The end of the block of time that `at` lies in.
     fn block_end(&self, at: Instant) -> Instant {
-        let block = self.around.network.lookahead().as_ps();
+        let block = self.lookahead.as_ps();
         Instant::from_ps((at.as_ps() / block).saturating_add(1).saturating_mul(block))
     }
 
-    /// Runs everything from `next`, the first thing due, to the end of its window; how much there
-    /// was.
-    fn run_window(&mut self, next: Instant, block_end: Instant) -> usize {
-        let (hosts, around) = (&mut self.hosts, &mut self.around);
-        let conductor = &around.conductor;
-        let cwnd = |flow: usize| {
-            hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
-        };
-        self.sampler.catch_up(next, &around.network, conductor, cwnd);
+    /// The window that begins with `next`, the first thing due; samples are taken before it.
+    fn span<'a>(
+        &mut self,
+        next: Instant,
+        block_end: Instant,
+        parts: &[impl Deref<Target = Part<'a>>],
+    ) -> Span {
+        self.sampler.catch_up(next, || {
+            let seen = parts.iter().map(|part| part.seen());
+            seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
+        });
         let longest = (next + self.window).min(self.limit + PICOSECOND);
-        let end = block_end.min(longest).min(self.sampler.next_at());
-        while let Some((start, flow)) = around.conductor.take_timed(|start| start < end) {
-            hosts.start_at(flow, start, &mut around.network);
-        }
-        let window = around.network.open(end);
-        if self.coupled {
-            hosts.run_together(&window, next, end, around);
-        } else {
-            hosts.run_apart(&window, end, around);
-        }
-        around.network.run_switches(&window, end, &mut around.out);
-        for output in around.out.drain(..) {
-            match output {
-                Output::Dropped { packet, .. } => around.packets.end(packet.handle),
-                Output::Duplicated { packet, .. } => around.packets.duplicate(packet.handle),
-                Output::Delivered { .. } => {}
-            }
-        }
-        let flights = window.len();
-        around.network.close(window, end);
-        self.now = end;
-        flights
+        Span { next, end: block_end.min(longest).min(self.sampler.next_at()) }
     }
 
-    fn progress(&self) -> Progress {
+    fn progress<'a>(&self, parts: &[impl Deref<Target = Part<'a>>]) -> Progress {
+        let each = || parts.iter().map(|part| (&part.hosts, &part.around));
         Progress {
             now: self.now.since(Instant::ZERO),
-            flows_finished: self.around.conductor.finished() as u64,
-            bytes_delivered: self.hosts.placed_bytes(),
-            hops: self.around.network.hops(),
+            flows_finished: each().map(|(_, around)| around.conductor.finished() as u64).sum(),
+            bytes_delivered: each().map(|(hosts, _)| hosts.placed_bytes()).sum(),
+            hops: each().map(|(_, around)| around.network.hops()).sum(),
         }
     }
 
-    fn outcome(self, plan: &Plan, stopped: bool) -> Outcome {
-        let stats = self.hosts.stats();
-        let Around { network, conductor, packets, .. } = &self.around;
-        let driver = DriverCount { kept: packets.live(), ..self.hosts.count() };
-        let audit = Audit::of(conductor, &stats, network, driver);
-        let outcome = Outcome::new(plan, conductor, stats, network, audit, self.now);
+    fn outcome(
+        self,
+        plan: &Plan,
+        parts: &Parts,
+        built: Vec<Mutex<Part<'_>>>,
+        stopped: bool,
+    ) -> Outcome {
+        let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
+        let (mut networks, mut conductors) = (Vec::new(), Vec::new());
+        for part in built {
+            let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
+            part.receive();
+            stats.add(&part.hosts.stats());
+            let DriverCount { handed_over, given_up, .. } = part.hosts.count();
+            driver.handed_over += handed_over;
+            driver.given_up += given_up;
+            driver.kept += part.around.packets.live();
+            networks.push(part.around.network);
+            conductors.push(part.around.conductor);
+        }
+        let network = Network::join(networks, parts);
+        let conductor = Conductor::join(conductors);
+        let audit = Audit::of(&conductor, &stats, &network, driver);
+        let outcome = Outcome::new(plan, &conductor, stats, &network, audit, self.now);
         Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

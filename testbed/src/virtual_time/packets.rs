@@ -34,8 +34,14 @@ impl PacketSlab {
     /// Keeps a packet and names it.
     #[inline]
     pub(super) fn insert(&mut self, segment: &TxSegment, from: HostId) -> u32 {
-        let packet =
-            InFlight { hdr: segment.hdr, from, payload_len: segment.payload.len, copies: 1 };
+        let payload_len = segment.payload.len;
+        self.keep(InFlight { hdr: segment.hdr, from, payload_len, copies: 1 })
+    }
+
+    /// Keeps one copy of a packet that another slab has let go of, and names it.
+    #[inline]
+    pub(super) fn keep(&mut self, packet: InFlight) -> u32 {
+        let packet = InFlight { copies: 1, ..packet };
         self.live += 1;
         if let Some(handle) = self.free.pop() {
             self.places[handle as usize] = packet;
@@ -67,6 +73,14 @@ impl PacketSlab {
         if place.copies == 0 {
             self.free.push(handle);
         }
+    }
+
+    /// Lets go of one copy of the packet, which another slab will keep.
+    #[inline]
+    pub(super) fn let_go(&mut self, handle: u32) -> InFlight {
+        let packet = self.places[handle as usize];
+        self.end(handle);
+        packet
     }
 
     /// There is one more copy of the packet.

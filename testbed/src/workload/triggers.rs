@@ -76,6 +76,11 @@ impl Triggers {
         couples
     }
 
+    /// Forgets the flows that start by time but those that `is_kept`.
+    pub(crate) fn keep_starts(&mut self, is_kept: impl Fn(FlowIndex) -> bool) {
+        self.timed.retain(|&flow| is_kept(flow));
+    }
+
     /// The flows that start by time, ascending by (start, place in the file).
     #[must_use]
     pub fn start(&self) -> &[FlowIndex] {

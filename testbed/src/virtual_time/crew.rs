@@ -1,0 +1,154 @@
+//! The threads of a run: one a part. The thread that leads decides what the next window is while
+//! all others wait, then all run it, each its own part.
+//!
+//! ```text
+//!   leader:  exchange, decide | part 0 | wait | exchange, decide | part 0 | ...
+//!   others:        wait       | part n |         wait            | part n | ...
+//! ```
+//!
+//! So no two threads ever want the same part at once, and its mutex is a formality. Who waits looks
+//! for a few microseconds, then sleeps: windows are longer than waking up takes, and cores may be
+//! shared.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::part::{Part, Span};
+use crate::plan::RunError;
+
+/// The parts of a run, and who runs them.
+pub(super) struct Crew<'a, 'p> {
+    parts: &'p [Mutex<Part<'a>>],
+    /// The window to run; `None` when there is none any more.
+    order: Mutex<Option<Span>>,
+    /// How many orders were given.
+    ordered: Turns,
+    /// How many windows were run by threads that do not lead.
+    reported: Turns,
+}
+
+/// Something counted that can be waited for.
+#[derive(Default)]
+struct Turns {
+    count: AtomicU64,
+    sleepers: Mutex<()>,
+    counted: Condvar,
+}
+
+/// Looks before a thread that waits goes to sleep: about ten microseconds.
+const LOOKS: u32 = 256;
+
+impl Turns {
+    fn add_one(&self) {
+        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.count.fetch_add(1, Ordering::Release);
+        drop(sleepers);
+        self.counted.notify_all();
+    }
+
+    fn wait_for(&self, count: u64) {
+        let reached = || self.count.load(Ordering::Acquire) >= count;
+        for _ in 0..LOOKS {
+            if reached() {
+                return;
+            }
+            spin_loop();
+        }
+        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        while !reached() {
+            sleepers = self.counted.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Counts a window as run, however its thread leaves it: a leader must not wait for ever.
+struct Report<'t>(&'t Turns);
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        self.0.add_one();
+    }
+}
+
+/// Sends the other threads home, however the leader leaves.
+struct Dismissal<'c, 'a, 'p>(&'c Crew<'a, 'p>);
+
+impl Drop for Dismissal<'_, '_, '_> {
+    fn drop(&mut self) {
+        self.0.give(None);
+    }
+}
+
+/// Lets `lead` run `parts` on as many threads, its own among them.
+///
+/// # Errors
+/// When the system gives no thread.
+pub(super) fn with_crew<'a, R>(
+    parts: &[Mutex<Part<'a>>],
+    lead: impl FnOnce(&Crew<'a, '_>) -> R,
+) -> Result<R, RunError> {
+    let crew = Crew {
+        parts,
+        order: Mutex::new(None),
+        ordered: Turns::default(),
+        reported: Turns::default(),
+    };
+    thread::scope(|scope| {
+        let _dismissal = Dismissal(&crew);
+        for (number, part) in parts.iter().enumerate().skip(1) {
+            let thread = thread::Builder::new().name(format!("sim-{number}"));
+            thread.spawn_scoped(scope, || crew.work(part)).map_err(|error| {
+                RunError::Environment(format!(
+                    "thread {number} of sim.threads {} cannot be started: {error}; ask for fewer \
+                     with --threads 1",
+                    parts.len()
+                ))
+            })?;
+        }
+        Ok(lead(&crew))
+    })
+}
+
+impl<'a, 'p> Crew<'a, 'p> {
+    /// All parts, between two windows.
+    ///
+    /// # Panics
+    /// When a thread has panicked: a bug, which it has reported.
+    pub(super) fn meet(&self) -> Vec<MutexGuard<'p, Part<'a>>> {
+        let lock = |part: &'p Mutex<Part<'a>>| part.lock().ok();
+        let parts: Option<Vec<_>> = self.parts.iter().map(lock).collect();
+        let Some(parts) = parts else { panic!("a thread of the run has panicked") };
+        parts
+    }
+
+    /// Runs every part through `span`; nobody may hold one.
+    pub(super) fn run(&self, span: Span) {
+        let others = self.parts.len() as u64 - 1;
+        if others > 0 {
+            self.give(Some(span));
+        }
+        if let Ok(mut part) = self.parts[0].lock() {
+            part.run_window(span);
+        }
+        self.reported.wait_for(self.ordered.count.load(Ordering::Relaxed) * others);
+    }
+
+    fn give(&self, order: Option<Span>) {
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+        self.ordered.add_one();
+    }
+
+    /// What a thread that does not lead does.
+    fn work(&self, part: &Mutex<Part<'a>>) {
+        for turn in 1.. {
+            self.ordered.wait_for(turn);
+            let order = *self.order.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(span) = order else { return };
+            let _report = Report(&self.reported);
+            let Ok(mut part) = part.lock() else { return };
+            part.run_window(span);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A part of a run: some hosts and ports, with all that they need, so that a thread can run it
+//! through a window by itself. A run on one thread has one part, which is the whole.
+
+use std::ops::Range;
+use std::sync::MutexGuard;
+
+use transport::{Instant, Rng};
+
+use super::hosts::{Around, Hosts};
+use super::packets::{InFlight, PacketSlab};
+use crate::conductor::Conductor;
+use crate::fabric::{Flight, Network, Output, Parts};
+use crate::measure::sampler::Seen;
+use crate::plan::{Plan, RunError};
+
+/// A window of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// The first thing due.
+    pub(super) next: Instant,
+    /// Nothing at it or later is done.
+    pub(super) end: Instant,
+}
+
+/// A packet on its way from one part to another, with what it carries.
+pub(super) struct Parcel {
+    flight: Flight,
+    packet: InFlight,
+}
+
+/// Some hosts and ports of a run.
+pub(super) struct Part<'a> {
+    pub(super) hosts: Hosts<'a>,
+    pub(super) around: Around<'a>,
+    /// Hosts have to meet at every instant.
+    coupled: bool,
+    /// By part: what came from it in the window before.
+    inbox: Vec<Vec<Parcel>>,
+    /// By part: what goes to it.
+    outbox: Vec<Vec<Parcel>>,
+    /// When the first parcel is due.
+    parcel_at: Instant,
+    /// Flights of the last window.
+    pub(super) flights: usize,
+}
+
+/// The parts of `plan`, as `parts` says, before anything has happened.
+///
+/// # Errors
+/// When the plan does not fit together.
+pub(super) fn build<'a>(
+    plan: &'a Plan,
+    rng: &Rng,
+    parts: &Parts,
+    (network, conductor): (Network, Conductor<'a>),
+) -> Result<Vec<Part<'a>>, RunError> {
+    let coupled = conductor.couples_hosts();
+    let mut configs = plan.host_configs()?.into_iter();
+    let networks = network.split(parts).into_iter();
+    let conductors = conductor.split(&parts.hosts).into_iter();
+    let built = networks.zip(conductors).zip(&parts.hosts);
+    Ok(built
+        .map(|((network, conductor), Range { start, end })| {
+            let own = configs.by_ref().take((end - start) as usize).collect();
+            let boxes = || std::iter::repeat_with(Vec::new).take(parts.count()).collect();
+            Part {
+                hosts: Hosts::new(plan, *start, own, rng),
+                around: Around {
+                    network,
+                    conductor,
+                    packets: PacketSlab::default(),
+                    out: Vec::new(),
+                },
+                coupled,
+                inbox: boxes(),
+                outbox: boxes(),
+                parcel_at: Instant::FAR_FUTURE,
+                flights: 0,
+            }
+        })
+        .collect())
+}
+
+impl Part<'_> {
+    /// When something is due here; parcels that wait here are not looked at.
+    pub(super) fn next_at(&self) -> Option<Instant> {
+        let start = self.around.conductor.next_start();
+        start.into_iter().chain(self.around.network.next_event_at()).min()
+    }
+
+    /// When the first of the parcels that this part has sent is due.
+    pub(super) fn parcel_at(&self) -> Instant {
+        self.parcel_at
+    }
+
+    /// Runs everything in `span`, which is no longer than the lookahead.
+    pub(super) fn run_window(&mut self, span: Span) {
+        self.receive();
+        let (hosts, around) = (&mut self.hosts, &mut self.around);
+        while let Some((start, flow)) = around.conductor.take_timed(|start| start < span.end) {
+            hosts.start_at(flow, start, &mut around.network);
+        }
+        let window = around.network.open(span.end);
+        if self.coupled {
+            hosts.run_together(&window, span.next, span.end, around);
+        } else {
+            hosts.run_apart(&window, span.end, around);
+        }
+        around.network.run_switches(&window, span.end, &mut around.out);
+        for output in around.out.drain(..) {
+            match output {
+                Output::Dropped { packet, .. } => around.packets.end(packet.handle),
+                Output::Duplicated { packet, .. } => around.packets.duplicate(packet.handle),
+                Output::Delivered { .. } => {}
+            }
+        }
+        self.flights = window.len();
+        around.network.close(window, span.end);
+        self.send();
+    }
+
+    /// Takes in what other parts have sent.
+    pub(super) fn receive(&mut self) {
+        for Parcel { mut flight, packet } in self.inbox.iter_mut().flat_map(|from| from.drain(..)) {
+            flight.packet.handle = self.around.packets.keep(packet);
+            self.around.network.admit(flight);
+        }
+    }
+
+    /// Packs what has left for other parts.
+    fn send(&mut self) {
+        self.parcel_at = Instant::FAR_FUTURE;
+        let Around { network, packets, .. } = &mut self.around;
+        for (to, outbox) in self.outbox.iter_mut().enumerate() {
+            outbox.extend(network.crossed(to).map(|flight| {
+                self.parcel_at = self.parcel_at.min(flight.at);
+                Parcel { flight, packet: packets.let_go(flight.packet.handle) }
+            }));
+        }
+    }
+
+    /// What a sampler wants to know of this part.
+    pub(super) fn seen(&self) -> Seen {
+        let (hosts, conductor) = (&self.hosts, &self.around.conductor);
+        let cwnd = |flow: usize| {
+            hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
+        };
+        Seen::of(&self.around.network, conductor, cwnd)
+    }
+}
+
+/// Hands over what parts have for each other after a window: parcels, by a swap of buffers, and
+/// tidings of what was delivered.
+pub(super) fn exchange(parts: &mut [MutexGuard<'_, Part<'_>>]) {
+    for to in 0..parts.len() {
+        let tidings = parts[to].around.conductor.take_tidings();
+        for from in 0..parts.len() {
+            if from != to {
+                parts[from].around.conductor.tell(&tidings);
+                let parcels = std::mem::take(&mut parts[from].outbox[to]);
+                let empty = std::mem::replace(&mut parts[to].inbox[from], parcels);
+                parts[from].outbox[to] = empty;
+            }
+        }
+    }
+}

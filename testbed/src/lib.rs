@@ -5,6 +5,7 @@
 //! | [`input`] | diagnostics with file, line and column; tokens, numbers, nearest names |
 //! | [`workload`], [`topology`], [`scenario`] | traffic, network, and both with faults |
 //! | [`plan`] | a run wholly decided, and every setting with its source |
+//! | [`forecast`] | hops, time and memory of a simulation, before it runs |
 //! | [`fabric`] | ports, queues, switches, links and faults as a discrete-event machine |
 //! | [`conductor`] | starts flows when due and keeps their records |
 //! | [`virtual_time`] | the `sim` world |
@@ -17,6 +18,7 @@ pub mod conductor;
 #[cfg(feature = "dpdk")]
 pub mod datapath;
 pub mod fabric;
+pub mod forecast;
 pub mod input;
 pub mod measure;
 pub mod plan;

@@ -26,12 +26,22 @@ pub(crate) fn probe(machine: &Machine) -> Vec<Finding> {
     findings
 }
 
+/// Memory that a program without hugepages can have: what is free, and what its cgroup leaves;
+/// `None` when the system does not say.
+pub(crate) fn room_bytes(machine: &Machine) -> Option<u64> {
+    let cgroup = cgroup_room(machine).map(|(room, _)| room);
+    available_bytes(machine).into_iter().chain(cgroup).min()
+}
+
+fn available_bytes(machine: &Machine) -> Option<u64> {
+    let kb = machine.field("/proc/meminfo", "MemAvailable")?;
+    kb.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 fn available(machine: &Machine) -> Finding {
     const WHY: &str = "a vdev run keeps packet buffers and application data in memory";
     let id = "memory.available";
-    let kb = machine.field("/proc/meminfo", "MemAvailable");
-    let kb = kb.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-    let Some(bytes) = kb.and_then(|kb| kb.checked_mul(1024)) else {
+    let Some(bytes) = available_bytes(machine) else {
         return Finding::info(id, "free memory cannot be told: no MemAvailable", WHY);
     };
     let what = format!("{} MB available, {} MB needed", bytes / MB, VDEV_NEED_BYTES / MB);

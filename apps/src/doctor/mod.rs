@@ -24,6 +24,7 @@ use serde::Serialize;
 
 pub use finding::{Finding, FitWorld, Status};
 pub use machine::Machine;
+pub(crate) use memory::room_bytes;
 pub use report::{write_blockers, write_json, write_text};
 
 /// Which worlds this machine can run.

@@ -4,6 +4,7 @@
 //! then is anything started or written.
 
 pub(crate) mod experiment;
+mod forecast;
 mod results;
 mod sweep;
 
@@ -42,6 +43,9 @@ pub(crate) fn run(
         writeln!(console.err, "{warning}")?;
     }
     check_environment(experiment.world, console)?;
+    if experiment.world == World::Sim {
+        forecast::tell(&experiment.plan, args.quiet, console)?;
+    }
     let out = args.out.as_deref().map(OutDir::create).transpose()?;
     if interrupt::requested() {
         return Ok(Exit::Interrupted);

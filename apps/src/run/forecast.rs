@@ -1,0 +1,89 @@
+//! Before a simulation: says what a long one will cost, and refuses one that memory cannot hold.
+
+use testbed::forecast::Forecast;
+use testbed::plan::Plan;
+use transport::{Bytes, Duration};
+
+use crate::console::Console;
+use crate::doctor::{self, Machine};
+use crate::failure::Failure;
+
+/// A run that takes no longer than this needs no announcement.
+const SHORT: Duration = Duration::from_s(3);
+
+/// Tells what `plan` will cost, on standard error, unless that is little or `quiet`.
+///
+/// # Errors
+/// When the run needs more memory than there is, or than `run.memory` allows.
+pub(super) fn tell(plan: &Plan, quiet: bool, console: &mut Console<'_>) -> Result<(), Failure> {
+    let forecast = Forecast::of(plan);
+    if let Some(refusal) = refusal(plan, &forecast, doctor::room_bytes(&Machine::this())) {
+        return Err(Failure::Unfit(refusal));
+    }
+    if forecast.time > SHORT && !quiet {
+        writeln!(console.err, "forecast: {forecast}")?;
+    }
+    Ok(())
+}
+
+/// Why the run cannot be started where there is `room`.
+fn refusal(plan: &Plan, forecast: &Forecast, room: Option<u64>) -> Option<String> {
+    let allowed = plan.draft.memory;
+    let (limit, whose) = match allowed {
+        Some(Bytes(limit)) => (limit, "run.memory allows"),
+        None => (room?, "this machine has free"),
+    };
+    if forecast.memory.0 <= limit {
+        return None;
+    }
+    let (flows, hosts) = (plan.matrix.flows.len(), plan.hosts());
+    let (needed, limit) = (forecast.memory.0.div_ceil(MB), limit / MB);
+    Some(format!(
+        "memory: the run is expected to need {needed} MB ({flows} flows, {hosts} hosts), {whose} \
+         {limit} MB\n  help: use a machine with more memory, or a matrix with fewer flows or hosts; \
+         --set run.memory={needed}MB starts it all the same"
+    ))
+}
+
+/// As the units of `run.memory` count.
+const MB: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use testbed::plan::{Draft, Source};
+    use testbed::topology;
+    use testbed::workload::{FlowSpec, Matrix};
+    use transport::HostId;
+
+    use super::*;
+
+    fn plan(settings: &[(&str, &str)]) -> Plan {
+        let mut draft = Draft::default();
+        for (key, value) in settings {
+            draft.set(key, value, Source::Set).unwrap();
+        }
+        let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1 << 20)));
+        Plan::new(&draft, matrix, &topology::by_name("paper-testbed").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_refused_where_there_is_too_little_memory_unless_the_user_says_otherwise() {
+        let plan_of = |settings: &[(&str, &str)]| {
+            let plan = plan(settings);
+            let forecast = Forecast::of(&plan);
+            (plan, forecast)
+        };
+        let (plan, forecast) = plan_of(&[]);
+        assert_eq!(refusal(&plan, &forecast, None), None);
+        assert_eq!(refusal(&plan, &forecast, Some(forecast.memory.0)), None);
+        let text = refusal(&plan, &forecast, Some(forecast.memory.0 - 1)).unwrap();
+        let help = text.split_once("--set run.memory=").unwrap().1;
+        let allowed = help.split_whitespace().next().unwrap();
+        let (plan, forecast) = plan_of(&[("run.memory", allowed)]);
+        assert_eq!(refusal(&plan, &forecast, Some(0)), None);
+        let (plan, forecast) = plan_of(&[("run.memory", "1MB")]);
+        let text = refusal(&plan, &forecast, None).unwrap();
+        assert!(text.contains("run.memory allows 1 MB"), "{text}");
+    }
+}

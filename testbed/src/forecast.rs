@@ -1,0 +1,142 @@
+//! What a simulation will cost, told before it runs: link traversals, time, memory.
+//!
+//! An estimate from the matrix, the topology and the tables of endpoints, meant to be right within
+//! a factor of two: so that a run of minutes is no surprise and one that the machine's memory
+//! cannot hold is not begun. Nothing is measured here; the constants are those of this program on
+//! 64-bit machines, and tests hold them to what runs take.
+//!
+//! Memory of a run, bytes:
+//!
+//! ```text
+//!   PROCESS + threads x ports x PORT + hosts x HOST + flows x FLOW
+//!           + open flows x (OPEN + PSN x segments of the flow, at most psn_window)
+//!           + packets under way x PACKET
+//! ```
+//!
+//! A flow is open from its start until its last acknowledgement; a host has at most one window of
+//! packets under way, since its NIC is handed few packets ahead.
+
+use std::fmt;
+
+use transport::{Bytes, Duration};
+
+use crate::plan::Plan;
+use crate::workload::matrix::Start;
+
+/// The program itself with one thread.
+pub const PROCESS: u64 = 5 << 20;
+/// A port of the network, for each thread.
+pub const PORT: u64 = 450;
+/// A host's endpoint and queues without flows.
+pub const HOST: u64 = 22 << 10;
+/// A flow at both ends: its places in tables, its line of the matrix, its record and its result.
+pub const FLOW: u64 = 1000;
+/// What an open flow takes beyond, without its segments.
+pub const OPEN: u64 = 700;
+/// A segment that an open flow can have outstanding.
+pub const PSN: u64 = 32;
+/// A packet that is somewhere, at the peak of the lists it is in.
+pub const PACKET: u64 = 144;
+
+/// Processor time of a hop, endpoints included.
+const HOP: Duration = Duration::from_ns(100);
+
+/// Hops that losses and waiting add to those of segments and acknowledgements.
+const ADDED_PERCENT: u64 = 25;
+
+/// What a run will cost, about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// Link traversals.
+    pub hops: u64,
+    /// Time on one thread of a core that has nothing else to do.
+    pub time: Duration,
+    /// Memory at the peak.
+    pub memory: Bytes,
+}
+
+impl Forecast {
+    /// What `plan` will cost in virtual time. O(flows).
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let hops = hops(plan);
+        Self { hops, time: HOP * hops, memory: memory(plan) }
+    }
+}
+
+/// Every segment goes to its receiver, and an acknowledgement of `ack_every` comes back.
+fn hops(plan: &Plan) -> u64 {
+    let tree = plan.tree.spec();
+    let ways = plan.matrix.flows.iter().map(|flow| {
+        let links = 2 * (u64::from(tree.meeting_tier(flow.src, flow.dst)) + 1);
+        let segments = segments(plan, flow.size);
+        let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
+        links * (segments + acks)
+    });
+    let least = ways.fold(0u64, u64::saturating_add);
+    least.saturating_add(least / 100 * ADDED_PERCENT)
+}
+
+fn memory(plan: &Plan) -> Bytes {
+    let ports = plan.blueprint().ports.len() as u64 * plan.draft.threads as u64;
+    let flows = plan.matrix.flows.len() as u64;
+    let (open, segments) = open(plan);
+    let window = u64::from(plan.settings.psn_window);
+    let rings = open.saturating_mul(OPEN + PSN * segments.next_power_of_two().clamp(16, window));
+    let bytes = [
+        PROCESS,
+        ports * PORT,
+        u64::from(plan.hosts()) * HOST,
+        flows.saturating_mul(FLOW),
+        rings,
+        under_way(plan, open.saturating_mul(segments)).saturating_mul(PACKET),
+    ];
+    Bytes(bytes.into_iter().fold(0, u64::saturating_add))
+}
+
+/// Flows that are open at once, and how many segments one of them has.
+fn open(plan: &Plan) -> (u64, u64) {
+    let (mut first, mut last) = (Duration::MAX, Duration::ZERO);
+    let (mut timed, mut busy, mut all) = (0u64, 0u128, 0u64);
+    for flow in &plan.matrix.flows {
+        all = all.saturating_add(segments(plan, flow.size));
+        let Start::At(at) = flow.start else { continue };
+        (first, last) = (first.min(at), last.max(at));
+        timed += 1;
+        let rtt = plan.path(flow.src, flow.dst).base_rtt;
+        let alone = plan.settings.line_rate.time_for(flow.size) + rtt;
+        busy += 2 * u128::from(alone.as_ps());
+    }
+    let mean = all / (plan.matrix.flows.len() as u64).max(1);
+    let span = u128::from(last.as_ps().saturating_sub(first.as_ps()));
+    // Spread over a time, only some are open at any instant of it; others come by trigger when one
+    // is done.
+    let at_once = busy.checked_div(span).map_or(timed, |open| u64::try_from(open).unwrap_or(timed));
+    (at_once.clamp(1, timed.max(1)), mean.max(1))
+}
+
+/// Packets in the network at once: a window a sender, of what its flows have.
+fn under_way(plan: &Plan, segments: u64) -> u64 {
+    let mut sends = vec![false; plan.hosts() as usize];
+    for flow in &plan.matrix.flows {
+        sends[flow.src.0 as usize] = true;
+    }
+    let senders = sends.iter().filter(|sends| **sends).count() as u64;
+    let bdp = plan.settings.line_rate.bytes_in(plan.settings.base_rtt).0;
+    let window = bdp.div_ceil(u64::from(plan.fabric.mtu).max(1)) * 3 / 2;
+    senders.saturating_mul(window).min(segments)
+}
+
+fn segments(plan: &Plan, size: Bytes) -> u64 {
+    size.0.div_ceil(u64::from(plan.settings.payload_max.max(1)))
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[expect(clippy::cast_precision_loss, reason = "a forecast; 53 bits are plenty")]
+        let [hops, memory] = [self.hops, self.memory.0].map(|count| count as f64 / 1e6);
+        let seconds = self.time.as_us_f64() / 1e6;
+        let digits = usize::from(seconds < 10.0);
+        write!(f, "~{hops:.0} M hops, ~{seconds:.digits$} s, ~{memory:.0} MB")
+    }
+}

@@ -52,7 +52,7 @@ swarm: ## random scenarios against invariants, from SEED
 	SEED=$(SEED) $(SYSTEM) --test swarm
 
 system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay
-	$(SYSTEM) --test cli --test variants --test lies --test sim --test allocations --test replay
+	$(SYSTEM) --test cli --test variants --test lies --test sim --test allocations --test forecast --test replay
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1

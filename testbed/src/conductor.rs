@@ -295,9 +295,11 @@ impl<'a> Conductor<'a> {
     /// How many bytes of each of the first `count` flows are delivered; 0 of those of other parts.
     pub(crate) fn delivered_of(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
         let lines = self.records[..count].iter().zip(&self.matrix.flows);
-        lines.map(|(record, flow)| {
-            if self.senders.contains(&flow.src.0) { record.delivered } else { 0 }
-        })
+        lines.map(
+            |(record, flow)| {
+                if self.senders.contains(&flow.src.0) { record.delivered } else { 0 }
+            },
+        )
     }
 
     fn end_if_complete(&mut self, flow: FlowIndex) {
@@ -341,6 +343,11 @@ impl<'a> Conductor<'a> {
     #[must_use]
     pub fn records(&self) -> &[FlowRecord] {
         &self.records
+    }
+
+    /// The records, when all is over: none are left here.
+    pub(crate) fn take_records(&mut self) -> Vec<FlowRecord> {
+        std::mem::take(&mut self.records)
     }
 
     /// The matrix.

@@ -27,8 +27,8 @@ use crate::workload::matrix::Start;
 pub const PROCESS: u64 = 5 << 20;
 /// A port of the network, for each thread.
 pub const PORT: u64 = 450;
-/// A host's endpoint and queues without flows.
-pub const HOST: u64 = 22 << 10;
+/// What is touched of a host's endpoint and queues without flows; more is reserved.
+pub const HOST: u64 = 10 << 10;
 /// A flow at both ends: its places in tables, its line of the matrix, its record and its result.
 pub const FLOW: u64 = 1000;
 /// What an open flow takes beyond, without its segments.
@@ -40,6 +40,12 @@ pub const PACKET: u64 = 144;
 
 /// Processor time of a hop, endpoints included.
 const HOP: Duration = Duration::from_ns(100);
+
+/// The same for hops that overruns add: what they touch is in no cache.
+const LOST_HOP: Duration = Duration::from_ns(300);
+
+/// Processor time of opening and closing a flow at both ends.
+const FLOW_TIME: Duration = Duration::from_ns(2500);
 
 /// Hops that losses and waiting add to those of segments and acknowledgements.
 const ADDED_PERCENT: u64 = 25;
@@ -59,8 +65,10 @@ impl Forecast {
     /// What `plan` will cost in virtual time. O(flows).
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
-        let hops = hops(plan);
-        Self { hops, time: HOP * hops, memory: memory(plan) }
+        let (hops, lost) = (hops(plan), lost_hops(plan));
+        let flows = plan.matrix.flows.len() as u64;
+        let time = HOP * hops + LOST_HOP * lost + FLOW_TIME * flows;
+        Self { hops: hops.saturating_add(lost), time, memory: memory(plan) }
     }
 }
 
@@ -75,6 +83,44 @@ fn hops(plan: &Plan) -> u64 {
     });
     let least = ways.fold(0u64, u64::saturating_add);
     least.saturating_add(least / 100 * ADDED_PERCENT)
+}
+
+/// What flows that start first, all at once, send to a receiver beyond what its link and queue
+/// take in the time of a window: each segment is trimmed and told of, and sent again. A sender with
+/// many flows gives each its share.
+fn lost_hops(plan: &Plan) -> u64 {
+    let hosts = plan.hosts() as usize;
+    let starts = plan.matrix.flows.iter().filter_map(|flow| match flow.start {
+        Start::At(at) => Some(at),
+        Start::On(_) => None,
+    });
+    let first = starts.min().unwrap_or_default();
+    let at_first = || plan.matrix.flows.iter().filter(move |flow| flow.start == Start::At(first));
+    let (mut sends, mut load, mut offered) = (vec![0u64; hosts], vec![0f64; hosts], vec![0; hosts]);
+    at_first().for_each(|flow| sends[flow.src.0 as usize] += 1);
+    for flow in at_first() {
+        let dst = flow.dst.0 as usize;
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let share = 1.0 / sends[flow.src.0 as usize] as f64;
+        load[dst] += share;
+        offered[dst] += segments(plan, flow.size);
+    }
+    let window = window(plan);
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    let lost = load.iter().zip(&offered).map(|(load, offered): (&f64, &u64)| {
+        let sent = (load * window as f64) as u64;
+        sent.min(*offered).saturating_sub(2 * window)
+    });
+    let lost = lost.fold(0u64, u64::saturating_add);
+    let tiers = u64::from(plan.tree.spec().tiers);
+    lost.saturating_mul(2 * 2 * tiers)
+}
+
+/// Segments of a window on the longest path.
+fn window(plan: &Plan) -> u64 {
+    let bdp = plan.settings.line_rate.bytes_in(plan.settings.base_rtt).0;
+    bdp.div_ceil(u64::from(plan.fabric.mtu).max(1)) * 3 / 2
 }
 
 fn memory(plan: &Plan) -> Bytes {
@@ -122,9 +168,7 @@ fn under_way(plan: &Plan, segments: u64) -> u64 {
         sends[flow.src.0 as usize] = true;
     }
     let senders = sends.iter().filter(|sends| **sends).count() as u64;
-    let bdp = plan.settings.line_rate.bytes_in(plan.settings.base_rtt).0;
-    let window = bdp.div_ceil(u64::from(plan.fabric.mtu).max(1)) * 3 / 2;
-    senders.saturating_mul(window).min(segments)
+    senders.saturating_mul(window(plan)).min(segments)
 }
 
 fn segments(plan: &Plan, size: Bytes) -> u64 {

@@ -89,18 +89,19 @@ struct FlowLine {
 }
 
 impl Outcome {
-    /// Puts the outcome of a finished run together.
+    /// Puts the outcome of a finished run together, with the conductor's own records: there may be
+    /// too many for a copy.
     #[must_use]
     pub fn new(
         plan: &Plan,
-        conductor: &Conductor<'_>,
+        conductor: &mut Conductor<'_>,
         stats: Stats,
         network: &Network,
         audit: Audit,
         end: Instant,
     ) -> Self {
-        let records = conductor.records().to_vec();
         let summary = Summary::new(plan, conductor, &stats, network, audit);
+        let records = conductor.take_records();
         Self {
             summary,
             records,

@@ -94,8 +94,8 @@ impl Sampler {
 
     fn take(&mut self, interval: Duration, seen: &Seen) {
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
-        let goodput_gbps = (seen.delivered - self.delivered_before) as f64 * 8.0
-            / (interval.as_us_f64() * 1000.0);
+        let goodput_gbps =
+            (seen.delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
         self.series.push(Sample {
             t_us: self.next_at.as_us_f64(),
             goodput_gbps,

@@ -136,6 +136,11 @@ impl<'a> Control<'a> {
         &self.conductor
     }
 
+    /// The same, to take what it kept when all is over.
+    pub(super) fn conductor_mut(&mut self) -> &mut Conductor<'a> {
+        &mut self.conductor
+    }
+
     /// Messages that were delivered with bytes, or between hosts, that are not those of the flow
     /// that their tag names. O(bytes delivered), about 10 GB a second.
     pub(super) fn wrong_deliveries(&self) -> u64 {

@@ -50,11 +50,11 @@ pub(super) fn outcome(
     scale: TimeScale,
     pmd: Pmd,
 ) -> Outcome {
-    let Ended { switch, control, sampler, gaps, now, mut crewed, stopped } = ended;
+    let Ended { switch, mut control, sampler, gaps, now, mut crewed, stopped } = ended;
     let workers = sum(&mut crewed);
     let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
-    let conductor = control.conductor();
+    let conductor = control.conductor_mut();
     let stats = workers.stats;
     let mut outcome = Outcome::new(plan, conductor, stats, switch.network(), audit, now);
     let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();

@@ -214,9 +214,9 @@ impl Sim {
             conductors.push(part.around.conductor);
         }
         let network = Network::join(networks, parts);
-        let conductor = Conductor::join(conductors);
+        let mut conductor = Conductor::join(conductors);
         let audit = Audit::of(&conductor, &stats, &network, driver);
-        let outcome = Outcome::new(plan, &conductor, stats, &network, audit, self.now);
+        let outcome = Outcome::new(plan, &mut conductor, stats, &network, audit, self.now);
         Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

@@ -1,5 +1,7 @@
 //! Before a simulation: says what a long one will cost, and refuses one that memory cannot hold.
 
+use std::cmp::Reverse;
+
 use testbed::forecast::Forecast;
 use testbed::plan::Plan;
 use transport::{Bytes, Duration};
@@ -11,32 +13,46 @@ use crate::failure::Failure;
 /// A run that takes no longer than this needs no announcement.
 const SHORT: Duration = Duration::from_s(3);
 
-/// Tells what `plan` will cost, on standard error, unless that is little or `quiet`.
+/// Tells what `plans`, of which `jobs` run at a time, will cost, on standard error, unless that is
+/// little or `quiet`.
 ///
 /// # Errors
-/// When the run needs more memory than there is, or than `run.memory` allows.
-pub(super) fn tell(plan: &Plan, quiet: bool, console: &mut Console<'_>) -> Result<(), Failure> {
-    let forecast = Forecast::of(plan);
-    if let Some(refusal) = refusal(plan, &forecast, doctor::room_bytes(&Machine::this())) {
+/// When they need more memory than there is, or than `run.memory` allows.
+pub(super) fn tell(
+    plans: &[&Plan],
+    jobs: usize,
+    quiet: bool,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
+    let mut forecasts: Vec<Forecast> = plans.iter().map(|plan| Forecast::of(plan)).collect();
+    // The most that may run at the same time.
+    forecasts.sort_unstable_by_key(|forecast| Reverse(forecast.memory));
+    let memory = forecasts.iter().take(jobs.max(1)).map(|forecast| forecast.memory.0);
+    let all = Forecast {
+        hops: forecasts.iter().map(|forecast| forecast.hops).fold(0, u64::saturating_add),
+        time: forecasts.iter().fold(Duration::ZERO, |sum, forecast| sum + forecast.time),
+        memory: Bytes(memory.fold(0, u64::saturating_add)),
+    };
+    if let Some(refusal) = refusal(plans, &all, doctor::room_bytes(&Machine::this())) {
         return Err(Failure::Unfit(refusal));
     }
-    if forecast.time > SHORT && !quiet {
-        writeln!(console.err, "forecast: {forecast}")?;
+    if all.time > SHORT && !quiet {
+        writeln!(console.err, "forecast: {all}")?;
     }
     Ok(())
 }
 
-/// Why the run cannot be started where there is `room`.
-fn refusal(plan: &Plan, forecast: &Forecast, room: Option<u64>) -> Option<String> {
-    let allowed = plan.draft.memory;
-    let (limit, whose) = match allowed {
+/// Why what needs `forecast` cannot be started where there is `room`.
+fn refusal(plans: &[&Plan], forecast: &Forecast, room: Option<u64>) -> Option<String> {
+    let (limit, whose) = match plans.iter().filter_map(|plan| plan.draft.memory).max() {
         Some(Bytes(limit)) => (limit, "run.memory allows"),
         None => (room?, "this machine has free"),
     };
     if forecast.memory.0 <= limit {
         return None;
     }
-    let (flows, hosts) = (plan.matrix.flows.len(), plan.hosts());
+    let flows = plans.iter().map(|plan| plan.matrix.flows.len()).max().unwrap_or(0);
+    let hosts = plans.iter().map(|plan| plan.hosts()).max().unwrap_or(0);
     let (needed, limit) = (forecast.memory.0.div_ceil(MB), limit / MB);
     Some(format!(
         "memory: the run is expected to need {needed} MB ({flows} flows, {hosts} hosts), {whose} \
@@ -75,15 +91,15 @@ mod tests {
             (plan, forecast)
         };
         let (plan, forecast) = plan_of(&[]);
-        assert_eq!(refusal(&plan, &forecast, None), None);
-        assert_eq!(refusal(&plan, &forecast, Some(forecast.memory.0)), None);
-        let text = refusal(&plan, &forecast, Some(forecast.memory.0 - 1)).unwrap();
+        assert_eq!(refusal(&[&plan], &forecast, None), None);
+        assert_eq!(refusal(&[&plan], &forecast, Some(forecast.memory.0)), None);
+        let text = refusal(&[&plan], &forecast, Some(forecast.memory.0 - 1)).unwrap();
         let help = text.split_once("--set run.memory=").unwrap().1;
         let allowed = help.split_whitespace().next().unwrap();
         let (plan, forecast) = plan_of(&[("run.memory", allowed)]);
-        assert_eq!(refusal(&plan, &forecast, Some(0)), None);
+        assert_eq!(refusal(&[&plan], &forecast, Some(0)), None);
         let (plan, forecast) = plan_of(&[("run.memory", "1MB")]);
-        let text = refusal(&plan, &forecast, None).unwrap();
+        let text = refusal(&[&plan], &forecast, None).unwrap();
         assert!(text.contains("run.memory allows 1 MB"), "{text}");
     }
 }

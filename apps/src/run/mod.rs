@@ -44,7 +44,7 @@ pub(crate) fn run(
     }
     check_environment(experiment.world, console)?;
     if experiment.world == World::Sim {
-        forecast::tell(&experiment.plan, args.quiet, console)?;
+        forecast::tell(&[&experiment.plan], 1, args.quiet, console)?;
     }
     let out = args.out.as_deref().map(OutDir::create).transpose()?;
     if interrupt::requested() {

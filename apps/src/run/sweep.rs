@@ -15,7 +15,7 @@ use serde_json::Value;
 use testbed::measure::{Outcome, Summary};
 
 use super::experiment::{Experiment, Sweep};
-use super::{check_environment, execute, results};
+use super::{check_environment, execute, forecast, results};
 use crate::cli::{RunArgs, Switch, World};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -63,6 +63,9 @@ pub(super) fn run(
             check_environment(world, console)?;
         }
     }
+    let simulated = sweep.chosen.iter().filter(|(_, run)| run.world == World::Sim);
+    let plans: Vec<_> = simulated.map(|(_, run)| &run.plan).collect();
+    forecast::tell(&plans, args.jobs.into(), args.quiet, console)?;
     if let Some(out) = &args.out {
         let out = OutDir::create(out)?;
         out.write(sweep_dir::FILE, |file| results::json(file, &sweep_dir::of(sweep)))?;

@@ -200,7 +200,7 @@ fn one_seed_gives_one_result_to_the_byte_and_another_seed_another() {
 fn any_number_of_threads_gives_one_result_to_the_byte() {
     let of = |threads: &str, settings: &[(&str, &str)]| {
         let settings: Vec<_> = settings.iter().copied().chain([("sim.threads", threads)]).collect();
-        let matrix = matrix("permutation", 128, 1, &[("size", "256KiB")]);
+        let matrix = matrix("permutation", 128, 1, &[("size", "512KiB")]);
         let outcome = run(&settings, matrix.clone(), "ft128-8os");
         let (mut flows, mut series) = (Vec::new(), Vec::new());
         outcome.write_flows(&matrix, &mut flows).unwrap();

@@ -74,8 +74,8 @@ fn budget(plan: &Plan) -> Budget {
     Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }
 }
 
-/// Runs `case` and checks it; runs it again in windows of at most `window` on `threads` threads, and
-/// compares.
+/// Runs `case` and checks it; runs it again in windows of at most `window` on `threads` threads,
+/// and compares.
 pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tally, String> {
     let plan = Plan::new(&case.draft(), case.matrix.clone(), &case.topology);
     let plan = plan.map_err(|error| format!("no plan: {error}"))?;

@@ -56,8 +56,8 @@ fn refusal(plans: &[&Plan], forecast: &Forecast, room: Option<u64>) -> Option<St
     let (needed, limit) = (forecast.memory.0.div_ceil(MB), limit / MB);
     Some(format!(
         "memory: the run is expected to need {needed} MB ({flows} flows, {hosts} hosts), {whose} \
-         {limit} MB\n  help: use a machine with more memory, or a matrix with fewer flows or hosts; \
-         --set run.memory={needed}MB starts it all the same"
+         {limit} MB\n  help: use a machine with more memory, or a matrix with fewer flows or \
+         hosts; --set run.memory={needed}MB starts it all the same"
     ))
 }
 

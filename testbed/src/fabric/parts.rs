@@ -172,7 +172,9 @@ mod tests {
     proptest! {
         #[test]
         fn every_host_is_in_one_part_and_every_switch_in_a_whole_one(
-            name in prop_oneof![Just("ft128-8os"), Just("ft1024-1os"), Just("leaf-spine:4,8,8,800")],
+            name in prop_oneof![
+                Just("ft128-8os"), Just("ft1024-1os"), Just("leaf-spine:4,8,8,800"),
+            ],
             count in 1usize..=64,
             weights in prop::collection::vec(0u64..1000, 0..1024),
         ) {

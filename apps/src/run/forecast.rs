@@ -11,7 +11,7 @@ use crate::doctor::{self, Machine};
 use crate::failure::Failure;
 
 /// A run that takes no longer than this needs no announcement.
-const SHORT: Duration = Duration::from_s(3);
+const SHORT: Duration = Duration::from_s(2);
 
 /// Tells what `plans`, of which `jobs` run at a time, will cost, on standard error, unless that is
 /// little or `quiet`.

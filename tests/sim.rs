@@ -210,7 +210,11 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
     let sampled = ("sampling.interval", "3us");
     let lossy = ("fault", "loss:0.01@all");
     let doubled = ("fault", "duplicate:0.02@all");
-    for settings in [&[sampled] as &[_], &[sampled, lossy], &[doubled, ("trim", "off")]] {
+    // Pauses cross between parts as packets do.
+    let lossless = ("transport", "roce");
+    for settings in
+        [&[sampled] as &[_], &[sampled, lossy], &[doubled, ("trim", "off")], &[lossless]]
+    {
         let one = of("1", settings);
         assert!(one.2.packets.hops > 100_000, "{:?}", one.2.packets);
         for threads in ["2", "3", "7"] {

@@ -62,6 +62,12 @@ impl Flight {
         self.origin == HANDED_IN
     }
 
+    /// Whether it is a packet.
+    #[inline]
+    pub(crate) const fn is_packet(&self) -> bool {
+        self.packet.len > 0
+    }
+
     /// Whether it is a wake-up.
     pub(crate) const fn is_wake(&self) -> bool {
         self.packet.len == 0 && self.packet.trim_len == 0

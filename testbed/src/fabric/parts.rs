@@ -15,13 +15,16 @@ use std::sync::Arc;
 use super::blueprint::{Blueprint, Node};
 use super::calendar::Flight;
 use super::network::Network;
+use super::pfc;
 
 /// Who runs what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// The hosts of each part.
     pub(crate) hosts: Vec<Range<u32>>,
-    /// By target of flights: its part.
+    /// By port: its part.
+    ports: Vec<u32>,
+    /// By target of flights, a port or a whole switch: its part.
     homes: Arc<[u32]>,
 }
 
@@ -54,13 +57,21 @@ impl Parts {
             next
         });
         let switches: Vec<usize> = switches.collect();
-        let home = |owner: Node| match owner {
-            Node::Host(host) => part_of(host),
-            Node::Switch(switch) => switches[switch as usize],
+        let home = |owner: Node| {
+            let part = match owner {
+                Node::Host(host) => part_of(host),
+                Node::Switch(switch) => switches[switch as usize],
+            };
+            u32::try_from(part).unwrap_or(u32::MAX)
         };
-        let homes = blueprint.ports.iter().map(|port| home(port.owner));
-        let homes = homes.map(|part| u32::try_from(part).unwrap_or(u32::MAX)).collect();
-        Self { hosts, homes }
+        let ports: Vec<u32> = blueprint.ports.iter().map(|port| home(port.owner)).collect();
+        let homes = if pfc::is_lossless(blueprint) {
+            let switches = (0..).zip(&blueprint.switches).map(|(switch, _)| Node::Switch(switch));
+            (0..blueprint.hosts).map(Node::Host).chain(switches).map(home).collect()
+        } else {
+            ports.clone().into()
+        };
+        Self { hosts, ports, homes }
     }
 
     /// How many parts there are.
@@ -137,7 +148,7 @@ impl Network {
     /// Takes over what comes from another part.
     #[inline]
     pub(crate) fn admit(&mut self, flight: Flight) {
-        self.links.counts.on_wire += 1;
+        self.links.counts.on_wire += u64::from(flight.is_packet());
         self.links.calendar.push(flight);
     }
 
@@ -148,9 +159,13 @@ impl Network {
         for (part, mut network) in (1..).zip(networks) {
             whole.links.counts.add(&network.links.counts);
             whole.links.queue_stats.add(&network.links.queue_stats);
-            let ports = whole.ports.iter_mut().zip(&mut network.ports).zip(parts.homes.iter());
-            for ((port, own), _) in ports.filter(|(_, home)| **home == part) {
-                std::mem::swap(port, own);
+            let ports = whole.ports.iter_mut().zip(&mut network.ports).zip(&parts.ports);
+            for ((port, own), home) in ports {
+                if *home == part {
+                    std::mem::swap(port, own);
+                }
+                // A switch that has no way for a packet charges the port it came by.
+                port.stats.merge(&own.stats);
             }
         }
         whole
@@ -189,7 +204,7 @@ mod tests {
             }
             prop_assert_eq!(next, blueprint.hosts);
             let mut homes = vec![None; blueprint.switches.len()];
-            for (port, home) in blueprint.ports.iter().zip(parts.homes.iter()) {
+            for (port, home) in blueprint.ports.iter().zip(&parts.ports) {
                 match port.owner {
                     Node::Host(host) => {
                         prop_assert!(parts.hosts[*home as usize].contains(&host));

@@ -364,7 +364,7 @@ impl SwitchRun<'_> {
         back.stats.pauses += u64::from(paused);
         let arrival = back.port.interject(FRAME, at);
         let frame = Flight::pause_frame(paused, origin, (link.back, link.sender), arrival);
-        self.links.calendar.push(frame);
+        self.links.file(frame);
     }
 }
 

@@ -256,14 +256,21 @@ impl Links {
                 target
             }
         };
-        let flight = Flight { at, origin: state.number, target, packet };
+        if self.file(Flight { at, origin: state.number, target, packet }) {
+            self.counts.on_wire += 1;
+        }
+    }
+
+    /// Files what is on a link, unless it leaves for another part.
+    #[inline(always)]
+    pub(super) fn file(&mut self, flight: Flight) -> bool {
         if let Some(border) = &mut self.border
             && border.crosses(&flight)
         {
-            return;
+            return false;
         }
-        self.counts.on_wire += 1;
         self.calendar.push(flight);
+        true
     }
 
     /// The port of `switch` that `packet`, which is there at `at`, takes.

@@ -22,10 +22,10 @@ pub(super) struct Span {
     pub(super) end: Instant,
 }
 
-/// A packet on its way from one part to another, with what it carries.
+/// Something on its way from one part to another: a packet with what it carries, or a pause.
 pub(super) struct Parcel {
     flight: Flight,
-    packet: InFlight,
+    packet: Option<InFlight>,
 }
 
 /// Some hosts and ports of a run.
@@ -122,7 +122,9 @@ impl Part<'_> {
     /// Takes in what other parts have sent.
     pub(super) fn receive(&mut self) {
         for Parcel { mut flight, packet } in self.inbox.iter_mut().flat_map(|from| from.drain(..)) {
-            flight.packet.handle = self.around.packets.keep(packet);
+            if let Some(packet) = packet {
+                flight.packet.handle = self.around.packets.keep(packet);
+            }
             self.around.network.admit(flight);
         }
     }
@@ -134,7 +136,8 @@ impl Part<'_> {
         for (to, outbox) in self.outbox.iter_mut().enumerate() {
             outbox.extend(network.crossed(to).map(|flight| {
                 self.parcel_at = self.parcel_at.min(flight.at);
-                Parcel { flight, packet: packets.let_go(flight.packet.handle) }
+                let packet = flight.is_packet().then(|| packets.let_go(flight.packet.handle));
+                Parcel { flight, packet }
             }));
         }
     }

@@ -83,10 +83,12 @@ impl Case {
             outage: Duration::ZERO,
         };
         case.policies(&mut digits, &mut rng);
-        // A window that never moves drowns slower links and, with what is trimmed of it, links of
-        // small packets, over and over. That is what it is there to show; here it stays small.
-        let moves = case.settings[0].1 != "fixed";
-        if !moves {
+        // A window that never moves, or hears neither marks nor losses, drowns slower links and,
+        // with what is trimmed of it, links of small packets, over and over. That is what it is
+        // there to show; here one that never moves stays small, and none meets such links.
+        let cc = CcKind::by_name(&case.settings[0].1).unwrap();
+        let moves = !matches!(cc, CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr);
+        if cc == CcKind::Fixed {
             case.set("cc.fixed.bdps", pick(&mut rng, &[0.0, 0.05, 0.2]));
         }
         case.topology = topology(!moves || rng.chance(0.5), &mut rng);

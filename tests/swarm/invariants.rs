@@ -67,8 +67,8 @@ fn budget(plan: &Plan) -> Budget {
     let factor = match plan.settings.cc {
         CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr => 20,
         // Windows that step down to their share are trimmed on the way.
-        CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn => 5,
-        CcKind::Smartt | CcKind::UnoCc | CcKind::Gemini => 1,
+        CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn | CcKind::UnoCc => 5,
+        CcKind::Smartt | CcKind::Gemini => 1,
     };
     let packets = packets * factor;
     Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }

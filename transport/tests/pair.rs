@@ -312,6 +312,36 @@ fn a_probed_tail_does_not_put_off_giving_up() {
 }
 
 #[test]
+fn after_a_long_silence_the_next_loss_waits_for_no_more_than_one_timeout() {
+    for &sched in SchedKind::ALL {
+        long_silence(&config(|s| s.sched = sched));
+    }
+}
+
+fn long_silence(config: &Config) {
+    let path = config.default_path();
+    let mut pair = Pair::new(config, 1, Weather::default());
+    let flow = pair.hosts[0].endpoint.open_flow(HostId(1), path).unwrap();
+    let mut send = |len, loss, timeouts, sent| {
+        pair.weather.loss = loss;
+        let posted = pair.now;
+        if len > 0 {
+            pair.post(0, flow, vec![7; len], 1);
+        }
+        pair.run(Duration::from_s(1), |p| {
+            let host = &p.hosts[0];
+            (host.endpoint.stats().lost_by_timeout, host.count_sent()) == (timeouts, sent)
+        });
+        pair.now.since(posted)
+    };
+    send(100, 1.0, 6, 0);
+    send(0, 0.0, 6, 1);
+    // The timeout had doubled six times when something got through.
+    let waited = send(100, 1.0, 7, 1);
+    assert!(waited <= config.rto(&path) + Duration::from_us(1), "{:?}: {waited}", config.sched);
+}
+
+#[test]
 fn a_peer_that_refuses_everything_is_not_given_up_as_silent() {
     for (sched, sched_params) in schedulers() {
         refusing_peer(&config(|s| {

@@ -336,6 +336,23 @@ fn a_place_that_takes_no_results_is_refused_before_the_run() {
 }
 
 #[test]
+fn a_setting_out_of_range_is_refused_by_the_name_it_was_given() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    for (set, words) in [
+        (&["mtu=63"][..], "`mtu=63`, expected 64..=8960 bytes"),
+        (&["mtu=8961"], "`mtu=8961`, expected 64..=8960 bytes"),
+        (&["switch.kmin=0.5", "switch.kmax=0.25"], "switch.kmin: found 0.5, expected at most"),
+    ] {
+        let mut args = vec!["run", &matrix];
+        set.iter().for_each(|set| args.extend(["--set", set]));
+        let ran = headrace(&args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.err.contains(words), "{words}: {ran:?}");
+    }
+}
+
+#[test]
 fn every_built_in_scenario_runs_to_its_end() {
     let scenarios: Value =
         serde_json::from_str(&headrace(&["list", "scenarios", "--json"]).out).unwrap();

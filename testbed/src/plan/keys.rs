@@ -48,7 +48,7 @@ keys! {
             .ok_or("a scheduler; see `headrace list schedulers`")?,
         |d| d.settings.sched.name().to_owned();
     "mtu", "payload bytes of a full segment, 64..=8960",
-        |d, v| d.settings.payload_max = integer(v)?, |d| d.settings.payload_max.to_string();
+        |d, v| d.settings.payload_max = payload(v)?, |d| d.settings.payload_max.to_string();
     "ack_every", "acknowledge every n-th segment, 1..=64",
         |d, v| d.settings.ack_every = integer(v)?, |d| d.settings.ack_every.to_string();
     "psn_window", "PSNs a flow may have outstanding, a power of two 128..=1048576, or auto",
@@ -244,6 +244,11 @@ fn unless<T>(
 
 fn integer<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "a whole number in range; see `headrace list settings`")
+}
+
+fn payload(text: &str) -> Result<u16, &'static str> {
+    integer(text)
+        .and_then(|n| if (64..=8960).contains(&n) { Ok(n) } else { Err("64..=8960 bytes") })
 }
 
 fn duration(text: &str) -> Result<Duration, &'static str> {

@@ -173,6 +173,7 @@ impl Plan {
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
         check_queues(draft, topology, config.packet_max())?;
+        check_marks(draft)?;
         if fabric.qdisc == QdiscKind::Lossless {
             if draft.switch.queue.is_none() {
                 let least = least_buffer(&tree.blueprint(&fabric));
@@ -345,6 +346,18 @@ fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Marks begin no later than they are certain.
+fn check_marks(draft: &Draft) -> Result<(), RunError> {
+    let (kmin, kmax) = (draft.switch.kmin, draft.switch.kmax);
+    if kmin <= kmax {
+        return Ok(());
+    }
+    let expected = format!("at most switch.kmax, {kmax}");
+    let help = "lower it, or raise switch.kmax";
+    let error = InputError::new(kmin.to_string(), expected).at("switch.kmin", 0, 0).help(help);
+    Err(error.into())
 }
 
 /// A lossless switch must have room for what comes by a link until a pause is obeyed.

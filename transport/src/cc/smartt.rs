@@ -151,7 +151,8 @@ impl Smartt {
     #[must_use]
     pub fn new(params: &SmarttParams, path: &Path) -> Self {
         let at = Arc::new(Scale::new(params, path));
-        let start = small(path.bdp().scaled(f64::from(params.window_start)));
+        let start = small(path.bdp().scaled(f64::from(params.window_start)))
+            .max(at.mtu.saturating_mul(u32::from(params.window_start_packets)));
         Self {
             cwnd: start.clamp(at.mtu, at.cwnd_max),
             acked: 0,

@@ -3,7 +3,8 @@
 //! Runs the program in this process through `headrace::main_with`; nothing here starts DPDK.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::ffi::OsString;
+mod program;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,20 +14,7 @@ use testbed::workload::matrix::Start;
 use testbed::workload::{FlowSpec, GENERATORS, check};
 use transport::Duration;
 
-/// What one call left: exit code, standard output, standard error.
-#[derive(Debug)]
-struct Ran {
-    code: u8,
-    out: String,
-    err: String,
-}
-
-fn headrace(args: &[&str]) -> Ran {
-    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = headrace::main_with(args, &mut out, &mut err);
-    Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
-}
+use program::headrace;
 
 /// A directory with files of a test.
 struct Dir(tempfile::TempDir);
@@ -401,4 +389,17 @@ fn help_and_version_are_answers() {
     }
     assert_eq!(headrace(&[]).code, 2);
     assert_eq!(headrace(&["fly"]).code, 2);
+}
+
+#[test]
+fn threads_that_a_matrix_cannot_use_are_told_of_beside_the_json() {
+    let dir = Dir::new();
+    let coupled = "Nodes 16\nConnections 2\nTriggers 1\n\
+                   0->1 id 1 start 0 size 1000 send_done_trigger 1\n\
+                   2->3 id 2 trigger 1 size 1000\ntrigger id 1 oneshot\n";
+    let path = dir.file("coupled.cm", coupled);
+    let ran = headrace(&["run", &path, "--topo", "paper-testbed", "--threads", "2", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("sim.threads is 1"), "{}", ran.err);
+    serde_json::from_str::<Value>(&ran.out).unwrap();
 }

@@ -2,26 +2,14 @@
 //! compare make of them.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::ffi::OsString;
+mod program;
+
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// What one call left: exit code, standard output, standard error.
-#[derive(Debug)]
-struct Ran {
-    code: u8,
-    out: String,
-    err: String,
-}
-
-fn headrace(args: &[&str]) -> Ran {
-    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = headrace::main_with(args, &mut out, &mut err);
-    Ran { code, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
-}
+use program::headrace;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()

@@ -23,9 +23,7 @@ pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Resul
         table.add_row([name.to_owned(), value]);
     }
     writeln!(out, "{table}")?;
-    for adapted in &outcome.adapted {
-        writeln!(out, "{} is {}: {}", adapted.key, adapted.value, adapted.why)?;
-    }
+    write_adapted(outcome, out)?;
     for finding in &summary.audit.findings {
         writeln!(out, "audit: {finding}")?;
     }
@@ -40,6 +38,17 @@ pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Resul
     }
     if outcome.stopped {
         writeln!(out, "stopped early, after {:.1} us of network time", outcome.end.as_us_f64())?;
+    }
+    Ok(())
+}
+
+/// Writes which settings the world changed to fit, a line each.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_adapted(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    for adapted in &outcome.adapted {
+        writeln!(out, "{} is {}: {}", adapted.key, adapted.value, adapted.why)?;
     }
     Ok(())
 }

@@ -57,6 +57,9 @@ pub(super) fn show(
     console: &mut Console<'_>,
 ) -> Result<(), Failure> {
     if args.json {
+        if !args.quiet {
+            table::write_adapted(outcome, console.err)?;
+        }
         return Ok(json(console.out, &outcome.summary)?);
     }
     if args.flows {

@@ -37,7 +37,7 @@ pub struct Outcome {
     pub end: Duration,
     /// How late the polls of a real-time run were; `None` in virtual time.
     pub lateness: Option<Lateness>,
-    /// Settings that the world changed to fit, as (key, value, why); empty in virtual time.
+    /// Settings that the world changed to fit.
     pub adapted: Vec<Adapted>,
     /// By host: all that its endpoint was told, for `transport::record::replay`; empty unless
     /// recorded.

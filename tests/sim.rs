@@ -5,9 +5,10 @@
 //! prints what it measured: `cargo test -p system-tests --test sim -- --nocapture`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use testbed::measure::{Outcome, Summary};
+use testbed::conductor::FlowRecord;
+use testbed::measure::{Outcome, Sample, Summary, write_flow, write_series};
 use testbed::plan::{Draft, Plan, Source};
-use testbed::progress::Unwatched;
+use testbed::progress::{Progress, Unwatched, Watch};
 use testbed::topology;
 use testbed::virtual_time;
 use testbed::workload::{self, Matrix, Params, cm, cm_write};
@@ -59,7 +60,7 @@ fn flows(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Vec<u8> {
     let plan = plan(settings, matrix, topology);
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let mut lines = Vec::new();
-    outcome.write_flows(&plan.matrix, &mut lines).unwrap();
+    outcome.write_flows(&plan.matrix, 0, &mut lines).unwrap();
     lines
 }
 
@@ -203,8 +204,8 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
         let matrix = matrix("permutation", 128, 1, &[("size", "512KiB")]);
         let outcome = run(&settings, matrix.clone(), "ft128-8os");
         let (mut flows, mut series) = (Vec::new(), Vec::new());
-        outcome.write_flows(&matrix, &mut flows).unwrap();
-        outcome.write_series(&mut series).unwrap();
+        outcome.write_flows(&matrix, 0, &mut flows).unwrap();
+        write_series(&outcome.series, &mut series).unwrap();
         (flows, series, outcome.summary)
     };
     let sampled = ("sampling.interval", "3us");
@@ -220,6 +221,55 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
         for threads in ["2", "3", "7"] {
             assert!(of(threads, settings) == one, "{threads} threads differ, {settings:?}");
         }
+    }
+}
+
+/// Writes what it is told while the run goes on.
+struct Listener<'a> {
+    matrix: &'a Matrix,
+    lines: usize,
+    flows: Vec<u8>,
+    series: Vec<u8>,
+}
+
+impl Watch for Listener<'_> {
+    fn goes_on(&mut self, _: &Progress) -> bool {
+        true
+    }
+
+    fn on_record(&mut self, line: usize, record: &FlowRecord) {
+        assert_eq!(line, self.lines, "lines are told in their order");
+        self.lines += 1;
+        write_flow(line, &self.matrix.flows[line], record, &mut self.flows).unwrap();
+    }
+
+    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
+        write_series(samples, &mut self.series).unwrap();
+        samples.clear();
+    }
+}
+
+#[test]
+fn what_is_told_while_a_run_goes_on_is_what_stands_at_its_end() {
+    let rate = [("load", "0.5"), ("link_rate", "800Gbps"), ("duration", "100us")];
+    let params = [&rate[..], &[("size", "128KiB")]].concat();
+    let matrix = matrix("poisson", 128, 1, &params);
+    let flows_total = matrix.flows.len();
+    for threads in ["1", "3"] {
+        let settings = [("sampling.interval", "3us"), ("sim.threads", threads)];
+        let plan = plan(&settings, matrix.clone(), "ft128-1os");
+        let whole = virtual_time::run(&plan, &mut Unwatched).unwrap();
+        let mut told =
+            Listener { matrix: &matrix, lines: 0, flows: Vec::new(), series: Vec::new() };
+        let rest = virtual_time::run(&plan, &mut told).unwrap();
+        assert!(told.lines > flows_total / 2, "{} of {flows_total} in time", told.lines);
+        assert!(rest.series.len() < whole.series.len() / 2, "{} samples", rest.series.len());
+        let (mut flows, mut series) = (Vec::new(), Vec::new());
+        whole.write_flows(&matrix, 0, &mut flows).unwrap();
+        write_series(&whole.series, &mut series).unwrap();
+        rest.write_flows(&matrix, told.lines, &mut told.flows).unwrap();
+        write_series(&rest.series, &mut told.series).unwrap();
+        assert!(told.flows == flows && told.series == series, "{threads} threads");
     }
 }
 
@@ -311,9 +361,8 @@ fn a_windowed_all_to_all_from_a_file_runs_by_its_triggers() {
     for host in 0..32 {
         let mine = || made.flows.iter().zip(&outcome.records).filter(|(f, _)| f.src.0 == host);
         for (_, at) in mine() {
-            let under_way = |record: &testbed::conductor::FlowRecord| {
-                record.start <= at.start && at.start < record.acked_at
-            };
+            let under_way =
+                |record: &FlowRecord| record.start <= at.start && at.start < record.acked_at;
             let count = mine().filter(|(_, record)| under_way(record)).count();
             assert!(count <= 4, "host {host} has {count} flows under way at {:?}", at.start);
         }

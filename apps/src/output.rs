@@ -1,5 +1,6 @@
 //! The directory a run leaves behind. Files appear whole or not at all: written beside, then
-//! renamed.
+//! renamed. What a long run writes while it goes on is beside its place under the name with
+//! `.part` behind it, for everybody to read; a run that is killed leaves that.
 //!
 //! Knows nothing of what is in the files.
 
@@ -52,6 +53,79 @@ impl OutDir {
     ) -> Result<(), OutputError> {
         write_file(&self.path.join(name), fill)
     }
+
+    /// Begins a file of the directory that is written while a run goes on.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn begin(&self, name: &str) -> Result<PartFile, OutputError> {
+        PartFile::create(&self.path.join(name), &self.path.join(format!("{name}.part")))
+    }
+}
+
+/// A file that has its place when it is finished; dropped before, nothing is left of it.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    /// Its place.
+    path: PathBuf,
+    /// Where it is until it is finished; the same for a device or a pipe, which is written to and
+    /// never replaced.
+    part: PathBuf,
+    /// `None` once it is finished.
+    file: Option<BufWriter<File>>,
+}
+
+impl PartFile {
+    fn create(path: &Path, part: &Path) -> Result<Self, OutputError> {
+        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+        let path = path.to_owned();
+        let part = if special { path.clone() } else { part.to_owned() };
+        match File::create(&part) {
+            Ok(file) => {
+                let file = Some(BufWriter::with_capacity(WRITE_BYTES, file));
+                Ok(Self { path, part, file })
+            }
+            Err(error) => Err(OutputError { path, error }),
+        }
+    }
+
+    /// Writes what `fill` says, behind what there is.
+    ///
+    /// # Errors
+    /// When the disk or `fill` fails.
+    pub(crate) fn append(
+        &mut self,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), OutputError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        fill(file).map_err(|error| OutputError { path: self.path.clone(), error })
+    }
+
+    /// Puts it in its place.
+    ///
+    /// # Errors
+    /// When the disk fails; nothing is left of it then, and what was in its place still is.
+    pub(crate) fn finish(mut self) -> Result<(), OutputError> {
+        self.append(|file| file.flush())?;
+        if self.part != self.path {
+            fs::rename(&self.part, &self.path)
+                .map_err(|error| OutputError { path: self.path.clone(), error })?;
+        }
+        self.file = None;
+        Ok(())
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            // What is left of it is of no use; the error that matters has been told.
+            drop(file.into_parts());
+            if self.part != self.path {
+                let _ = fs::remove_file(&self.part);
+            }
+        }
+    }
 }
 
 /// Writes a file that appears whole or not at all.
@@ -62,33 +136,14 @@ pub(crate) fn write_file(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), OutputError> {
-    // A device or a pipe is written to, never replaced.
-    let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
-    let target = if special { path.to_owned() } else { beside(path) };
-    let written = write_all(&target, fill);
-    let done = match written {
-        Ok(()) if special => Ok(()),
-        Ok(()) => fs::rename(&target, path),
-        Err(error) => Err(error),
-    };
-    done.map_err(|error| {
-        if !special {
-            // What is left of it is of no use; the error that matters is the first.
-            let _ = fs::remove_file(&target);
-        }
-        OutputError { path: path.to_owned(), error }
-    })
-}
-
-fn write_all(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(WRITE_BYTES, File::create(path)?);
-    fill(&mut file)?;
-    file.flush()
+    let mut file = PartFile::create(path, &beside(path))?;
+    file.append(fill)?;
+    file.finish()
 }
 
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// The name a file has while it is written.
+/// The name a file has while it is written in one go: its own for each process.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
@@ -159,6 +214,21 @@ mod tests {
         assert!(error.to_string().contains("df -h"), "{error}");
         assert!(!error.is_mistake());
         assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_was_begun_can_be_read_and_goes_with_its_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = OutDir::create(dir.path()).unwrap();
+        let part = dir.path().join("x.part");
+        let mut file = out.begin("x").unwrap();
+        file.append(|file| file.write_all(b"1").and_then(|()| file.flush())).unwrap();
+        assert_eq!(fs::read(&part).unwrap(), b"1");
+        file.append(|file| file.write_all(b"2")).unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"12");
+        drop(out.begin("x").unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

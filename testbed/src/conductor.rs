@@ -345,6 +345,15 @@ impl<'a> Conductor<'a> {
         &self.records
     }
 
+    /// The record of a line of the matrix that has finished, so that it stays as it is; `None` for
+    /// those of other parts.
+    pub(crate) fn settled(&self, line: usize) -> Option<&FlowRecord> {
+        let record = self.records.get(line)?;
+        let is_whole = record.acked_at.max(record.delivered_at) < Instant::FAR_FUTURE;
+        let is_own = self.senders.contains(&self.matrix.flows[line].src.0);
+        (is_whole && is_own && !record.failed).then_some(record)
+    }
+
     /// The records, when all is over: none are left here.
     pub(crate) fn take_records(&mut self) -> Vec<FlowRecord> {
         std::mem::take(&mut self.records)

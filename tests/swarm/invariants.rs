@@ -213,6 +213,6 @@ fn speed(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
 
 fn flows_of(plan: &Plan, outcome: &Outcome) -> String {
     let mut lines = Vec::new();
-    let written = outcome.write_flows(&plan.matrix, &mut lines);
+    let written = outcome.write_flows(&plan.matrix, 0, &mut lines);
     written.map_or_else(|error| error.to_string(), |()| String::from_utf8_lossy(&lines).into())
 }

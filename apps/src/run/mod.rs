@@ -52,10 +52,9 @@ pub(crate) fn run(
     }
     let plan = &experiment.plan;
     let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
-    let outcome = execute(&experiment, &mut Shown::new(total, args.quiet, console))?;
-    if let Some(out) = &out {
-        results::write(out, &experiment, &outcome, command_line)?;
-    }
+    let mut shown = Shown::new(total, args.quiet, console);
+    let outcome = results::run_into(out.as_ref(), &experiment, command_line, &mut shown)?;
+    drop(shown);
     results::show(args, &experiment, &outcome, console)?;
     let finished = outcome.summary.is_success() && !outcome.stopped;
     Ok(if finished { Exit::Finished } else { Exit::Unfinished })

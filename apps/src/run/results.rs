@@ -1,25 +1,142 @@
 //! What a run leaves behind: files in the directory of `--out`, and what the user sees.
+//!
+//! Lines of flows.jsonl and series.jsonl are written while the run goes on: a flow's when it and
+//! all before it in the matrix have finished.
 
 use std::ffi::OsString;
 use std::io;
 
-use testbed::measure::Outcome;
+use testbed::conductor::FlowRecord;
+use testbed::measure::{self, Outcome, Sample};
+use testbed::plan::Plan;
+use testbed::progress::{Progress, Watch};
+use testbed::workload::Matrix;
 
+use super::execute;
 use super::experiment::Experiment;
 use crate::cli::RunArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
-use crate::output::OutDir;
+use crate::output::{OutDir, OutputError, PartFile};
 use crate::replay;
+use crate::stopwatch::Stopwatch;
 use crate::table;
 
-/// Writes manifest.json, flows.jsonl, series.jsonl when the run was sampled, a recording a host
-/// when it was recorded, and last summary.json: where that is, all is.
+/// Runs `experiment` and leaves its results in `out`, if anywhere: manifest.json, flows.jsonl,
+/// series.jsonl when the run was sampled, a recording a host when it was recorded, and last
+/// summary.json: where that is, all is.
 ///
 /// # Errors
-/// When the disk does not take them.
-pub(super) fn write(
+/// As [`execute`], and when the disk does not take the results.
+pub(super) fn run_into(
+    out: Option<&OutDir>,
+    experiment: &Experiment,
+    command_line: &[OsString],
+    watch: &mut dyn Watch,
+) -> Result<Outcome, Failure> {
+    let Some(out) = out else { return execute(experiment, watch) };
+    let mut streams = Streams::begin(out, &experiment.plan, watch)?;
+    let outcome = execute(experiment, &mut streams)?;
+    streams.finish(&outcome)?;
+    write(out, experiment, &outcome, command_line)?;
+    Ok(outcome)
+}
+
+/// The files that grow while a run goes on.
+struct Streams<'a> {
+    watch: &'a mut dyn Watch,
+    matrix: &'a Matrix,
+    flows: PartFile,
+    /// Lines of flows.jsonl so far.
+    lines: usize,
+    /// Of a run that is sampled.
+    series: Option<PartFile>,
+    /// What went wrong first; the run ends when something did.
+    failed: Option<OutputError>,
+    stopwatch: Stopwatch,
+    /// Real seconds at which readers see what there is.
+    flush_s: f64,
+}
+
+/// Real seconds between two flushes.
+const FLUSH_EVERY_S: f64 = 1.0;
+
+impl<'a> Streams<'a> {
+    fn begin(out: &OutDir, plan: &'a Plan, watch: &'a mut dyn Watch) -> Result<Self, OutputError> {
+        let series = plan.draft.sampling.map(|_| out.begin("series.jsonl")).transpose()?;
+        Ok(Self {
+            watch,
+            matrix: &plan.matrix,
+            flows: out.begin("flows.jsonl")?,
+            lines: 0,
+            series,
+            failed: None,
+            stopwatch: Stopwatch::start(),
+            flush_s: FLUSH_EVERY_S,
+        })
+    }
+
+    fn note(&mut self, written: Result<(), OutputError>) {
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn append_samples(&mut self, samples: &[Sample]) {
+        let Some(series) = &mut self.series else { return };
+        let written = series.append(|mut file| measure::write_series(samples, &mut file));
+        self.note(written);
+    }
+
+    fn flush(&mut self) {
+        for file in [Some(&mut self.flows), self.series.as_mut()].into_iter().flatten() {
+            if let Err(error) = file.append(|file| file.flush()) {
+                self.failed.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Writes what is left and puts the files in their places.
+    fn finish(mut self, outcome: &Outcome) -> Result<(), OutputError> {
+        let (matrix, lines) = (self.matrix, self.lines);
+        let written = self.flows.append(|mut file| outcome.write_flows(matrix, lines, &mut file));
+        self.note(written);
+        self.append_samples(&outcome.series);
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.flows.finish()?;
+        self.series.map_or(Ok(()), PartFile::finish)
+    }
+}
+
+impl Watch for Streams<'_> {
+    fn goes_on(&mut self, progress: &Progress) -> bool {
+        let seconds = self.stopwatch.seconds();
+        if seconds >= self.flush_s {
+            self.flush_s = seconds + FLUSH_EVERY_S;
+            self.flush();
+        }
+        self.watch.goes_on(progress) && self.failed.is_none()
+    }
+
+    fn on_record(&mut self, line: usize, record: &FlowRecord) {
+        self.lines = line + 1;
+        let spec = &self.matrix.flows[line];
+        let written =
+            self.flows.append(|mut file| measure::write_flow(line, spec, record, &mut file));
+        self.note(written);
+    }
+
+    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
+        self.append_samples(samples);
+        samples.clear();
+    }
+}
+
+/// Writes what is written at the end.
+fn write(
     out: &OutDir,
     experiment: &Experiment,
     outcome: &Outcome,
@@ -35,10 +152,6 @@ pub(super) fn write(
         inputs: experiment.inputs.clone(),
     };
     out.write("manifest.json", |file| json(file, &manifest))?;
-    out.write("flows.jsonl", |mut file| outcome.write_flows(&experiment.plan.matrix, &mut file))?;
-    if experiment.plan.draft.sampling.is_some() {
-        out.write("series.jsonl", |mut file| outcome.write_series(&mut file))?;
-    }
     for (host, recording) in outcome.recordings.iter().enumerate() {
         out.write(&replay::file_name(host), |file| file.write_all(recording))?;
     }

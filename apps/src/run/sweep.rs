@@ -15,7 +15,7 @@ use serde_json::Value;
 use testbed::measure::{Outcome, Summary};
 
 use super::experiment::{Experiment, Sweep};
-use super::{check_environment, execute, forecast, results};
+use super::{check_environment, forecast, results};
 use crate::cli::{RunArgs, Switch, World};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -100,7 +100,8 @@ fn in_parallel(
             let (give, take) = (give.clone(), &take);
             scope.spawn(move || {
                 while let Some(at) = take() {
-                    let outcome = execute(&sweep.chosen[at].1, &mut Silent);
+                    let (name, experiment) = &sweep.chosen[at];
+                    let outcome = run_quietly(args, name, experiment, command_line);
                     if give.send((at, outcome)).is_err() {
                         return;
                     }
@@ -109,10 +110,9 @@ fn in_parallel(
         }
         drop(give);
         for (at, outcome) in taken {
-            let (name, experiment) = &sweep.chosen[at];
             let kept = outcome.and_then(|outcome| {
-                write(args, name, experiment, &outcome, command_line)?;
                 log.line(at, &outcome.summary.slowdown, console)?;
+                let name = &sweep.chosen[at].0;
                 Ok((element(name, &outcome.summary)?, is_success(&outcome)))
             });
             if kept.is_err() {
@@ -141,8 +141,7 @@ fn one_by_one(
             continue;
         }
         let result = if alone {
-            let outcome = execute(experiment, &mut Silent)?;
-            write(args, name, experiment, &outcome, command_line)?;
+            let outcome = run_quietly(args, name, experiment, command_line)?;
             (element(name, &outcome.summary)?, is_success(&outcome))
         } else {
             in_a_process(args, name)?
@@ -153,15 +152,14 @@ fn one_by_one(
     Ok(())
 }
 
-fn write(
+fn run_quietly(
     args: &RunArgs,
     name: &str,
     experiment: &Experiment,
-    outcome: &Outcome,
     command_line: &[OsString],
-) -> Result<(), Failure> {
-    let Some(out) = &args.out else { return Ok(()) };
-    results::write(&OutDir::create(&out.join(name))?, experiment, outcome, command_line)
+) -> Result<Outcome, Failure> {
+    let out = args.out.as_ref().map(|out| OutDir::create(&out.join(name))).transpose()?;
+    results::run_into(out.as_ref(), experiment, command_line, &mut Silent)
 }
 
 fn element(name: &str, summary: &Summary) -> Result<Value, Failure> {

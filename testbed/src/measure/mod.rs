@@ -17,7 +17,7 @@ pub use summary::Summary;
 use crate::conductor::{Conductor, FlowRecord};
 use crate::fabric::Network;
 use crate::plan::Plan;
-use crate::workload::Matrix;
+use crate::workload::{FlowSpec, Matrix};
 use serde::Serialize;
 
 /// Everything a run leaves behind.
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub summary: Summary,
     /// By line of the matrix.
     pub records: Vec<FlowRecord>,
-    /// Samples in the order of time; empty without sampling.
+    /// Samples in the order of time that the run's watch has not taken; empty without sampling.
     pub series: Vec<Sample>,
     /// What all endpoints counted.
     pub stats: Stats,
@@ -115,43 +115,58 @@ impl Outcome {
         }
     }
 
-    /// Writes flows.jsonl: one line a flow, in the order of the matrix. Byte-identical for
-    /// identical runs.
+    /// Writes flows.jsonl from the line `from` on: one line a flow, in the order of the matrix.
+    /// Byte-identical for identical runs.
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn write_flows(&self, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
-        for (flow, (spec, record)) in matrix.flows.iter().zip(&self.records).enumerate() {
-            let line = FlowLine {
-                flow,
-                id: spec.id.map(Into::into),
-                src: spec.src.0,
-                dst: spec.dst.0,
-                size: spec.size.0,
-                start_us: known(record.start),
-                fct_us: record.fct().map(Duration::as_us_f64),
-                delivered_us: known(record.delivered_at),
-                delivered: record.delivered,
-                acked: record.acked,
-                failed: record.failed,
-            };
-            serde_json::to_writer(&mut *out, &line)?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
+    pub fn write_flows(
+        &self,
+        matrix: &Matrix,
+        from: usize,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let lines = matrix.flows.iter().zip(&self.records).enumerate().skip(from);
+        lines.into_iter().try_for_each(|(flow, (spec, record))| write_flow(flow, spec, record, out))
     }
+}
 
-    /// Writes series.jsonl: one line a sample.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn write_series(&self, out: &mut impl Write) -> io::Result<()> {
-        for sample in &self.series {
-            serde_json::to_writer(&mut *out, sample)?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
-    }
+/// Writes the line of flows.jsonl of one flow, the line `flow` of the matrix.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_flow(
+    flow: usize,
+    spec: &FlowSpec,
+    record: &FlowRecord,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let line = FlowLine {
+        flow,
+        id: spec.id.map(Into::into),
+        src: spec.src.0,
+        dst: spec.dst.0,
+        size: spec.size.0,
+        start_us: known(record.start),
+        fct_us: record.fct().map(Duration::as_us_f64),
+        delivered_us: known(record.delivered_at),
+        delivered: record.delivered,
+        acked: record.acked,
+        failed: record.failed,
+    };
+    serde_json::to_writer(&mut *out, &line)?;
+    out.write_all(b"\n")
+}
+
+/// Writes lines of series.jsonl: one a sample.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_series(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+    samples.iter().try_for_each(|sample| {
+        serde_json::to_writer(&mut *out, sample)?;
+        out.write_all(b"\n")
+    })
 }
 
 impl FlowRecord {

@@ -7,6 +7,7 @@ use super::series::{FLOWS_SHOWN, Sample};
 use crate::conductor::Conductor;
 use crate::fabric::Network;
 use crate::plan::Plan;
+use crate::progress::Watch;
 
 /// The samples so far, and when the next is due.
 pub(crate) struct Sampler {
@@ -109,7 +110,12 @@ impl Sampler {
         self.delivered_before = seen.delivered;
     }
 
-    /// The samples.
+    /// Offers the samples so far to a watch.
+    pub(crate) fn offer(&mut self, watch: &mut dyn Watch) {
+        watch.on_samples(&mut self.series);
+    }
+
+    /// The samples that nobody took.
     pub(crate) fn into_series(self) -> Vec<Sample> {
         self.series
     }

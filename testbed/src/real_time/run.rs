@@ -16,7 +16,7 @@ use crate::fabric::Network;
 use crate::measure::sampler::{Sampler, Seen};
 use crate::measure::{Adapted, Outcome};
 use crate::plan::{Plan, RunError};
-use crate::progress::{Progress, Watch};
+use crate::progress::{Progress, Teller, Watch};
 
 /// Real time between two looks at the watch.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
@@ -129,6 +129,7 @@ struct Run<'a> {
     switch: SoftSwitch,
     control: Control<'a>,
     sampler: Sampler,
+    teller: Teller,
     gaps: Gaps,
     clock: RunClock,
     now: Instant,
@@ -167,6 +168,7 @@ fn drive<'a>(
         switch,
         control: Control::new(plan, rings),
         sampler: Sampler::new(plan),
+        teller: Teller::default(),
         gaps: Gaps::new(base_rtt),
         now: Instant::ZERO,
         look_every: time_scale::network_time(LOOK_EVERY, scale),
@@ -205,6 +207,8 @@ impl Run<'_> {
             }
             if now >= look_at {
                 look_at = now + self.look_every;
+                self.sampler.offer(watch);
+                self.teller.tell(watch, |line| self.control.conductor().settled(line));
                 if crew.is_broken() || !watch.goes_on(&self.progress()) {
                     return true;
                 }

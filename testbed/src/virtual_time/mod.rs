@@ -36,7 +36,7 @@ use crate::measure::audit::DriverCount;
 use crate::measure::sampler::Sampler;
 use crate::measure::{Adapted, Audit, Outcome};
 use crate::plan::{Plan, RunError};
-use crate::progress::{Progress, Watch};
+use crate::progress::{Progress, Teller, Watch};
 use crew::Crew;
 use part::{Part, Span};
 
@@ -80,6 +80,7 @@ pub fn run_in_windows(
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
         sampler: Sampler::new(plan),
+        teller: Teller::default(),
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
     };
@@ -116,6 +117,7 @@ fn weights(plan: &Plan) -> Vec<u64> {
 struct Sim {
     lookahead: Duration,
     sampler: Sampler,
+    teller: Teller,
     /// The longest window.
     window: Duration,
     /// Nothing is done after this.
@@ -155,6 +157,10 @@ impl Sim {
             }
             if unseen >= LOOK_EVERY {
                 unseen = 0;
+                self.sampler.offer(watch);
+                self.teller.tell(watch, |line| {
+                    parts.iter().find_map(|part| part.around.conductor.settled(line))
+                });
                 if !watch.goes_on(&self.progress(&parts)) {
                     return true;
                 }

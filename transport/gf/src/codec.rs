@@ -4,8 +4,8 @@ use core::fmt;
 
 use transport::ec::{BlockShape, DATA_MAX, PARITY_MAX};
 
+use crate::interpolation::{Exchange, Picked, Points};
 use crate::kernel::{Coefficients, Kernel};
-use crate::matrix::{Square, invert, parity_rows};
 
 const DATA: usize = DATA_MAX as usize;
 const PARITY: usize = PARITY_MAX as usize;
@@ -15,6 +15,7 @@ const PARITY: usize = PARITY_MAX as usize;
 pub struct Codec {
     shape: BlockShape,
     kernel: Kernel,
+    points: Points,
     /// One row of `shape.data()` coefficients for each parity packet.
     rows: Vec<u8>,
 }
@@ -45,8 +46,9 @@ impl Codec {
     }
 
     fn build(shape: BlockShape, kernel: Kernel) -> Self {
-        let rows = parity_rows::<DATA>(shape.data(), shape.parity());
-        Self { shape, kernel, rows: rows.expect("a Vandermonde matrix of distinct bases inverts") }
+        let points = Points::new(shape.data());
+        let rows = parity_rows(&points, shape.data(), shape.parity());
+        Self { shape, kernel, points, rows }
     }
 
     /// Data and parity packets of a full block.
@@ -109,10 +111,10 @@ impl Codec {
         let expected = usize::from(data) + usize::from(self.shape.parity());
         assert_eq!(packets.len(), expected, "packets of a block");
         let (lost, used) = pick(data, self.shape.parity(), have)?;
-        if lost.is_empty() {
+        if lost.len() == 0 {
             return Ok(());
         }
-        let coefficients = self.solution(data, &lost, &used);
+        let coefficients = self.solution(data, lost, used);
         // The data packets that are there, then the parity that stands in for the lost ones.
         let mut sources: [&[u8]; DATA] = [&[]; DATA];
         let mut outputs: [&mut [u8]; PARITY] = core::array::from_fn(|_| &mut [][..]);
@@ -133,31 +135,20 @@ impl Codec {
     }
 
     /// The coefficients that give the `lost` data packets from the others and the parity `used`, in
-    /// that order. With `e` packets lost only an `e` by `e` system is solved: the parity without
-    /// the part that the known packets have in it is a product of the lost ones.
-    fn solution(&self, data: u8, lost: &Picked, used: &Picked) -> [u8; DATA * PARITY] {
-        let full = usize::from(self.shape.data());
-        let row = |parity: u8| &self.rows[usize::from(parity) * full..][..full];
-        let mut system: Square<PARITY> = [[0; PARITY]; PARITY];
-        for (equation, parity) in system.iter_mut().zip(used.iter()) {
-            for (value, packet) in equation.iter_mut().zip(lost.iter()) {
-                *value = row(parity)[usize::from(packet)];
-            }
+    /// that order. What a short block lacks is known to be zeros.
+    fn solution(&self, data: u8, lost: Picked, used: Picked) -> [u8; DATA * PARITY] {
+        let used = Picked(used.0 << self.shape.data());
+        let exchange = Exchange { points: &self.points, lost, used };
+        let with_product = |point| (point, exchange.product(point));
+        let mut targets = [(0, 0); PARITY];
+        for (target, point) in targets.iter_mut().zip(lost.iter()) {
+            *target = with_product(point);
         }
-        let inverse = invert(&system, lost.len()).expect("every square part of the code inverts");
         let mut coefficients = [0; DATA * PARITY];
-        for (output, inverse) in coefficients.chunks_exact_mut(DATA).zip(&inverse).take(lost.len())
-        {
-            let known = (0..data).filter(|packet| !lost.contains(*packet));
-            let mut slots = output.iter_mut();
-            for (packet, slot) in known.zip(&mut slots) {
-                let terms = inverse.iter().zip(used.iter());
-                *slot = terms.fold(0, |sum, (factor, parity)| {
-                    sum ^ crate::field::mul(*factor, row(parity)[usize::from(packet)])
-                });
-            }
-            for (factor, slot) in inverse[..used.len()].iter().zip(&mut slots) {
-                *slot = *factor;
+        let known = (0..data).filter(|point| !lost.contains(*point)).chain(used.iter());
+        for (at, from) in known.map(with_product).enumerate() {
+            for (row, to) in coefficients.chunks_exact_mut(DATA).zip(&targets[..lost.len()]) {
+                row[at] = exchange.coefficient(*to, from);
             }
         }
         coefficients
@@ -168,50 +159,21 @@ impl Codec {
     }
 }
 
-/// Numbers of packets, ascending, as a bitmap.
-#[derive(Clone, Copy, Debug)]
-struct Picked(u64);
-
-impl Picked {
-    fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-    fn len(self) -> usize {
-        self.iter().len()
-    }
-    fn contains(self, number: u8) -> bool {
-        self.0 & 1 << number != 0
-    }
-    fn iter(self) -> PickedIter {
-        PickedIter(self.0)
-    }
+/// The matrix of the code: `data` coefficients for each of `parity` packets.
+pub(crate) fn parity_rows(points: &Points, data: u8, parity: u8) -> Vec<u8> {
+    let all = Exchange { points, lost: Picked::NONE, used: Picked::NONE };
+    let with_product = |point| (point, all.product(point));
+    let row = |to| (0..data).map(move |from| all.coefficient(with_product(to), with_product(from)));
+    (data..data + parity).flat_map(row).collect()
 }
-
-/// What is left of a [`Picked`].
-struct PickedIter(u64);
-
-impl Iterator for PickedIter {
-    type Item = u8;
-    fn next(&mut self) -> Option<u8> {
-        let number = u8::try_from(self.0.trailing_zeros()).ok().filter(|number| *number < 64)?;
-        self.0 &= self.0 - 1;
-        Some(number)
-    }
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = usize::try_from(self.0.count_ones()).unwrap_or(usize::MAX);
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for PickedIter {}
 
 /// The data packets that `have` lacks, and the first parity packets it has, as many as that.
 fn pick(data: u8, parity: u8, have: u64) -> Result<(Picked, Picked), NotDecodable> {
-    let lost = (0..data).filter(|number| have & 1 << number == 0);
-    let lost = lost.fold(0, |map: u64, number| map | 1 << number);
-    let there = (0..parity).filter(|number| have & 1 << (data + number) != 0);
-    let enough = usize::try_from(lost.count_ones()).unwrap_or(usize::MAX);
-    let used = there.take(enough).fold(0, |map: u64, number| map | 1 << number);
+    let lost = !have & ((1 << data) - 1);
+    let mut used = have >> data & ((1 << parity) - 1);
+    while used.count_ones() > lost.count_ones() {
+        used &= !(1 << used.ilog2());
+    }
     if used.count_ones() < lost.count_ones() {
         return Err(NotDecodable);
     }

@@ -25,11 +25,11 @@ const fn double(a: u8) -> u8 {
 }
 
 /// Elements of the multiplicative group, all powers of x.
-const ORDER: usize = 255;
+pub(crate) const ORDER: u16 = 255;
 
-/// x to the power i, twice over, so that a sum of two logarithms needs no reduction.
-static POWERS: [u8; 2 * ORDER] = {
-    let mut table = [1; 2 * ORDER];
+/// x to the power i, three times over, so that sums of a few logarithms need no reduction.
+static POWERS: [u8; 3 * ORDER as usize] = {
+    let mut table = [1; 3 * ORDER as usize];
     let mut i = 1;
     while i < table.len() {
         table[i] = double(table[i - 1]);
@@ -50,23 +50,19 @@ static LOGARITHMS: [u8; 256] = {
     table
 };
 
-fn logarithm(a: u8) -> usize {
-    usize::from(LOGARITHMS[usize::from(a)])
+/// The logarithm of `a`, which is not 0.
+pub(crate) fn logarithm(a: u8) -> u16 {
+    u16::from(LOGARITHMS[usize::from(a)])
+}
+
+/// x to a power below three times [`ORDER`].
+pub(crate) fn power(exponent: u16) -> u8 {
+    POWERS[usize::from(exponent)]
 }
 
 /// `a * b`.
 pub(crate) fn mul(a: u8, b: u8) -> u8 {
-    if a == 0 || b == 0 { 0 } else { POWERS[logarithm(a) + logarithm(b)] }
-}
-
-/// `base` to the power `exponent`; anything to the power 0 is 1.
-pub(crate) fn pow(base: u8, exponent: u8) -> u8 {
-    (0..exponent).fold(1, |power, _| mul(power, base))
-}
-
-/// `1 / a`; 1 for 0, which has no inverse.
-pub(crate) fn inverse(a: u8) -> u8 {
-    POWERS[ORDER - logarithm(a)]
+    if a == 0 || b == 0 { 0 } else { power(logarithm(a) + logarithm(b)) }
 }
 
 /// For each constant the products with the low and the high half of a byte, as a shuffle looks them
@@ -119,13 +115,16 @@ mod tests {
     use reed_solomon_erasure::galois_8;
 
     #[test]
-    fn products_powers_and_inverses_are_the_oracles() {
+    fn products_powers_and_logarithms_are_the_oracles() {
         for a in 0..=255 {
             for b in 0..=255 {
                 assert_eq!(mul(a, b), galois_8::mul(a, b), "{a} * {b}");
-                assert_eq!(pow(a, b), galois_8::exp(a, usize::from(b)), "{a} ^ {b}");
             }
-            assert!(a == 0 || mul(a, inverse(a)) == 1, "1 / {a}");
+            assert!(a == 0 || power(logarithm(a)) == a, "the logarithm of {a}");
+        }
+        for exponent in 0..3 * ORDER {
+            let expected = galois_8::exp(2, usize::from(exponent));
+            assert_eq!(power(exponent), expected, "x ^ {exponent}");
         }
     }
 

@@ -130,13 +130,14 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::parity_rows;
+    use crate::codec::parity_rows;
+    use crate::interpolation::Points;
 
     #[test]
     fn two_parity_packets_over_an_even_number_of_data_packets_exchange_neighbours() {
         for (data, pairs) in [(2, true), (3, false), (8, true), (9, false), (16, true), (48, true)]
         {
-            let rows = parity_rows::<48>(data, 4).unwrap();
+            let rows = parity_rows(&Points::new(data), data, 4);
             let rows = Coefficients { bytes: &rows, stride: usize::from(data) };
             assert_eq!(rows.exchange_neighbours(usize::from(data)), pairs, "{data}");
             assert_eq!(rows.outputs_from(2).exchange_neighbours(usize::from(data)), pairs);

@@ -20,8 +20,8 @@
 
 mod codec;
 mod field;
+mod interpolation;
 mod kernel;
-mod matrix;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -6,19 +6,20 @@ use core::arch::x86_64::{
     _mm512_maskz_loadu_epi8, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_storeu_si512,
     _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
-use core::array::from_fn;
 use core::ops::Range;
 
-use super::{GROUP, SOURCES, column, column_mut};
+use super::{GROUP, column, column_mut};
 use crate::field::BIT_MATRICES;
 use crate::kernel::Coefficients;
 
 const WIDTH: usize = 64;
 /// Columns, in vectors, when one, two or more outputs are computed at once: as many as registers
 /// hold the sums of.
-const ONE: usize = 4;
-const TWO: usize = 4;
-const FOUR: usize = 2;
+const ONE: usize = 2;
+const TWO: usize = 2;
+const FOUR: usize = 1;
+/// The same where one source is added to what outputs hold.
+const ADDED: usize = 4;
 
 entries!(super::has_gfni);
 
@@ -69,12 +70,12 @@ fn add_to<const N: usize>(mut outputs: [&mut [u8]; N], rows: Coefficients<'_>, s
     for (j, matrix) in matrices.iter_mut().enumerate() {
         *matrix = spread(rows.at(j, 0));
     }
-    let step = WIDTH * TWO;
+    let step = WIDTH * ADDED;
     let mut at = 0;
     while at + step <= source.len() {
-        let vectors = column::<WIDTH, TWO>(source, at);
+        let vectors = column::<WIDTH, ADDED>(source, at);
         for (output, matrix) in outputs.iter_mut().zip(matrices) {
-            let places = column_mut::<WIDTH, TWO>(output, at);
+            let places = column_mut::<WIDTH, ADDED>(output, at);
             for (place, vector) in places.iter_mut().zip(vectors) {
                 let sum = _mm512_xor_si512(load(place), product(matrix, load(vector)));
                 store(place, sum);
@@ -93,7 +94,7 @@ fn add_to<const N: usize>(mut outputs: [&mut [u8]; N], rows: Coefficients<'_>, s
     }
 }
 
-/// Columns of `U` vectors: every source is read once, the sums stay in registers.
+/// The sums of all sources, some at a time, as many as have their matrices in registers.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_into<const N: usize, const U: usize>(
     mut outputs: [&mut [u8]; N],
@@ -101,31 +102,99 @@ fn combine_into<const N: usize, const U: usize>(
     sources: &[&[u8]],
     len: usize,
 ) {
-    let mut matrices = [[0_u64; N]; SOURCES];
-    for (i, matrices) in matrices.iter_mut().enumerate().take(sources.len()) {
-        *matrices = from_fn(|j| BIT_MATRICES[usize::from(rows.at(j, i))]);
+    let (whole, mut rest) = (len - len % (WIDTH * U), sources);
+    while !rest.is_empty() {
+        let first = rest.len() == sources.len();
+        let rows = rows.sources_from(sources.len() - rest.len());
+        rest = if let Some((some, rest)) = rest.split_first_chunk::<8>() {
+            combine_some::<N, U, 8>(&mut outputs, rows, some, (whole, first));
+            rest
+        } else if let Some((some, rest)) = rest.split_first_chunk::<4>() {
+            combine_some::<N, U, 4>(&mut outputs, rows, some, (whole, first));
+            rest
+        } else if let Some((some, rest)) = rest.split_first_chunk::<1>() {
+            combine_some::<N, U, 1>(&mut outputs, rows, some, (whole, first));
+            rest
+        } else {
+            rest
+        };
     }
-    let step = WIDTH * U;
-    let mut at = 0;
-    while at + step <= len {
+    combine_end(outputs, rows, sources, whole..len);
+}
+
+/// Columns of `U` vectors. All slices have one length then, which takes the checks of bounds out of
+/// the loops.
+type Columns<const U: usize> = [[[u8; WIDTH]; U]];
+
+/// The first `len` bytes of each source.
+#[inline]
+fn together<const U: usize, const S: usize>(sources: [&[u8]; S], len: usize) -> [&Columns<U>; S] {
+    let mut columns = [&[][..]; S];
+    for (columns, source) in columns.iter_mut().zip(sources) {
+        *columns = source[..len].as_chunks().0.as_chunks().0;
+    }
+    columns
+}
+
+/// The first `len` bytes of each output.
+#[inline]
+fn together_mut<'a, const U: usize, const N: usize>(
+    outputs: &'a mut [&mut [u8]; N],
+    len: usize,
+) -> [&'a mut Columns<U>; N] {
+    outputs.each_mut().map(|output| output[..len].as_chunks_mut().0.as_chunks_mut().0)
+}
+
+/// The sums of `S` sources replace what the outputs hold when they are the `first`; else they are
+/// added to it. `len` is whole columns of `U` vectors.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn combine_some<const N: usize, const U: usize, const S: usize>(
+    outputs: &mut [&mut [u8]; N],
+    rows: Coefficients<'_>,
+    sources: &[&[u8]; S],
+    (len, first): (usize, bool),
+) {
+    let mut matrices = [[_mm512_setzero_si512(); N]; S];
+    for (i, matrices) in matrices.iter_mut().enumerate() {
+        for (j, matrix) in matrices.iter_mut().enumerate() {
+            *matrix = spread(rows.at(j, i));
+        }
+    }
+    let inputs = together::<U, S>(*sources, len);
+    let mut outputs = together_mut::<U, N>(outputs, len);
+    for at in 0..inputs[0].len() {
         let mut sums = [[_mm512_setzero_si512(); U]; N];
-        for (source, matrices) in sources.iter().zip(&matrices) {
-            let vectors = column::<WIDTH, U>(source, at);
-            for (sums, matrix) in sums.iter_mut().zip(matrices) {
-                let matrix = _mm512_set1_epi64(matrix.cast_signed());
-                for (sum, vector) in sums.iter_mut().zip(vectors) {
-                    *sum = _mm512_xor_si512(*sum, product(matrix, load(vector)));
+        if !first {
+            for (sums, places) in sums.iter_mut().zip(&outputs) {
+                for (sum, place) in sums.iter_mut().zip(&places[at]) {
+                    *sum = load(place);
                 }
             }
         }
-        for (output, sums) in outputs.iter_mut().zip(sums) {
-            for (place, sum) in column_mut::<WIDTH, U>(output, at).iter_mut().zip(sums) {
+        let (twos, rest) = inputs.as_chunks::<2>();
+        for (i, [a, b]) in twos.iter().enumerate() {
+            for u in 0..U {
+                let (a, b) = (load(&a[at][u]), load(&b[at][u]));
+                for j in 0..N {
+                    let (by_a, by_b) = (matrices[2 * i][j], matrices[2 * i + 1][j]);
+                    sums[j][u] = plus(sums[j][u], product(by_a, a), product(by_b, b));
+                }
+            }
+        }
+        for last in rest {
+            for (u, last) in last[at].iter().enumerate() {
+                for j in 0..N {
+                    let product = product(matrices[S - 1][j], load(last));
+                    sums[j][u] = _mm512_xor_si512(sums[j][u], product);
+                }
+            }
+        }
+        for (places, sums) in outputs.iter_mut().zip(sums) {
+            for (place, sum) in places[at].iter_mut().zip(sums) {
                 store(place, sum);
             }
         }
-        at += step;
     }
-    combine_end(outputs, rows, sources, at..len);
 }
 
 /// What is left after the last whole column.
@@ -158,76 +227,81 @@ fn plus(one: __m512i, two: __m512i, three: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0x96>(one, two, three)
 }
 
-/// Two neighbouring sources and what [`combine_pair`] multiplies them by.
-struct Pair<'a> {
-    x: &'a [[u8; WIDTH]; TWO],
-    y: &'a [[u8; WIDTH]; TWO],
-    a: __m512i,
-    both: __m512i,
-}
-
-impl<'a> Pair<'a> {
-    /// Of the columns at byte `at`.
-    #[target_feature(enable = "avx512f,avx512bw,gfni")]
-    fn new([x, y]: [&'a [u8]; 2], [a, both]: [u64; 2], at: usize) -> Self {
-        let spread = |matrix: u64| _mm512_set1_epi64(matrix.cast_signed());
-        Self { x: column(x, at), y: column(y, at), a: spread(a), both: spread(both) }
-    }
-
-    /// Of vector `u`: the two terms of the sum and that of the difference.
-    #[target_feature(enable = "avx512f,avx512bw,gfni")]
-    fn terms(&self, u: usize) -> [__m512i; 3] {
-        let y = load(&self.y[u]);
-        let xy = _mm512_xor_si512(load(&self.x[u]), y);
-        [product(self.a, xy), product(self.both, y), product(self.both, xy)]
-    }
-}
-
 /// Two outputs that exchange neighbours: of data packets x and y they take ax + by and bx + ay,
 /// which is a(x + y) + (a + b)y, and that plus (a + b)(x + y). Three products instead of four.
+/// Of all sources, some at a time, as in [`combine_into`].
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_pair(
-    [first, second]: [&mut [u8]; 2],
+    mut outputs: [&mut [u8]; 2],
     rows: Coefficients<'_>,
     sources: &[&[u8]],
     len: usize,
 ) {
-    let mut matrices = [[0_u64; 2]; SOURCES / 2];
-    let matrices = &mut matrices[..sources.len() / 2];
+    let (whole, mut rest) = (len - len % (WIDTH * TWO), sources.as_chunks::<2>().0);
+    while !rest.is_empty() {
+        let first = 2 * rest.len() == sources.len();
+        let rows = rows.sources_from(sources.len() - 2 * rest.len());
+        rest = if let Some((some, rest)) = rest.split_first_chunk::<4>() {
+            combine_pairs(&mut outputs, rows, some, (whole, first));
+            rest
+        } else if let Some((some, rest)) = rest.split_first_chunk::<1>() {
+            combine_pairs(&mut outputs, rows, some, (whole, first));
+            rest
+        } else {
+            rest
+        };
+    }
+    combine_end(outputs, rows, sources, whole..len);
+}
+
+/// As [`combine_some`], of `P` pairs of neighbours.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn combine_pairs<const P: usize>(
+    outputs: &mut [&mut [u8]; 2],
+    rows: Coefficients<'_>,
+    pairs: &[[&[u8]; 2]; P],
+    (len, first): (usize, bool),
+) {
+    let mut matrices = [[_mm512_setzero_si512(); 2]; P];
     for (i, matrices) in matrices.iter_mut().enumerate() {
         let (a, b) = (rows.at(0, 2 * i), rows.at(0, 2 * i + 1));
-        *matrices = [a, a ^ b].map(|factor| BIT_MATRICES[usize::from(factor)]);
+        *matrices = [spread(a), spread(a ^ b)];
     }
-    let step = WIDTH * TWO;
-    let mut at = 0;
-    while at + step <= len {
+    let mut inputs = [[&[][..]; 2]; P];
+    for (input, pair) in inputs.iter_mut().zip(pairs) {
+        *input = together::<TWO, 2>(*pair, len);
+    }
+    let [firsts, seconds] = together_mut::<TWO, 2>(outputs, len);
+    for at in 0..firsts.len() {
+        let (firsts, seconds) = (&mut firsts[at], &mut seconds[at]);
         let mut sums = [_mm512_setzero_si512(); TWO];
         let mut differences = [_mm512_setzero_si512(); TWO];
-        let (fours, rest) = sources.as_chunks::<4>();
-        let (matrices_of_fours, matrices) = matrices.as_chunks::<2>();
-        for ([a, b, c, d], [one, two]) in fours.iter().zip(matrices_of_fours) {
-            let (one, two) = (Pair::new([a, b], *one, at), Pair::new([c, d], *two, at));
+        if !first {
             for u in 0..TWO {
-                let (one, two) = (one.terms(u), two.terms(u));
-                sums[u] = plus(plus(sums[u], one[0], one[1]), two[0], two[1]);
-                differences[u] = plus(differences[u], one[2], two[2]);
+                sums[u] = load(&firsts[u]);
+                differences[u] = _mm512_xor_si512(sums[u], load(&seconds[u]));
             }
         }
-        if let ([a, b], [last, ..]) = (rest, matrices) {
-            let last = Pair::new([a, b], *last, at);
+        // Of the pair before, where it waits for one to be added together with.
+        let mut before = [_mm512_setzero_si512(); TWO];
+        for (i, ([x, y], [a, both])) in inputs.iter().zip(&matrices).enumerate() {
             for u in 0..TWO {
-                let last = last.terms(u);
-                sums[u] = plus(sums[u], last[0], last[1]);
-                differences[u] = _mm512_xor_si512(differences[u], last[2]);
+                let y = load(&y[at][u]);
+                let xy = _mm512_xor_si512(load(&x[at][u]), y);
+                sums[u] = plus(sums[u], product(*a, xy), product(*both, y));
+                let difference = product(*both, xy);
+                if i % 2 == 0 && i + 1 < P {
+                    before[u] = difference;
+                } else if i % 2 == 0 {
+                    differences[u] = _mm512_xor_si512(differences[u], difference);
+                } else {
+                    differences[u] = plus(differences[u], before[u], difference);
+                }
             }
         }
-        let firsts = column_mut::<WIDTH, TWO>(first, at);
-        let seconds = column_mut::<WIDTH, TWO>(second, at);
         for u in 0..TWO {
             store(&mut firsts[u], sums[u]);
             store(&mut seconds[u], _mm512_xor_si512(sums[u], differences[u]));
         }
-        at += step;
     }
-    combine_end([first, second], rows, sources, at..len);
 }

@@ -2,6 +2,45 @@
 
 use crate::wire::ParseError;
 
+/// Declares a structure of counters, each of which then has a name and a text for whoever reports
+/// all of them: `COUNTERS` and `values`, in the order of declaration, and `add`. Fields behind
+/// `and` have types with an `add` of their own and are reported by themselves.
+#[macro_export]
+macro_rules! counters {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[doc = $doc:literal])+ pub $field:ident: u64,)+
+        }
+        $(and { $($(#[doc = $other_doc:literal])+ pub $other:ident: $type:ty,)+ })?
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: u64,)+
+            $($($(#[doc = $other_doc])+ pub $other: $type,)+)?
+        }
+
+        impl $name {
+            /// Name and meaning of each counter, in the order of declaration.
+            pub const COUNTERS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($field), concat!($($doc),+))),+];
+
+            /// The counters, in the order of [`Self::COUNTERS`].
+            #[must_use]
+            pub const fn values(&self) -> [u64; Self::COUNTERS.len()] {
+                [$(self.$field),+]
+            }
+
+            /// Adds `other` to these.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)+
+                $($(self.$other.add(&other.$other);)+)?
+            }
+        }
+    };
+}
+
 macro_rules! reasons {
     ($($(#[$meta:meta])* $variant:ident => $name:literal),+ $(,)?) => {
         /// Why a packet did not go on. One variant, one counter, printed everywhere.
@@ -106,79 +145,75 @@ impl DropCounts {
     }
 }
 
-/// What one endpoint has done. Packets unless said otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
-    /// DATA sent for the first time.
-    pub data_new: u64,
-    /// DATA sent again.
-    pub retransmitted: u64,
-    /// Payload bytes of `data_new`.
-    pub data_new_bytes: u64,
-    /// ACKs sent.
-    pub acks_sent: u64,
-    /// NACKs sent.
-    pub nacks_sent: u64,
-    /// DATA received with payload and placed.
-    pub data_placed: u64,
-    /// Payload bytes placed: each byte of a message once.
-    pub data_placed_bytes: u64,
-    /// DATA received that had been received before.
-    pub duplicates: u64,
-    /// DATA received without its payload.
-    pub trimmed: u64,
-    /// ACKs received for a flow that is here.
-    pub acks_received: u64,
-    /// ACKs received that report CE.
-    pub ecn_echoes: u64,
-    /// NACKs received for a flow that is here.
-    pub nacks_received: u64,
-    /// Segments declared lost because later ones were acknowledged.
-    pub lost_by_sack: u64,
-    /// Segments declared lost by silence.
-    pub lost_by_timeout: u64,
-    /// Segments declared lost that had arrived after all.
-    pub spurious: u64,
-    /// Acknowledgements discarded unsent because the device took none for too long.
-    pub acks_discarded: u64,
-    /// Packets of the scheduler's own protocol sent.
-    pub control_sent: u64,
-    /// Packets of the scheduler's own protocol received that were for it.
-    pub control_received: u64,
-    /// Messages delivered.
-    pub messages_delivered: u64,
-    /// Messages wholly acknowledged.
-    pub messages_sent: u64,
-    /// Messages given up.
-    pub messages_failed: u64,
-    /// Received packets dropped, by reason.
-    pub drops: DropCounts,
+counters! {
+    /// What one endpoint has done. Packets unless said otherwise.
+    pub struct Stats {
+        /// DATA sent for the first time.
+        pub data_new: u64,
+        /// DATA sent again.
+        pub retransmitted: u64,
+        /// Payload bytes of `data_new`.
+        pub data_new_bytes: u64,
+        /// ACKs sent.
+        pub acks_sent: u64,
+        /// NACKs sent.
+        pub nacks_sent: u64,
+        /// DATA received with payload and placed.
+        pub data_placed: u64,
+        /// Payload bytes placed: each byte of a message once.
+        pub data_placed_bytes: u64,
+        /// DATA received that had been received before.
+        pub duplicates: u64,
+        /// DATA received without its payload.
+        pub trimmed: u64,
+        /// ACKs received for a flow that is here.
+        pub acks_received: u64,
+        /// ACKs received that report CE.
+        pub ecn_echoes: u64,
+        /// NACKs received for a flow that is here.
+        pub nacks_received: u64,
+        /// Segments declared lost because later ones were acknowledged.
+        pub lost_by_sack: u64,
+        /// Segments declared lost by silence.
+        pub lost_by_timeout: u64,
+        /// Segments declared lost that had arrived after all.
+        pub spurious: u64,
+        /// Acknowledgements discarded unsent because the device took none for too long.
+        pub acks_discarded: u64,
+        /// Packets of the scheduler's own protocol sent.
+        pub control_sent: u64,
+        /// Packets of the scheduler's own protocol received that were for it.
+        pub control_received: u64,
+        /// Messages delivered.
+        pub messages_delivered: u64,
+        /// Messages wholly acknowledged.
+        pub messages_sent: u64,
+        /// Messages given up.
+        pub messages_failed: u64,
+    }
+    and {
+        /// Received packets dropped, by reason.
+        pub drops: DropCounts,
+    }
 }
 
-impl Stats {
-    /// Adds `other` to these.
-    pub fn add(&mut self, other: &Self) {
-        self.data_new += other.data_new;
-        self.retransmitted += other.retransmitted;
-        self.data_new_bytes += other.data_new_bytes;
-        self.acks_sent += other.acks_sent;
-        self.nacks_sent += other.nacks_sent;
-        self.data_placed += other.data_placed;
-        self.data_placed_bytes += other.data_placed_bytes;
-        self.duplicates += other.duplicates;
-        self.trimmed += other.trimmed;
-        self.acks_received += other.acks_received;
-        self.ecn_echoes += other.ecn_echoes;
-        self.nacks_received += other.nacks_received;
-        self.lost_by_sack += other.lost_by_sack;
-        self.lost_by_timeout += other.lost_by_timeout;
-        self.spurious += other.spurious;
-        self.acks_discarded += other.acks_discarded;
-        self.control_sent += other.control_sent;
-        self.control_received += other.control_received;
-        self.messages_delivered += other.messages_delivered;
-        self.messages_sent += other.messages_sent;
-        self.messages_failed += other.messages_failed;
-        self.drops.add(&other.drops);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_name_its_value_and_its_sum() {
+        let mut sum = Stats { data_new: 1, messages_failed: 2, ..Stats::default() };
+        sum.drops.count(DropReason::Corrupt);
+        let once = sum;
+        sum.add(&once);
+        let named = |stats: &Stats, name: &str| {
+            let at = Stats::COUNTERS.iter().position(|(known, _)| *known == name);
+            at.map(|at| stats.values()[at])
+        };
+        assert_eq!((named(&sum, "data_new"), named(&sum, "messages_failed")), (Some(2), Some(4)));
+        assert_eq!(sum.values().iter().sum::<u64>(), 6);
+        assert_eq!(sum.drops.of(DropReason::Corrupt), 2);
+        assert_eq!(Stats::COUNTERS[0].1.trim(), "DATA sent for the first time.");
     }
 }

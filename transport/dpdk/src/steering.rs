@@ -12,9 +12,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use transport::HostId;
 use transport::wire::addressing::Addressing;
 use transport::wire::frame;
+use transport::{HostId, counters};
 
 use crate::burst::MbufBurst;
 use crate::eal::Eal;
@@ -40,15 +40,16 @@ struct Way {
     frames: MbufBurst,
 }
 
-/// What was handed over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HandOverCounts {
-    /// Given to other workers.
-    pub given: u64,
-    /// Taken from other workers.
-    pub taken: u64,
-    /// Another worker's, whose ring was full.
-    pub ring_full: u64,
+counters! {
+    /// What was handed over.
+    pub struct HandOverCounts {
+        /// Given to other workers.
+        pub given: u64,
+        /// Taken from other workers.
+        pub taken: u64,
+        /// Another worker's, whose ring was full.
+        pub ring_full: u64,
+    }
 }
 
 impl HandOver {

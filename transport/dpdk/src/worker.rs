@@ -24,7 +24,7 @@ use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, UdpCheck};
 use transport::{
     BURST, Burst, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgNo, Placement,
-    RxSegment, Stats, TxSegment,
+    RxSegment, Stats, TxSegment, counters,
 };
 
 use crate::app_ring::WorkerEnd;
@@ -76,32 +76,34 @@ pub struct Progress {
     pub next_timer: Option<Instant>,
 }
 
-/// Packets through one worker, for the audit of the run. Frames kept are in `PacketIo::tx_kept`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Frames received: `parsed + malformed + foreign + refused`.
-    pub received: u64,
-    /// Given to the endpoint.
-    pub parsed: u64,
-    /// Damaged, cut short, or no Headrace frame; by reason in the endpoint's drops.
-    pub malformed: u64,
-    /// For another host.
-    pub foreign: u64,
-    /// No memory for the message that they would have begun.
-    pub refused: u64,
-    /// Frames filled: `handed_over + stuck` and those kept.
-    pub filled: u64,
-    /// Taken by the device.
-    pub handed_over: u64,
-    /// Dropped because the device took nothing for too long.
-    pub stuck: u64,
-    /// Segments that could not be sent because their bytes or their peer's address were missing;
-    /// never without a bug.
-    pub unsendable: u64,
-    /// Of `filled`, those whose payload was not copied.
-    pub attached: u64,
-    /// Turns.
-    pub polls: u64,
+counters! {
+    /// Packets through one worker, for the audit of the run. Frames kept are in
+    /// `PacketIo::tx_kept`.
+    pub struct Counts {
+        /// Frames received: `parsed + malformed + foreign + refused`.
+        pub received: u64,
+        /// Given to the endpoint.
+        pub parsed: u64,
+        /// Damaged, cut short, or no Headrace frame; by reason in the endpoint's drops.
+        pub malformed: u64,
+        /// For another host.
+        pub foreign: u64,
+        /// No memory for the message that they would have begun.
+        pub refused: u64,
+        /// Frames filled: `handed_over + stuck` and those kept.
+        pub filled: u64,
+        /// Taken by the device.
+        pub handed_over: u64,
+        /// Dropped because the device took nothing for too long.
+        pub stuck: u64,
+        /// Segments that could not be sent because their bytes or their peer's address were
+        /// missing; never without a bug.
+        pub unsendable: u64,
+        /// Of `filled`, those whose payload was not copied.
+        pub attached: u64,
+        /// Turns.
+        pub polls: u64,
+    }
 }
 
 /// One endpoint at its device. `P` is the store, `C` the clock.

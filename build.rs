@@ -32,7 +32,7 @@ const FUNCTIONS: [&str; 14] = [
     "rte_eth_(rx|tx)_queue_setup",
     "rte_eth_(stats_get|xstats_get|xstats_get_names|macaddr_get)",
     "rte_eth_(promiscuous_enable|tx_done_cleanup)",
-    "rte_tel(emetry_register_cmd|_data_alloc|_data_free|_data_start_dict)",
+    "rte_tel(emetry_register_cmd|_data_(alloc|free|start_dict|add_array_string))",
 ];
 
 fn main() {

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::generate::Order;
 use crate::list::What;
+use crate::observe::ObserveArgs;
 
 /// A userspace transport stack for AI and HPC datacentres: run a traffic matrix, in virtual time or
 /// through DPDK, and see how it went.
@@ -30,7 +31,7 @@ Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished or 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs a traffic matrix or a scenario.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Says what this machine can and cannot do, and the command that mends it.
     Doctor {
         /// Prints JSON.
@@ -93,6 +94,8 @@ pub(crate) struct MessagesArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
     pub(crate) count: u64,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
     /// Prints JSON and nothing else on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -118,6 +121,8 @@ pub(crate) struct DatapathArgs {
     /// Leaves dpdk-testpmd out.
     #[arg(long)]
     pub(crate) no_testpmd: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
     /// Prints JSON and nothing else on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -181,6 +186,12 @@ pub(crate) struct RunArgs {
     /// Shows no progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    /// Writes what hosts send and receive as pcapng, over DPDK only: at most N bytes of a frame,
+    /// one of every N, of one host.
+    #[arg(long, value_name = "FILE[,snap=N][,every=N][,host=I]")]
+    pub(crate) capture: Option<String>,
 }
 
 /// What to draw, and where to.

@@ -6,6 +6,7 @@
 //! | [`doctor`] | what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
+//! | `observe` | flags that show what goes on inside a run |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
 //! | `replay` | recorded runs through the core again |
@@ -25,6 +26,7 @@ mod interrupt;
 mod list;
 mod logging;
 mod manifest;
+mod observe;
 mod output;
 mod progress;
 mod replay;

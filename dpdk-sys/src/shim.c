@@ -184,3 +184,26 @@ int rdpdk_tel_add_u64(struct rte_tel_data *data, const char *name, uint64_t valu
 	return rte_tel_data_add_dict_u64(data, name, value);
 #endif
 }
+
+int rdpdk_tel_start_u64s(struct rte_tel_data *data)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	return rte_tel_data_start_array(data, RTE_TEL_UINT_VAL);
+#else
+	return rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
+#endif
+}
+
+int rdpdk_tel_push_u64(struct rte_tel_data *data, uint64_t value)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	return rte_tel_data_add_array_uint(data, value);
+#else
+	return rte_tel_data_add_array_u64(data, value);
+#endif
+}
+
+int rdpdk_tel_start_texts(struct rte_tel_data *data)
+{
+	return rte_tel_data_start_array(data, RTE_TEL_STRING_VAL);
+}

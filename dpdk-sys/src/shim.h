@@ -172,5 +172,9 @@ int rdpdk_port_link(uint16_t port, uint32_t *speed_mbps, int32_t *up);
 /* ---- telemetry ---- */
 /* Adds one unsigned value to a dictionary, under the name that this release gives the function. */
 int rdpdk_tel_add_u64(struct rte_tel_data *data, const char *name, uint64_t value);
+/* The same for an array of unsigned values, and for one of strings. */
+int rdpdk_tel_start_u64s(struct rte_tel_data *data);
+int rdpdk_tel_push_u64(struct rte_tel_data *data, uint64_t value);
+int rdpdk_tel_start_texts(struct rte_tel_data *data);
 
 #endif

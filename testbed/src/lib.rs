@@ -11,9 +11,12 @@
 //! | [`virtual_time`] | the `sim` world |
 //! | `real_time` | the `vdev` world, with the feature `dpdk` |
 //! | `datapath` | what one segment costs on a DPDK device, with the feature `dpdk` |
+//! | [`capture`] | frames in a file that Wireshark reads |
+//! | [`observe`] | what a run shows of itself while it goes on |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod conductor;
 #[cfg(feature = "dpdk")]
 pub mod datapath;
@@ -21,6 +24,7 @@ pub mod fabric;
 pub mod forecast;
 pub mod input;
 pub mod measure;
+pub mod observe;
 pub mod plan;
 pub mod progress;
 #[cfg(feature = "dpdk")]

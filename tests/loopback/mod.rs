@@ -1,6 +1,9 @@
 //! The cases of `dpdk_loopback`, each run in a process of its own.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "cases of a test harness")]
 
+mod capture;
+mod telemetry;
+
 use testbed::datapath::{self, Bench, Device, MESSAGE};
 use testbed::measure::{Outcome, Summary};
 use testbed::plan::{Draft, Plan, RunError, Source};
@@ -36,6 +39,10 @@ pub(crate) const CASES: &[Case] = &[
     ("samples_are_taken_and_triggers_start_flows", sampled_triggers),
     ("without_hugepages_a_run_is_the_same", without_hugepages),
     ("every_measured_device_carries_segments_and_acknowledgements", measured),
+    ("metrics_are_served_while_a_run_goes_on", telemetry::scraped),
+    ("dpdk_telemetry_answers_while_a_run_goes_on", telemetry::asked),
+    ("a_capture_holds_every_frame_of_a_run", capture::whole),
+    ("a_capture_keeps_its_limits", capture::limited),
     ("too_many_hosts_are_refused_with_a_way_out", too_many_hosts),
 ];
 

@@ -25,7 +25,7 @@ pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit
             "dpdk-testpmd is not in PATH: its columns stay empty (Debian: apt-get install dpdk-dev)"
         )?;
     }
-    let bench = Bench::start().map_err(unfit)?;
+    let bench = Bench::start_observed(&args.observe.wanted()).map_err(unfit)?;
     let policies = bench.policies();
     let mut rows = Vec::new();
     for case in &cases {
@@ -90,5 +90,8 @@ fn no_device(name: &str) -> Failure {
 }
 
 pub(super) fn unfit(error: BenchError) -> Failure {
-    Failure::Unfit(error.to_string())
+    match error {
+        BenchError::Observe(error) => error.into(),
+        other => Failure::Unfit(other.to_string()),
+    }
 }

@@ -59,7 +59,7 @@ impl From<RoundTrip> for Trip {
 /// # Errors
 /// A machine that is not fit.
 pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let bench = Bench::start().map_err(unfit)?;
+    let bench = Bench::start_observed(&args.observe.wanted()).map_err(unfit)?;
     let bytes = NonZeroU32::new(args.bytes.into()).unwrap_or(NonZeroU32::MIN);
     let case = Case {
         device: Device::Ring,

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use testbed::input::{InputError, Located, Warning, did_you_mean};
+use testbed::observe::Observe;
 use testbed::plan::{Draft, Plan, Source};
 use testbed::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
 use testbed::topology::FatTreeSpec;
@@ -16,6 +17,7 @@ use crate::cli::{RunArgs, Switch, World};
 use crate::failure::Failure;
 use crate::generate;
 use crate::manifest::{Input, Setting};
+use crate::observe;
 use crate::scenarios;
 
 /// Everything that was read, put together.
@@ -25,6 +27,8 @@ pub(crate) struct Experiment {
     pub(crate) plan: Plan,
     /// Where it runs.
     pub(crate) world: World,
+    /// What is shown meanwhile.
+    pub(crate) observe: Observe,
     /// What the inputs' readers found odd.
     pub(crate) warnings: Vec<Warning>,
     /// Every file that was read.
@@ -154,7 +158,8 @@ impl Reader {
         let plan = Plan::new(&draft, matrix, &topology)?;
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
-        Ok(Experiment { plan, world, warnings, inputs, configuration })
+        let observe = observe::of_run(args)?;
+        Ok(Experiment { plan, world, observe, warnings, inputs, configuration })
     }
 
     /// Where it runs, and who said so: virtual time unless a flag or the scenario says otherwise.

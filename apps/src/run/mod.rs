@@ -11,6 +11,7 @@ mod sweep;
 use std::ffi::OsString;
 
 use testbed::measure::Outcome;
+use testbed::observe::Observe;
 use testbed::plan::{Plan, RunError};
 use testbed::progress::Watch;
 use testbed::virtual_time;
@@ -21,6 +22,7 @@ use crate::doctor::{self, FitWorld};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::observe;
 use crate::output::OutDir;
 use crate::progress::{Shown, Total};
 use crate::stopwatch::{self, Stopwatch};
@@ -41,6 +43,9 @@ pub(crate) fn run(
     };
     for warning in &experiment.warnings {
         writeln!(console.err, "{warning}")?;
+    }
+    if experiment.world == World::Sim {
+        observe::check_simulation(&experiment.observe)?;
     }
     check_environment(experiment.world, console)?;
     if experiment.world == World::Sim {
@@ -87,7 +92,7 @@ fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Fa
     let stopwatch = Stopwatch::start();
     let mut outcome = match experiment.world {
         World::Sim => virtual_time::run(plan, watch)?,
-        World::Vdev => in_real_time(plan, watch)?,
+        World::Vdev => in_real_time(plan, &experiment.observe, watch)?,
         World::Nic => {
             return Err(Failure::Unfit("this version does not run --world nic yet".into()));
         }
@@ -105,12 +110,16 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 }
 
 /// The `vdev` world, in builds that have it.
-fn in_real_time(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+fn in_real_time(
+    plan: &Plan,
+    observe: &Observe,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
     #[cfg(feature = "dpdk")]
-    return testbed::real_time::run(plan, watch);
+    return testbed::real_time::run_observed(plan, observe, watch);
     #[cfg(not(feature = "dpdk"))]
     {
-        let _ = (plan, watch);
+        let _ = (plan, observe, watch);
         Err(RunError::Environment("this headrace was built without DPDK".to_owned()))
     }
 }

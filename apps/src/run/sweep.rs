@@ -21,6 +21,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::observe;
 use crate::output::OutDir;
 use crate::progress::Silent;
 use crate::stopwatch::Stopwatch;
@@ -53,6 +54,7 @@ pub(super) fn run(
                     help: --out DIR writes the flows of each";
         return Err(Failure::CommandLine(text.to_owned()));
     }
+    observe::check_variants(args)?;
     for (name, experiment) in &sweep.chosen {
         for warning in &experiment.warnings {
             writeln!(console.err, "{name}: {warning}")?;

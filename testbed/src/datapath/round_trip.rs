@@ -227,7 +227,9 @@ impl Bench {
         let opened = app.submit(Request::Open { connection: 0, peer: HostId(peer), path });
         debug_assert!(opened.is_ok(), "the ring is empty");
         let memory = Source::Owned(vec![7; len.get() as usize].into());
-        let worker = Worker::new(core, (io, store, clock), end, worker);
+        let mut worker = Worker::new(core, (io, store, clock), end, worker);
+        let named = (HostId(host), config.msgs_max);
+        self.observers().look_at(&mut worker, named, (config.line_rate, TimeScale::REAL));
         Ok(End { worker, app, memory, len })
     }
 }

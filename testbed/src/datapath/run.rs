@@ -22,6 +22,9 @@ use super::peer::{HEAD_MAX, Peer};
 use super::policies::{PolicyCosts, policies};
 use super::stage_clock::{StageClock, StageTicks};
 use super::windows::{Window, fastest_quarter, precise};
+use crate::observe::Observe;
+use crate::plan::RunError;
+use crate::real_time::observers::Observers;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,9 @@ pub enum BenchError {
     /// The link did not come up.
     #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
     LinkDown(&'static str),
+    /// It cannot be shown where it should.
+    #[error(transparent)]
+    Observe(#[from] RunError),
     /// Nothing was acknowledged for too long.
     #[error("{device}: after {sent} segments nothing was acknowledged for a second")]
     Stalled {
@@ -94,6 +100,7 @@ pub enum BenchError {
 #[derive(Debug)]
 pub struct Bench {
     rate: Calibration,
+    observers: Observers,
     #[allow(dead_code, reason = "held, not read")]
     lcore: Option<RegisteredThread>,
     eal: Eal,
@@ -157,11 +164,23 @@ impl Bench {
     /// # Errors
     /// [`BenchError`].
     pub fn start() -> Result<Self, BenchError> {
+        Self::start_observed(&Observe::default())
+    }
+
+    /// The same, showing the measured workers as `observe` asks.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn start_observed(observe: &Observe) -> Result<Self, BenchError> {
+        let observers = Observers::start(observe)?;
         let rate = Calibration::measure(CALIBRATION_MIN)?;
-        let eal = Eal::start(&EalOptions { memory_mb: MEMORY_MB, ..EalOptions::default() })?;
+        let telemetry = observers.wants_socket();
+        let options = EalOptions { memory_mb: MEMORY_MB, telemetry, ..EalOptions::default() };
+        let eal = Eal::start(&options)?;
+        observers.show(&eal)?;
         // An application's thread may be an lcore already.
         let lcore = eal.register_thread().ok();
-        Ok(Self { rate, lcore, eal })
+        Ok(Self { rate, observers, lcore, eal })
     }
 
     /// Whether buffers are in hugepages.
@@ -180,6 +199,10 @@ impl Bench {
 
     pub(super) const fn eal(&self) -> &Eal {
         &self.eal
+    }
+
+    pub(super) const fn observers(&self) -> &Observers {
+        &self.observers
     }
 
     /// Ticks a second.
@@ -309,22 +332,24 @@ impl Bench {
         } else {
             StageClock::plain(clock)
         };
-        let store = AppMemory::new(&MemoryConfig {
-            msgs_max: config.msgs_max,
-            bytes_max: 0,
-            messages_max: 0,
-        });
+        let msgs_max = config.msgs_max;
+        let store = AppMemory::new(&MemoryConfig { msgs_max, bytes_max: 0, messages_max: 0 });
         let (app, end) = app_ring(RING, RING);
         let worker = WorkerConfig {
             addressing,
             connections_max: 1,
-            msgs_max: config.msgs_max,
+            msgs_max,
             stuck_after: Duration::from_s(1),
             udp: if attaches { UdpSums::Without } else { UdpSums::Software },
             digest: false,
         };
         let core = Recorder::off(&config, HostId(0), Rng::new(1).fork("host", 0));
-        let worker = Worker::new(core, (io, store, clock), end, worker);
+        let mut worker = Worker::new(core, (io, store, clock), end, worker);
+        self.observers.look_at(
+            &mut worker,
+            (HostId(0), config.msgs_max),
+            (config.line_rate, TimeScale::REAL),
+        );
         let mut rig = Rig {
             worker,
             app,

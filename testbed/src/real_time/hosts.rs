@@ -10,14 +10,15 @@ use std::thread::{self, JoinHandle};
 
 use transport::record::Recorder;
 use transport::wire::addressing::Addressing;
-use transport::{Bytes, Config, Duration, HostId, Instant, Rng};
+use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng};
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Port,
-    PortIo, UdpSums, Worker, WorkerConfig, app_ring,
+    PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
 use super::links::Pools;
+use super::observers::Observers;
 use crate::plan::{Plan, RunError};
 use crate::workload::matrix::MESSAGE_MAX;
 
@@ -103,6 +104,9 @@ pub(super) struct HostSetup<'a> {
     /// Network time after which a device that takes nothing counts as stuck.
     pub(super) stuck_after: Duration,
     pub(super) record: bool,
+    pub(super) observers: &'a Observers,
+    /// The hosts' links, and how much slower they run.
+    pub(super) rate: (Rate, TimeScale),
 }
 
 /// What one host's traffic takes.
@@ -151,7 +155,9 @@ impl HostSetup<'_> {
             // Every message is verified after the run.
             digest: true,
         };
-        Worker::new(core, (io, memory, self.clock.clone()), ring, worker)
+        let mut worker = Worker::new(core, (io, memory, self.clock.clone()), ring, worker);
+        self.observers.look_at(&mut worker, (id, config.msgs_max), self.rate);
+        worker
     }
 }
 
@@ -235,5 +241,7 @@ fn poll(mut crewed: Crewed, clock: &RunClock, stop: &AtomicBool) -> Crewed {
         }
         idle.turn(busy);
     }
+    // A scrape behind the end sees all of it.
+    crewed.hosts.iter_mut().for_each(Host::publish);
     crewed
 }

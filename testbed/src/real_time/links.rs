@@ -127,8 +127,8 @@ impl Pmd {
 }
 
 impl Devices {
-    /// Starts EAL and connects every host of `plan`.
-    pub(super) fn open(plan: &Plan, pmd: Pmd) -> Result<Self, RunError> {
+    /// Starts EAL, with its `telemetry` socket or without, and connects every host of `plan`.
+    pub(super) fn open(plan: &Plan, pmd: Pmd, telemetry: bool) -> Result<Self, RunError> {
         let frame = plan.settings.payload_max + HEADERS_MAX;
         let room = frame.next_multiple_of(64).max(ROOM_MIN);
         // Devices that copy keep buffers of the receiver in every place of their queues.
@@ -141,6 +141,7 @@ impl Devices {
                 Some(true) => MemoryMode::Hugepages,
                 Some(false) => MemoryMode::NoHuge,
             },
+            telemetry,
             memory_mb: vdev.memory_mb.unwrap_or_else(|| memory_mb(plan, pmd, hosts + switch, room)),
             ..EalOptions::default()
         };

@@ -18,10 +18,11 @@ mod hosts;
 mod lateness;
 mod links;
 mod mbuf_slab;
+pub(crate) mod observers;
 mod result;
 mod run;
 mod soft_switch;
 mod time_scale;
 
 pub use lateness::LATE_SHARE_MAX;
-pub use run::run;
+pub use run::{run, run_observed};

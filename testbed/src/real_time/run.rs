@@ -9,12 +9,14 @@ use super::control::Control;
 use super::hosts::{self, Crew, HostSetup, RunClock};
 use super::lateness::Gaps;
 use super::links::{Devices, Pmd, Pools, unfit};
+use super::observers::Observers;
 use super::result::{self, Ended};
 use super::soft_switch::SoftSwitch;
 use super::time_scale;
 use crate::fabric::Network;
 use crate::measure::sampler::{Sampler, Seen};
 use crate::measure::{Adapted, Outcome};
+use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Teller, Watch};
 
@@ -43,6 +45,18 @@ const TURN_AROUND_UNSTAMPED: Duration = Duration::from_us(400);
 /// [`RunError::TooManyHosts`], [`RunError::Environment`] when this machine is not fit or DPDK has
 /// run in this process before, and as in virtual time when the plan does not fit together.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    run_observed(plan, &Observe::default(), watch)
+}
+
+/// The same, showing meanwhile what `observe` asks for.
+///
+/// # Errors
+/// As [`run`], and [`RunError::Input`] for what cannot be shown where it should.
+pub fn run_observed(
+    plan: &Plan,
+    observe: &Observe,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
     let pmd = Pmd::by_name(&plan.draft.vdev.pmd);
     let (hosts, most) = (plan.hosts(), pmd.hosts_max());
     if !(2..=most).contains(&hosts) {
@@ -51,11 +65,13 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let threads = Threads::of(plan);
     let (plan, scale, adapted) = adapt(plan, pmd, rate, &threads)?;
-    let devices = Devices::open(&plan, pmd)?;
+    let observers = Observers::start(observe)?;
+    let devices = Devices::open(&plan, pmd, observers.wants_socket())?;
+    observers.show(&devices.eal)?;
     let pools = devices.pools.clone();
     // An application's thread may be an lcore already.
     let lcore: Option<RegisteredThread> = devices.eal.register_thread().ok();
-    let ended = drive(&plan, devices, (pmd, rate, scale), &threads, watch)?;
+    let ended = drive(&plan, devices, (pmd, rate, scale), (&threads, &observers), watch)?;
     let outcome = result::outcome(&plan, ended, &pools, scale, pmd);
     drop::<(Option<RegisteredThread>, Pools)>((lcore, pools));
     Ok(Outcome { adapted, ..outcome })
@@ -141,7 +157,7 @@ fn drive<'a>(
     plan: &'a Plan,
     devices: Devices,
     (pmd, rate, scale): (Pmd, Calibration, TimeScale),
-    threads: &Threads,
+    (threads, observers): (&Threads, &Observers),
     watch: &mut dyn Watch,
 ) -> Result<Ended<'a>, RunError> {
     let rng = Rng::new(plan.seed);
@@ -157,6 +173,8 @@ fn drive<'a>(
         addressing: &addressing,
         stuck_after: time_scale::network_time(STUCK_AFTER, scale),
         record: plan.draft.vdev.record,
+        observers,
+        rate: (plan.settings.line_rate, scale),
     };
     let Devices { ports, ends, pools, stamp, eal } = devices;
     let (hosts, rings) = hosts::hosts(plan, ports, &pools, stamp, &setup)?;
@@ -176,9 +194,11 @@ fn drive<'a>(
         clock,
     };
     let crew = Crew::start(&eal, hosts, &threads.cores, &run.clock, base_rtt)?;
+    let capture = observers.start_capture(scale)?;
     run.clock.start(rate.clock(scale));
     let stopped = run.turn_until_over(&crew, watch);
     let crewed = crew.stop()?;
+    observers.finish_capture(capture);
     // What hosts have sent is in the network, or accounted for as on its way.
     while run.switch.receive(run.now) {}
     let Run { switch, control, sampler, gaps, now, .. } = run;

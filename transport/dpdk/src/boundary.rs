@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use transport::wire::checksum::Checksum;
-use transport::{Instant, MsgId, PayloadRef};
+use transport::{Instant, MsgId, PayloadRef, counters};
 
 use crate::mbuf::ExtBuf;
 use crate::source::Source;
@@ -95,6 +95,22 @@ pub enum RxCheck {
     Bad,
 }
 
+counters! {
+    /// What a device, and what gives it buffers, have counted for one worker.
+    pub struct IoCounts {
+        /// Polls that could not send because the pool was empty.
+        pub starved: u64,
+        /// Frames that the device can never send: too long, or in too many pieces.
+        pub refused: u64,
+        /// Received frames given to other workers at the device.
+        pub given: u64,
+        /// Frames taken from other workers at the device.
+        pub taken: u64,
+        /// Received frames dropped because another worker's ring was full.
+        pub ring_full: u64,
+    }
+}
+
 /// A device as a worker sees it: bursts of at most [`transport::BURST`] frames each way.
 pub trait PacketIo {
     /// Receives a burst, keeps it, and says how many frames it holds.
@@ -134,6 +150,10 @@ pub trait PacketIo {
     fn tx_kept(&self) -> usize;
     /// Frees what is kept, because the device takes nothing for too long; says how many.
     fn tx_discard(&mut self) -> usize;
+    /// What it has counted beside that; nothing where nothing can happen.
+    fn counts(&self) -> IoCounts {
+        IoCounts::default()
+    }
 }
 
 /// The bytes of messages. The worker sees to it that every message is released exactly once.

@@ -104,6 +104,9 @@ pub enum EalError {
         /// What the system said.
         kind: io::ErrorKind,
     },
+    /// DPDK's telemetry refuses our commands.
+    #[error("DPDK's telemetry takes no commands ({0}); leave it off")]
+    Telemetry(Errno),
     /// A virtual device could not be added.
     #[error(
         "cannot add `{device}` with `{arguments}` ({errno}); see `headrace doctor` for the drivers \
@@ -337,8 +340,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(directory) = &self.runtime_dir {
-            // DPDK leaves it behind; without shared files it is empty.
-            let _ = std::fs::remove_dir(directory);
+            remove_runtime_dir(directory);
         }
         if *self.keep_memory.get_mut() {
             return;
@@ -352,6 +354,17 @@ impl Drop for Inner {
             tracing::warn!(error = %Errno(ret.abs()), "DPDK did not end cleanly");
         }
     }
+}
+
+/// DPDK leaves its directory behind; without shared files there are at most sockets in it, which
+/// would go at the process's exit.
+fn remove_runtime_dir(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("dpdk_telemetry") {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    let _ = std::fs::remove_dir(directory);
 }
 
 /// Proof that this thread is an lcore; dropping it ends that. Not `Send`.

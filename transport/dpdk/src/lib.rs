@@ -14,11 +14,14 @@
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
 //! | [`steering`] | several workers at one device |
 //! | [`idle`] | what a poller does when there is nothing to do |
+//! | [`tap`](mod@tap) | copies of frames, on their way to a capture |
+//! | [`telemetry`] | what workers tell while they run: counters, histograms, and who may ask |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
-//! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf` and
-//! `nic` only. Needs libdpdk 22.11 or newer; no other crate of ours names `dpdk-sys`.
+//! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf`,
+//! `nic` and `telemetry/rte.rs` only. Needs libdpdk 22.11 or newer; no other crate of ours names
+//! `dpdk-sys`.
 
 pub mod app_ring;
 pub mod boundary;
@@ -42,11 +45,13 @@ pub mod port_io;
 pub mod region;
 pub mod source;
 pub mod steering;
+pub mod tap;
+pub mod telemetry;
 mod templates;
 pub mod worker;
 
 pub use app_ring::{AppEnd, WorkerEnd, app_ring};
-pub use boundary::{Clock, PacketIo, PayloadStore, RxCheck, RxFrame, Stage};
+pub use boundary::{Clock, IoCounts, PacketIo, PayloadStore, RxCheck, RxFrame, Stage};
 pub use burst::{BURST, MbufBurst};
 pub use caps::{Caps, FrameLimit, PortConfig};
 pub use clock::{Calibration, DilatedClock, TimeScale};
@@ -65,4 +70,6 @@ pub use port_io::PortIo;
 pub use region::Region;
 pub use source::{Pattern, Source};
 pub use steering::{HandOver, HandOverCounts};
+pub use tap::{Captured, Tap, TapReader, tap};
+pub use telemetry::{Meter, MetricsError, MetricsServer, Telemetry};
 pub use worker::{Counts, Progress, UdpSums, Worker, WorkerConfig, application_of};

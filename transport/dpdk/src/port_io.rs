@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use transport::{BURST, Instant, Rate};
 
-use crate::boundary::{PacketIo, RxCheck, RxFrame};
+use crate::boundary::{IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
 use crate::mbuf::{ExtBuf, Mbuf, Pool, TimestampField};
 use crate::nic::{Port, PortQueue};
@@ -276,6 +276,12 @@ impl PacketIo for PortIo {
         let discarded = self.tx.len();
         self.tx.clear();
         discarded
+    }
+
+    fn counts(&self) -> IoCounts {
+        let HandOverCounts { given, taken, ring_full } = self.hand_over();
+        let (starved, refused) = (self.starved, self.queue.refused());
+        IoCounts { starved, refused, given, taken, ring_full }
     }
 }
 

@@ -34,6 +34,9 @@ use crate::descriptor::{Completion, Failure};
 use crate::mbuf::ExtBuf;
 use crate::outbox::Outbox;
 use crate::payload::Received;
+use crate::tap::Tap;
+use crate::telemetry::Meter;
+use crate::telemetry::meter::Turn;
 use crate::templates::Templates;
 
 /// What a worker needs to know beyond its endpoint's configuration.
@@ -129,6 +132,8 @@ pub struct Worker<Io, P, C> {
     /// When the device last took a frame or had none to take.
     took_at: Instant,
     counts: Counts,
+    meter: Option<Meter>,
+    tap: Option<Tap>,
 }
 
 /// One application: its ring, its names, and what waits for it.
@@ -194,12 +199,24 @@ where
             now: Instant::ZERO,
             took_at: Instant::ZERO,
             counts: Counts::default(),
+            meter: None,
+            tap: None,
             core,
             io,
             store,
             clock,
             config,
         }
+    }
+
+    /// Tells `meter` what happens from now on.
+    pub fn observe(&mut self, meter: Meter) {
+        self.meter = Some(meter);
+    }
+
+    /// Copies what is sent and received from now on into `tap`.
+    pub fn capture(&mut self, tap: Tap) {
+        self.tap = Some(tap);
     }
 
     /// One turn; call it for ever. Bounded: 32 requests, 32 frames each way, what is due of timers.
@@ -222,7 +239,11 @@ where
         self.end_lingering(busy);
         let told: usize = self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum();
         self.clock.mark(Stage::Ring);
-        Progress { busy: busy || told > 0, now, next_timer: self.core.endpoint().poll_timeout() }
+        let busy = busy || told > 0;
+        if self.meter.is_some() {
+            self.measure_turn(Turn { now, busy, sent, waiting: [false; 3] });
+        }
+        Progress { busy, now, next_timer: self.core.endpoint().poll_timeout() }
     }
 
     /// Takes requests while everything they can lead to has room, 32 in all; another application
@@ -252,6 +273,9 @@ where
                 if let Some(owner) = self.owners.get_mut(msg.index()) {
                     *owner = u16::try_from(at).unwrap_or(0);
                 }
+                if let Some(meter) = &mut self.meter {
+                    meter.posted(msg, now);
+                }
                 self.store.insert(msg, source);
             }
             if let Some(completion) = step.failed {
@@ -269,6 +293,9 @@ where
             return 0;
         }
         self.counts.received += frames as u64;
+        if self.tap.is_some() {
+            self.capture_burst(frames, now);
+        }
         self.burst.clear();
         for index in 0..frames {
             if let Err(reason) = self.admit(index, now) {
@@ -278,6 +305,9 @@ where
         self.clock.mark(Stage::Header);
         let RxBurst { segments, sources, places, .. } = &mut self.burst;
         self.counts.parsed += segments.len() as u64;
+        if let Some(meter) = &self.meter {
+            meter.received(frames, segments);
+        }
         self.core.handle_burst(now, segments, places);
         self.clock.mark(Stage::Core);
         for ((segment, (index, start)), place) in segments.iter().zip(sources).zip(places) {
@@ -295,6 +325,16 @@ where
         self.io.rx_release();
         self.clock.mark(Stage::Device);
         frames
+    }
+
+    /// Gives the tap the burst that was received.
+    fn capture_burst(&mut self, frames: usize, now: Instant) {
+        for index in 0..frames {
+            if let (Some(tap), Some(frame)) = (&mut self.tap, self.io.rx_frame(index)) {
+                let at = frame.stamp.unwrap_or(now).min(now);
+                tap.record(at, false, frame.bytes, frame.tail);
+            }
+        }
     }
 
     /// Makes a segment of frame `index`, if it is one, is for us, and has memory.
@@ -395,6 +435,9 @@ where
             {
                 let sum = summed.then(|| sum_of(bytes));
                 template.emit(header, payload.len, sum, head);
+                if let Some(tap) = &mut self.tap {
+                    tap.record(now, true, head, bytes);
+                }
                 self.counts.filled += 1;
                 self.counts.attached += 1;
                 continue;
@@ -412,6 +455,9 @@ where
                 continue;
             }
             template.emit(header, payload.len, sum, head);
+            if let Some(tap) = &mut self.tap {
+                tap.record(now, true, head, body);
+            }
             self.counts.filled += 1;
         }
     }
@@ -421,7 +467,12 @@ where
     fn collect_events(&mut self, now: Instant) {
         while let Some(event) = self.core.poll_event() {
             match event {
-                Event::Sent { msg } => self.end_message(msg, None, now),
+                Event::Sent { msg } => {
+                    if let Some(meter) = &self.meter {
+                        meter.sent(msg, now);
+                    }
+                    self.end_message(msg, None, now);
+                }
                 Event::Failed { msg, reason } => self.end_message(msg, Some(reason.into()), now),
                 Event::Delivered { msg, from, tag, .. } => {
                     let memory = self.store.deliver(msg);
@@ -481,6 +532,25 @@ where
     fn tell(&mut self, app: usize, completion: Completion) {
         let app = if app < self.apps.len() { app } else { 0 };
         self.apps[app].outbox.push(completion);
+    }
+
+    /// Tells the meter of a turn, and now and then of everything that is counted.
+    fn measure_turn(&mut self, turn: Turn) {
+        let application = self.apps.iter().any(|app| !app.outbox.is_empty());
+        let waiting = [application, self.io.tx_kept() > 0, !self.lingering.is_empty()];
+        let due = self.meter.as_mut().is_some_and(|meter| meter.turned(Turn { waiting, ..turn }));
+        if due {
+            self.publish();
+        }
+    }
+
+    /// Shows the meter's readers all that is counted so far; for the end of a run, since a worker
+    /// that is not polled shows nothing new.
+    pub fn publish(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            let stats = self.core.endpoint().stats();
+            meter.publish(self.now, stats, &self.counts, &self.io.counts());
+        }
     }
 
     /// What the worker has counted.

@@ -1,0 +1,79 @@
+//! Flags that show what goes on inside a run, and what they ask for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use testbed::capture::Capture;
+use testbed::input::InputError;
+use testbed::observe::Observe;
+
+use crate::cli::RunArgs;
+use crate::failure::Failure;
+
+/// What to show of workers while they run.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ObserveArgs {
+    /// Serves counters and histograms as OpenMetrics at this unix socket while it runs; over DPDK
+    /// only.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Opens DPDK's telemetry socket (dpdk-telemetry.py), with commands under /headrace/; over
+    /// DPDK only.
+    #[arg(long)]
+    pub(crate) telemetry: bool,
+}
+
+impl ObserveArgs {
+    /// What is asked for.
+    pub(crate) fn wanted(&self) -> Observe {
+        Observe { metrics: self.metrics.clone(), telemetry: self.telemetry, capture: None }
+    }
+}
+
+/// What `args` ask to see.
+///
+/// # Errors
+/// A capture that makes no sense.
+pub(crate) fn of_run(args: &RunArgs) -> Result<Observe, InputError> {
+    let capture = args.capture.as_deref().map(Capture::parse).transpose();
+    let capture = capture.map_err(|error| error.at("--capture", 0, 0))?;
+    Ok(Observe { capture, ..args.observe.wanted() })
+}
+
+/// Refuses what a simulation cannot show.
+///
+/// # Errors
+/// Names the flag.
+pub(crate) fn check_simulation(observe: &Observe) -> Result<(), Failure> {
+    match flags(observe).next() {
+        None => Ok(()),
+        Some(flag) => Err(Failure::CommandLine(format!(
+            "error: {flag} shows DPDK workers, and a simulation has none\n  \
+             help: add --world vdev, or leave {flag} out"
+        ))),
+    }
+}
+
+/// Refuses to show anything of a scenario with variants.
+///
+/// # Errors
+/// Names the flag.
+pub(crate) fn check_variants(args: &RunArgs) -> Result<(), Failure> {
+    match flags(&of_run(args)?).next() {
+        None => Ok(()),
+        Some(flag) => Err(Failure::CommandLine(format!(
+            "error: {flag} shows one run, and this scenario has variants\n  \
+             help: leave it out, or write one variant as a scenario of its own"
+        ))),
+    }
+}
+
+/// The flags that were given.
+fn flags(observe: &Observe) -> impl Iterator<Item = &'static str> {
+    let given = [
+        ("--metrics", observe.metrics.is_some()),
+        ("--telemetry", observe.telemetry),
+        ("--capture", observe.capture.is_some()),
+    ];
+    given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag)
+}

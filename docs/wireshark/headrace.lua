@@ -1,0 +1,251 @@
+-- Headrace, wire format version 1, for Wireshark and tshark 4.0 or newer. Fields, offsets and names
+-- are those of docs/WIRE.md; tests/dissector.rs compares what this says with the Rust parser.
+--
+--   tshark -X lua_script:docs/wireshark/headrace.lua -o udp.try_heuristic_first:TRUE -r FILE
+--
+-- For good: copy it to the directory of personal Lua plugins (Help, About, Folders) and switch on
+-- "Try heuristic sub-dissectors first" of UDP. The source port of a packet is its entropy value,
+-- any number, so whoever looks at ports first takes some packets for another protocol's.
+
+local PORT = 4797
+local VERSION = 1
+
+local headrace = Proto("headrace", "Headrace transport")
+
+local KINDS = { [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST" }
+
+local fields = {
+   version = ProtoField.uint8("headrace.version", "Version", base.DEC, nil, 0xF0),
+   kind = ProtoField.uint8("headrace.kind", "Kind", base.DEC, KINDS, 0x0F),
+   flags = ProtoField.uint8("headrace.flags", "Flags", base.HEX),
+   open = ProtoField.bool("headrace.flags.open", "OPEN extension", 8, nil, 0x01),
+   tagged = ProtoField.bool("headrace.flags.tag", "TAG extension", 8, nil, 0x02),
+   again = ProtoField.bool("headrace.flags.retransmission", "Retransmission", 8, nil, 0x04),
+   demands = ProtoField.bool("headrace.flags.demand", "DEMAND extension", 8, nil, 0x08),
+   ce = ProtoField.bool("headrace.flags.ce", "Segment arrived with CE", 8, nil, 0x01),
+   duplicate = ProtoField.bool("headrace.flags.duplicate", "Segment had arrived before", 8, nil, 0x02),
+   ev = ProtoField.uint16("headrace.ev", "Entropy value", base.DEC),
+   dst_flow = ProtoField.uint32("headrace.dst_flow", "Flow at the receiver", base.HEX),
+   src_flow = ProtoField.uint32("headrace.src_flow", "Flow at the sender", base.HEX),
+   psn = ProtoField.uint32("headrace.psn", "PSN", base.DEC),
+   msg = ProtoField.uint32("headrace.msg", "Message", base.DEC),
+   offset = ProtoField.uint32("headrace.offset", "Offset", base.DEC),
+   sent_at = ProtoField.uint32("headrace.sent_at", "Sent at (1024 ps)", base.DEC),
+   msg_len = ProtoField.uint32("headrace.msg_len", "Message length", base.DEC),
+   tag = ProtoField.uint64("headrace.tag", "Tag", base.HEX),
+   demand = ProtoField.uint32("headrace.demand", "Demand", base.DEC),
+   cumulative = ProtoField.uint32("headrace.cumulative", "Cumulative PSN", base.DEC),
+   sack = ProtoField.uint64("headrace.sack", "SACK", base.HEX),
+   echo_sent_at = ProtoField.uint32("headrace.echo_sent_at", "Echo of sent_at (1024 ps)", base.DEC),
+   held = ProtoField.uint32("headrace.held", "Held (1024 ps)", base.DEC),
+   sharers = ProtoField.uint16("headrace.sharers", "Sharers", base.DEC),
+   upto = ProtoField.uint32("headrace.upto", "Up to", base.DEC),
+   payload = ProtoField.bytes("headrace.payload", "Payload"),
+   payload_len = ProtoField.uint16("headrace.payload_len", "Payload length", base.DEC),
+   trimmed = ProtoField.bool("headrace.trimmed", "Trimmed"),
+}
+headrace.fields = fields
+
+local truncated = ProtoExpert.new("headrace.truncated", "Ends before its header",
+   expert.group.MALFORMED, expert.severity.ERROR)
+local malformed = ProtoExpert.new("headrace.malformed", "Not what docs/WIRE.md allows",
+   expert.group.MALFORMED, expert.severity.ERROR)
+headrace.experts = { truncated, malformed }
+
+local udp_length = Field.new("udp.length")
+local udp_source = Field.new("udp.srcport")
+
+-- Reads a packet from front to back.
+local Reader = {}
+Reader.__index = Reader
+
+function Reader.new(buffer, tree)
+   return setmetatable({ buffer = buffer, tree = tree, at = 0 }, Reader)
+end
+
+function Reader:add(field, length)
+   local range = self.buffer(self.at, length)
+   self.at = self.at + length
+   return self.tree:add(field, range), range
+end
+
+function Reader:refuse(item, what)
+   item:add_proto_expert_info(malformed, what)
+end
+
+-- Index in the low 20 bits, generation in the high 12, which is 0 for a flow not known yet.
+function Reader:flow(field, may_be_unknown)
+   local item, range = self:add(field, 4)
+   local value = range:uint()
+   if value == 0 then
+      item:append_text(" (unknown)")
+   else
+      item:append_text(string.format(" (index %d, generation %d)", value % 0x100000,
+         math.floor(value / 0x100000)))
+   end
+   if value < 0x100000 and not (may_be_unknown and value == 0) then
+      self:refuse(item, "a flow has a generation of 1 to 4095")
+   end
+end
+
+function Reader:not_zero(field, length, what)
+   local item, range = self:add(field, length)
+   if range:bytes():tohex():match("^0*$") then
+      self:refuse(item, what .. " is not 0")
+   end
+end
+
+-- The octet of flags: those known, and what is allowed.
+function Reader:flags(known, names)
+   local item, range = self:add(fields.flags, 1)
+   for _, name in ipairs(names) do
+      item:add(fields[name], range)
+   end
+   if range:uint() >= known then
+      self:refuse(item, "unknown flags must be 0")
+   end
+   return range:uint()
+end
+
+local function has(flags, bit)
+   return math.floor(flags / bit) % 2 == 1
+end
+
+local function data(reader)
+   local flags = reader:flags(16, { "open", "tagged", "again", "demands" })
+   reader:flow(fields.dst_flow, true)
+   local _, psn = reader:add(fields.psn, 4)
+   local _, msg = reader:add(fields.msg, 4)
+   local _, offset = reader:add(fields.offset, 4)
+   reader:add(fields.sent_at, 4)
+   if has(flags, 1) then
+      reader:flow(fields.src_flow, false)
+      reader:not_zero(fields.msg_len, 4, "the length of a message")
+   end
+   if has(flags, 2) then
+      reader:not_zero(fields.tag, 8, "a tag")
+   end
+   if has(flags, 8) then
+      reader:not_zero(fields.demand, 4, "a demand")
+   end
+   local again = has(flags, 4) and ", again" or ""
+   return string.format("PSN %u, message %u at %u%s", psn:uint(), msg:uint(), offset:uint(), again)
+end
+
+local function ack(reader)
+   reader:flags(4, { "ce", "duplicate" })
+   reader:flow(fields.dst_flow, true)
+   reader:flow(fields.src_flow, false)
+   local _, psn = reader:add(fields.psn, 4)
+   local _, cumulative = reader:add(fields.cumulative, 4)
+   reader:add(fields.sack, 8)
+   reader:add(fields.echo_sent_at, 4)
+   reader:add(fields.held, 4)
+   reader:add(fields.sharers, 2)
+   return string.format("PSN %u, all before %u", psn:uint(), cumulative:uint())
+end
+
+local function allowance(reader)
+   reader:flags(1, {})
+   reader:flow(fields.dst_flow, true)
+   reader:flow(fields.src_flow, false)
+   local item, upto = reader:add(fields.upto, 4)
+   if upto:uint() == 0 then
+      reader:refuse(item, "a place of credited bytes is not 0")
+   end
+   return string.format("up to %u", upto:uint())
+end
+
+-- Of each kind: who reads it, and octets without extensions.
+local READERS = {
+   [0] = { data, 22 }, [1] = { ack, 36 }, [2] = { ack, 36 },
+   [3] = { allowance, 14 }, [4] = { allowance, 14 },
+}
+
+-- Octets of the header, extensions included.
+local function header_length(buffer, kind)
+   local length = READERS[kind][2]
+   if kind == 0 and buffer:len() >= 2 then
+      local flags = buffer(1, 1):uint()
+      for bit, more in pairs({ [1] = 8, [2] = 8, [8] = 4 }) do
+         length = length + (has(flags, bit) and more or 0)
+      end
+   end
+   return length
+end
+
+-- What UDP says follows its header, also where a switch has cut it off.
+local function length_as_sent(buffer)
+   local length = udp_length()
+   return length and length.value - 8 or buffer:reported_len()
+end
+
+local function payload(reader, kind)
+   local there = reader.buffer:len() - reader.at
+   local sent = length_as_sent(reader.buffer) - reader.at
+   if kind ~= 0 then
+      if sent > 0 then
+         reader.tree:add_proto_expert_info(malformed, "only DATA has a payload")
+      end
+      return ""
+   end
+   local trimmed = reader.buffer:reported_len() - reader.at < sent
+   if there > 0 then
+      reader:add(fields.payload, there)
+   end
+   reader.tree:add(fields.payload_len, math.max(sent, 0)):set_generated()
+   reader.tree:add(fields.trimmed, trimmed):set_generated()
+   if sent < 1 then
+      reader.tree:add_proto_expert_info(malformed, "DATA has a payload")
+   end
+   return string.format(", %d octets%s", sent, trimmed and " (trimmed)" or "")
+end
+
+local function dissect(buffer, pinfo, tree)
+   if buffer:len() == 0 then
+      return 0
+   end
+   pinfo.cols.protocol = "Headrace"
+   local subtree = tree:add(headrace, buffer())
+   local reader = Reader.new(buffer, subtree)
+   local first = buffer(0, 1)
+   local kind = first:uint() % 16
+   local version = subtree:add(fields.version, first)
+   local kind_item = subtree:add(fields.kind, first)
+   reader.at = 1
+   local name = KINDS[kind]
+   if math.floor(first:uint() / 16) ~= VERSION then
+      version:add_proto_expert_info(malformed, "this dissector knows version 1")
+      return buffer:len()
+   elseif name == nil then
+      kind_item:add_proto_expert_info(malformed, "version 1 has no such kind")
+      return buffer:len()
+   end
+   if buffer:len() < header_length(buffer, kind) then
+      subtree:add_proto_expert_info(truncated)
+      pinfo.cols.info = name .. " (truncated)"
+      return buffer:len()
+   end
+   local source = udp_source()
+   if source then
+      subtree:add(fields.ev, source.value):set_generated()
+   end
+   local info = READERS[kind][1](reader) .. payload(reader, kind)
+   subtree:append_text(": " .. name .. " " .. info)
+   pinfo.cols.info = name .. " " .. info
+   return buffer:len()
+end
+
+headrace.dissector = dissect
+
+-- Ours by port and version, whatever the source port says.
+local function is_headrace(buffer, pinfo, tree)
+   if pinfo.dst_port ~= PORT or buffer:len() == 0 or math.floor(buffer(0, 1):uint() / 16) ~= VERSION then
+      return false
+   end
+   dissect(buffer, pinfo, tree)
+   return true
+end
+
+headrace:register_heuristic("udp", is_headrace)
+DissectorTable.get("udp.port"):add(PORT, headrace)

@@ -1,0 +1,18 @@
+//! What a run shows of itself while it goes on, beside its result.
+//!
+//! Asked for by who starts the run; it changes nothing of what the run does.
+
+use std::path::PathBuf;
+
+use crate::capture::Capture;
+
+/// What is wanted. Nothing, unless said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observe {
+    /// Serves OpenMetrics at this unix socket; in real time only.
+    pub metrics: Option<PathBuf>,
+    /// Opens DPDK's telemetry socket; in real time only.
+    pub telemetry: bool,
+    /// Writes frames to a file.
+    pub capture: Option<Capture>,
+}

@@ -1,0 +1,148 @@
+//! Who looks at the workers of a run: what [`Observe`] asks for, made before the run and ended with
+//! it.
+
+use std::cell::RefCell;
+use std::fs::File;
+
+use transport::{Duration, HostId, Rate};
+use transport_dpdk::boundary::{Clock, PacketIo};
+use transport_dpdk::{
+    AppMemory, Eal, MetricsError, MetricsServer, Telemetry, TimeScale, Worker, tap,
+};
+
+use super::links::unfit;
+use super::time_scale;
+use crate::capture::Capture;
+use crate::capture::live::{CaptureThread, Source};
+use crate::input::InputError;
+use crate::observe::Observe;
+use crate::plan::RunError;
+
+/// Real time after which a worker's counters are shown anew.
+const TOLD_EVERY: Duration = Duration::from_ms(5);
+
+/// Bytes between a worker and its capture, which comes every millisecond: 1000 frames of 4 KiB.
+const TAP_RING: usize = 4 << 20;
+
+/// The observers of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Observers {
+    telemetry: Option<Telemetry>,
+    shown: bool,
+    #[allow(dead_code, reason = "held, not read")]
+    server: Option<MetricsServer>,
+    capture: Option<(Capture, File)>,
+    sources: RefCell<Vec<Source>>,
+}
+
+impl Observers {
+    /// Those that `observe` asks for.
+    ///
+    /// # Errors
+    /// [`RunError::Input`] when the metrics cannot be served where they should.
+    pub(crate) fn start(observe: &Observe) -> Result<Self, RunError> {
+        let wanted = observe.metrics.is_some() || observe.telemetry;
+        let telemetry = wanted.then(Telemetry::default);
+        let server = match (&observe.metrics, &telemetry) {
+            (Some(path), Some(telemetry)) => {
+                let server = MetricsServer::start(path, telemetry.clone());
+                Some(server.map_err(|error| no_metrics(&error))?)
+            }
+            _ => None,
+        };
+        let capture = match &observe.capture {
+            None => None,
+            Some(capture) => {
+                let file = File::create(&capture.file).map_err(|error| no_capture(capture, &error));
+                Some((capture.clone(), file?))
+            }
+        };
+        let sources = RefCell::default();
+        Ok(Self { telemetry, shown: observe.telemetry, server, capture, sources })
+    }
+
+    /// Whether DPDK opens its telemetry socket.
+    pub(crate) const fn wants_socket(&self) -> bool {
+        self.shown
+    }
+
+    /// Shows the workers to come in DPDK's telemetry, if asked to.
+    ///
+    /// # Errors
+    /// [`RunError::Environment`] when DPDK refuses.
+    pub(crate) fn show(&self, eal: &Eal) -> Result<(), RunError> {
+        let shown = self.telemetry.as_ref().filter(|_| self.shown);
+        shown.map_or(Ok(()), |telemetry| telemetry.show(eal).map_err(|error| unfit(&error)))
+    }
+
+    /// Lets them look at `worker` of `host`, whose endpoint has `msgs_max` messages.
+    pub(crate) fn look_at<Io: PacketIo, C: Clock>(
+        &self,
+        worker: &mut Worker<Io, AppMemory, C>,
+        (host, msgs_max): (HostId, u32),
+        (rate, scale): (Rate, TimeScale),
+    ) {
+        if let Some(telemetry) = &self.telemetry {
+            let interval = time_scale::network_time(TOLD_EVERY, scale);
+            worker.observe(telemetry.meter(host, msgs_max, interval));
+        }
+        if let Some((capture, _)) = self.capture.as_ref().filter(|(wanted, _)| wanted.wants(host)) {
+            let (tap, reader) = tap(TAP_RING, capture.snap, capture.every);
+            worker.capture(tap);
+            let name = format!("host{}", host.0);
+            let description = format!("worker of host {}", host.0);
+            let speed = rate.as_bps();
+            self.sources.borrow_mut().push(Source { name, description, speed, reader });
+        }
+    }
+
+    /// Starts the capture of all workers that were looked at; just before the clock starts.
+    ///
+    /// # Errors
+    /// [`RunError::Input`] for a host that there is not, or a file that cannot be written.
+    pub(crate) fn start_capture(
+        &self,
+        scale: TimeScale,
+    ) -> Result<Option<CaptureThread>, RunError> {
+        let Some((capture, file)) = &self.capture else { return Ok(None) };
+        let sources = self.sources.take();
+        if sources.is_empty() {
+            let host = capture.host.unwrap_or(HostId(0));
+            let found = format!("host={}, which is not in this run", host.0);
+            return Err(RunError::Input(InputError::new(found, "a host of the topology").at(
+                "--capture",
+                0,
+                0,
+            )));
+        }
+        let comment = format!("network time at scale {}, as sent and received", scale.factor());
+        let thread = file
+            .try_clone()
+            .and_then(|file| CaptureThread::start(file, sources, capture.snap, &comment));
+        Ok(Some(thread.map_err(|error| no_capture(capture, &error))?))
+    }
+
+    /// Ends the capture. What could not be written is told, and is no failure of the run.
+    pub(crate) fn finish_capture(&self, thread: Option<CaptureThread>) {
+        if let (Some(thread), Some((capture, _))) = (thread, &self.capture)
+            && let Err(error) = thread.finish()
+        {
+            tracing::error!(file = %capture.file.display(), %error, "the capture is not whole");
+        }
+    }
+}
+
+fn no_capture(capture: &Capture, error: &std::io::Error) -> RunError {
+    let found = format!("`{}` ({error})", capture.file.display());
+    RunError::Input(InputError::new(found, "a file that can be written").at("--capture", 0, 0))
+}
+
+fn no_metrics(error: &MetricsError) -> RunError {
+    let found = match error {
+        MetricsError::InUse(path) => format!("`{}`, which somebody serves", path.display()),
+        MetricsError::NoSocket(path) => format!("`{}`, which is no socket", path.display()),
+        MetricsError::Io { path, error } => format!("`{}` ({error})", path.display()),
+    };
+    let expected = "a path for a unix socket: in a writable directory, at most 107 bytes";
+    RunError::Input(InputError::new(found, expected).at("--metrics", 0, 0))
+}

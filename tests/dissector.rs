@@ -1,0 +1,327 @@
+//! The Wireshark dissector says of every packet what our own parser says.
+//!
+//! A capture of every kind with every combination of its flags and extensions, over IPv4 and IPv6,
+//! whole and trimmed, goes through tshark; each field is compared. Without tshark the tests say so
+//! and check nothing.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::Command;
+
+use testbed::capture::pcapng::{Direction, Interface, Packet, Writer};
+use transport::units::Credit;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
+use transport::wire::{Ack, Allowance, Body, Data, Header, Open};
+use transport::{EntropyValue, FlowId, HostId, MsgNo, Psn, Rng};
+
+/// Fields that are numbers, in the order asked for.
+const NUMBERS: [&str; 17] = [
+    "kind",
+    "ev",
+    "dst_flow",
+    "src_flow",
+    "psn",
+    "msg",
+    "offset",
+    "sent_at",
+    "msg_len",
+    "tag",
+    "demand",
+    "cumulative",
+    "sack",
+    "echo_sent_at",
+    "held",
+    "sharers",
+    "upto",
+];
+
+/// Ports that Wireshark knows as those of other protocols, and any.
+const PORTS: [u16; 6] = [53, 4791, 4797, 5353, 0, 65_535];
+
+/// A frame, and what it is to be read as.
+struct Sample {
+    frame: Vec<u8>,
+    numbers: BTreeMap<&'static str, u64>,
+    flags: u64,
+    payload_len: Option<u64>,
+    trimmed: bool,
+}
+
+fn flow(rng: &mut Rng) -> FlowId {
+    let [index, generation] = [1 << 20, u64::from(FlowId::GENERATION_MAX)];
+    FlowId::new(small(rng.below(index)), 1 + small(rng.below(generation)))
+}
+
+fn small(value: u64) -> u32 {
+    u32::try_from(value).unwrap()
+}
+
+fn word(rng: &mut Rng) -> u32 {
+    small(rng.next_u64() >> 32)
+}
+
+/// Every kind with every combination of its flags and extensions.
+fn bodies(rng: &mut Rng) -> Vec<Body> {
+    let mut bodies = Vec::new();
+    for bits in 0..16u8 {
+        let has = |bit: u8| bits & bit != 0;
+        bodies.push(Body::Data(Data {
+            psn: Psn(word(rng)),
+            msg: MsgNo(word(rng)),
+            offset: word(rng),
+            sent_at: word(rng),
+            retransmission: has(4),
+            open: has(1).then(|| Open {
+                src_flow: flow(rng),
+                msg_len: NonZeroU32::new(1 + word(rng) / 2).unwrap(),
+            }),
+            tag: if has(2) { rng.next_u64() | 1 } else { 0 },
+            demand: if has(8) { Credit::new(1 + word(rng) / 2) } else { None },
+        }));
+    }
+    for bits in 0..8u8 {
+        let ack = Ack {
+            src_flow: flow(rng),
+            psn: Psn(word(rng)),
+            cumulative: Psn(word(rng)),
+            sack: rng.next_u64(),
+            echo_sent_at: word(rng),
+            held: word(rng),
+            sharers: u16::try_from(rng.below(1 << 16)).unwrap(),
+            ce: bits & 1 != 0,
+            duplicate: bits & 2 != 0,
+        };
+        bodies.push(if bits & 4 != 0 { Body::Nack(ack) } else { Body::Ack(ack) });
+    }
+    for asks in [false, true] {
+        let upto = Credit::new(1 + word(rng) / 2).unwrap();
+        let allowance = Allowance { src_flow: flow(rng), upto };
+        bodies.push(if asks { Body::Request(allowance) } else { Body::Credit(allowance) });
+    }
+    bodies
+}
+
+/// Kind, flags and numbers of a header, as docs/WIRE.md has them. A new kind of packet is to be
+/// told to the dissector, too.
+fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
+    let mut numbers = BTreeMap::new();
+    numbers.insert("ev", u64::from(header.ev.0));
+    numbers.insert("dst_flow", u64::from(header.dst_flow.0));
+    let (kind, flags, more) = match header.body {
+        Body::Data(data) => (0, data_flags(&data), data_numbers(&data)),
+        Body::Ack(ack) => (1, ack_flags(&ack), ack_numbers(&ack)),
+        Body::Nack(ack) => (2, ack_flags(&ack), ack_numbers(&ack)),
+        Body::Credit(allowance) => (3, 0, allowance_numbers(&allowance)),
+        Body::Request(allowance) => (4, 0, allowance_numbers(&allowance)),
+    };
+    numbers.insert("kind", kind);
+    numbers.extend(more);
+    (numbers, flags)
+}
+
+fn data_flags(data: &Data) -> u64 {
+    let flags = [data.open.is_some(), data.tag != 0, data.retransmission, data.demand.is_some()];
+    flags.iter().enumerate().map(|(bit, set)| u64::from(*set) << bit).sum()
+}
+
+fn data_numbers(data: &Data) -> Vec<(&'static str, u64)> {
+    let mut numbers = vec![
+        ("psn", data.psn.0.into()),
+        ("msg", data.msg.0.into()),
+        ("offset", data.offset.into()),
+        ("sent_at", data.sent_at.into()),
+    ];
+    if let Some(open) = data.open {
+        let msg_len = u64::from(open.msg_len.get());
+        numbers.extend([("src_flow", u64::from(open.src_flow.0)), ("msg_len", msg_len)]);
+    }
+    if data.tag != 0 {
+        numbers.push(("tag", data.tag));
+    }
+    numbers.extend(data.demand.map(|demand| ("demand", u64::from(demand.number()))));
+    numbers
+}
+
+fn ack_flags(ack: &Ack) -> u64 {
+    u64::from(ack.ce) | u64::from(ack.duplicate) << 1
+}
+
+fn ack_numbers(ack: &Ack) -> Vec<(&'static str, u64)> {
+    vec![
+        ("src_flow", ack.src_flow.0.into()),
+        ("psn", ack.psn.0.into()),
+        ("cumulative", ack.cumulative.0.into()),
+        ("sack", ack.sack),
+        ("echo_sent_at", ack.echo_sent_at.into()),
+        ("held", ack.held.into()),
+        ("sharers", ack.sharers.into()),
+    ]
+}
+
+fn allowance_numbers(allowance: &Allowance) -> Vec<(&'static str, u64)> {
+    vec![("src_flow", allowance.src_flow.0.into()), ("upto", allowance.upto.number().into())]
+}
+
+fn samples() -> Vec<Sample> {
+    let mut rng = Rng::new(11).fork("dissector", 0);
+    let mut samples = Vec::new();
+    for version in [IpVersion::V4, IpVersion::V6] {
+        for (at, body) in bodies(&mut rng).into_iter().enumerate() {
+            let dst_flow = if at % 4 == 0 { FlowId::UNKNOWN } else { flow(&mut rng) };
+            let header = Header { ev: EntropyValue(PORTS[at % PORTS.len()]), dst_flow, body };
+            let is_data = matches!(body, Body::Data(_));
+            for trimmed in if is_data { &[false, true][..] } else { &[false] } {
+                samples.push(sample(version, &header, *trimmed));
+            }
+        }
+    }
+    samples
+}
+
+fn sample(version: IpVersion, header: &Header, trimmed: bool) -> Sample {
+    let addressing = Addressing::Emulated(version);
+    let addrs = addressing.pair(HostId(700), HostId(3)).unwrap();
+    let is_data = matches!(header.body, Body::Data(_));
+    let class = if is_data { TrafficClass::Data } else { TrafficClass::Control };
+    let payload = if is_data { vec![0x5A; 333] } else { Vec::new() };
+    let mut head = [0; 128];
+    let payload_len = u16::try_from(payload.len()).unwrap();
+    let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class };
+    let len = frame::emit(&spec, header, payload_len, &mut head);
+    let mut sum = Checksum::new();
+    sum.add(&payload);
+    frame::finish_udp_checksum(&mut head[..len], sum);
+    let mut bytes = [&head[..len], &payload].concat();
+    if trimmed {
+        let left = frame::trim(&mut bytes);
+        bytes.truncate(left);
+    }
+    // What our parser says is what counts.
+    let parsed = frame::parse(&bytes, &addressing, UdpCheck::Required).unwrap();
+    assert_eq!((parsed.header, parsed.trimmed), (*header, trimmed));
+    let (numbers, flags) = told(&parsed.header);
+    let payload_len = is_data.then_some(u64::from(payload_len));
+    Sample { frame: bytes, numbers, flags, payload_len, trimmed }
+}
+
+/// Frames that are no packets of ours, but look like them to who looks at the port: each is one
+/// octet away from one that is.
+fn broken() -> Vec<Vec<u8>> {
+    let all = samples();
+    let at = 42;
+    let damage = |sample: &Sample, offset: usize, value: u8| {
+        let mut frame = sample.frame.clone();
+        frame[at + offset] = value;
+        frame
+    };
+    let v4: Vec<&Sample> = all.iter().filter(|sample| sample.frame[12] == 8).collect();
+    let of_kind = |kind: u64| **v4.iter().find(|s| s.numbers["kind"] == kind).as_ref().unwrap();
+    let mut broken = Vec::new();
+    for kind in 0..5 {
+        let sample = of_kind(kind);
+        // A flag that there is not, a kind that there is not, and its header cut short.
+        broken.extend([damage(sample, 1, 0x80), damage(sample, 0, 0x1F)]);
+        let mut short = sample.frame[..at + 9].to_vec();
+        short[16..18].copy_from_slice(&37u16.to_be_bytes());
+        short[38..40].copy_from_slice(&17u16.to_be_bytes());
+        broken.push(short);
+    }
+    broken
+}
+
+/// Runs tshark over `frames`: a line of values for each, of `fields`. `None` without tshark.
+fn dissected(name: &str, frames: &[Vec<u8>], fields: &[String]) -> Option<Vec<Vec<String>>> {
+    if let Err(error) = Command::new("tshark").arg("--version").output() {
+        println!("SKIP: tshark does not start ({error}); make setup installs it");
+        return None;
+    }
+    let file = format!("headrace-{name}-{}.pcapng", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), name).unwrap();
+    let interface = Interface { name: "test", snap: 65_535, ..Interface::default() };
+    writer.interface(&interface).unwrap();
+    for (at_ns, bytes) in (1..).zip(frames) {
+        let len = u32::try_from(bytes.len()).unwrap();
+        let direction = Direction::Sent;
+        writer.packet(&Packet { interface: 0, at_ns, direction, len, bytes }).unwrap();
+    }
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/wireshark/headrace.lua");
+    let mut command = Command::new("tshark");
+    command.arg("-X").arg(format!("lua_script:{}", script.display()));
+    command.args(["-o", "udp.try_heuristic_first:TRUE", "-o", "udp.check_checksum:TRUE"]);
+    command.args(["-T", "fields", "-E", "separator=|", "-E", "aggregator=;", "-r"]).arg(&path);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !errors.contains("Lua"), "{errors}\n{text}");
+    let rows: Vec<Vec<String>> =
+        text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect();
+    assert_eq!(rows.len(), frames.len(), "{errors}\n{text}");
+    Some(rows)
+}
+
+fn number(text: &str) -> u64 {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+#[test]
+fn every_packet_is_dissected_as_our_parser_reads_it() {
+    let samples = samples();
+    let frames: Vec<Vec<u8>> = samples.iter().map(|sample| sample.frame.clone()).collect();
+    let mut fields: Vec<String> = NUMBERS.iter().map(|name| format!("headrace.{name}")).collect();
+    let more = ["version", "flags", "payload_len", "trimmed", "malformed", "truncated"];
+    fields.extend(more.iter().map(|name| format!("headrace.{name}")));
+    fields.extend(["_ws.expert.message", "frame.protocols", "_ws.malformed"].map(str::to_owned));
+    let Some(rows) = dissected("all", &frames, &fields) else { return };
+    for (sample, row) in samples.iter().zip(&rows) {
+        let said: BTreeMap<&str, u64> = NUMBERS
+            .into_iter()
+            .zip(row)
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (name, number(value)))
+            .collect();
+        assert_eq!(said, sample.numbers, "{row:?}");
+        let [version, flags, payload, trimmed, malformed, truncated, expert, protocols, ws] =
+            &row[NUMBERS.len()..]
+        else {
+            panic!("{row:?}");
+        };
+        assert_eq!((number(version), number(flags)), (1, sample.flags), "{row:?}");
+        assert_eq!((!payload.is_empty()).then(|| number(payload)), sample.payload_len);
+        assert_eq!(trimmed == "1" || trimmed == "True", sample.trimmed, "{row:?}");
+        assert!(malformed.is_empty() && truncated.is_empty(), "{row:?}");
+        assert!(protocols.ends_with("udp:headrace"), "{protocols}");
+        // UDP's own dissector sees that the length field is that of the packet before it was cut,
+        // and calls that malformed.
+        let complaint = if sample.trimmed { "Bad length value" } else { "" };
+        assert!(expert.starts_with(complaint), "{row:?}");
+        assert!(sample.trimmed || expert.is_empty() && ws.is_empty(), "{row:?}");
+        assert!(!expert.contains(';'), "one complaint at most: {row:?}");
+    }
+}
+
+#[test]
+fn a_packet_that_the_format_does_not_allow_is_marked() {
+    let frames = broken();
+    let fields = ["headrace.malformed", "headrace.truncated", "frame.protocols"];
+    let fields = fields.map(str::to_owned);
+    let Some(rows) = dissected("broken", &frames, &fields) else { return };
+    for (frame, row) in frames.iter().zip(&rows) {
+        let addressing = Addressing::Emulated(IpVersion::V4);
+        assert!(frame::parse(frame, &addressing, UdpCheck::Skip).is_err(), "{row:?}");
+        let marked = !row[0].is_empty() || !row[1].is_empty();
+        assert!(marked && row[2].contains("headrace"), "{row:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! A capture of a run holds every frame that hosts sent and received, as our own parser reads them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
+use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGReader};
+use testbed::capture::Capture;
+use testbed::measure::Outcome;
+use testbed::observe::Observe;
+use testbed::progress::Unwatched;
+use testbed::real_time;
+use transport::wire::Body;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::{self, UdpCheck};
+
+use super::{Verdict, assert_whole, matrix, plan, show};
+
+/// What a capture file says.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) interfaces: Vec<String>,
+    /// Interface, whether it was sent, its stamp, length on the wire, bytes.
+    pub(super) packets: Vec<(u32, bool, u64, u32, Vec<u8>)>,
+    pub(super) seen: u64,
+    pub(super) lost: u64,
+}
+
+pub(super) fn read(path: &Path) -> Read {
+    let file = fs::File::open(path).unwrap();
+    let mut reader = PcapNGReader::new(1 << 20, file).unwrap();
+    let mut read = Read::default();
+    loop {
+        match reader.next() {
+            Ok((length, block)) => {
+                let PcapBlockOwned::NG(block) = block else { panic!("not pcapng") };
+                take(&block, &mut read);
+                reader.consume(length);
+            }
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(PcapError::Eof) => return read,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+fn take(block: &Block<'_>, read: &mut Read) {
+    match block {
+        Block::InterfaceDescription(interface) => {
+            read.interfaces.push(interface.if_name().unwrap().unwrap().to_owned());
+        }
+        Block::EnhancedPacket(packet) => {
+            let flags = packet.options.iter().find(|o| o.code == OptionCode(2)).unwrap();
+            let at = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            let kept = usize::try_from(packet.caplen).unwrap();
+            let bytes = packet.packet_data()[..kept].to_vec();
+            read.packets.push((packet.if_id, flags.value[0] == 2, at, packet.orig_len(), bytes));
+        }
+        Block::InterfaceStatistics(statistics) => {
+            let number = |code| {
+                let option = statistics.options.iter().find(|o| o.code == OptionCode(code));
+                u64::from_ne_bytes(option.unwrap().value[..8].try_into().unwrap())
+            };
+            read.seen += number(4);
+            read.lost += number(5);
+        }
+        _ => {}
+    }
+}
+
+fn captured(name: &str, limits: &str, settings: &[(&str, &str)]) -> (PathBuf, Outcome) {
+    let name = format!("headrace-{name}-{}.pcapng", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let capture = Capture::parse(&format!("{}{limits}", path.display())).unwrap();
+    let matrix = matrix("permutation", 4, &[("size", "256KiB")]);
+    let plan = plan(settings, matrix, "leaf-spine:2,2,2");
+    let observe = Observe { capture: Some(capture), ..Observe::default() };
+    let outcome = real_time::run_observed(&plan, &observe, &mut Unwatched).unwrap();
+    show(&outcome);
+    assert_whole(&outcome);
+    (path, outcome)
+}
+
+pub(super) fn whole() -> Verdict {
+    let (path, outcome) = captured("whole", "", &[]);
+    let file = read(&path);
+    assert_eq!(file.interfaces, ["host0", "host1", "host2", "host3"]);
+    assert_eq!(file.packets.len() as u64 + file.lost, file.seen);
+    let addressing = Addressing::Emulated(IpVersion::V4);
+    let (mut data, mut acks, mut received, mut bytes) = (0, 0, 0, 0);
+    for (interface, sent, _, len, frame) in &file.packets {
+        assert_eq!(frame.len(), usize::try_from(*len).unwrap());
+        let parsed = frame::parse(frame, &addressing, UdpCheck::Required).unwrap();
+        let own = if *sent { parsed.src } else { parsed.dst };
+        assert_eq!(own.0, *interface);
+        received += u64::from(!*sent);
+        match parsed.header.body {
+            Body::Data(_) if *sent => {
+                data += 1;
+                bytes += u64::from(parsed.payload_len);
+            }
+            Body::Ack(_) if *sent => acks += 1,
+            _ => {}
+        }
+    }
+    // On a machine that stands still for long the ring may have been full.
+    if file.lost == 0 {
+        let stats = &outcome.stats;
+        assert_eq!(data, stats.data_new + stats.retransmitted);
+        assert_eq!(acks, stats.acks_sent);
+        assert!(received >= stats.acks_received + stats.data_placed && bytes >= 4 << 18);
+    }
+    wireshark_agrees(&path, file.packets.len());
+    fs::remove_file(&path).unwrap();
+    Verdict::Passed
+}
+
+/// Where Wireshark's tools are, they count as many packets.
+fn wireshark_agrees(path: &Path, packets: usize) {
+    match Command::new("capinfos").args(["-M", "-c"]).arg(path).output() {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let counted = text.lines().find_map(|line| line.strip_prefix("Number of packets:"));
+            assert_eq!(counted.unwrap().trim().parse::<usize>().unwrap(), packets, "{text}");
+        }
+        Err(error) => println!("capinfos is not here ({error}): its count is not compared"),
+    }
+}
+
+pub(super) fn limited() -> Verdict {
+    let (path, _) = captured("limited", ",snap=64,every=3,host=2", &[]);
+    let file = read(&path);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(file.interfaces, ["host2"]);
+    let taken = file.packets.len() as u64 + file.lost;
+    assert_eq!(taken, file.seen.div_ceil(3), "one of three of {}", file.seen);
+    assert!(file.packets.iter().all(|(.., bytes)| bytes.len() <= 64));
+    assert!(file.packets.iter().any(|(.., len, _)| *len > 1500));
+    Verdict::Passed
+}

@@ -1,0 +1,171 @@
+//! What workers tell about themselves while they run.
+//!
+//! ```text
+//! Worker -- Meter --> Board <-- Telemetry --> rte_telemetry under /headrace/
+//!  (its thread)   (plain stores)  (any thread)  \-> OpenMetrics on a unix socket
+//! ```
+//!
+//! A [`Board`] is the memory between a worker and whoever asks: counters and histograms, atomics
+//! with one writer, so that a worker stores and never waits. Histograms are counted where they lie;
+//! the worker's counters stay its own and are copied to the board every few milliseconds, as one
+//! picture (a sequence number tells a reader to read again). What there is, and by which name, is
+//! in [`catalogue`]; docs/TELEMETRY.md lists it. A worker without a meter pays a branch a burst.
+//!
+//! Times are network time. Nothing here reads a clock or opens a device.
+
+pub mod catalogue;
+mod histogram;
+pub(crate) mod meter;
+mod openmetrics;
+mod rte;
+mod server;
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use transport::{Duration, HostId};
+
+pub use catalogue::{COUNTERS, Counter, Group, HISTOGRAMS, HistogramName};
+pub use histogram::{Histogram, Picture};
+pub use meter::{Meter, Pressure};
+pub use openmetrics::exposition;
+pub use server::{MetricsError, MetricsServer};
+
+/// All boards of a process; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Telemetry(Arc<Mutex<Vec<Arc<Board>>>>);
+
+/// What one worker tells.
+#[derive(Debug)]
+pub struct Board {
+    worker: u32,
+    host: HostId,
+    /// Odd while the counters are being written.
+    sequence: AtomicU64,
+    counters: [AtomicU64; COUNTERS.len()],
+    histograms: [Histogram; HistogramName::ALL.len()],
+}
+
+impl Telemetry {
+    /// A meter for the next worker, at `host` with `msgs_max` messages, which brings its counters
+    /// up to date every `interval`.
+    #[must_use]
+    pub fn meter(&self, host: HostId, msgs_max: u32, interval: Duration) -> Meter {
+        let mut boards = self.boards();
+        let worker = u32::try_from(boards.len()).unwrap_or(u32::MAX);
+        let board = Arc::new(Board::new(worker, host));
+        boards.push(Arc::clone(&board));
+        Meter::new(board, msgs_max, interval)
+    }
+
+    /// The boards so far, in the order of their workers' numbers.
+    #[must_use]
+    pub fn workers(&self) -> Vec<Arc<Board>> {
+        self.boards().clone()
+    }
+
+    /// The board of worker number `worker`.
+    #[must_use]
+    pub fn worker(&self, worker: u32) -> Option<Arc<Board>> {
+        self.boards().get(usize::try_from(worker).ok()?).cloned()
+    }
+
+    fn boards(&self) -> MutexGuard<'_, Vec<Arc<Board>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    fn new(worker: u32, host: HostId) -> Self {
+        Self {
+            worker,
+            host,
+            sequence: AtomicU64::new(0),
+            counters: [const { AtomicU64::new(0) }; COUNTERS.len()],
+            histograms: [const { Histogram::new() }; HistogramName::ALL.len()],
+        }
+    }
+
+    /// Its number, from 0 in the order of making.
+    #[must_use]
+    pub const fn worker(&self) -> u32 {
+        self.worker
+    }
+
+    /// The worker's host.
+    #[must_use]
+    pub const fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// One of its histograms.
+    #[must_use]
+    pub const fn histogram(&self, name: HistogramName) -> &Histogram {
+        &self.histograms[name as usize]
+    }
+
+    /// All counters as of one instant, in the order of [`COUNTERS`]. Reads again while the worker
+    /// writes, which takes it some 100 ns every few milliseconds.
+    #[must_use]
+    pub fn counters(&self) -> [u64; COUNTERS.len()] {
+        loop {
+            let before = self.sequence.load(Ordering::Acquire);
+            let values = self.counters.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && self.sequence.load(Ordering::Relaxed) == before {
+                return values;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Shows `values`. One thread's: the worker's.
+    fn publish(&self, values: impl Iterator<Item = u64>) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (counter, value) in self.counters.iter().zip(values) {
+            counter.store(value, Ordering::Relaxed);
+        }
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    #[test]
+    fn a_reader_sees_all_counters_of_one_instant() {
+        let board = Arc::new(Board::new(0, HostId(0)));
+        let done = Arc::new(AtomicBool::new(false));
+        let (shown, over) = (Arc::clone(&board), Arc::clone(&done));
+        let writer = thread::spawn(move || {
+            for value in 1..=20_000 {
+                shown.publish(std::iter::repeat_n(value, COUNTERS.len()));
+            }
+            over.store(true, Ordering::Release);
+        });
+        let mut last = 0;
+        while !done.load(Ordering::Acquire) {
+            let values = board.counters();
+            assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
+            assert!(values[0] >= last, "{} after {last}", values[0]);
+            last = values[0];
+        }
+        writer.join().unwrap();
+        assert_eq!(board.counters(), [20_000; COUNTERS.len()]);
+    }
+
+    #[test]
+    fn workers_are_numbered_in_the_order_of_their_meters() {
+        let telemetry = Telemetry::default();
+        let meters = [7, 3].map(|host| telemetry.meter(HostId(host), 1, Duration::from_ms(1)));
+        let hosts: Vec<HostId> = telemetry.workers().iter().map(|board| board.host()).collect();
+        assert_eq!(hosts, [HostId(7), HostId(3)]);
+        assert_eq!(telemetry.worker(1).map(|board| board.worker()), Some(1));
+        assert!(telemetry.worker(2).is_none() && meters.len() == 2);
+    }
+}

@@ -22,6 +22,8 @@ pub struct PortConfig {
     pub max_frame: u32,
     /// Never sends chains, whatever the device offers: for drivers known to corrupt them.
     pub gather: bool,
+    /// Leaves the device's MTU as it is: it is set by somebody else.
+    pub keep_mtu: bool,
 }
 
 /// How sure it is that frames of the wanted length pass.
@@ -83,7 +85,14 @@ const RSS_TYPES: u64 = sys::RDPDK_RSS_IPV4_UDP | sys::RDPDK_RSS_IPV6_UDP;
 
 impl Default for PortConfig {
     fn default() -> Self {
-        Self { queues: 1, rx_descriptors: 512, tx_descriptors: 512, max_frame: 1514, gather: false }
+        Self {
+            queues: 1,
+            rx_descriptors: 512,
+            tx_descriptors: 512,
+            max_frame: 1514,
+            gather: false,
+            keep_mtu: false,
+        }
     }
 }
 

@@ -6,6 +6,8 @@
 //! | [`eal`] | DPDK's process-wide environment, threads as lcores |
 //! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
+//! | [`device`] | devices by the names that people give them |
+//! | [`neighbour`] | ARP, neighbour discovery and echoes: peers' MACs before a run |
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
 //! | [`worker`] | one endpoint, one device, its applications: the poll loop |
@@ -30,11 +32,13 @@ pub mod caps;
 pub mod clock;
 mod connections;
 pub mod descriptor;
+pub mod device;
 pub mod eal;
 pub mod idle;
 pub mod link;
 pub mod mbuf;
 pub mod memory;
+pub mod neighbour;
 pub mod netns;
 pub mod nic;
 mod outbox;
@@ -56,6 +60,7 @@ pub use burst::{BURST, MbufBurst};
 pub use caps::{Caps, FrameLimit, PortConfig};
 pub use clock::{Calibration, DilatedClock, TimeScale};
 pub use descriptor::{Completion, Failure, Request};
+pub use device::{DeviceName, DeviceNameError};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
 pub use idle::{Idle, IdleMode};
 pub use link::{Link, LinkConfig, LinkEnd};

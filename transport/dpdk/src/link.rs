@@ -65,7 +65,7 @@ const MEMIF_FRAME_MAX: u32 = 65_472;
 /// Whether the memif driver sends each segment of a chain in a descriptor of its own: a fast path
 /// of 23.03, with the flag that is not cleared, repaired in 26.03. There, chains are gathered
 /// first, and frames longer than a buffer of the sender's pool are refused and counted.
-const MEMIF_GATHERS: bool =
+pub(crate) const MEMIF_GATHERS: bool =
     dpdk_sys::RDPDK_VERSION >= 0x1703_0000 && dpdk_sys::RDPDK_VERSION < 0x1a03_0000;
 
 impl Link {
@@ -241,6 +241,7 @@ impl LinkConfig {
             tx_descriptors: self.depth(),
             max_frame: self.max_frame,
             gather: false,
+            keep_mtu: false,
         }
     }
 }

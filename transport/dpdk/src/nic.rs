@@ -189,7 +189,9 @@ impl Port {
             let driver = c_text(&offer.driver);
             let mut plan = caps::negotiate(&offer, config, driver, device.pool.room());
             configure(id, name, &mut plan)?;
-            set_mtu(id, config, &mut plan);
+            if !config.keep_mtu {
+                set_mtu(id, config, &mut plan);
+            }
             set_up_queues(id, name, &plan.caps, &device.pool)?;
             // SAFETY: a valid, configured port.
             let ret = unsafe { sys::rte_eth_dev_start(id) };

@@ -15,6 +15,7 @@ use transport::{BURST, Instant, Rate};
 use crate::boundary::{IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
 use crate::mbuf::{ExtBuf, Mbuf, Pool, TimestampField};
+use crate::neighbour::Station;
 use crate::nic::{Port, PortQueue};
 use crate::pacer::LinkPacer;
 use crate::steering::{HandOver, HandOverCounts};
@@ -27,6 +28,9 @@ pub struct PortIo {
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
     hand_over: Option<HandOver>,
+    /// Answers what others ask of its addresses.
+    station: Option<Station>,
+    answers: u64,
     /// Polls in which the pool had too few buffers to send.
     starved: u64,
     rx: MbufBurst,
@@ -48,6 +52,9 @@ struct Attaching {
     pool: Arc<Pool>,
 }
 
+/// An IPv6 advertisement: 14 + 40 + 32, in answer to a solicitation that may leave out its sender.
+const ANSWER_MIN: usize = 86;
+
 /// The longest frame of ours: 9 KB jumbo with room for all headers.
 const FRAME_MAX: usize = 9216;
 
@@ -62,6 +69,8 @@ impl PortIo {
             stamps,
             pacer: None,
             hand_over: None,
+            station: None,
+            answers: 0,
             starved: 0,
             rx: MbufBurst::new(),
             tx: MbufBurst::new(),
@@ -91,6 +100,46 @@ impl PortIo {
     pub fn steered(mut self, hand_over: HandOver) -> Self {
         self.hand_over = Some(hand_over);
         self
+    }
+
+    /// Answers what others ask of `station`: its MAC, and echoes.
+    #[must_use]
+    pub const fn answering(mut self, station: Station) -> Self {
+        self.station = Some(station);
+        self
+    }
+
+    /// Answers sent for the station; they are not among the frames of the worker.
+    #[must_use]
+    pub const fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// Answers frame `index` if it asks for something. What the device has no room for is dropped:
+    /// whoever asked asks again.
+    #[cold]
+    fn answer(&mut self, index: usize) -> Option<()> {
+        let station = self.station?;
+        let mbuf = self.rx.get(index)?;
+        let length = usize::try_from(mbuf.pkt_len()).ok()?;
+        let frame = if mbuf.nb_segs() == 1 {
+            mbuf.data()
+        } else {
+            let room = self.gathered.get_mut(..length)?;
+            mbuf.copy_out(0, room).then_some(&*room)?
+        };
+        let mut reply = self.pool.alloc()?;
+        // An answer is as long as the question, or as the longest that the question may leave out.
+        let room = u16::try_from(length.max(ANSWER_MIN)).ok()?;
+        let out = reply.append(room)?;
+        let length = station.answer(frame, out)?;
+        let rest = room - u16::try_from(length).ok()?;
+        let mut burst = MbufBurst::new();
+        if reply.trim(rest) {
+            burst.push(reply).ok()?;
+        }
+        self.answers += self.queue.tx_burst(&mut burst) as u64;
+        Some(())
     }
 
     /// What was handed over between workers; nothing where a worker has the device alone.
@@ -194,6 +243,11 @@ impl PacketIo for PortIo {
             }
         };
         Some(RxFrame { bytes, tail, stamp, check })
+    }
+
+    fn rx_stray(&mut self, index: usize) {
+        // Most strays ask for nothing.
+        let _ = self.answer(index);
     }
 
     #[inline]

@@ -355,6 +355,7 @@ where
             Ok(parsed) => parsed,
             Err(error) => {
                 self.counts.malformed += 1;
+                self.io.rx_stray(index);
                 return Err(error.into());
             }
         };

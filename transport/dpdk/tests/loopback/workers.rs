@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::{Config, Duration, HostId, Rate, Rng, Settings};
+use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::neighbour::{Resolution, Resolver, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd,
     MbufBurst, MemoryConfig, Pattern, Pool, PoolConfig, PortIo, Request, Source, TimeScale,
@@ -14,10 +15,12 @@ use transport_dpdk::{
 };
 
 use crate::Outcome::{self, Passed};
+use crate::traffic;
 
 pub(crate) const CHECKS: &[crate::Check] = &[
     ("workers_exchange_20_mb_both_ways_over_rings_and_return_every_mbuf", ring),
     ("workers_exchange_2_mb_both_ways_over_memif_in_chains", memif),
+    ("a_polling_worker_answers_whoever_asks_for_its_address", asked),
 ];
 
 pub(crate) type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
@@ -83,6 +86,38 @@ pub(crate) fn config() -> Config {
         ..Settings::default()
     };
     Config::new(settings).unwrap()
+}
+
+fn asked(eal: &Eal) -> Outcome {
+    let config = traffic::link_config(eal, 9014);
+    let Link { host, mut switch_side } = Link::ring(eal, &config).unwrap();
+    let station = |last| Station {
+        mac: [2, 0, 0, 0, 0, last],
+        ip: [10, 0, 0, last].into(),
+        prefix: 24,
+        gateway: None,
+    };
+    let pool = Arc::clone(&config.host_pool);
+    let io = PortIo::of_port(host, pool, None).unwrap().answering(station(1));
+    let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
+    let (mut worker, _app) = worker(0, io, (clock, UdpSums::Software));
+    let patience = Duration::from_s(1);
+    let mut resolver = Resolver::new(station(2), &[(station(1).ip, None)], Instant::ZERO, patience);
+    let mut request = [0; 64];
+    let length = resolver.poll_transmit(Instant::ZERO, &mut request).unwrap();
+    let mut burst = MbufBurst::new();
+    for frame in [&request[..length], &[7; 60], &request[..length]] {
+        burst.push(traffic::packet(&config.switch_pool, frame).unwrap()).unwrap();
+    }
+    assert_eq!(switch_side.tx_burst(&mut burst), 3);
+    worker.poll_once();
+    assert_eq!((worker.counts().malformed, worker.io().answers()), (3, 2));
+    assert_eq!(switch_side.rx_burst(&mut burst), 2);
+    assert!(resolver.handle_frame(burst.get(0).unwrap().data()));
+    assert_eq!(resolver.peer(0), Resolution::Known(station(1).mac));
+    drop((burst, worker, switch_side));
+    assert_eq!((config.host_pool.in_use(), config.switch_pool.in_use()), (0, 0));
+    Passed
 }
 
 fn host(eal: &Eal, id: u32, link: Link, pool: &Arc<Pool>, clock: DilatedClock) -> Host {

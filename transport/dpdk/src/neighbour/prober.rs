@@ -1,0 +1,246 @@
+//! Echoes to peers: how long the way there and back takes, and whether full frames pass.
+//!
+//! Each peer in turn gets short echoes, then as many of full length, one under way at a time. A
+//! data packet of full length there and a short acknowledgement back, which is what a base RTT is,
+//! takes the mean of both round trips. What is measured is the least of many: everything above it
+//! is somebody's queue, or a poll that came late.
+
+use core::net::IpAddr;
+
+use transport::{Duration, Instant};
+
+use super::icmp::{self, Message};
+use super::octets::Icmp;
+use super::{Mac, Station};
+
+/// What was measured of one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// Least round trip of short frames.
+    pub short: Option<Duration>,
+    /// Least round trip of full frames.
+    pub full: Option<Duration>,
+    /// The longest round trip of all.
+    pub longest: Duration,
+    /// Echoes that were not answered in time.
+    pub lost: u32,
+}
+
+/// What that says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A full packet there and a short one back take this long.
+    Reached(Duration),
+    /// Short frames pass, full ones do not.
+    FullFramesLost,
+    /// Nothing comes back.
+    Silent,
+}
+
+/// Probes a fixed list of peers.
+#[derive(Clone, Debug)]
+pub struct Prober {
+    station: Station,
+    /// Tells our echoes from those of others.
+    id: u16,
+    /// Frame lengths: short and full.
+    lengths: [usize; 2],
+    /// What echoes carry: zeros behind their headers.
+    body: Box<[u8]>,
+    peers: Vec<(IpAddr, Mac, Reach)>,
+    /// Who is probed.
+    at: usize,
+    /// Echoes that this peer was sent.
+    sent: u32,
+    sequence: u16,
+    /// When the echo under way left.
+    under_way: Option<Instant>,
+}
+
+/// Echoes of each length.
+const ECHOES: u32 = 32;
+/// Lost echoes in a row, of the first of a length, after which the rest of them is left out.
+const LOST_MAX: u32 = 3;
+/// After which an echo is lost: far longer than any network's round trip, or any break of a poller.
+const PATIENCE: Duration = Duration::from_ms(200);
+/// The shortest frame of Ethernet.
+const SHORT: usize = 60;
+
+impl Reach {
+    /// What the measurements say.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match (self.short, self.full) {
+            (None, _) => Verdict::Silent,
+            (Some(_), None) => Verdict::FullFramesLost,
+            (Some(short), Some(full)) => Verdict::Reached((short + full).mul_ratio(1, 2)),
+        }
+    }
+}
+
+impl Prober {
+    /// Will probe `peers` by echoes up to frames of `full` bytes.
+    #[must_use]
+    pub fn new(station: Station, id: u16, full: u16, peers: &[(IpAddr, Mac)]) -> Self {
+        // IPv6 headers and an echo's are longer than Ethernet's shortest frame.
+        let short = SHORT.max(14 + 40 + icmp::ECHO);
+        let full = usize::from(full).max(short);
+        let peers = peers.iter().map(|&(ip, mac)| (ip, mac, Reach::default())).collect();
+        Self {
+            station,
+            id,
+            lengths: [short, full],
+            body: vec![0; full].into_boxed_slice(),
+            peers,
+            at: 0,
+            sent: 0,
+            sequence: 0,
+            under_way: None,
+        }
+    }
+
+    /// What was measured so far, in the order of the list.
+    pub fn reached(&self) -> impl Iterator<Item = Reach> + '_ {
+        self.peers.iter().map(|(_, _, reach)| *reach)
+    }
+
+    /// Whether all peers have been probed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.at >= self.peers.len()
+    }
+
+    /// Writes the next echo to `out`, which has room for a full frame, if it is time for one.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
+        if let Some(left) = self.under_way {
+            if now.since(left) < PATIENCE {
+                return None;
+            }
+            self.under_way = None;
+            self.note(None);
+        }
+        let &(ip, mac, _) = self.peers.get(self.at)?;
+        let is_v6 = ip.is_ipv6();
+        self.sequence = self.sequence.wrapping_add(1);
+        let head = icmp::echo_request(is_v6, self.id, self.sequence);
+        let headers = 14 + if is_v6 { 40 } else { 20 };
+        let length = self.lengths[usize::from(self.sent >= ECHOES)];
+        let body = self.body.get_mut(..length - headers)?;
+        body[..head.len()].copy_from_slice(&head);
+        let echo = Icmp {
+            src_mac: self.station.mac,
+            dst_mac: mac,
+            src: self.station.ip,
+            dst: ip,
+            hops: 64,
+            kind: head[0],
+            body,
+        };
+        let len = echo.emit(out)?;
+        self.under_way = Some(now);
+        Some(len)
+    }
+
+    /// Takes a received frame; whether it was the answer waited for.
+    pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) -> bool {
+        let Some(left) = self.under_way else { return false };
+        let Some(packet) = Icmp::parse(frame) else { return false };
+        let wanted = Some(Message::EchoReply(self.id, self.sequence));
+        let from = self.peers.get(self.at).map(|(ip, ..)| *ip);
+        let is_it = Message::parse(packet.src.is_ipv6(), packet.body) == wanted
+            && Some(packet.src) == from
+            && packet.dst == self.station.ip;
+        if is_it {
+            self.under_way = None;
+            self.note(Some(now.since(left)));
+        }
+        is_it
+    }
+
+    /// Counts an echo, and goes on to the next length or peer.
+    fn note(&mut self, rtt: Option<Duration>) {
+        let Some((_, _, reach)) = self.peers.get_mut(self.at) else { return };
+        let is_full = self.sent >= ECHOES;
+        let least = if is_full { &mut reach.full } else { &mut reach.short };
+        match rtt {
+            Some(rtt) => {
+                *least = Some(least.map_or(rtt, |least| least.min(rtt)));
+                reach.longest = reach.longest.max(rtt);
+            }
+            None => reach.lost += 1,
+        }
+        self.sent += 1;
+        let of_length = self.sent - u32::from(is_full) * ECHOES;
+        if least.is_none() && of_length >= LOST_MAX {
+            self.sent = if is_full { 2 * ECHOES } else { ECHOES };
+        }
+        if self.sent == 2 * ECHOES {
+            self.at += 1;
+            self.sent = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Duration = Duration::from_us;
+
+    /// Probes one peer over a network that takes `delay(length)` each way, or loses the frame.
+    fn probe(is_v6: bool, full: u16, delay: impl Fn(usize) -> Option<Duration>) -> Reach {
+        let station = |last: u8| {
+            let v6 = format!("fd00::{last}").parse().unwrap();
+            let ip = if is_v6 { v6 } else { IpAddr::from([10, 0, 0, last]) };
+            Station { mac: [2, 0, 0, 0, 0, last], ip, prefix: 8, gateway: None }
+        };
+        let (own, peer) = (station(1), station(2));
+        let mut prober = Prober::new(own, 7, full, &[(peer.ip, peer.mac)]);
+        let (mut out, mut back) = (vec![0; 10_000], vec![0; 10_000]);
+        let mut now = Instant::ZERO;
+        while !prober.is_over() {
+            let Some(len) = prober.poll_transmit(now, &mut out) else {
+                now += PATIENCE;
+                continue;
+            };
+            let echo = &out[..len];
+            assert!(!prober.handle_frame(now, echo), "our own echo is no answer");
+            assert_eq!(own.answer(echo, &mut back), None, "nor a question to us");
+            assert_eq!(peer.answer(echo, &mut back), Some(len));
+            if let Some(delay) = delay(len) {
+                now += delay + delay;
+                assert!(prober.handle_frame(now, &back[..len]));
+                assert!(!prober.handle_frame(now, &back[..len]), "an answer counts once");
+            }
+        }
+        prober.reached().next().unwrap()
+    }
+
+    #[test]
+    fn a_base_rtt_is_a_full_frame_there_and_a_short_one_back() {
+        for is_v6 in [false, true] {
+            let reach = probe(is_v6, 4176, |len| Some(if len > 1000 { US(9) } else { US(5) }));
+            assert_eq!(reach.verdict(), Verdict::Reached(US(14)));
+            assert_eq!((reach.longest, reach.lost), (US(18), 0));
+        }
+    }
+
+    #[test]
+    fn frames_that_are_too_long_for_the_network_are_told_from_a_dead_peer() {
+        let reach = probe(false, 4176, |len| (len <= 1514).then_some(US(5)));
+        assert_eq!((reach.verdict(), reach.lost), (Verdict::FullFramesLost, LOST_MAX));
+        let reach = probe(true, 4176, |_| None);
+        assert_eq!((reach.verdict(), reach.lost), (Verdict::Silent, 2 * LOST_MAX));
+    }
+
+    #[test]
+    fn a_few_lost_echoes_do_not_matter() {
+        let count = std::cell::Cell::new(0);
+        let reach = probe(false, 1514, |_| {
+            count.set(count.get() + 1);
+            (count.get() % 3 == 0).then_some(US(7))
+        });
+        assert_eq!(reach.verdict(), Verdict::Reached(US(14)));
+        assert!(reach.lost > 30);
+    }
+}

@@ -7,6 +7,7 @@
 //! | [`plan`] | a run wholly decided, and every setting with its source |
 //! | [`forecast`] | hops, time and memory of a simulation, before it runs |
 //! | [`fabric`] | ports, queues, switches, links and faults as a discrete-event machine |
+//! | [`hosts_file`] | the hosts of a real network |
 //! | [`conductor`] | starts flows when due and keeps their records |
 //! | [`virtual_time`] | the `sim` world |
 //! | `real_time` | the `vdev` world, with the feature `dpdk` |
@@ -22,6 +23,7 @@ pub mod conductor;
 pub mod datapath;
 pub mod fabric;
 pub mod forecast;
+pub mod hosts_file;
 pub mod input;
 pub mod measure;
 pub mod observe;

@@ -5,6 +5,7 @@
 
 pub mod nearest;
 pub mod number;
+pub(crate) mod table;
 pub mod tokens;
 
 use std::error::Error;

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::table::Table;
 use super::variants::no_such_axis;
+use crate::input::table::Table;
 use crate::input::{InputError, did_you_mean, number};
 
 /// A figure: of what, and its plots from top to bottom.

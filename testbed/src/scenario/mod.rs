@@ -31,7 +31,6 @@
 pub mod fault;
 pub mod figure;
 mod reader;
-mod table;
 mod variants;
 
 use std::fmt;
@@ -43,7 +42,7 @@ pub use fault::{FaultKind, FaultSpec, LinkSelector, Ports};
 pub use figure::{Figure, Plot, PlotKind};
 
 use self::reader::{COMMON, Reader, TABLES};
-use self::table::{Document, Table};
+use crate::input::table::{Document, Table, bytes_of, text_of};
 use crate::input::{InputError, Located, Warning};
 use crate::topology::{self, FatTreeSpec, topo_file};
 use crate::workload::cm::{self, StartUnit};
@@ -154,12 +153,7 @@ impl Scenario {
     /// As [`Scenario::read`], and when the file cannot be read.
     pub fn read_path(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let io = |error| InputError::io(&name, &error);
-        let file = std::fs::File::open(path).map_err(io)?;
-        let mut bytes = Vec::new();
-        let limit = BYTES_MAX as u64 + 1;
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut bytes)
-            .map_err(io)?;
+        let bytes = bytes_of(path, BYTES_MAX)?;
         Self::read(&bytes, &name, path.parent().unwrap_or(Path::new(".")))
     }
 
@@ -169,19 +163,10 @@ impl Scenario {
     /// # Errors
     /// The first thing that is wrong, with its line and column.
     pub fn read(bytes: &[u8], name: &str, base: &Path) -> Result<Self, InputError> {
-        if bytes.len() > BYTES_MAX {
-            let expected = format!("a scenario of at most {BYTES_MAX} bytes");
-            return Err(InputError::new("a longer file", expected).at(name, 1, 0));
-        }
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            let before = &bytes[..error.valid_up_to()];
-            let lines = before.iter().filter(|&&byte| byte == b'\n').count();
-            let line = u32::try_from(lines + 1).unwrap_or(u32::MAX);
-            InputError::new("bytes that are not UTF-8", "text in UTF-8").at(name, line, 0)
-        })?;
+        let text = text_of(bytes, name, ("a scenario", BYTES_MAX))?;
         let document = Document::new(name, text);
         let parsed = document.parse()?;
-        let root = Table::root(&document, &parsed);
+        let root = Table::root(&document, "a scenario", &parsed);
         root.expect_only(&[&COMMON[..], &TABLES[..], &WHOLE[..]].concat())?;
         let head = Reader::new(root, base)?;
         let stem = Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());

@@ -6,10 +6,10 @@ use std::path::Path;
 use transport::Duration;
 
 use super::fault::{FaultParts, FaultSpec};
-use super::table::Table;
 use super::{Setting, Setup, TopologySource, Traffic};
 use crate::input::InputError;
 use crate::input::number;
+use crate::input::table::Table;
 use crate::workload::matrix::HOSTS_MAX;
 use crate::workload::{self, Params};
 

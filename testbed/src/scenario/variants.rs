@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Part;
 use super::reader::{COMMON, TABLES};
-use super::table::{Table, scalar};
+use crate::input::table::{Table, scalar};
 use crate::input::{InputError, did_you_mean};
 
 /// The axis of `[[variant]]`.

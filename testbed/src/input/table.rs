@@ -1,17 +1,49 @@
-//! Tables of a scenario with places: every value knows its line and column, every unknown key is an
-//! error.
+//! Tables of a TOML file with places: every value knows its line and column, every unknown key is
+//! an error.
 //!
-//! A thin layer over the `toml` crate's spanned values. It knows nothing of what a scenario
-//! contains.
+//! A thin layer over the `toml` crate's spanned values. It knows nothing of what a file contains.
+
+use std::io::Read as _;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::input::{InputError, Located, did_you_mean};
+use super::{InputError, Located, did_you_mean};
+
+/// `bytes` as text, if they are that and no more than `most`; `name` is what errors call the file,
+/// `what` what it should have been.
+pub(crate) fn text_of<'b>(
+    bytes: &'b [u8],
+    name: &str,
+    (what, most): (&str, usize),
+) -> Result<&'b str, InputError> {
+    if bytes.len() > most {
+        let expected = format!("{what} of at most {most} bytes");
+        return Err(InputError::new("a longer file", expected).at(name, 1, 0));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let lines = before.iter().filter(|&&byte| byte == b'\n').count();
+        let line = u32::try_from(lines + 1).unwrap_or(u32::MAX);
+        InputError::new("bytes that are not UTF-8", "text in UTF-8").at(name, line, 0)
+    })
+}
+
+/// The bytes of the file at `path`: no more than one beyond `most`, so that a longer file shows.
+pub(crate) fn bytes_of(path: &Path, most: usize) -> Result<Vec<u8>, InputError> {
+    let name = path.display().to_string();
+    let io = |error| InputError::io(&name, &error);
+    let file = std::fs::File::open(path).map_err(io)?;
+    let mut bytes = Vec::new();
+    let limit = most as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}
 
 /// A text whose byte offsets can be turned into places.
 #[derive(Debug)]
-pub(super) struct Document<'d> {
+pub(crate) struct Document<'d> {
     name: &'d str,
     text: &'d str,
     /// Offset of each line's first byte.
@@ -20,7 +52,7 @@ pub(super) struct Document<'d> {
 
 /// A table and where it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table<'d> {
+pub(crate) struct Table<'d> {
     document: &'d Document<'d>,
     /// How errors call it, such as `[scenario]`.
     title: &'static str,
@@ -30,13 +62,13 @@ pub(super) struct Table<'d> {
 
 impl<'d> Document<'d> {
     /// Notes where the lines of `text` begin; `name` is what errors call it.
-    pub(super) fn new(name: &'d str, text: &'d str) -> Self {
+    pub(crate) fn new(name: &'d str, text: &'d str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { name, text, lines: std::iter::once(0).chain(after_breaks).collect() }
     }
 
     /// Parses the text.
-    pub(super) fn parse(&self) -> Result<Spanned<DeTable<'d>>, InputError> {
+    pub(crate) fn parse(&self) -> Result<Spanned<DeTable<'d>>, InputError> {
         DeTable::parse(self.text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let message = error.message().trim().replace('\n', "; ");
@@ -70,13 +102,17 @@ impl<'d> Document<'d> {
 }
 
 impl<'d> Table<'d> {
-    /// The whole document as a table.
-    pub(super) fn root(document: &'d Document<'d>, root: &'d Spanned<DeTable<'d>>) -> Self {
-        Self { document, title: "a scenario", entries: root.get_ref(), start: 0 }
+    /// The whole document as a table; `title` is what errors call it.
+    pub(crate) fn root(
+        document: &'d Document<'d>,
+        title: &'static str,
+        root: &'d Spanned<DeTable<'d>>,
+    ) -> Self {
+        Self { document, title, entries: root.get_ref(), start: 0 }
     }
 
     /// Another root in the place of this one, made of parts of the same document.
-    pub(super) fn replaced<'e>(&self, entries: &'e DeTable<'d>) -> Table<'e>
+    pub(crate) fn replaced<'e>(&self, entries: &'e DeTable<'d>) -> Table<'e>
     where
         'd: 'e,
     {
@@ -84,18 +120,18 @@ impl<'d> Table<'d> {
     }
 
     /// What is in it.
-    pub(super) fn entries(&self) -> &'d DeTable<'d> {
+    pub(crate) fn entries(&self) -> &'d DeTable<'d> {
         self.entries
     }
 
     /// An error at this byte of the document.
-    pub(super) fn error_at(&self, offset: usize, error: InputError) -> InputError {
+    pub(crate) fn error_at(&self, offset: usize, error: InputError) -> InputError {
         let (line, column) = self.document.place(offset);
         error.at(self.document.name, line, column)
     }
 
     /// Refuses keys that are not among `known`.
-    pub(super) fn expect_only(&self, known: &[&str]) -> Result<(), InputError> {
+    pub(crate) fn expect_only(&self, known: &[&str]) -> Result<(), InputError> {
         let unknown = self.entries.keys().find(|key| !known.contains(&key.get_ref().as_ref()));
         match unknown {
             None => Ok(()),
@@ -111,12 +147,12 @@ impl<'d> Table<'d> {
     }
 
     /// Whether there is a value of that key.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
     /// The table of that key.
-    pub(super) fn table(&self, key: &str, title: &'static str) -> Result<Option<Self>, InputError> {
+    pub(crate) fn table(&self, key: &str, title: &'static str) -> Result<Option<Self>, InputError> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         match value.get_ref() {
             DeValue::Table(entries) => {
@@ -128,7 +164,7 @@ impl<'d> Table<'d> {
     }
 
     /// The tables of the array of that key; none without it.
-    pub(super) fn tables(&self, key: &str, title: &'static str) -> Result<Vec<Self>, InputError> {
+    pub(crate) fn tables(&self, key: &str, title: &'static str) -> Result<Vec<Self>, InputError> {
         let Some(value) = self.entries.get(key) else { return Ok(Vec::new()) };
         let DeValue::Array(items) = value.get_ref() else {
             return Err(self.mistyped(key, value, "an array of tables, `[[...]]`"));
@@ -145,7 +181,7 @@ impl<'d> Table<'d> {
     }
 
     /// The string of that key.
-    pub(super) fn string(&self, key: &str) -> Result<Option<Located<String>>, InputError> {
+    pub(crate) fn string(&self, key: &str) -> Result<Option<Located<String>>, InputError> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         match value.get_ref() {
             DeValue::String(text) => {
@@ -156,7 +192,7 @@ impl<'d> Table<'d> {
     }
 
     /// The value of that key, `true` or `false`.
-    pub(super) fn boolean(&self, key: &str) -> Result<Option<Located<bool>>, InputError> {
+    pub(crate) fn boolean(&self, key: &str) -> Result<Option<Located<bool>>, InputError> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         match value.get_ref() {
             DeValue::Boolean(flag) => Ok(Some(self.document.located(value.span().start, *flag))),
@@ -165,7 +201,7 @@ impl<'d> Table<'d> {
     }
 
     /// The integer of that key, not negative.
-    pub(super) fn integer(&self, key: &str) -> Result<Option<Located<u64>>, InputError> {
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<Located<u64>>, InputError> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         let integer = match value.get_ref() {
             DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()),
@@ -178,7 +214,7 @@ impl<'d> Table<'d> {
     }
 
     /// The value of that key as text: strings, numbers and flags.
-    pub(super) fn text(&self, key: &str) -> Result<Option<Located<String>>, InputError> {
+    pub(crate) fn text(&self, key: &str) -> Result<Option<Located<String>>, InputError> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         match scalar(value.get_ref()) {
             Some(text) => Ok(Some(self.document.located(value.span().start, text))),
@@ -188,14 +224,14 @@ impl<'d> Table<'d> {
 
     /// All keys in the order of the file, with their values as text. Tables inside are flattened,
     /// their keys joined by dots.
-    pub(super) fn flat(&self) -> Result<Vec<(String, Located<String>)>, InputError> {
+    pub(crate) fn flat(&self) -> Result<Vec<(String, Located<String>)>, InputError> {
         let mut flat = Vec::new();
         self.flatten("", self.entries, &mut flat)?;
         Ok(flat)
     }
 
     /// An error at the value of `key`, or at the table's beginning without it.
-    pub(super) fn error(&self, key: &str, error: InputError) -> InputError {
+    pub(crate) fn error(&self, key: &str, error: InputError) -> InputError {
         let start = self.entries.get(key).map_or(self.start, |value| value.span().start);
         let (line, column) = self.document.place(start);
         error.at(self.document.name, line, column)
@@ -231,7 +267,7 @@ impl<'d> Table<'d> {
 }
 
 /// The text of a string, a number or a flag.
-pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
+pub(crate) fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str().to_owned()),

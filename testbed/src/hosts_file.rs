@@ -1,0 +1,348 @@
+//! `hosts.toml`: the hosts of a real network, one `[[host]]` each, in the order of their numbers in
+//! the matrix.
+//!
+//! ```toml
+//! [[host]]
+//! name = "node0"                   # how --host and reports call it
+//! address = "10.0.0.1/24"          # of the device: IPv4 or IPv6, one version for all hosts
+//! device = "0000:3b:00.0"          # a PCI address, an interface, or a virtual device
+//! control = "192.168.1.10:4798"    # where the first host waits for the others, TCP
+//! mac = "0c:42:a1:00:00:01"        # optional: its peers do not ask for it then
+//! gateway = "10.0.0.254"           # optional: the way to hosts of other subnets
+//! core = 2                         # optional: the core that polls the device
+//! memory_mb = 1024                 # optional: memory for packet buffers
+//! hugepages = true                 # optional: demand them, or do without
+//! ```
+//!
+//! The file is the same on all hosts. It opens nothing and asks no name server.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::input::table::{Document, Table, bytes_of, text_of};
+use crate::input::{InputError, Located, did_you_mean};
+
+/// The hosts of a real network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostsFile {
+    /// What errors call it.
+    pub file: String,
+    /// By number, `2..=`[`HOSTS_MAX`].
+    pub hosts: Vec<HostEntry>,
+}
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEntry {
+    /// Unique.
+    pub name: String,
+    /// Of its device, unique.
+    pub ip: IpAddr,
+    /// Leading bits that its subnet has in common.
+    pub prefix: u8,
+    /// Who forwards to other subnets; in its subnet.
+    pub gateway: Option<IpAddr>,
+    /// Of its device, where it is not to be asked for.
+    pub mac: Option<[u8; 6]>,
+    /// The device, in the words of the file.
+    pub device: Located<String>,
+    /// Where it waits for other hosts, `HOST:PORT`; the first has one.
+    pub control: Option<String>,
+    /// The core that polls.
+    pub core: Option<usize>,
+    /// Memory for packet buffers, MiB.
+    pub memory_mb: Option<u32>,
+    /// Hugepages demanded, or done without.
+    pub hugepages: Option<bool>,
+}
+
+/// The most hosts of a real network.
+pub const HOSTS_MAX: usize = 1024;
+
+const BYTES_MAX: usize = 1 << 20;
+const NAME_MAX: usize = 64;
+const KEYS: [&str; 9] =
+    ["name", "address", "device", "control", "mac", "gateway", "core", "memory_mb", "hugepages"];
+const EXAMPLE: &str = "a [[host]] has name = \"node0\", address = \"10.0.0.1/24\", \
+    device = \"0000:3b:00.0\", and the first one control = \"192.168.1.10:4798\"";
+
+impl HostsFile {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// As [`HostsFile::read`], and when the file cannot be read.
+    pub fn read_path(path: &Path) -> Result<Self, InputError> {
+        Self::read(&bytes_of(path, BYTES_MAX)?, &path.display().to_string())
+    }
+
+    /// Reads a file; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line and column.
+    pub fn read(bytes: &[u8], name: &str) -> Result<Self, InputError> {
+        let text = text_of(bytes, name, ("a hosts file", BYTES_MAX))?;
+        let document = Document::new(name, text);
+        let parsed = document.parse()?;
+        let root = Table::root(&document, "a hosts file", &parsed);
+        root.expect_only(&["host"])?;
+        let tables = root.tables("host", "[[host]]")?;
+        if !(2..=HOSTS_MAX).contains(&tables.len()) {
+            let found = format!("{} hosts", tables.len());
+            let error = InputError::new(found, format!("2 to {HOSTS_MAX} of them"));
+            return Err(root.error("host", error.help(EXAMPLE)));
+        }
+        let mut hosts: Vec<HostEntry> = Vec::with_capacity(tables.len());
+        for table in tables {
+            let host = entry(table, hosts.is_empty())?;
+            check_against(table, &host, &hosts)?;
+            hosts.push(host);
+        }
+        Ok(Self { file: name.to_owned(), hosts })
+    }
+
+    /// The number of the host called `name`.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn number_of(&self, name: &str) -> Result<u32, InputError> {
+        let at = self.hosts.iter().position(|host| host.name == name);
+        at.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| {
+            let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+            let expected = format!("a host of {}: {}", self.file, shown(&names));
+            InputError::new(format!("host `{name}`"), expected).help(did_you_mean(name, &names))
+        })
+    }
+}
+
+/// The first few of many.
+fn shown(names: &[&str]) -> String {
+    const MOST: usize = 8;
+    let more = if names.len() > MOST { ", ..." } else { "" };
+    format!("{}{more}", names.iter().take(MOST).copied().collect::<Vec<_>>().join(", "))
+}
+
+fn entry(table: Table<'_>, is_first: bool) -> Result<HostEntry, InputError> {
+    table.expect_only(&KEYS)?;
+    let needed = |key: &str| -> Result<Located<String>, InputError> {
+        table.string(key)?.ok_or_else(|| {
+            let error = InputError::new(format!("a host without `{key}`"), "all that a host needs");
+            table.error(key, error.help(EXAMPLE))
+        })
+    };
+    let name = needed("name")?.value;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_word) {
+        let expected = format!("1 to {NAME_MAX} letters, digits, dots, - and _");
+        return Err(table.error("name", InputError::new("this name", expected)));
+    }
+    let (ip, prefix) = subnet(table, &needed("address")?.value)?;
+    let device = needed("device")?;
+    let control = table.string("control")?.map(|text| text.value);
+    if is_first && control.is_none() {
+        let error = InputError::new("the first host without `control`", "where it can be reached");
+        return Err(table.error("control", error.help("control = \"192.168.1.10:4798\"")));
+    }
+    if let Some(text) = &control {
+        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        if port.and_then(|(_, port)| port.parse::<u16>().ok()).is_none_or(|port| port == 0) {
+            let error = InputError::new(format!("`{text}`"), "HOST:PORT, as in 192.168.1.10:4798");
+            return Err(table.error("control", error));
+        }
+    }
+    let core = bounded(table, "core", 0..=4095)?.and_then(|core| usize::try_from(core).ok());
+    let memory_mb = bounded(table, "memory_mb", 64..=1 << 20)?;
+    Ok(HostEntry {
+        name,
+        ip,
+        prefix,
+        gateway: gateway(table, (ip, prefix))?,
+        mac: mac(table)?,
+        device,
+        control,
+        core,
+        memory_mb: memory_mb.and_then(|mb| u32::try_from(mb).ok()),
+        hugepages: table.boolean("hugepages")?.map(|flag| flag.value),
+    })
+}
+
+/// An address with the length of its subnet's prefix.
+fn subnet(table: Table<'_>, text: &str) -> Result<(IpAddr, u8), InputError> {
+    let parsed = text.split_once('/').and_then(|(ip, prefix)| {
+        let (ip, prefix) = (ip.parse::<IpAddr>().ok()?, prefix.parse::<u8>().ok()?);
+        (1..=bits(ip)).contains(&prefix).then_some((ip, prefix))
+    });
+    let sound = parsed.filter(|(ip, _)| is_one_machines(*ip));
+    sound.ok_or_else(|| {
+        let expected = "one machine's address and the length of its subnet's prefix";
+        let error = InputError::new(format!("`{text}`"), expected);
+        table.error("address", error.help("10.0.0.1/24, or fd00::1/64"))
+    })
+}
+
+const fn bits(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 32 } else { 128 }
+}
+
+fn is_one_machines(ip: IpAddr) -> bool {
+    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !(ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() || broadcast)
+}
+
+fn gateway(table: Table<'_>, (own, prefix): (IpAddr, u8)) -> Result<Option<IpAddr>, InputError> {
+    let Some(text) = table.string("gateway")? else { return Ok(None) };
+    let near = |ip: &IpAddr| match (own, ip) {
+        (IpAddr::V4(own), IpAddr::V4(ip)) => {
+            (own.to_bits() ^ ip.to_bits()).leading_zeros() >= u32::from(prefix)
+        }
+        (IpAddr::V6(own), IpAddr::V6(ip)) => {
+            (own.to_bits() ^ ip.to_bits()).leading_zeros() >= u32::from(prefix)
+        }
+        _ => false,
+    };
+    let ip = text.value.parse().ok().filter(near).filter(|ip| *ip != own && is_one_machines(*ip));
+    ip.map(Some).ok_or_else(|| {
+        let expected = format!("another address of the subnet of {own}/{prefix}");
+        table.error("gateway", InputError::new(format!("`{}`", text.value), expected))
+    })
+}
+
+fn mac(table: Table<'_>) -> Result<Option<[u8; 6]>, InputError> {
+    let Some(text) = table.string("mac")? else { return Ok(None) };
+    let octets: Option<Vec<u8>> = text
+        .value
+        .split([':', '-'])
+        .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2))
+        .collect();
+    let mac = octets.and_then(|octets| <[u8; 6]>::try_from(octets).ok());
+    let sound = mac.filter(|mac| mac[0] & 1 == 0 && *mac != [0; 6]);
+    sound.map(Some).ok_or_else(|| {
+        let expected = "one machine's MAC, as in 0c:42:a1:00:00:01";
+        table.error("mac", InputError::new(format!("`{}`", text.value), expected))
+    })
+}
+
+fn bounded(
+    table: Table<'_>,
+    key: &str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<Option<u64>, InputError> {
+    let Some(number) = table.integer(key)? else { return Ok(None) };
+    if range.contains(&number.value) {
+        return Ok(Some(number.value));
+    }
+    let expected = format!("{}..={}", range.start(), range.end());
+    Err(table.error(key, InputError::new(format!("{key} = {}", number.value), expected)))
+}
+
+/// Names, addresses and MACs are unique, and there is one IP version.
+fn check_against(
+    table: Table<'_>,
+    host: &HostEntry,
+    others: &[HostEntry],
+) -> Result<(), InputError> {
+    let taken = |key: &str, what: String, other: &HostEntry| {
+        let help = format!("host `{}` has it already", other.name);
+        Err(table.error(key, InputError::new(what, "another for each host").help(help)))
+    };
+    for other in others {
+        if other.name == host.name {
+            return taken("name", format!("the name `{}` again", host.name), other);
+        }
+        if other.ip == host.ip {
+            return taken("address", format!("the address {} again", host.ip), other);
+        }
+        if other.mac.is_some() && other.mac == host.mac {
+            return taken("mac", "this MAC again".to_owned(), other);
+        }
+        if bits(other.ip) != bits(host.ip) {
+            let found = format!("{} beside {}", host.ip, other.ip);
+            let error = InputError::new(found, "one IP version for all hosts");
+            return Err(table.error("address", error));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TWO: &str = "\
+[[host]]
+name = \"a\"
+address = \"10.0.0.1/24\"
+device = \"eth1\"
+control = \"127.0.0.1:4798\"
+[[host]]
+name = \"b\"
+address = \"10.0.0.2/24\"
+device = \"eth1\"
+";
+
+    fn read(text: &str) -> Result<HostsFile, InputError> {
+        HostsFile::read(text.as_bytes(), "hosts.toml")
+    }
+
+    #[test]
+    fn hosts_are_numbered_in_the_order_of_the_file() {
+        let file = read(TWO).unwrap();
+        assert_eq!((file.number_of("a"), file.number_of("b")), (Ok(0), Ok(1)));
+        let error = file.number_of("c").unwrap_err().to_string();
+        assert!(error.contains("`c`") && error.contains("a, b"), "{error}");
+        assert_eq!(file.hosts[1].device.line, 9);
+    }
+
+    #[test]
+    fn everything_a_host_may_say_is_understood() {
+        let more = "mac = \"0C-42-a1-00-00-01\"\ngateway = \"10.0.0.254\"\ncore = 2\n\
+                    memory_mb = 512\nhugepages = false\n";
+        let host = read(&format!("{TWO}{more}")).unwrap().hosts.remove(1);
+        assert_eq!(host.mac, Some([0x0c, 0x42, 0xa1, 0, 0, 1]));
+        assert_eq!(host.gateway, Some(IpAddr::from([10, 0, 0, 254])));
+        assert_eq!((host.core, host.memory_mb, host.hugepages), (Some(2), Some(512), Some(false)));
+        let v6 = TWO.replace("10.0.0.1/24", "fd00::1/64").replace("10.0.0.2/24", "fd00::2/64");
+        assert_eq!(read(&v6).unwrap().hosts[1].prefix, 64);
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_place() {
+        let cases = [
+            ("name = \"b\"", "name = \"a\"", "7:8", "host `a` has it"),
+            ("name = \"b\"", "name = \"a b\"", "7:8", "letters"),
+            ("10.0.0.2/24", "10.0.0.1/24", "8:11", "10.0.0.1 again"),
+            ("10.0.0.2/24", "10.0.0.2", "8:11", "10.0.0.1/24"),
+            ("10.0.0.2/24", "224.0.0.2/24", "8:11", "one machine's"),
+            ("10.0.0.2/24", "10.0.0.2/33", "8:11", "prefix"),
+            ("10.0.0.2/24", "fd00::2/64", "8:11", "one IP version"),
+            ("control = \"127.0.0.1:4798\"\n", "", "1:", "control"),
+            ("127.0.0.1:4798", "127.0.0.1", "5:11", "HOST:PORT"),
+            ("127.0.0.1:4798", ":4798", "5:11", "HOST:PORT"),
+            ("name = \"b\"", "nam = \"b\"", "7:1", "did you mean `name`"),
+            ("device = \"eth1\"\ncontrol", "control", "1:", "without `device`"),
+            ("name = \"b\"", "name = \"b\"\nmac = \"01:00:00:00:00:01\"", "8:7", "MAC"),
+            ("name = \"b\"", "name = \"b\"\ngateway = \"10.0.1.1\"", "8:11", "10.0.0.2/24"),
+            ("name = \"b\"", "name = \"b\"\ncore = 9999", "8:8", "0..=4095"),
+        ];
+        for (right, wrong, place, words) in cases {
+            let text = TWO.replacen(right, wrong, 1);
+            let error = read(&text).unwrap_err().to_string();
+            let named = error.starts_with(&format!("hosts.toml:{place}"));
+            assert!(named && error.contains(words), "{wrong}: {error}");
+        }
+        let alone = read("[[host]]\nname = \"a\"\n").unwrap_err().to_string();
+        assert!(alone.contains("found 1 hosts, expected 2 to 1024"), "{alone}");
+        assert!(HostsFile::read(b"\xff", "hosts.toml").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(bytes: Vec<u8>, cut in 0..TWO.len(), with in ".{0,8}") {
+            let _ = HostsFile::read(&bytes, "hosts.toml");
+            let text = format!("{}{with}{}", &TWO[..cut], &TWO[cut..]);
+            let _ = read(&text);
+            let _ = read(&TWO[..cut]);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Fuzzes the hosts file: what is accepted has unique names and addresses of one version.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use testbed::hosts_file::HostsFile;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(file) = HostsFile::read(bytes, "fuzz.toml") else { return };
+    for (number, host) in (0..).zip(&file.hosts) {
+        assert_eq!(file.number_of(&host.name), Ok(number));
+        assert_eq!(host.ip.is_ipv4(), file.hosts[0].ip.is_ipv4());
+    }
+});

@@ -118,8 +118,8 @@ pub trait PacketIo {
     /// Frame `index` of the burst; `None` when there is none, or its chain is longer than any frame
     /// of ours. A chain is gathered first.
     fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>>;
-    /// Frame `index` is no packet of ours: a device that owes others answers (who has this address?)
-    /// may look at it. Not called for anything else.
+    /// Frame `index` is no packet of ours: a device that owes others answers (who has this
+    /// address?) may look at it. Not called for anything else.
     fn rx_stray(&mut self, _index: usize) {}
     /// Frees the burst.
     fn rx_release(&mut self);

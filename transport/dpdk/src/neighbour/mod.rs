@@ -1,4 +1,5 @@
-//! Who has which hardware address: ARP, IPv6 neighbour discovery and echoes, as pure state machines.
+//! Who has which hardware address: ARP, IPv6 neighbour discovery and echoes, as pure state
+//! machines.
 //!
 //! Source: RFC 826 (ARP), RFC 4861 (neighbour solicitation and advertisement), RFC 792 and 4443
 //! (echo). A [`Station`] answers what others ask of our addresses, a [`Resolver`] asks for those of

@@ -15,6 +15,9 @@ use testbed::workload::{self, Matrix, Params, cm, cm_write};
 use transport::cc::CcKind;
 use transport::{Bytes, Rng};
 
+#[path = "sim/uno.rs"]
+mod uno;
+
 fn matrix(kind: &str, hosts: u32, seed: u64, params: &[(&str, &str)]) -> Matrix {
     let workload = workload::by_name(kind, &Params::from_pairs(params.iter().copied())).unwrap();
     workload.generate(hosts, &mut Rng::new(seed)).unwrap()

@@ -149,6 +149,8 @@ const QDISCS: Sentences = &[
     ("ecn", "control before data; data is marked by its queue at departure"),
     ("trim", "as ecn, and data that does not fit goes on as its header"),
     ("lossless", "as ecn, and links that send too much are paused (PFC): data never drops"),
+    ("phantom", "as ecn, and a counter that drains more slowly than the link marks, too"),
+    ("phantom-trim", "the same beside trim"),
 ];
 
 const TOPOLOGIES: Sentences = &[
@@ -165,7 +167,15 @@ const TOPOLOGIES: Sentences = &[
         "leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF[,GBPS]",
         "two tiers, every leaf linked to every spine",
     ),
-    ("dumbbell:HOSTS_PER_SIDE[,GBPS]", "two leaves and one spine between them"),
+    ("two-dc", "two sites of 128 hosts, 3 tiers, 100 Gbps; 8 links of 886.5 us join them"),
+    (
+        "dumbbell:HOSTS_PER_SIDE[,GBPS[,DELAY]]",
+        "two leaves and one spine between them; DELAY from leaf to leaf",
+    ),
+    (
+        "two-dc:RADIX[,WAN_LINKS[,DELAY[,GBPS]]]",
+        "two fat trees of RADIX^3 / 4 hosts, joined by links of DELAY, 886.5us if not given",
+    ),
 ];
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Forecast {
 fn hops(plan: &Plan) -> u64 {
     let tree = plan.tree.spec();
     let ways = plan.matrix.flows.iter().map(|flow| {
-        let links = 2 * (u64::from(tree.meeting_tier(flow.src, flow.dst)) + 1);
+        let links = tree.links_via(tree.meeting_tier(flow.src, flow.dst));
         let segments = segments(plan, flow.size);
         let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
         links * (segments + acks)

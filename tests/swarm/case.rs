@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 
 use testbed::fabric::QdiscKind;
 use testbed::plan::{Draft, Source};
-use testbed::topology::{FatTreeSpec, TierSpec, topo_file};
+use testbed::topology::{FatTreeSpec, TierSpec, WanSpec, topo_file};
 use testbed::workload::matrix::{Message, Start, TriggerKind};
 use testbed::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
 use transport::cc::{CcKind, CcParams};
@@ -180,6 +180,18 @@ impl Case {
         self.set("switch.kmin", kmin);
         self.set("switch.kmax", kmin + (1.0 - kmin) * rng.next_f64());
         self.set("switch.detection", pick(rng, &["0us", "1us", "100us"]));
+        self.phantom_settings(&mut rng.fork("phantom", 0));
+    }
+
+    fn phantom_settings(&mut self, rng: &mut Rng) {
+        self.set("switch.phantom.drain", pick(rng, &["0.5", "0.9", "1"]));
+        self.set("switch.phantom.physical", pick(rng, &["on", "off"]));
+        if rng.chance(0.5) {
+            self.set("switch.phantom.size", pick(rng, &["10KB", "1MB"]));
+        }
+        if self.topology.wan.is_some() && !self.is_lossless() && rng.chance(0.5) {
+            self.set("switch.border_queue", pick(rng, &["200KB", "4MB"]));
+        }
     }
 
     /// Rates are such that thirteen transmissions in a row, there and back over six links each, are
@@ -198,7 +210,8 @@ impl Case {
         let uplink = format!("tor:{tor}:up:{port}");
         let one = pick(rng, &[uplink, format!("host:{host}")]);
         let links = pick(rng, &["all", "hosts", "fabric", one.as_str()]).to_owned();
-        let mut fault = match below(rng, 7) {
+        let border = if self.topology.wan.is_some() { "border" } else { links.as_str() };
+        let mut fault = match below(rng, 8) {
             0 => format!("loss:{}@{links}", rate(rng, 0.02)),
             1 => {
                 // A burst ends by packets, not by time: a lone one may be lost many times in a row.
@@ -212,6 +225,10 @@ impl Case {
             }
             4 => format!("corrupt:{}@{links}", rate(rng, 0.02)),
             5 => format!("degrade:{}@{links}", 0.1 + rate(rng, 0.9)),
+            6 => {
+                let [one, two] = [rate(rng, 0.1), rate(rng, 0.05)];
+                format!("block-loss:{one}/{two}@{border},block={}", between(rng, 5, 20))
+            }
             _ => format!("down@{one}"),
         };
         let from = us(rng, 10.0);
@@ -337,11 +354,33 @@ fn topology(alike: bool, rng: &mut Rng) -> FatTreeSpec {
             downlink_latency_ns: latency,
         };
     }
-    for tier in 0..tiers {
+    let mut sites = rng.fork("sites", 0);
+    if sites.chance(0.2) {
+        join(&mut tree, alike, &mut sites);
+    }
+    for tier in 0..tree.levels() {
         tree.tier[usize::from(tier)].oversubscribed = tree.oversubscription(tier);
     }
     tree.check().unwrap_or_else(|error| panic!("{error}: {tree:?}"));
     tree
+}
+
+/// Two of `tree`, with border switches; far apart, if not all links are `alike`.
+fn join(tree: &mut FatTreeSpec, alike: bool, rng: &mut Rng) {
+    let (tops, top) = (tree.tops_per_site(), usize::from(tree.tiers) - 1);
+    let (bundle, links) = (between(rng, 1, 2), between(rng, 1, 3));
+    let mut border =
+        TierSpec { radix_down: tops * bundle, radix_up: links, bundle, ..tree.tier[0] };
+    let mut wan = WanSpec { gbps: border.downlink_gbps, latency_ns: border.downlink_latency_ns };
+    if !alike {
+        wan =
+            WanSpec { gbps: pick(rng, &[25, 100, 800]), latency_ns: pick(rng, &[5_000, 900_000]) };
+        border.downlink_gbps = wan.gbps;
+    }
+    tree.nodes *= 2;
+    tree.tier[top].radix_up = bundle;
+    tree.tier[top + 1] = border;
+    tree.wan = Some(wan);
 }
 
 fn matrix(digits: &mut Digits, nodes: u32, mtu: u64, rng: &mut Rng) -> Matrix {

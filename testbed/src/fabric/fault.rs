@@ -39,6 +39,16 @@ pub enum FaultKind {
         /// Probability of loss in the bad state.
         loss: f64,
     },
+    /// Loses packets of consecutive blocks together, as measured between datacentres: how many of
+    /// a block is drawn from a table, which of them is uniform.
+    //= uno#2.4
+    BlockLoss {
+        /// Packets of a block, 1 ..= [`BLOCK_MAX`].
+        block: u32,
+        /// Probability that exactly 1, 2, ... packets of a block are lost; the rest of 1 is that of
+        /// none.
+        losses: [f64; LOSSES_MAX],
+    },
     /// Delivers a packet twice.
     Duplicate {
         /// Probability of a second copy.
@@ -66,6 +76,12 @@ pub enum FaultKind {
     },
 }
 
+/// The longest block of [`FaultKind::BlockLoss`].
+pub const BLOCK_MAX: u32 = 64;
+
+/// The most losses in a block that its table can tell.
+pub const LOSSES_MAX: usize = 8;
+
 /// Why a fault is not one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultError {
@@ -76,6 +92,11 @@ pub enum FaultError {
     },
     /// A link cannot run at rate zero.
     NoRate,
+    /// A block has no packets, more than [`BLOCK_MAX`], or fewer than its table loses.
+    Block {
+        /// Packets of the block.
+        given: u32,
+    },
     /// The window ends before it starts.
     Window {
         /// Its start.
@@ -91,6 +112,11 @@ impl fmt::Display for FaultError {
             Self::Probability { given } => {
                 write!(f, "fault: probability {given} is not in 0 ..= 1; give a share, not percent")
             }
+            Self::Block { given } => write!(
+                f,
+                "fault: a block of {given} packets; give 1 to {BLOCK_MAX}, and no fewer than the \
+                 table loses"
+            ),
             Self::NoRate => write!(f, "fault: degraded to a rate of zero; use `down` instead"),
             Self::Window { from, until } => {
                 write!(f, "fault: ends at {until:?}, before its start at {from:?}; swap the two")
@@ -114,6 +140,14 @@ impl FaultSpec {
             | FaultKind::Reorder { p, .. }
             | FaultKind::Corrupt { p } => [p, 0.0, 0.0],
             FaultKind::BurstLoss { enter, leave, loss } => [enter, leave, loss],
+            FaultKind::BlockLoss { block, losses } => {
+                let most = losses.iter().rposition(|p| *p != 0.0).map_or(0, |last| last + 1);
+                if !(1..=BLOCK_MAX).contains(&block) || most > block as usize {
+                    return Err(FaultError::Block { given: block });
+                }
+                let wrong = losses.into_iter().find(|p| !(0.0..=1.0).contains(p));
+                [wrong.unwrap_or_else(|| losses.iter().sum()), 0.0, 0.0]
+            }
             FaultKind::Down => [0.0; 3],
             FaultKind::Degrade { share: 0.0 } => return Err(FaultError::NoRate),
             FaultKind::Degrade { share } => [share, 0.0, 0.0],
@@ -142,6 +176,44 @@ struct Window {
     spec: FaultSpec,
     /// The state of `BurstLoss`.
     bad: bool,
+    /// The state of `BlockLoss`.
+    block: Block,
+}
+
+/// What is left of a block of packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// Packets to come.
+    left: u32,
+    /// Which of them are lost; the next is bit 0.
+    lost: u64,
+}
+
+impl Block {
+    /// The next block: how many it loses by the table, which by chance alone (Floyd's sampling).
+    fn draw(size: u32, losses: &[f64], rng: &mut Rng) -> Self {
+        let chance = rng.next_f64();
+        let mut below = 0.0;
+        let drawn = losses.iter().position(|p| {
+            below += p;
+            chance < below
+        });
+        let count = drawn.map_or(0, |at| u32::try_from(at + 1).unwrap_or(0));
+        let mut lost = 0u64;
+        for last in size.saturating_sub(count)..size {
+            let bit = 1 << rng.below(u64::from(last) + 1);
+            lost |= if lost & bit == 0 { bit } else { 1 << last };
+        }
+        Self { left: size, lost }
+    }
+
+    /// Takes the next packet; whether it is lost.
+    fn take(&mut self) -> bool {
+        let lost = self.lost & 1 == 1;
+        self.left -= 1;
+        self.lost >>= 1;
+        lost
+    }
 }
 
 /// What the faults of a link make of one packet.
@@ -160,7 +232,7 @@ impl LinkFaults {
     }
 
     pub(super) fn add(&mut self, spec: FaultSpec) {
-        self.windows.push(Window { spec, bad: false });
+        self.windows.push(Window { spec, bad: false, block: Block::default() });
     }
 
     /// The rate of a transmission that starts at `at`.
@@ -230,6 +302,14 @@ impl Window {
                 let turns = rng.chance(if self.bad { leave } else { enter });
                 self.bad ^= turns;
                 if self.bad && rng.chance(loss) {
+                    fate.lost = fate.lost.or(Some(DropReason::BurstLoss));
+                }
+            }
+            FaultKind::BlockLoss { block, losses } => {
+                if self.block.left == 0 {
+                    self.block = Block::draw(block, &losses, rng);
+                }
+                if self.block.take() {
                     fate.lost = fate.lost.or(Some(DropReason::BurstLoss));
                 }
             }
@@ -308,6 +388,28 @@ mod tests {
     }
 
     #[test]
+    fn blocks_lose_as_many_packets_as_their_table_says_and_all_places_alike() {
+        let mut losses = [0.0; LOSSES_MAX];
+        losses[..3].copy_from_slice(&[0.2, 0.1, 0.05]);
+        let mut faults = faults(&[FaultKind::BlockLoss { block: 10, losses }]);
+        let lost: Vec<_> =
+            fates(&mut faults, 200_000).iter().map(|fate| fate.lost.is_some()).collect();
+        let (mut by_count, mut by_place) = ([0u32; 11], [0u32; 10]);
+        for block in lost.chunks(10) {
+            by_count[block.iter().filter(|lost| **lost).count()] += 1;
+            for (place, lost) in block.iter().enumerate() {
+                by_place[place] += u32::from(*lost);
+            }
+        }
+        // 20 000 blocks; standard deviations are below 70.
+        for (count, expected) in [(0, 13_000), (1, 4_000), (2, 2_000), (3, 1_000)] {
+            assert!(by_count[count].abs_diff(expected) < 300, "{count}: {by_count:?}");
+        }
+        assert_eq!(by_count[4..], [0; 7]);
+        assert!(by_place.iter().all(|n| n.abs_diff(1_100) < 150), "{by_place:?}");
+    }
+
+    #[test]
     fn a_link_that_goes_down_loses_what_is_on_it() {
         let mut faults = faults(&[FaultKind::Down]);
         assert_eq!(faults.fate(at(50), at(99)).lost, None);
@@ -338,6 +440,17 @@ mod tests {
         for p in [-0.1, 1.1, f64::NAN, 50.0] {
             let error = spec(FaultKind::Corrupt { p }).check().unwrap_err();
             assert!(error.to_string().contains("share"), "{error}");
+        }
+        let table = |first, block| {
+            let mut losses = [0.0; LOSSES_MAX];
+            losses[..2].copy_from_slice(&[first, 0.5]);
+            spec(FaultKind::BlockLoss { block, losses }).check()
+        };
+        assert_eq!(table(0.25, 10), Ok(()));
+        assert_eq!(table(0.75, 10), Err(FaultError::Probability { given: 1.25 }));
+        assert_eq!(table(-0.5, 10), Err(FaultError::Probability { given: -0.5 }));
+        for given in [0, 1, BLOCK_MAX + 1] {
+            assert_eq!(table(0.25, given), Err(FaultError::Block { given }));
         }
         let stopped = spec(FaultKind::Degrade { share: 0.0 });
         assert_eq!(stopped.check(), Err(FaultError::NoRate));

@@ -177,6 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fabric::PortSpec;
     use crate::topology::{self, FabricParams, FatTree};
 
     fn blueprint(name: &str) -> Blueprint {
@@ -188,7 +189,7 @@ mod tests {
         #[test]
         fn every_host_is_in_one_part_and_every_switch_in_a_whole_one(
             name in prop_oneof![
-                Just("ft128-8os"), Just("ft1024-1os"), Just("leaf-spine:4,8,8,800"),
+                Just("ft128-8os"), Just("ft1024-1os"), Just("leaf-spine:4,8,8,800"), Just("two-dc"),
             ],
             count in 1usize..=64,
             weights in prop::collection::vec(0u64..1000, 0..1024),
@@ -216,6 +217,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn only_links_between_two_sites_leave_their_parts() {
+        let blueprint = blueprint("two-dc");
+        let parts = Parts::new(&blueprint, &[1; 256], 2);
+        assert_eq!(parts.hosts, [0..128, 128..256]);
+        let owned = blueprint.ports.iter().zip(&parts.ports);
+        let home = |node| owned.clone().find(|(port, _)| port.owner == node).map(|(_, home)| *home);
+        let crosses = |port: &&PortSpec| home(port.owner) != home(port.to);
+        assert_eq!(blueprint.ports.iter().filter(crosses).count(), 2 * 8);
     }
 
     #[test]

@@ -230,7 +230,15 @@ mod tests {
 
     use super::*;
     use crate::fabric::packet::Flags;
-    use crate::fabric::qdisc::{AnyQdisc, PauseParams, QdiscKind, QdiscParams};
+    use crate::fabric::qdisc::{AnyQdisc, PauseParams, PhantomParams, QdiscKind, QdiscParams};
+
+    const PHANTOM: PhantomParams = PhantomParams {
+        drain: Rate::from_gbps(90),
+        size: Bytes(60_000),
+        kmin: Bytes(3_000),
+        kmax: Bytes(50_000),
+        physical: true,
+    };
 
     /// A schedule: gaps in picoseconds, lengths, class, and by how much a poll in between is late.
     type Schedule = Vec<(u64, u16, bool, u64)>;
@@ -241,6 +249,7 @@ mod tests {
             control_limit: Bytes(2_000),
             kmin: Bytes(2_000),
             kmax: Bytes(16_000),
+            phantom: PHANTOM,
             pause: PauseParams { packet_max: Bytes(5_000), xoff: None, xon: None },
         };
         Port::new(rate, Duration::from_ns(600), kind.build(&params))

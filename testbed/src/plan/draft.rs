@@ -13,7 +13,7 @@ use transport::{Bytes, Duration, Settings};
 
 use super::keys;
 use super::transports::{self, Transport};
-use crate::fabric::QdiscKind;
+use crate::fabric::{PhantomShares, QdiscKind};
 use crate::input::{InputError, did_you_mean};
 use crate::scenario::FaultSpec;
 use crate::workload::cm::StartUnit;
@@ -25,6 +25,8 @@ pub enum Source {
     Default,
     /// The transport's preset.
     Transport(&'static str),
+    /// The network of the run.
+    Topology,
     /// The scenario of this name.
     Scenario(String),
     /// A flag of the command line.
@@ -38,6 +40,7 @@ impl fmt::Display for Source {
         match self {
             Self::Default => f.write_str("default"),
             Self::Transport(name) => write!(f, "transport {name}"),
+            Self::Topology => f.write_str("topology"),
             Self::Scenario(name) => write!(f, "scenario {name}"),
             Self::Flag(flag) => write!(f, "flag --{flag}"),
             Self::Set => f.write_str("--set"),
@@ -52,13 +55,19 @@ pub struct SwitchSettings {
     pub qdisc: Option<QdiscKind>,
     /// Data bytes a port buffers; the topology's, else `queue_bdp`, when `None`.
     pub queue: Option<Bytes>,
-    /// Data a port buffers, in bandwidth-delay products of the network.
+    /// Data a port buffers, in bandwidth-delay products of a site.
     pub queue_bdp: f64,
+    /// Data bytes that ports at links of border switches buffer; as others when `None`.
+    pub border_queue: Option<Bytes>,
+    /// Their queue discipline; that of others when `None`.
+    pub border_qdisc: Option<QdiscKind>,
     /// Share of the queue up to which nothing is marked.
     //= smartt#III-J
     pub kmin: f64,
     /// Share of the queue above which everything is marked.
     pub kmax: f64,
+    /// Phantom queues, of disciplines that have one.
+    pub phantom: PhantomShares,
     /// Control bytes a port buffers; as much as data when `None`.
     pub control_queue: Option<Bytes>,
     /// Bytes of one link above which a lossless switch pauses it; what the buffer leaves when
@@ -66,8 +75,8 @@ pub struct SwitchSettings {
     pub xoff: Option<Bytes>,
     /// Bytes of one link at which it goes on; two packets below `xoff` when `None`.
     pub xon: Option<Bytes>,
-    /// How long a dead link is used before its switch notices.
-    pub detection: Duration,
+    /// How long a dead link is used before its switch notices; it never does when `None`.
+    pub detection: Option<Duration>,
 }
 
 /// Settings of the `vdev` world.
@@ -146,12 +155,15 @@ impl Default for Draft {
                 qdisc: None,
                 queue: None,
                 queue_bdp: 1.0,
+                border_queue: None,
+                border_qdisc: None,
                 kmin: 0.2,
                 kmax: 0.8,
+                phantom: PhantomShares::default(),
                 control_queue: None,
                 xoff: None,
                 xon: None,
-                detection: Duration::from_us(100),
+                detection: Some(Duration::from_us(100)),
             },
             seed: 1,
             limit: None,
@@ -293,6 +305,26 @@ impl Draft {
         self.fault_sources.push(source);
     }
 
+    /// Takes over what the network decides unless somebody else has: `intra`, the base RTT between
+    /// the farthest hosts of a site, and `inter`, that across sites, equal where there is only one.
+    pub fn fit_to(&mut self, intra: Duration, inter: Duration) {
+        // As text that parses to it: whole nanoseconds.
+        let ns = |span: Duration| format!("{}ns", span.as_ps().div_ceil(1000));
+        let far = if inter > intra { intra + Duration::from_ns(1) } else { FAR_NOWHERE };
+        let fitting = [
+            ("cc.unocc.intra_rtt", ns(intra)),
+            ("cc.gemini.inter_rtt", ns(inter)),
+            ("cc.mprdma-bbr.inter_rtt", ns(far)),
+        ];
+        for (key, value) in fitting {
+            if matches!(self.source(key), Source::Default | Source::Topology)
+                && keys::set(self, key, &value).is_ok()
+            {
+                self.sources.insert(key.to_owned(), Source::Topology);
+            }
+        }
+    }
+
     /// The controllers' parameters as they act: none waits for trims where switches do not trim.
     #[must_use]
     pub fn cc_params(&self) -> CcParams {
@@ -339,6 +371,9 @@ impl Draft {
         all.into_iter().flat_map(sourced).collect()
     }
 }
+
+/// The threshold that no base RTT reaches, where no other site is.
+const FAR_NOWHERE: Duration = Duration::from_s(2);
 
 /// The parameter that switches without trimming turn off.
 const TRIMMING: &str = "cc.smartt.trimming";

@@ -79,12 +79,30 @@ keys! {
     "switch.queue", "data bytes a port buffers (of its link in, where lossless), or auto: the \
         topology's, else switch.queue_bdp",
         |d, v| d.switch.queue = unless(v, "auto", bytes)?, |d| shown(d.switch.queue, "auto");
-    "switch.queue_bdp", "data a port buffers in BDPs of the network, above 0",
+    "switch.queue_bdp", "data a port buffers in BDPs of the network (of one site), above 0",
         |d, v| d.switch.queue_bdp = positive(v)?, |d| d.switch.queue_bdp.to_string();
+    "switch.border_queue", "data bytes a port at a border switch's link buffers, or auto: as all",
+        |d, v| d.switch.border_queue = unless(v, "auto", bytes)?,
+        |d| shown(d.switch.border_queue, "auto");
+    "switch.border_qdisc", "queue discipline of these ports, or auto: as all",
+        |d, v| d.switch.border_qdisc = unless(v, "auto", qdisc)?,
+        |d| d.switch.border_qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
     "switch.kmin", "share of the queue up to which nothing is marked, 0..=1",
         |d, v| d.switch.kmin = share(v)?, |d| d.switch.kmin.to_string();
     "switch.kmax", "share of the queue above which everything is marked, 0..=1",
         |d, v| d.switch.kmax = share(v)?, |d| d.switch.kmax.to_string();
+    "switch.phantom.drain", "drain rate of a phantom queue by its link's, above 0, at most 1",
+        |d, v| d.switch.phantom.drain = above_zero(v)?, |d| d.switch.phantom.drain.to_string();
+    "switch.phantom.size", "bytes a phantom queue holds, or auto: a BDP of the longest path",
+        |d, v| d.switch.phantom.size = unless(v, "auto", bytes)?,
+        |d| shown(d.switch.phantom.size, "auto");
+    "switch.phantom.kmin", "share of a phantom queue up to which it marks nothing, 0..=1",
+        |d, v| d.switch.phantom.kmin = share(v)?, |d| d.switch.phantom.kmin.to_string();
+    "switch.phantom.kmax", "share of a phantom queue above which it marks everything, 0..=1",
+        |d, v| d.switch.phantom.kmax = share(v)?, |d| d.switch.phantom.kmax.to_string();
+    "switch.phantom.physical", "whether the real queue beside a phantom one marks, too: on or off",
+        |d, v| d.switch.phantom.physical = on_off(v)?,
+        |d| (if d.switch.phantom.physical { "on" } else { "off" }).to_owned();
     "switch.control_queue", "control bytes a port buffers, or auto: as much as data",
         |d, v| d.switch.control_queue = unless(v, "auto", bytes)?,
         |d| shown(d.switch.control_queue, "auto");
@@ -93,8 +111,9 @@ keys! {
         |d, v| d.switch.xoff = unless(v, "auto", bytes)?, |d| shown(d.switch.xoff, "auto");
     "switch.pfc.xon", "bytes of one link at which a paused one goes on, or auto: two packets less",
         |d, v| d.switch.xon = unless(v, "auto", bytes)?, |d| shown(d.switch.xon, "auto");
-    "switch.detection", "how long a dead link is used before its switch notices, a time",
-        |d, v| d.switch.detection = duration(v)?, |d| time(d.switch.detection);
+    "switch.detection", "how long a dead link is used before its switch notices, a time, or never",
+        |d, v| d.switch.detection = unless(v, "never", duration)?,
+        |d| d.switch.detection.map_or("never".to_owned(), time);
     "run.limit", "network time after which a run ends unfinished, or none",
         |d, v| d.limit = unless(v, "none", duration)?, |d| d.limit.map_or("none".to_owned(), time);
     "run.message", "bytes of a flow that one message carries at most, 1..=1GiB, or none: all",
@@ -130,8 +149,8 @@ keys! {
 /// The devices that `vdev.pmd` knows.
 pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
 
-const FAULT: &str = "KIND[:VALUE]@LINKS with KIND loss, burst-loss, duplicate, reorder, corrupt, \
-    down or degrade, e.g. loss:0.01@all";
+const FAULT: &str = "KIND[:VALUE]@LINKS with KIND loss, burst-loss, block-loss, duplicate, \
+    reorder, corrupt, down or degrade, e.g. loss:0.01@all";
 
 /// Sets `key` from `value`.
 pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), InputError> {
@@ -284,6 +303,10 @@ fn positive(text: &str) -> Result<f64, &'static str> {
 
 fn share(text: &str) -> Result<f64, &'static str> {
     real(text).and_then(|value| if value <= 1.0 { Ok(value) } else { Err("a number in 0..=1") })
+}
+
+fn above_zero(text: &str) -> Result<f64, &'static str> {
+    share(text).ok().filter(|&value| value > 0.0).ok_or("a number above 0, at most 1")
 }
 
 fn at_least_one(text: &str) -> Result<f64, &'static str> {

@@ -24,7 +24,7 @@ use crate::fabric::{
 use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::{
-    FabricParams, FatTree, FatTreeSpec, SelectorError, SpecError, Transfer, base_rtt,
+    FabricParams, FatTree, FatTreeSpec, SelectorError, SpecError, TIERS_MAX, Transfer, base_rtt,
     ideal_completion,
 };
 use crate::workload::Matrix;
@@ -47,8 +47,8 @@ pub struct Plan {
     pub seed: u64,
     /// Network time after which the run ends unfinished.
     pub limit: Option<Duration>,
-    /// Base RTTs by how far up a path climbs: 1 to 3 tiers.
-    base_rtts: [Duration; 3],
+    /// Base RTTs by how far up a path climbs: 1 to 3 tiers, or to another site.
+    base_rtts: [Duration; TIERS_MAX],
 }
 
 /// A fault with the ports it acts on.
@@ -160,7 +160,7 @@ impl Plan {
         if matrix.nodes > topology.nodes {
             return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
         }
-        let tree = FatTree::new(topology.clone())?;
+        let tree = FatTree::new(with_queues(draft, topology))?;
         let mut settings = draft.settings.clone();
         settings.line_rate = topology.tier[0].link_rate();
         // Legal so far? Then lengths can be asked for.
@@ -168,12 +168,13 @@ impl Plan {
         let mut fabric = fabric_params(draft, &config);
         fabric.buffer = Some(draft.switch.queue.unwrap_or_else(|| {
             // Counted in packets, so that what only first segments carry takes none of their room.
-            let bdp = scaled(tree.bdp(&fabric), draft.switch.queue_bdp);
+            let bdp = scaled(tree.site_bdp(&fabric), draft.switch.queue_bdp);
             let packets = bdp.0.div_ceil(config.mtu().0).max(1);
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
         check_queues(draft, topology, config.packet_max())?;
         check_marks(draft)?;
+        check_disciplines(&fabric)?;
         if fabric.qdisc == QdiscKind::Lossless {
             if draft.switch.queue.is_none() {
                 let least = least_buffer(&tree.blueprint(&fabric));
@@ -183,8 +184,11 @@ impl Plan {
         }
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
-        settings.base_rtt = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
-        settings.loss = loss_settings(draft);
+        let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
+        let mut draft = draft.clone();
+        draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter);
+        settings.base_rtt = inter;
+        settings.loss = loss_settings(&draft);
         settings.cc_params = draft.cc_params();
         let most = Most::on_one_flow(&matrix, settings.payload_max);
         settings.msg_window = settings.msg_window.min(most.messages);
@@ -192,7 +196,7 @@ impl Plan {
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.segments));
         Config::new(settings.clone())?;
         let (seed, limit) = (draft.seed, draft.limit);
-        Ok(Self { matrix, tree, fabric, settings, draft: draft.clone(), seed, limit, base_rtts })
+        Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts })
     }
 
     /// The same run with other settings.
@@ -320,19 +324,24 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         buffer: None,
         control_buffer: draft.switch.control_queue,
         mark: (draft.switch.kmin, draft.switch.kmax),
+        border_qdisc: draft.switch.border_qdisc,
+        phantom: draft.switch.phantom,
         pause: PauseParams {
             packet_max: config.packet_max(),
             xoff: draft.switch.xoff,
             xon: draft.switch.xon,
         },
-        detection_delay: draft.switch.detection,
+        detection_delay: draft.switch.detection.unwrap_or(Duration::MAX),
         ..FabricParams::default()
     }
 }
 
 /// Every queue somebody gave a size must hold the longest packet, or nothing would ever pass.
 fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), RunError> {
-    let mut queues = vec![("switch.queue".to_owned(), draft.switch.queue)];
+    let mut queues = vec![
+        ("switch.queue".to_owned(), draft.switch.queue),
+        ("switch.border_queue".to_owned(), draft.switch.border_queue),
+    ];
     for (tier, spec) in tree.tier.iter().enumerate() {
         queues.push((format!("topology, Queue_Down of tier {tier}"), spec.queue_down));
         queues.push((format!("topology, Queue_Up of tier {tier}"), spec.queue_up));
@@ -348,16 +357,52 @@ fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), 
     Ok(())
 }
 
+/// The topology with the queues that settings say instead of it.
+fn with_queues(draft: &Draft, topology: &FatTreeSpec) -> FatTreeSpec {
+    let mut topology = topology.clone();
+    let replace = |queue: &mut Option<Bytes>, by: Option<Bytes>| *queue = by.or(*queue);
+    for tier in &mut topology.tier {
+        replace(&mut tier.queue_down, draft.switch.queue);
+        replace(&mut tier.queue_up, draft.switch.queue);
+    }
+    if topology.wan.is_some() {
+        let border = usize::from(topology.tiers);
+        let by = draft.switch.border_queue;
+        replace(&mut topology.tier[border - 1].queue_up, by);
+        replace(&mut topology.tier[border].queue_down, by);
+        replace(&mut topology.tier[border].queue_up, by);
+    }
+    topology
+}
+
 /// Marks begin no later than they are certain.
 fn check_marks(draft: &Draft) -> Result<(), RunError> {
-    let (kmin, kmax) = (draft.switch.kmin, draft.switch.kmax);
-    if kmin <= kmax {
-        return Ok(());
+    let (switch, phantom) = (&draft.switch, &draft.switch.phantom);
+    for (of, kmin, kmax) in
+        [("switch", switch.kmin, switch.kmax), ("switch.phantom", phantom.kmin, phantom.kmax)]
+    {
+        if kmin > kmax {
+            let expected = format!("at most {of}.kmax, {kmax}");
+            let help = format!("lower it, or raise {of}.kmax");
+            let error = InputError::new(kmin.to_string(), expected);
+            return Err(error.at(&format!("{of}.kmin"), 0, 0).help(help).into());
+        }
     }
-    let expected = format!("at most switch.kmax, {kmax}");
-    let help = "lower it, or raise switch.kmax";
-    let error = InputError::new(kmin.to_string(), expected).at("switch.kmin", 0, 0).help(help);
-    Err(error.into())
+    Ok(())
+}
+
+/// Pauses go through a whole network or not at all.
+fn check_disciplines(fabric: &FabricParams) -> Result<(), RunError> {
+    let lossless = |kind| kind == QdiscKind::Lossless;
+    match fabric.border_qdisc {
+        Some(border) if lossless(border) != lossless(fabric.qdisc) => {
+            let found = format!("{} beside switch.qdisc {}", border.name(), fabric.qdisc.name());
+            let error = InputError::new(found, "all switches lossless, or none");
+            let help = "leave switch.border_qdisc out, or change switch.qdisc";
+            Err(error.at("switch.border_qdisc", 0, 0).help(help).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A lossless switch must have room for what comes by a link until a pause is obeyed.
@@ -384,12 +429,14 @@ fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
     Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
 }
 
-fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; 3] {
+fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; TIERS_MAX] {
     let spec = tree.spec();
-    // A host one ToR, one pod, and one core away, as far as there are such.
+    // A host one ToR, one pod, one core and one site away, as far as there are such.
     let far = |n: u32| HostId(n.min(spec.nodes - 1));
     let [data, ack] = [fabric.mtu, fabric.ack_len].map(u64::from);
-    [1, spec.tier[0].radix_down, spec.podsize].map(|away| {
+    let two_tiers = spec.tiers == 2;
+    let core = if two_tiers { spec.site_hosts() } else { spec.podsize };
+    [1, spec.tier[0].radix_down, core, spec.site_hosts()].map(|away| {
         let measured = base_rtt(tree, HostId(0), far(away), data, ack);
         draft.base_rtt.unwrap_or(measured + draft.rtt_allowance)
     })

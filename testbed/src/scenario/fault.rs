@@ -1,14 +1,18 @@
 //! Faults as plain data: what goes wrong, on which links, and when; and their one-line spelling.
 //!
 //! ```text
-//! KIND[:VALUE][@LINKS][,burst=PACKETS][,delay_us=T][,from_us=T][,until_us=T]
+//! KIND[:VALUE][@LINKS][,burst=PACKETS][,block=PACKETS][,delay_us=T][,from_us=T][,until_us=T]
 //!   loss:0.01@all                      burst-loss:0.01@fabric,burst=8       duplicate:0.001@hosts
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
 //!   down@tor:0:up:2,from_us=10,until_us=20
-//! LINKS: all | hosts | fabric | host:N | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT
-//!        | TIER:N:down:PORT
-//!        with TIER tor, agg or core
+//!   block-loss:3.0e-4/7.5e-5/1.6e-5@border,block=10
+//! LINKS: all | hosts | fabric | border | wan | host:N
+//!        | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT | TIER:N:down:PORT
+//!        with TIER tor, agg, core or border
 //! ```
+//!
+//! `wan` is the links between sites, `border` these and those that lead to them. The value of
+//! `block-loss` is the probabilities that exactly 1, 2, ... packets of a block are lost.
 //!
 //! Parsing and printing are inverse to each other. Rates are probabilities a packet; times are
 //! microseconds in text and picoseconds in the data. Whether a named link exists is the fabric's to
@@ -19,6 +23,7 @@ use std::str::FromStr;
 
 use transport::Duration;
 
+use crate::fabric::{BLOCK_MAX, LOSSES_MAX};
 use crate::input::number::{self, write_us};
 use crate::input::{InputError, did_you_mean};
 use crate::workload::matrix::SwitchTier;
@@ -48,6 +53,13 @@ pub enum FaultKind {
         /// Mean length of a run in packets, 1..=[`BURST_MAX`].
         burst: u32,
     },
+    /// Packets of a block are lost together.
+    BlockLoss {
+        /// Packets of a block, 1..=[`BLOCK_MAX`].
+        block: u32,
+        /// Probability that exactly 1, 2, ... of a block are lost.
+        losses: [f64; LOSSES_MAX],
+    },
     /// Each packet is sent twice with this probability, 0..=1.
     Duplicate(f64),
     /// Some packets are held back, so that later ones overtake them.
@@ -74,6 +86,10 @@ pub enum LinkSelector {
     Hosts,
     /// The links between switches.
     Fabric,
+    /// The links of border switches.
+    Border,
+    /// The links between sites.
+    Wan,
     /// The link of this host.
     Host(u32),
     /// Links of one switch.
@@ -108,9 +124,12 @@ pub const BURST_MAX: u32 = 1_000_000;
 /// The mean run of lost packets when none is given.
 pub const BURST_DEFAULT: u32 = 8;
 
+/// The packets of a block when nothing is said.
+pub const BLOCK_DEFAULT: u32 = 10;
+
 /// The words for what can go wrong.
-pub const KINDS: [&str; 7] =
-    ["loss", "burst-loss", "duplicate", "reorder", "corrupt", "down", "degrade"];
+pub const KINDS: [&str; 8] =
+    ["loss", "burst-loss", "block-loss", "duplicate", "reorder", "corrupt", "down", "degrade"];
 
 /// The parts of a fault as text, from either spelling, before they are checked together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,6 +139,7 @@ pub(super) struct FaultParts<'a> {
     pub(super) factor: Option<&'a str>,
     pub(super) links: Option<&'a str>,
     pub(super) burst: Option<&'a str>,
+    pub(super) block: Option<&'a str>,
     pub(super) delay_us: Option<&'a str>,
     pub(super) from_us: Option<&'a str>,
     pub(super) until_us: Option<&'a str>,
@@ -133,6 +153,7 @@ impl FaultParts<'_> {
             ("rate", self.rate, matches!(kind, FaultKind::Down | FaultKind::Degrade(_))),
             ("factor", self.factor, !matches!(kind, FaultKind::Degrade(_))),
             ("burst", self.burst, !matches!(kind, FaultKind::BurstLoss { .. })),
+            ("block", self.block, !matches!(kind, FaultKind::BlockLoss { .. })),
             ("delay_us", self.delay_us, !matches!(kind, FaultKind::Reorder { .. })),
         ];
         if let Some((key, ..)) = unused.into_iter().find(|(_, part, no)| part.is_some() && *no) {
@@ -154,15 +175,12 @@ impl FaultParts<'_> {
         Ok(match self.kind {
             "loss" => FaultKind::Loss(rate()?),
             "burst-loss" => {
-                let burst = self.burst.map_or(Ok(BURST_DEFAULT), |text| {
-                    let value = number::integer(text.as_bytes()).ok();
-                    let value = value.and_then(|value| u32::try_from(value).ok());
-                    value.filter(|value| (1..=BURST_MAX).contains(value)).ok_or_else(|| {
-                        let expected = format!("packets, 1..={BURST_MAX}");
-                        ("burst", InputError::new(format!("`{text}`"), expected))
-                    })
-                })?;
+                let burst = packets("burst", self.burst, BURST_DEFAULT, BURST_MAX)?;
                 FaultKind::BurstLoss { rate: rate()?, burst }
+            }
+            "block-loss" => {
+                let block = packets("block", self.block, BLOCK_DEFAULT, BLOCK_MAX)?;
+                FaultKind::BlockLoss { block, losses: losses(self.rate, block)? }
             }
             "duplicate" => FaultKind::Duplicate(rate()?),
             "reorder" => {
@@ -200,6 +218,44 @@ fn share(
         .ok_or_else(|| (key, InputError::new(format!("{key} `{text}`"), expected)))
 }
 
+/// A number of packets, at most `max`.
+fn packets(
+    key: &'static str,
+    text: Option<&str>,
+    default: u32,
+    max: u32,
+) -> Result<u32, (&'static str, InputError)> {
+    let Some(text) = text else { return Ok(default) };
+    let value = number::integer(text.as_bytes()).ok().and_then(|value| u32::try_from(value).ok());
+    value
+        .filter(|value| (1..=max).contains(value))
+        .ok_or_else(|| (key, InputError::new(format!("`{text}`"), format!("packets, 1..={max}"))))
+}
+
+/// A table of losses in a block: probabilities separated by strokes, 1 at most together.
+fn losses(text: Option<&str>, block: u32) -> Result<[f64; LOSSES_MAX], (&'static str, InputError)> {
+    let most = LOSSES_MAX.min(block as usize);
+    let wrong = |found: String| {
+        let expected = format!("probabilities P1/P2/..., {most} at most, 1 at most together");
+        let help = "P1 is that exactly one packet of a block is lost, P2 that two are, ...";
+        ("rate", InputError::new(found, expected).help(help))
+    };
+    let text = text.ok_or_else(|| wrong("no `rate`".to_owned()))?;
+    let mut table = [0.0; LOSSES_MAX];
+    let mut slots = table.iter_mut().take(most);
+    for word in text.split('/') {
+        let value = number::real(word.trim().as_bytes()).ok();
+        let value = value.filter(|value| (0.0..=1.0).contains(value));
+        let (slot, value) =
+            slots.next().zip(value).ok_or_else(|| wrong(format!("rate `{text}`")))?;
+        *slot = value;
+    }
+    if table.iter().sum::<f64>() > 1.0 {
+        return Err(wrong(format!("rate `{text}`")));
+    }
+    Ok(table)
+}
+
 fn time(key: &'static str, text: &str) -> Result<Duration, (&'static str, InputError)> {
     let span = number::decimal(text.as_bytes(), 6).map(Duration::from_ps);
     span.map_err(|_| (key, InputError::new(format!("{key} `{text}`"), "a time in microseconds")))
@@ -212,6 +268,7 @@ impl FaultKind {
         match self {
             Self::Loss(_) => "loss",
             Self::BurstLoss { .. } => "burst-loss",
+            Self::BlockLoss { .. } => "block-loss",
             Self::Duplicate(_) => "duplicate",
             Self::Reorder { .. } => "reorder",
             Self::Corrupt(_) => "corrupt",
@@ -241,11 +298,12 @@ impl FromStr for FaultSpec {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             let slot = match key {
                 "burst" => &mut parts.burst,
+                "block" => &mut parts.block,
                 "delay_us" => &mut parts.delay_us,
                 "from_us" => &mut parts.from_us,
                 "until_us" => &mut parts.until_us,
                 other => {
-                    let known = ["burst", "delay_us", "from_us", "until_us"];
+                    let known = ["burst", "block", "delay_us", "from_us", "until_us"];
                     return Err(InputError::new(
                         format!("`{other}`"),
                         "a key of a fault, KEY=VALUE",
@@ -274,11 +332,19 @@ impl fmt::Display for FaultSpec {
             | FaultKind::Reorder { rate: value, .. }
             | FaultKind::Corrupt(value)
             | FaultKind::Degrade(value) => write!(f, ":{value}")?,
+            FaultKind::BlockLoss { losses, .. } => {
+                let most = losses.iter().rposition(|p| *p != 0.0).unwrap_or(0);
+                for (at, p) in losses[..=most].iter().enumerate() {
+                    write!(f, "{}{p}", if at == 0 { ':' } else { '/' })?;
+                }
+            }
             FaultKind::Down => {}
         }
         write!(f, "@{}", self.links)?;
-        if let FaultKind::BurstLoss { burst, .. } = self.kind {
-            write!(f, ",burst={burst}")?;
+        match self.kind {
+            FaultKind::BurstLoss { burst, .. } => write!(f, ",burst={burst}")?,
+            FaultKind::BlockLoss { block, .. } => write!(f, ",block={block}")?,
+            _ => {}
         }
         let delay = match self.kind {
             FaultKind::Reorder { delay, .. } => Some(delay),
@@ -308,6 +374,8 @@ impl FromStr for LinkSelector {
             ["all"] => Some(Self::All),
             ["hosts"] => Some(Self::Hosts),
             ["fabric"] => Some(Self::Fabric),
+            ["border"] => Some(Self::Border),
+            ["wan"] => Some(Self::Wan),
             ["host", host] => index(host).map(Self::Host),
             [tier, switch, ref rest @ ..] => {
                 let ports = match rest {
@@ -322,6 +390,7 @@ impl FromStr for LinkSelector {
                     "tor" => Some(SwitchTier::Tor),
                     "agg" => Some(SwitchTier::Agg),
                     "core" => Some(SwitchTier::Core),
+                    "border" => Some(SwitchTier::Border),
                     _ => None,
                 };
                 tier.zip(index(switch)).zip(ports).map(|((tier, switch), ports)| Self::Switch {
@@ -335,8 +404,8 @@ impl FromStr for LinkSelector {
         selector.ok_or_else(|| {
             let shown: String = text.chars().take(40).collect();
             InputError::new(format!("links `{shown}`"), "links of the network").help(
-                "write all, hosts, fabric, host:N, or TIER:N[:up|down[:PORT]] with TIER tor, agg \
-                 or core",
+                "write all, hosts, fabric, border, wan, host:N, or TIER:N[:up|down[:PORT]] with \
+                 TIER tor, agg, core or border",
             )
         })
     }
@@ -348,6 +417,8 @@ impl fmt::Display for LinkSelector {
             Self::All => f.write_str("all"),
             Self::Hosts => f.write_str("hosts"),
             Self::Fabric => f.write_str("fabric"),
+            Self::Border => f.write_str("border"),
+            Self::Wan => f.write_str("wan"),
             Self::Host(host) => write!(f, "host:{host}"),
             Self::Switch { tier, switch, ports } => {
                 write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
@@ -377,12 +448,18 @@ mod tests {
             any::<u32>().prop_map(Ports::UpPort),
             any::<u32>().prop_map(Ports::DownPort),
         ];
-        let tiers =
-            prop_oneof![Just(SwitchTier::Tor), Just(SwitchTier::Agg), Just(SwitchTier::Core)];
+        let tiers = prop_oneof![
+            Just(SwitchTier::Tor),
+            Just(SwitchTier::Agg),
+            Just(SwitchTier::Core),
+            Just(SwitchTier::Border),
+        ];
         prop_oneof![
             Just(LinkSelector::All),
             Just(LinkSelector::Hosts),
             Just(LinkSelector::Fabric),
+            Just(LinkSelector::Border),
+            Just(LinkSelector::Wan),
             any::<u32>().prop_map(LinkSelector::Host),
             (tiers, any::<u32>(), ports).prop_map(|(tier, switch, ports)| LinkSelector::Switch {
                 tier,
@@ -397,6 +474,13 @@ mod tests {
         prop_oneof![
             rate().prop_map(FaultKind::Loss),
             (rate(), 1..BURST_MAX).prop_map(|(rate, burst)| FaultKind::BurstLoss { rate, burst }),
+            (prop::collection::vec(0.0..=0.1f64, 1..=LOSSES_MAX), 8..=BLOCK_MAX).prop_map(
+                |(drawn, block)| {
+                    let mut losses = [0.0; LOSSES_MAX];
+                    losses[..drawn.len()].copy_from_slice(&drawn);
+                    FaultKind::BlockLoss { block, losses }
+                }
+            ),
             rate().prop_map(FaultKind::Duplicate),
             (rate(), 1u64..).prop_map(|(rate, delay)| FaultKind::Reorder {
                 rate,
@@ -436,6 +520,9 @@ mod tests {
             "reorder:0.05@hosts,delay_us=20",
             "degrade:0.5@tor:0:up:2",
             "down@tor:0:up:2,from_us=10,until_us=20.5",
+            "down@border:0:up:0",
+            "block-loss:0.0003/0.000075/0.000016@border,block=10",
+            "block-loss:0@wan,block=1",
         ] {
             assert_eq!(text.parse::<FaultSpec>().unwrap().to_string(), text);
         }
@@ -454,6 +541,10 @@ mod tests {
             ("loss:0.1@all,delay_us=3", "does not use it"),
             ("reorder:0.1@all", "a time in microseconds"),
             ("down@tor:x:up", "links `tor:x:up`"),
+            ("block-loss:0.5/0.6@all", "1 at most together"),
+            ("block-loss:0.1/0.1@all,block=1", "1 at most,"),
+            ("block-loss:0.1@all,block=65", "1..=64"),
+            ("loss:0.1@all,block=9", "does not use it"),
             ("down@all,from_us=9,until_us=9", "later than"),
             ("down@all,frm_us=9", "did you mean `from_us`"),
         ] {

@@ -18,8 +18,8 @@ pub(super) const COMMON: [&str; 9] =
     ["world", "matrix", "topology", "transport", "cc", "lb", "ec", "trim", "seed"];
 /// Tables of a run.
 pub(super) const TABLES: [&str; 4] = ["workload", "set", "fault", "sampling"];
-const FAULT_KEYS: [&str; 8] =
-    ["link", "kind", "rate", "burst", "delay_us", "from_us", "until_us", "factor"];
+const FAULT_KEYS: [&str; 9] =
+    ["link", "kind", "rate", "burst", "block", "delay_us", "from_us", "until_us", "factor"];
 
 pub(super) struct Reader<'d> {
     root: Table<'d>,
@@ -140,7 +140,7 @@ impl<'d> Reader<'d> {
             let text = |key| table.text(key).map(|text| text.map(|text| text.value));
             let kind = text("kind")?.unwrap_or_default();
             let (rate, factor, links) = (text("rate")?, text("factor")?, text("link")?);
-            let (burst, delay_us) = (text("burst")?, text("delay_us")?);
+            let (burst, block, delay_us) = (text("burst")?, text("block")?, text("delay_us")?);
             let (from_us, until_us) = (text("from_us")?, text("until_us")?);
             let parts = FaultParts {
                 kind: &kind,
@@ -148,6 +148,7 @@ impl<'d> Reader<'d> {
                 factor: factor.as_deref(),
                 links: links.as_deref(),
                 burst: burst.as_deref(),
+                block: block.as_deref(),
                 delay_us: delay_us.as_deref(),
                 from_us: from_us.as_deref(),
                 until_us: until_us.as_deref(),

@@ -1,22 +1,30 @@
-//! Fat trees of two and three tiers, oversubscribed or not; a leaf-spine is one of two.
+//! Fat trees of two and three tiers, oversubscribed or not, alone or two of them joined by border
+//! switches; a leaf-spine is one of two tiers.
 //!
 //! Source: the `.topo` format of the field: hosts hang below ToRs, ToRs of a pod below the
 //! aggregation switches of that pod, those below cores. A ToR's up port i goes to aggregation
 //! switch i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core
 //! j / bundle of group a. With two tiers the whole network is one pod and its aggregation switches,
-//! the spines, have no way up. Ports are numbered NICs first, then tier by tier, switch by switch,
-//! down ports before up ports. Units: bytes on the wire, picoseconds.
+//! the spines, have no way up. Where sites are joined, every switch of the top tier has `bundle`
+//! links to its site's border switch, and link i of a border switch up ends at link i of the other.
+//! Ports are numbered NICs first, then tier by tier, switch by switch, down ports before up ports.
+//! Units: bytes on the wire, picoseconds.
 
-use transport::{Bytes, Duration};
+use transport::{Bytes, Duration, Rate};
 
-use super::spec::{FatTreeSpec, SpecError};
-use crate::fabric::{Blueprint, Node, PauseParams, PortSpec, QdiscKind, QdiscParams, SwitchSpec};
+use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
+use crate::fabric::{
+    Blueprint, Node, PauseParams, PhantomParams, PhantomShares, PortSpec, QdiscKind, QdiscParams,
+    SwitchSpec,
+};
 
 /// How the switches of a run behave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricParams {
     /// Discipline of switch ports; NICs are drop-tail.
     pub qdisc: QdiscKind,
+    /// That of ports at links of border switches; as all others when `None`.
+    pub border_qdisc: Option<QdiscKind>,
     /// Bytes of a full data packet on the wire.
     pub mtu: u16,
     /// Bytes of an acknowledgement on the wire.
@@ -27,6 +35,8 @@ pub struct FabricParams {
     pub control_buffer: Option<Bytes>,
     /// Kmin and Kmax as shares of the data buffer, 0 ..= 1.
     pub mark: (f64, f64),
+    /// Phantom queues, of disciplines that have one.
+    pub phantom: PhantomShares,
     /// When lossless switches pause a link.
     pub pause: PauseParams,
     /// Limit of each class of a NIC's queue; the driver is meant to stay far below.
@@ -39,11 +49,13 @@ impl Default for FabricParams {
     fn default() -> Self {
         Self {
             qdisc: QdiscKind::Trim,
+            border_qdisc: None,
             mtu: 4160,
             ack_len: 64,
             buffer: None,
             control_buffer: None,
             mark: QdiscParams::MARK,
+            phantom: PhantomShares::default(),
             pause: PauseParams { packet_max: Bytes(4160), xoff: None, xon: None },
             nic_buffer: Bytes(64 << 20),
             detection_delay: Duration::from_us(100),
@@ -56,7 +68,9 @@ impl Default for FabricParams {
 pub struct FatTree {
     spec: FatTreeSpec,
     /// First port of each tier.
-    port_base: [u32; 3],
+    port_base: [u32; TIERS_MAX],
+    /// First switch of each tier, as the fabric numbers them.
+    switch_base: [u32; TIERS_MAX],
     ports: u32,
 }
 
@@ -68,13 +82,15 @@ impl FatTree {
     pub fn new(spec: FatTreeSpec) -> Result<Self, SpecError> {
         // A checked tree has at most 2^24 hosts and 2^28 links in each tier, so ports fit 32 bits.
         spec.check()?;
-        let mut tree = Self { spec, port_base: [0; 3], ports: 0 };
-        let spec = &tree.spec;
-        let tors = spec.nodes;
-        let aggs = tors + spec.tors() * (spec.tier[0].radix_down + spec.tier[0].radix_up);
-        let cores = aggs + spec.aggs() * (spec.tier[1].radix_down + tree.agg_ups());
-        tree.ports = cores + spec.cores() * tree.core_downs();
-        tree.port_base = [tors, aggs, cores];
+        let ports = spec.nodes;
+        let mut tree = Self { spec, port_base: [0; TIERS_MAX], switch_base: [0; TIERS_MAX], ports };
+        let mut switches = 0;
+        for tier in 0..tree.spec.levels() {
+            let at = usize::from(tier);
+            (tree.port_base[at], tree.switch_base[at]) = (tree.ports, switches);
+            tree.ports += tree.spec.switches(tier) * tree.radix(tier);
+            switches += tree.spec.switches(tier);
+        }
         Ok(tree)
     }
 
@@ -100,8 +116,19 @@ impl FatTree {
     /// `mtu`, rounded up.
     #[must_use]
     pub fn bdp(&self, params: &FabricParams) -> Bytes {
+        self.product(params, self.base_rtt(params))
+    }
+
+    /// The same of the longest path inside a site.
+    #[must_use]
+    pub fn site_bdp(&self, params: &FabricParams) -> Bytes {
+        let [data, ack] = [params.mtu, params.ack_len].map(|len| Bytes(u64::from(len)));
+        self.product(params, self.spec.site_rtt(data, ack))
+    }
+
+    fn product(&self, params: &FabricParams, rtt: Duration) -> Bytes {
         let mtu = u64::from(params.mtu.max(1));
-        let bdp = self.spec.tier[0].link_rate().bytes_in(self.base_rtt(params)).0;
+        let bdp = self.spec.tier[0].link_rate().bytes_in(rtt).0;
         Bytes(bdp.div_ceil(mtu).saturating_mul(mtu))
     }
 
@@ -109,108 +136,113 @@ impl FatTree {
     #[must_use]
     pub fn blueprint(&self, params: &FabricParams) -> Blueprint {
         let mut ports = Vec::with_capacity(self.ports as usize);
-        let builder = PortBuilder { tree: self, params, buffer: self.buffer(params) };
+        let mut switches = Vec::new();
+        let buffer = params.buffer.unwrap_or_else(|| self.site_bdp(params));
+        let phantom = params.phantom.size.unwrap_or_else(|| self.bdp(params));
+        let builder = PortBuilder { tree: self, params, buffer, phantom };
         ports.extend((0..self.spec.nodes).map(|host| builder.nic(host)));
-        for tor in 0..self.spec.tors() {
-            ports.extend((0..self.spec.tier[0].radix_down).map(|i| builder.tor_down(tor, i)));
-            ports.extend((0..self.spec.tier[0].radix_up).map(|i| builder.tor_up(tor, i)));
+        for tier in 0..self.spec.levels() {
+            for switch in 0..self.spec.switches(tier) {
+                ports.extend((0..self.downs(tier)).map(|i| builder.down(tier, switch, i)));
+                ports.extend((0..self.ups(tier)).map(|i| builder.up(tier, switch, i)));
+                switches.push(self.switch(tier, switch));
+            }
         }
-        for agg in 0..self.spec.aggs() {
-            ports.extend((0..self.spec.tier[1].radix_down).map(|i| builder.agg_down(agg, i)));
-            ports.extend((0..self.agg_ups()).map(|i| builder.agg_up(agg, i)));
-        }
-        for core in 0..self.spec.cores() {
-            ports.extend((0..self.core_downs()).map(|i| builder.core_down(core, i)));
-        }
-        let tors = (0..self.spec.tors()).map(|tor| self.tor_switch(tor));
-        let aggs = (0..self.spec.aggs()).map(|agg| self.agg_switch(agg));
-        let cores = (0..self.spec.cores()).map(|core| self.core_switch(core));
         Blueprint {
             hosts: self.spec.nodes,
             ports,
-            switches: tors.chain(aggs).chain(cores).collect(),
+            switches,
             detection_delay: params.detection_delay,
         }
     }
 
-    fn buffer(&self, params: &FabricParams) -> Bytes {
-        params.buffer.unwrap_or_else(|| self.bdp(params))
-    }
-
-    fn tor_switch(&self, tor: u32) -> SwitchSpec {
-        let tier = &self.spec.tier[0];
+    /// What routing knows of a switch. A border switch has a single child, its site, to which all
+    /// its ports down lead.
+    fn switch(&self, tier: u8, switch: u32) -> SwitchSpec {
+        let spec = &self.spec;
+        let [site, pod, tor] = [spec.site_hosts(), spec.podsize, spec.tier[0].radix_down];
+        let bundle = spec.tier[usize::from(tier)].bundle;
+        let (parent, hosts, child_hosts, bundle) = match tier {
+            0 => (switch, tor, 1, 1),
+            1 => (switch / spec.aggs_per_pod(), pod, tor, bundle),
+            2 if spec.tiers == 3 => (switch / spec.cores_per_site(), site, pod, bundle),
+            _ => (switch, site, site, self.downs(tier)),
+        };
         SwitchSpec {
-            first_host: tor * tier.radix_down,
-            hosts: tier.radix_down,
-            child_hosts: 1,
-            bundle: 1,
-            down_port: self.tor_port(tor, 0),
-            up_port: self.tor_port(tor, tier.radix_down),
-            ups: tier.radix_up,
+            first_host: parent * hosts,
+            hosts,
+            child_hosts,
+            bundle,
+            down_port: self.port(tier, switch, 0),
+            up_port: self.port(tier, switch, self.downs(tier)),
+            ups: self.ups(tier),
         }
     }
 
-    fn agg_switch(&self, agg: u32) -> SwitchSpec {
-        let tier = &self.spec.tier[1];
-        SwitchSpec {
-            first_host: agg / self.spec.aggs_per_pod() * self.spec.podsize,
-            hosts: self.spec.podsize,
-            child_hosts: self.spec.tier[0].radix_down,
-            bundle: tier.bundle,
-            down_port: self.agg_port(agg, 0),
-            up_port: self.agg_port(agg, tier.radix_down),
-            ups: self.agg_ups(),
-        }
+    pub(super) const fn downs(&self, tier: u8) -> u32 {
+        self.spec.tier[tier as usize].radix_down
     }
 
-    fn core_switch(&self, core: u32) -> SwitchSpec {
-        SwitchSpec {
-            first_host: 0,
-            hosts: self.spec.nodes,
-            child_hosts: self.spec.podsize,
-            bundle: self.spec.tier[2].bundle,
-            down_port: self.core_port(core, 0),
-            up_port: 0,
-            ups: 0,
-        }
+    pub(super) const fn ups(&self, tier: u8) -> u32 {
+        self.spec.tier[tier as usize].radix_up
     }
 
-    pub(super) fn agg_ups(&self) -> u32 {
-        if self.spec.tiers == 3 { self.spec.tier[1].radix_up } else { 0 }
+    const fn radix(&self, tier: u8) -> u32 {
+        self.downs(tier) + self.ups(tier)
     }
 
-    pub(super) fn core_downs(&self) -> u32 {
-        if self.spec.tiers == 3 { self.spec.tier[2].radix_down } else { 0 }
+    /// Port `i` of a switch: down ports first, then up ports.
+    pub(super) const fn port(&self, tier: u8, switch: u32, i: u32) -> u32 {
+        self.port_base[tier as usize] + switch * self.radix(tier) + i
     }
 
-    /// Port `i` of a ToR: down ports first, then up ports.
-    pub(super) fn tor_port(&self, tor: u32, i: u32) -> u32 {
-        self.port_base[0] + tor * (self.spec.tier[0].radix_down + self.spec.tier[0].radix_up) + i
+    /// The switch at the end of up port `up` of one below it, and the down port of it at that
+    /// link. Not for border switches, whose links up end at a peer.
+    pub(super) fn above(&self, tier: u8, switch: u32, up: u32) -> (u32, u32) {
+        let spec = &self.spec;
+        let bundle = spec.tier[usize::from(tier) + 1].bundle.max(1);
+        let (first, child) = match tier {
+            _ if tier + 1 == spec.tiers => {
+                let tops = spec.tops_per_site();
+                (switch / tops, switch % tops)
+            }
+            0 => {
+                let tors = spec.tors_per_pod();
+                (switch / tors * spec.aggs_per_pod(), switch % tors)
+            }
+            _ => {
+                let (pod, group) = (switch / spec.aggs_per_pod(), switch % spec.aggs_per_pod());
+                let site = pod / spec.pods_per_site() * spec.cores_per_site();
+                (site + group * spec.cores_per_group(), pod % spec.pods_per_site())
+            }
+        };
+        (first + up / bundle, child * bundle + up % bundle)
     }
 
-    /// Port `i` of an aggregation switch: down ports first, then up ports.
-    pub(super) fn agg_port(&self, agg: u32, i: u32) -> u32 {
-        self.port_base[1] + agg * (self.spec.tier[1].radix_down + self.agg_ups()) + i
+    /// The reverse: the switch at the end of down port `down` of one above the ToRs, and the up
+    /// port of it, counted among those, at that link.
+    pub(super) fn below(&self, tier: u8, switch: u32, down: u32) -> (u32, u32) {
+        let spec = &self.spec;
+        let bundle = spec.tier[usize::from(tier)].bundle.max(1);
+        let child = down / bundle;
+        let (below, place) = match tier {
+            _ if tier == spec.tiers => (switch * spec.tops_per_site() + child, 0),
+            1 => {
+                let pod = switch / spec.aggs_per_pod();
+                (pod * spec.tors_per_pod() + child, switch % spec.aggs_per_pod())
+            }
+            _ => {
+                let (site, core) = (switch / spec.cores_per_site(), switch % spec.cores_per_site());
+                let pod = site * spec.pods_per_site() + child;
+                let group = core / spec.cores_per_group();
+                (pod * spec.aggs_per_pod() + group, core % spec.cores_per_group())
+            }
+        };
+        (below, place * bundle + down % bundle)
     }
 
-    /// Down port `i` of a core.
-    pub(super) fn core_port(&self, core: u32, i: u32) -> u32 {
-        self.port_base[2] + core * self.core_downs() + i
-    }
-
-    /// The aggregation switch at the end of a ToR's up port, and the down port of it at that link.
-    pub(super) fn above_tor(&self, tor: u32, up: u32) -> (u32, u32) {
-        let bundle = self.spec.tier[1].bundle;
-        let agg = tor / self.spec.tors_per_pod() * self.spec.aggs_per_pod() + up / bundle;
-        (agg, tor % self.spec.tors_per_pod() * bundle + up % bundle)
-    }
-
-    /// The core at the end of an aggregation switch's up port, and the down port of it at that
-    /// link.
-    pub(super) fn above_agg(&self, agg: u32, up: u32) -> (u32, u32) {
-        let bundle = self.spec.tier[2].bundle.max(1);
-        let group = agg % self.spec.aggs_per_pod() * (self.agg_ups() / bundle);
-        (group + up / bundle, agg / self.spec.aggs_per_pod() * bundle + up % bundle)
+    fn node(&self, tier: u8, switch: u32) -> Node {
+        Node::Switch(self.switch_base[usize::from(tier)] + switch)
     }
 }
 
@@ -220,6 +252,8 @@ struct PortBuilder<'a> {
     params: &'a FabricParams,
     /// Buffer of ports whose tier does not say.
     buffer: Bytes,
+    /// Size of phantom queues.
+    phantom: Bytes,
 }
 
 impl PortBuilder<'_> {
@@ -240,71 +274,66 @@ impl PortBuilder<'_> {
         }
     }
 
-    fn tor_down(&self, tor: u32, i: u32) -> PortSpec {
-        let host = tor * self.tree.spec.tier[0].radix_down + i;
-        self.down(0, Node::Switch(tor), Node::Host(host), Duration::ZERO)
-    }
-
-    fn tor_up(&self, tor: u32, i: u32) -> PortSpec {
-        let (agg, _) = self.tree.above_tor(tor, i);
-        self.up(0, tor, self.tree.spec.tors() + agg)
-    }
-
-    fn agg_down(&self, agg: u32, i: u32) -> PortSpec {
+    fn down(&self, tier: u8, switch: u32, i: u32) -> PortSpec {
         let tree = self.tree;
-        let pod = agg / tree.spec.aggs_per_pod();
-        let tor = pod * tree.spec.tors_per_pod() + i / tree.spec.tier[1].bundle;
-        let traversal = tree.spec.tier[0].switch_latency();
-        self.down(1, Node::Switch(tree.spec.tors() + agg), Node::Switch(tor), traversal)
-    }
-
-    fn agg_up(&self, agg: u32, i: u32) -> PortSpec {
-        let tree = self.tree;
-        let (core, _) = tree.above_agg(agg, i);
-        self.up(1, tree.spec.tors() + agg, tree.spec.tors() + tree.spec.aggs() + core)
-    }
-
-    fn core_down(&self, core: u32, i: u32) -> PortSpec {
-        let tree = self.tree;
-        let bundle = tree.spec.tier[2].bundle;
-        let group = core / (tree.agg_ups() / bundle);
-        let agg = i / bundle * tree.spec.aggs_per_pod() + group;
-        let owner = Node::Switch(tree.spec.tors() + tree.spec.aggs() + core);
-        let traversal = tree.spec.tier[1].switch_latency();
-        self.down(2, owner, Node::Switch(tree.spec.tors() + agg), traversal)
-    }
-
-    fn down(&self, tier: usize, owner: Node, to: Node, traversal: Duration) -> PortSpec {
-        let spec = &self.tree.spec.tier[tier];
+        let spec = &tree.spec.tier[usize::from(tier)];
+        let (to, traversal) = match tier {
+            0 => (Node::Host(switch * spec.radix_down + i), Duration::ZERO),
+            _ => {
+                let (below, _) = tree.below(tier, switch, i);
+                let traversal = tree.spec.tier[usize::from(tier) - 1].switch_latency();
+                (tree.node(tier - 1, below), traversal)
+            }
+        };
         PortSpec {
-            rate: spec.link_rate(),
             delay: spec.link_latency() + traversal,
-            qdisc: self.params.qdisc,
-            params: self.queue(spec.queue_down),
-            owner,
+            owner: tree.node(tier, switch),
             to,
+            ..self.port(spec.link_rate(), spec.queue_down, tier == tree.spec.tiers)
         }
     }
 
-    /// An up port of `tier` goes to the tier above, whose numbers describe the link.
-    fn up(&self, tier: usize, owner: u32, to: u32) -> PortSpec {
-        let above = &self.tree.spec.tier[tier + 1];
+    /// An up port goes to the tier above, whose numbers describe the link; a border switch's to
+    /// the other border switch.
+    fn up(&self, tier: u8, switch: u32, i: u32) -> PortSpec {
+        let tree = self.tree;
+        let own = &tree.spec.tier[usize::from(tier)];
+        let (rate, delay, to) = match &tree.spec.wan {
+            Some(wan) if tier == tree.spec.tiers => {
+                let latency = Duration::from_ns(u64::from(wan.latency_ns)) + own.switch_latency();
+                (wan.link_rate(), latency, tree.node(tier, tree.spec.sites() - 1 - switch))
+            }
+            _ => {
+                let above = &tree.spec.tier[usize::from(tier) + 1];
+                let delay = above.link_latency() + above.switch_latency();
+                (above.link_rate(), delay, tree.node(tier + 1, tree.above(tier, switch, i).0))
+            }
+        };
+        let border = tier + 1 >= tree.spec.tiers;
         PortSpec {
-            rate: above.link_rate(),
-            delay: above.link_latency() + above.switch_latency(),
-            qdisc: self.params.qdisc,
-            params: self.queue(self.tree.spec.tier[tier].queue_up),
-            owner: Node::Switch(owner),
-            to: Node::Switch(to),
+            delay,
+            owner: tree.node(tier, switch),
+            to,
+            ..self.port(rate, own.queue_up, border)
         }
     }
 
-    fn queue(&self, own: Option<Bytes>) -> QdiscParams {
+    /// A port's queue, with ends to be filled in; `border` says that its link is one of a border
+    /// switch.
+    fn port(&self, rate: Rate, own: Option<Bytes>, border: bool) -> PortSpec {
         let limit = own.unwrap_or(self.buffer);
         let mtu = Bytes(u64::from(self.params.mtu));
         let params = QdiscParams::for_buffer(limit, mtu, self.params.mark);
         let control_limit = self.params.control_buffer.unwrap_or(params.control_limit);
-        QdiscParams { control_limit, pause: self.params.pause, ..params }
+        let phantom = PhantomParams::for_link(&self.params.phantom, self.phantom, rate);
+        PortSpec {
+            rate,
+            delay: Duration::ZERO,
+            qdisc: self.params.border_qdisc.filter(|_| border).unwrap_or(self.params.qdisc),
+            params: QdiscParams { control_limit, pause: self.params.pause, phantom, ..params },
+            owner: Node::Host(0),
+            to: Node::Host(0),
+        }
     }
 }
 

@@ -41,10 +41,10 @@ pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len
 }
 
 /// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
-/// and over the links up from and down to each ToR and each pod, the first start, plus the bytes
-/// that cross by the capacity there, plus the shortest one-way delay among the transfers that
-/// cross, less the one packet counted in both; and no sooner than any transfer would be alone. Zero
-/// without transfers.
+/// and over the links up from and down to each ToR, each pod and each site, the first start, plus
+/// the bytes that cross by the capacity there, plus the shortest one-way delay among the transfers
+/// that cross, less the one packet counted in both; and no sooner than any transfer would be alone.
+/// Zero without transfers.
 #[must_use]
 pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
     let mut cuts = Cuts::new(tree);
@@ -54,22 +54,33 @@ pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
 
 /// One way of a packet that turns at tier `top`.
 fn one_way_via(tree: &FatTree, top: u8, len: u64) -> Duration {
-    let tiers = &tree.spec().tier[..=usize::from(top)];
-    let links = tiers.iter().map(|tier| serialisation(len, tier.link_rate()) * 2);
-    links.fold(tree.spec().latency_via(top), |sum, links| sum + links)
+    let spec = tree.spec();
+    let links = spec.tiers_via(top).iter().map(|tier| serialisation(len, tier.link_rate()) * 2);
+    let wan = spec.wan_via(top).map(|wan| serialisation(len, wan.link_rate()));
+    links.chain(wan).fold(spec.latency_via(top), |sum, links| sum + links)
 }
 
-/// The places where traffic can pile up, each kind a vector.
+/// The places where traffic can pile up, by the size of what lies below.
 struct Cuts<'a> {
     tree: &'a FatTree,
-    host_tx: Vec<Cut>,
-    host_rx: Vec<Cut>,
-    tor_up: Vec<Cut>,
-    tor_down: Vec<Cut>,
-    pod_up: Vec<Cut>,
-    pod_down: Vec<Cut>,
+    levels: Vec<Level>,
     /// When the transfer that would be last without the others would end.
     alone: Instant,
+}
+
+/// The links up from and down to groups of hosts: single ones, those of a ToR, of a pod, of a site
+/// at its top switches, and at its border.
+struct Level {
+    /// Hosts of a group.
+    hosts: u32,
+    /// A path crosses it when it turns at this tier or higher.
+    tier: u8,
+    /// Of one link.
+    rate: Rate,
+    /// Of all links of a group.
+    capacity: Rate,
+    up: Vec<Cut>,
+    down: Vec<Cut>,
 }
 
 #[derive(Clone, Copy)]
@@ -85,17 +96,26 @@ const IDLE: Cut = Cut { bytes: 0, start: Instant::FAR_FUTURE, rest: Duration::MA
 impl<'a> Cuts<'a> {
     fn new(tree: &'a FatTree) -> Self {
         let spec = tree.spec();
-        let idle = |count: u32| vec![IDLE; count as usize];
-        Self {
-            tree,
-            host_tx: idle(spec.nodes),
-            host_rx: idle(spec.nodes),
-            tor_up: idle(spec.tors()),
-            tor_down: idle(spec.tors()),
-            pod_up: idle(spec.pods()),
-            pod_down: idle(spec.pods()),
-            alone: Instant::ZERO,
+        let level = |hosts: u32, tier: u8, rate: Rate, links: u64| {
+            let idle = vec![IDLE; spec.nodes.div_ceil(hosts) as usize];
+            let capacity = Rate::from_bps(rate.as_bps().saturating_mul(links));
+            Level { hosts, tier, rate, capacity, up: idle.clone(), down: idle }
+        };
+        let rate = |tier: usize| spec.tier[tier].link_rate();
+        let ups = |tier: u8, switches: u32| u64::from(tree.ups(tier)) * u64::from(switches);
+        let mut levels =
+            vec![level(1, 0, rate(0), 1), level(spec.tier[0].radix_down, 1, rate(1), ups(0, 1))];
+        if spec.levels() > 2 {
+            levels.push(level(spec.podsize, 2, rate(2), ups(1, spec.aggs_per_pod())));
         }
+        if spec.levels() > 3 {
+            levels.push(level(spec.site_hosts(), 3, rate(3), ups(2, spec.cores_per_site())));
+        }
+        if let Some(wan) = &spec.wan {
+            let tier = spec.tiers;
+            levels.push(level(spec.site_hosts(), tier, wan.link_rate(), ups(tier, 1)));
+        }
+        Self { tree, levels, alone: Instant::ZERO }
     }
 
     fn add(&mut self, transfer: &Transfer) {
@@ -109,48 +129,24 @@ impl<'a> Cuts<'a> {
         let one_way = one_way_via(self.tree, top, len);
         let others = serialisation(transfer.wire_bytes - len, spec.tier[0].link_rate());
         self.alone = self.alone.max(transfer.start + others + one_way);
-        let cross = |cut: &mut Cut, rate: Rate| {
-            cut.bytes += transfer.wire_bytes;
-            cut.start = cut.start.min(transfer.start);
-            cut.rest = cut.rest.min(one_way - serialisation(len, rate));
-        };
-        let rate = |tier: usize| spec.tier[tier].link_rate();
-        cross(&mut self.host_tx[src as usize], rate(0));
-        cross(&mut self.host_rx[dst as usize], rate(0));
-        if top >= 1 {
-            let [up, down] = [src, dst].map(|host| (host / spec.tier[0].radix_down) as usize);
-            cross(&mut self.tor_up[up], rate(1));
-            cross(&mut self.tor_down[down], rate(1));
-        }
-        if top >= 2 {
-            let [up, down] = [src, dst].map(|host| (host / spec.podsize) as usize);
-            cross(&mut self.pod_up[up], rate(2));
-            cross(&mut self.pod_down[down], rate(2));
+        for level in self.levels.iter_mut().filter(|level| level.tier <= top) {
+            let [up, down] = [src, dst].map(|host| (host / level.hosts) as usize);
+            let rest = one_way - serialisation(len, level.rate);
+            for cut in [&mut level.up[up], &mut level.down[down]] {
+                cut.bytes += transfer.wire_bytes;
+                cut.start = cut.start.min(transfer.start);
+                cut.rest = cut.rest.min(rest);
+            }
         }
     }
 
     fn completion(&self) -> Instant {
-        let spec = self.tree.spec();
-        let capacity = |tier: usize, links: u64| {
-            Rate::from_bps(spec.tier[tier].link_rate().as_bps().saturating_mul(links))
+        let of_level = |level: &Level| {
+            let busy = level.up.iter().chain(&level.down).filter(|cut| cut.bytes > 0);
+            let time = |bytes| level.capacity.time_for(Bytes(bytes));
+            busy.map(|cut| cut.start + time(cut.bytes) + cut.rest).max()
         };
-        let host = capacity(0, 1);
-        let tor = capacity(1, u64::from(spec.tier[0].radix_up));
-        let pod_links = u64::from(spec.aggs_per_pod()) * u64::from(self.tree.agg_ups());
-        let pod = capacity(2, pod_links);
-        let kinds = [
-            (&self.host_tx, host),
-            (&self.host_rx, host),
-            (&self.tor_up, tor),
-            (&self.tor_down, tor),
-            (&self.pod_up, pod),
-            (&self.pod_down, pod),
-        ];
-        let of_kind = |(cuts, rate): (&Vec<Cut>, Rate)| {
-            let busy = cuts.iter().filter(|cut| cut.bytes > 0);
-            busy.map(|cut| cut.start + rate.time_for(Bytes(cut.bytes)) + cut.rest).max()
-        };
-        kinds.into_iter().filter_map(of_kind).fold(self.alone, Instant::max)
+        self.levels.iter().filter_map(of_level).fold(self.alone, Instant::max)
     }
 }
 
@@ -221,6 +217,19 @@ mod tests {
         // 64 hosts of a pod share 2 x 4 links up.
         let expected = 8 * 512 * 41_600 + 6 * 641_600 + 5 * 400_000 - 41_600;
         assert_eq!(ideal_completion(&tree, &transfers), Instant::from_ps(expected));
+    }
+
+    #[test]
+    fn what_goes_to_another_site_is_bound_by_the_links_between() {
+        let tree = FatTree::new(by_name("two-dc:8,2").unwrap()).unwrap();
+        let transfers: Vec<_> = (0..16).map(|i| transfer(i * 8, 128 + i * 8, 1000)).collect();
+        // Two links of 100 Gb/s for sixteen hosts; the cut's own packet counts once.
+        let packet = 4160 * 80;
+        let one_way = 8 * 1_000_000 + 886_500_000 + 9 * packet;
+        let expected = 16 * 1000 * packet / 2 + one_way - packet;
+        assert_eq!(ideal_completion(&tree, &transfers), Instant::from_ps(expected));
+        let one = base_one_way(&tree, HostId(0), HostId(128), 4160);
+        assert_eq!(one, Duration::from_ps(one_way));
     }
 
     #[test]

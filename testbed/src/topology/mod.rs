@@ -12,4 +12,4 @@ pub use builtin::{NAMES, by_name};
 pub use fat_tree::{FabricParams, FatTree};
 pub use ideal::{Transfer, base_one_way, base_rtt, ideal_completion};
 pub use selector::SelectorError;
-pub use spec::{FatTreeSpec, SpecError, TierSpec};
+pub use spec::{FatTreeSpec, SpecError, TIERS_MAX, TierSpec, WanSpec};

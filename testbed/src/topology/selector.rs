@@ -1,8 +1,8 @@
 //! From the links a fault names to ports, and from a fault as text has it to one of the fabric's.
 //!
-//! A link has two directions, a port each. `all`, `hosts`, `fabric`, a host and a whole switch mean
-//! both directions of their links; `tor:0:up` or `tor:0:up:2` means only the ports that go that
-//! way.
+//! A link has two directions, a port each. `all`, `hosts`, `fabric`, `border`, `wan`, a host and a
+//! whole switch mean both directions of their links; `tor:0:up` or `tor:0:up:2` means only the
+//! ports that go that way.
 
 use core::fmt;
 
@@ -40,7 +40,7 @@ impl std::error::Error for SelectorError {}
 /// The switches of one tier: how many, and the ports down and up of each.
 #[derive(Clone, Copy)]
 struct Tier {
-    level: usize,
+    level: u8,
     switches: u32,
     downs: u32,
     ups: u32,
@@ -53,10 +53,17 @@ impl FatTree {
     /// When a number in it is not below what this tree has.
     pub fn select(&self, links: &LinkSelector) -> Result<Vec<PortId>, SelectorError> {
         let hosts = || (0..self.spec().nodes).flat_map(|host| self.host_link(host));
+        let (tiers, levels) = (self.spec().tiers, self.spec().levels());
+        let fabric = || (0..levels).flat_map(|level| self.links_up(level));
         let mut ports: Vec<u32> = match *links {
-            LinkSelector::All => hosts().chain(self.fabric_ports()).collect(),
+            LinkSelector::All => hosts().chain(fabric()).collect(),
             LinkSelector::Hosts => hosts().collect(),
-            LinkSelector::Fabric => self.fabric_ports().collect(),
+            LinkSelector::Fabric => fabric().collect(),
+            LinkSelector::Border | LinkSelector::Wan => {
+                below("border switch", 0, self.spec().switches(tiers))?;
+                let first = if *links == LinkSelector::Wan { tiers } else { tiers - 1 };
+                (first..levels).flat_map(|level| self.links_up(level)).collect()
+            }
             LinkSelector::Host(host) => {
                 below("host", host, self.spec().nodes)?;
                 self.host_link(host).into()
@@ -117,6 +124,7 @@ impl FatTree {
             SwitchTier::Tor => "ToR switch",
             SwitchTier::Agg => "aggregation switch",
             SwitchTier::Core => "core switch",
+            SwitchTier::Border => "border switch",
         };
         below(what, switch, at.switches)?;
         let own = |i| self.link_at(*at, switch, i)[0];
@@ -139,62 +147,52 @@ impl FatTree {
 
     fn tier(&self, tier: SwitchTier) -> Tier {
         let spec = self.spec();
-        let (level, switches, downs, ups) = match tier {
-            SwitchTier::Tor => (0, spec.tors(), spec.tier[0].radix_down, spec.tier[0].radix_up),
-            SwitchTier::Agg => (1, spec.aggs(), spec.tier[1].radix_down, self.agg_ups()),
-            SwitchTier::Core => (2, spec.cores(), self.core_downs(), 0),
-        };
-        Tier { level, switches, downs, ups }
+        match tier {
+            SwitchTier::Tor => self.level(0),
+            SwitchTier::Agg => self.level(1),
+            SwitchTier::Core if spec.tiers == 3 => self.level(2),
+            SwitchTier::Core => Tier { level: 2, switches: 0, downs: 0, ups: 0 },
+            SwitchTier::Border => self.level(spec.tiers),
+        }
+    }
+
+    fn level(&self, level: u8) -> Tier {
+        let switches = self.spec().switches(level);
+        Tier { level, switches, downs: self.downs(level), ups: self.ups(level) }
     }
 
     /// Both directions of the link of a host.
     fn host_link(&self, host: u32) -> [u32; 2] {
         let downs = self.spec().tier[0].radix_down;
-        [host, self.tor_port(host / downs, host % downs)]
+        [host, self.port(0, host / downs, host % downs)]
     }
 
-    /// Every port between switches.
-    fn fabric_ports(&self) -> impl Iterator<Item = u32> + '_ {
-        [SwitchTier::Tor, SwitchTier::Agg].into_iter().flat_map(move |tier| {
-            let switches = 0..self.tier(tier).switches;
-            switches.flat_map(move |switch| {
-                let at = self.tier(tier);
-                (at.downs..at.downs + at.ups).flat_map(move |i| self.link_at(at, switch, i))
-            })
+    /// Both directions of all links up from the switches of a tier.
+    fn links_up(&self, level: u8) -> impl Iterator<Item = u32> + '_ {
+        let at = self.level(level);
+        (0..at.switches).flat_map(move |switch| {
+            (at.downs..at.downs + at.ups).flat_map(move |i| self.link_at(at, switch, i))
         })
     }
 
     /// The port `i` (down ports first) of a switch and the other direction of its link.
     fn link_at(&self, at: Tier, switch: u32, i: u32) -> [u32; 2] {
-        let spec = self.spec();
-        match (at.level, i.checked_sub(at.downs)) {
-            (0, None) => {
-                let [nic, own] = self.host_link(switch * at.downs + i);
-                [own, nic]
+        let own = self.port(at.level, switch, i);
+        let other = match i.checked_sub(at.downs) {
+            None if at.level == 0 => self.host_link(switch * at.downs + i)[0],
+            None => {
+                let (below, up) = self.below(at.level, switch, i);
+                self.port(at.level - 1, below, self.downs(at.level - 1) + up)
             }
-            (0, Some(up)) => {
-                let (agg, down) = self.above_tor(switch, up);
-                [self.tor_port(switch, i), self.agg_port(agg, down)]
+            Some(_) if at.level == self.spec().tiers => {
+                self.port(at.level, self.spec().sites() - 1 - switch, i)
             }
-            (1, None) => {
-                // The reverse of `above_tor`.
-                let bundle = spec.tier[1].bundle;
-                let tor = switch / spec.aggs_per_pod() * spec.tors_per_pod() + i / bundle;
-                let up = switch % spec.aggs_per_pod() * bundle + i % bundle;
-                [self.agg_port(switch, i), self.tor_port(tor, spec.tier[0].radix_down + up)]
+            Some(up) => {
+                let (above, down) = self.above(at.level, switch, up);
+                self.port(at.level + 1, above, down)
             }
-            (1, Some(up)) => {
-                let (core, down) = self.above_agg(switch, up);
-                [self.agg_port(switch, i), self.core_port(core, down)]
-            }
-            _ => {
-                // The reverse of `above_agg`.
-                let bundle = spec.tier[2].bundle;
-                let agg = i / bundle * spec.aggs_per_pod() + switch / spec.cores_per_group();
-                let up = switch % spec.cores_per_group() * bundle + i % bundle;
-                [self.core_port(switch, i), self.agg_port(agg, spec.tier[1].radix_down + up)]
-            }
-        }
+        };
+        [own, other]
     }
 }
 
@@ -209,6 +207,7 @@ fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
             let [enter, leave] = burst_chances(rate, f64::from(burst.max(1)));
             fabric::FaultKind::BurstLoss { enter, leave, loss: 1.0 }
         }
+        FaultKind::BlockLoss { block, losses } => fabric::FaultKind::BlockLoss { block, losses },
         FaultKind::Duplicate(p) => fabric::FaultKind::Duplicate { p },
         FaultKind::Reorder { rate, delay } => {
             fabric::FaultKind::Reorder { p: rate, extra_max: delay }

@@ -1,6 +1,9 @@
-//! A fat tree of two or three tiers in numbers, and the counts and delays that follow from them.
+//! A fat tree of two or three tiers in numbers, or two of them joined, and the counts and delays
+//! that follow from them.
 //!
 //! ```text
+//!   border =========================== border of the other site, if there is one
+//!      |                                     one a site; every top switch has links to it
 //!   core        group 0 | group 1 | ...      tier 2, only with 3 tiers; group a holds the cores
 //!                  |                         that aggregation switch a of every pod connects to
 //!   pod:  agg 0   agg 1   ...                tier 1
@@ -10,8 +13,9 @@
 //!         hosts   hosts                      `radix_down` of tier 0 each
 //! ```
 //!
-//! Source: `.topo` files of uet-htsim. A leaf-spine network is a tree of two tiers with one pod.
-//! Hosts have one link. Speeds are in Gbps, latencies in nanoseconds, as the file has them.
+//! Source: `.topo` files of uet-htsim; two datacentres as \[uno\] sec. 5.1 joins them. A leaf-spine
+//! network is a tree of two tiers with one pod. Hosts have one link. Speeds are in Gbps, latencies
+//! in nanoseconds, as the file has them.
 
 use std::fmt;
 
@@ -21,14 +25,30 @@ use transport::{Bytes, Duration, HostId, Rate};
 /// checked ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FatTreeSpec {
-    /// Number of hosts, `2..=NODES_MAX`.
+    /// Number of hosts, `2..=NODES_MAX`; those of the first site come first.
     pub nodes: u32,
-    /// 2 or 3.
+    /// Tiers of a site, 2 or 3.
     pub tiers: u8,
-    /// Hosts in a pod; all of them with two tiers.
+    /// Hosts in a pod; all of a site with two tiers.
     pub podsize: u32,
-    /// Switches by tier, from the ToR up; the third is all zeros with two tiers.
-    pub tier: [TierSpec; 3],
+    /// Switches by tier, from the ToR up; where there is a `wan`, the one above the `tiers` of a
+    /// site is its border switch, whose links up are those to the other site. The rest are all
+    /// zeros.
+    pub tier: [TierSpec; TIERS_MAX],
+    /// What joins two sites, each a tree of its own and both alike; `None` for one.
+    pub wan: Option<WanSpec>,
+}
+
+/// The tiers of a site and its border switch.
+pub const TIERS_MAX: usize = 4;
+
+/// The links between two sites; how many there are is the border switches' `radix_up`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WanSpec {
+    /// Speed of a link, both ways, `1..=GBPS_MAX`.
+    pub gbps: u32,
+    /// Its propagation, `0..=LATENCY_NS_MAX`.
+    pub latency_ns: u32,
 }
 
 /// The switches of one tier and the links below them.
@@ -103,26 +123,56 @@ impl FatTreeSpec {
         if !(2..=3).contains(&self.tiers) {
             return header("Tiers", u64::from(self.tiers), Rule::Range(2, 3));
         }
-        let (nodes, podsize) = (u64::from(self.nodes), u64::from(self.podsize));
+        if !self.nodes.is_multiple_of(self.sites()) {
+            let rule = Rule::MultipleOf("Sites", u64::from(self.sites()));
+            return header("Nodes", u64::from(self.nodes), rule);
+        }
+        let (nodes, podsize) = (u64::from(self.site_hosts()), u64::from(self.podsize));
         if podsize == 0 || podsize > nodes {
             return header("Podsize", podsize, Rule::Range(1, nodes));
         }
         if self.tiers == 2 && podsize != nodes {
-            return header("Podsize", podsize, Rule::Exactly(nodes, "Nodes, with two tiers"));
+            let rule = Rule::Exactly(nodes, "the hosts of a site, with two tiers");
+            return header("Podsize", podsize, rule);
         }
         if !nodes.is_multiple_of(podsize) {
-            return header("Nodes", nodes, Rule::MultipleOf("Podsize", podsize));
+            let sites = u64::from(self.sites());
+            return header("Nodes", nodes * sites, Rule::MultipleOf("Podsize", podsize * sites));
         }
-        for tier in 0..self.tiers {
+        for tier in 0..self.levels() {
             self.check_tier(tier)?;
         }
+        self.check_wan()?;
         self.check_wiring()
+    }
+
+    /// The links between sites, and those that lead to them.
+    fn check_wan(&self) -> Result<(), SpecError> {
+        let Some(wan) = &self.wan else { return Ok(()) };
+        for (key, found, min, max) in [
+            ("Uplink_speed_Gbps", wan.gbps, 1, GBPS_MAX),
+            ("Uplink_Latency_ns", wan.latency_ns, 0, LATENCY_NS_MAX),
+        ] {
+            if !(min..=max).contains(&found) {
+                let rule = Rule::Range(u64::from(min), u64::from(max));
+                let tier = Some(self.tiers);
+                return Err(SpecError { tier, key, found: u64::from(found), rule });
+            }
+        }
+        let top = self.tiers - 1;
+        let ups = u64::from(self.tier[usize::from(top)].radix_up);
+        let bundle = u64::from(self.border().bundle);
+        if ups != bundle {
+            let rule = Rule::Exactly(bundle, "Bundle of the border switch above");
+            return Err(SpecError { tier: Some(top), key: "Radix_Up", found: ups, rule });
+        }
+        Ok(())
     }
 
     /// The numbers of one tier by themselves.
     fn check_tier(&self, tier: u8) -> Result<(), SpecError> {
         let spec = &self.tier[usize::from(tier)];
-        let top = tier + 1 == self.tiers;
+        let top = tier + 1 == self.levels() && self.wan.is_none();
         let (radix_max, latency_max) = (u64::from(RADIX_MAX), u64::from(LATENCY_NS_MAX));
         let up = if top { (0, 0) } else { (1, radix_max) };
         for (key, found, (min, max)) in [
@@ -149,7 +199,7 @@ impl FatTreeSpec {
 
     /// What one tier's numbers say about another's.
     fn check_wiring(&self) -> Result<(), SpecError> {
-        for tier in 0..self.tiers {
+        for tier in 0..self.levels() {
             let spec = &self.tier[usize::from(tier)];
             let error = |key, found: u32, rule| {
                 Err(SpecError { tier: Some(tier), key, found: u64::from(found), rule })
@@ -158,7 +208,7 @@ impl FatTreeSpec {
             if !spec.radix_down.is_multiple_of(spec.bundle) {
                 return error("Radix_Down", spec.radix_down, Rule::MultipleOf("Bundle", bundle));
             }
-            if tier + 1 < self.tiers {
+            if tier + 1 < self.levels() {
                 let above = self.tier[usize::from(tier) + 1].bundle;
                 if !spec.radix_up.is_multiple_of(above) {
                     let rule = Rule::MultipleOf("Bundle of the tier above", u64::from(above));
@@ -172,10 +222,15 @@ impl FatTreeSpec {
             }
             let (below, why) = match tier {
                 0 => continue,
-                1 => (self.tors_per_pod(), "ToRs in a pod times Bundle"),
-                _ => (self.pods(), "pods times Bundle"),
+                1 => (u64::from(self.tors_per_pod()), "ToRs in a pod times Bundle"),
+                _ if tier == self.tiers => {
+                    let group = if tier == 2 { 1 } else { self.cores_per_group() };
+                    let tops = u64::from(self.aggs_per_pod()) * u64::from(group);
+                    (tops, "top switches of a site times Bundle")
+                }
+                _ => (u64::from(self.pods_per_site()), "pods times Bundle"),
             };
-            let needed = u64::from(below) * bundle;
+            let needed = below * bundle;
             if u64::from(spec.radix_down) != needed {
                 return error("Radix_Down", spec.radix_down, Rule::Exactly(needed, why));
             }
@@ -192,10 +247,52 @@ impl FatTreeSpec {
         Ok(())
     }
 
-    /// Pods: 1 with two tiers.
+    /// Sites: 2 where something joins them.
+    #[must_use]
+    pub const fn sites(&self) -> u32 {
+        if self.wan.is_some() { 2 } else { 1 }
+    }
+
+    /// Hosts of a site.
+    #[must_use]
+    pub const fn site_hosts(&self) -> u32 {
+        quotient(self.nodes, self.sites())
+    }
+
+    /// Tiers with the border switches', if there are any.
+    #[must_use]
+    pub const fn levels(&self) -> u8 {
+        if self.wan.is_some() { self.tiers + 1 } else { self.tiers }
+    }
+
+    /// The border switches; all zeros without a `wan`.
+    #[must_use]
+    pub fn border(&self) -> TierSpec {
+        self.tier.get(usize::from(self.tiers)).copied().unwrap_or_default()
+    }
+
+    /// Pods of all sites: 1 a site with two tiers.
     #[must_use]
     pub const fn pods(&self) -> u32 {
         quotient(self.nodes, self.podsize)
+    }
+
+    /// Pods of a site.
+    #[must_use]
+    pub const fn pods_per_site(&self) -> u32 {
+        quotient(self.site_hosts(), self.podsize)
+    }
+
+    /// Switches of the top tier of a site.
+    #[must_use]
+    pub const fn tops_per_site(&self) -> u32 {
+        if self.tiers == 3 { self.cores_per_site() } else { self.aggs_per_pod() }
+    }
+
+    /// Core switches of a site: as many groups as a pod has aggregation switches.
+    #[must_use]
+    pub const fn cores_per_site(&self) -> u32 {
+        self.aggs_per_pod() * self.cores_per_group()
     }
 
     /// ToR switches of a pod.
@@ -228,13 +325,26 @@ impl FatTreeSpec {
         self.pods() * self.aggs_per_pod()
     }
 
-    /// Core switches in all: as many groups as a pod has aggregation switches.
+    /// Core switches in all.
     #[must_use]
     pub const fn cores(&self) -> u32 {
-        self.aggs_per_pod() * self.cores_per_group()
+        self.sites() * self.cores_per_site()
     }
 
-    /// The highest tier on the way between two hosts: 0 below one ToR, 1 inside a pod, else 2.
+    /// Switches of a tier in all; those of the border are one above `tiers`.
+    #[must_use]
+    pub const fn switches(&self, tier: u8) -> u32 {
+        match tier {
+            0 => self.tors(),
+            1 => self.aggs(),
+            2 if self.tiers == 3 => self.cores(),
+            _ if tier == self.tiers && self.wan.is_some() => self.sites(),
+            _ => 0,
+        }
+    }
+
+    /// The highest tier on the way between two hosts: 0 below one ToR, 1 inside a pod, 2 inside a
+    /// site, else the border's.
     #[must_use]
     pub const fn meeting_tier(&self, a: HostId, b: HostId) -> u8 {
         let radix = self.tier[0].radix_down;
@@ -242,34 +352,61 @@ impl FatTreeSpec {
             0
         } else if quotient(a.0, self.podsize) == quotient(b.0, self.podsize) {
             1
-        } else {
+        } else if quotient(a.0, self.site_hosts()) == quotient(b.0, self.site_hosts()) {
             2
+        } else {
+            self.tiers
         }
+    }
+
+    /// What joins the sites, on a path that turns at `top`.
+    #[must_use]
+    pub fn wan_via(&self, top: u8) -> Option<&WanSpec> {
+        self.wan.as_ref().filter(|_| top >= self.tiers)
+    }
+
+    /// Links that a packet takes which turns at `top`.
+    #[must_use]
+    pub fn links_via(&self, top: u8) -> u64 {
+        2 * (u64::from(top) + 1) + u64::from(self.wan_via(top).is_some())
     }
 
     /// One-way latency of links and switches on a path that turns at `top`, without serialisation.
     #[must_use]
     pub fn latency_via(&self, top: u8) -> Duration {
-        let used = &self.tier[..=usize::from(top).min(2)];
+        let used = self.tiers_via(top);
         let links: u64 = used.iter().map(|tier| 2 * u64::from(tier.downlink_latency_ns)).sum();
         let switches: u64 = used.iter().map(|tier| 2 * u64::from(tier.switch_latency_ns)).sum();
+        if let Some(wan) = self.wan_via(top) {
+            return Duration::from_ns(links + switches + u64::from(wan.latency_ns));
+        }
         let turned_once = used.last().map_or(0, |tier| u64::from(tier.switch_latency_ns));
         Duration::from_ns(links + switches - turned_once)
+    }
+
+    /// The tiers on a path that turns at `top`.
+    #[must_use]
+    pub fn tiers_via(&self, top: u8) -> &[TierSpec] {
+        &self.tier[..=usize::from(top).min(TIERS_MAX - 1)]
     }
 
     /// One-way latency between the two farthest hosts, without serialisation.
     #[must_use]
     pub fn diameter_latency(&self) -> Duration {
-        self.latency_via(self.tiers.saturating_sub(1))
+        self.latency_via(self.levels().saturating_sub(1))
     }
 
     /// Round trip on an empty path that turns at `top`: `packet` bytes out, `ack` bytes back, each
     /// serialised on every link.
     #[must_use]
     pub fn rtt_via(&self, top: u8, packet: Bytes, ack: Bytes) -> Duration {
+        let both = |rate: Rate| rate.time_for(packet) + rate.time_for(ack);
         let mut rtt = self.latency_via(top) * 2;
-        for tier in &self.tier[..=usize::from(top).min(2)] {
-            rtt += (tier.link_rate().time_for(packet) + tier.link_rate().time_for(ack)) * 2;
+        for tier in self.tiers_via(top) {
+            rtt += both(tier.link_rate()) * 2;
+        }
+        if let Some(wan) = self.wan_via(top) {
+            rtt += both(wan.link_rate());
         }
         rtt
     }
@@ -277,6 +414,12 @@ impl FatTreeSpec {
     /// Round trip between the two farthest hosts on empty paths; see [`FatTreeSpec::rtt_via`].
     #[must_use]
     pub fn base_rtt(&self, packet: Bytes, ack: Bytes) -> Duration {
+        self.rtt_via(self.levels().saturating_sub(1), packet, ack)
+    }
+
+    /// The same between the two farthest hosts of one site.
+    #[must_use]
+    pub fn site_rtt(&self, packet: Bytes, ack: Bytes) -> Duration {
         self.rtt_via(self.tiers.saturating_sub(1), packet, ack)
     }
 
@@ -285,10 +428,14 @@ impl FatTreeSpec {
     #[must_use]
     pub fn oversubscription(&self, tier: u8) -> u32 {
         let at = usize::from(tier);
-        let Some(above) = self.tier.get(at + 1).filter(|_| tier + 1 < self.tiers) else { return 1 };
+        let above = match &self.wan {
+            Some(wan) if tier == self.tiers => wan.gbps,
+            _ if tier + 1 < self.levels() => self.tier[at + 1].downlink_gbps,
+            _ => return 1,
+        };
         let spec = &self.tier[at];
         let down = u64::from(spec.radix_down) * u64::from(spec.downlink_gbps);
-        let up = u64::from(spec.radix_up) * u64::from(above.downlink_gbps);
+        let up = u64::from(spec.radix_up) * u64::from(above);
         let ratio = down.checked_div(up).unwrap_or(1).max(1);
         u32::try_from(ratio).unwrap_or(u32::MAX)
     }
@@ -318,6 +465,14 @@ impl TierSpec {
     #[must_use]
     pub fn switch_latency(&self) -> Duration {
         Duration::from_ns(u64::from(self.switch_latency_ns))
+    }
+}
+
+impl WanSpec {
+    /// Speed of a link between sites.
+    #[must_use]
+    pub fn link_rate(&self) -> Rate {
+        Rate::from_gbps(u64::from(self.gbps))
     }
 }
 

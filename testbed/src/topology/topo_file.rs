@@ -7,6 +7,10 @@
 //! Switch_Latency_ns, Downlink_Latency_ns
 //! ```
 //!
+//! Ours, for two sites of `Tiers t` that border switches join: `Sites 2` in the header, and a
+//! section `Tier t` of the border switches, whose links up are those between the sites and have the
+//! keys Uplink_speed_Gbps and Uplink_Latency_ns.
+//!
 //! Source: the reader of uet-htsim. Keys are case-insensitive; white space and comments as in
 //! `input/tokens.rs`. Every error names the line. What is written reads back as the same tree.
 
@@ -18,7 +22,8 @@ use std::path::Path;
 use transport::Bytes;
 
 use super::spec::{
-    FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TierSpec,
+    FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TIERS_MAX, TierSpec,
+    WanSpec,
 };
 use crate::input::{InputError, Line, Source, Token, did_you_mean};
 
@@ -52,8 +57,12 @@ pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
 pub fn to_text(tree: &FatTreeSpec) -> String {
     let mut text =
         format!("Nodes {}\nTiers {}\nPodsize {}\n", tree.nodes, tree.tiers, tree.podsize);
-    for (at, tier) in tree.tier.iter().enumerate().take(usize::from(tree.tiers)) {
-        let top = at + 1 == usize::from(tree.tiers);
+    if tree.wan.is_some() {
+        let _ = writeln!(text, "Sites {}", tree.sites());
+    }
+    for (at, tier) in tree.tier.iter().enumerate().take(usize::from(tree.levels())) {
+        let top = at + 1 == usize::from(tree.tiers) && tree.wan.is_none();
+        let wan = tree.wan.as_ref().filter(|_| at == usize::from(tree.tiers));
         let rows = [
             ("Oversubscribed", Some(u64::from(tier.oversubscribed)).filter(|_| !top)),
             ("Downlink_speed_Gbps", Some(u64::from(tier.downlink_gbps))),
@@ -64,6 +73,8 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
             ("Downlink_Latency_ns", Some(u64::from(tier.downlink_latency_ns))),
             ("Switch_Latency_ns", Some(u64::from(tier.switch_latency_ns))),
             ("Bundle", Some(u64::from(tier.bundle)).filter(|_| at > 0)),
+            ("Uplink_speed_Gbps", wan.map(|wan| u64::from(wan.gbps))),
+            ("Uplink_Latency_ns", wan.map(|wan| u64::from(wan.latency_ns))),
         ];
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\nTier {at}");
@@ -77,10 +88,13 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
 }
 
 /// The header's words.
-const HEADER: [&str; 3] = ["Nodes", "Tiers", "Podsize"];
+const HEADER: [&str; 4] = ["Nodes", "Tiers", "Podsize", "Sites"];
+
+/// The header's word that may be left out: one.
+const SITES: usize = 3;
 
 /// The words of a section, with the bounds of their values and whether the top tier has them.
-const KEYS: [(&str, u64, u64); 9] = [
+const KEYS: [(&str, u64, u64); 11] = [
     ("Downlink_speed_Gbps", 1, GBPS_MAX as u64),
     ("Radix_Down", 1, RADIX_MAX as u64),
     ("Radix_Up", 1, RADIX_MAX as u64),
@@ -90,6 +104,8 @@ const KEYS: [(&str, u64, u64); 9] = [
     ("Bundle", 1, RADIX_MAX as u64),
     ("Switch_Latency_ns", 0, LATENCY_NS_MAX as u64),
     ("Downlink_Latency_ns", 0, LATENCY_NS_MAX as u64),
+    ("Uplink_speed_Gbps", 1, GBPS_MAX as u64),
+    ("Uplink_Latency_ns", 0, LATENCY_NS_MAX as u64),
 ];
 
 /// No port has a tebibyte of buffer.
@@ -104,6 +120,8 @@ const OVERSUBSCRIBED: usize = 5;
 const BUNDLE: usize = 6;
 const SWITCH_LATENCY: usize = 7;
 const DOWNLINK_LATENCY: usize = 8;
+const UPLINK_GBPS: usize = 9;
+const UPLINK_LATENCY: usize = 10;
 
 /// A value and the line it stands on.
 type Entry = Option<(u64, u32)>;
@@ -112,7 +130,7 @@ type Entry = Option<(u64, u32)>;
 struct Reader {
     header: [Entry; HEADER.len()],
     /// Line of each `Tier t`, and its entries in the order of [`KEYS`].
-    sections: [Option<(u32, [Entry; KEYS.len()])>; 3],
+    sections: [Option<(u32, [Entry; KEYS.len()])>; TIERS_MAX],
     current: Option<usize>,
 }
 
@@ -127,11 +145,12 @@ impl Reader {
             if self.current.is_some() {
                 return Err(line
                     .error(word, "a word of a section")
-                    .help("Nodes, Tiers and Podsize come before the first `Tier 0`"));
+                    .help("Nodes, Tiers, Podsize and Sites come before the first `Tier 0`"));
             }
             let (what, min, max) = match at {
                 0 => ("the number of hosts", 2, u64::from(NODES_MAX)),
                 1 => ("the number of tiers", 2, 3),
+                SITES => ("the number of sites", 1, 2),
                 _ => ("the hosts of a pod", 1, u64::from(NODES_MAX)),
             };
             return enter(&mut self.header[at], word, line, what, (min, max));
@@ -153,7 +172,7 @@ impl Reader {
     fn section(&mut self, line: &mut Line<'_>) -> Result<(), InputError> {
         let tiers = self.header[1].map_or(3, |(tiers, _)| tiers);
         let at = line.peek();
-        let tier = line.integer("a tier", 0, tiers - 1)?;
+        let tier = line.integer("a tier", 0, tiers - 1 + u64::from(self.has_border()))?;
         let tier = usize::try_from(tier).unwrap_or(0);
         if let (Some((earlier, _)), Some(token)) = (self.sections[tier], at) {
             return Err(line
@@ -163,6 +182,10 @@ impl Reader {
         self.sections[tier] = Some((line.number, [None; KEYS.len()]));
         self.current = Some(tier);
         Ok(())
+    }
+
+    fn has_border(&self) -> bool {
+        self.header[SITES].is_some_and(|(sites, _)| sites > 1)
     }
 
     fn finish(self, name: &str, last_line: u32) -> Result<FatTreeSpec, InputError> {
@@ -179,7 +202,8 @@ impl Reader {
             podsize: fit(header(2)?),
             ..FatTreeSpec::default()
         };
-        let tiers = usize::from(tree.tiers).min(3);
+        let site = usize::from(tree.tiers).min(3);
+        let tiers = site + usize::from(self.has_border());
         for (at, section) in self.sections.iter().enumerate() {
             match section {
                 None if at < tiers => return Err(missing(&format!("Tier {at}"), last_line)),
@@ -190,12 +214,19 @@ impl Reader {
                 }
                 None => {}
                 Some((line, entries)) => {
-                    let top = at + 1 == tiers;
-                    tree.tier[at] = tier_spec(entries, top, &|what| {
+                    let place = match at {
+                        _ if at == site => Place::Border,
+                        _ if at + 1 == tiers => Place::Top,
+                        _ => Place::Within,
+                    };
+                    let missing = |what: &str| {
                         let mut error = missing(what, *line);
                         error.found = format!("a section of tier {at} without it");
                         error
-                    })?;
+                    };
+                    let wan;
+                    (tree.tier[at], wan) = tier_spec(entries, place, &missing)?;
+                    tree.wan = tree.wan.or(wan);
                 }
             }
         }
@@ -207,7 +238,7 @@ impl Reader {
     /// A file that states the factor has to state the right one; one that does not gets it
     /// computed.
     fn check_oversubscription(&self, tree: &mut FatTreeSpec, name: &str) -> Result<(), InputError> {
-        for tier in 0..tree.tiers {
+        for tier in 0..tree.levels() {
             let at = usize::from(tier);
             let computed = tree.oversubscription(tier);
             let stated = self.sections[at].and_then(|(_, entries)| entries[OVERSUBSCRIBED]);
@@ -260,24 +291,52 @@ fn enter(
     Ok(())
 }
 
+/// What is above a tier.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Another tier.
+    Within,
+    /// Nothing.
+    Top,
+    /// The other site.
+    Border,
+}
+
 fn tier_spec(
     entries: &[Entry; KEYS.len()],
-    top: bool,
+    place: Place,
     missing: &dyn Fn(&str) -> InputError,
-) -> Result<TierSpec, InputError> {
+) -> Result<(TierSpec, Option<WanSpec>), InputError> {
     let value = |at: usize| entries[at].map(|(value, _)| value);
     let required = |at: usize| value(at).map(fit).ok_or_else(|| missing(KEYS[at].0));
+    let refused = |at: usize, line: u32, here: &str, help: &str| {
+        let mut error = missing(KEYS[at].0).help(help);
+        error.line = line;
+        error.found = format!("{} in {here}", KEYS[at].0);
+        error.expected = "none".to_owned();
+        error
+    };
+    let top = place == Place::Top;
     for at in [RADIX_UP, QUEUE_UP] {
         if let Some((_, line)) = entries[at].filter(|_| top) {
-            let mut error =
-                missing(KEYS[at].0).help("remove the line; the top tier has no links up");
-            error.line = line;
-            error.found = format!("{} in the top tier", KEYS[at].0);
-            error.expected = "none".to_owned();
-            return Err(error);
+            let help = "remove the line; the top tier has no links up";
+            return Err(refused(at, line, "the top tier", help));
         }
     }
-    Ok(TierSpec {
+    for at in [UPLINK_GBPS, UPLINK_LATENCY] {
+        if let Some((_, line)) = entries[at].filter(|_| place != Place::Border) {
+            let help = "remove the line; only the tier above two sites has it";
+            return Err(refused(at, line, "a tier of a site", help));
+        }
+    }
+    let wan = match place {
+        Place::Border => {
+            let (gbps, latency_ns) = (required(UPLINK_GBPS)?, required(UPLINK_LATENCY)?);
+            Some(WanSpec { gbps, latency_ns })
+        }
+        Place::Within | Place::Top => None,
+    };
+    let tier = TierSpec {
         downlink_gbps: required(DOWNLINK_GBPS)?,
         radix_down: required(RADIX_DOWN)?,
         radix_up: if top { 0 } else { required(RADIX_UP)? },
@@ -288,7 +347,8 @@ fn tier_spec(
         bundle: value(BUNDLE).map_or(1, fit),
         switch_latency_ns: value(SWITCH_LATENCY).map_or(0, fit),
         downlink_latency_ns: required(DOWNLINK_LATENCY)?,
-    })
+    };
+    Ok((tier, wan))
 }
 
 /// The bounds of every key but the queues are below 2^32.

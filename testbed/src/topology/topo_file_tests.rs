@@ -138,3 +138,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn two_sites_are_written_with_their_border_and_read_back() {
+    let tree = by_name("two-dc:4,3,46.5us,400").unwrap();
+    let text = to_text(&tree);
+    assert!(text.contains("Sites 2") && text.contains("Tier 3"), "{text}");
+    assert!(text.contains("Uplink_Latency_ns 46500"), "{text}");
+    assert_eq!(parse(&text).unwrap(), tree);
+}
+
+#[test]
+fn a_border_that_does_not_fit_is_refused_where_it_stands() {
+    let text = to_text(&by_name("two-dc:4").unwrap());
+    let error = |from: &str, to: &str| parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+    assert!(error("Sites 2", "Sites 3").contains("sites"));
+    assert!(error("Uplink_speed_Gbps 100\n", "").contains("Uplink_speed_Gbps"));
+    assert!(error("Radix_Down 16", "Radix_Down 12").contains("16 (top switches of a site"));
+    assert!(error("Nodes 32", "Nodes 30").contains("Nodes 30"));
+    // Without the second site there is no tier above the cores.
+    assert!(error("Sites 2\n", "").contains("a tier"));
+    let plain = to_text(&by_name("ft128-1os").unwrap());
+    let uplink = plain.replacen("Bundle 1", "Bundle 1\nUplink_speed_Gbps 100", 1);
+    assert!(parse(&uplink).unwrap_err().to_string().contains("only the tier above two sites"));
+}

@@ -493,12 +493,14 @@ fn trigger_name(line: &mut Line<'_>) -> Result<TriggerIndex, InputError> {
 }
 
 fn switch_tier(line: &mut Line<'_>) -> Result<SwitchTier, InputError> {
-    let token = line.require("TOR, AGG or CORE")?;
-    [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core]
+    let token = line.require(SWITCH_TIERS)?;
+    [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core, SwitchTier::Border]
         .into_iter()
         .find(|tier| tier.name().as_bytes() == token.text)
-        .ok_or_else(|| line.error(token, "TOR, AGG or CORE"))
+        .ok_or_else(|| line.error(token, SWITCH_TIERS))
 }
+
+const SWITCH_TIERS: &str = "TOR, AGG, CORE or BORDER";
 
 #[cfg(test)]
 #[path = "cm_tests.rs"]

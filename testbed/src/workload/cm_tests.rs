@@ -153,7 +153,7 @@ fn a_wrong_count_header_or_trigger_is_named_with_its_line() {
             "Nodes 4\nConnections 0\nFailures 1\nfailure switch_type TOP switch_id 1 link_id 1\n"
                 .to_owned(),
             "m.cm:4:21: ",
-            "TOR, AGG or CORE",
+            "TOR, AGG, CORE or BORDER",
         ),
         ("Nodes 4\nConnections 99999999999\n".to_owned(), "m.cm:2:13: ", "out of range"),
     ] {

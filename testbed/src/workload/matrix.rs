@@ -120,7 +120,7 @@ pub struct LinkFailure {
     pub tier: SwitchTier,
     /// Which switch of the tier, from 0 across the whole network.
     pub switch: u32,
-    /// Which uplink of that switch, from 0; of a core switch, which downlink.
+    /// Which uplink of that switch, from 0; of a switch without links up, which downlink.
     pub link: u32,
 }
 
@@ -133,6 +133,8 @@ pub enum SwitchTier {
     Agg,
     /// Core, in three tiers only.
     Core,
+    /// The switch of a site that has the links to the other one.
+    Border,
 }
 
 impl Matrix {
@@ -277,6 +279,7 @@ impl SwitchTier {
             Self::Tor => "TOR",
             Self::Agg => "AGG",
             Self::Core => "CORE",
+            Self::Border => "BORDER",
         }
     }
 }

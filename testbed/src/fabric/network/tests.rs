@@ -25,8 +25,8 @@ fn small_tree() -> FatTree {
         downlink_latency_ns: 600,
         ..TierSpec::default()
     };
-    let tier = [tier(2, 2), tier(2, 1), tier(2, 0)];
-    FatTree::new(FatTreeSpec { nodes: 8, tiers: 3, podsize: 4, tier }).unwrap()
+    let tier = [tier(2, 2), tier(2, 1), tier(2, 0), TierSpec::default()];
+    FatTree::new(FatTreeSpec { nodes: 8, tiers: 3, podsize: 4, tier, wan: None }).unwrap()
 }
 
 fn ports(links: &str) -> Vec<PortId> {

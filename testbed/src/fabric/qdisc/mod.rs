@@ -7,12 +7,14 @@
 mod drop_tail;
 mod ecn;
 mod lossless;
+mod phantom;
 mod prio;
 mod trim;
 
 pub use drop_tail::DropTail;
 pub use ecn::Ecn;
 pub use lossless::Lossless;
+pub use phantom::{PhantomEcn, PhantomParams, PhantomShares, PhantomTrim};
 pub use prio::TwoClass;
 pub use trim::Trim;
 
@@ -86,6 +88,8 @@ pub struct QdiscParams {
     pub kmin: Bytes,
     /// Data bytes above which everything is marked; at least `kmin`.
     pub kmax: Bytes,
+    /// The phantom queue beside it.
+    pub phantom: PhantomParams,
     /// When a lossless switch pauses.
     pub pause: PauseParams,
 }
@@ -115,7 +119,8 @@ impl QdiscParams {
         let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
         let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
         let pause = PauseParams { packet_max: Bytes(mtu), xoff: None, xon: None };
-        Self { data_limit, control_limit: data_limit, kmin, kmax, pause }
+        let phantom = PhantomParams::NONE;
+        Self { data_limit, control_limit: data_limit, kmin, kmax, phantom, pause }
     }
 }
 
@@ -210,6 +215,10 @@ registry! {
     "trim" => Trim,
     /// RED marks at dequeue; links that send too much are paused (PFC), so that data never drops.
     "lossless" => Lossless,
+    /// As ecn, and a phantom queue marks what its slower drain would hold up.
+    "phantom" => PhantomEcn,
+    /// As trim, and a phantom queue marks what its slower drain would hold up.
+    "phantom-trim" => PhantomTrim,
 }
 
 #[cfg(test)]

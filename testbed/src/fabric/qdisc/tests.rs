@@ -11,7 +11,17 @@ const PARAMS: QdiscParams = QdiscParams {
     control_limit: Bytes(1_000),
     kmin: Bytes(2_000),
     kmax: Bytes(8_000),
+    phantom: PHANTOM,
     pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
+};
+
+/// One that holds what the real queue does, so that its marks begin with the real queue's.
+const PHANTOM: PhantomParams = PhantomParams {
+    drain: transport::Rate::from_gbps(100),
+    size: Bytes(10_000),
+    kmin: Bytes(9_000),
+    kmax: Bytes(10_000),
+    physical: true,
 };
 
 fn data(handle: u32, len: u16) -> Packet {
@@ -63,8 +73,8 @@ fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
         let mut qdisc = kind.build(&PARAMS);
         assert_eq!(qdisc.enqueue(data(1, 9_000), at(0), &mut rng), Verdict::Queued);
         let expected = match kind {
-            QdiscKind::Trim => Verdict::Trimmed,
-            QdiscKind::Ecn | QdiscKind::DropTail | QdiscKind::Lossless => {
+            QdiscKind::Trim | QdiscKind::PhantomTrim => Verdict::Trimmed,
+            QdiscKind::Ecn | QdiscKind::DropTail | QdiscKind::Lossless | QdiscKind::PhantomEcn => {
                 Verdict::Dropped(DropReason::DataQueueFull)
             }
         };
@@ -102,7 +112,8 @@ fn marked_share(kind: QdiscKind, behind: u16, flags: Flags) -> f64 {
 
 #[test]
 fn red_marks_linearly_between_kmin_and_kmax_by_what_is_left_behind() {
-    for kind in [QdiscKind::Ecn, QdiscKind::Trim, QdiscKind::Lossless] {
+    let [ecn, trim] = [QdiscKind::PhantomEcn, QdiscKind::PhantomTrim];
+    for kind in [QdiscKind::Ecn, QdiscKind::Trim, QdiscKind::Lossless, ecn, trim] {
         assert!(marked_share(kind, 2_000, Flags::ECT) <= 0.0);
         assert!((marked_share(kind, 3_500, Flags::ECT) - 0.25).abs() < 0.03);
         assert!((marked_share(kind, 6_500, Flags::ECT) - 0.75).abs() < 0.03);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fabric::{FaultSpec, Network, PortId};
 use crate::scenario::FaultSpec as NamedFault;
-use crate::topology::spec::TierSpec;
+use crate::topology::spec::{TierSpec, WanSpec};
 use crate::topology::{SelectorError, by_name};
 use crate::workload::matrix::SwitchTier;
 
@@ -17,10 +17,12 @@ fn select(tree: &FatTree, links: &str) -> Result<Vec<PortId>, SelectorError> {
     tree.select(&links.parse().unwrap())
 }
 
-/// Trees with bundles, of two and three tiers.
+/// Trees with bundles, of two and three tiers, alone or in pairs.
 fn any_tree() -> impl Strategy<Value = FatTree> {
     let numbers = (2u32..5, 1u32..4, 1u32..4, 1u32..4, 1u32..3, 1u32..3, 1u32..4, any::<bool>());
-    numbers.prop_map(|(hosts, tors, pods, aggs, bundle, core_bundle, cores, deep)| {
+    let border = prop::option::of((1u32..4, 1u32..4));
+    (numbers, border).prop_map(|(numbers, border)| {
+        let (hosts, tors, pods, aggs, bundle, core_bundle, cores, deep) = numbers;
         let pods = if deep { pods } else { 1 };
         let tier = |radix_down, radix_up, bundle| TierSpec {
             downlink_gbps: 800,
@@ -32,17 +34,23 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             downlink_latency_ns: 600,
             ..TierSpec::default()
         };
-        let agg_ups = if deep { cores * core_bundle } else { 0 };
-        let core = tier(pods * core_bundle, 0, core_bundle);
+        let to_border = border.map_or(0, |(bundle, _)| bundle);
+        let agg_ups = if deep { cores * core_bundle } else { to_border };
+        let mut tiers = vec![tier(hosts, aggs * bundle, 1), tier(tors * bundle, agg_ups, bundle)];
+        if deep {
+            tiers.push(tier(pods * core_bundle, to_border, core_bundle));
+        }
+        if let Some((bundle, links)) = border {
+            let tops = if deep { aggs * cores } else { aggs };
+            tiers.push(tier(tops * bundle, links, bundle));
+        }
+        tiers.resize(TIERS_MAX, TierSpec::default());
         let spec = FatTreeSpec {
-            nodes: hosts * tors * pods,
+            nodes: hosts * tors * pods * if border.is_some() { 2 } else { 1 },
             tiers: if deep { 3 } else { 2 },
             podsize: hosts * tors,
-            tier: [
-                tier(hosts, aggs * bundle, 1),
-                tier(tors * bundle, agg_ups, bundle),
-                if deep { core } else { TierSpec::default() },
-            ],
+            tier: tiers.try_into().unwrap(),
+            wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000 }),
         };
         FatTree::new(spec).unwrap()
     })
@@ -66,26 +74,39 @@ proptest! {
         let ports = tree.blueprint(&FabricParams::default()).ports;
         prop_assert_eq!(ports.len(), 2 * tree.links() as usize);
         let spec = tree.spec();
-        let ups = |tier: &'static str, switches: u32, first: u32, ups: u32| {
-            (0..switches).flat_map(move |s| (0..ups).map(move |i| (tier, s, first, i)))
+        let ups = |tier: u8| {
+            let ups = tree.ups(tier);
+            (0..spec.switches(tier)).flat_map(move |s| (0..ups).map(move |i| (tier, s, i)))
         };
-        let tors = ups("tor", spec.tors(), spec.tier[0].radix_down, spec.tier[0].radix_up);
-        let aggs = ups("agg", spec.aggs(), spec.tier[1].radix_down, tree.agg_ups());
+        let name = |tier: u8| match tier {
+            0 => "tor",
+            1 => "agg",
+            _ if tier == spec.tiers => "border",
+            _ => "core",
+        };
         let mut seen = vec![false; ports.len()];
         let mut links: Vec<[u32; 2]> = (0..spec.nodes).map(|host| {
             let link = select(&tree, &format!("host:{host}")).unwrap();
             [link[0].0, link[1].0]
         }).collect();
-        for (tier, switch, _, i) in tors.chain(aggs) {
-            let [PortId(up)] = select(&tree, &format!("{tier}:{switch}:up:{i}")).unwrap()[..] else {
+        for (tier, switch, i) in (0..spec.levels()).flat_map(ups) {
+            let own = name(tier);
+            let [PortId(up)] = select(&tree, &format!("{own}:{switch}:up:{i}")).unwrap()[..] else {
                 panic!("a named direction is one port");
             };
-            let ((above, port), upper) = if tier == "tor" { (tree.above_tor(switch, i), "agg") }
-                                         else { (tree.above_agg(switch, i), "core") };
-            let down = select(&tree, &format!("{upper}:{above}:down:{port}")).unwrap();
-            links.push([up, down[0].0]);
+            let (upper, above, way, port) = if tier == spec.tiers {
+                (own, 1 - switch, "up", i)
+            } else {
+                let (above, port) = tree.above(tier, switch, i);
+                prop_assert_eq!(tree.below(tier + 1, above, port), (switch, i));
+                (name(tier + 1), above, "down", port)
+            };
+            let down = select(&tree, &format!("{upper}:{above}:{way}:{port}")).unwrap();
+            if tier < spec.tiers || switch == 0 {
+                links.push([up, down[0].0]);
+            }
             // The whole switch knows both directions, from either end.
-            for name in [format!("{tier}:{switch}"), format!("{upper}:{above}")] {
+            for name in [format!("{own}:{switch}"), format!("{upper}:{above}")] {
                 let all = select(&tree, &name).unwrap();
                 prop_assert!(all.contains(&PortId(up)) && all.contains(&down[0]), "{}", name);
             }
@@ -128,7 +149,9 @@ proptest! {
     #[test]
     fn any_selector_gives_ports_that_exist_or_says_what_does(
         tree in any_tree(),
-        tier in prop_oneof![Just("tor"), Just("agg"), Just("core"), Just("host")],
+        tier in prop_oneof![
+            Just("tor"), Just("agg"), Just("core"), Just("border"), Just("host")
+        ],
         switch in prop_oneof![0u32..6, any::<u32>()],
         way in prop_oneof![Just(""), Just(":up"), Just(":down")],
         port in prop::option::of(prop_oneof![0u32..6, any::<u32>()]),
@@ -161,6 +184,47 @@ fn links_that_are_not_there_are_refused_with_what_is() {
     assert!(error("core:0:up:0").contains("none there"));
     let testbed = named("paper-testbed");
     assert!(select(&testbed, "core:0").unwrap_err().to_string().contains("core switch 0"));
+    for links in ["wan", "border", "border:0:up"] {
+        let error = select(&testbed, links).unwrap_err().to_string();
+        assert_eq!(error, "border switch 0 does not exist: this network has none there");
+    }
+}
+
+#[test]
+fn links_between_sites_and_to_them_have_names() {
+    let tree = named("two-dc");
+    let count = |links: &str| select(&tree, links).unwrap().len();
+    assert_eq!((count("wan"), count("border")), (2 * 8, 2 * (8 + 2 * 128)));
+    assert_eq!((count("border:0"), count("border:1:up"), count("border:0:up:7")), (272, 8, 1));
+    assert_eq!((count("core:0"), count("core:31:up")), (2 * (8 + 8), 8));
+    assert_eq!(count("fabric"), 2 * (2 * 3 * 128 + 8));
+}
+
+#[test]
+fn ports_at_a_border_may_have_a_discipline_of_their_own() {
+    let tree = named("two-dc:4");
+    let params = FabricParams {
+        qdisc: QdiscKind::Ecn,
+        border_qdisc: Some(QdiscKind::DropTail),
+        ..FabricParams::default()
+    };
+    let blueprint = tree.blueprint(&params);
+    let border = select(&tree, "border").unwrap();
+    for (number, port) in (0..).zip(&blueprint.ports).skip(tree.spec().nodes as usize) {
+        let at_border = border.contains(&PortId(number));
+        let expected = if at_border { QdiscKind::DropTail } else { QdiscKind::Ecn };
+        assert_eq!(port.qdisc, expected, "port {number}");
+    }
+}
+
+#[test]
+fn a_phantom_queue_drains_by_its_own_link_and_is_as_large_as_the_longest_path() {
+    let blueprint = named("two-dc").blueprint(&FabricParams::default());
+    let phantom = blueprint.ports.last().unwrap().params.phantom;
+    assert_eq!(phantom.drain, Rate::from_gbps(90));
+    // 1792 us at 100 Gb/s, in whole packets.
+    assert_eq!(phantom.size, Bytes(22_401_600));
+    assert_eq!((phantom.kmin, phantom.kmax), (Bytes(5_600_400), Bytes(16_801_200)));
 }
 
 #[test]
@@ -175,6 +239,7 @@ fn a_fault_as_text_becomes_one_the_fabric_takes() {
         "duplicate:0.001@hosts",
         "reorder:0.05@all,delay_us=20",
         "corrupt:0.0001@host:3",
+        "block-loss:0.3/0.1@fabric,block=4",
         "degrade:0.5@tor:0:up:2",
         "down@tor:0:up:2,from_us=10,until_us=20",
     ] {

@@ -1,0 +1,349 @@
+//! Phantom queues: a counter beside a real queue that fills as the real one does and drains more
+//! slowly than the link, so that senders hear of a load near the line rate before anything waits.
+//!
+//! Source: \[uno\] sec. 4.1.3: the occupancy grows by every packet that is queued, shrinks at a
+//! constant share of the link's rate, and marks between two thresholds of its own, whatever the
+//! real queue holds. Only data counts, with its size on the wire, and no more than the phantom's
+//! size; a trimmed or dropped packet was not queued. A mark of either queue is a mark; or, when the
+//! real one is not `physical`, those of the phantom alone. As with the real queue it is the
+//! departing packet that is marked. Nothing ticks: a phantom queue is the instant at which it would
+//! be empty, and its occupancy is the time until then, as the rate drains it. That is exact but for
+//! the picosecond that each packet's time is cut to.
+
+use transport::{Bytes, Duration, Instant, Rate, Rng};
+
+use super::{Backlog, Departure, Ecn, Qdisc, QdiscParams, Trim, Verdict};
+use crate::fabric::packet::{Flags, Packet};
+
+/// A phantom queue beside drop-tail with RED marks.
+pub type PhantomEcn = Phantom<Ecn>;
+/// A phantom queue beside a trimming one.
+pub type PhantomTrim = Phantom<Trim>;
+
+/// A phantom queue as users set it: shares of what a port and a network have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PhantomShares {
+    /// Drain rate by line rate, above 0 and at most 1.
+    //= uno#5.1
+    pub drain: f64,
+    /// Most bytes it holds; a BDP of the network's longest path when `None`.
+    pub size: Option<Bytes>,
+    /// Share of the size up to which nothing is marked, 0 ..= 1.
+    //= uno#5.1
+    pub kmin: f64,
+    /// Share above which everything is, 0 ..= 1.
+    pub kmax: f64,
+    /// Whether the real queue marks, too.
+    pub physical: bool,
+}
+
+impl Default for PhantomShares {
+    fn default() -> Self {
+        Self { drain: 0.9, size: None, kmin: 0.25, kmax: 0.75, physical: true }
+    }
+}
+
+/// The phantom queue of one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhantomParams {
+    /// What it drains at.
+    pub drain: Rate,
+    /// Most bytes it holds; none where no phantom queue is.
+    pub size: Bytes,
+    /// Bytes up to which nothing is marked.
+    pub kmin: Bytes,
+    /// Bytes above which everything is, at least `kmin`.
+    pub kmax: Bytes,
+    /// Whether the real queue marks, too.
+    pub physical: bool,
+}
+
+impl PhantomParams {
+    /// One that holds nothing and never marks.
+    pub const NONE: Self = Self {
+        drain: Rate::from_bps(1),
+        size: Bytes(0),
+        kmin: Bytes(0),
+        kmax: Bytes(0),
+        physical: true,
+    };
+
+    /// That of a link of `rate`; `size` is what it holds.
+    #[must_use]
+    pub fn for_link(shares: &PhantomShares, size: Bytes, rate: Rate) -> Self {
+        let part = |share: f64| size.scaled(share.clamp(0.0, 1.0));
+        let drain = Bytes(rate.as_bps()).scaled(shares.drain.clamp(0.0, 1.0)).0;
+        let (kmin, kmax) = (part(shares.kmin), part(shares.kmax.max(shares.kmin)));
+        Self { drain: Rate::from_bps(drain.max(1)), size, kmin, kmax, physical: shares.physical }
+    }
+}
+
+/// A queue with a phantom beside it.
+#[derive(Clone, Debug)]
+pub struct Phantom<Q> {
+    queue: Q,
+    /// When it would be empty if nothing more came.
+    empty_at: Instant,
+    /// Bits a second.
+    drain: u64,
+    /// The sizes in the time that draining them takes.
+    size: Duration,
+    kmin: Duration,
+    kmax: Duration,
+}
+
+impl<Q: Qdisc> Phantom<Q> {
+    fn beside(queue: Q, params: &PhantomParams) -> Self {
+        let time = |bytes| params.drain.time_for(bytes);
+        Self {
+            queue,
+            empty_at: Instant::ZERO,
+            drain: params.drain.as_bps().max(1),
+            size: time(params.size),
+            kmin: time(params.kmin),
+            kmax: time(params.kmax),
+        }
+    }
+
+    /// When it would be empty with `packet` queued at `now`.
+    #[inline]
+    fn with(&self, packet: &Packet, now: Instant) -> Instant {
+        let time = Duration::from_ps(packet.wire_bytes() * BYTE_PS / self.drain);
+        (self.empty_at.max(now) + time).min(now + self.size)
+    }
+
+    /// In integers, as RED does; draws only between the thresholds.
+    #[inline]
+    fn wants_mark(&self, occupancy: Duration, rng: &mut Rng) -> bool {
+        let above = occupancy.saturating_sub(self.kmin);
+        occupancy > self.kmin
+            && (occupancy > self.kmax
+                || rng.below(self.kmax.saturating_sub(self.kmin).as_ps()) < above.as_ps())
+    }
+}
+
+impl PhantomEcn {
+    /// An empty queue beside an empty phantom.
+    #[must_use]
+    pub fn new(params: &QdiscParams) -> Self {
+        Self::beside(Ecn::new(&real(params)), &params.phantom)
+    }
+}
+
+impl PhantomTrim {
+    /// An empty queue beside an empty phantom.
+    #[must_use]
+    pub fn new(params: &QdiscParams) -> Self {
+        Self::beside(Trim::new(&real(params)), &params.phantom)
+    }
+}
+
+/// The real queue's part: thresholds that nothing passes where only the phantom marks.
+fn real(params: &QdiscParams) -> QdiscParams {
+    let never = Bytes(u64::MAX);
+    let (kmin, kmax) =
+        if params.phantom.physical { (params.kmin, params.kmax) } else { (never, never) };
+    QdiscParams { kmin, kmax, ..*params }
+}
+
+impl<Q: Qdisc> Qdisc for Phantom<Q> {
+    #[inline]
+    fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
+        let verdict = self.queue.enqueue(packet, now, rng);
+        if verdict == Verdict::Queued && !packet.is_control() {
+            self.empty_at = self.with(&packet, now);
+        }
+        verdict
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
+        let mut departure = self.queue.dequeue(now, rng)?;
+        let packet = &mut departure.packet;
+        let open =
+            !packet.is_control() && packet.flags.has(Flags::ECT) && !packet.flags.has(Flags::CE);
+        if open && self.wants_mark(self.empty_at.since(now), rng) {
+            packet.flags = packet.flags.with(Flags::CE);
+            departure.marked = true;
+        }
+        Some(departure)
+    }
+
+    #[inline]
+    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
+        self.queue.dequeue_control(now)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    /// Not for a packet that the phantom may mark, which takes a draw.
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        if packet.is_control() {
+            return self.queue.pass(packet, now);
+        }
+        let empty_at = self.with(&packet, now);
+        if empty_at.since(now) > self.kmin {
+            return Err(packet);
+        }
+        let departure = self.queue.pass(packet, now)?;
+        self.empty_at = empty_at;
+        Ok(departure)
+    }
+}
+
+/// Picoseconds a byte takes at one bit a second.
+const BYTE_PS: u64 = 8_000_000_000_000;
+const _: () = assert!(u16::MAX as u64 <= u64::MAX / BYTE_PS, "a packet's time stays in 64 bits");
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use transport::{HostId, Rng};
+
+    use super::*;
+    use crate::fabric::qdisc::PauseParams;
+
+    fn params(phantom: PhantomParams) -> QdiscParams {
+        QdiscParams {
+            data_limit: Bytes(60_000),
+            control_limit: Bytes(1_000),
+            kmin: Bytes(20_000),
+            kmax: Bytes(40_000),
+            phantom,
+            pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
+        }
+    }
+
+    fn phantom(gbps: u64, size: u64) -> PhantomParams {
+        PhantomParams::for_link(&PhantomShares::default(), Bytes(size), Rate::from_gbps(gbps))
+    }
+
+    fn data(len: u16) -> Packet {
+        let flags = Flags::ECT.with(Flags::TRIMMABLE);
+        Packet { handle: 0, dst: HostId(0), hash: 0, len, trim_len: 64, flags }
+    }
+
+    fn at(ps: u64) -> Instant {
+        Instant::from_ps(ps)
+    }
+
+    /// What the phantom holds at `now`, bytes.
+    fn occupancy(queue: &PhantomEcn, now: Instant) -> f64 {
+        let ps = queue.empty_at.since(now).as_us_f64() * 1e6;
+        ps * Bytes(queue.drain).as_f64() / 8e12
+    }
+
+    /// The definition: a counter that loses a little each tick of 100 ps.
+    struct Ticking {
+        bytes: f64,
+        size: f64,
+        drain: f64,
+        now: u64,
+    }
+
+    impl Ticking {
+        const TICK: u64 = 100;
+
+        fn run_until(&mut self, ps: u64) {
+            while self.now < ps {
+                self.bytes = (self.bytes - self.drain * 1e-10 / 8.0).max(0.0);
+                self.now += Self::TICK;
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_drained_lazily_is_what_a_ticking_counter_holds(
+            arrivals in prop::collection::vec((0u64..8_000, 1u16..9000, any::<bool>()), 1..120),
+            gbps in 1u64..801,
+            size in 1_000u64..200_000,
+        ) {
+            let mut queue = PhantomEcn::new(&params(phantom(gbps, size)));
+            let drain = Bytes(queue.drain).as_f64();
+            let mut ticking =
+                Ticking { bytes: 0.0, size: Bytes(size).as_f64(), drain, now: 0 };
+            let mut rng = Rng::new(1);
+            let mut now = 0;
+            for (ticks, len, control) in arrivals {
+                now += ticks * Ticking::TICK;
+                ticking.run_until(now);
+                let flags = if control { Flags::CONTROL } else { Flags::ECT };
+                let packet = Packet { flags, ..data(len) };
+                let verdict = queue.enqueue(packet, at(now), &mut rng);
+                if verdict == Verdict::Queued && !control {
+                    ticking.bytes = (ticking.bytes + f64::from(len)).min(ticking.size);
+                }
+                while queue.dequeue(at(now), &mut rng).is_some() {}
+                let difference = (occupancy(&queue, at(now)) - ticking.bytes).abs();
+                prop_assert!(difference < 20.0, "{difference} bytes at {now} ps");
+            }
+        }
+    }
+
+    #[test]
+    fn marks_begin_at_kmin_and_are_certain_above_kmax_though_nothing_waits() {
+        // Packets of 1000 bytes back to back at the line rate: the phantom keeps a tenth of each.
+        let mut queue = PhantomTrim::new(&params(phantom(80, 40_000)));
+        let mut rng = Rng::new(3);
+        let mut marks = Vec::new();
+        for i in 0..400 {
+            let now = at(i * 100_000);
+            let departure = queue.pass(data(1000), now).unwrap_or_else(|packet| {
+                assert_eq!(queue.enqueue(packet, now, &mut rng), Verdict::Queued);
+                queue.dequeue(now, &mut rng).unwrap()
+            });
+            assert_eq!(departure.data_left, 0);
+            assert_eq!(departure.marked, departure.packet.flags.has(Flags::CE));
+            marks.push(departure.marked);
+        }
+        // 9.1 kB after 91 packets, 29.1 kB after 291.
+        assert!(!marks[..85].contains(&true));
+        assert!(!marks[300..].contains(&false));
+        let between = marks[100..290].iter().filter(|marked| **marked).count();
+        assert!((60..130).contains(&between), "{between} of 190");
+    }
+
+    #[test]
+    fn it_holds_no_more_than_its_size_and_is_empty_that_much_later() {
+        let shares = PhantomShares { drain: 0.5, ..PhantomShares::default() };
+        let params = params(PhantomParams::for_link(&shares, Bytes(9_000), Rate::from_gbps(16)));
+        let mut queue = PhantomEcn::new(&params);
+        let mut rng = Rng::new(1);
+        for _ in 0..5 {
+            queue.enqueue(data(4_000), at(0), &mut rng);
+        }
+        // 8 Gb/s are a byte a nanosecond.
+        assert_eq!(queue.empty_at, at(9_000_000));
+        assert_eq!(queue.pass(data(100), at(9_000_001)).map(|d| d.marked), Ok(false));
+    }
+
+    #[test]
+    fn a_full_real_queue_marks_only_if_it_counts() {
+        for physical in [true, false] {
+            let shares = PhantomShares { physical, ..PhantomShares::default() };
+            let size = Bytes(1 << 30);
+            let phantom = PhantomParams::for_link(&shares, size, Rate::from_gbps(100));
+            let mut queue = PhantomEcn::new(&params(phantom));
+            let mut rng = Rng::new(1);
+            for _ in 0..14 {
+                assert_eq!(queue.enqueue(data(4_160), at(0), &mut rng), Verdict::Queued);
+            }
+            assert_eq!(queue.dequeue(at(1), &mut rng).unwrap().marked, physical);
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_or_trimmed_does_not_count() {
+        let mut queue = PhantomTrim::new(&params(phantom(100, 1 << 20)));
+        let mut rng = Rng::new(1);
+        let verdicts: Vec<_> =
+            (0..16).map(|_| queue.enqueue(data(4_160), at(0), &mut rng)).collect();
+        assert_eq!(verdicts[13..], [Verdict::Queued, Verdict::Trimmed, Verdict::Trimmed]);
+        assert_eq!(queue.empty_at.as_ps(), 14 * (4_160 * BYTE_PS / 90_000_000_000));
+    }
+}

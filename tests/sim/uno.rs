@@ -1,0 +1,101 @@
+//! Two datacentres with phantom queues: distances, black holes, correlated losses, threads.
+//!
+//! Source: \[uno\] sec. 2.4 and 5.1; hosts 0 to 127 are the first site's, 128 to 255 the second's.
+
+use testbed::workload::FlowSpec;
+use transport::{Duration, HostId};
+
+use super::*;
+
+const TOPOLOGY: &str = "two-dc";
+
+/// UnoCC as its paper has it, for switches with phantom queues that drop.
+const UNO: [(&str, &str); 4] =
+    [("cc", "unocc"), ("lb", "spray"), ("trim", "off"), ("switch.qdisc", "phantom")];
+
+fn with<'a>(settings: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    [&UNO[..], settings].concat()
+}
+
+/// Flows of `size` bytes that all start at once.
+fn flows_of(pairs: &[(u32, u32)], size: u64) -> Matrix {
+    let mut matrix = Matrix { nodes: 256, ..Matrix::default() };
+    for &(src, dst) in pairs {
+        matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), Bytes(size))).unwrap();
+    }
+    matrix
+}
+
+//= uno#5.1
+#[test]
+fn controllers_know_how_far_each_pair_is_and_how_wide_a_site_is() {
+    let plan = plan(&UNO, flows_of(&[(0, 255)], 4096), TOPOLOGY);
+    let rtt = |src, dst| plan.path(HostId(src), HostId(dst)).base_rtt.as_us_f64();
+    // Links of 1 us; two, four, six, or eight of them and the one of 886.5 us.
+    for (src, dst, least) in [(0, 1, 4.0), (0, 4, 8.0), (0, 127, 12.0), (255, 128, 12.0)] {
+        assert!((0.0..2.1).contains(&(rtt(src, dst) - least)), "{src} to {dst}");
+    }
+    for (src, dst) in [(0, 128), (255, 127)] {
+        assert!((0.0..3.1).contains(&(rtt(src, dst) - 1789.0)), "{src} to {dst}");
+    }
+    let params = plan.draft.cc_params();
+    let site = Duration::from_ns(14_000);
+    assert!(
+        params.unocc.intra_rtt > site && params.unocc.intra_rtt < site + Duration::from_ns(100)
+    );
+    assert!(params.mprdma_bbr.inter_rtt > params.unocc.intra_rtt);
+    assert!(params.gemini.inter_rtt.as_us_f64() > 1792.0);
+}
+
+#[test]
+fn a_flow_alone_takes_what_its_path_takes() {
+    for pair in [(0, 1), (0, 127), (3, 200)] {
+        let outcome = run(&UNO, flows_of(&[pair], 40_960), TOPOLOGY);
+        let slowdown = slowdown(&outcome.summary);
+        assert!(slowdown < 1.01, "{pair:?}: {slowdown}");
+    }
+}
+
+#[test]
+fn two_sites_on_two_threads_give_the_same_bytes_with_losses_and_phantom_queues() {
+    let pairs = [(0, 120), (1, 120), (130, 120), (140, 120), (5, 250), (9, 250)];
+    let losses = ("fault", "block-loss:0.01/0.005/0.001@border,block=10");
+    let run = |threads| {
+        let settings = with(&[losses, ("sim.threads", threads), ("switch.queue", "1MB")]);
+        flows(&settings, flows_of(&pairs, 2_000_000), TOPOLOGY)
+    };
+    assert_eq!(String::from_utf8(run("1")).unwrap(), String::from_utf8(run("2")).unwrap());
+}
+
+//= uno#2.4
+#[test]
+fn links_to_the_other_site_lose_packets_at_the_rate_of_the_table() {
+    // A tenth of the blocks lose one packet and a tenth lose two: 3 % of packets, on each of three
+    // links, and nothing inside a site.
+    let settings = with(&[("fault", "block-loss:0.1/0.1@border,block=10")]);
+    let outcome = run(&settings, flows_of(&[(0, 200)], 8_192_000), TOPOLOGY);
+    let packets = outcome.summary.packets;
+    let sent = packets.data_new + packets.retransmitted;
+    let expected = 3 * (sent + packets.acks) * 3 / 100;
+    let dropped = outcome.summary.drops["burst_loss"];
+    assert!(dropped.abs_diff(expected) * 4 < expected, "{dropped} of {sent}, {expected} expected");
+    let near = run(&settings, flows_of(&[(0, 100)], 8_192_000), TOPOLOGY);
+    assert_eq!(near.summary.packets.dropped, 0);
+}
+
+#[test]
+fn a_dead_link_between_sites_is_a_black_hole_until_switches_notice() {
+    let lost = |detection| {
+        let settings = with(&[
+            ("fault", "down@border:0:up:0,until_us=6000"),
+            ("switch.detection", detection),
+            ("loss.retries_max", "64"),
+        ]);
+        let outcome = run(&settings, flows_of(&[(0, 200)], 8_192_000), TOPOLOGY);
+        outcome.summary.drops.get("link_down").copied().unwrap_or(0)
+    };
+    // One of eight links; nobody is told, or all are from the start.
+    let unnoticed = lost("never");
+    assert!((150..600).contains(&unnoticed), "{unnoticed} of 2000 packets");
+    assert_eq!(lost("0us"), 0);
+}

@@ -57,6 +57,12 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1
 
+vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
+	tests/vm/setup
+
+vm-test: ## two workers at emulated PCI network cards of a virtual machine: the drivers of real ones
+	tests/vm/test
+
 bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code
 	$(CARGO) bench -p transport --bench endpoint
 	$(CARGO) bench -p transport --bench endpoint -- --instructions
@@ -76,4 +82,4 @@ results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIG
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run sim test check unit golden swarm system dpdk-test bench fuzz results docs
+.PHONY: help setup build run sim test check unit golden swarm system dpdk-test vm-setup vm-test bench fuzz results docs

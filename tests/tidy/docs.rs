@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Finding, Source, words_in};
 
-const MAKEFILE_LINES: usize = 80;
+const MAKEFILE_LINES: usize = 100;
 
 /// Names at the root of the repository, apart from dotfiles.
 const TOP: &[&str] = &[
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn a_long_makefile_is_found() {
-        assert_eq!(makefile("Makefile", &"a:\n".repeat(80)), []);
-        assert_eq!(makefile("Makefile", &"a:\n".repeat(81)).len(), 1);
+        assert_eq!(makefile("Makefile", &"a:\n".repeat(MAKEFILE_LINES)), []);
+        assert_eq!(makefile("Makefile", &"a:\n".repeat(MAKEFILE_LINES + 1)).len(), 1);
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(crate) fn negotiate(
     let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
     let rss_types = if queues > 1 { offer.rss_types & RSS_TYPES } else { 0 };
     // Scatter costs a slower receive function in some drivers, so it is asked for only when needed.
-    let needs_scatter = wish.max_frame > u32::from(room);
+    let needs_scatter = wish.max_frame + RECEIVED_EXTRA > u32::from(room);
     let mtu = mtu_for(offer, wish.max_frame);
     let mtu_frame = u32::from(mtu) + u32::from(ETHERNET_HEADER);
     let caps = Caps {
@@ -146,6 +146,9 @@ pub(crate) fn negotiate(
 }
 
 const ETHERNET_HEADER: u16 = 14;
+
+/// What drivers count to a received frame beyond its bytes: FCS, two VLAN tags, virtio's header.
+const RECEIVED_EXTRA: u32 = 4 + 2 * 4 + 12;
 
 /// The MTU to ask for: that of the wanted frame, within what ethdev would let pass.
 fn mtu_for(offer: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
@@ -260,6 +263,8 @@ mod tests {
             sys::rdpdk_port_info { rx_offloads: sys::RDPDK_RX_OFFLOAD_SCATTER, ..offer() };
         assert_eq!(plan(&scatter, 1, 1514).rx_offloads, 0);
         assert!(plan(&scatter, 1, 9014).caps.rx_scatter);
+        // virtio refuses a buffer that has no room for its own header beside the frame.
+        assert!(plan(&scatter, 1, 2048).caps.rx_scatter);
     }
 
     #[test]

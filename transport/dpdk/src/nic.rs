@@ -207,8 +207,9 @@ impl Port {
         Ok(Self { queues: (0..count).map(queue).collect(), device, tie: None })
     }
 
-    /// Makes two connected ports go together; `self` must be the side that connects.
-    pub(crate) fn tie_to(&mut self, other: &mut Self) {
+    /// Makes two ports that are connected within this process, as two memif devices are, go
+    /// together; `self` must be the side that connects.
+    pub fn tie_to(&mut self, other: &mut Self) {
         let (first, second) = (Arc::clone(&self.device), Arc::clone(&other.device));
         let tie = Some(Arc::new(Tie { first, second }));
         for port in [self, other] {
@@ -339,6 +340,12 @@ impl PortQueue {
     #[must_use]
     pub fn stats(&self) -> PortStats {
         self.device.stats()
+    }
+
+    /// Every counter that the driver has, by the driver's names, all queues together.
+    #[must_use]
+    pub fn xstats(&self) -> Vec<(String, u64)> {
+        self.device.xstats()
     }
 
     #[inline]

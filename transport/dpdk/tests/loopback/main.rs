@@ -5,12 +5,14 @@
 //! machine offers. A check that cannot run here prints why and counts as skipped, never as passed.
 //!
 //! Started with `--probe` the binary is a child of its own checks: it runs one ring link in a fresh
-//! EAL and reports by its exit code, with nothing on standard output.
+//! EAL and reports by its exit code, with nothing on standard output. With `--pair` it runs two
+//! workers at two devices of the caller's, see `pair.rs`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test harness")]
 
 mod buffers;
 mod links;
+mod pair;
 mod process;
 mod sharing;
 mod traffic;
@@ -36,7 +38,17 @@ fn main() -> ExitCode {
     if let Some(at) = arguments.iter().position(|argument| argument == "--probe") {
         return process::probe(&arguments[at + 1..]);
     }
-    let all = [buffers::CHECKS, links::CHECKS, workers::CHECKS, sharing::CHECKS, process::CHECKS];
+    if let Some(at) = arguments.iter().position(|argument| argument == "--pair") {
+        return pair::run(&arguments[at + 1..]);
+    }
+    let all = [
+        buffers::CHECKS,
+        links::CHECKS,
+        workers::CHECKS,
+        sharing::CHECKS,
+        process::CHECKS,
+        pair::CHECKS,
+    ];
     let checks: Vec<Check> = all.into_iter().flatten().copied().collect();
     if arguments.iter().any(|argument| argument == "--list") {
         checks.iter().for_each(|(name, _)| println!("{name}: test"));

@@ -51,7 +51,17 @@ pub(crate) fn shared_worker(
     (clock, udp): (DilatedClock, UdpSums),
     ends: Vec<WorkerEnd>,
 ) -> PortWorker {
-    let config = config();
+    worker_of(&config(), id, io, (clock, udp), ends)
+}
+
+/// A worker whose endpoint has other settings.
+pub(crate) fn worker_of(
+    config: &Config,
+    id: u32,
+    io: PortIo,
+    (clock, udp): (DilatedClock, UdpSums),
+    ends: Vec<WorkerEnd>,
+) -> PortWorker {
     let store = AppMemory::new(&MemoryConfig {
         msgs_max: config.msgs_max,
         bytes_max: 1 << 26,
@@ -65,7 +75,7 @@ pub(crate) fn shared_worker(
         udp,
         digest: true,
     };
-    let core = Recorder::off(&config, HostId(id), Rng::new(1).fork("host", u64::from(id)));
+    let core = Recorder::off(config, HostId(id), Rng::new(1).fork("host", u64::from(id)));
     Worker::shared(core, (io, store, clock), ends, worker_config)
 }
 

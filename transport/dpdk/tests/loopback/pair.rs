@@ -1,0 +1,211 @@
+//! Two workers of one process at two devices that something else connects: a cable, a switch, a
+//! virtual machine's hub. Started with `--pair DEVICE DEVICE [KEY=VALUE]...` the binary runs them
+//! in a fresh EAL, checks every byte and the devices' own counters, and reports on standard output:
+//! a line `port ...` for each device and a line `pair ...` at the end.
+//!
+//! | Key | Is | Unless given |
+//! |---|---|---|
+//! | `frame` | longest frame, bytes without FCS | 1514 |
+//! | `messages`, `bytes` | messages each way, and their length | 8, 1 000 000 |
+//! | `seconds` | after which it has failed | 60 |
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::process::{Command, ExitCode, Stdio};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use transport::{Config, Duration, LossSettings, Rate, Settings};
+use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::{
+    AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, Pattern, Pool,
+    PoolConfig, Port, PortConfig, PortIo, Request, Source, TimeScale, UdpSums, app_ring,
+};
+
+use crate::Outcome::{self, Passed};
+use crate::workers::{PortWorker, worker_of};
+
+pub(crate) const CHECKS: &[crate::Check] =
+    &[("a_pair_at_two_devices_named_by_the_user_exchanges_16_mb", memif_pair)];
+
+/// One device with its worker and its application.
+struct End {
+    name: String,
+    driver: String,
+    worker: PortWorker,
+    app: AppEnd,
+    delivered: u32,
+    sent: u32,
+}
+
+fn memif_pair(_eal: &Eal) -> Outcome {
+    let socket = format!("socket=hr-pair-{},socket-abstract=yes,id=0", std::process::id());
+    let child = Command::new(std::env::current_exe().unwrap())
+        .arg("--pair")
+        .args([format!("net_memif0,role=server,{socket}"), format!("net_memif1,{socket}")])
+        .args(["frame=2000", "messages=8", "bytes=1000000"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (told, errors) =
+        (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+    assert!(child.status.success(), "{told}{errors}");
+    assert!(told.contains("pair net_memif ok 16000000 B"), "{told}");
+    Passed
+}
+
+/// The value of `key` among the arguments.
+fn value<T: FromStr>(options: &BTreeMap<&str, &str>, key: &str, default: T) -> T {
+    let parse = |text: &&str| text.parse().unwrap_or_else(|_| panic!("{key}={text}: no number"));
+    options.get(key).map_or(default, parse)
+}
+
+/// The child, or the guest's first program.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let (names, options) = arguments.split_at(2.min(arguments.len()));
+    let [one, two] = names else { panic!("--pair DEVICE DEVICE [KEY=VALUE]...") };
+    let options: BTreeMap<_, _> = options.iter().filter_map(|text| text.split_once('=')).collect();
+    let names = [one, two].map(|name| name.parse().unwrap_or_else(|error| panic!("{error}")));
+    let names = names.map(|name: DeviceName| name.resolved().unwrap_or_else(|e| panic!("{e}")));
+    let start =
+        EalOptions { memory_mb: 160, log_level: LogLevel::Warning, ..EalOptions::default() };
+    let start = names.iter().fold(start, |start, name| name.allowed_in(start));
+    let eal = Eal::start(&start).unwrap_or_else(|error| panic!("{error}"));
+    let _thread = eal.register_thread().unwrap();
+    let (messages, bytes) = (value(&options, "messages", 8), value(&options, "bytes", 1_000_000));
+    let limit = Duration::from_s(value(&options, "seconds", 60));
+    let (ends, pools, config) = open(&eal, &names, value(&options, "frame", 1514));
+    exchange(ends, &config, (messages, bytes), limit);
+    assert_eq!(pools.map(|pool| pool.in_use()), [0, 0], "buffers are held");
+    ExitCode::SUCCESS
+}
+
+/// Both devices, the pools that they send from and receive into, and their endpoints' settings.
+fn open(eal: &Eal, names: &[DeviceName; 2], max_frame: u32) -> ([End; 2], [Arc<Pool>; 2], Config) {
+    let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
+    let room = u16::try_from(max_frame.max(2048)).unwrap();
+    let config_of = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
+    let pools = [0, 1].map(|_| Arc::new(Pool::new(eal, config_of).unwrap()));
+    let wish = PortConfig { max_frame, ..PortConfig::default() };
+    let [mut one, mut two] = [0, 1].map(|i: usize| {
+        let port = names[i].open(eal, &wish, Arc::clone(&pools[i]));
+        port.unwrap_or_else(|error| panic!("{error}"))
+    });
+    if one.caps().driver == "net_memif" {
+        two.tie_to(&mut one);
+    }
+    for port in [&one, &two] {
+        assert!(port.wait_link(15_000), "the link of {} stays down", port.name());
+        println!("port {} {}", port.name(), port.caps());
+    }
+    let config = config(&one, max_frame);
+    let end = |host: u32, port: Port, pool| {
+        let (name, driver) = (port.name().to_owned(), port.caps().driver.clone());
+        let io = PortIo::of_port(port, Arc::clone(pool), None).unwrap();
+        let (app, end) = app_ring(64, 64);
+        let worker = worker_of(&config, host, io, (clock, UdpSums::Software), vec![end]);
+        End { name, driver, worker, app, delivered: 0, sent: 0 }
+    };
+    ([end(0, one, &pools[0]), end(1, two, &pools[1])], pools, config)
+}
+
+/// Segments that fill `max_frame`, a window for the device's speed and an emulator's delays.
+fn config(port: &Port, max_frame: u32) -> Config {
+    // Emulated processors stand still for tens of milliseconds.
+    let rto_min = Duration::from_ms(200);
+    let loss = LossSettings { retries_max: 64, rto_min, ..LossSettings::default() };
+    let gbps = port.caps().link_mbps.unwrap_or(10_000) / 1000;
+    let settings = Settings {
+        payload_max: u16::try_from(max_frame - HEADERS_MAX).unwrap(),
+        line_rate: Rate::from_gbps(u64::from(gbps.max(1))),
+        base_rtt: Duration::from_ms(1),
+        tx_flows_max: 4,
+        rx_flows_max: 4,
+        msgs_max: 16,
+        loss,
+        ..Settings::default()
+    };
+    Config::new(settings).unwrap()
+}
+
+/// At least what the headers of any segment take, Ethernet's included.
+const HEADERS_MAX: u32 = 128;
+
+impl End {
+    fn ask(&mut self, config: &Config, peer: u32, messages: u32, len: u32) {
+        let (path, peer_id) = (config.default_path(), transport::HostId(peer));
+        self.app.submit(Request::Open { connection: 0, peer: peer_id, path }).unwrap();
+        for tag in (0..messages).map(u64::from) {
+            let source = Source::Pattern(Pattern { seed: u64::from(peer), tag });
+            let len = NonZeroU32::new(len).unwrap();
+            self.app.submit(Request::Send { connection: 0, source, len, tag, cookie: 0 }).unwrap();
+        }
+    }
+
+    fn listen(&mut self) {
+        while let Some(completion) = self.app.poll() {
+            match completion {
+                Completion::Delivered { tag, checksum, memory, .. } => {
+                    let seed = u64::from(self.worker.endpoint().host().0);
+                    let len = u32::try_from(memory.len()).unwrap();
+                    assert_eq!(checksum, Pattern { seed, tag }.checksum(len), "message {tag}");
+                    self.delivered += 1;
+                }
+                Completion::Sent { .. } => self.sent += 1,
+                other => panic!("{}: {other:?}", self.name),
+            }
+        }
+    }
+
+    /// The device must have seen what the worker says that it sent and received.
+    fn check_counters(&mut self) {
+        let counts = *self.worker.counts();
+        let device = self.worker.io().queue().stats();
+        assert_eq!((counts.filled, counts.stuck, counts.unsendable), (counts.handed_over, 0, 0));
+        assert!(device.tx_packets >= counts.handed_over, "{}: {device:?} {counts:?}", self.name);
+        assert!(device.rx_packets >= counts.received, "{}: {device:?} {counts:?}", self.name);
+        let of = |(name, count): &(String, u64)| (*count > 0).then(|| format!("{name}={count}"));
+        let told: Vec<_> = self.worker.io().queue().xstats().iter().filter_map(of).collect();
+        println!("counters {} {}", self.name, told.join(" "));
+    }
+}
+
+/// Both ends send all messages; turns on one thread, so that no scheduler stands between them.
+fn exchange(ends: [End; 2], config: &Config, (messages, len): (u32, u32), limit: Duration) {
+    let [mut a, mut b] = ends;
+    a.ask(config, 1, messages, len);
+    b.ask(config, 0, messages, len);
+    let started = a.worker.poll_once().now;
+    let mut now = started;
+    while a.delivered + b.delivered + a.sent + b.sent < 4 * messages {
+        for end in [&mut a, &mut b] {
+            now = end.worker.poll_once().now;
+            end.listen();
+        }
+        let (one, two) = (a.worker.stats(), b.worker.stats());
+        assert!(now.since(started) < limit, "not done after {limit:?}: {one:?} {two:?}");
+    }
+    let bytes = 2 * u64::from(messages) * u64::from(len);
+    let mut sum = [0; 4];
+    for end in [&mut a, &mut b] {
+        end.check_counters();
+        let stats = end.worker.stats();
+        assert_eq!(2 * stats.data_placed_bytes, bytes, "every byte is placed once");
+        for (sum, count) in sum.iter_mut().zip([
+            stats.data_new,
+            stats.retransmitted,
+            stats.lost_by_timeout,
+            stats.duplicates,
+        ]) {
+            *sum += count;
+        }
+    }
+    let ms = now.since(started).as_ps() / 1_000_000_000;
+    let mbps = bytes * 8 / 1000 / ms.max(1);
+    let [segments, again, silence, twice] = sum;
+    println!(
+        "pair {} ok {bytes} B in {ms} ms, {mbps} Mbit/s, {segments} segments, {again} sent again \
+         ({silence} after silence), {twice} received twice",
+        a.driver
+    );
+}

@@ -10,7 +10,7 @@ MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 TESTS := check unit golden swarm system dpdk-test
-NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --no-default-features --all-targets
+NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --no-default-features --all-targets
 SYSTEM := $(CARGO) test -p system-tests
 
 help: ## this list
@@ -51,8 +51,8 @@ golden: ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewri
 swarm: ## random scenarios against invariants, from SEED
 	SEED=$(SEED) $(SYSTEM) --test swarm
 
-system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, the dissector
-	$(SYSTEM) --test cli --test variants --test lies --test sim --test allocations --test forecast --test replay --test dissector
+system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, captures, the dissector
+	$(SYSTEM) --test cli --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1

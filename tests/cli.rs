@@ -403,3 +403,27 @@ fn threads_that_a_matrix_cannot_use_are_told_of_beside_the_json() {
     assert!(ran.err.contains("sim.threads is 1"), "{}", ran.err);
     serde_json::from_str::<Value>(&ran.out).unwrap();
 }
+
+#[test]
+fn flags_that_show_a_run_are_refused_where_there_is_nothing_to_show() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let capture = dir.path("a.pcapng");
+    for (args, said) in [
+        (vec!["run", &matrix, "--metrics", "/tmp/x.sock"], "--metrics shows DPDK workers"),
+        (vec!["run", &matrix, "--telemetry"], "add --world vdev, or leave --telemetry out"),
+        (vec!["run", "fig12-incast", "--capture", &capture], "this scenario has variants"),
+        (vec!["run", &matrix, "--capture", "x.pcapng,snpa=3"], "--capture: found `snpa=3`"),
+        (vec!["run", &matrix, "--capture", "/nonexistent/x"], "--capture: found `/nonexistent/x"),
+    ] {
+        let ran = headrace(&args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.err.contains(said), "{said}: {ran:?}");
+    }
+    let only = format!("{capture},host=99");
+    let ran = headrace(&["run", &matrix, "--capture", &only]);
+    assert!(ran.code == 2 && ran.err.contains("host=I, below 16"), "{ran:?}");
+    let ran = headrace(&["run", &matrix, "--capture", &capture, "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(fs::read(&capture).unwrap()[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
+}

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a test harness")]
 
 mod loopback;
+mod pcapng;
 
 use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};

@@ -188,8 +188,8 @@ pub(crate) struct RunArgs {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
-    /// Writes what hosts send and receive as pcapng, over DPDK only: at most N bytes of a frame,
-    /// one of every N, of one host.
+    /// Writes what hosts send and receive as pcapng: at most N bytes of a frame, one of every N, of
+    /// one host. A simulation has headers only.
     #[arg(long, value_name = "FILE[,snap=N][,every=N][,host=I]")]
     pub(crate) capture: Option<String>,
 }

@@ -45,7 +45,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Observe, InputError> {
 /// # Errors
 /// Names the flag.
 pub(crate) fn check_simulation(observe: &Observe) -> Result<(), Failure> {
-    match flags(observe).next() {
+    match flags(observe).find(|flag| *flag != "--capture") {
         None => Ok(()),
         Some(flag) => Err(Failure::CommandLine(format!(
             "error: {flag} shows DPDK workers, and a simulation has none\n  \

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
-use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGReader};
 use testbed::capture::Capture;
 use testbed::measure::Outcome;
 use testbed::observe::Observe;
@@ -15,59 +13,9 @@ use transport::wire::Body;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::{self, UdpCheck};
 
+use crate::pcapng::{Seen, read};
+
 use super::{Verdict, assert_whole, matrix, plan, show};
-
-/// What a capture file says.
-#[derive(Debug, Default)]
-pub(super) struct Read {
-    pub(super) interfaces: Vec<String>,
-    /// Interface, whether it was sent, its stamp, length on the wire, bytes.
-    pub(super) packets: Vec<(u32, bool, u64, u32, Vec<u8>)>,
-    pub(super) seen: u64,
-    pub(super) lost: u64,
-}
-
-pub(super) fn read(path: &Path) -> Read {
-    let file = fs::File::open(path).unwrap();
-    let mut reader = PcapNGReader::new(1 << 20, file).unwrap();
-    let mut read = Read::default();
-    loop {
-        match reader.next() {
-            Ok((length, block)) => {
-                let PcapBlockOwned::NG(block) = block else { panic!("not pcapng") };
-                take(&block, &mut read);
-                reader.consume(length);
-            }
-            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
-            Err(PcapError::Eof) => return read,
-            Err(error) => panic!("{error:?}"),
-        }
-    }
-}
-
-fn take(block: &Block<'_>, read: &mut Read) {
-    match block {
-        Block::InterfaceDescription(interface) => {
-            read.interfaces.push(interface.if_name().unwrap().unwrap().to_owned());
-        }
-        Block::EnhancedPacket(packet) => {
-            let flags = packet.options.iter().find(|o| o.code == OptionCode(2)).unwrap();
-            let at = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-            let kept = usize::try_from(packet.caplen).unwrap();
-            let bytes = packet.packet_data()[..kept].to_vec();
-            read.packets.push((packet.if_id, flags.value[0] == 2, at, packet.orig_len(), bytes));
-        }
-        Block::InterfaceStatistics(statistics) => {
-            let number = |code| {
-                let option = statistics.options.iter().find(|o| o.code == OptionCode(code));
-                u64::from_ne_bytes(option.unwrap().value[..8].try_into().unwrap())
-            };
-            read.seen += number(4);
-            read.lost += number(5);
-        }
-        _ => {}
-    }
-}
 
 fn captured(name: &str, limits: &str, settings: &[(&str, &str)]) -> (PathBuf, Outcome) {
     let name = format!("headrace-{name}-{}.pcapng", std::process::id());
@@ -89,7 +37,8 @@ pub(super) fn whole() -> Verdict {
     assert_eq!(file.packets.len() as u64 + file.lost, file.seen);
     let addressing = Addressing::Emulated(IpVersion::V4);
     let (mut data, mut acks, mut received, mut bytes) = (0, 0, 0, 0);
-    for (interface, sent, _, len, frame) in &file.packets {
+    for seen in &file.packets {
+        let Seen { interface, sent, len, bytes: frame, .. } = seen;
         assert_eq!(frame.len(), usize::try_from(*len).unwrap());
         let parsed = frame::parse(frame, &addressing, UdpCheck::Required).unwrap();
         let own = if *sent { parsed.src } else { parsed.dst };
@@ -135,7 +84,7 @@ pub(super) fn limited() -> Verdict {
     assert_eq!(file.interfaces, ["host2"]);
     let taken = file.packets.len() as u64 + file.lost;
     assert_eq!(taken, file.seen.div_ceil(3), "one of three of {}", file.seen);
-    assert!(file.packets.iter().all(|(.., bytes)| bytes.len() <= 64));
-    assert!(file.packets.iter().any(|(.., len, _)| *len > 1500));
+    assert!(file.packets.iter().all(|seen| seen.bytes.len() <= 64));
+    assert!(file.packets.iter().any(|seen| seen.len > 1500));
     Verdict::Passed
 }

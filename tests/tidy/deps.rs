@@ -10,6 +10,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("transport", &[]),
     ("transport-gf", &["transport"]),
     ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
+    ("transport-ffi", &["transport", "transport-dpdk?"]),
     ("transport-ofi", &["transport", "transport-dpdk"]),
     ("testbed", &["transport", "transport-dpdk?"]),
     ("headrace", &["transport", "transport-dpdk?", "testbed"]),

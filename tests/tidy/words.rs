@@ -42,6 +42,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/eal.rs",
     "transport/dpdk/src/payload.rs",
     "transport/dpdk/src/telemetry/rte.rs",
+    "transport/ffi/src/ffi.rs",
     "transport/gf/src/x86/mod.rs",
     "transport/gf/src/x86/gfni.rs",
     "transport/gf/src/x86/avx2.rs",

@@ -91,7 +91,7 @@ fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Fa
     let plan = &experiment.plan;
     let stopwatch = Stopwatch::start();
     let mut outcome = match experiment.world {
-        World::Sim => virtual_time::run(plan, watch)?,
+        World::Sim => virtual_time::run_observed(plan, &experiment.observe, watch)?,
         World::Vdev => in_real_time(plan, &experiment.observe, watch)?,
         World::Nic => {
             return Err(Failure::Unfit("this version does not run --world nic yet".into()));

@@ -1,17 +1,21 @@
 //! Frames of a run, in a file that Wireshark reads.
 //!
 //! [`Capture`] says which frames and how much of each; [`pcapng`] writes them; `live` takes them
-//! from the workers of a run in real time, with the feature `dpdk`.
+//! from the workers of a run in real time, with the feature `dpdk`. Those of a simulation come from
+//! `virtual_time/capture.rs`.
 
 #[cfg(feature = "dpdk")]
 pub(crate) mod live;
 pub mod pcapng;
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use transport::HostId;
 
 use crate::input::{InputError, did_you_mean};
+use crate::plan::RunError;
 
 /// What to capture, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +65,25 @@ impl Capture {
             }
         }
         Ok(capture)
+    }
+
+    /// The file, empty, for a run of so many `hosts`.
+    ///
+    /// # Errors
+    /// A host that is not in the run, a file that cannot be written.
+    pub(crate) fn create(&self, hosts: u32) -> Result<File, RunError> {
+        if let Some(HostId(host)) = self.host.filter(|host| host.0 >= hosts) {
+            let expected = format!("host=I, below {hosts}");
+            let error = InputError::new(format!("`host={host}`"), expected);
+            return Err(RunError::Input(error.at("--capture", 0, 0)));
+        }
+        File::create(&self.file).map_err(|error| self.unwritable(&error))
+    }
+
+    /// The file cannot be written.
+    pub(crate) fn unwritable(&self, error: &io::Error) -> RunError {
+        let found = format!("`{}` ({error})", self.file.display());
+        RunError::Input(InputError::new(found, "a file that can be written").at("--capture", 0, 0))
     }
 
     /// Whether frames of `host` are wanted.

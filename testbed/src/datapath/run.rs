@@ -172,7 +172,7 @@ impl Bench {
     /// # Errors
     /// [`BenchError`].
     pub fn start_observed(observe: &Observe) -> Result<Self, BenchError> {
-        let observers = Observers::start(observe)?;
+        let observers = Observers::start(observe, 2)?;
         let rate = Calibration::measure(CALIBRATION_MIN)?;
         let telemetry = observers.wants_socket();
         let options = EalOptions { memory_mb: MEMORY_MB, telemetry, ..EalOptions::default() };

@@ -11,6 +11,8 @@ pub mod transports;
 
 use std::fmt;
 
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::header_overhead;
 use transport::{
     Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Settings,
 };
@@ -219,6 +221,14 @@ impl Plan {
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.tree.spec().nodes
+    }
+
+    /// How hosts are addressed: headers of 42 bytes are IPv4's, IPv6's are longer.
+    #[must_use]
+    pub fn addressing(&self) -> Addressing {
+        let v4 = header_overhead(IpVersion::V4);
+        let is_v4 = self.settings.frame_overhead == v4;
+        Addressing::Emulated(if is_v4 { IpVersion::V4 } else { IpVersion::V6 })
     }
 
     /// The path between two hosts, as the sender's controller knows it.

@@ -36,11 +36,11 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Those that `observe` asks for.
+    /// Those that `observe` asks for, of a run of so many `hosts`.
     ///
     /// # Errors
-    /// [`RunError::Input`] when the metrics cannot be served where they should.
-    pub(crate) fn start(observe: &Observe) -> Result<Self, RunError> {
+    /// [`RunError::Input`] when metrics or capture cannot be where they should.
+    pub(crate) fn start(observe: &Observe, hosts: u32) -> Result<Self, RunError> {
         let wanted = observe.metrics.is_some() || observe.telemetry;
         let telemetry = wanted.then(Telemetry::default);
         let server = match (&observe.metrics, &telemetry) {
@@ -52,10 +52,7 @@ impl Observers {
         };
         let capture = match &observe.capture {
             None => None,
-            Some(capture) => {
-                let file = File::create(&capture.file).map_err(|error| no_capture(capture, &error));
-                Some((capture.clone(), file?))
-            }
+            Some(capture) => Some((capture.clone(), capture.create(hosts)?)),
         };
         let sources = RefCell::default();
         Ok(Self { telemetry, shown: observe.telemetry, server, capture, sources })
@@ -99,7 +96,7 @@ impl Observers {
     /// Starts the capture of all workers that were looked at; just before the clock starts.
     ///
     /// # Errors
-    /// [`RunError::Input`] for a host that there is not, or a file that cannot be written.
+    /// [`RunError::Input`] for a file that cannot be written.
     pub(crate) fn start_capture(
         &self,
         scale: TimeScale,
@@ -119,7 +116,7 @@ impl Observers {
         let thread = file
             .try_clone()
             .and_then(|file| CaptureThread::start(file, sources, capture.snap, &comment));
-        Ok(Some(thread.map_err(|error| no_capture(capture, &error))?))
+        Ok(Some(thread.map_err(|error| capture.unwritable(&error))?))
     }
 
     /// Ends the capture. What could not be written is told, and is no failure of the run.
@@ -130,11 +127,6 @@ impl Observers {
             tracing::error!(file = %capture.file.display(), %error, "the capture is not whole");
         }
     }
-}
-
-fn no_capture(capture: &Capture, error: &std::io::Error) -> RunError {
-    let found = format!("`{}` ({error})", capture.file.display());
-    RunError::Input(InputError::new(found, "a file that can be written").at("--capture", 0, 0))
 }
 
 fn no_metrics(error: &MetricsError) -> RunError {

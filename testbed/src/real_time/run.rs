@@ -1,6 +1,5 @@
 //! One run in real time: makes it, drives it, and ends it with nothing left behind.
 
-use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Bytes, Duration, Instant, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
@@ -65,7 +64,7 @@ pub fn run_observed(
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let threads = Threads::of(plan);
     let (plan, scale, adapted) = adapt(plan, pmd, rate, &threads)?;
-    let observers = Observers::start(observe)?;
+    let observers = Observers::start(observe, plan.hosts())?;
     let devices = Devices::open(&plan, pmd, observers.wants_socket())?;
     observers.show(&devices.eal)?;
     let pools = devices.pools.clone();
@@ -165,7 +164,7 @@ fn drive<'a>(
     for fault in plan.link_faults()? {
         network.add_fault(&fault.ports, fault.spec)?;
     }
-    let addressing = addressing(plan);
+    let addressing = plan.addressing();
     let clock = RunClock::default();
     let setup = HostSetup {
         rng: &rng,
@@ -246,13 +245,6 @@ impl Run<'_> {
             hops: self.switch.network().totals().hops,
         }
     }
-}
-
-/// Headers of 42 bytes are IPv4's; IPv6's are longer.
-fn addressing(plan: &Plan) -> Addressing {
-    let v4 = transport::wire::frame::header_overhead(IpVersion::V4);
-    let is_v4 = plan.settings.frame_overhead == v4;
-    Addressing::Emulated(if is_v4 { IpVersion::V4 } else { IpVersion::V6 })
 }
 
 /// When the run ends at the latest. Nothing is ever acknowledged over devices that swallow what

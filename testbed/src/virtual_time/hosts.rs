@@ -5,12 +5,15 @@
 
 use std::collections::VecDeque;
 
+use transport::wire::frame::{Ecn, TrafficClass};
 use transport::{
     BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
     Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
 };
 
+use super::capture::{Taken, Tap};
 use super::packets::{InFlight, PacketSlab};
+use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
 use crate::fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
 use crate::measure::audit::DriverCount;
@@ -61,11 +64,17 @@ pub(super) struct Hosts<'a> {
     burst: Burst<TxSegment>,
     overhead: u16,
     count: DriverCount,
+    tap: Option<Tap>,
 }
 
 impl<'a> Hosts<'a> {
     /// The hosts of `plan` from `first` on, idle, each as `configs` say.
-    pub(super) fn new(plan: &'a Plan, first: u32, configs: Vec<Config>, rng: &Rng) -> Self {
+    pub(super) fn new(
+        plan: &'a Plan,
+        first: u32,
+        configs: Vec<Config>,
+        (rng, capture): (&Rng, Option<&Capture>),
+    ) -> Self {
         let host = |(id, config): (u32, Config)| Host {
             endpoint: Endpoint::new(&config, HostId(id), rng.fork("host", u64::from(id))),
             timer: Instant::FAR_FUTURE,
@@ -75,6 +84,7 @@ impl<'a> Hosts<'a> {
             refused: Vec::new(),
         };
         Self {
+            tap: capture.map(|capture| Tap::new(capture, first, configs.len())),
             plan,
             first,
             hosts: (first..).zip(configs).map(host).collect(),
@@ -199,6 +209,10 @@ impl<'a> Hosts<'a> {
             }
             self.count.given_up += 1;
             around.network.count_delivered(1);
+            if let Some(tap) = &mut self.tap {
+                let packet = around.packets.of(flight.packet.handle);
+                tap.note(received(&flight.packet, packet, host, now));
+            }
             state.deliver(&flight.packet, around.packets.of(flight.packet.handle), now);
             around.packets.end(flight.packet.handle);
         }
@@ -274,6 +288,9 @@ impl<'a> Hosts<'a> {
             }
             self.count.handed_over += self.burst.len() as u64;
             for segment in self.burst.iter() {
+                if let Some(tap) = &mut self.tap {
+                    tap.note(sent(segment, host, now));
+                }
                 let packet = packet_of(segment, host, self.overhead, &mut around.packets);
                 around.network.send(host, packet, now, &mut around.out);
             }
@@ -282,6 +299,11 @@ impl<'a> Hosts<'a> {
         if let Some(at) = state.endpoint.poll_timeout() {
             state.timer = state.timer.min(at);
         }
+    }
+
+    /// What notes frames, if something does.
+    pub(super) fn tap(&mut self) -> Option<&mut Tap> {
+        self.tap.as_mut()
     }
 
     /// What all endpoints have counted.
@@ -385,6 +407,27 @@ impl Host {
         let mut place = [Placement::Release];
         self.endpoint.handle_burst(at, &[segment], &mut place);
     }
+}
+
+/// A segment that `host` sends, for a capture.
+fn sent(segment: &TxSegment, host: HostId, at: Instant) -> Taken {
+    let (class, ecn) = class_of(segment.is_control());
+    let (hdr, payload_len) = (segment.hdr, segment.payload.len);
+    Taken { at, host, peer: segment.peer, sent: true, hdr, payload_len, class, ecn }
+}
+
+/// A packet that `host` receives, for a capture.
+fn received(packet: &Packet, as_sent: &InFlight, host: HostId, at: Instant) -> Taken {
+    let (class, ecn) = class_of(as_sent.payload_len == 0);
+    let class = if packet.flags.has(Flags::TRIMMED) { TrafficClass::Trimmed } else { class };
+    let ecn = if packet.flags.has(Flags::CE) { Ecn::Ce } else { ecn };
+    let InFlight { hdr, from, payload_len, .. } = *as_sent;
+    Taken { at, host, peer: from, sent: false, hdr, payload_len, class, ecn }
+}
+
+/// As drivers send it.
+const fn class_of(is_control: bool) -> (TrafficClass, Ecn) {
+    if is_control { (TrafficClass::Control, Ecn::NotEct) } else { (TrafficClass::Data, Ecn::Ect0) }
 }
 
 /// Brings the packets of `flights` near the processor.

@@ -20,6 +20,7 @@
 //! A run ends with the block of time (a lookahead long, counted from zero) in which its last flow
 //! ended; so does what it counts.
 
+mod capture;
 mod crew;
 mod hosts;
 mod packets;
@@ -30,13 +31,16 @@ use std::sync::{Mutex, PoisonError};
 
 use transport::{Duration, Instant, Rng, Stats};
 
+use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::fabric::{Network, Parts};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::Sampler;
 use crate::measure::{Adapted, Audit, Outcome};
+use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, Teller, Watch};
+use capture::Recording;
 use crew::Crew;
 use part::{Part, Span};
 
@@ -51,6 +55,18 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     run_in_windows(plan, Duration::MAX, watch)
 }
 
+/// The same, with the capture that `observe` asks for; of the rest a simulation has nothing.
+///
+/// # Errors
+/// As [`run`], and [`RunError::Input`] for a capture that cannot be.
+pub fn run_observed(
+    plan: &Plan,
+    observe: &Observe,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
+    run_captured(plan, Duration::MAX, observe.capture.as_ref(), watch)
+}
+
 /// [`run`] in windows of at most `window`, however long they might be. The results are the same.
 ///
 /// # Errors
@@ -58,6 +74,15 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
 pub fn run_in_windows(
     plan: &Plan,
     window: Duration,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RunError> {
+    run_captured(plan, window, None, watch)
+}
+
+fn run_captured(
+    plan: &Plan,
+    window: Duration,
+    capture: Option<&Capture>,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
     let rng = Rng::new(plan.seed);
@@ -75,12 +100,13 @@ pub fn run_in_windows(
     let parts = Parts::new(network.blueprint(), &weights(plan), threads);
     let whole = (network, conductor);
     let built: Vec<_> =
-        part::build(plan, &rng, &parts, whole)?.into_iter().map(Mutex::new).collect();
+        part::build(plan, &rng, &parts, whole, capture)?.into_iter().map(Mutex::new).collect();
     let mut sim = Sim {
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
         sampler: Sampler::new(plan),
         teller: Teller::default(),
+        recording: capture.map(|capture| Recording::start(capture, plan)).transpose()?,
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
     };
@@ -118,6 +144,7 @@ struct Sim {
     lookahead: Duration,
     sampler: Sampler,
     teller: Teller,
+    recording: Option<Recording>,
     /// The longest window.
     window: Duration,
     /// Nothing is done after this.
@@ -149,6 +176,9 @@ impl Sim {
             crew.run(span);
             parts = crew.meet();
             part::exchange(&mut parts);
+            if let Some(recording) = &mut self.recording {
+                recording.take(parts.iter_mut().filter_map(|part| part.hosts.tap()));
+            }
             self.now = span.end;
             unseen += 1 + parts.iter().map(|part| part.flights).sum::<usize>();
             let is_over = || parts.iter().all(|part| part.around.conductor.is_over());
@@ -200,12 +230,17 @@ impl Sim {
     }
 
     fn outcome(
-        self,
+        mut self,
         plan: &Plan,
         parts: &Parts,
-        built: Vec<Mutex<Part<'_>>>,
+        mut built: Vec<Mutex<Part<'_>>>,
         stopped: bool,
     ) -> Outcome {
+        if let Some(recording) = self.recording.take() {
+            let parts = built.iter_mut();
+            let parts = parts.map(|part| part.get_mut().unwrap_or_else(PoisonError::into_inner));
+            recording.finish(parts.filter_map(|part| part.hosts.tap()), self.now);
+        }
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
         for part in built {

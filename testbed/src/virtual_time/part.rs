@@ -8,6 +8,7 @@ use transport::{Instant, Rng};
 
 use super::hosts::{Around, Hosts};
 use super::packets::{InFlight, PacketSlab};
+use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::fabric::{Flight, Network, Output, Parts};
 use crate::measure::sampler::Seen;
@@ -53,6 +54,7 @@ pub(super) fn build<'a>(
     rng: &Rng,
     parts: &Parts,
     (network, conductor): (Network, Conductor<'a>),
+    capture: Option<&Capture>,
 ) -> Result<Vec<Part<'a>>, RunError> {
     let coupled = conductor.couples_hosts();
     let mut configs = plan.host_configs()?.into_iter();
@@ -64,7 +66,7 @@ pub(super) fn build<'a>(
             let own = configs.by_ref().take((end - start) as usize).collect();
             let boxes = || std::iter::repeat_with(Vec::new).take(parts.count()).collect();
             Part {
-                hosts: Hosts::new(plan, *start, own, rng),
+                hosts: Hosts::new(plan, *start, own, (rng, capture)),
                 around: Around {
                     network,
                     conductor,

@@ -102,6 +102,8 @@ counters! {
         pub starved: u64,
         /// Frames that the device can never send: too long, or in too many pieces.
         pub refused: u64,
+        /// Answers sent to who asks for the host's address, or whether it lives.
+        pub answers: u64,
         /// Received frames given to other workers at the device.
         pub given: u64,
         /// Frames taken from other workers at the device.

@@ -334,8 +334,8 @@ impl PacketIo for PortIo {
 
     fn counts(&self) -> IoCounts {
         let HandOverCounts { given, taken, ring_full } = self.hand_over();
-        let (starved, refused) = (self.starved, self.queue.refused());
-        IoCounts { starved, refused, given, taken, ring_full }
+        let (starved, refused, answers) = (self.starved, self.queue.refused(), self.answers);
+        IoCounts { starved, refused, answers, given, taken, ring_full }
     }
 }
 

@@ -1,0 +1,320 @@
+//! One application: connections, messages, requests and responses over the rings of its worker.
+//!
+//! A message's tag says on the wire what it is: in the lower 46 bits the application's tag or a
+//! request's number, in two bits above whether it is a message, a request or a response. The upper
+//! 16 bits belong to the worker (`application_of`). A response travels on a connection of the
+//! answering side, which is opened when it is first needed. Tables are bounded by the limits of the
+//! stack.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use transport::{HostId, Instant, Path};
+use transport_dpdk::{AppEnd, Completion, Failure, Received, Request, Source};
+
+use crate::stack::Attached;
+
+/// Why a call did nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// The ring or a table is full: poll, and try again.
+    Again,
+    /// An argument that cannot be.
+    Invalid,
+    /// No such connection is open.
+    NoConnection,
+    /// As many connections are open as may be.
+    TooMany,
+    /// The stack has stopped.
+    Gone,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Sent { connection: u32, cookie: u64, at: Instant },
+    Failed { connection: u32, cookie: u64, reason: Failure, at: Instant },
+    Refused { connection: u32, reason: Failure, at: Instant },
+    Message { peer: HostId, tag: u64, memory: Received, at: Instant },
+    Request { peer: HostId, token: u64, memory: Received, at: Instant },
+    Response { peer: HostId, cookie: u64, memory: Received, at: Instant },
+    Aborted { peer: HostId, at: Instant },
+}
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Message = 0,
+    Request = 1,
+    Response = 2,
+}
+
+/// A message that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Outgoing {
+    cookie: u64,
+    /// Of a request: whom it asks, and its number.
+    asks: Option<(HostId, u64)>,
+}
+
+/// A connection that is open.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    peer: HostId,
+    /// Opened for responses, without being asked for.
+    own: bool,
+    failed: bool,
+}
+
+/// One application.
+#[derive(Debug)]
+pub(crate) struct App {
+    ring: AppEnd,
+    host: HostId,
+    path: Path,
+    /// By number; as long as the limit.
+    connections: Vec<Option<Connection>>,
+    /// By the cookie that the worker sees.
+    outgoing: Vec<Option<Outgoing>>,
+    free: Vec<usize>,
+    /// Requests without a response: their cookies.
+    asked: BTreeMap<(HostId, u64), u64>,
+    next_request: u64,
+    /// Closes of connections of our own that found the ring full.
+    closes: VecDeque<u32>,
+}
+
+/// Bits of a tag that are the application's.
+pub(crate) const TAG_BITS: u32 = 46;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+/// Completions looked at in a call.
+const LOOKS: usize = 64;
+
+impl App {
+    /// An application at what was attached, with so many connections and messages at most.
+    pub(crate) fn new(attached: Attached, connections: u32, messages: u32) -> Self {
+        let Attached { ring, host, path } = attached;
+        let messages = usize::try_from(messages).unwrap_or(usize::MAX);
+        Self {
+            ring,
+            host,
+            path,
+            connections: (0..connections).map(|_| None).collect(),
+            outgoing: vec![None; messages],
+            free: (0..messages).rev().collect(),
+            asked: BTreeMap::new(),
+            next_request: 1,
+            closes: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// Whether the stack has stopped, so that nothing more will be told.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ring.is_abandoned()
+    }
+
+    /// Opens a connection to `peer`; its number.
+    pub(crate) fn connect(&mut self, peer: HostId) -> Result<u32, Refusal> {
+        self.open(peer, false, 1)
+    }
+
+    /// Closes once all messages of the connection are over.
+    pub(crate) fn close(&mut self, connection: u32) -> Result<(), Refusal> {
+        self.connection(connection)?;
+        self.submit(Request::Close { connection })?;
+        self.connections[connection as usize] = None;
+        Ok(())
+    }
+
+    /// Posts a message; ends in one `Sent` or `Failed`.
+    pub(crate) fn post(
+        &mut self,
+        connection: u32,
+        bytes: &[u8],
+        tag: u64,
+        cookie: u64,
+    ) -> Result<(), Refusal> {
+        if tag > TAG_MASK {
+            return Err(Refusal::Invalid);
+        }
+        self.connection(connection)?;
+        self.send(connection, bytes, (Kind::Message, tag), Outgoing { cookie, asks: None })
+    }
+
+    /// Posts a request; ends in one `Response` or `Failed`.
+    pub(crate) fn request(
+        &mut self,
+        connection: u32,
+        bytes: &[u8],
+        cookie: u64,
+    ) -> Result<(), Refusal> {
+        let peer = self.connection(connection)?.peer;
+        if self.asked.len() >= self.outgoing.len() {
+            return Err(Refusal::Again);
+        }
+        let number = self.next_request;
+        let asks = Some((peer, number));
+        self.send(connection, bytes, (Kind::Request, number), Outgoing { cookie, asks })?;
+        self.asked.insert((peer, number), cookie);
+        self.next_request = number % TAG_MASK + 1;
+        Ok(())
+    }
+
+    /// Answers the request that `peer` has made as `token`; ends in one `Sent` or `Failed`.
+    pub(crate) fn respond(
+        &mut self,
+        peer: HostId,
+        token: u64,
+        bytes: &[u8],
+        cookie: u64,
+    ) -> Result<(), Refusal> {
+        if token == 0 || token > TAG_MASK {
+            return Err(Refusal::Invalid);
+        }
+        if self.free.is_empty() || bytes.is_empty() {
+            return Err(if bytes.is_empty() { Refusal::Invalid } else { Refusal::Again });
+        }
+        let serves = |c: &Option<Connection>| c.is_some_and(|c| c.peer == peer && !c.failed);
+        let connection = match self.connections.iter().position(serves) {
+            Some(known) => u32::try_from(known).unwrap_or(u32::MAX),
+            None => self.open(peer, true, 2)?,
+        };
+        self.send(connection, bytes, (Kind::Response, token), Outgoing { cookie, asks: None })
+    }
+
+    /// The next thing that happened; `None` when there is nothing now.
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        while let Some(connection) = self.closes.pop_front() {
+            if self.submit(Request::Close { connection }).is_err() {
+                self.closes.push_front(connection);
+                break;
+            }
+            self.connections[connection as usize] = None;
+        }
+        for _ in 0..LOOKS {
+            let completion = self.ring.poll()?;
+            // Some are nothing to the application: that a request has arrived, for one.
+            if let Some(event) = self.told(completion) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    fn told(&mut self, completion: Completion) -> Option<Event> {
+        match completion {
+            Completion::Sent { cookie, connection, at } => {
+                let outgoing = self.end(cookie)?;
+                let event = Event::Sent { connection, cookie: outgoing.cookie, at };
+                outgoing.asks.is_none().then_some(event)
+            }
+            Completion::Failed { cookie, connection, reason, at } => {
+                self.note_failure(connection, reason);
+                let outgoing = self.end(cookie)?;
+                if let Some(asks) = outgoing.asks {
+                    // Answered already, although the last acknowledgement never came.
+                    self.asked.remove(&asks)?;
+                }
+                Some(Event::Failed { connection, cookie: outgoing.cookie, reason, at })
+            }
+            Completion::Refused { connection, reason, at } => {
+                let slot = self.connections.get_mut(connection as usize)?;
+                let was = slot.take();
+                was.is_none_or(|was| !was.own).then_some(Event::Refused { connection, reason, at })
+            }
+            Completion::Delivered { from, tag, memory, at, .. } => {
+                let number = tag & TAG_MASK;
+                match (tag >> TAG_BITS) & 3 {
+                    kind if kind == Kind::Message as u64 => {
+                        Some(Event::Message { peer: from, tag: number, memory, at })
+                    }
+                    kind if kind == Kind::Request as u64 => {
+                        Some(Event::Request { peer: from, token: number, memory, at })
+                    }
+                    kind if kind == Kind::Response as u64 => {
+                        // What nobody asked for is dropped.
+                        let cookie = self.asked.remove(&(from, number))?;
+                        Some(Event::Response { peer: from, cookie, memory, at })
+                    }
+                    _ => None,
+                }
+            }
+            Completion::Aborted { from, at } => Some(Event::Aborted { peer: from, at }),
+        }
+    }
+
+    /// A connection whose peer is silent carries nothing any more; one of ours is closed.
+    fn note_failure(&mut self, connection: u32, reason: Failure) {
+        if !matches!(reason, Failure::PeerSilent | Failure::FlowFailed) {
+            return;
+        }
+        let slot = self.connections.get_mut(connection as usize);
+        if let Some(known) = slot.and_then(Option::as_mut).filter(|known| !known.failed) {
+            known.failed = true;
+            if known.own {
+                self.closes.push_back(connection);
+            }
+        }
+    }
+
+    fn connection(&self, number: u32) -> Result<Connection, Refusal> {
+        let slot = self.connections.get(number as usize).copied().flatten();
+        slot.ok_or(Refusal::NoConnection)
+    }
+
+    /// Opens a connection, if the ring has room for `requests` in a row.
+    fn open(&mut self, peer: HostId, own: bool, requests: usize) -> Result<u32, Refusal> {
+        let free = self.connections.iter().position(Option::is_none).ok_or(Refusal::TooMany)?;
+        let connection = u32::try_from(free).unwrap_or(u32::MAX);
+        if self.ring.room() < requests {
+            return Err(if self.ring.is_abandoned() { Refusal::Gone } else { Refusal::Again });
+        }
+        self.submit(Request::Open { connection, peer, path: self.path })?;
+        self.connections[free] = Some(Connection { peer, own, failed: false });
+        Ok(connection)
+    }
+
+    fn send(
+        &mut self,
+        connection: u32,
+        bytes: &[u8],
+        (kind, number): (Kind, u64),
+        outgoing: Outgoing,
+    ) -> Result<(), Refusal> {
+        let len = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
+        let len = len.ok_or(Refusal::Invalid)?;
+        // Seen before the bytes are copied.
+        if self.ring.room() == 0 && !self.ring.is_abandoned() {
+            return Err(Refusal::Again);
+        }
+        let place = self.free.pop().ok_or(Refusal::Again)?;
+        let source = Source::Owned(Arc::from(bytes));
+        let tag = (kind as u64) << TAG_BITS | number;
+        let request = Request::Send { connection, source, len, tag, cookie: place as u64 };
+        if let Err(refusal) = self.submit(request) {
+            self.free.push(place);
+            return Err(refusal);
+        }
+        self.outgoing[place] = Some(outgoing);
+        Ok(())
+    }
+
+    fn end(&mut self, cookie: u64) -> Option<Outgoing> {
+        let place = usize::try_from(cookie).ok()?;
+        let outgoing = self.outgoing.get_mut(place)?.take()?;
+        self.free.push(place);
+        Some(outgoing)
+    }
+
+    fn submit(&mut self, request: Request) -> Result<(), Refusal> {
+        if self.ring.is_abandoned() {
+            return Err(Refusal::Gone);
+        }
+        self.ring.submit(request).map_err(|_| Refusal::Again)
+    }
+}

@@ -1,0 +1,637 @@
+//! The functions of `headrace.h`. Pointers are checked here and nowhere else.
+//!
+//! Names and layouts are C's. A function that can fail returns a `headrace_code`; what is behind a
+//! code in the case at hand, where more is known, is in `headrace_error_detail`. Nothing blocks but
+//! start and stop, and nothing unwinds: there is no panic in what is called.
+#![allow(unsafe_code)]
+#![allow(non_camel_case_types, reason = "names of C")]
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr;
+use std::slice;
+
+use transport::{Duration, HostId, Instant, Rate};
+use transport_dpdk::{Failure, Received};
+
+use crate::app::{App, Event, Refusal};
+use crate::stack::{Attached, Setup, Stack};
+
+/// What a function says, and why something failed. Negative but for `HEADRACE_OK`.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum headrace_code {
+    /// Done, or accepted.
+    HEADRACE_OK = 0,
+    /// A ring or a table is full: call headrace_poll, then try again.
+    HEADRACE_AGAIN = -1,
+    /// An argument that cannot be: a null pointer, a length of 0, a tag of more than 46 bits.
+    HEADRACE_INVALID = -2,
+    /// DPDK, memory or devices are not to be had; headrace_error_detail says what.
+    HEADRACE_ENVIRONMENT = -3,
+    /// The stack has stopped.
+    HEADRACE_GONE = -4,
+    /// As many connections are open as the configuration allows.
+    HEADRACE_TOO_MANY = -5,
+    /// No such connection is open.
+    HEADRACE_NO_CONNECTION = -6,
+    /// The peer acknowledged nothing through all retries.
+    HEADRACE_PEER_SILENT = -7,
+    /// An earlier message of the connection failed: close it and connect again.
+    HEADRACE_CONNECTION_FAILED = -8,
+    /// The peer has no address, or is this host itself.
+    HEADRACE_NO_SUCH_HOST = -9,
+    /// The worker could not understand the request: a bug of this library.
+    HEADRACE_INTERNAL = -10,
+}
+
+use headrace_code::{
+    HEADRACE_AGAIN, HEADRACE_CONNECTION_FAILED, HEADRACE_ENVIRONMENT, HEADRACE_GONE,
+    HEADRACE_INTERNAL, HEADRACE_INVALID, HEADRACE_NO_CONNECTION, HEADRACE_NO_SUCH_HOST,
+    HEADRACE_OK, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
+};
+
+/// What happened.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum headrace_kind {
+    /// A message or a response is wholly acknowledged; `cookie` says which.
+    HEADRACE_SENT = 1,
+    /// A message, a request or a response came to nothing: `cookie` and `code`.
+    HEADRACE_FAILED = 2,
+    /// A connection could not be opened: `connection` and `code`.
+    HEADRACE_REFUSED = 3,
+    /// A message has come in: `peer`, `tag`, `data`, `len`.
+    HEADRACE_MESSAGE = 4,
+    /// A request has come in: `peer`, `token` for headrace_respond, `data`, `len`.
+    HEADRACE_REQUEST = 5,
+    /// The response to a request of this application: `peer`, its `cookie`, `data`, `len`.
+    HEADRACE_RESPONSE = 6,
+    /// A message of `peer` has come in part and never will be whole.
+    HEADRACE_ABORTED = 7,
+}
+
+/// How a stack is set up. headrace_config_init fills it in; change what should differ.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct headrace_config {
+    /// Bytes of this structure; set by headrace_config_init.
+    pub size: u32,
+    /// Payload of a segment, 64 to 8960 bytes.
+    pub payload_max: u32,
+    /// Of the hosts' links, bit/s.
+    pub line_rate_bps: u64,
+    /// Round trip of the network when it is empty, nanoseconds.
+    pub base_rtt_ns: u64,
+    /// The least time after which silence is a loss, nanoseconds.
+    pub rto_min_ns: u64,
+    /// Connections of an application.
+    pub connections_max: u32,
+    /// Messages of an application that are under way, each way.
+    pub messages_max: u32,
+    /// Bytes of messages that have come in and are not released yet.
+    pub memory_max: u64,
+    /// Requests and events that wait between an application and the stack, each.
+    pub ring: u32,
+    /// Memory of DPDK, 2^20 bytes.
+    pub dpdk_mb: u32,
+    /// 1: in hugepages; 0: without; -1: as the machine has them.
+    pub hugepages: i32,
+}
+
+/// DPDK and the thread that serves the applications of this process.
+pub struct headrace_stack(Stack);
+
+/// One application. Its calls belong to one thread at a time.
+pub struct headrace_app(App);
+
+/// The bytes of a message that has come in; given back by headrace_release.
+pub struct headrace_message(Received);
+
+/// One thing that happened; which fields mean something is said at its kind.
+#[repr(C)]
+#[derive(Debug)]
+pub struct headrace_event {
+    /// What.
+    pub kind: headrace_kind,
+    /// Why it failed.
+    pub code: headrace_code,
+    /// The connection.
+    pub connection: u32,
+    /// The other host.
+    pub peer: u32,
+    /// As posted.
+    pub cookie: u64,
+    /// As the sender posted it.
+    pub tag: u64,
+    /// Names a request.
+    pub token: u64,
+    /// When, nanoseconds since the start of the stack.
+    pub at_ns: u64,
+    /// The bytes, until headrace_release; null where there are none.
+    pub data: *const u8,
+    /// How many.
+    pub len: u32,
+    /// To be released, unless null.
+    pub message: *mut headrace_message,
+}
+
+thread_local! {
+    static DETAIL: RefCell<CString> = RefCell::default();
+}
+
+fn environment(detail: &str) -> headrace_code {
+    let text = CString::new(detail.replace('\0', " ")).unwrap_or_default();
+    DETAIL.set(text);
+    HEADRACE_ENVIRONMENT
+}
+
+/// The text of `code`; of a number that is no code, a text that says so.
+#[unsafe(no_mangle)]
+pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
+    let all = [
+        (HEADRACE_OK, c"done"),
+        (HEADRACE_AGAIN, c"a ring or a table is full: call headrace_poll, then try again"),
+        (HEADRACE_INVALID, c"an argument that cannot be"),
+        (HEADRACE_ENVIRONMENT, c"DPDK, memory or devices are not to be had"),
+        (HEADRACE_GONE, c"the stack has stopped"),
+        (HEADRACE_TOO_MANY, c"all connections are taken: close one, or raise connections_max"),
+        (HEADRACE_NO_CONNECTION, c"no such connection is open"),
+        (HEADRACE_PEER_SILENT, c"the peer acknowledged nothing through all retries"),
+        (HEADRACE_CONNECTION_FAILED, c"the connection has failed: close it and connect again"),
+        (HEADRACE_NO_SUCH_HOST, c"the peer has no address, or is this host itself"),
+        (HEADRACE_INTERNAL, c"a request was not understood: a bug of Headrace"),
+    ];
+    let text = all.into_iter().find(|(known, _)| *known as i32 == code);
+    text.map_or(c"no code of Headrace", |(_, text)| text).as_ptr()
+}
+
+/// What was behind the last HEADRACE_ENVIRONMENT of this thread; valid until the next.
+#[unsafe(no_mangle)]
+pub extern "C" fn headrace_error_detail() -> *const c_char {
+    DETAIL.with_borrow(|detail| detail.as_ptr())
+}
+
+/// Fills in a configuration for two hosts on one machine.
+///
+/// # Safety
+/// `config` is null or points to a place for a configuration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_config_init(config: *mut headrace_config) {
+    // SAFETY: the caller's promise; plain integers need no drop.
+    if let Some(config) = unsafe { config.as_mut() } {
+        *config = headrace_config {
+            size: SIZE,
+            payload_max: 4096,
+            line_rate_bps: 100_000_000_000,
+            // Schedulers take breaks: an empty network of ours is not faster than its threads.
+            base_rtt_ns: 200_000,
+            rto_min_ns: 100_000_000,
+            connections_max: 64,
+            messages_max: 256,
+            memory_max: 256 << 20,
+            ring: 256,
+            dpdk_mb: 256,
+            hugepages: -1,
+        };
+    }
+}
+
+const SIZE: u32 = 64;
+const _: () = assert!(size_of::<headrace_config>() == SIZE as usize);
+const _: () = assert!(size_of::<headrace_event>() == 72);
+
+fn setup(config: &headrace_config) -> Option<Setup> {
+    let within = |value: u32, most: u32| (1..=most).contains(&value).then_some(value);
+    let span = |ns: u64| ns.checked_mul(1000).map(Duration::from_ps);
+    (config.size == SIZE).then_some(())?;
+    Some(Setup {
+        line_rate: Rate::from_bps(config.line_rate_bps),
+        base_rtt: span(config.base_rtt_ns)?,
+        rto_min: span(config.rto_min_ns)?,
+        payload_max: u16::try_from(config.payload_max).ok().filter(|most| *most <= 8960)?,
+        connections_max: within(config.connections_max, 1 << 16)?,
+        messages_max: within(config.messages_max, 1 << 16)?,
+        memory_max: config.memory_max,
+        ring: within(config.ring, 1 << 16)?,
+        dpdk_mb: within(config.dpdk_mb, 1 << 20)?,
+        hugepages: match config.hugepages {
+            -1 => None,
+            0 => Some(false),
+            1 => Some(true),
+            _ => return None,
+        },
+    })
+}
+
+/// Starts DPDK and the stack's thread, which takes half a second. Once a process.
+///
+/// # Safety
+/// `config` is null or points to a configuration, `stack` is null or points to a place for a
+/// pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_start(
+    config: *const headrace_config,
+    stack: *mut *mut headrace_stack,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(config) = (unsafe { config.as_ref() }) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise.
+    let Some(stack) = (unsafe { stack.as_mut() }) else { return HEADRACE_INVALID };
+    let Some(setup) = setup(config) else { return HEADRACE_INVALID };
+    match Stack::start(setup) {
+        Ok(started) => {
+            *stack = Box::into_raw(Box::new(headrace_stack(started)));
+            HEADRACE_OK
+        }
+        Err(detail) => environment(&detail),
+    }
+}
+
+/// Stops the stack. Applications that are still attached hear HEADRACE_GONE from then on; what they
+/// hold of messages stays theirs.
+///
+/// # Safety
+/// `stack` is null or comes from headrace_start, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_stop(stack: *mut headrace_stack) {
+    if !stack.is_null() {
+        // SAFETY: made by Box::into_raw in headrace_start, and the caller gives it back once.
+        drop(unsafe { Box::from_raw(stack) });
+    }
+}
+
+/// Attaches two applications, each at a host of its own, whose devices are joined by rings.
+///
+/// # Safety
+/// `stack` is null or comes from headrace_start; `first` and `second` are null or point to places
+/// for pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_attach_pair(
+    stack: *mut headrace_stack,
+    first: *mut *mut headrace_app,
+    second: *mut *mut headrace_app,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_stack(stack)) = (unsafe { stack.as_mut() }) else { return HEADRACE_INVALID };
+    if first.is_null() || second.is_null() || ptr::eq(first, second) {
+        return HEADRACE_INVALID;
+    }
+    let (connections, messages) = stack.limits();
+    match stack.attach_pair() {
+        Ok([one, two]) => {
+            let made = |attached: Attached| {
+                Box::into_raw(Box::new(headrace_app(App::new(attached, connections, messages))))
+            };
+            // SAFETY: not null, and a place for a pointer by the caller's promise.
+            unsafe { first.write(made(one)) };
+            // SAFETY: likewise.
+            unsafe { second.write(made(two)) };
+            HEADRACE_OK
+        }
+        Err(detail) => environment(&detail),
+    }
+}
+
+/// Detaches an application. Messages that it has posted are still sent.
+///
+/// # Safety
+/// `app` is null or comes from this library, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_detach(app: *mut headrace_app) {
+    if !app.is_null() {
+        // SAFETY: made by Box::into_raw in headrace_attach_pair, and given back once.
+        drop(unsafe { Box::from_raw(app) });
+    }
+}
+
+/// The number of the application's host; UINT32_MAX for null.
+///
+/// # Safety
+/// `app` is null or attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_host(app: *const headrace_app) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { app.as_ref() }.map_or(u32::MAX, |headrace_app(app)| app.host().0)
+}
+
+/// Opens a connection to host `peer` and names it in `connection`, which may be used at once.
+///
+/// # Safety
+/// `app` is null or attached; `connection` is null or points to a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_connect(
+    app: *mut headrace_app,
+    peer: u32,
+    connection: *mut u32,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise.
+    let Some(connection) = (unsafe { connection.as_mut() }) else { return HEADRACE_INVALID };
+    code(app.connect(HostId(peer)).map(|number| *connection = number))
+}
+
+/// Closes a connection when all that was posted on it is over.
+///
+/// # Safety
+/// `app` is null or attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_close(app: *mut headrace_app, connection: u32) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    code(app.close(connection))
+}
+
+/// Posts a message of `len` bytes, which are copied. It ends in one HEADRACE_SENT or
+/// HEADRACE_FAILED with `cookie`; its receiver sees `tag`, which has at most 46 bits.
+///
+/// # Safety
+/// `app` is null or attached; `bytes` is null or points to `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_post_send(
+    app: *mut headrace_app,
+    connection: u32,
+    bytes: *const c_void,
+    len: u32,
+    tag: u64,
+    cookie: u64,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise.
+    let Some(bytes) = (unsafe { bytes_of(bytes, len) }) else { return HEADRACE_INVALID };
+    code(app.post(connection, bytes, tag, cookie))
+}
+
+/// Posts a request of `len` bytes, which are copied. It ends in one HEADRACE_RESPONSE or
+/// HEADRACE_FAILED with `cookie`; nothing else ends it, so a peer that never answers is waited for.
+///
+/// # Safety
+/// `app` is null or attached; `bytes` is null or points to `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_request(
+    app: *mut headrace_app,
+    connection: u32,
+    bytes: *const c_void,
+    len: u32,
+    cookie: u64,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise.
+    let Some(bytes) = (unsafe { bytes_of(bytes, len) }) else { return HEADRACE_INVALID };
+    code(app.request(connection, bytes, cookie))
+}
+
+/// Answers the request `token` of `peer` with `len` bytes, which are copied. It ends in one
+/// HEADRACE_SENT or HEADRACE_FAILED with `cookie`.
+///
+/// # Safety
+/// `app` is null or attached; `bytes` is null or points to `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_respond(
+    app: *mut headrace_app,
+    peer: u32,
+    token: u64,
+    bytes: *const c_void,
+    len: u32,
+    cookie: u64,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise.
+    let Some(bytes) = (unsafe { bytes_of(bytes, len) }) else { return HEADRACE_INVALID };
+    code(app.respond(HostId(peer), token, bytes, cookie))
+}
+
+/// Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
+/// headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was told.
+///
+/// # Safety
+/// `app` is null or attached; `events` is null or points to `room` places for events.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_poll(
+    app: *mut headrace_app,
+    events: *mut headrace_event,
+    room: u32,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID as i32 };
+    if events.is_null() {
+        return HEADRACE_INVALID as i32;
+    }
+    let room = usize::try_from(room.min(EVENTS_MAX)).unwrap_or(0);
+    let mut told = 0;
+    while told < room {
+        let Some(event) = app.poll() else { break };
+        // SAFETY: `told` is below `room`, so the place is one of the caller's.
+        let place = unsafe { events.add(told) };
+        // SAFETY: a place for an event; what was there before needs no drop.
+        unsafe { place.write(headrace_event::of(event)) };
+        told += 1;
+    }
+    if told == 0 && app.is_over() {
+        return HEADRACE_GONE as i32;
+    }
+    i32::try_from(told).unwrap_or(i32::MAX)
+}
+
+const EVENTS_MAX: u32 = 1 << 16;
+
+/// Gives the bytes of a message back. Until then they count against `memory_max`.
+///
+/// # Safety
+/// `message` is null or comes from an event, and is not used again, nor are its bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_release(message: *mut headrace_message) {
+    if !message.is_null() {
+        // SAFETY: made by Box::into_raw when the event was told, and given back once.
+        drop(unsafe { Box::from_raw(message) });
+    }
+}
+
+/// # Safety
+/// `bytes` is null or points to `len` bytes that nobody changes during the call.
+unsafe fn bytes_of<'a>(bytes: *const c_void, len: u32) -> Option<&'a [u8]> {
+    if bytes.is_null() || len == 0 {
+        return None;
+    }
+    // SAFETY: not null, and the caller's promise.
+    Some(unsafe { slice::from_raw_parts(bytes.cast(), usize::try_from(len).ok()?) })
+}
+
+fn code(result: Result<(), Refusal>) -> headrace_code {
+    match result {
+        Ok(()) => HEADRACE_OK,
+        Err(Refusal::Again) => HEADRACE_AGAIN,
+        Err(Refusal::Invalid) => HEADRACE_INVALID,
+        Err(Refusal::NoConnection) => HEADRACE_NO_CONNECTION,
+        Err(Refusal::TooMany) => HEADRACE_TOO_MANY,
+        Err(Refusal::Gone) => HEADRACE_GONE,
+    }
+}
+
+impl From<Failure> for headrace_code {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::PeerSilent => HEADRACE_PEER_SILENT,
+            Failure::FlowFailed => HEADRACE_CONNECTION_FAILED,
+            Failure::NoSuchConnection => HEADRACE_NO_CONNECTION,
+            Failure::SelfSend | Failure::NoSuchHost => HEADRACE_NO_SUCH_HOST,
+            Failure::ConnectionTaken | Failure::ShortSource | Failure::Malformed => {
+                HEADRACE_INTERNAL
+            }
+        }
+    }
+}
+
+impl headrace_event {
+    /// Without anything that only some kinds have.
+    fn plain(kind: headrace_kind, at: Instant) -> Self {
+        Self {
+            kind,
+            code: HEADRACE_OK,
+            connection: u32::MAX,
+            peer: u32::MAX,
+            cookie: 0,
+            tag: 0,
+            token: 0,
+            at_ns: at.as_ps() / 1000,
+            data: ptr::null(),
+            len: 0,
+            message: ptr::null_mut(),
+        }
+    }
+
+    /// With the bytes of a message from `peer`.
+    fn holding(kind: headrace_kind, peer: HostId, memory: Received, at: Instant) -> Self {
+        let message = Box::new(headrace_message(memory));
+        // They lie in a box of their own, so they stay when this one becomes a pointer.
+        let (data, len) = (message.0.as_ptr(), message.0.len());
+        Self {
+            peer: peer.0,
+            data,
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+            message: Box::into_raw(message),
+            ..Self::plain(kind, at)
+        }
+    }
+
+    fn of(event: Event) -> Self {
+        use headrace_kind::{
+            HEADRACE_ABORTED, HEADRACE_FAILED, HEADRACE_MESSAGE, HEADRACE_REFUSED,
+            HEADRACE_REQUEST, HEADRACE_RESPONSE, HEADRACE_SENT,
+        };
+        match event {
+            Event::Sent { connection, cookie, at } => {
+                Self { connection, cookie, ..Self::plain(HEADRACE_SENT, at) }
+            }
+            Event::Failed { connection, cookie, reason, at } => {
+                let code = reason.into();
+                Self { connection, cookie, code, ..Self::plain(HEADRACE_FAILED, at) }
+            }
+            Event::Refused { connection, reason, at } => {
+                Self { connection, code: reason.into(), ..Self::plain(HEADRACE_REFUSED, at) }
+            }
+            Event::Message { peer, tag, memory, at } => {
+                Self { tag, ..Self::holding(HEADRACE_MESSAGE, peer, memory, at) }
+            }
+            Event::Request { peer, token, memory, at } => {
+                Self { token, ..Self::holding(HEADRACE_REQUEST, peer, memory, at) }
+            }
+            Event::Response { peer, cookie, memory, at } => {
+                Self { cookie, ..Self::holding(HEADRACE_RESPONSE, peer, memory, at) }
+            }
+            Event::Aborted { peer, at } => {
+                Self { peer: peer.0, ..Self::plain(HEADRACE_ABORTED, at) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::ffi::CStr;
+
+    fn text(code: i32) -> String {
+        // SAFETY: a static string.
+        unsafe { CStr::from_ptr(headrace_strerror(code)) }.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn every_code_has_a_text_of_its_own_and_nothing_else_has() {
+        let texts: BTreeSet<String> = (-10..=0).map(text).collect();
+        assert_eq!(texts.len(), 11);
+        for unknown in [1, -11, i32::MIN] {
+            assert_eq!(text(unknown), "no code of Headrace");
+        }
+    }
+
+    #[test]
+    fn null_is_refused_everywhere_and_harmless() {
+        let null = ptr::null_mut::<headrace_app>();
+        let (none, nowhere) = (ptr::null(), ptr::null_mut());
+        let codes = [
+            // SAFETY: null is allowed, by the function's own words.
+            unsafe { headrace_start(ptr::null(), ptr::null_mut()) },
+            // SAFETY: as above.
+            unsafe { headrace_attach_pair(ptr::null_mut(), ptr::null_mut(), ptr::null_mut()) },
+            // SAFETY: as above.
+            unsafe { headrace_connect(null, 0, nowhere) },
+            // SAFETY: as above.
+            unsafe { headrace_close(null, 0) },
+            // SAFETY: as above.
+            unsafe { headrace_post_send(null, 0, none, 1, 0, 0) },
+            // SAFETY: as above.
+            unsafe { headrace_request(null, 0, none, 1, 0) },
+            // SAFETY: as above.
+            unsafe { headrace_respond(null, 0, 1, none, 1, 0) },
+        ];
+        assert_eq!(codes, [HEADRACE_INVALID; 7]);
+        // SAFETY: as above.
+        assert_eq!(unsafe { headrace_poll(null, ptr::null_mut(), 1) }, HEADRACE_INVALID as i32);
+        // SAFETY: as above.
+        unsafe { headrace_stop(ptr::null_mut()) };
+        // SAFETY: as above.
+        unsafe { headrace_detach(null) };
+        // SAFETY: as above.
+        unsafe { headrace_release(ptr::null_mut()) };
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_is_refused_before_anything_starts() {
+        let mut good = headrace_config {
+            size: 0,
+            payload_max: 0,
+            line_rate_bps: 0,
+            base_rtt_ns: 0,
+            rto_min_ns: 0,
+            connections_max: 0,
+            messages_max: 0,
+            memory_max: 0,
+            ring: 0,
+            dpdk_mb: 0,
+            hugepages: 0,
+        };
+        // SAFETY: a place for a configuration.
+        unsafe { headrace_config_init(&raw mut good) };
+        assert!(setup(&good).is_some());
+        let changes: [fn(&mut headrace_config); 7] = [
+            |config| config.size = 8,
+            |config| config.payload_max = 70_000,
+            |config| config.connections_max = 0,
+            |config| config.messages_max = u32::MAX,
+            |config| config.ring = 0,
+            |config| config.hugepages = 2,
+            |config| config.base_rtt_ns = u64::MAX,
+        ];
+        for change in changes {
+            let mut bad = good;
+            change(&mut bad);
+            assert!(setup(&bad).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -78,7 +78,7 @@ fn consistent(scrape: &str, outcome: &Outcome) {
     assert!(rtts.parse::<u64>().unwrap() > 0);
 }
 
-/// Asks DPDK's telemetry as soon as something was delivered, and ends the run with the answer.
+/// Asks DPDK's telemetry as soon as packets move, and ends the run with the answer.
 #[derive(Default)]
 struct Asker {
     child: Option<Child>,
@@ -91,7 +91,7 @@ const COMMANDS: &str = "/headrace/list\n/headrace/workers\n/headrace/worker,1\n\
 impl Watch for Asker {
     fn goes_on(&mut self, progress: &Progress) -> bool {
         let Some(child) = &mut self.child else {
-            if progress.bytes_delivered > 1_000_000 {
+            if progress.hops > 1000 {
                 self.child = Some(ask());
             }
             return true;
@@ -124,8 +124,9 @@ pub(super) fn asked() -> Verdict {
         let reason = "no dpdk-telemetry.py (Debian: apt-get install dpdk)";
         return Verdict::Skipped(reason.to_owned());
     }
-    let matrix = matrix("permutation", 4, &[("size", "64MiB")]);
-    let plan = plan(&[], matrix, "leaf-spine:2,2,2");
+    // Longer than anybody waits: the answer ends it.
+    let matrix = matrix("permutation", 4, &[("size", "1GiB")]);
+    let plan = plan(&[("run.message", "1MiB")], matrix, "leaf-spine:2,2,2");
     let observe = Observe { telemetry: true, ..Observe::default() };
     let mut asker = Asker::default();
     let outcome = real_time::run_observed(&plan, &observe, &mut asker).unwrap();

@@ -88,8 +88,6 @@ pub(crate) struct App {
 /// Bits of a tag that are the application's.
 pub(crate) const TAG_BITS: u32 = 46;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
-/// Completions looked at in a call.
-const LOOKS: usize = 64;
 
 impl App {
     /// An application at what was attached, with so many connections and messages at most.
@@ -196,9 +194,9 @@ impl App {
             }
             self.connections[connection as usize] = None;
         }
-        for _ in 0..LOOKS {
-            let completion = self.ring.poll()?;
-            // Some are nothing to the application: that a request has arrived, for one.
+        // Some are nothing to the application: that a request has arrived, for one. There are no
+        // more of them than messages under way.
+        while let Some(completion) = self.ring.poll() {
             if let Some(event) = self.told(completion) {
                 return Some(event);
             }

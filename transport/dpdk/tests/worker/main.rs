@@ -2,6 +2,7 @@
 //! nothing, bounded memory, recordings that replay, and no allocation while a message runs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod observing;
 mod recording;
 mod rig;
 

@@ -109,9 +109,41 @@ fn what_this_version_has_not_is_refused_honestly() {
     let nic = headrace(&["run", &matrix, "--world", "nic", "--json"]);
     assert_eq!((nic.code, nic.out.as_str()), (3, ""), "{nic:?}");
     assert!(nic.err.contains("does not drive network cards yet"), "{nic:?}");
-    let ec = headrace(&["run", &matrix, "--ec", "8,2"]);
-    assert_eq!(ec.code, 2, "{ec:?}");
-    assert!(ec.err.contains("--ec") && ec.err.contains("without erasure coding"), "{ec:?}");
+}
+
+#[test]
+fn erasure_codes_are_chosen_by_flag_counted_and_refused_when_there_is_none_of_that_shape() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let out = dir.path("coded");
+    let all = ["--set", "ec.base_rtt_min=0us", "--json"];
+    let run = |more: &[&str]| headrace(&[&["run", &matrix], more, &all].concat());
+    let coded = run(&["--ec", "4,1", "--out", &out]);
+    let summary: Value = serde_json::from_str(&coded.out).unwrap();
+    let packets = |summary: &Value, key: &str| summary["packets"][key].as_u64().unwrap();
+    assert!(packets(&summary, "parity") * 4 >= packets(&summary, "data_new"), "{summary}");
+    assert!(packets(&summary, "parity") > 0 && summary["ec"]["unneeded"].is_u64(), "{summary}");
+    let manifest = fs::read_to_string(format!("{out}/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let settings = manifest["configuration"].as_array().unwrap();
+    let ec = settings.iter().find(|setting| setting["key"] == "ec").unwrap();
+    assert_eq!((&ec["value"], &ec["source"]), (&"4,1".into(), &"flag --ec".into()));
+    let plain: Value = serde_json::from_str(&run(&["--ec", "off"]).out).unwrap();
+    assert!(packets(&plain, "parity") == 0 && plain["ec"].is_null(), "{plain}");
+    for shape in ["8", "0,2", "8,0", "49,1", "8,17", "on"] {
+        let refused = run(&["--ec", shape]);
+        assert_eq!(refused.code, 2, "{shape}: {refused:?}");
+        assert!(refused.err.contains("--ec") && refused.err.contains("like 8,2"), "{refused:?}");
+    }
+}
+
+#[test]
+fn an_erasure_code_that_no_flow_is_far_enough_for_is_said_to_code_nothing() {
+    let dir = Dir::new();
+    let ran = headrace(&["run", &dir.matrix(), "--ec", "8,2", "--json"]);
+    let summary: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, summary["packets"]["parity"].as_u64()), (0, Some(0)), "{ran:?}");
+    assert!(ran.err.contains("ec.base_rtt_min"), "{ran:?}");
 }
 
 #[test]

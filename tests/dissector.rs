@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -15,11 +15,11 @@ use transport::units::Credit;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
-use transport::wire::{Ack, Allowance, Body, Data, Header, Open};
+use transport::wire::{Ack, Allowance, BlockNack, Body, Coded, Data, Header, Open, Receipt};
 use transport::{EntropyValue, FlowId, HostId, MsgNo, Psn, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 17] = [
+const NUMBERS: [&str; 22] = [
     "kind",
     "ev",
     "dst_flow",
@@ -31,6 +31,11 @@ const NUMBERS: [&str; 17] = [
     "msg_len",
     "tag",
     "demand",
+    "code",
+    "block_data",
+    "block_parity",
+    "block_packet",
+    "missing",
     "cumulative",
     "sack",
     "echo_sent_at",
@@ -67,7 +72,7 @@ fn word(rng: &mut Rng) -> u32 {
 /// Every kind with every combination of its flags and extensions.
 fn bodies(rng: &mut Rng) -> Vec<Body> {
     let mut bodies = Vec::new();
-    for bits in 0..16u8 {
+    for bits in 0..48u8 {
         let has = |bit: u8| bits & bit != 0;
         bodies.push(Body::Data(Data {
             psn: Psn(word(rng)),
@@ -81,9 +86,16 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
             }),
             tag: if has(2) { rng.next_u64() | 1 } else { 0 },
             demand: if has(8) { Credit::new(1 + word(rng) / 2) } else { None },
+            // A segment in one half of the cases, parity in the other.
+            code: (bits >= 16).then(|| Coded {
+                data: NonZeroU8::new(8).unwrap(),
+                parity: 2,
+                packet: bits % 8 + if bits >= 32 { 8 - bits % 8 } else { 0 },
+            }),
         }));
     }
-    for bits in 0..8u8 {
+    for bits in 0..12u8 {
+        let receipts = [Receipt::First, Receipt::Again, Receipt::Decoded];
         let ack = Ack {
             src_flow: flow(rng),
             psn: Psn(word(rng)),
@@ -93,15 +105,17 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
             held: word(rng),
             sharers: u16::try_from(rng.below(1 << 16)).unwrap(),
             ce: bits & 1 != 0,
-            duplicate: bits & 2 != 0,
+            receipt: receipts[usize::from(bits / 4)],
         };
-        bodies.push(if bits & 4 != 0 { Body::Nack(ack) } else { Body::Ack(ack) });
+        bodies.push(if bits & 2 != 0 { Body::Nack(ack) } else { Body::Ack(ack) });
     }
     for asks in [false, true] {
         let upto = Credit::new(1 + word(rng) / 2).unwrap();
         let allowance = Allowance { src_flow: flow(rng), upto };
         bodies.push(if asks { Body::Request(allowance) } else { Body::Credit(allowance) });
     }
+    let (src_flow, psn, missing) = (flow(rng), Psn(word(rng)), rng.next_u64() | 1);
+    bodies.push(Body::BlockNack(BlockNack { src_flow, psn, missing }));
     bodies
 }
 
@@ -112,9 +126,13 @@ fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
     numbers.insert("ev", u64::from(header.ev.0));
     numbers.insert("dst_flow", u64::from(header.dst_flow.0));
     let (kind, flags, more) = match header.body {
-        Body::Data(data) => (0, data_flags(&data), data_numbers(&data)),
+        Body::Data(data) => {
+            let kind = if data.parity_index().is_some() { 5 } else { 0 };
+            (kind, data_flags(&data), data_numbers(&data))
+        }
         Body::Ack(ack) => (1, ack_flags(&ack), ack_numbers(&ack)),
         Body::Nack(ack) => (2, ack_flags(&ack), ack_numbers(&ack)),
+        Body::BlockNack(nack) => (6, 0, block_numbers(&nack)),
         Body::Credit(allowance) => (3, 0, allowance_numbers(&allowance)),
         Body::Request(allowance) => (4, 0, allowance_numbers(&allowance)),
     };
@@ -124,7 +142,9 @@ fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
 }
 
 fn data_flags(data: &Data) -> u64 {
-    let flags = [data.open.is_some(), data.tag != 0, data.retransmission, data.demand.is_some()];
+    let Data { open, retransmission, demand, code, .. } = data;
+    let tagged = data.tag != 0;
+    let flags = [open.is_some(), tagged, *retransmission, demand.is_some(), code.is_some()];
     flags.iter().enumerate().map(|(bit, set)| u64::from(*set) << bit).sum()
 }
 
@@ -143,11 +163,21 @@ fn data_numbers(data: &Data) -> Vec<(&'static str, u64)> {
         numbers.push(("tag", data.tag));
     }
     numbers.extend(data.demand.map(|demand| ("demand", u64::from(demand.number()))));
+    if let Some(code) = data.code {
+        numbers.extend([("code", 1), ("block_data", u64::from(code.data.get()))]);
+        numbers.push(("block_parity", code.parity.into()));
+        numbers.push(("block_packet", code.packet.into()));
+    }
     numbers
 }
 
 fn ack_flags(ack: &Ack) -> u64 {
-    u64::from(ack.ce) | u64::from(ack.duplicate) << 1
+    let receipt = match ack.receipt {
+        Receipt::First => 0,
+        Receipt::Again => 2,
+        Receipt::Decoded => 4,
+    };
+    u64::from(ack.ce) | receipt
 }
 
 fn ack_numbers(ack: &Ack) -> Vec<(&'static str, u64)> {
@@ -159,6 +189,14 @@ fn ack_numbers(ack: &Ack) -> Vec<(&'static str, u64)> {
         ("echo_sent_at", ack.echo_sent_at.into()),
         ("held", ack.held.into()),
         ("sharers", ack.sharers.into()),
+    ]
+}
+
+fn block_numbers(nack: &BlockNack) -> Vec<(&'static str, u64)> {
+    vec![
+        ("src_flow", nack.src_flow.0.into()),
+        ("psn", nack.psn.0.into()),
+        ("missing", nack.missing),
     ]
 }
 
@@ -221,7 +259,7 @@ fn broken() -> Vec<Vec<u8>> {
     let v4: Vec<&Sample> = all.iter().filter(|sample| sample.frame[12] == 8).collect();
     let of_kind = |kind: u64| **v4.iter().find(|s| s.numbers["kind"] == kind).as_ref().unwrap();
     let mut broken = Vec::new();
-    for kind in 0..5 {
+    for kind in 0..7 {
         let sample = of_kind(kind);
         // A flag that there is not, a kind that there is not, and its header cut short.
         broken.extend([damage(sample, 1, 0x80), damage(sample, 0, 0x1F)]);
@@ -230,6 +268,9 @@ fn broken() -> Vec<Vec<u8>> {
         short[38..40].copy_from_slice(&17u16.to_be_bytes());
         broken.push(short);
     }
+    // Parity that says DATA, and an ACK that says two things at once.
+    let acks = v4.iter().find(|s| s.numbers["kind"] == 1).unwrap();
+    broken.extend([damage(of_kind(5), 0, 0x10), damage(acks, 1, 6)]);
     broken
 }
 

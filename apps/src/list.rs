@@ -8,6 +8,7 @@ use testbed::plan::transports::TRANSPORTS;
 use testbed::scenario::Scenario;
 use testbed::{topology, workload};
 use transport::cc::CcKind;
+use transport::ec::EcKind;
 use transport::lb::LbKind;
 use transport::sched::SchedKind;
 
@@ -25,6 +26,8 @@ pub(crate) enum What {
     Cc,
     /// Load balancers.
     Lb,
+    /// Erasure codes.
+    Ec,
     /// Who sends next, and when.
     Schedulers,
     /// Queue disciplines of switch ports.
@@ -76,6 +79,7 @@ fn entries(what: What) -> Vec<Entry> {
         }
         What::Cc => named(CcKind::NAMES),
         What::Lb => named(LbKind::NAMES),
+        What::Ec => named(EcKind::NAMES),
         What::Schedulers => named(SchedKind::NAMES),
         What::Qdiscs => named(QdiscKind::NAMES),
         What::Topologies => named(&topology::NAMES),
@@ -108,6 +112,7 @@ fn about(what: What, name: &str) -> Option<&'static str> {
     let of = match what {
         What::Cc => CC,
         What::Lb => LB,
+        What::Ec => EC,
         What::Schedulers => SCHEDULERS,
         What::Qdiscs => QDISCS,
         What::Topologies => TOPOLOGIES,
@@ -137,6 +142,14 @@ const LB: Sentences = &[
     ("plb", "one path for a flow, another when it stays congested"),
     ("subflow", "UnoLB: subflows in turn, one that loses moves to a path that delivers"),
     ("ecmp", "one random path for a flow"),
+];
+
+const EC: Sentences = &[
+    ("off", "every segment that is lost is sent again"),
+    (
+        "mds",
+        "--ec X,Y: with Y parity segments any X of X + Y are enough, as UnoRC has it for far flows",
+    ),
 ];
 
 const SCHEDULERS: Sentences = &[
@@ -195,7 +208,8 @@ mod tests {
 
     #[test]
     fn no_sentence_outlives_its_name() {
-        let known: [(Sentences, &[&str]); 5] = [
+        let known: [(Sentences, &[&str]); 6] = [
+            (EC, EcKind::NAMES),
             (CC, CcKind::NAMES),
             (LB, LbKind::NAMES),
             (SCHEDULERS, SchedKind::NAMES),

@@ -12,7 +12,10 @@ local VERSION = 1
 
 local headrace = Proto("headrace", "Headrace transport")
 
-local KINDS = { [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST" }
+local KINDS = {
+   [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST", [5] = "PARITY",
+   [6] = "BLOCK_NACK",
+}
 
 local fields = {
    version = ProtoField.uint8("headrace.version", "Version", base.DEC, nil, 0xF0),
@@ -22,8 +25,10 @@ local fields = {
    tagged = ProtoField.bool("headrace.flags.tag", "TAG extension", 8, nil, 0x02),
    again = ProtoField.bool("headrace.flags.retransmission", "Retransmission", 8, nil, 0x04),
    demands = ProtoField.bool("headrace.flags.demand", "DEMAND extension", 8, nil, 0x08),
+   coded = ProtoField.bool("headrace.flags.code", "CODE extension", 8, nil, 0x10),
    ce = ProtoField.bool("headrace.flags.ce", "Segment arrived with CE", 8, nil, 0x01),
    duplicate = ProtoField.bool("headrace.flags.duplicate", "Segment had arrived before", 8, nil, 0x02),
+   decoded = ProtoField.bool("headrace.flags.decoded", "Block is decoded", 8, nil, 0x04),
    ev = ProtoField.uint16("headrace.ev", "Entropy value", base.DEC),
    dst_flow = ProtoField.uint32("headrace.dst_flow", "Flow at the receiver", base.HEX),
    src_flow = ProtoField.uint32("headrace.src_flow", "Flow at the sender", base.HEX),
@@ -34,6 +39,11 @@ local fields = {
    msg_len = ProtoField.uint32("headrace.msg_len", "Message length", base.DEC),
    tag = ProtoField.uint64("headrace.tag", "Tag", base.HEX),
    demand = ProtoField.uint32("headrace.demand", "Demand", base.DEC),
+   code = ProtoField.uint8("headrace.code", "Code", base.DEC, { [1] = "MDS" }),
+   block_data = ProtoField.uint8("headrace.block_data", "Data packets of a full block", base.DEC),
+   block_parity = ProtoField.uint8("headrace.block_parity", "Parity packets of a block", base.DEC),
+   block_packet = ProtoField.uint8("headrace.block_packet", "Packet of its block", base.DEC),
+   missing = ProtoField.uint64("headrace.missing", "Missing", base.HEX),
    cumulative = ProtoField.uint32("headrace.cumulative", "Cumulative PSN", base.DEC),
    sack = ProtoField.uint64("headrace.sack", "SACK", base.HEX),
    echo_sent_at = ProtoField.uint32("headrace.echo_sent_at", "Echo of sent_at (1024 ps)", base.DEC),
@@ -111,8 +121,23 @@ local function has(flags, bit)
    return math.floor(flags / bit) % 2 == 1
 end
 
-local function data(reader)
-   local flags = reader:flags(16, { "open", "tagged", "again", "demands" })
+-- A place in a block. Says whether it is that of parity.
+function Reader:code()
+   local item, code = self:add(fields.code, 1)
+   local _, data = self:add(fields.block_data, 1)
+   local _, parity = self:add(fields.block_parity, 1)
+   local place, packet = self:add(fields.block_packet, 1)
+   local packets = data:uint() + parity:uint()
+   if code:uint() ~= 1 then
+      self:refuse(item, "version 1 knows code 1")
+   elseif data:uint() == 0 or packets > 64 or packet:uint() >= packets then
+      self:refuse(place, "a block has 1 to 64 packets, and data")
+   end
+   return packet:uint() >= data:uint()
+end
+
+local function data(reader, kind)
+   local flags = reader:flags(32, { "open", "tagged", "again", "demands", "coded" })
    reader:flow(fields.dst_flow, true)
    local _, psn = reader:add(fields.psn, 4)
    local _, msg = reader:add(fields.msg, 4)
@@ -128,12 +153,19 @@ local function data(reader)
    if has(flags, 8) then
       reader:not_zero(fields.demand, 4, "a demand")
    end
+   local parity = has(flags, 16) and reader:code()
+   if parity ~= (kind == 5) then
+      reader.tree:add_proto_expert_info(malformed, "parity is of kind PARITY, and nothing else")
+   end
    local again = has(flags, 4) and ", again" or ""
    return string.format("PSN %u, message %u at %u%s", psn:uint(), msg:uint(), offset:uint(), again)
 end
 
 local function ack(reader)
-   reader:flags(4, { "ce", "duplicate" })
+   local flags = reader:flags(8, { "ce", "duplicate", "decoded" })
+   if has(flags, 2) and has(flags, 4) then
+      reader.tree:add_proto_expert_info(malformed, "flags 2 and 4 exclude each other")
+   end
    reader:flow(fields.dst_flow, true)
    reader:flow(fields.src_flow, false)
    local _, psn = reader:add(fields.psn, 4)
@@ -143,6 +175,15 @@ local function ack(reader)
    reader:add(fields.held, 4)
    reader:add(fields.sharers, 2)
    return string.format("PSN %u, all before %u", psn:uint(), cumulative:uint())
+end
+
+local function block_nack(reader)
+   reader:flags(1, {})
+   reader:flow(fields.dst_flow, true)
+   reader:flow(fields.src_flow, false)
+   local _, psn = reader:add(fields.psn, 4)
+   reader:not_zero(fields.missing, 8, "what is missing")
+   return string.format("block from PSN %u", psn:uint())
 end
 
 local function allowance(reader)
@@ -159,15 +200,15 @@ end
 -- Of each kind: who reads it, and octets without extensions.
 local READERS = {
    [0] = { data, 22 }, [1] = { ack, 36 }, [2] = { ack, 36 },
-   [3] = { allowance, 14 }, [4] = { allowance, 14 },
+   [3] = { allowance, 14 }, [4] = { allowance, 14 }, [5] = { data, 22 }, [6] = { block_nack, 22 },
 }
 
 -- Octets of the header, extensions included.
 local function header_length(buffer, kind)
    local length = READERS[kind][2]
-   if kind == 0 and buffer:len() >= 2 then
+   if (kind == 0 or kind == 5) and buffer:len() >= 2 then
       local flags = buffer(1, 1):uint()
-      for bit, more in pairs({ [1] = 8, [2] = 8, [8] = 4 }) do
+      for bit, more in pairs({ [1] = 8, [2] = 8, [8] = 4, [16] = 4 }) do
          length = length + (has(flags, bit) and more or 0)
       end
    end
@@ -183,9 +224,9 @@ end
 local function payload(reader, kind)
    local there = reader.buffer:len() - reader.at
    local sent = length_as_sent(reader.buffer) - reader.at
-   if kind ~= 0 then
+   if kind ~= 0 and kind ~= 5 then
       if sent > 0 then
-         reader.tree:add_proto_expert_info(malformed, "only DATA has a payload")
+         reader.tree:add_proto_expert_info(malformed, "only DATA and PARITY have a payload")
       end
       return ""
    end
@@ -196,7 +237,7 @@ local function payload(reader, kind)
    reader.tree:add(fields.payload_len, math.max(sent, 0)):set_generated()
    reader.tree:add(fields.trimmed, trimmed):set_generated()
    if sent < 1 then
-      reader.tree:add_proto_expert_info(malformed, "DATA has a payload")
+      reader.tree:add_proto_expert_info(malformed, "DATA and PARITY have a payload")
    end
    return string.format(", %d octets%s", sent, trimmed and " (trimmed)" or "")
 end
@@ -230,7 +271,7 @@ local function dissect(buffer, pinfo, tree)
    if source then
       subtree:add(fields.ev, source.value):set_generated()
    end
-   local info = READERS[kind][1](reader) .. payload(reader, kind)
+   local info = READERS[kind][1](reader, kind) .. payload(reader, kind)
    subtree:append_text(": " .. name .. " " .. info)
    pinfo.cols.info = name .. " " .. info
    return buffer:len()

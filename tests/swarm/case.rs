@@ -145,12 +145,26 @@ impl Case {
         self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
     }
 
+    /// From a parity packet for each segment to one for many, for all flows or far ones, asked for
+    /// at once or late.
+    fn code_settings(&mut self, rng: &mut Rng) {
+        self.set("ec", pick(rng, &["8,2", "8,2", "1,1", "3,2", "20,4", "48,16"]));
+        self.set("ec.base_rtt_min", pick(rng, &["0us", "0us", "0us", "10us"]));
+        self.set("ec.block_timeout", pick(rng, &["5us", "50us", "640us", "20ms"]));
+    }
+
     fn transport_settings(&mut self, rng: &mut Rng) {
         if self.settings.iter().any(|(key, value)| *key == "sched" && value == "credit") {
             self.credit_settings(rng);
         }
+        let mut own = rng.fork("code", 0);
+        let coded = own.chance(0.4);
+        if coded {
+            self.code_settings(&mut own);
+        }
         self.set("ack_every", pick(rng, &[1, 1, 2, 5, 64]));
-        self.set("psn_window", pick(rng, &["auto", "auto", "128", "256", "4096"]));
+        let least = if coded { "256" } else { "128" };
+        self.set("psn_window", pick(rng, &["auto", "auto", least, "256", "4096"]));
         self.set("msg_window", pick(rng, &[1, 2, 64, 1024]));
         self.set("loss.reorder_window", pick(rng, &["auto", "auto", "off", "0.25", "1", "3"]));
         self.set("loss.tail_probe", pick(rng, &["auto", "on", "off"]));

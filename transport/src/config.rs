@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::cc::{CcKind, CcParams, Path};
+use crate::ec::{BlockShape, Ec, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
 use crate::sched::{SchedKind, SchedParams, SchedSetup};
@@ -36,7 +37,14 @@ pub struct Settings {
     pub sched: SchedKind,
     /// Parameters of all schedulers; only those of `sched` matter.
     pub sched_params: SchedParams,
-    /// PSNs a flow may have outstanding; a power of two, 128..=2^20. Both ends must agree.
+    /// Which erasure code. Both ends must agree on it, its shape and then on `payload_max`.
+    pub ec: EcKind,
+    /// Data and parity packets of a full block.
+    pub ec_shape: BlockShape,
+    /// Which flows are coded, and when a receiver asks for what is missing.
+    pub ec_params: EcParams,
+    /// PSNs a flow may have outstanding; a power of two, 128..=2^20, from 256 with an erasure code.
+    /// Both ends must agree.
     pub psn_window: u32,
     /// Messages a flow may have unfinished, 1..=1024. Both ends must agree.
     pub msg_window: u16,
@@ -89,6 +97,9 @@ impl Default for Settings {
             lb_params: LbParams::default(),
             sched: SchedKind::RoundRobin,
             sched_params: SchedParams::default(),
+            ec: EcKind::Uncoded,
+            ec_shape: BlockShape::default(),
+            ec_params: EcParams::default(),
             psn_window: 4096,
             msg_window: 64,
             tx_flows_max: 1024,
@@ -164,6 +175,12 @@ impl Config {
             ("line_rate", "above zero", s.line_rate > Rate::ZERO),
             ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
             ("psn_window", "a power of two, 128..=1048576", is_psn_window(s.psn_window)),
+            // A block may end up to 63 PSNs behind what half the window covers.
+            (
+                "psn_window",
+                "256..=1048576 with an erasure code",
+                s.ec == EcKind::Uncoded || s.psn_window >= 256,
+            ),
             ("msg_window", "1..=1024", (1..=1024).contains(&s.msg_window)),
             ("tx_flows_max", "1..=1048576", slab.contains(&s.tx_flows_max)),
             ("rx_flows_max", "1..=1048576", slab.contains(&s.rx_flows_max)),
@@ -182,6 +199,7 @@ impl Config {
         settings.cc_params.validate()?;
         settings.lb_params.validate()?;
         settings.sched_params.validate()?;
+        settings.ec_params.validate()?;
         settings.cc_params.resolve(settings.base_rtt);
         Ok(Self(settings))
     }
@@ -203,13 +221,23 @@ impl Config {
     /// Wire bytes of the longest segment: a full one with every extension.
     #[must_use]
     pub fn packet_max(&self) -> Bytes {
-        self.mtu() + Bytes(u64::from(data::OPEN_LEN + data::TAG_LEN))
+        let code = if self.ec == EcKind::Uncoded { 0 } else { data::CODE_LEN };
+        self.mtu() + Bytes(u64::from(data::OPEN_LEN + data::TAG_LEN + code))
     }
 
     /// Wire bytes of an acknowledgement.
     #[must_use]
     pub fn ack_len(&self) -> Bytes {
         Bytes(u64::from(self.frame_overhead + ack::LEN))
+    }
+
+    /// The code of flows over `path`; `None` where they send no parity.
+    //= uno#4.2: inter-DC traffic only.
+    #[must_use]
+    pub fn code_of(&self, path: &Path) -> Option<Ec> {
+        let far = path.base_rtt >= self.ec_params.base_rtt_min;
+        let code = Ec::new(self.ec, self.ec_shape);
+        (far && crate::ec::ErasureCode::shape(&code).parity() > 0).then_some(code)
     }
 
     /// The path with nothing but the defaults known.

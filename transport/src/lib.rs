@@ -95,7 +95,7 @@ pub use event::{Event, FailReason};
 pub use flow::tx::Wait;
 pub use path::Path;
 pub use rng::Rng;
-pub use segment::{BURST, Burst, PayloadRef, Placement, RxSegment, TxSegment};
+pub use segment::{BURST, Burst, Coding, PayloadRef, Placement, Restore, RxSegment, TxSegment};
 pub use stats::{DropReason, Stats};
 pub use time::{Duration, Instant, Rate};
 pub use units::{Bytes, EntropyValue, FlowId, HostId, MsgId, MsgNo, Psn};

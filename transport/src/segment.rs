@@ -50,6 +50,39 @@ pub struct PayloadRef {
     pub offset: u32,
     /// How many, 0..=`Config::payload_max`.
     pub len: u16,
+    /// What they are.
+    pub coding: Coding,
+}
+
+/// Whether payload is a message's own bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Coding {
+    /// It is.
+    #[default]
+    Data,
+    /// Parity packet of this number, from 0, of the block that begins at the offset; the shape is
+    /// in the header.
+    Parity(u8),
+}
+
+/// A block that parity was kept for needs no more: restore the segments it lacks, if any, and let
+/// the parity go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restore {
+    /// The incoming message.
+    pub msg: MsgId,
+    /// First byte of the block, from the start of the message.
+    pub offset: u32,
+    /// Length of the whole message.
+    pub msg_len: u32,
+    /// Data packets of a full block.
+    pub full: u8,
+    /// Data packets of this block, 1..=`full`.
+    pub data: u8,
+    /// Parity packets.
+    pub parity: u8,
+    /// Bit i: packet i of the block has arrived, data first.
+    pub have: u64,
 }
 
 /// What the driver does with the bytes of one received segment.
@@ -66,6 +99,18 @@ pub enum Placement {
         offset: u32,
         /// Length of the whole message: reserve this much when `msg` is new.
         msg_len: u32,
+    },
+    /// Keep them as parity packet `index` of the block of incoming message `msg` that begins at
+    /// `offset`, until a [`Restore`] names the block or the message ends.
+    Parity {
+        /// As for `Place`.
+        msg: MsgId,
+        /// First byte of the block, from the start of the message.
+        offset: u32,
+        /// As for `Place`.
+        msg_len: u32,
+        /// Which parity packet of its block, from 0.
+        index: u8,
     },
 }
 

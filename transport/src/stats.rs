@@ -150,21 +150,31 @@ counters! {
     pub struct Stats {
         /// DATA sent for the first time.
         pub data_new: u64,
-        /// DATA sent again.
+        /// DATA and PARITY sent again.
         pub retransmitted: u64,
+        /// PARITY sent for the first time.
+        pub parity_new: u64,
         /// Payload bytes of `data_new`.
         pub data_new_bytes: u64,
         /// ACKs sent.
         pub acks_sent: u64,
         /// NACKs sent.
         pub nacks_sent: u64,
+        /// BLOCK_NACKs sent.
+        pub block_nacks_sent: u64,
         /// DATA received with payload and placed.
         pub data_placed: u64,
-        /// Payload bytes placed: each byte of a message once.
+        /// Payload bytes placed or restored: each byte of a message once.
         pub data_placed_bytes: u64,
-        /// DATA received that had been received before.
+        /// Segments restored from parity.
+        pub restored: u64,
+        /// PARITY received for a block that is not whole yet.
+        pub parity_kept: u64,
+        /// PARITY received for a block that is whole.
+        pub parity_unneeded: u64,
+        /// DATA received that had been received, or restored, before.
         pub duplicates: u64,
-        /// DATA received without its payload.
+        /// DATA and PARITY received without payload.
         pub trimmed: u64,
         /// ACKs received for a flow that is here.
         pub acks_received: u64,
@@ -172,6 +182,10 @@ counters! {
         pub ecn_echoes: u64,
         /// NACKs received for a flow that is here.
         pub nacks_received: u64,
+        /// BLOCK_NACKs received for a flow that is here.
+        pub block_nacks_received: u64,
+        /// Packets declared lost because a receiver asked for what their block lacks.
+        pub lost_by_block: u64,
         /// Segments declared lost because later ones were acknowledged.
         pub lost_by_sack: u64,
         /// Segments declared lost by silence.

@@ -16,6 +16,8 @@ pub enum TraceKind {
     Ack,
     /// A NACK came; `a` and `b` as for `Ack`.
     Nack,
+    /// A BLOCK_NACK came; `a` is the block's first PSN, `b` the low half of what is missing.
+    BlockNack,
     /// A flow's timer fired.
     Timer,
     /// A packet was dropped; `a` is its PSN, `b` the reason.

@@ -1,17 +1,22 @@
 //! Two endpoints, a virtual clock, real bytes and a network that loses, duplicates, reorders and
 //! trims by a seed. Every message must arrive once and intact, whatever the network does.
+//!
+//! Parity travels here as a copy of its block: what a restored segment is must have arrived in some
+//! packet, and no more may be restored than parity has arrived. The code itself has its own tests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::sched::{CreditParams, SchedKind, SchedParams};
 use transport::wire::{Body, Header};
 use transport::{
-    BURST, Burst, Bytes, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant,
-    LossSettings, MsgId, MsgSpec, Placement, Rng, RxSegment, Settings, TxSegment, Wait,
+    BURST, Burst, Bytes, Coding, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId,
+    Instant, LossSettings, MsgId, MsgSpec, Placement, Restore, Rng, RxSegment, Settings, TxSegment,
+    Wait,
 };
 
 /// What the network between the two does to each packet.
@@ -28,12 +33,25 @@ struct Weather {
 struct Host {
     endpoint: Endpoint,
     outgoing: BTreeMap<u32, Vec<u8>>,
-    incoming: BTreeMap<u32, Vec<u8>>,
+    incoming: BTreeMap<u32, Incoming>,
     delivered: Vec<(u64, Vec<u8>)>,
     ended: Vec<Event>,
 }
 
+/// A message on its way in.
+#[derive(Default)]
+struct Incoming {
+    bytes: Vec<u8>,
+    /// Offsets of the segments that are in place.
+    placed: BTreeSet<u32>,
+    /// Kept parity by block and number, with the bytes of the block.
+    parity: BTreeMap<(u32, u8), Vec<u8>>,
+}
+
 struct Pair {
+    payload_max: usize,
+    /// What the network does to a packet beside the weather: true drops it.
+    drops: fn(&TxSegment) -> bool,
     hosts: [Host; 2],
     /// Packets on the way, by arrival and a tie-breaking count, with payload.
     wire: BTreeMap<(Instant, u64), (usize, RxSegment, Vec<u8>)>,
@@ -62,7 +80,9 @@ impl Pair {
             ended: Vec::new(),
         };
         let hosts = [host(0), host(1)];
-        Self { hosts, wire: BTreeMap::new(), count: 0, rng, weather, now: Instant::ZERO }
+        let (wire, payload_max) = (BTreeMap::new(), usize::from(config.payload_max));
+        let drops = |_: &TxSegment| false;
+        Self { payload_max, drops, hosts, wire, count: 0, rng, weather, now: Instant::ZERO }
     }
 
     fn post(&mut self, from: usize, flow: FlowId, bytes: Vec<u8>, tag: u64) -> MsgId {
@@ -116,10 +136,17 @@ impl Pair {
         assert_eq!(hdr, tx.hdr);
         let payload = self.hosts[from].outgoing.get(&tx.payload.msg.0).map_or(Vec::new(), |msg| {
             let start = tx.payload.offset as usize;
-            msg[start..start + usize::from(tx.payload.len)].to_vec()
+            let len = match (tx.payload.coding, tx.hdr.body) {
+                (Coding::Parity(_), Body::Data(data)) => {
+                    let segments = data.code.map_or(0, |code| usize::from(code.data.get()));
+                    (segments * self.payload_max).min(msg.len() - start)
+                }
+                _ => usize::from(tx.payload.len),
+            };
+            msg[start..start + len].to_vec()
         });
         let payload = if tx.is_control() { Vec::new() } else { payload };
-        if self.rng.chance(self.weather.loss) {
+        if (self.drops)(tx) || self.rng.chance(self.weather.loss) {
             return;
         }
         let copies = 1 + u32::from(self.rng.chance(self.weather.duplicate));
@@ -132,7 +159,7 @@ impl Pair {
                 hdr,
                 at,
                 from: HostId(u32::try_from(from).unwrap()),
-                payload_len: u16::try_from(payload.len()).unwrap(),
+                payload_len: if trimmed { 0 } else { tx.payload.len },
                 ce: self.rng.chance(self.weather.mark),
                 trimmed,
             };
@@ -144,12 +171,25 @@ impl Pair {
     fn receive(&mut self, to: usize, segment: &RxSegment, payload: &[u8]) {
         let mut place = [Placement::Release];
         self.hosts[to].endpoint.handle_burst(self.now, &[*segment], &mut place);
-        if let Placement::Place { msg, offset, msg_len } = place[0] {
-            let message =
-                self.hosts[to].incoming.entry(msg.0).or_insert_with(|| vec![0; msg_len as usize]);
-            message[offset as usize..offset as usize + payload.len()].copy_from_slice(payload);
+        let host = &mut self.hosts[to];
+        match place[0] {
+            Placement::Release => {}
+            Placement::Place { msg, offset, msg_len } => {
+                let message = host.incoming(msg, msg_len);
+                let start = offset as usize;
+                message.bytes[start..start + payload.len()].copy_from_slice(payload);
+                assert!(message.placed.insert(offset), "a segment is placed once");
+            }
+            Placement::Parity { msg, offset, msg_len, index } => {
+                let message = host.incoming(msg, msg_len);
+                assert!(message.parity.insert((offset, index), payload.to_vec()).is_none());
+            }
         }
-        self.hosts[to].drain();
+        while let Some(restore) = host.endpoint.poll_restore() {
+            let message = host.incoming(restore.msg, restore.msg_len);
+            message.restore(&restore, self.payload_max);
+        }
+        host.drain();
     }
 
     /// Runs until nothing but the forgetting of flows is left, or `limit` of virtual time is over.
@@ -162,11 +202,43 @@ impl Pair {
     }
 }
 
+impl Incoming {
+    fn restore(&mut self, restore: &Restore, payload_max: usize) {
+        let offset = |packet: u8| restore.offset as usize + usize::from(packet) * payload_max;
+        let (mut have, mut block) = (0, Vec::new());
+        for packet in 0..restore.data {
+            let there = self.placed.contains(&u32::try_from(offset(packet)).unwrap());
+            have |= u64::from(there) << packet;
+        }
+        for index in 0..restore.parity {
+            if let Some(bytes) = self.parity.remove(&(restore.offset, index)) {
+                have |= 1 << (restore.data + index);
+                block = bytes;
+            }
+        }
+        assert_eq!(have, restore.have, "what has arrived of the block at {}", restore.offset);
+        assert!(have.count_ones() >= u32::from(restore.data), "too few packets: {have:b}");
+        for packet in (0..restore.data).filter(|packet| have & 1 << packet == 0) {
+            let (start, within) = (offset(packet), usize::from(packet) * payload_max);
+            let end = (start + payload_max).min(self.bytes.len());
+            self.bytes[start..end].copy_from_slice(&block[within..within + end - start]);
+        }
+    }
+}
+
 impl Host {
+    fn incoming(&mut self, msg: MsgId, msg_len: u32) -> &mut Incoming {
+        let new = || Incoming { bytes: vec![0; msg_len as usize], ..Incoming::default() };
+        self.incoming.entry(msg.0).or_insert_with(new)
+    }
+
     fn drain(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             if let Event::Delivered { msg, len, tag, .. } = event {
-                let bytes = self.incoming.remove(&msg.0).expect("a delivered message has bytes");
+                let message = self.incoming.remove(&msg.0);
+                let Incoming { bytes, parity, .. } =
+                    message.expect("a delivered message has bytes");
+                assert!(parity.is_empty(), "parity is kept for a message that is over");
                 assert_eq!(bytes.len(), len as usize);
                 self.delivered.push((tag, bytes));
             }
@@ -175,13 +247,26 @@ impl Host {
     }
 }
 
+/// An erasure code of this many data and parity packets for every flow, asked for after so many
+/// microseconds.
+fn coded(code: Option<(u8, u8)>, patience: u64) -> (EcKind, BlockShape, EcParams) {
+    let (data, parity) = code.unwrap_or((8, 2));
+    let kind = if code.is_some() { EcKind::Mds } else { EcKind::Uncoded };
+    let block_timeout = Duration::from_us(patience);
+    let params = EcParams { base_rtt_min: Duration::ZERO, block_timeout };
+    (kind, BlockShape::new(data, parity).unwrap(), params)
+}
+
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..len).map(|_| rng.next_u32().to_le_bytes()[0]).collect()
 }
 
 fn exchange(config: &Config, seed: u64, weather: Weather, sizes: &[usize]) -> Pair {
-    let mut pair = Pair::new(config, seed, weather);
+    exchange_over(Pair::new(config, seed, weather), config, seed, sizes)
+}
+
+fn exchange_over(mut pair: Pair, config: &Config, seed: u64, sizes: &[usize]) -> Pair {
     let path = config.default_path();
     let flows: Vec<FlowId> = (0..2u32)
         .map(|i| pair.hosts[i as usize].endpoint.open_flow(HostId(1 - i), path).unwrap())
@@ -224,12 +309,17 @@ proptest! {
         ack_every in 1u16..20, probe in any::<bool>(), window in prop::option::of(2u16..20),
         sched in prop::sample::select(SchedKind::ALL),
         first_window in 0.0..1.5f32, ahead in 0.01..2.0f32, quantum in 1u16..8,
+        code in prop::option::of((1u8..=20, 0u8..=4)), patience in 5u64..200,
+        payload_max in prop::sample::select(&[200, 1024, 4096][..]),
+        psn_window in prop::sample::select(&[256, 4096][..]),
     ) {
         let config = config(|s| {
             s.sched = sched;
             let credit = CreditParams { first_window, ahead, quantum, ..CreditParams::default() };
             s.sched_params = SchedParams { credit };
             s.ack_every = ack_every;
+            (s.payload_max, s.psn_window) = (payload_max, psn_window);
+            (s.ec, s.ec_shape, s.ec_params) = coded(code, patience);
             s.loss = LossSettings {
                 tail_probe: probe, reorder_window_quarters: window, retries_max: 64, ..s.loss
             };
@@ -246,6 +336,95 @@ fn fair_weather_needs_no_retransmission_and_one_ack_a_segment() {
     assert_eq!((stats.data_new, stats.retransmitted), (245, 0));
     assert_eq!(pair.hosts[1].endpoint.stats().acks_sent, 245);
     assert_eq!(pair.hosts[1].endpoint.stats().drops.total(), 0);
+}
+
+/// Blocks of (8,2) for every flow, asked for after 100 microseconds.
+fn blocks(change: impl FnOnce(&mut Settings)) -> Config {
+    config(|s| {
+        (s.ec, s.ec_shape, s.ec_params) = coded(Some((8, 2)), 100);
+        change(s);
+    })
+}
+
+/// One message of `segments` segments over a network that drops what `drops` says.
+fn over(config: &Config, segments: usize, drops: fn(&TxSegment) -> bool) -> Pair {
+    let pair = Pair { drops, ..Pair::new(config, 1, Weather::default()) };
+    exchange_over(pair, config, 1, &[segments * 4096])
+}
+
+/// Which packet of its block a segment sent for the first time is.
+fn first_of(tx: &TxSegment) -> Option<u8> {
+    let Body::Data(data) = tx.hdr.body else { return None };
+    data.code.filter(|_| !data.retransmission).map(|code| code.packet)
+}
+
+#[test]
+fn a_coded_flow_sends_the_parity_of_each_block_and_nothing_twice() {
+    let pair = over(&blocks(|_| {}), 18, |_| false);
+    let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    assert_eq!((sent.data_new, sent.parity_new, sent.retransmitted), (18, 6, 0));
+    assert_eq!((received.restored, received.block_nacks_sent, received.parity_kept), (0, 0, 0));
+    assert_eq!((received.acks_sent, received.drops.total()), (24, 0));
+}
+
+#[test]
+fn flows_shorter_than_the_setting_says_are_not_coded() {
+    let config = blocks(|s| s.ec_params.base_rtt_min = s.base_rtt + Duration::from_ns(1));
+    let pair = over(&config, 18, |tx| first_of(tx).is_some());
+    assert_eq!(pair.hosts[0].endpoint.stats().parity_new, 0);
+}
+
+#[test]
+fn as_many_losses_a_block_as_it_has_parity_are_made_up_for_without_sending_again() {
+    let pair = over(&blocks(|_| {}), 64, |tx| matches!(first_of(tx), Some(0 | 5)));
+    let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    assert_eq!((sent.data_new, sent.parity_new, sent.retransmitted), (64, 16, 0));
+    assert_eq!((received.restored, received.block_nacks_sent), (16, 0));
+    assert_eq!(sent.lost_by_timeout + sent.lost_by_block + sent.lost_by_sack, 0);
+}
+
+#[test]
+fn of_a_block_that_lost_more_only_as_much_is_sent_again_as_it_needs() {
+    // The timeout is far behind the request.
+    let config = blocks(|s| s.loss.rto_quarters = 4000);
+    let pair = over(&config, 64, |tx| matches!(first_of(tx), Some(0 | 3 | 5 | 8)));
+    let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    assert_eq!((received.block_nacks_sent, sent.block_nacks_received), (8, 8));
+    assert_eq!((sent.retransmitted, sent.lost_by_block, sent.lost_by_timeout), (16, 32, 0));
+    assert_eq!(received.restored, 8);
+}
+
+#[test]
+fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity() {
+    let pair = over(&blocks(|_| {}), 8, |tx| first_of(tx).is_some());
+    let sent = *pair.hosts[0].endpoint.stats();
+    assert_eq!((sent.retransmitted, sent.lost_by_timeout), (8, 10));
+}
+
+#[test]
+fn parity_of_a_block_that_is_whole_already_is_not_sent() {
+    let config = blocks(|s| {
+        s.cc = transport::cc::CcKind::Fixed;
+        s.cc_params.fixed.bdps = 0.0;
+    });
+    let pair = over(&config, 18, |_| false);
+    let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    assert_eq!((sent.data_new, sent.parity_new, received.parity_unneeded), (18, 0, 0));
+}
+
+#[test]
+fn a_lost_request_for_a_block_is_made_again() {
+    fn drops(tx: &TxSegment) -> bool {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static LOST: AtomicU32 = AtomicU32::new(0);
+        let asks = matches!(tx.hdr.body, Body::BlockNack(_));
+        asks && LOST.fetch_add(1, Ordering::Relaxed) < 2 || matches!(first_of(tx), Some(1..=3))
+    }
+    // Here, too.
+    let pair = over(&blocks(|s| s.loss.rto_quarters = 4000), 8, drops);
+    let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+    assert_eq!((received.block_nacks_sent, sent.block_nacks_received), (3, 1));
+    assert_eq!((sent.retransmitted, sent.lost_by_timeout), (1, 0));
 }
 
 #[test]
@@ -466,7 +645,7 @@ fn forged_segments_are_counted_and_change_nothing() {
         held: 0,
         ce: false,
         sharers: 1,
-        duplicate: false,
+        receipt: transport::wire::Receipt::First,
     };
     let hdr = Header {
         ev: transport::EntropyValue(1),

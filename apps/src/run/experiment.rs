@@ -12,6 +12,7 @@ use testbed::plan::{Draft, Plan, Source};
 use testbed::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
 use testbed::topology::FatTreeSpec;
 use testbed::workload::Matrix;
+use transport::ec::EcKind;
 
 use crate::cli::{RunArgs, Switch, World};
 use crate::failure::Failure;
@@ -156,6 +157,7 @@ impl Reader {
         let (world, origin) = self.world(args, scenario)?;
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;
+        self.warnings.extend(idle_code(&plan));
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
         let observe = observe::of_run(args)?;
@@ -349,6 +351,19 @@ impl Reader {
         self.inputs.push(input);
         Ok(())
     }
+}
+
+/// An erasure code was chosen, and no path is long enough for it.
+fn idle_code(plan: &Plan) -> Option<Warning> {
+    let settings = &plan.settings;
+    if settings.ec == EcKind::Uncoded || plan.codes() {
+        return None;
+    }
+    let found = format!("base RTTs of at most {}: no flow is erasure-coded", settings.base_rtt);
+    let least = settings.ec_params.base_rtt_min;
+    let expected = format!("some of at least ec.base_rtt_min, {least}");
+    let help = "to code near flows too: --set ec.base_rtt_min=0us";
+    Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
 }
 
 /// Hosts of generated traffic when nothing says how many.

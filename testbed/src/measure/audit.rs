@@ -47,9 +47,11 @@ impl Audit {
             audit.find(format!("network: {imbalance}"));
         }
         let sent = stats.data_new
+            + stats.parity_new
             + stats.retransmitted
             + stats.acks_sent
             + stats.nacks_sent
+            + stats.block_nacks_sent
             + stats.control_sent;
         audit.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
         let injected = fabric.injected + driver.lost_before;
@@ -68,10 +70,13 @@ impl Audit {
         let given = driver.given_up + driver.lost_after;
         audit.balance("packets: delivered", fabric.delivered, "given to hosts or lost", given);
         let heard = stats.data_placed
+            + stats.parity_kept
+            + stats.parity_unneeded
             + stats.duplicates
             + stats.trimmed
             + stats.acks_received
             + stats.nacks_received
+            + stats.block_nacks_received
             + stats.control_received
             + stats.drops.total()
             - driver.dropped_sending;

@@ -3,6 +3,7 @@
 //! Times are microseconds of network time, rates gigabits a second; null where not applicable.
 
 use serde::Serialize;
+use transport::ec::EcKind;
 use transport::{Duration, Instant, Stats};
 
 use super::Lateness;
@@ -63,8 +64,21 @@ pub struct Summary {
     pub drops: std::collections::BTreeMap<&'static str, u64>,
     /// How late the polls of a real-time run were; null in virtual time.
     pub lateness: Option<Lateness>,
+    /// What erasure coding did; null where it is off.
+    pub ec: Option<CodeCounts>,
     /// What lossless switches did; null where switches pause nobody.
     pub pfc: Option<PauseCounts>,
+}
+
+/// Erasure coding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CodeCounts {
+    /// Segments restored from parity.
+    pub restored: u64,
+    /// Parity that arrived when its block was whole already.
+    pub unneeded: u64,
+    /// Requests of receivers for what a block lacked.
+    pub block_nacks: u64,
 }
 
 /// Pauses of links.
@@ -90,13 +104,13 @@ pub struct Flows {
 pub struct Packets {
     /// DATA for the first time.
     pub data_new: u64,
-    /// DATA again.
+    /// DATA and parity again.
     pub retransmitted: u64,
-    /// Parity of erasure codes.
+    /// Parity of erasure codes for the first time.
     pub parity: u64,
     /// ACKs sent.
     pub acks: u64,
-    /// NACKs sent.
+    /// NACKs sent, of segments and of blocks.
     pub nacks: u64,
     /// Trimmed by switches.
     pub trimmed: u64,
@@ -126,6 +140,16 @@ pub struct ByteCounts {
     pub offered: u64,
     /// Delivered.
     pub delivered: u64,
+}
+
+impl CodeCounts {
+    fn of(plan: &Plan, stats: &Stats) -> Option<Self> {
+        (plan.settings.ec != EcKind::Uncoded).then_some(Self {
+            restored: stats.restored,
+            unneeded: stats.parity_unneeded,
+            block_nacks: stats.block_nacks_sent,
+        })
+    }
 }
 
 impl PauseCounts {
@@ -182,9 +206,9 @@ impl Summary {
             packets: Packets {
                 data_new: stats.data_new,
                 retransmitted: stats.retransmitted,
-                parity: 0,
+                parity: stats.parity_new,
                 acks: stats.acks_sent,
-                nacks: stats.nacks_sent,
+                nacks: stats.nacks_sent + stats.block_nacks_sent,
                 trimmed: totals.trimmed,
                 dropped: totals.dropped + stats.drops.total(),
                 ecn_marked: totals.marked,
@@ -203,6 +227,7 @@ impl Summary {
             time_scale: 1.0,
             drops: drops(stats, network),
             lateness: None,
+            ec: CodeCounts::of(plan, stats),
             pfc: PauseCounts::of(plan, &totals),
         }
     }

@@ -251,17 +251,12 @@ impl Draft {
         Ok(())
     }
 
-    /// Says whether messages are erasure-coded: only `off` until a transport needs more.
+    /// Chooses the erasure code of far flows: `X,Y` or `off`.
     ///
     /// # Errors
-    /// For anything but `off`.
+    /// For anything else.
     pub fn set_ec(&mut self, text: &str, source: Source) -> Result<(), InputError> {
-        if text != "off" {
-            return Err(InputError::new(format!("erasure code `{text}`"), "`off`")
-                .help("this version sends without erasure coding; leave --ec out"));
-        }
-        self.sources.insert("ec".to_owned(), source);
-        Ok(())
+        self.set("ec", text, source)
     }
 
     /// Says whether switches trim.
@@ -347,7 +342,6 @@ impl Draft {
             ("transport", self.transport.name.to_owned()),
             ("cc", self.settings.cc.name().to_owned()),
             ("lb", self.settings.lb.name().to_owned()),
-            ("ec", "off".to_owned()),
             ("trim", (if self.trim { "on" } else { "off" }).to_owned()),
             ("seed", self.seed.to_string()),
         ]

@@ -1,11 +1,12 @@
 //! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
 //!
-//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`) come from the policies'
-//! own tables.
+//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`) come from the
+//! policies' own tables.
 
 use std::num::NonZeroU32;
 
 use transport::cc::{CcKind, CcParams};
+use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::lb::LbParams;
 use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration, Settings};
@@ -47,6 +48,12 @@ keys! {
         |d, v| d.settings.sched = SchedKind::by_name(v)
             .ok_or("a scheduler; see `headrace list schedulers`")?,
         |d| d.settings.sched.name().to_owned();
+    "ec", "erasure code of far flows: X,Y data and parity segments of a block, or off",
+        |d, v| (d.settings.ec, d.settings.ec_shape) = code(v)?,
+        |d| match d.settings.ec {
+            EcKind::Uncoded => "off".to_owned(),
+            EcKind::Mds => d.settings.ec_shape.to_string(),
+        };
     "mtu", "payload bytes of a full segment, 64..=8960",
         |d, v| d.settings.payload_max = payload(v)?, |d| d.settings.payload_max.to_string();
     "ack_every", "acknowledge every n-th segment, 1..=64",
@@ -168,6 +175,10 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         let set = draft.settings.lb_params.set(rest, value);
         return set.map_err(|error| wrong(error.to_string()));
     }
+    if let Some(rest) = key.strip_prefix("ec.") {
+        let set = draft.settings.ec_params.set(rest, value);
+        return set.map_err(|error| wrong(error.to_string()));
+    }
     let sched = key.strip_prefix("sched.").and_then(|rest| rest.split_once('.'));
     let sched = sched.and_then(|(kind, rest)| Some((SchedKind::by_name(kind)?, rest)));
     if let Some((kind, rest)) = sched {
@@ -188,6 +199,9 @@ pub(super) fn default_of(key: &str) -> Option<String> {
     let defaults = Settings::default();
     if let Some(key) = key.strip_prefix("lb.") {
         return defaults.lb_params.show(key);
+    }
+    if let Some(key) = key.strip_prefix("ec.") {
+        return defaults.ec_params.show(key);
     }
     let (family, rest) = key.split_once('.')?;
     let (name, key) = rest.split_once('.')?;
@@ -215,13 +229,14 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
             .map(move |key| (format!("cc.{name}.{}", key.key), line(key.doc)))
     });
     let lb = LbParams::KEYS.iter().map(move |key| (format!("lb.{}", key.key), line(key.doc)));
+    let ec = EcParams::KEYS.iter().map(move |key| (format!("ec.{}", key.key), line(key.doc)));
     let sched = SchedKind::ALL.iter().flat_map(move |&kind| {
         let name = kind.name();
         SchedParams::keys(kind)
             .iter()
             .map(move |key| (format!("sched.{name}.{}", key.key), line(key.doc)))
     });
-    own.chain(cc).chain(lb).chain(sched)
+    own.chain(cc).chain(lb).chain(ec).chain(sched)
 }
 
 /// The value of every key of the table and of the chosen policies, as text that sets it.
@@ -236,12 +251,25 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
     let lb = LbParams::KEYS.iter().filter_map(|key| {
         Some((format!("lb.{}", key.key), draft.settings.lb_params.show(key.key)?))
     });
+    let ec = EcParams::KEYS.iter().filter_map(|key| {
+        Some((format!("ec.{}", key.key), draft.settings.ec_params.show(key.key)?))
+    });
     let kind = draft.settings.sched;
     let sched = SchedParams::keys(kind).iter().filter_map(move |key| {
         let value = draft.settings.sched_params.show(kind, key.key)?;
         Some((format!("sched.{}.{}", kind.name(), key.key), value))
     });
-    own.chain(cc).chain(lb).chain(sched)
+    own.chain(cc).chain(lb).chain(ec).chain(sched)
+}
+
+/// An erasure code and its blocks; without one, those of the default.
+fn code(text: &str) -> Result<(EcKind, BlockShape), &'static str> {
+    if text == "off" {
+        return Ok((EcKind::Uncoded, BlockShape::default()));
+    }
+    let expected = "off, or X,Y: 1..=48 data and 1..=16 parity segments of a block, like 8,2";
+    let shape: BlockShape = text.parse().map_err(|_| expected)?;
+    if shape.parity() > 0 { Ok((EcKind::Mds, shape)) } else { Err(expected) }
 }
 
 fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {

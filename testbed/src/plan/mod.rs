@@ -11,6 +11,7 @@ pub mod transports;
 
 use std::fmt;
 
+use transport::ec::EcKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::{
@@ -192,10 +193,10 @@ impl Plan {
         settings.base_rtt = inter;
         settings.loss = loss_settings(&draft);
         settings.cc_params = draft.cc_params();
-        let most = Most::on_one_flow(&matrix, settings.payload_max);
+        let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
-            draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.segments));
+            draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
         Config::new(settings.clone())?;
         let (seed, limit) = (draft.seed, draft.limit);
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts })
@@ -291,6 +292,14 @@ impl Plan {
         let named = self.tree.fault(fault);
         let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
         Ok(LinkFault { ports, spec })
+    }
+
+    /// True when some flow's messages are erasure-coded: an erasure code was chosen, and a path is
+    /// long enough.
+    #[must_use]
+    pub fn codes(&self) -> bool {
+        let far = self.settings.base_rtt >= self.settings.ec_params.base_rtt_min;
+        self.settings.ec != EcKind::Uncoded && far
     }
 
     /// When the matrix could be delivered at best.
@@ -476,28 +485,39 @@ fn loss_settings(draft: &Draft) -> LossSettings {
 /// flow, and none needs to be larger than what can fill it.
 struct Most {
     messages: u16,
-    segments: u64,
+    packets: u64,
 }
 
 impl Most {
-    fn on_one_flow(matrix: &Matrix, payload_max: u16) -> Self {
+    fn on_one_flow(matrix: &Matrix, settings: &Settings) -> Self {
         if matrix.flows.iter().any(|flow| flow.message != Message::Flow) {
-            return Self { messages: u16::MAX, segments: u64::MAX };
+            return Self { messages: u16::MAX, packets: u64::MAX };
         }
         let longest = matrix.flows.iter().map(|flow| flow.size.0).max().unwrap_or(1);
         Self {
             messages: u16::try_from(matrix.messages(Bytes(longest))).unwrap_or(u16::MAX).max(1),
-            segments: longest.div_ceil(u64::from(payload_max)),
+            packets: with_parity(longest.div_ceil(u64::from(settings.payload_max)), settings),
         }
     }
 }
 
+/// Segments and the parity that goes with them, where flows are coded.
+fn with_parity(segments: u64, settings: &Settings) -> u64 {
+    let shape = match settings.ec {
+        EcKind::Uncoded => return segments,
+        EcKind::Mds => settings.ec_shape,
+    };
+    let blocks = segments.div_ceil(u64::from(shape.data())) + 1;
+    segments.saturating_add(blocks.saturating_mul(u64::from(shape.parity())))
+}
+
 /// Four times the segments of the largest window, so that stragglers do not stop a flow; no more
-/// than twice those that a flow has.
+/// than twice the packets that a flow has.
 fn psn_window(settings: &Settings, mtu: Bytes, most: u64) -> u32 {
     let bdp = settings.line_rate.bytes_in(settings.base_rtt).0;
     let segments = (bdp * 3 / 2 / mtu.0.max(1)).saturating_mul(4).min(most.saturating_mul(2));
-    u32::try_from(segments.clamp(128, 1 << 20)).unwrap_or(1 << 20).next_power_of_two()
+    let least = if settings.ec == EcKind::Uncoded { 128 } else { 256 };
+    u32::try_from(segments.clamp(least, 1 << 20)).unwrap_or(1 << 20).next_power_of_two()
 }
 
 fn scaled(bytes: Bytes, factor: f64) -> Bytes {

@@ -13,6 +13,7 @@ use super::result::{self, Ended};
 use super::soft_switch::SoftSwitch;
 use super::time_scale;
 use crate::fabric::Network;
+use crate::input::InputError;
 use crate::measure::sampler::{Sampler, Seen};
 use crate::measure::{Adapted, Outcome};
 use crate::observe::Observe;
@@ -60,6 +61,10 @@ pub fn run_observed(
     let (hosts, most) = (plan.hosts(), pmd.hosts_max());
     if !(2..=most).contains(&hosts) {
         return Err(RunError::TooManyHosts { hosts, most, pmd: plan.draft.vdev.pmd.clone() });
+    }
+    if plan.codes() {
+        let error = InputError::new("an erasure code in the vdev world", "`off`");
+        return Err(error.at("ec", 0, 0).help("run it with --world sim, or --ec off").into());
     }
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let threads = Threads::of(plan);

@@ -280,7 +280,7 @@ mod tests {
         let msg = MsgId::new(1, 5);
         store.insert(msg, Source::Owned(Arc::from(&b"abcdef"[..])));
         let mut out = [0; 2];
-        let of = |msg| PayloadRef { msg, offset: 2, len: 2 };
+        let of = |msg| PayloadRef { msg, offset: 2, len: 2, ..PayloadRef::default() };
         assert!(store.fill(&of(msg), &mut out, None) && out == *b"cd");
         assert!(store.lend(&of(msg)).is_none());
         assert!(!store.fill(&of(MsgId::new(1, 4)), &mut out, None));

@@ -12,7 +12,9 @@ pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 pub use mds::Mds;
 pub use uncoded::Uncoded;
 
+use crate::params::params;
 use crate::registry::registry;
+use crate::time::Duration;
 
 /// What a flow has to know of a code.
 pub trait ErasureCode {
@@ -20,6 +22,21 @@ pub trait ErasureCode {
     fn shape(&self) -> BlockShape;
     /// Whether the packets in the bitmap `have` are enough to reconstruct `block`.
     fn is_decodable(&self, block: &Block, have: u64) -> bool;
+}
+
+params! {
+    /// Settings of erasure coding beside the code and its shape.
+    pub struct EcParams {
+        /// Flows over paths of at least this base RTT are coded, those inside a datacentre are
+        /// not.
+        //= uno#4.2
+        base_rtt_min: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(2);
+        /// How long a receiver waits from the first packet of a block until it asks for what is
+        /// missing: the longest queueing on the way. The default is that of five queues inside
+        /// datacentres and three between them, 1 MB each at 100 Gb/s.
+        block_timeout: Duration = Duration::from_us(640),
+            in Duration::from_us(1)..=Duration::from_s(2);
+    }
 }
 
 registry! {

@@ -2,7 +2,8 @@
 //!
 //! When to call what:
 //! - [`Endpoint::handle_burst`] with what the device received; then obey the placements, then drain
-//!   [`Endpoint::poll_event`]: a message said to be delivered is in place by then.
+//!   [`Endpoint::poll_restore`], then [`Endpoint::poll_event`]: a message said to be delivered is
+//!   in place by then. Who keeps no bytes need not ask for what is to be restored.
 //! - [`Endpoint::poll_transmit`] whenever the device has room, and again after every other call.
 //! - [`Endpoint::handle_timeout`] at or after [`Endpoint::poll_timeout`], which is worth asking
 //!   again after every other call. Calling it early does nothing.
@@ -20,15 +21,17 @@ use hashbrown::HashMap;
 
 use crate::cc::{Path, Window};
 use crate::config::Config;
+use crate::ec::EcKind;
 use crate::event::Event;
+use crate::flow::open_blocks::{OpenBlock, OpenBlocks};
 use crate::flow::reassembly::RxMsg;
 use crate::flow::recovery::earliest;
-use crate::flow::rx::{AckQueue, RxContext, RxFlow};
+use crate::flow::rx::{AckQueue, Answer, RxContext, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
 use crate::sched::{Arrival, Backlog, Sched, Scheduler as _};
-use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
+use crate::segment::{BURST, Burst, PayloadRef, Placement, Restore, RxSegment, TxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
@@ -40,6 +43,7 @@ use controllers::Controllers;
 use error::PostError;
 use lookup::KeyHasher;
 
+mod blocks;
 mod controllers;
 mod lookup;
 
@@ -130,6 +134,10 @@ pub struct Endpoint {
     controllers: Controllers,
     sched: Sched,
     acks: AckQueue,
+    /// Erasure-coded blocks that arrive.
+    blocks: OpenBlocks,
+    /// Of the last burst: at most one for each of its segments.
+    restores: VecDeque<Restore>,
     /// Incoming flows with a message that is open.
     receiving: u16,
     wheel: Wheel<Due>,
@@ -148,6 +156,7 @@ impl Endpoint {
         let rx_flows = config.rx_flows_max as usize;
         let tx_flows = config.tx_flows_max as usize;
         let msgs = config.msgs_max as usize;
+        let restores = if config.ec == EcKind::Uncoded { 0 } else { BURST };
         Self {
             host,
             rng,
@@ -166,6 +175,8 @@ impl Endpoint {
             controllers: Controllers::default(),
             sched: Sched::new(config.sched, &config.sched_setup()),
             acks: AckQueue::new(config),
+            blocks: OpenBlocks::new(config),
+            restores: VecDeque::with_capacity(restores),
             receiving: 0,
             wheel: Wheel::new(TIMER_TICK, tx_flows + rx_flows),
             events: VecDeque::with_capacity(2 * msgs),
@@ -232,13 +243,14 @@ impl Endpoint {
     /// # Panics
     /// When `out` is shorter than `rx`.
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
+        self.restores.clear();
         // Scheduler and timer of a flow hear of a run of acknowledgements once.
         let mut heard = FlowId::UNKNOWN;
         for (segment, place) in rx.iter().zip(&mut out[..rx.len()]) {
             let flow = segment.hdr.dst_flow;
             *place = match &segment.hdr.body {
                 Body::Data(data) => self.on_data(segment, data, now),
-                Body::Ack(_) | Body::Nack(_) => {
+                Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_) => {
                     if heard != flow {
                         self.update_tx(heard, now);
                         heard = FlowId::UNKNOWN;
@@ -255,6 +267,7 @@ impl Endpoint {
             };
         }
         self.update_tx(heard, now);
+        self.clean_blocks();
     }
 
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
@@ -314,6 +327,8 @@ impl Endpoint {
             receiving: &mut self.receiving,
             stats: &mut self.stats,
             events: &mut self.events,
+            blocks: &mut self.blocks,
+            restores: &mut self.restores,
             missing: Bytes::ZERO,
         };
         let placement = timed.flow.on_data(rx, data, &mut cx);
@@ -368,27 +383,31 @@ impl Endpoint {
             self.stats.drops.count(DropReason::UnknownFlow);
             return false;
         };
-        let (ack, kind) = match &rx.hdr.body {
-            Body::Nack(nack) => (nack, TraceKind::Nack),
-            Body::Ack(ack) => (ack, TraceKind::Ack),
+        let (psn, kind) = match &rx.hdr.body {
+            Body::Nack(nack) => (nack.psn, TraceKind::Nack),
+            Body::Ack(ack) => (ack.psn, TraceKind::Ack),
+            Body::BlockNack(nack) => (nack.psn, TraceKind::BlockNack),
             Body::Data(_) | Body::Credit(_) | Body::Request(_) => return false,
         };
         let Some(open) = timed.open_mut() else {
             // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
             cx.stats.acks_received += u64::from(kind == TraceKind::Ack);
             cx.stats.nacks_received += u64::from(kind == TraceKind::Nack);
+            cx.stats.block_nacks_received += u64::from(kind == TraceKind::BlockNack);
             return false;
         };
-        let sane = match kind {
-            TraceKind::Nack => open.on_nack(rx, ack, &mut cx),
-            _ => open.on_ack(rx, ack, &mut cx),
+        let sane = match &rx.hdr.body {
+            Body::Nack(nack) => open.on_nack(rx, nack, &mut cx),
+            Body::Ack(ack) => open.on_ack(rx, ack, &mut cx),
+            Body::BlockNack(nack) => open.on_block_nack(rx, nack, &mut cx),
+            Body::Data(_) | Body::Credit(_) | Body::Request(_) => false,
         };
         if !sane {
             self.stats.drops.count(DropReason::BadSegment);
             return false;
         }
         let cwnd = open.window().0.cwnd.0;
-        self.trace.record(now, kind, flow, ack.psn.0, u32::try_from(cwnd).unwrap_or(u32::MAX));
+        self.trace.record(now, kind, flow, psn.0, u32::try_from(cwnd).unwrap_or(u32::MAX));
         true
     }
 
@@ -448,12 +467,21 @@ impl Endpoint {
 
     fn transmit_acks(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         while tx.room() > 0 {
-            let Some((flow, ack)) = self.acks.pop() else { return };
+            let Some(answer) = self.acks.pop() else { return };
+            let (Answer::Segment(flow, _) | Answer::Block(OpenBlock { flow, .. })) = answer;
             // The flow may have been forgotten in the meantime; its sender has too.
             let Some(timed) = self.rx_flows.get(flow) else { continue };
-            let hdr = timed.flow.header(&ack, now, self.receiving, &self.rx_buffers);
+            let buffers = &self.rx_buffers;
+            let hdr = match &answer {
+                Answer::Segment(_, ack) => {
+                    Some(timed.flow.header(ack, now, self.receiving, buffers))
+                }
+                Answer::Block(block) => timed.flow.block_header(block, buffers),
+            };
+            let Some(hdr) = hdr else { continue };
             match hdr.body {
                 Body::Nack(_) => self.stats.nacks_sent += 1,
+                Body::BlockNack(_) => self.stats.block_nacks_sent += 1,
                 _ => self.stats.acks_sent += 1,
             }
             tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from });
@@ -496,7 +524,8 @@ impl Endpoint {
     /// things.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        earliest(self.wheel.poll_at(), self.sched.poll_timeout())
+        let timers = earliest(self.wheel.poll_at(), self.sched.poll_timeout());
+        earliest(timers, self.blocks.poll_at())
     }
 
     /// Does everything that is due by `now`.
@@ -507,6 +536,7 @@ impl Endpoint {
                 Due::Rx(flow) => self.rx_timer_fired(flow, now),
             }
         }
+        self.ask_for_blocks(now);
         self.sched.handle_timeout(now);
         while let Some(flow) = self.sched.next_given_up() {
             self.give_up(flow, now);

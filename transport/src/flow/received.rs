@@ -82,6 +82,14 @@ impl ReceivedPsns {
         if self.ahead == 0 || beyond { known } else { words[place(words, psn).0] | known }
     }
 
+    /// Which of the `packets` PSNs from `first` on have arrived, as a bitmap; at most 64.
+    pub(crate) fn bits_of(&self, words: &[u64], first: Psn, packets: u8) -> u64 {
+        (0..packets).fold(0, |bits, packet| {
+            let psn = first.plus(u32::from(packet));
+            bits | u64::from(self.contains(words, psn)) << packet
+        })
+    }
+
     /// Moves `next` over what has arrived, clearing the words left behind.
     fn advance(&mut self, words: &mut [u64]) {
         loop {
@@ -158,6 +166,9 @@ mod tests {
                 let set = (0..64).filter(|i| oracle.contains(&(base + i)));
                 let word = set.fold(0, |word, i| word | 1u64 << i);
                 prop_assert_eq!(subject.word_of(&words, Psn(psn)), word);
+                let set = (0..17).filter(|i| oracle.contains(&(psn + i)));
+                let bits = set.fold(0, |bits, i| bits | 1u64 << i);
+                prop_assert_eq!(subject.bits_of(&words, Psn(psn), 17), bits);
             }
         }
     }

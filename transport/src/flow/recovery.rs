@@ -9,10 +9,17 @@
 //!     or silent     Lost (queued) -----------------+
 //! ```
 //!
+//! Where blocks are erasure-coded a lost packet may also be spare, neither in flight nor queued:
+//! see [`blocks`].
+//!
 //! Loss is learnt from a refusal (NACK), from acknowledgements of later segments, and last from
 //! silence. Each segment is looked at once per transmission: first transmissions are in PSN order
 //! and retransmissions in a chain of their own, both in order of time, so the segment that has been
 //! in flight longest is at one of two heads. Knows nothing of windows, paths or messages.
+
+mod blocks;
+
+pub(crate) use blocks::Span;
 
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::config::LossSettings;
@@ -35,6 +42,8 @@ pub(crate) struct Recovery {
     newest_acked: Instant,
     /// Segments sent this long before `newest_acked` are lost.
     reorder_window: Option<Duration>,
+    /// Packets of a block sent longer ago than this are lost when the receiver lacks them.
+    block_window: Duration,
     /// Silence after which a segment is lost, without back-off.
     rto: Duration,
     base_rtt: Duration,
@@ -64,6 +73,8 @@ pub(crate) enum Inference {
     LaterAck,
     /// Nothing was heard of it for a timeout.
     Silence,
+    /// The receiver asked for what its block lacks.
+    Block,
 }
 
 /// What a timer that fired found.
@@ -88,6 +99,7 @@ impl Recovery {
             scan: Psn(0),
             newest_acked: Instant::ZERO,
             reorder_window: quarters.map(|q| path.base_rtt.mul_ratio(u64::from(q), 4)),
+            block_window: path.base_rtt,
             rto,
             base_rtt: path.base_rtt,
             probe_at: None,
@@ -127,9 +139,9 @@ impl Recovery {
         self.sent.has_lost()
     }
 
-    /// True when no further PSN can be outstanding.
-    pub(crate) fn is_full(&self) -> bool {
-        self.sent.is_full()
+    /// How many more PSNs can be outstanding.
+    pub(crate) fn room(&self) -> usize {
+        self.sent.room()
     }
 
     /// Notes a new segment and names it.
@@ -155,10 +167,11 @@ impl Recovery {
         self.sent.resend(psn, packet);
     }
 
-    /// True when the news could be true of what was sent: a forgery is not.
-    pub(crate) fn is_plausible(&self, ack: &Ack) -> bool {
+    /// True when the news could be true of what was sent: a forgery is not. `parity` packets of the
+    /// last block were not sent yet; whoever has decoded it counts them as arrived.
+    pub(crate) fn is_plausible(&self, ack: &Ack, parity: u8) -> bool {
         let beyond = |psn: Psn| psn.distance_from(self.sent.next());
-        beyond(ack.cumulative) <= 0 && beyond(ack.psn) < 0
+        beyond(ack.cumulative) <= i32::from(parity) && beyond(ack.psn) < 0
     }
 
     /// Takes in news: `arrived` is told each segment it is news of. `sent_at` is when the segment
@@ -173,6 +186,7 @@ impl Recovery {
         let spurious = self.is_spurious(ack);
         if spurious {
             self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
+            self.block_window = (self.block_window + self.block_window / 2).min(self.rto);
         }
         let word = Psn(ack.psn.0 & !63);
         let (mut any, mut sack) = (false, ack.sack);
@@ -192,6 +206,12 @@ impl Recovery {
         if sack != 0 {
             any |= self.acknowledge(word, sack, &mut arrived);
         }
+        self.heard(any);
+        spurious
+    }
+
+    /// The peer has spoken; `any`: of an arrival that was news.
+    fn heard(&mut self, any: bool) {
         self.silent = 0;
         if any {
             self.sent.advance();
@@ -199,7 +219,6 @@ impl Recovery {
             self.probe_at = None;
             self.probed = false;
         }
-        spurious
     }
 
     /// The PSNs `word + i` of the bits i of `bits` have arrived. True when that is news.
@@ -212,9 +231,9 @@ impl Recovery {
             match packet.fate {
                 Fate::InFlight => self.in_flight -= packet.wire_bytes(),
                 Fate::Lost => self.lost_bytes -= packet.wire_bytes(),
-                Fate::Acked => {}
+                Fate::Spare | Fate::Acked => {}
             }
-            if !packet.resent {
+            if !packet.marks.resent() {
                 self.newest_acked = self.newest_acked.max(packet.sent_at);
             }
             arrived(&packet);
@@ -228,8 +247,10 @@ impl Recovery {
         let arrived = ack.sack & 1 << (ack.psn.0 & 63) != 0;
         arrived
             && self.sent.entry(ack.psn).is_some_and(|entry| match entry.fate {
-                Fate::Lost => true,
-                Fate::InFlight => entry.resent && entry.sent_at.to_wire() != ack.echo_sent_at,
+                Fate::Lost | Fate::Spare => true,
+                Fate::InFlight => {
+                    entry.marks.resent() && entry.sent_at.to_wire() != ack.echo_sent_at
+                }
                 Fate::Acked => false,
             })
     }
@@ -237,10 +258,13 @@ impl Recovery {
     /// The receiver refused `psn` as sent at `echo_sent_at`. The segment, unless that transmission
     /// is not the one in flight: a refusal of an earlier one says nothing about it.
     pub(crate) fn on_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
-        self.sent.entry(psn).filter(|entry| {
+        if self.is_refusal(psn, echo_sent_at) { self.mark_lost(psn) } else { None }
+    }
+
+    fn is_refusal(&self, psn: Psn, echo_sent_at: u32) -> bool {
+        self.sent.entry(psn).is_some_and(|entry| {
             entry.fate == Fate::InFlight && entry.sent_at.to_wire() == echo_sent_at
-        })?;
-        self.mark_lost(psn)
+        })
     }
 
     /// The next segment that later acknowledgements show to be lost. Call until `None`.

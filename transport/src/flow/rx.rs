@@ -3,17 +3,21 @@
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 
+mod blocks;
+
+use super::open_blocks::{OpenBlock, OpenBlocks};
 use super::reassembly::{MsgState, MsgWindow, RxMsg, open_messages};
 use super::received::{Arrival, ReceivedPsns};
 use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
 use crate::config::Config;
 use crate::event::Event;
-use crate::segment::{Placement, RxSegment};
+use crate::segment::{Placement, Restore, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgId, Psn};
-use crate::wire::{Ack, Body, Data, Header};
+use crate::wire::{Ack, Body, Data, Header, Receipt};
+use blocks::Place;
 
 /// The receiving half of one flow: what is remembered of it while nothing is on its way. The rest
 /// is on loan from [`RxBuffers`].
@@ -48,16 +52,31 @@ pub(crate) struct RxContext<'a> {
     pub(crate) receiving: &'a mut u16,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut VecDeque<Event>,
+    /// Blocks with packets missing.
+    pub(crate) blocks: &'a mut OpenBlocks,
+    /// Blocks to be restored.
+    pub(crate) restores: &'a mut VecDeque<Restore>,
     /// Wire bytes to be sent again, for the segment arrived trimmed; zero before the call.
     pub(crate) missing: Bytes,
 }
 
-/// Acknowledgements that wait for the device, each with the flow it speaks for.
+/// Acknowledgements that wait for the device.
 #[derive(Debug)]
 pub(crate) struct AckQueue {
-    queue: VecDeque<(FlowId, PendingAck)>,
+    queue: VecDeque<Answer>,
     capacity: usize,
 }
+
+/// What a receiver says to a sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// Of a segment, and the flow it speaks for.
+    Segment(FlowId, PendingAck),
+    /// That a block lacks something.
+    Block(OpenBlock),
+}
+
+const _: () = assert!(size_of::<Answer>() <= 32);
 
 impl AckQueue {
     /// An empty queue with the room that `config` says.
@@ -68,15 +87,20 @@ impl AckQueue {
 
     /// Queues `ack`; the oldest is discarded when there is no room.
     pub(crate) fn push(&mut self, flow: FlowId, ack: PendingAck, stats: &mut Stats) {
+        self.answer(Answer::Segment(flow, ack), stats);
+    }
+
+    /// The same for any answer.
+    pub(crate) fn answer(&mut self, answer: Answer, stats: &mut Stats) {
         if self.queue.len() >= self.capacity {
             self.queue.pop_front();
             stats.acks_discarded += 1;
         }
-        self.queue.push_back((flow, ack));
+        self.queue.push_back(answer);
     }
 
     /// The oldest.
-    pub(crate) fn pop(&mut self) -> Option<(FlowId, PendingAck)> {
+    pub(crate) fn pop(&mut self) -> Option<Answer> {
         let first = self.queue.pop_front();
         if self.queue.is_empty() {
             // From the start again, where the cache is warm.
@@ -94,8 +118,8 @@ pub(crate) struct PendingAck {
     sent_at: u32,
     ev: EntropyValue,
     ce: bool,
-    duplicate: bool,
     trimmed: bool,
+    receipt: Receipt,
 }
 
 impl RxFlow {
@@ -126,13 +150,17 @@ impl RxFlow {
             sent_at: data.sent_at,
             ev: rx.hdr.ev,
             ce: rx.ce,
-            duplicate: false,
             trimmed: rx.trimmed,
+            receipt: Receipt::First,
         };
         if self.received.contains(cx.buffers.words(self.lease), data.psn) {
-            ack.duplicate = true;
+            // Parity of a block that is whole counts as arrived before it does.
+            let unneeded = data.parity_index().is_some() && !data.retransmission;
+            let decoded = self.is_whole(data, cx);
+            ack.receipt = if decoded { Receipt::Decoded } else { Receipt::Again };
             ack.trimmed = false;
-            cx.stats.duplicates += 1;
+            cx.stats.parity_unneeded += u64::from(unneeded);
+            cx.stats.duplicates += u64::from(!unneeded);
             cx.stats.trimmed += u64::from(rx.trimmed);
             cx.acks.push(self.id, ack, cx.stats);
             return Ok(Placement::Release);
@@ -158,11 +186,12 @@ impl RxFlow {
         &mut self,
         rx: &RxSegment,
         data: &Data,
-        ack: PendingAck,
+        mut ack: PendingAck,
         cx: &mut RxContext<'_>,
     ) -> Result<Placement, DropReason> {
         let Some(buffer) = cx.buffers.get(self.lease) else { return Err(DropReason::TableFull) };
         let (id, msg) = self.message(rx, data, buffer.ring, cx.msgs)?;
+        let place = Place::of(data, msg.len, cx.config)?;
         if rx.trimmed {
             let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
             cx.missing = Bytes(u64::from(payload) + u64::from(cx.config.segment_overhead()));
@@ -171,18 +200,26 @@ impl RxFlow {
             return Ok(Placement::Release);
         }
         let end = u64::from(data.offset) + u64::from(rx.payload_len);
+        let own = if data.parity_index().is_some() { 0 } else { u32::from(rx.payload_len) };
         let room = msg.len - msg.received;
-        if end > u64::from(msg.len) || rx.payload_len == 0 || u32::from(rx.payload_len) > room {
+        let odd = place.as_ref().is_some_and(|place| place.payload_len != rx.payload_len);
+        if end > u64::from(msg.len) || rx.payload_len == 0 || own > room || odd {
             return Err(DropReason::BadSegment);
         }
         if self.received.insert(buffer.words, data.psn) == Arrival::OutOfWindow {
             return Err(DropReason::PsnOutOfWindow);
         }
-        msg.received += u32::from(rx.payload_len);
+        msg.received += own;
         if data.tag != 0 {
             msg.tag = data.tag;
         }
         let msg_len = msg.len;
+        let gain = place.map(|place| place.after(&mut self.received, buffer.words, cx.config));
+        if let Some(gain) = gain.as_ref().filter(|gain| gain.whole) {
+            ack.receipt = Receipt::Decoded;
+            // More than is missing only where a sender contradicts itself.
+            msg.received += gain.bytes.min(msg_len - msg.received);
+        }
         let whole = msg.received == msg_len;
         if whole {
             self.msgs.finish(buffer.ring, data.msg);
@@ -190,17 +227,26 @@ impl RxFlow {
         if cx.config.ack_every == 1 {
             cx.acks.push(self.id, ack, cx.stats);
         } else {
-            let at_once = whole || data.retransmission;
+            let restored = gain.as_ref().is_some_and(|gain| gain.segments > 0);
+            let at_once = whole || data.retransmission || restored;
             acknowledge(ack, at_once, buffer.pending, cx.config.ack_every, |ack| {
                 cx.acks.push(self.id, ack, cx.stats);
             });
         }
-        cx.stats.data_placed += 1;
-        cx.stats.data_placed_bytes += u64::from(rx.payload_len);
+        cx.stats.data_placed_bytes += u64::from(own);
+        if let Some(gain) = gain {
+            self.note(&gain, id, rx, cx);
+        }
         if whole {
             self.deliver(id, cx);
         }
-        Ok(Placement::Place { msg: id, offset: data.offset, msg_len })
+        let (msg, offset) = (id, data.offset);
+        if let Some(index) = data.parity_index() {
+            cx.stats.parity_kept += 1;
+            return Ok(Placement::Parity { msg, offset, msg_len, index });
+        }
+        cx.stats.data_placed += 1;
+        Ok(Placement::Place { msg, offset, msg_len })
     }
 
     fn deliver(&self, id: MsgId, cx: &mut RxContext<'_>) {
@@ -310,7 +356,7 @@ impl RxFlow {
             held: now.since(ack.at).to_wire(),
             sharers,
             ce: ack.ce,
-            duplicate: ack.duplicate,
+            receipt: ack.receipt,
         };
         let body = if ack.trimmed { Body::Nack(body) } else { Body::Ack(body) };
         Header { ev: ack.ev, dst_flow: self.src_flow, body }

@@ -20,6 +20,8 @@ pub(crate) enum Fate {
     InFlight,
     /// Believed lost; waits in the retransmission queue.
     Lost,
+    /// Believed lost and not wanted: its block can be decoded from others that are on their way.
+    Spare,
     /// Arrived.
     Acked,
 }
@@ -41,10 +43,40 @@ pub(crate) struct SentPacket {
     pub(crate) ev: EntropyValue,
     /// What has become of it.
     pub(crate) fate: Fate,
-    /// True once it has been sent again.
-    pub(crate) resent: bool,
+    /// Whether it has been sent again, and which parity packet it is, if any.
+    pub(crate) marks: Marks,
     /// Its neighbours in the chain it is in, if any.
     pub(crate) links: Links,
+}
+
+/// Whether a packet has been sent again, and which parity packet of its block it is: one octet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    const RESENT: u8 = 0x80;
+
+    /// Those of parity packet `index` of its block, sent for the first time.
+    pub(crate) const fn parity(index: u8) -> Self {
+        Self(index + 1)
+    }
+
+    /// The same, sent again.
+    pub(crate) const fn again(self) -> Self {
+        Self(self.0 | Self::RESENT)
+    }
+
+    /// True once it has been sent again.
+    #[inline]
+    pub(crate) const fn resent(self) -> bool {
+        self.0 & Self::RESENT != 0
+    }
+
+    /// Which parity packet; `None` for a segment.
+    #[inline]
+    pub(crate) const fn parity_index(self) -> Option<u8> {
+        (self.0 & !Self::RESENT).checked_sub(1)
+    }
 }
 
 /// Neighbours in a chain. Meaningless before the first and after the last.
@@ -61,7 +93,7 @@ impl SentPacket {
     /// True while the first transmission is in flight.
     #[inline]
     pub(crate) fn is_first_flight(&self) -> bool {
-        self.fate == Fate::InFlight && !self.resent
+        self.fate == Fate::InFlight && !self.marks.resent()
     }
 
     /// Bytes on the wire as last sent.
@@ -101,7 +133,7 @@ const VACANT: SentPacket = SentPacket {
     payload_len: 0,
     ev: EntropyValue(0),
     fate: Fate::Acked,
-    resent: false,
+    marks: Marks(0),
     links: Links { before: Psn(0), after: Psn(0) },
 };
 
@@ -147,7 +179,12 @@ impl SentPackets {
 
     /// True when another PSN would not fit.
     pub(crate) fn is_full(&self) -> bool {
-        self.outstanding() as usize >= self.ring.len()
+        self.room() == 0
+    }
+
+    /// How many more PSNs fit.
+    pub(crate) fn room(&self) -> usize {
+        self.ring.len() - self.outstanding() as usize
     }
 
     /// The first PSN that is not acknowledged; the next to be sent when there is none.
@@ -172,6 +209,16 @@ impl SentPackets {
         *self.arrivals(psn) &= !(1 << (psn.0 % 64));
         self.next = psn.plus(1);
         psn
+    }
+
+    /// Passes over the next PSN: nothing is sent with it, and it counts as arrived.
+    ///
+    /// # Panics
+    /// As [`SentPackets::push`].
+    pub(crate) fn pass_over(&mut self) {
+        let psn = self.push(VACANT);
+        *self.arrivals(psn) |= 1 << (psn.0 % 64);
+        self.advance();
     }
 
     /// The entry of `psn` while it is outstanding (in `base..next`).
@@ -203,11 +250,11 @@ impl SentPackets {
         let slot = self.slot(psn);
         let before = self.ring[slot];
         self.ring[slot].fate = Fate::Acked;
-        if before.resent || before.fate != Fate::InFlight {
+        if before.marks.resent() || before.fate != Fate::InFlight {
             match before.fate {
                 Fate::Lost => self.unchain(psn, |this| &mut this.lost),
                 Fate::InFlight => self.unchain(psn, |this| &mut this.resent),
-                Fate::Acked => {}
+                Fate::Spare | Fate::Acked => {}
             }
         }
         before
@@ -228,14 +275,28 @@ impl SentPackets {
 
     /// Takes `psn`, which is in flight, for lost.
     pub(crate) fn lose(&mut self, psn: Psn) -> Option<SentPacket> {
+        let entry = self.spare(psn)?;
+        self.want(psn);
+        Some(entry)
+    }
+
+    /// Takes `psn`, which is in flight, for lost, and does not queue it to be sent again.
+    pub(crate) fn spare(&mut self, psn: Psn) -> Option<SentPacket> {
         let entry = self.entry(psn).copied().filter(|entry| entry.fate == Fate::InFlight)?;
-        if entry.resent {
+        if entry.marks.resent() {
             self.unchain(psn, |this| &mut this.resent);
         }
         let slot = self.slot(psn);
+        self.ring[slot].fate = Fate::Spare;
+        Some(entry)
+    }
+
+    /// Queues `psn`, which is spare, to be sent again.
+    pub(crate) fn want(&mut self, psn: Psn) {
+        let slot = self.slot(psn);
+        debug_assert_eq!(self.ring[slot].fate, Fate::Spare);
         self.ring[slot].fate = Fate::Lost;
         self.chain(psn, |this| &mut this.lost);
-        Some(entry)
     }
 
     /// Notes that `psn`, which was lost, is in flight again as `packet`.
@@ -375,7 +436,7 @@ mod tests {
         fn agrees_with_a_map_and_two_queues(
             first in prop_oneof![Just(0u32), Just(40)],
             larger in prop_oneof![Just(64u32), Just(256)],
-            steps in proptest::collection::vec((0u8..6, 0u32..200), 1..600),
+            steps in proptest::collection::vec((0u8..9, 0u32..200), 1..600),
         ) {
             let mut subject = SentPackets::new();
             subject.reserve(32);
@@ -407,17 +468,48 @@ mod tests {
                     }
                     4 => {
                         let Some(psn) = oracle.lost.pop_front() else { continue };
-                        let again = SentPacket { resent: true, ..packet(psn * 7) };
+                        let again =
+                            SentPacket { marks: Marks::default().again(), ..packet(psn * 7) };
                         subject.resend(Psn(psn), again);
                         oracle.packets.insert(psn, again);
                         oracle.resent.push_back(psn);
                     }
                     5 if arg == 0 => subject.reserve(larger),
+                    6 => {
+                        let flies = sent.is_some_and(|p| p.fate == Fate::InFlight);
+                        prop_assert_eq!(subject.spare(Psn(psn)).is_some(), flies);
+                        if let Some(entry) = oracle.packets.get_mut(&psn).filter(|_| flies) {
+                            entry.fate = Fate::Spare;
+                            oracle.resent.retain(|resent| *resent != psn);
+                        }
+                    }
+                    7 => {
+                        let spare = oracle.packets.get_mut(&psn);
+                        if let Some(entry) = spare.filter(|p| p.fate == Fate::Spare) {
+                            subject.want(Psn(psn));
+                            entry.fate = Fate::Lost;
+                            oracle.lost.push_back(psn);
+                        }
+                    }
+                    8 if arg < 20 && !subject.is_full() => {
+                        subject.pass_over();
+                        oracle.next += 1;
+                    }
                     _ => {}
                 }
                 agree(&subject, &oracle)?;
             }
         }
+    }
+
+    #[test]
+    fn marks_tell_parity_from_segments_whether_sent_again_or_not() {
+        for marks in [Marks::default(), Marks::parity(0), Marks::parity(15)] {
+            assert!(!marks.resent() && marks.again().resent());
+            assert_eq!(marks.again().parity_index(), marks.parity_index());
+        }
+        assert_eq!(Marks::default().parity_index(), None);
+        assert_eq!(Marks::parity(15).parity_index(), Some(15));
     }
 
     #[test]

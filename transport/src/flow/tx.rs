@@ -5,21 +5,25 @@
 
 use alloc::collections::VecDeque;
 
+mod blocks;
+
 use super::pacer::Pacer;
 use super::recovery::{Inference, Loss, Recovery, Timeout, earliest};
-use super::sent_packets::{Fate, Links, SentPacket};
+use super::sent_packets::{Fate, Links, Marks, SentPacket};
 use crate::cc::{AckSample, Cc, CongestionControl as _, LossSample, Path, Window};
 use crate::config::Config;
+use crate::ec::{Ec, ErasureCode as _};
 use crate::event::{Event, FailReason};
 use crate::lb::{Lb, LoadBalancer as _, PathFeedback};
 use crate::rng::Rng;
 use crate::sched::Backlog;
-use crate::segment::{PayloadRef, RxSegment, TxSegment};
+use crate::segment::{Coding, PayloadRef, RxSegment, TxSegment};
 use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, FlowId, HostId, MsgId, MsgNo, Psn};
-use crate::wire::{Ack, Body, Data, Header, Open, data};
+use crate::wire::{Ack, Body, Coded, Data, Header, Open, Receipt, data};
+use blocks::ParityDue;
 
 /// One message on its way out.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +100,10 @@ pub(crate) struct TxFlow {
     unsent_bytes: Bytes,
     /// Wire bytes that the receiver has refused.
     refused: Bytes,
+    /// The erasure code; `None` when its messages are sent as they are.
+    code: Option<Ec>,
+    /// Parity that belongs right behind the last segment sent.
+    parity: ParityDue,
 }
 
 impl TxFlow {
@@ -109,6 +117,12 @@ impl TxFlow {
         mut rng: Rng,
     ) -> Self {
         let lb = Lb::new(config.lb, &config.lb_params, &path, &mut rng);
+        let code = config.code_of(&path);
+        let mut loss = config.loss;
+        if code.is_some() {
+            // A gap says nothing before its block can no longer be decoded; receivers see that.
+            loss.reorder_window_quarters = None;
+        }
         Self {
             window: cc.window(),
             id,
@@ -117,7 +131,7 @@ impl TxFlow {
             failed: false,
             closing: false,
             wait: None,
-            recovery: Recovery::new(&config.loss, &path, config.rto(&path)),
+            recovery: Recovery::new(&loss, &path, config.rto(&path)),
             cc,
             lb,
             rng,
@@ -129,15 +143,17 @@ impl TxFlow {
             unsent_segments: 0,
             unsent_bytes: Bytes::ZERO,
             refused: Bytes::ZERO,
+            code,
+            parity: ParityDue::default(),
         }
     }
 
     /// Takes a message of `len` bytes. Allocates so that sending does not have to.
     pub(crate) fn post(&mut self, config: &Config, id: MsgId, len: u32) {
-        let segments = u64::from(len.div_ceil(u32::from(config.payload_max)));
-        self.unsent_segments += segments;
-        let overhead = segments * u64::from(config.segment_overhead());
-        self.unsent_bytes += Bytes(u64::from(len) + overhead);
+        let (packets, payload) = self.packets_of(config, len);
+        self.unsent_segments += packets;
+        let overhead = packets * u64::from(self.overhead(config));
+        self.unsent_bytes += Bytes(payload + overhead);
         // Half the window, so that the receiver's open part always covers what is outstanding.
         self.recovery.reserve(self.unsent_segments, config.psn_window / 2);
         self.unsent += 1;
@@ -198,10 +214,16 @@ impl TxFlow {
         if self.window.pacing.is_some() && self.pacer.next_at() > now {
             return Err(Wait::Pacing);
         }
-        match self.recovery.next_lost() {
-            Some((psn, &packet)) => self.resend(psn, packet, now, cx),
-            None => self.send_new(now, cx),
+        while let Some((psn, &packet)) = self.recovery.next_lost() {
+            // Each turn ends the loop or takes a block off the queue.
+            if self.code.is_none() || !self.settle(psn, &packet, cx) {
+                return self.resend(psn, packet, now, cx);
+            }
         }
+        if self.parity.left > 0 {
+            return self.send_parity(now, cx);
+        }
+        self.send_new(now, cx)
     }
 
     fn resend(
@@ -212,14 +234,14 @@ impl TxFlow {
         cx: &mut TxContext<'_>,
     ) -> Result<TxSegment, Wait> {
         let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
-            Carried::of(state, packet.offset, self.id, self.dst_flow)
+            self.carried(cx.config, state, packet.offset, packet.marks)
         });
         packet.wire_len = carried.wire_len(cx.config, packet.payload_len);
         self.fits(packet.wire_len)?;
         packet.ev = self.lb.next_ev(now, &mut self.rng);
         packet.sent_at = now;
         packet.fate = Fate::InFlight;
-        packet.resent = true;
+        packet.marks = packet.marks.again();
         self.recovery.on_resent(psn, packet);
         cx.stats.retransmitted += 1;
         Ok(self.segment(psn, &packet, &carried))
@@ -230,7 +252,9 @@ impl TxFlow {
             let waiting = !self.unfinished.is_empty();
             return Err(if waiting { Wait::Acknowledgement } else { Wait::Application });
         }
-        if self.recovery.is_full() {
+        // Whoever sends a segment has room for the parity of its block, too.
+        let parity = self.code.as_ref().map_or(0, |code| usize::from(code.shape().parity()));
+        if self.recovery.room() <= parity {
             return Err(Wait::PsnWindow);
         }
         let ahead = self.unfinished.len() - self.unsent as usize;
@@ -238,31 +262,49 @@ impl TxFlow {
             return Err(Wait::MsgWindow);
         }
         let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
-        let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
+        let Some(state) = cx.msgs.get(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let carried = Carried::of(state, offset, self.id, self.dst_flow);
+        let state = *state;
+        let new = New { msg, offset, payload_len, marks: Marks::default() };
+        let segment = self.send(&new, &state, now, cx)?;
+        if let Some(state) = cx.msgs.get_mut(msg) {
+            state.next_offset += u32::from(payload_len);
+        }
+        let last = left == u32::from(payload_len);
+        self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
+        self.unsent -= u32::from(last && self.parity.left == 0);
+        cx.stats.data_new += 1;
+        cx.stats.data_new_bytes += u64::from(payload_len);
+        Ok(segment)
+    }
+
+    /// Sends a packet for the first time, if the window lets it.
+    fn send(
+        &mut self,
+        new: &New,
+        state: &TxMsg,
+        now: Instant,
+        cx: &TxContext<'_>,
+    ) -> Result<TxSegment, Wait> {
+        let New { msg, offset, payload_len, marks } = *new;
+        let carried = self.carried(cx.config, state, offset, marks);
         let wire_len = carried.wire_len(cx.config, payload_len);
         self.fits(wire_len)?;
-        state.next_offset += u32::from(payload_len);
-        let ev = self.lb.next_ev(now, &mut self.rng);
         let packet = SentPacket {
             sent_at: now,
             msg,
             offset,
             wire_len,
             payload_len,
-            ev,
+            ev: self.lb.next_ev(now, &mut self.rng),
             fate: Fate::InFlight,
-            resent: false,
+            marks,
             links: Links::default(),
         };
         let psn = self.recovery.on_sent(packet);
         self.unsent_segments -= 1;
-        self.unsent_bytes -= Bytes(u64::from(cx.config.segment_overhead() + payload_len));
-        self.unsent -= u32::from(left == u32::from(payload_len));
-        cx.stats.data_new += 1;
-        cx.stats.data_new_bytes += u64::from(payload_len);
+        self.unsent_bytes -= Bytes(u64::from(self.overhead(cx.config) + payload_len));
         Ok(self.segment(psn, &packet, &carried))
     }
 
@@ -286,14 +328,21 @@ impl TxFlow {
             msg: carried.no,
             offset: packet.offset,
             sent_at: packet.sent_at.to_wire(),
-            retransmission: packet.resent,
+            retransmission: packet.marks.resent(),
             open: carried.open,
             tag: carried.tag,
             demand: None,
+            code: carried.code,
         });
+        let coding = packet.marks.parity_index().map_or(Coding::Data, Coding::Parity);
         TxSegment {
             hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
-            payload: PayloadRef { msg: packet.msg, offset: packet.offset, len: packet.payload_len },
+            payload: PayloadRef {
+                msg: packet.msg,
+                offset: packet.offset,
+                len: packet.payload_len,
+                coding,
+            },
             peer: self.peer,
         }
     }
@@ -333,7 +382,7 @@ impl TxFlow {
             let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
             self.cc.on_ack(&sample, &self.path);
         }
-        if let Some(packet) = self.recovery.on_refused(nack.psn, nack.echo_sent_at) {
+        if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
             let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };
             self.cc.on_nack(&loss, &self.path);
@@ -350,22 +399,22 @@ impl TxFlow {
         ack: &Ack,
         cx: &mut TxContext<'_>,
     ) -> Option<(Bytes, Duration)> {
-        if !self.recovery.is_plausible(ack) {
+        if !self.recovery.is_plausible(ack, self.parity.left) {
             return None;
         }
         self.dst_flow = ack.src_flow;
         let round_trip = rx.at.since_wire(ack.echo_sent_at);
         let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
         let mut acked = Bytes::ZERO;
-        let unfinished = &mut self.unfinished;
-        let spurious = self.recovery.on_news(ack, sent_at, |packet| {
-            acked += packet.wire_bytes();
-            if credit(packet, cx) {
-                while unfinished.front().is_some_and(|&id| cx.msgs.get(id).is_none()) {
-                    unfinished.pop_front();
-                }
-            }
-        });
+        // Before the news moves what is outstanding past it.
+        let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
+        let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
+        let spurious = self.recovery.on_news(ack, sent_at, arrived);
+        if let Some(span) = whole {
+            let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
+            self.recovery.on_arrived_of(span, u64::MAX, arrived);
+        }
+        self.pass_over_parity(cx);
         cx.stats.spurious += u64::from(spurious);
         Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))
     }
@@ -380,6 +429,10 @@ impl TxFlow {
             Inference::Silence => {
                 stats.lost_by_timeout += 1;
                 PathFeedback::Timeout
+            }
+            Inference::Block => {
+                stats.lost_by_block += 1;
+                PathFeedback::Nack
             }
         };
         self.lb.on_feedback(loss.packet.ev, feedback, now);
@@ -400,7 +453,9 @@ impl TxFlow {
             return None;
         }
         let work = self.recovery.has_lost() || self.unsent > 0;
-        let recovery = self.recovery.next_timer(now, self.unsent == 0, &config.loss);
+        // Receivers ask for the tail of a coded flow themselves.
+        let tail = self.unsent == 0 && self.code.is_none();
+        let recovery = self.recovery.next_timer(now, tail, &config.loss);
         let paced = self.window.pacing.map(|_| self.pacer.next_at());
         let paced = paced.filter(|&at| at > now && work);
         earliest(earliest(recovery, paced), self.window.wake_at)
@@ -413,6 +468,7 @@ impl TxFlow {
         }
         match self.recovery.on_timer(now, &cx.config.loss) {
             Timeout::NotDue => {}
+            Timeout::Before(limit) if self.code.is_some() => self.on_silence(limit, now, cx),
             Timeout::Before(limit) => {
                 let by = Inference::Silence;
                 while let Some(loss) = self.recovery.next_sent_before(limit, by) {
@@ -428,6 +484,7 @@ impl TxFlow {
     pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
         self.failed = true;
         self.unsent = 0;
+        self.parity = ParityDue::default();
         self.recovery.clear();
         for msg in self.unfinished.drain(..) {
             if cx.msgs.remove(msg).is_some() {
@@ -448,10 +505,38 @@ impl TxFlow {
     }
 }
 
+/// What is done about each packet that arrived: it counts towards `acked` and its message, and
+/// messages that are whole are taken off the front.
+fn arrivals(
+    unfinished: &mut VecDeque<MsgId>,
+    acked: &mut Bytes,
+    cx: &mut TxContext<'_>,
+) -> impl FnMut(&SentPacket) {
+    |packet| {
+        *acked += packet.wire_bytes();
+        if credit(packet, cx) {
+            while unfinished.front().is_some_and(|&id| cx.msgs.get(id).is_none()) {
+                unfinished.pop_front();
+            }
+        }
+    }
+}
+
+/// A packet to be sent for the first time.
+struct New {
+    msg: MsgId,
+    offset: u32,
+    payload_len: u16,
+    marks: Marks,
+}
+
 /// Counts `packet` towards its message. True when that is all of it now.
 fn credit(packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
     let Some(msg) = cx.msgs.get_mut(packet.msg) else { return false };
     msg.opened = true;
+    if packet.marks.parity_index().is_some() {
+        return false;
+    }
     msg.acked += u32::from(packet.payload_len);
     if msg.acked < msg.len.get() {
         return false;
@@ -468,6 +553,7 @@ struct Carried {
     open: Option<Open>,
     tag: u64,
     no: MsgNo,
+    code: Option<Coded>,
 }
 
 impl Carried {
@@ -476,7 +562,8 @@ impl Carried {
     fn of(state: &TxMsg, offset: u32, src: FlowId, dst: FlowId) -> Self {
         let known = state.opened && dst != FlowId::UNKNOWN;
         let open = (!known).then_some(Open { src_flow: src, msg_len: state.len });
-        Self { open, tag: if offset == 0 { state.tag } else { 0 }, no: state.no }
+        let tag = if offset == 0 { state.tag } else { 0 };
+        Self { open, tag, no: state.no, code: None }
     }
 
     /// Bytes on the wire of a segment that carries this and `payload_len` bytes.
@@ -484,6 +571,7 @@ impl Carried {
         config.segment_overhead()
             + if self.open.is_some() { data::OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { data::TAG_LEN }
+            + if self.code.is_some() { data::CODE_LEN } else { 0 }
             + payload_len
     }
 }

@@ -118,6 +118,10 @@ impl Digest {
                     self.word(1 << 32 | u64::from(msg.0));
                     self.word(u64::from(offset) << 32 | u64::from(msg_len));
                 }
+                Placement::Parity { msg, offset, msg_len, index } => {
+                    self.word((2 + u64::from(index)) << 32 | u64::from(msg.0));
+                    self.word(u64::from(offset) << 32 | u64::from(msg_len));
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::cc::{
     MprdmaBbrParams, MprdmaParams, SmarttParams, SwiftParams, UnoCcParams,
 };
 use crate::config::{Config, LossSettings, Settings};
+use crate::ec::{BlockShape, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
 use crate::sched::{CreditParams, SchedKind, SchedParams};
 use crate::time::{Duration, Rate};
@@ -25,12 +26,14 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         line_rate,
         base_rtt,
         cc,
-        cc_params:
-            CcParams { smartt, swift, mprdma, dctcp, dcqcn, unocc, gemini, bbr, mprdma_bbr, fixed },
+        cc_params,
         lb,
         lb_params,
         sched,
         sched_params: SchedParams { credit },
+        ec,
+        ec_shape,
+        ec_params,
         psn_window,
         msg_window,
         tx_flows_max,
@@ -57,6 +60,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         cc as u64,
         lb as u64,
         sched as u64,
+        ec as u64,
+        u64::from(ec_shape.data()),
+        u64::from(ec_shape.parity()),
         u64::from(psn_window),
         u64::from(msg_window),
         u64::from(tx_flows_max),
@@ -72,6 +78,17 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(retries_max),
         u64::from(tail_probe),
     ]);
+    cc_words(&cc_params, &mut words);
+    lb_params.words(&mut |word| words.push(word));
+    credit.words(&mut |word| words.push(word));
+    ec_params.words(&mut |word| words.push(word));
+    words
+}
+
+/// Those of every controller.
+fn cc_words(params: &CcParams, words: &mut Vec<u64>) {
+    let CcParams { smartt, swift, mprdma, dctcp, dcqcn, unocc, gemini, bbr, mprdma_bbr, fixed } =
+        params;
     smartt.words(&mut |word| words.push(word));
     swift.words(&mut |word| words.push(word));
     mprdma.words(&mut |word| words.push(word));
@@ -82,9 +99,6 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     bbr.words(&mut |word| words.push(word));
     mprdma_bbr.words(&mut |word| words.push(word));
     fixed.words(&mut |word| words.push(word));
-    lb_params.words(&mut |word| words.push(word));
-    credit.words(&mut |word| words.push(word));
-    words
 }
 
 /// The configuration of these words; `None` when they are not one of this version's, or illegal.
@@ -108,6 +122,8 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         cc: pick(CcKind::ALL, next()?)?,
         lb: pick(LbKind::ALL, next()?)?,
         sched: pick(SchedKind::ALL, next()?)?,
+        ec: pick(EcKind::ALL, next()?)?,
+        ec_shape: BlockShape::new(next()?.try_into().ok()?, next()?.try_into().ok()?).ok()?,
         psn_window: next()?.try_into().ok()?,
         msg_window: next()?.try_into().ok()?,
         tx_flows_max: next()?.try_into().ok()?,
@@ -145,6 +161,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         },
         lb_params: LbParams::from_words(next)?,
         sched_params: SchedParams { credit: CreditParams::from_words(next)? },
+        ec_params: EcParams::from_words(next)?,
     })
 }
 

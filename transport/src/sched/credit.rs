@@ -113,7 +113,7 @@ impl Scheduler for Credits {
                 self.giver.on_request(flow, from, &request, hdr.ev, now);
                 true
             }
-            Body::Data(_) | Body::Ack(_) | Body::Nack(_) => false,
+            Body::Data(_) | Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_) => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Ack, ParseError, first_octet};
+use super::{Ack, ParseError, Receipt, first_octet};
 use crate::units::{FlowId, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -28,14 +28,19 @@ const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 
 const FLAG_CE: u8 = 1;
 const FLAG_DUPLICATE: u8 = 2;
-const FLAGS_KNOWN: u8 = FLAG_CE | FLAG_DUPLICATE;
+const FLAG_DECODED: u8 = 4;
+const FLAGS_KNOWN: u8 = FLAG_CE | FLAG_DUPLICATE | FLAG_DECODED;
 
 #[inline]
 pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
-    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    let receipt = match ack.receipt {
+        Receipt::First => 0,
+        Receipt::Again => FLAG_DUPLICATE,
+        Receipt::Decoded => FLAG_DECODED,
+    };
     let fixed = Fixed {
         first: first_octet(kind),
-        flags: flag(ack.ce, FLAG_CE) | flag(ack.duplicate, FLAG_DUPLICATE),
+        flags: if ack.ce { FLAG_CE } else { 0 } | receipt,
         dst_flow: dst_flow.0.into(),
         src_flow: ack.src_flow.0.into(),
         psn: ack.psn.0.into(),
@@ -55,6 +60,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
     if fixed.flags & !FLAGS_KNOWN != 0 || src_flow.generation() == 0 {
         return Err(ParseError::Field);
     }
+    let receipt = match fixed.flags & !FLAG_CE {
+        0 => Receipt::First,
+        FLAG_DUPLICATE => Receipt::Again,
+        FLAG_DECODED => Receipt::Decoded,
+        _ => return Err(ParseError::Field),
+    };
     let ack = Ack {
         src_flow,
         psn: Psn(fixed.psn.get()),
@@ -64,7 +75,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
         held: fixed.held.get(),
         sharers: fixed.sharers.get(),
         ce: fixed.flags & FLAG_CE != 0,
-        duplicate: fixed.flags & FLAG_DUPLICATE != 0,
+        receipt,
     };
     Ok((FlowId(fixed.dst_flow.get()), ack))
 }

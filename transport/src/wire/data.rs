@@ -1,11 +1,12 @@
-//! DATA on the wire: 22 octets, 8 more while opening, 8 more with a tag, 4 more with a demand.
+//! DATA and PARITY on the wire: 22 octets, 8 more while opening, 8 more with a tag, 4 more with a
+//! demand, 4 more in a block of an erasure code.
 
-use core::num::NonZeroU32;
+use core::num::{NonZeroU8, NonZeroU32};
 
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Data, KIND_DATA, Open, ParseError, first_octet};
+use super::{Coded, Data, KIND_DATA, KIND_PARITY, Open, ParseError, first_octet};
 use crate::units::{Credit, FlowId, MsgNo, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -27,6 +28,21 @@ struct OpenExt {
     msg_len: U32,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CodeExt {
+    /// Which code: 1, maximum distance separable.
+    code: u8,
+    data: u8,
+    parity: u8,
+    packet: u8,
+}
+
+/// The one code of this version.
+const CODE_MDS: u8 = 1;
+/// Packets of a block: one bit each in a bitmap.
+const BLOCK_MAX: u16 = 64;
+
 /// Octets of a DATA header without extensions.
 pub const LEN: u16 = 22;
 /// Octets of the opening extension.
@@ -35,17 +51,21 @@ pub const OPEN_LEN: u16 = 8;
 pub const TAG_LEN: u16 = 8;
 /// Octets of the demand extension.
 pub const DEMAND_LEN: u16 = 4;
+/// Octets of the code extension.
+pub const CODE_LEN: u16 = 4;
 /// The longest DATA header.
-pub const LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN + DEMAND_LEN;
+pub const LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN + DEMAND_LEN + CODE_LEN;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 const _: () = assert!(size_of::<OpenExt>() == OPEN_LEN as usize);
+const _: () = assert!(size_of::<CodeExt>() == CODE_LEN as usize);
 
 const FLAG_OPEN: u8 = 1;
 const FLAG_TAG: u8 = 2;
 const FLAG_RETRANSMISSION: u8 = 4;
 const FLAG_DEMAND: u8 = 8;
-const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION | FLAG_DEMAND;
+const FLAG_CODE: u8 = 16;
+const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION | FLAG_DEMAND | FLAG_CODE;
 
 impl Data {
     /// Octets of this header on the wire.
@@ -54,19 +74,28 @@ impl Data {
         LEN + if self.open.is_some() { OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { TAG_LEN }
             + if self.demand.is_some() { DEMAND_LEN } else { 0 }
+            + if self.code.is_some() { CODE_LEN } else { 0 }
+    }
+
+    fn first_octet(&self) -> u8 {
+        first_octet(if self.parity_index().is_some() { KIND_PARITY } else { KIND_DATA })
     }
 }
 
-/// Octets of the DATA header at the front of `bytes`; `None` when it is another kind, version,
-/// unknown or cut short.
+/// Octets of the DATA or PARITY header at the front of `bytes`; `None` when it is another kind,
+/// version, unknown or cut short.
 pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
-    if fixed.first != first_octet(KIND_DATA) || fixed.flags & !FLAGS_KNOWN != 0 {
+    let kinds = [KIND_DATA, KIND_PARITY].map(first_octet);
+    if !kinds.contains(&fixed.first) || fixed.flags & !FLAGS_KNOWN != 0 {
         return None;
     }
     let ext = |flag: u8, len: u16| if fixed.flags & flag != 0 { len } else { 0 };
-    let len =
-        LEN + ext(FLAG_OPEN, OPEN_LEN) + ext(FLAG_TAG, TAG_LEN) + ext(FLAG_DEMAND, DEMAND_LEN);
+    let len = LEN
+        + ext(FLAG_OPEN, OPEN_LEN)
+        + ext(FLAG_TAG, TAG_LEN)
+        + ext(FLAG_DEMAND, DEMAND_LEN)
+        + ext(FLAG_CODE, CODE_LEN);
     (bytes.len() >= usize::from(len)).then_some(len)
 }
 
@@ -74,11 +103,12 @@ pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
 pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     let fixed = Fixed {
-        first: first_octet(KIND_DATA),
+        first: data.first_octet(),
         flags: flag(data.open.is_some(), FLAG_OPEN)
             | flag(data.tag != 0, FLAG_TAG)
             | flag(data.retransmission, FLAG_RETRANSMISSION)
-            | flag(data.demand.is_some(), FLAG_DEMAND),
+            | flag(data.demand.is_some(), FLAG_DEMAND)
+            | flag(data.code.is_some(), FLAG_CODE),
         dst_flow: dst_flow.0.into(),
         psn: data.psn.0.into(),
         msg: data.msg.0.into(),
@@ -99,7 +129,13 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
         rest = tail;
     }
     if let Some(demand) = data.demand {
-        rest.copy_from_slice(U32::new(demand.number()).as_bytes());
+        let (head, tail) = rest.split_at_mut(usize::from(DEMAND_LEN));
+        head.copy_from_slice(U32::new(demand.number()).as_bytes());
+        rest = tail;
+    }
+    if let Some(Coded { data, parity, packet }) = data.code {
+        let ext = CodeExt { code: CODE_MDS, data: data.get(), parity, packet };
+        rest.copy_from_slice(ext.as_bytes());
     }
 }
 
@@ -131,9 +167,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
     }
     let mut demand = None;
     if fixed.flags & FLAG_DEMAND != 0 {
-        let (value, _) = U32::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        let (value, tail) = U32::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
         demand = Some(Credit::new(value.get()).ok_or(ParseError::Field)?);
+        rest = tail;
     }
+    let code = if fixed.flags & FLAG_CODE != 0 { Some(parse_code(rest)?) } else { None };
     let data = Data {
         psn: Psn(fixed.psn.get()),
         msg: MsgNo(fixed.msg.get()),
@@ -143,6 +181,21 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
         open,
         tag,
         demand,
+        code,
     };
+    // The kind says again whether it is parity, for those who read no further.
+    if fixed.first != data.first_octet() {
+        return Err(ParseError::Field);
+    }
     Ok((FlowId(fixed.dst_flow.get()), data))
+}
+
+fn parse_code(rest: &[u8]) -> Result<Coded, ParseError> {
+    let (ext, _) = CodeExt::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+    let packets = u16::from(ext.data) + u16::from(ext.parity);
+    if ext.code != CODE_MDS || packets > BLOCK_MAX || u16::from(ext.packet) >= packets {
+        return Err(ParseError::Field);
+    }
+    let data = NonZeroU8::new(ext.data).ok_or(ParseError::Field)?;
+    Ok(Coded { data, parity: ext.parity, packet: ext.packet })
 }

@@ -4,7 +4,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
-use core::num::NonZeroU32;
+use core::num::{NonZeroU8, NonZeroU32};
 
 use super::addressing::{Addressing, IpVersion};
 use super::frame::*;
@@ -59,6 +59,7 @@ fn data(open: bool, tag: u64) -> Header {
         open,
         tag,
         demand: None,
+        code: None,
     };
     Header { ev: EntropyValue(0xCAFE), dst_flow: FlowId(0x0BAD_CAFE), body: Body::Data(data) }
 }
@@ -73,7 +74,7 @@ fn ack() -> Ack {
         held: 0xDDEE_FF01,
         ce: true,
         sharers: 0xBEEF,
-        duplicate: true,
+        receipt: Receipt::Decoded,
     }
 }
 
@@ -117,6 +118,51 @@ fn a_demand_lies_where_the_document_says_behind_all_else() {
     assert_eq!(emitted(&header), expected);
 }
 
+fn coded(packet: u8) -> Header {
+    let mut header = data(true, TAG);
+    if let Body::Data(data) = &mut header.body {
+        data.demand = Credit::new(0xFEDC_BA98);
+        data.code = NonZeroU8::new(8).map(|data| Coded { data, parity: 2, packet });
+    }
+    header
+}
+
+#[test]
+fn a_place_in_a_block_lies_where_the_document_says_behind_all_else() {
+    for (packet, kind) in [(7, 0x10), (9, 0x15)] {
+        let places =
+            [("code", vec![1]), ("data", vec![8]), ("parity", vec![2]), ("packet", vec![packet])];
+        let mut header = coded(packet);
+        let with = emitted(&header);
+        if let Body::Data(data) = &mut header.body {
+            data.code = None;
+        }
+        let mut expected = emitted(&header);
+        (expected[0], expected[1]) = (kind, expected[1] | 16);
+        expected.extend(laid_out("CODE extension", &places));
+        assert_eq!(with, expected);
+    }
+}
+
+#[test]
+fn requests_for_a_block_lie_where_the_document_says() {
+    let nack = BlockNack { src_flow: SRC_FLOW, psn: Psn(0x1122_3344), missing: TAG };
+    let expected = laid_out(
+        "BLOCK_NACK",
+        &[
+            ("version and kind", vec![0x16]),
+            ("flags", vec![0]),
+            ("dst_flow", be(0x0BAD_CAFE)),
+            ("src_flow", be(0x6781_2345)),
+            ("psn", be(0x1122_3344)),
+            ("missing", TAG.to_be_bytes().into()),
+        ],
+    );
+    let body = Body::BlockNack(nack);
+    let header = Header { ev: EntropyValue(1), dst_flow: FlowId(0x0BAD_CAFE), body };
+    assert_eq!(emitted(&header), expected);
+}
+
 #[test]
 fn allowances_lie_where_the_document_says() {
     let upto = Credit::new(0x99AA_BBCC).unwrap();
@@ -144,7 +190,7 @@ fn acknowledgements_lie_where_the_document_says() {
             "ACK and NACK",
             &[
                 ("version and kind", vec![kind]),
-                ("flags", vec![3]),
+                ("flags", vec![5]),
                 ("dst_flow", be(0x0BAD_CAFE)),
                 ("src_flow", be(0x6781_2345)),
                 ("psn", be(0x1122_3344)),
@@ -256,11 +302,14 @@ fn the_table_of_sizes_is_right() {
         row("trimmed DATA frame", plain),
         row("trimmed DATA frame, OPEN and TAG", longest),
         row("DATA headers, DEMAND", plain + data::DEMAND_LEN),
+        row("DATA or PARITY headers, CODE", plain + data::CODE_LEN),
+        row("DATA or PARITY headers, all extensions", coded(0).emit_len()),
         row("ACK or NACK frame", ack.emit_len()),
+        row("BLOCK_NACK frame", block::LEN),
         row("CREDIT or REQUEST frame", credit::LEN),
     ];
     assert_eq!(table("Sizes"), expected);
-    assert!(WIRE_MD.contains(&format!("14..42            1..{PAYLOAD_LEN_MAX}")));
+    assert!(WIRE_MD.contains(&format!("14..46            1..{PAYLOAD_LEN_MAX}")));
     assert!(WIRE_MD.contains(&format!("Port {UDP_PORT} is")));
     assert!(WIRE_MD.contains(&format!("h < {}", Addressing::EMULATED_V4_HOSTS)));
 }

@@ -1,14 +1,16 @@
-//! The Headrace header: the plain value here, its bytes in [`data`], [`ack`] and [`credit`], the
-//! frame around it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the
-//! offsets.
+//! The Headrace header: the plain value here, its bytes in [`data`], [`ack`], [`block`] and
+//! [`credit`], the frame around it in [`frame`]. Nothing outside `wire` touches byte order.
+//! docs/WIRE.md has the offsets.
 //!
 //! DATA travels from sender to receiver, ACK and NACK back. A PSN names one segment of a flow for
 //! good: a retransmission carries the PSN of the original, so a receiver recognises every duplicate
 //! by PSN alone, and the echoed send time keeps round-trip samples unambiguous. Where receivers
-//! give out credit, CREDIT travels back and REQUEST asks for it.
+//! give out credit, CREDIT travels back and REQUEST asks for it. Where messages are erasure-coded,
+//! PARITY travels with DATA, in the same numbers, and BLOCK_NACK asks for what a block lacks.
 
 pub mod ack;
 pub mod addressing;
+pub mod block;
 pub mod checksum;
 pub mod class;
 pub mod credit;
@@ -21,7 +23,7 @@ pub mod template;
 mod tests;
 
 use core::fmt;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU8, NonZeroU32};
 
 use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
 
@@ -43,26 +45,28 @@ pub struct Header {
 /// The kinds of packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// A segment of a message.
+    /// A segment of a message, or a parity packet of a block of segments.
     Data(Data),
     /// A segment arrived.
     Ack(Ack),
     /// A segment arrived without its payload: it was trimmed.
     Nack(Ack),
+    /// A block of segments lacks more than its parity makes up for.
+    BlockNack(BlockNack),
     /// A receiver lets a flow send.
     Credit(Allowance),
     /// A flow that may not send asks its receiver to let it.
     Request(Allowance),
 }
 
-/// The header of a segment of a message.
+/// The header of a segment of a message, or of a parity packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
     /// Names the segment within its flow.
     pub psn: Psn,
     /// Which message of the flow, in the order of posting.
     pub msg: MsgNo,
-    /// Where the payload belongs in the message, bytes.
+    /// Where the payload belongs in the message, bytes; of parity: where its block begins.
     pub offset: u32,
     /// The sender's clock when the segment left, [`crate::Instant::to_wire`] units.
     pub sent_at: u32,
@@ -70,10 +74,40 @@ pub struct Data {
     pub retransmission: bool,
     /// Present until the receiver is known to know the flow and the message.
     pub open: Option<Open>,
-    /// The application's tag, on segments of offset 0 only; 0 is no tag and takes no room.
+    /// The application's tag, on packets of offset 0 only; 0 is no tag and takes no room.
     pub tag: u64,
     /// How far the flow would send if it were given credit; `None` where senders need none.
     pub demand: Option<Credit>,
+    /// Its place in a block of the erasure code; `None` where the message has none.
+    pub code: Option<Coded>,
+}
+
+/// The place of a packet in a block of an erasure-coded message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Coded {
+    /// Data packets of a full block.
+    pub data: NonZeroU8,
+    /// Parity packets of every block; with `data` at most 64.
+    pub parity: u8,
+    /// Which packet of the block this is: data packets count from 0, parity packets from `data`,
+    /// in a short block too.
+    pub packet: u8,
+}
+
+impl Coded {
+    /// Which parity packet of its block this is, from 0; `None` for a segment.
+    #[must_use]
+    pub const fn parity_index(self) -> Option<u8> {
+        self.packet.checked_sub(self.data.get())
+    }
+}
+
+impl Data {
+    /// Which parity packet of its block this is, from 0; `None` for a segment.
+    #[must_use]
+    pub fn parity_index(&self) -> Option<u8> {
+        self.code.and_then(Coded::parity_index)
+    }
 }
 
 /// What a receiver needs to accept a segment of a flow or message it has not seen.
@@ -104,8 +138,30 @@ pub struct Ack {
     pub sharers: u16,
     /// The segment arrived with CE (congestion experienced).
     pub ce: bool,
-    /// The segment had arrived before: a needless retransmission or a duplicate of the network.
-    pub duplicate: bool,
+    /// What its arrival was.
+    pub receipt: Receipt,
+}
+
+/// What the arrival of a segment was to its receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Receipt {
+    /// The first of it.
+    First,
+    /// It had arrived before: a needless retransmission or a duplicate of the network.
+    Again,
+    /// The first or not, its block is decoded: nothing more of the block is needed.
+    Decoded,
+}
+
+/// The header of a request for what a block lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockNack {
+    /// The flow at the receiver of data.
+    pub src_flow: FlowId,
+    /// The first packet of the block.
+    pub psn: Psn,
+    /// Bit i: packet `psn + i` of the block has not arrived. Not 0.
+    pub missing: u64,
 }
 
 /// How far a flow may send, or would: the header of CREDIT and of REQUEST.
@@ -155,13 +211,14 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// Bytes of this header on the wire, without the frame around it: 22..=42 for DATA, 36 for ACK
-    /// and NACK, 14 for CREDIT and REQUEST.
+    /// Bytes of this header on the wire, without the frame around it: 22..=46 for DATA and PARITY,
+    /// 36 for ACK and NACK, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST.
     #[must_use]
     pub fn emit_len(&self) -> u16 {
         match &self.body {
             Body::Data(data) => data.emit_len(),
             Body::Ack(_) | Body::Nack(_) => ack::LEN,
+            Body::BlockNack(_) => block::LEN,
             Body::Credit(_) | Body::Request(_) => credit::LEN,
         }
     }
@@ -176,6 +233,7 @@ impl Header {
             Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
             Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
             Body::Nack(ack) => ack::emit(ack, KIND_NACK, self.dst_flow, &mut out[..len]),
+            Body::BlockNack(nack) => block::emit(nack, self.dst_flow, &mut out[..len]),
             Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, self.dst_flow, &mut out[..len]),
             Body::Request(upto) => credit::emit(upto, KIND_REQUEST, self.dst_flow, &mut out[..len]),
         }
@@ -194,9 +252,14 @@ impl Header {
             return Err(ParseError::Version);
         }
         let (dst_flow, body) = match first & 0xF {
-            KIND_DATA => data::parse(bytes).map(|(flow, data)| (flow, Body::Data(data)))?,
+            KIND_DATA | KIND_PARITY => {
+                data::parse(bytes).map(|(flow, data)| (flow, Body::Data(data)))?
+            }
             KIND_ACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Ack(ack)))?,
             KIND_NACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Nack(ack)))?,
+            KIND_BLOCK_NACK => {
+                block::parse(bytes).map(|(flow, nack)| (flow, Body::BlockNack(nack)))?
+            }
             KIND_CREDIT => credit::parse(bytes).map(|(flow, upto)| (flow, Body::Credit(upto)))?,
             KIND_REQUEST => credit::parse(bytes).map(|(flow, upto)| (flow, Body::Request(upto)))?,
             _ => return Err(ParseError::Kind),
@@ -211,6 +274,8 @@ const KIND_ACK: u8 = 1;
 const KIND_NACK: u8 = 2;
 const KIND_CREDIT: u8 = 3;
 const KIND_REQUEST: u8 = 4;
+const KIND_PARITY: u8 = 5;
+const KIND_BLOCK_NACK: u8 = 6;
 
 /// First octet of a packet of `kind`.
 const fn first_octet(kind: u8) -> u8 {

@@ -1,7 +1,7 @@
 //! Properties of the codec and of the frame around it, and that docs/WIRE.md tells the truth.
 
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU8, NonZeroU32};
 
 use proptest::prelude::*;
 
@@ -22,28 +22,42 @@ fn data_body() -> impl Strategy<Value = Body> {
     let open = proptest::option::of((flow_id(), 1u32..));
     let demand = any::<u32>().prop_map(Credit::new);
     let tag = prop_oneof![Just(0), any::<u64>()];
-    (any::<(u32, u32, u32, u32, bool)>(), open, tag, demand).prop_map(
-        |((psn, msg, offset, sent_at, retransmission), open, tag, demand)| {
+    (any::<(u32, u32, u32, u32, bool)>(), open, tag, demand, proptest::option::of(coded()))
+        .prop_map(|((psn, msg, offset, sent_at, retransmission), open, tag, demand, code)| {
             let open = open.and_then(|(src_flow, len)| {
                 NonZeroU32::new(len).map(|msg_len| Open { src_flow, msg_len })
             });
             let (psn, msg) = (Psn(psn), MsgNo(msg));
-            Body::Data(Data { psn, msg, offset, sent_at, retransmission, open, tag, demand })
-        },
-    )
+            Body::Data(Data { psn, msg, offset, sent_at, retransmission, open, tag, demand, code })
+        })
+}
+
+fn coded() -> impl Strategy<Value = Coded> {
+    let shape = (1u8..=64).prop_flat_map(|data| (Just(data), 0..=64 - data));
+    shape.prop_flat_map(|(data, parity)| {
+        (0..data + parity).prop_map(move |packet| {
+            let data = NonZeroU8::new(data).unwrap();
+            Coded { data, parity, packet }
+        })
+    })
 }
 
 fn ack_body() -> impl Strategy<Value = Body> {
     let numbers = any::<(u32, u32, u64, u32, u32, u16)>();
-    (flow_id(), numbers, any::<(bool, bool, bool)>()).prop_map(
-        |(
-            src_flow,
-            (psn, cumulative, sack, echo_sent_at, held, sharers),
-            (ce, duplicate, nack),
-        )| {
-            let (psn, cumulative) = (Psn(psn), Psn(cumulative));
-            let ack =
-                Ack { src_flow, psn, cumulative, sack, echo_sent_at, held, sharers, ce, duplicate };
+    let receipt = prop::sample::select(&[Receipt::First, Receipt::Again, Receipt::Decoded][..]);
+    (flow_id(), numbers, any::<(bool, bool)>(), receipt).prop_map(
+        |(src_flow, (psn, cumulative, sack, echo_sent_at, held, sharers), (ce, nack), receipt)| {
+            let ack = Ack {
+                src_flow,
+                psn: Psn(psn),
+                cumulative: Psn(cumulative),
+                sack,
+                echo_sent_at,
+                held,
+                sharers,
+                ce,
+                receipt,
+            };
             if nack { Body::Nack(ack) } else { Body::Ack(ack) }
         },
     )
@@ -57,6 +71,12 @@ fn allowance_body() -> impl Strategy<Value = Body> {
     })
 }
 
+fn block_body() -> impl Strategy<Value = Body> {
+    (flow_id(), any::<u32>(), 1u64..).prop_map(|(src_flow, psn, missing)| {
+        Body::BlockNack(BlockNack { src_flow, psn: Psn(psn), missing })
+    })
+}
+
 fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = Header> {
     let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
     (any::<u16>(), dst_flow, body).prop_map(|(ev, dst_flow, body)| Header {
@@ -67,7 +87,7 @@ fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = Header> {
 }
 
 fn any_header() -> impl Strategy<Value = Header> {
-    header(prop_oneof![data_body(), ack_body(), allowance_body()])
+    header(prop_oneof![data_body(), ack_body(), block_body(), allowance_body()])
 }
 
 fn spec(version: IpVersion, ecn: Ecn, class: TrafficClass) -> FrameSpec {
@@ -164,7 +184,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic_and_are_a_header_only_if_it_emits_them(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..6, flags in 0u8..16,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..8, flags in 0u8..64,
     ) {
         if let [first, second, ..] = &mut bytes[..] {
             (*first, *second) = (VERSION << 4 | kind, flags);
@@ -333,6 +353,7 @@ const DATA: Data = Data {
     open: None,
     tag: 0,
     demand: None,
+    code: None,
 };
 
 const ACK: Ack = Ack {
@@ -344,7 +365,7 @@ const ACK: Ack = Ack {
     held: 0,
     ce: false,
     sharers: 1,
-    duplicate: false,
+    receipt: Receipt::First,
 };
 
 fn plain(body: Body) -> Header {

@@ -49,6 +49,7 @@ fn segment(first: bool) -> TxSegment {
         open: first.then_some(Open { src_flow: flow(0), msg_len }),
         tag: 0,
         demand: None,
+        code: None,
     };
     let hdr = Header { ev: EntropyValue(1), dst_flow: FlowId::UNKNOWN, body: Body::Data(data) };
     let payload = PayloadRef { len: 4096, ..PayloadRef::default() };

@@ -1,0 +1,173 @@
+//! Erasure-coded blocks of which some packet has arrived, and when to ask for what they lack.
+//! Source: \[uno\] sec. 4.2.
+//!
+//! One list for all flows of an endpoint: the time that a block has is the same for each, so the
+//! list is in order of time, and one timer is enough. Blocks that have been asked for wait in
+//! further ones, a round trip longer and twice as long each time. Which packets of a block have
+//! arrived the flow itself knows (its packets have consecutive PSNs), so a block that is whole is
+//! taken off when it comes first. Bounded: the oldest of a list is forgotten when there is no room;
+//! its sender's timeout remains.
+
+use alloc::collections::VecDeque;
+
+use super::recovery::Span;
+use crate::config::Config;
+use crate::ec::EcKind;
+use crate::time::{Duration, Instant};
+use crate::units::{EntropyValue, FlowId};
+
+/// A block that is not whole, or was not when last looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OpenBlock {
+    /// When its first packet arrived, or it was last asked for.
+    pub(crate) since: Instant,
+    /// How often it was asked for; counts up to the last list.
+    pub(crate) asked: u8,
+    /// The incoming flow.
+    pub(crate) flow: FlowId,
+    /// Its packets.
+    pub(crate) span: Span,
+    /// The path that its first packet took.
+    pub(crate) ev: EntropyValue,
+}
+
+const _: () = assert!(size_of::<OpenBlock>() <= 24);
+
+/// The open blocks of an endpoint.
+#[derive(Debug)]
+pub(crate) struct OpenBlocks {
+    /// By how often blocks were asked for.
+    lists: [List; LISTS],
+    /// Blocks in them.
+    waiting: usize,
+    capacity: usize,
+}
+
+/// Blocks in order of time, all with the same time to wait.
+#[derive(Debug)]
+struct List {
+    blocks: VecDeque<OpenBlock>,
+    wait: Duration,
+}
+
+/// Blocks of a list: ten times those that open within the default time at 100 Gb/s.
+const CAPACITY: usize = 2048;
+/// The time to wait doubles up to 64 times its first value.
+const LISTS: usize = 8;
+
+impl OpenBlocks {
+    /// No blocks, and memory for all that there may be.
+    pub(crate) fn new(config: &Config) -> Self {
+        let first = config.ec_params.block_timeout;
+        let capacity = if config.ec == EcKind::Uncoded { 0 } else { CAPACITY };
+        let list = |asked: usize| {
+            let again = (first + config.base_rtt) * (1 << asked.saturating_sub(1));
+            let blocks = VecDeque::with_capacity(capacity);
+            List { blocks, wait: if asked == 0 { first } else { again } }
+        };
+        Self { lists: core::array::from_fn(list), waiting: 0, capacity }
+    }
+
+    /// A block has been asked for at `now`: it waits again, longer.
+    pub(crate) fn wait_again(&mut self, block: OpenBlock, now: Instant) {
+        self.wait_for(OpenBlock { since: now, asked: block.asked.saturating_add(1), ..block });
+    }
+
+    /// The first packet of a block has arrived.
+    pub(crate) fn wait_for(&mut self, block: OpenBlock) {
+        let blocks = &mut self.lists[usize::from(block.asked).min(LISTS - 1)].blocks;
+        if blocks.len() == self.capacity {
+            blocks.pop_front();
+            self.waiting -= 1;
+        }
+        blocks.push_back(block);
+        self.waiting += 1;
+    }
+
+    /// When the next block is due.
+    #[inline]
+    pub(crate) fn poll_at(&self) -> Option<Instant> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let due = |list: &List| list.blocks.front().map(|block| block.since + list.wait);
+        self.lists.iter().filter_map(due).min()
+    }
+
+    /// Takes a block that is due by `now`.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<OpenBlock> {
+        let due = self.lists.iter_mut().find_map(|list| {
+            let due = list.blocks.front().is_some_and(|block| block.since + list.wait <= now);
+            if due { list.blocks.pop_front() } else { None }
+        });
+        self.waiting -= usize::from(due.is_some());
+        due
+    }
+
+    /// Takes those off that come first and are `over`. Amortised O(1).
+    #[inline]
+    pub(crate) fn clean(&mut self, over: impl Fn(&OpenBlock) -> bool) {
+        if self.waiting == 0 {
+            return;
+        }
+        for list in &mut self.lists {
+            while list.blocks.front().is_some_and(&over) {
+                list.blocks.pop_front();
+                self.waiting -= 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::units::Psn;
+    use alloc::vec::Vec;
+
+    fn block(us: u64) -> OpenBlock {
+        let span = Span { first: Psn(u32::try_from(us).unwrap()), packets: 10 };
+        let since = Instant::ZERO + Duration::from_us(us);
+        OpenBlock { asked: 0, since, flow: FlowId::new(1, 1), span, ev: EntropyValue(7) }
+    }
+
+    #[test]
+    fn a_block_is_due_a_timeout_after_it_opened_and_ever_later_once_asked_for() {
+        let settings = Settings { ec: EcKind::Mds, ..Settings::default() };
+        let config = Config::new(settings).unwrap();
+        let mut blocks = OpenBlocks::new(&config);
+        let after = |us, more| Instant::ZERO + Duration::from_us(us) + more;
+        let wait = config.ec_params.block_timeout;
+        blocks.wait_for(block(1));
+        blocks.wait_for(block(5));
+        blocks.wait_again(block(0), after(2, Duration::ZERO));
+        assert_eq!(blocks.poll_at(), Some(after(1, wait)));
+        assert_eq!(blocks.pop_due(after(0, wait)), None);
+        assert_eq!(blocks.pop_due(after(1, wait)), Some(block(1)));
+        assert_eq!(blocks.poll_at(), Some(after(5, wait)));
+        blocks.clean(|open| open.span.first == Psn(5));
+        let again = (wait + config.base_rtt) * 64;
+        assert_eq!(blocks.poll_at(), Some(after(2, wait + config.base_rtt)));
+        for asked in 1..100 {
+            let open = blocks.pop_due(Instant::FAR_FUTURE).unwrap();
+            assert_eq!(open.asked, asked);
+            blocks.wait_again(open, Instant::ZERO);
+        }
+        assert_eq!(blocks.poll_at(), Some(after(0, again)));
+        blocks.clean(|_| true);
+        assert_eq!((blocks.poll_at(), blocks.waiting), (None, 0));
+    }
+
+    #[test]
+    fn when_there_is_no_room_the_oldest_is_forgotten_and_nothing_grows() {
+        let settings = Settings { ec: EcKind::Mds, ..Settings::default() };
+        let mut blocks = OpenBlocks::new(&Config::new(settings).unwrap());
+        blocks.capacity = 3;
+        (0..9).for_each(|us| blocks.wait_for(block(us)));
+        let far = Instant::FAR_FUTURE;
+        let left: Vec<_> = core::iter::from_fn(|| blocks.pop_due(far)).collect();
+        assert_eq!(left, [6, 7, 8].map(block));
+        assert_eq!(blocks.waiting, 0);
+    }
+}

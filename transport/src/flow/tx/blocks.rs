@@ -1,0 +1,278 @@
+//! The sending half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
+//!
+//! Each block's parity leaves right behind its last segment, in PSNs of its own and through the
+//! same window and pacer. What is lost is sent again only when its block could not be decoded
+//! without it, which the receiver asks for by BLOCK_NACK, or silence tells. What belongs to a block
+//! that is decoded counts as acknowledged.
+
+use super::super::recovery::{Inference, Loss, Span};
+use super::super::sent_packets::{Marks, SentPacket};
+use super::{Carried, New, TxContext, TxFlow, TxMsg, Wait, arrivals};
+use crate::config::Config;
+use crate::ec::{Block, Blocks, Ec, ErasureCode as _};
+use crate::segment::{RxSegment, TxSegment};
+use crate::time::Instant;
+use crate::units::{Bytes, Psn};
+use crate::wire::{Ack, BlockNack, Coded, data};
+
+/// Parity to be sent before anything else that is new.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ParityDue {
+    /// Where its block begins in the message being sent, bytes.
+    offset: u32,
+    /// Payload bytes: the longest segment of the block.
+    len: u16,
+    /// Packets left, 0..=`PARITY_MAX`.
+    pub(super) left: u8,
+    /// Packets of parity in the block.
+    all: u8,
+    /// Data packets of the block.
+    data: u8,
+    /// It is the message's last.
+    last: bool,
+}
+
+impl TxFlow {
+    fn blocks(code: &Ec, config: &Config, len: u32) -> Blocks {
+        code.shape().blocks(len.div_ceil(u32::from(config.payload_max)))
+    }
+
+    /// Packets of a message of `len` bytes, and their payload bytes.
+    pub(super) fn packets_of(&self, config: &Config, len: u32) -> (u64, u64) {
+        let payload_max = u64::from(config.payload_max);
+        let Some(code) = &self.code else {
+            return (u64::from(len).div_ceil(payload_max), u64::from(len));
+        };
+        let blocks = Self::blocks(code, config, len);
+        let full = u64::from(blocks.count().saturating_sub(1));
+        let before_last = full * u64::from(code.shape().data()) * payload_max;
+        let longest = (u64::from(len) - before_last).min(payload_max);
+        let parity = u64::from(code.shape().parity()) * (full * payload_max + longest);
+        (blocks.packets(), u64::from(len) + parity)
+    }
+
+    /// Wire bytes of a packet of this flow beside its payload, without extensions that only some
+    /// have.
+    pub(super) fn overhead(&self, config: &Config) -> u16 {
+        config.segment_overhead() + if self.code.is_some() { data::CODE_LEN } else { 0 }
+    }
+
+    /// What the packet at `offset` of a message carries beside its payload.
+    #[inline]
+    pub(super) fn carried(
+        &self,
+        config: &Config,
+        state: &TxMsg,
+        offset: u32,
+        marks: Marks,
+    ) -> Carried {
+        // Parity of the first block has offset 0 and carries the tag, too: it may stand in for the
+        // segment.
+        let carried = Carried::of(state, offset, self.id, self.dst_flow);
+        let code = self.code.as_ref().and_then(|code| coded(code, config, offset, marks));
+        Carried { code, ..carried }
+    }
+
+    /// The parity that belongs behind the segment at `offset` of a message of `len` bytes.
+    pub(super) fn parity_behind(
+        &self,
+        config: &Config,
+        len: u32,
+        offset: u32,
+        last: bool,
+    ) -> ParityDue {
+        let Some(code) = &self.code else { return ParityDue::default() };
+        let payload_max = u32::from(config.payload_max);
+        let found = Self::blocks(code, config, len).find(offset / payload_max);
+        let Some((_, packet)) = found else { return ParityDue::default() };
+        if !last && packet + 1 < code.shape().data() {
+            return ParityDue::default();
+        }
+        let begin = offset - u32::from(packet) * payload_max;
+        let longest = u16::try_from(len - begin).unwrap_or(u16::MAX).min(config.payload_max);
+        let all = code.shape().parity();
+        ParityDue { offset: begin, len: longest, left: all, all, data: packet + 1, last }
+    }
+
+    /// The next parity packet.
+    pub(super) fn send_parity(
+        &mut self,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+    ) -> Result<TxSegment, Wait> {
+        let due = self.parity;
+        // Its message counts as unsent until its last parity has left.
+        let ahead = self.unfinished.len() - self.unsent as usize;
+        let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
+        let Some(state) = cx.msgs.get(msg).copied() else { return Err(Wait::Application) };
+        let marks = Marks::parity(due.all - due.left);
+        let new = New { msg, offset: due.offset, payload_len: due.len, marks };
+        let segment = self.send(&new, &state, now, cx)?;
+        cx.stats.parity_new += 1;
+        self.parity.left -= 1;
+        self.unsent -= u32::from(due.last && self.parity.left == 0);
+        Ok(segment)
+    }
+
+    /// Leaves out parity of a block that has arrived whole before it was sent: its PSNs are passed
+    /// over, for the receiver counts them as arrived.
+    pub(super) fn pass_over_parity(&mut self, cx: &TxContext<'_>) {
+        let due = self.parity;
+        if due.left == 0 {
+            return;
+        }
+        let behind = u32::from(due.data) + u32::from(due.all - due.left);
+        let first = Psn(self.recovery.next().0.wrapping_sub(behind));
+        let data = Span { first, packets: due.data };
+        if self.recovery.arrived_of(data).count_ones() < u32::from(due.data) {
+            return;
+        }
+        let packet = Bytes(u64::from(self.overhead(cx.config) + due.len));
+        for _ in 0..due.left {
+            self.recovery.pass_over();
+            self.unsent_segments -= 1;
+            self.unsent_bytes -= packet;
+        }
+        self.unsent -= u32::from(due.last);
+        self.parity = ParityDue::default();
+    }
+
+    /// The block that `packet`, sent as `psn`, belongs to; `None` when its message is finished.
+    fn block_of(&self, psn: Psn, packet: &SentPacket, cx: &TxContext<'_>) -> Option<(Span, Block)> {
+        let code = self.code.as_ref()?;
+        let len = cx.msgs.get(packet.msg)?.len.get();
+        let blocks = Self::blocks(code, cx.config, len);
+        let (index, data) = blocks.find(packet.offset / u32::from(cx.config.payload_max))?;
+        let block = blocks.get(index)?;
+        let number = packet.marks.parity_index().map_or(data, |parity| block.data + parity);
+        let first = Psn(psn.0.wrapping_sub(u32::from(number)));
+        Some((Span { first, packets: block.packets() }, block))
+    }
+
+    /// The packets of the block of `psn`, while it is outstanding and its message unfinished.
+    pub(super) fn span_at(&self, psn: Psn, cx: &TxContext<'_>) -> Option<Span> {
+        let packet = self.recovery.entry(psn)?;
+        self.block_of(psn, packet, cx).map(|(span, _)| span)
+    }
+
+    /// Counts what is outstanding of a packet's block as acknowledged if the receiver has enough of
+    /// it. True when it has.
+    pub(super) fn settle(&mut self, psn: Psn, packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
+        let span = match (self.block_of(psn, packet, cx), &self.code) {
+            (Some((span, block)), Some(code)) => {
+                if !code.is_decodable(&block, self.recovery.arrived_of(span)) {
+                    return false;
+                }
+                span
+            }
+            _ => Span { first: psn, packets: 1 },
+        };
+        self.take_arrived(span, u64::MAX, cx);
+        true
+    }
+
+    /// The packets `bits` of a block have arrived, or are needed no more. True when that is news.
+    fn take_arrived(&mut self, span: Span, bits: u64, cx: &mut TxContext<'_>) -> bool {
+        let mut acked = Bytes::ZERO;
+        let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
+        let any = self.recovery.on_arrived_of(span, bits, arrived);
+        self.pass_over_parity(cx);
+        any
+    }
+
+    /// Everything sent before `limit` is lost by silence.
+    pub(super) fn on_silence(&mut self, limit: Instant, now: Instant, cx: &mut TxContext<'_>) {
+        // Each turn takes a packet out of flight.
+        while let Some((psn, packet)) = self.recovery.oldest_before(limit) {
+            if !self.settle(psn, &packet, cx) {
+                let before = |_: u8, packet: &SentPacket| packet.sent_at < limit;
+                self.lose(psn, &packet, before, Inference::Silence, now, cx);
+            }
+        }
+    }
+
+    /// Takes those packets of a packet's block for lost that are in flight and for which `which`
+    /// holds, and queues as many as the block needs.
+    fn lose(
+        &mut self,
+        psn: Psn,
+        packet: &SentPacket,
+        which: impl Fn(u8, &SentPacket) -> bool,
+        by: Inference,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+    ) {
+        let Some((span, block)) = self.block_of(psn, packet, cx) else { return };
+        let mut from = 0;
+        while let Some((packet, next)) = self.recovery.spare_of(span, from, &which) {
+            from = next;
+            self.on_loss(&Loss { packet, by }, now, cx.stats);
+        }
+        self.want(span, &block);
+    }
+
+    fn want(&mut self, span: Span, block: &Block) {
+        if let Some(code) = &self.code {
+            self.recovery.want_of(span, |have| code.is_decodable(block, have));
+        }
+    }
+
+    /// The segment that a NACK refuses, now lost; queued if its block needs it.
+    pub(super) fn take_refused(&mut self, nack: &Ack, cx: &TxContext<'_>) -> Option<SentPacket> {
+        if self.code.is_none() {
+            return self.recovery.on_refused(nack.psn, nack.echo_sent_at);
+        }
+        let packet = self.recovery.spare_refused(nack.psn, nack.echo_sent_at)?;
+        if let Some((span, block)) = self.block_of(nack.psn, &packet, cx) {
+            self.want(span, &block);
+        }
+        Some(packet)
+    }
+
+    /// A BLOCK_NACK arrived: what the receiver lacks of a block. False when it contradicts what was
+    /// sent.
+    pub(crate) fn on_block_nack(
+        &mut self,
+        rx: &RxSegment,
+        nack: &BlockNack,
+        cx: &mut TxContext<'_>,
+    ) -> bool {
+        let lacking = nack.psn.plus(nack.missing.trailing_zeros());
+        let ahead = lacking.distance_from(self.recovery.next());
+        if self.code.is_none() || ahead >= i32::from(self.parity.left.max(1)) {
+            return false;
+        }
+        cx.stats.block_nacks_received += 1;
+        self.dst_flow = nack.src_flow;
+        // What is not outstanding, or of a finished message, the receiver has heard of since.
+        let packet = self.recovery.entry(lacking).copied();
+        let known = packet.and_then(|packet| Some((packet, self.block_of(lacking, &packet, cx)?)));
+        let Some((packet, (span, _))) = known else {
+            self.recovery.on_asked(false, rx.at);
+            return true;
+        };
+        if span.first != nack.psn {
+            return false;
+        }
+        let any = self.take_arrived(span, !nack.missing, cx);
+        let limit = self.recovery.on_asked(any, rx.at);
+        if !self.settle(lacking, &packet, cx) {
+            let gone = |number: u8, packet: &SentPacket| {
+                nack.missing & 1 << number != 0 && packet.sent_at <= limit
+            };
+            self.lose(lacking, &packet, gone, Inference::Block, rx.at, cx);
+        }
+        self.window = crate::cc::CongestionControl::window(&self.cc);
+        true
+    }
+}
+
+/// The place of the packet at `offset` in its block.
+fn coded(code: &Ec, config: &Config, offset: u32, marks: Marks) -> Option<Coded> {
+    let shape = code.shape();
+    let segment = offset / u32::from(config.payload_max);
+    let data = u8::try_from(segment % u32::from(shape.data())).ok()?;
+    let packet = marks.parity_index().map_or(data, |parity| shape.data() + parity);
+    let data = core::num::NonZeroU8::new(shape.data())?;
+    Some(Coded { data, parity: shape.parity(), packet })
+}

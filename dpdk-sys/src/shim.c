@@ -117,6 +117,11 @@ uint16_t rdpdk_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, 
 	return rte_eth_tx_burst(port, queue, mbufs, count);
 }
 
+uint16_t rdpdk_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_tx_prepare(port, queue, mbufs, count);
+}
+
 /* ethdev's own rule (eth_dev_get_overhead_len): believe the device when it names both limits. */
 static uint16_t frame_overhead(const struct rte_eth_dev_info *info)
 {

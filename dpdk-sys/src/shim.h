@@ -48,6 +48,7 @@ static const uint64_t RDPDK_MBUF_F_RX_IP_CKSUM_BAD = RTE_MBUF_F_RX_IP_CKSUM_BAD;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_BAD = RTE_MBUF_F_RX_L4_CKSUM_BAD;
+static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_NONE = RTE_MBUF_F_RX_L4_CKSUM_NONE;
 static const uint64_t RDPDK_MBUF_F_RX_RSS_HASH = RTE_MBUF_F_RX_RSS_HASH;
 static const uint64_t RDPDK_MBUF_F_TX_IPV4 = RTE_MBUF_F_TX_IPV4;
 static const uint64_t RDPDK_MBUF_F_TX_IPV6 = RTE_MBUF_F_TX_IPV6;
@@ -134,6 +135,8 @@ uint32_t rdpdk_ring_free_count(const struct rte_ring *ring);
 /* ---- ports ---- */
 uint16_t rdpdk_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t rdpdk_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+/* Has the driver look at packets with offloads: how many from the front it can send. */
+uint16_t rdpdk_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 
 /* What a device offers; flat, so that Rust never sees rte_eth_dev_info. */
 struct rdpdk_port_info {

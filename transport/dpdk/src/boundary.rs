@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use transport::wire::addressing::IpVersion;
 use transport::wire::checksum::Checksum;
 use transport::{Instant, MsgId, PayloadRef, counters};
 
@@ -144,6 +145,13 @@ pub trait PacketIo {
     ) -> Option<&mut [u8]> {
         None
     }
+    /// Whether the device computes the UDP checksums of frames for which [`PacketIo::tx_sum`] asks.
+    fn sums_udp(&self) -> bool {
+        false
+    }
+    /// Asks the device to complete the UDP checksum of the frame given last, whose headers hold the
+    /// sum of the pseudo-header.
+    fn tx_sum(&mut self, _ip: IpVersion) {}
     /// Asks the device for frames that are sent and not yet freed; it may have none to give.
     fn tx_reclaim(&mut self) {}
     /// Takes back the frame given last: there was nothing to write into it.

@@ -22,6 +22,9 @@ pub struct PortConfig {
     pub max_frame: u32,
     /// Never sends chains, whatever the device offers: for drivers known to corrupt them.
     pub gather: bool,
+    /// Whether the device may compute and check checksums. Without, software does: slower, and
+    /// right also where a device is not.
+    pub checksums: bool,
     /// Leaves the device's MTU as it is: it is set by somebody else.
     pub keep_mtu: bool,
 }
@@ -50,9 +53,10 @@ pub struct Caps {
     pub tx_multi_segs: bool,
     /// Whether long frames are received as chains.
     pub rx_scatter: bool,
-    /// Whether it fills in IPv4 header and UDP checksums; else software does.
+    /// Whether it completes UDP checksums; else software does. IPv4 headers are software's always:
+    /// their sum is all but ready in a template.
     pub tx_checksums: bool,
-    /// Whether it checks them.
+    /// Whether it checks UDP checksums.
     pub rx_checksums: bool,
     /// Whether it stamps received packets.
     pub rx_timestamps: bool,
@@ -79,8 +83,6 @@ pub(crate) struct Plan {
     pub(crate) caps: Caps,
 }
 
-const RX_CHECKSUMS: u64 = sys::RDPDK_RX_OFFLOAD_IPV4_CKSUM | sys::RDPDK_RX_OFFLOAD_UDP_CKSUM;
-const TX_CHECKSUMS: u64 = sys::RDPDK_TX_OFFLOAD_IPV4_CKSUM | sys::RDPDK_TX_OFFLOAD_UDP_CKSUM;
 const RSS_TYPES: u64 = sys::RDPDK_RSS_IPV4_UDP | sys::RDPDK_RSS_IPV6_UDP;
 
 impl Default for PortConfig {
@@ -91,6 +93,7 @@ impl Default for PortConfig {
             tx_descriptors: 512,
             max_frame: 1514,
             gather: false,
+            checksums: true,
             keep_mtu: false,
         }
     }
@@ -105,10 +108,9 @@ pub(crate) fn negotiate(
     room: u16,
 ) -> Plan {
     let all = |offered: u64, wanted: u64| if offered & wanted == wanted { wanted } else { 0 };
-    // A device that takes part of the wish by part would need software for the rest anyway, so
-    // checksums are all or nothing.
-    let rx_sums = all(offer.rx_offloads, RX_CHECKSUMS);
-    let tx_sums = all(offer.tx_offloads, TX_CHECKSUMS);
+    let sums = |offload: u64| if wish.checksums { offload } else { 0 };
+    let rx_sums = all(offer.rx_offloads, sums(sys::RDPDK_RX_OFFLOAD_UDP_CKSUM));
+    let tx_sums = all(offer.tx_offloads, sums(sys::RDPDK_TX_OFFLOAD_UDP_CKSUM));
     let scatter = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
     let segments = if wish.gather { 0 } else { sys::RDPDK_TX_OFFLOAD_MULTI_SEGS };
     let segments = all(offer.tx_offloads, segments);
@@ -156,6 +158,99 @@ fn mtu_for(offer: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
     let by_length = offer.max_rx_pktlen.saturating_sub(u32::from(offer.frame_overhead));
     let bound = wanted.min(u32::from(offer.max_mtu)).min(by_length);
     u16::try_from(bound.max(u32::from(offer.min_mtu))).unwrap_or(u16::MAX)
+}
+
+/// What a device does not do as it was wished. Software does it, or it is done without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// UDP checksums of sent frames.
+    TxChecksums,
+    /// UDP checksums of received frames.
+    RxChecksums,
+    /// Sending chains.
+    MultiSegs,
+    /// Receive timestamps.
+    RxTimestamps,
+    /// Sending at a given time.
+    SendAt,
+    /// Steering between several queues.
+    Steering,
+    /// Fewer queues than wished.
+    Queues {
+        /// Asked for.
+        wanted: u16,
+        /// Given.
+        got: u16,
+    },
+    /// Shorter frames than wished, bytes without FCS.
+    Frames {
+        /// Asked for.
+        wanted: u32,
+        /// The longest that pass.
+        most: u32,
+    },
+    /// The device does not say whether frames of this many bytes pass.
+    FramesUnproven(u32),
+}
+
+impl Caps {
+    /// What is missing of `wish`, a line each for the log.
+    #[must_use]
+    pub fn lost(&self, wish: &PortConfig) -> Vec<Lost> {
+        let most = self.max_frame.bytes();
+        let frames = match self.max_frame {
+            FrameLimit::Set(_) => Lost::Frames { wanted: wish.max_frame, most },
+            FrameLimit::Unproven(_) => Lost::FramesUnproven(most),
+        };
+        let unproven = matches!(self.max_frame, FrameLimit::Unproven(_)) && !wish.keep_mtu;
+        let all = [
+            (wish.checksums && !self.tx_checksums, Lost::TxChecksums),
+            (wish.checksums && !self.rx_checksums, Lost::RxChecksums),
+            (!self.tx_multi_segs, Lost::MultiSegs),
+            (!self.rx_timestamps, Lost::RxTimestamps),
+            (!self.send_at, Lost::SendAt),
+            (self.queues > 1 && !self.rss, Lost::Steering),
+            (self.queues < wish.queues, Lost::Queues { wanted: wish.queues, got: self.queues }),
+            (most < wish.max_frame || unproven, frames),
+        ];
+        all.into_iter().filter_map(|(missing, lost)| missing.then_some(lost)).collect()
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TxChecksums => write!(
+                f,
+                "no UDP checksums by the device: software sums what is sent, 70 ns a kilobyte"
+            ),
+            Self::RxChecksums => write!(
+                f,
+                "no UDP checks by the device: software sums what is received, 70 ns a kilobyte"
+            ),
+            Self::MultiSegs => {
+                write!(f, "no chains sent: payload is copied into the frame instead of attached")
+            }
+            Self::RxTimestamps => {
+                write!(f, "no receive timestamps: round trips contain the wait for the poll")
+            }
+            Self::SendAt => write!(f, "no sending at a time: segments leave at the next poll"),
+            Self::Steering => {
+                write!(f, "no spreading over queues: one worker receives for all and hands over")
+            }
+            Self::Queues { wanted, got } => write!(
+                f,
+                "{got} queues of the {wanted} that were asked for: use as many workers as queues"
+            ),
+            Self::Frames { wanted, most } => {
+                write!(f, "frames of {most} bytes instead of {wanted}: lower the MTU on all hosts")
+            }
+            Self::FramesUnproven(bytes) => write!(
+                f,
+                "the device does not say whether frames of {bytes} bytes pass: try it on this path"
+            ),
+        }
+    }
 }
 
 impl FrameLimit {
@@ -232,11 +327,46 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_checksums_is_none_of_them() {
-        let half = sys::rdpdk_port_info { tx_offloads: sys::RDPDK_TX_OFFLOAD_UDP_CKSUM, ..offer() };
-        assert_eq!(plan(&half, 1, 1514).tx_offloads, 0);
-        let both = sys::rdpdk_port_info { tx_offloads: TX_CHECKSUMS, ..offer() };
-        assert!(plan(&both, 1, 1514).caps.tx_checksums);
+    fn udp_checksums_are_taken_where_offered_and_not_when_unwanted() {
+        // virtio offers those of UDP and no others.
+        let udp = sys::rdpdk_port_info {
+            rx_offloads: sys::RDPDK_RX_OFFLOAD_UDP_CKSUM,
+            tx_offloads: sys::RDPDK_TX_OFFLOAD_UDP_CKSUM,
+            ..offer()
+        };
+        let caps = plan(&udp, 1, 1514).caps;
+        assert!(caps.tx_checksums && caps.rx_checksums);
+        let wish = PortConfig { checksums: false, ..PortConfig::default() };
+        let unwanted = negotiate(&udp, &wish, "net_test".into(), 2048);
+        assert_eq!((unwanted.rx_offloads, unwanted.tx_offloads), (0, 0));
+        assert!(!unwanted.caps.tx_checksums && !unwanted.caps.rx_checksums);
+        let ip = sys::RDPDK_TX_OFFLOAD_IPV4_CKSUM;
+        let ip = sys::rdpdk_port_info { tx_offloads: ip, ..offer() };
+        assert_eq!(plan(&ip, 1, 1514).tx_offloads, 0);
+    }
+
+    #[test]
+    fn each_capability_that_is_missing_is_told_once_with_what_it_costs() {
+        let caps = plan(&offer(), 2, 9014).caps;
+        let wish = PortConfig { queues: 4, max_frame: 9014, ..PortConfig::default() };
+        let told: Vec<String> = caps.lost(&wish).iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 8, "{told:#?}");
+        let fewer = "2 queues of the 4 that were asked for";
+        assert!(told.iter().any(|line| line.starts_with(fewer)), "{told:#?}");
+        let all = Caps {
+            tx_multi_segs: true,
+            tx_checksums: true,
+            rx_checksums: true,
+            rx_timestamps: true,
+            send_at: true,
+            rss: true,
+            max_frame: FrameLimit::Set(9014),
+            ..caps
+        };
+        assert_eq!(all.lost(&PortConfig { queues: 2, ..wish }), []);
+        let short = Caps { max_frame: FrameLimit::Set(1514), ..all };
+        let frames = Lost::Frames { wanted: 9014, most: 1514 };
+        assert_eq!(short.lost(&PortConfig { queues: 2, ..wish }), [frames]);
     }
 
     #[test]

@@ -160,11 +160,32 @@ impl DeviceName {
         u16::try_from(slot).unwrap_or(u16::MAX).max(max_frame)
     }
 
-    /// Opens it; received packets come from `pool`.
+    /// The NUMA node that it is at, for the pools of its buffers; -1 when there is none.
+    #[must_use]
+    pub fn socket(&self) -> i32 {
+        let node = match self {
+            Self::Pci { address, .. } => format!("/sys/bus/pci/devices/{address}/numa_node"),
+            Self::Interface(name) => format!("/sys/class/net/{name}/device/numa_node"),
+            Self::Virtual { .. } => return -1,
+        };
+        fs::read_to_string(node).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(-1)
+    }
+
+    /// Opens it; received packets come from `pool`. The log has its effective configuration in a
+    /// line, and one for each thing that software does instead.
     ///
     /// # Errors
     /// [`PortError`].
     pub fn open(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+        let port = self.set_up(eal, config, pool)?;
+        tracing::info!("{}: {}", port.name(), port.caps());
+        for lost in port.caps().lost(config) {
+            tracing::info!("{}: {lost}", port.name());
+        }
+        Ok(port)
+    }
+
+    fn set_up(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
         match self {
             Self::Pci { address, .. } => Port::open(eal, address, config, pool),
             Self::Virtual { name, arguments } => {

@@ -242,6 +242,8 @@ impl LinkConfig {
             max_frame: self.max_frame,
             gather: false,
             keep_mtu: false,
+            // TAP's are software's, in the driver, behind a copy: ours are made while copying.
+            checksums: false,
         }
     }
 }

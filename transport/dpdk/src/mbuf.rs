@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use dpdk_sys as sys;
 use sys::rte_mbuf;
 use thiserror::Error;
+use transport::wire::addressing::IpVersion;
 
 use crate::burst::MbufBurst;
 use crate::eal::{self, Eal, Errno};
@@ -180,6 +181,12 @@ impl Pool {
     #[must_use]
     pub fn room(&self) -> u16 {
         self.config.room
+    }
+
+    /// The NUMA node asked for, -1 for any.
+    #[must_use]
+    pub const fn socket(&self) -> i32 {
+        self.config.socket
     }
 
     /// Mbufs that can be allocated, lcore caches included. Walks the caches: not for the hot path.
@@ -446,23 +453,17 @@ impl Mbuf {
         self.head().ol_flags
     }
 
-    /// Asks the device for IPv4 header and UDP checksums. Lengths are bytes: `l2` below 128, `l3`
-    /// below 512; larger ones ask for nothing.
+    /// Asks the device for the UDP checksum of a packet whose field holds the sum of the
+    /// pseudo-header. `l2` is the length of the headers before IP, bytes, below 128.
     #[inline]
-    pub fn request_checksums(&mut self, l2: u8, l3: u16, kind: Checksums) {
-        if l2 >= 128 || l3 >= 512 {
-            return;
-        }
+    pub fn request_udp_checksum(&mut self, l2: u16, ip: IpVersion) {
         let first = self.head_mut();
-        first.tx_offload = u64::from(l2) | u64::from(l3) << 7;
-        first.ol_flags |= match kind {
-            Checksums::Ipv4Udp => {
-                sys::RDPDK_MBUF_F_TX_IPV4
-                    | sys::RDPDK_MBUF_F_TX_IP_CKSUM
-                    | sys::RDPDK_MBUF_F_TX_UDP_CKSUM
-            }
-            Checksums::Ipv6Udp => sys::RDPDK_MBUF_F_TX_IPV6 | sys::RDPDK_MBUF_F_TX_UDP_CKSUM,
-        };
+        first.tx_offload = u64::from(l2 & 0x7f) | u64::from(ip.header_len()) << 7;
+        first.ol_flags |= sys::RDPDK_MBUF_F_TX_UDP_CKSUM
+            | match ip {
+                IpVersion::V4 => sys::RDPDK_MBUF_F_TX_IPV4,
+                IpVersion::V6 => sys::RDPDK_MBUF_F_TX_IPV6,
+            };
     }
 
     /// Whether the device found a wrong IP or UDP checksum.
@@ -474,14 +475,17 @@ impl Mbuf {
             || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
     }
 
-    /// Whether the device has checked the IP and UDP checksums and found both right. IPv6 has none
-    /// of its own.
+    /// Whether the device vouches for the UDP checksum and has nothing to say against that of the
+    /// IPv4 header: it has found it right, or it knows that the datagram is intact although the
+    /// field is not filled in, as between guests of one host.
     #[inline]
     #[must_use]
     pub fn checksum_good(&self) -> bool {
         let flags = self.ol_flags();
+        let udp = flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK;
         flags & sys::RDPDK_MBUF_F_RX_IP_CKSUM_MASK != sys::RDPDK_MBUF_F_RX_IP_CKSUM_BAD
-            && flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_GOOD
+            && (udp == sys::RDPDK_MBUF_F_RX_L4_CKSUM_GOOD
+                || udp == sys::RDPDK_MBUF_F_RX_L4_CKSUM_NONE)
     }
 
     /// DPDK's own consistency check of the chain, for tests and audits.
@@ -556,15 +560,6 @@ impl fmt::Debug for Mbuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mbuf({} bytes in {} segments)", self.pkt_len(), self.nb_segs())
     }
-}
-
-/// Which checksums to ask a device for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksums {
-    /// IPv4 header and UDP.
-    Ipv4Udp,
-    /// UDP over IPv6.
-    Ipv6Udp,
 }
 
 /// Iterator over the data of a chain's segments.

@@ -200,6 +200,7 @@ impl Port {
             unsafe { sys::rte_eth_promiscuous_enable(id) };
             device.caps = plan.caps;
         }
+        device.warn_of_distance();
         device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
         let count = device.caps.queues;
         let device = Arc::new(device);
@@ -307,13 +308,33 @@ impl PortQueue {
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         self.refuse_unsendable(burst);
-        let filled = burst.filled();
-        let count = count_u16(filled.len());
-        let slots = as_pointers(filled);
+        let prepares = self.device.caps.tx_checksums;
+        let count = if prepares { self.prepare(burst) } else { count_u16(burst.len()) };
+        let slots = as_pointers(burst.filled());
         // SAFETY: a started port and a queue that this value alone uses; `count` owned mbufs.
         let sent = unsafe { sys::rdpdk_tx_burst(self.device.id, self.index, slots, count) };
         burst.forget_front(usize::from(sent));
         usize::from(sent)
+    }
+
+    /// Has the driver make packets with offloads ready, and says how many from the front are. The
+    /// first packet is freed if it can never be sent.
+    #[inline]
+    fn prepare(&mut self, burst: &mut MbufBurst) -> u16 {
+        let filled = burst.filled();
+        let count = count_u16(filled.len());
+        let slots = as_pointers(filled);
+        // SAFETY: a started port and a queue that this value alone uses; `count` owned mbufs.
+        let ready = unsafe { sys::rdpdk_tx_prepare(self.device.id, self.index, slots, count) };
+        if ready == 0 && count > 0 {
+            let mut all = burst.drain();
+            self.refused += u64::from(all.next().is_some());
+            for mbuf in all {
+                let kept = burst.push(mbuf);
+                debug_assert!(kept.is_ok(), "a burst grew while it was filtered");
+            }
+        }
+        ready
     }
 
     /// Asks the driver to free what it has sent and kept; drivers without such a call free it when
@@ -372,6 +393,18 @@ impl PortQueue {
 }
 
 impl Device {
+    /// Says when buffers lie at another processor than the device: every packet then crosses.
+    fn warn_of_distance(&self) {
+        let (device, buffers) = (self.caps.socket, self.pool.socket());
+        if device >= 0 && buffers >= 0 && device != buffers {
+            tracing::warn!(
+                port = ?self.name,
+                "the device is at NUMA node {device} and its buffers at {buffers}: make the pool \
+                 there, and pin the workers to cores of that node"
+            );
+        }
+    }
+
     /// The speed in Mbit/s, 0 when unknown; `None` when the link is down.
     fn link(&self) -> Option<u32> {
         let mut mbps = 0;

@@ -10,6 +10,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use transport::wire::addressing::IpVersion;
+use transport::wire::frame::ETHERNET_LEN;
 use transport::{BURST, Instant, Rate};
 
 use crate::boundary::{IoCounts, PacketIo, RxCheck, RxFrame};
@@ -43,6 +45,7 @@ pub struct PortIo {
     /// Where chains are gathered.
     gathered: Box<[u8]>,
     rx_checked: bool,
+    tx_sums: bool,
 }
 
 /// Small buffers: one for the headers of a frame, one to point at its payload.
@@ -63,6 +66,7 @@ impl PortIo {
     #[must_use]
     pub fn new(queue: PortQueue, pool: Arc<Pool>, stamps: Option<TimestampField>) -> Self {
         let rx_checked = queue.caps().rx_checksums;
+        let tx_sums = queue.caps().tx_checksums;
         Self {
             queue,
             pool,
@@ -78,6 +82,7 @@ impl PortIo {
             attaching: None,
             gathered: vec![0; FRAME_MAX].into_boxed_slice(),
             rx_checked,
+            tx_sums,
         }
     }
 
@@ -306,6 +311,19 @@ impl PacketIo for PortIo {
             pacer.sent(length);
         }
         self.tx.get_mut(at)?.data_mut()
+    }
+
+    #[inline]
+    fn sums_udp(&self) -> bool {
+        self.tx_sums
+    }
+
+    #[inline]
+    fn tx_sum(&mut self, ip: IpVersion) {
+        let last = self.tx.len().saturating_sub(1);
+        if let Some(mbuf) = self.tx.get_mut(last) {
+            mbuf.request_udp_checksum(ETHERNET_LEN, ip);
+        }
     }
 
     fn tx_reclaim(&mut self) {

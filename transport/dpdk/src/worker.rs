@@ -60,7 +60,7 @@ pub struct WorkerConfig {
 /// Who sees to UDP checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UdpSums {
-    /// The worker computes and verifies them.
+    /// They are computed and verified: by the device where it offers that, else by the worker.
     #[default]
     Software,
     /// Nobody: they are sent as 0, and those that others send are verified. For networks whose
@@ -419,7 +419,8 @@ where
 
     fn fill_frames(&mut self, now: Instant) {
         let host = self.core.endpoint().host();
-        let summed = self.config.udp == UdpSums::Software;
+        let by_device = self.config.udp == UdpSums::Software && self.io.sums_udp();
+        let summed = self.config.udp == UdpSums::Software && !by_device;
         for segment in self.tx.iter() {
             let (header, payload) = (&segment.hdr, &segment.payload);
             let ends = (host, segment.peer);
@@ -436,8 +437,14 @@ where
             {
                 let sum = summed.then(|| sum_of(bytes));
                 template.emit(header, payload.len, sum, head);
+                if by_device {
+                    template.seed(head);
+                }
                 if let Some(tap) = &mut self.tap {
                     tap.record(now, true, head, bytes);
+                }
+                if by_device {
+                    self.io.tx_sum(template.version());
                 }
                 self.counts.filled += 1;
                 self.counts.attached += 1;
@@ -448,7 +455,7 @@ where
                 continue;
             };
             let (head, body) = out.split_at_mut(usize::from(headers));
-            // Summed while the bytes are in the cache: asking the device would save nothing.
+            // Summed while the bytes are in the cache.
             let mut sum = summed.then(Checksum::new);
             if payload.len > 0 && !self.store.fill(payload, body, sum.as_mut()) {
                 self.counts.unsendable += 1;
@@ -456,8 +463,14 @@ where
                 continue;
             }
             template.emit(header, payload.len, sum, head);
+            if by_device {
+                template.seed(head);
+            }
             if let Some(tap) = &mut self.tap {
                 tap.record(now, true, head, body);
+            }
+            if by_device {
+                self.io.tx_sum(template.version());
             }
             self.counts.filled += 1;
         }

@@ -107,6 +107,26 @@ impl FrameTemplate {
         end
     }
 
+    /// Writes into `head`, headers made by [`Self::emit`] without a sum, the UDP checksum field that
+    /// a device starts from which computes the rest: the pseudo-header's sum, not complemented.
+    #[inline]
+    pub fn seed(&self, head: &mut [u8]) {
+        let udp_at = usize::from(self.overhead() - UDP_LEN);
+        let Some(udp) = head.get_mut(udp_at..udp_at + usize::from(UDP_LEN)) else { return };
+        let mut sum = self.udp;
+        // The port is in the datagram, which the device sums: adding the complement takes it out.
+        sum.add(&(!UDP_PORT).to_be_bytes());
+        sum.add(&[udp[4], udp[5]]);
+        udp[6..8].copy_from_slice(&sum.folded().to_be_bytes());
+    }
+
+    /// The version of IP.
+    #[inline]
+    #[must_use]
+    pub const fn version(&self) -> IpVersion {
+        self.version
+    }
+
     /// Octets in front of the Headrace header.
     #[inline]
     #[must_use]

@@ -149,6 +149,9 @@ proptest! {
         prop_assert_eq!(template.emit(&h, len, summed.then_some(sum), &mut written), end);
         prop_assert_eq!(&written[..], &expected[..]);
         prop_assert_eq!(usize::from(template.overhead()), end - usize::from(h.emit_len()));
+        template.seed(&mut written[..end]);
+        seed_udp_checksum(&mut expected[..end]);
+        prop_assert_eq!(&written[..], &expected[..]);
     }
 
     #[test]

@@ -86,8 +86,9 @@ fn open(eal: &Eal, names: &[DeviceName; 2], max_frame: u32) -> ([End; 2], [Arc<P
     let room = u16::try_from(max_frame.max(2048)).unwrap();
     let config_of = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
     let pools = [0, 1].map(|_| Arc::new(Pool::new(eal, config_of).unwrap()));
-    let wish = PortConfig { max_frame, ..PortConfig::default() };
     let [mut one, mut two] = [0, 1].map(|i: usize| {
+        // One sums in software, so that no device's sums are checked by the same device only.
+        let wish = PortConfig { max_frame, checksums: i == 0, ..PortConfig::default() };
         let port = names[i].open(eal, &wish, Arc::clone(&pools[i]));
         port.unwrap_or_else(|error| panic!("{error}"))
     });

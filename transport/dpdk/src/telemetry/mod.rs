@@ -143,20 +143,24 @@ mod tests {
         let done = Arc::new(AtomicBool::new(false));
         let (shown, over) = (Arc::clone(&board), Arc::clone(&done));
         let writer = thread::spawn(move || {
-            for value in 1..=20_000 {
+            let mut value = 0;
+            while !over.load(Ordering::Acquire) {
+                value += 1;
                 shown.publish(std::iter::repeat_n(value, COUNTERS.len()));
             }
-            over.store(true, Ordering::Release);
+            value
         });
         let mut last = 0;
-        while !done.load(Ordering::Acquire) {
+        // Until both have run side by side for a while, on a busy machine too.
+        for _ in 0..500_000 {
             let values = board.counters();
             assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
             assert!(values[0] >= last, "{} after {last}", values[0]);
             last = values[0];
         }
-        writer.join().unwrap();
-        assert_eq!(board.counters(), [20_000; COUNTERS.len()]);
+        done.store(true, Ordering::Release);
+        let value = writer.join().unwrap();
+        assert_eq!(board.counters(), [value; COUNTERS.len()]);
     }
 
     #[test]

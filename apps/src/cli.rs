@@ -90,12 +90,16 @@ pub(crate) struct MessagesArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) bytes: u16,
-    /// Messages, and round trips, of a measurement.
+    /// Messages of a measurement.
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
     pub(crate) count: u64,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
+    /// Round trips; 0 measures none, for a machine without two cores to spare.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub(crate) trips: u64,
     /// Prints JSON and nothing else on standard output.
     #[arg(long)]
     pub(crate) json: bool,

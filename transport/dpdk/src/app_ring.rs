@@ -9,6 +9,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::descriptor::{Completion, CompletionSlot, Memory, Request, RequestSlot};
 use crate::payload::Received;
+use crate::source::Source;
 
 /// The application's end; one thread's.
 #[derive(Debug)]
@@ -56,28 +57,36 @@ impl AppEnd {
     ///
     /// # Errors
     /// Gives it back when the ring is full: poll completions and try again.
+    #[inline]
     pub fn submit(&mut self, request: Request) -> Result<(), Request> {
-        let slot = RequestSlot::of(&request);
-        if self.requests.is_full() || (slot.has_memory() && self.sources.is_full()) {
+        if self.requests.is_full() || (request.has_memory() && self.sources.is_full()) {
             return Err(request);
         }
+        // Made where it stays: what is written in words and moved in vectors right behind stalls.
+        let put = self.requests.write_chunk_uninit(1);
+        debug_assert!(put.is_ok(), "room was seen, and only this end fills the ring");
+        let Ok(place) = put else { return Err(request) };
+        let slot = RequestSlot::of(&request);
         if let Request::Send { source, .. } = request
             && let Some(memory) = Memory::of(source)
         {
-            // Room was seen above, and only this end fills the ring.
             let put = self.sources.push(memory);
             debug_assert!(put.is_ok(), "the source ring filled itself");
         }
-        let put = self.requests.push(slot);
-        debug_assert!(put.is_ok(), "the request ring filled itself");
+        // Here the worker sees it, after the memory.
+        place.fill_from_iter([slot]);
         Ok(())
     }
 
     /// The next thing that the worker has to tell; `None` when there is none now.
+    #[inline]
     pub fn poll(&mut self) -> Option<Completion> {
-        let slot = self.completions.pop().ok()?;
+        let slot = self.completions.peek().ok()?;
         let memory = if slot.has_memory() { self.memory.pop().ok() } else { None };
-        slot.read(memory)
+        let completion = slot.read(memory);
+        let taken = self.completions.pop();
+        debug_assert!(taken.is_ok(), "it was there");
+        completion
     }
 
     /// Requests that fit now, at least.
@@ -94,11 +103,23 @@ impl AppEnd {
 }
 
 impl WorkerEnd {
-    /// The next request; `Err` is a slot that holds none, with the connection and cookie it names.
-    pub(crate) fn take(&mut self) -> Option<Result<Request, (u32, u64)>> {
-        let slot = self.requests.pop().ok()?;
+    /// The next request and the memory that belongs to it; both stay until they are taken.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<(&RequestSlot, Option<&Memory>)> {
+        let slot = self.requests.peek().ok()?;
+        let memory = if slot.has_memory() { self.sources.peek().ok() } else { None };
+        Some((slot, memory))
+    }
+
+    /// Takes the next request away; its source, if it has one.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Source> {
+        let slot = self.requests.peek().ok()?;
         let memory = if slot.has_memory() { self.sources.pop().ok() } else { None };
-        Some(slot.read(memory).ok_or_else(|| slot.names()))
+        let source = slot.source(memory);
+        let taken = self.requests.pop();
+        debug_assert!(taken.is_ok(), "it was there");
+        source
     }
 
     /// Completions that fit now, at least.
@@ -106,19 +127,20 @@ impl WorkerEnd {
         self.completions.slots().min(self.memory.slots())
     }
 
-    /// Tells the application; gives the completion back when the ring is full.
-    pub(crate) fn tell(&mut self, completion: Completion) -> Result<(), Completion> {
-        if self.room() == 0 {
-            return Err(completion);
-        }
-        let slot = CompletionSlot::of(&completion);
-        if let Completion::Delivered { memory, .. } = completion {
-            let put = self.memory.push(memory);
-            debug_assert!(put.is_ok(), "the memory ring filled itself");
-        }
-        let put = self.completions.push(slot);
-        debug_assert!(put.is_ok(), "the completion ring filled itself");
-        Ok(())
+    /// Tells the application `completions`, no more than there is room for; it sees them at once.
+    #[inline]
+    pub(crate) fn tell(&mut self, completions: impl ExactSizeIterator<Item = Completion>) {
+        let chunk = self.completions.write_chunk_uninit(completions.len());
+        debug_assert!(chunk.is_ok(), "room was seen, and only this end fills the ring");
+        let Ok(chunk) = chunk else { return };
+        chunk.fill_from_iter(completions.map(|completion| {
+            let slot = CompletionSlot::of(&completion);
+            if let Completion::Delivered { memory, .. } = completion {
+                let put = self.memory.push(memory);
+                debug_assert!(put.is_ok(), "the memory ring filled itself");
+            }
+            slot
+        }));
     }
 
     /// Whether the application is gone and has left no request.
@@ -141,26 +163,34 @@ mod tests {
         Request::Send { connection: 0, source, len, tag: 0, cookie }
     }
 
+    /// The next request, as it was submitted.
+    fn taken(worker: &mut WorkerEnd) -> Option<Request> {
+        let asked = worker.peek().and_then(|(slot, memory)| slot.read(memory))?;
+        Some(asked.with(worker.take()))
+    }
+
     #[test]
     fn a_full_ring_gives_the_request_back_and_order_and_memory_are_kept() {
         let (mut app, mut worker) = app_ring(2, 2);
         assert!(app.submit(send(1)).is_ok() && app.submit(send(2)).is_ok());
         assert_eq!((app.submit(send(3)), app.room()), (Err(send(3)), 0));
-        assert_eq!(worker.take(), Some(Ok(send(1))));
+        assert_eq!(taken(&mut worker), Some(send(1)));
         assert_eq!(app.submit(send(3)), Ok(()));
-        assert_eq!(worker.take(), Some(Ok(send(2))));
-        assert_eq!(worker.take(), Some(Ok(send(3))));
-        assert_eq!(worker.take(), None);
+        assert_eq!(taken(&mut worker), Some(send(2)));
+        assert_eq!(taken(&mut worker), Some(send(3)));
+        assert_eq!(taken(&mut worker), None);
     }
 
     #[test]
-    fn a_full_completion_ring_gives_the_completion_back() {
-        let (mut app, mut worker) = app_ring(1, 1);
+    fn completions_come_in_order_and_as_many_as_fit() {
+        let (mut app, mut worker) = app_ring(1, 2);
         let sent = |cookie| Completion::Sent { cookie, connection: 0, at: Instant::ZERO };
-        assert_eq!(worker.tell(sent(1)), Ok(()));
-        assert_eq!((worker.tell(sent(2)), worker.room()), (Err(sent(2)), 0));
+        worker.tell([sent(1), sent(2)].into_iter());
+        assert_eq!(worker.room(), 0);
         assert_eq!(app.poll(), Some(sent(1)));
-        assert_eq!((worker.tell(sent(2)), app.poll()), (Ok(()), Some(sent(2))));
+        assert_eq!(worker.room(), 1);
+        worker.tell([sent(3)].into_iter());
+        assert_eq!([app.poll(), app.poll(), app.poll()], [Some(sent(2)), Some(sent(3)), None]);
         assert!(!worker.is_abandoned());
         drop(app);
         assert!(worker.is_abandoned());

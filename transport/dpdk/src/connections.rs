@@ -1,14 +1,15 @@
 //! From the application's names to the endpoint's: connections to flows, messages to cookies.
 //!
-//! Requests are served one by one in the order they were made; the one that a full table keeps out
-//! waits here, and all others behind it. Tables are sized once. It sends nothing.
+//! Requests are served one by one in the order they were made, and where they lie: the one that a
+//! full table keeps out stays in the ring, and all others behind it. Tables are sized once. It sends
+//! nothing.
 
 use transport::record::Recorder;
 use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};
 
 use crate::app_ring::WorkerEnd;
-use crate::descriptor::{Completion, Failure, Request};
-use crate::source::Source;
+use crate::boundary::PayloadStore;
+use crate::descriptor::{Asked, Completion, Failure};
 use crate::worker::WorkerConfig;
 
 /// The names of one worker's connections and messages.
@@ -19,17 +20,17 @@ pub(crate) struct Connections {
     /// By index of the message: which one, its connection and its cookie.
     posted: Box<[Option<(MsgId, u32, u64)>]>,
     posted_count: usize,
-    /// Keeps its turn until a table has room.
-    waiting: Option<Request>,
 }
 
 /// What a request led to at once.
-#[derive(Debug, Default)]
-pub(crate) struct Step {
-    /// A message was posted; its bytes come from here.
-    pub(crate) posted: Option<(MsgId, Source)>,
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A message was posted, and the store has its source.
+    Posted(MsgId),
     /// It came to nothing, which the application must hear.
-    pub(crate) failed: Option<Completion>,
+    Failed(Completion),
+    /// Neither.
+    Done,
 }
 
 impl Connections {
@@ -38,31 +39,26 @@ impl Connections {
             flows: (0..config.connections_max).map(|_| None).collect(),
             posted: (0..config.msgs_max).map(|_| None).collect(),
             posted_count: 0,
-            waiting: None,
         }
     }
 
-    /// Serves the next request; `None` when there is none or it must wait.
-    pub(crate) fn step(
+    /// Serves the next request; `None` when there is none or it must wait. The source of a message
+    /// goes to `store`.
+    pub(crate) fn step<P: PayloadStore>(
         &mut self,
         app: &mut WorkerEnd,
         core: &mut Recorder,
+        store: &mut P,
         reachable: impl Fn(HostId) -> bool,
         now: Instant,
     ) -> Option<Step> {
-        let request = match self.waiting.take() {
-            Some(request) => request,
-            None => match app.take()? {
-                Ok(request) => request,
-                Err((connection, cookie)) => {
-                    let reason = Failure::Malformed;
-                    let failed = Completion::Failed { cookie, connection, reason, at: now };
-                    return Some(Step { posted: None, failed: Some(failed) });
-                }
-            },
-        };
-        match request {
-            Request::Open { connection, peer, path } => {
+        let (slot, memory) = app.peek()?;
+        let names = slot.names();
+        let refused =
+            |connection, reason| Step::Failed(Completion::Refused { connection, reason, at: now });
+        let step = match slot.read(memory) {
+            Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
+            Some(Asked::Open { connection, peer, path }) => {
                 let opened = self.open(connection, core, |core| {
                     if reachable(peer) {
                         Ok(core.open_flow(peer, path))
@@ -70,31 +66,25 @@ impl Connections {
                         Err(Failure::NoSuchHost)
                     }
                 });
-                let Ok(opened) = opened else {
-                    self.waiting = Some(Request::Open { connection, peer, path });
-                    return None;
-                };
-                let failed = opened.err();
-                let failed =
-                    failed.map(|reason| Completion::Refused { connection, reason, at: now });
-                Some(Step { posted: None, failed })
+                let failed = opened.ok()?.err();
+                failed.map_or(Step::Done, |reason| refused(connection, reason))
             }
-            Request::Close { connection } => {
+            Some(Asked::Close { connection }) => {
                 let flow = self.flows.get_mut(connection as usize).and_then(Option::take);
-                match flow {
-                    Some(flow) => {
-                        core.close_flow(now, flow);
-                        Some(Step::default())
-                    }
-                    None => {
-                        let reason = Failure::NoSuchConnection;
-                        let failed = Completion::Refused { connection, reason, at: now };
-                        Some(Step { posted: None, failed: Some(failed) })
-                    }
+                if let Some(flow) = flow {
+                    core.close_flow(now, flow);
+                    Step::Done
+                } else {
+                    refused(connection, Failure::NoSuchConnection)
                 }
             }
-            send @ Request::Send { .. } => self.send(send, core, now),
-        }
+            None => {
+                let ((connection, cookie), reason) = (names, Failure::Malformed);
+                Step::Failed(Completion::Failed { cookie, connection, reason, at: now })
+            }
+        };
+        drop(app.take());
+        Some(step)
     }
 
     /// `Err` when the flow table is full: ask again.
@@ -117,35 +107,40 @@ impl Connections {
         }
     }
 
-    fn send(&mut self, request: Request, core: &mut Recorder, now: Instant) -> Option<Step> {
-        let Request::Send { connection, ref source, len, tag, cookie } = request else {
-            return None;
-        };
+    #[inline]
+    fn send<P: PayloadStore>(
+        &mut self,
+        asked: Asked,
+        app: &mut WorkerEnd,
+        core: &mut Recorder,
+        store: &mut P,
+        now: Instant,
+    ) -> Option<Step> {
+        let Asked::Send { connection, len, tag, cookie, covered } = asked else { return None };
         let flow = self.flows.get(connection as usize).copied().flatten();
         let posted = match flow {
             None => Err(Failure::NoSuchConnection),
-            Some(_) if !source.covers(len.get()) => Err(Failure::ShortSource),
+            Some(_) if !covered => Err(Failure::ShortSource),
             Some(flow) => match core.post_send(now, MsgSpec { flow, len, tag }) {
-                Err(PostError::MsgTableFull) => {
-                    self.waiting = Some(request);
-                    return None;
-                }
+                Err(PostError::MsgTableFull) => return None,
                 posted => posted.map_err(Failure::from),
             },
         };
-        let msg = match posted {
-            Ok(msg) => msg,
-            Err(reason) => {
+        let source = app.take();
+        let (msg, source) = match (posted, source) {
+            (Ok(msg), Some(source)) => (msg, source),
+            (posted, _) => {
+                let reason = posted.err().unwrap_or(Failure::Malformed);
                 let failed = Completion::Failed { cookie, connection, reason, at: now };
-                return Some(Step { posted: None, failed: Some(failed) });
+                return Some(Step::Failed(failed));
             }
         };
+        store.insert(msg, source);
         if let Some(slot) = self.posted.get_mut(msg.index()) {
             *slot = Some((msg, connection, cookie));
             self.posted_count += 1;
         }
-        let Request::Send { source, .. } = request else { return None };
-        Some(Step { posted: Some((msg, source)), failed: None })
+        Some(Step::Posted(msg))
     }
 
     /// Outgoing message `msg` is over: its connection and cookie.
@@ -156,8 +151,8 @@ impl Connections {
         Some((connection, cookie))
     }
 
-    /// Whether no message is out and no request waits.
+    /// Whether no message is out.
     pub(crate) fn is_idle(&self) -> bool {
-        self.posted_count == 0 && self.waiting.is_none()
+        self.posted_count == 0
     }
 }

@@ -48,6 +48,36 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whether memory travels beside it.
+    #[inline]
+    pub(crate) fn has_memory(&self) -> bool {
+        let Self::Send { source, .. } = self else { return false };
+        matches!(source, Source::Owned(_) | Source::Region { .. })
+    }
+}
+
+/// A [`Request`] as the worker finds it in the ring, without its source.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Asked {
+    Open {
+        connection: u32,
+        peer: HostId,
+        path: Path,
+    },
+    Send {
+        connection: u32,
+        len: NonZeroU32,
+        tag: u64,
+        cookie: u64,
+        /// Whether the source has so many bytes.
+        covered: bool,
+    },
+    Close {
+        connection: u32,
+    },
+}
+
 /// What a worker tells its application.
 #[derive(PartialEq, Debug)]
 pub enum Completion {
@@ -248,6 +278,7 @@ const ABORTED: u32 = 5;
 
 impl RequestSlot {
     /// The slot of `request`; memory stays behind.
+    #[inline]
     pub(crate) fn of(request: &Request) -> Self {
         match *request {
             Request::Open { connection, peer, path } => Self {
@@ -278,31 +309,45 @@ impl RequestSlot {
         matches!(self.kind, SEND_OWNED | SEND_REGION)
     }
 
-    /// The request, with the memory that belongs to it; `None` when the slot holds none.
-    pub(crate) fn read(&self, memory: Option<Memory>) -> Option<Request> {
+    /// The request, with a look at the memory that belongs to it; `None` when the slot holds none.
+    #[inline]
+    pub(crate) fn read(&self, memory: Option<&Memory>) -> Option<Asked> {
         let connection = self.connection;
-        let source = match self.kind {
-            OPEN => {
+        let holds = |bytes: usize, first: u64| {
+            first.checked_add(u64::from(self.number)).is_some_and(|end| end <= bytes as u64)
+        };
+        let covered = match (self.kind, memory) {
+            (OPEN, _) => {
                 let path = Path {
                     base_rtt: Duration::from_ps(self.first),
                     line_rate: Rate::from_bps(self.second),
                     mtu: Bytes(self.third),
                 };
-                return Some(Request::Open { connection, peer: HostId(self.number), path });
+                return Some(Asked::Open { connection, peer: HostId(self.number), path });
             }
-            CLOSE => return Some(Request::Close { connection }),
-            SEND_OWNED | SEND_REGION => match (self.kind, memory?) {
-                (SEND_OWNED, Memory::Owned(memory)) => Source::Owned(memory),
-                (SEND_REGION, Memory::Region(region)) => {
-                    Source::Region { region, offset: self.third }
-                }
-                _ => return None,
-            },
-            SEND_PATTERN => Source::Pattern(Pattern { seed: self.third, tag: self.fourth }),
+            (CLOSE, _) => return Some(Asked::Close { connection }),
+            (SEND_OWNED, Some(Memory::Owned(memory))) => holds(memory.len(), 0),
+            (SEND_REGION, Some(Memory::Region(region))) => holds(region.bytes().len(), self.third),
+            (SEND_PATTERN, None) => true,
             _ => return None,
         };
         let len = NonZeroU32::new(self.number)?;
-        Some(Request::Send { connection, source, len, tag: self.second, cookie: self.first })
+        Some(Asked::Send { connection, len, tag: self.second, cookie: self.first, covered })
+    }
+
+    /// The source of a message, with the memory that belongs to the slot.
+    #[inline]
+    pub(crate) fn source(&self, memory: Option<Memory>) -> Option<Source> {
+        match (self.kind, memory) {
+            (SEND_OWNED, Some(Memory::Owned(memory))) => Some(Source::Owned(memory)),
+            (SEND_REGION, Some(Memory::Region(region))) => {
+                Some(Source::Region { region, offset: self.third })
+            }
+            (SEND_PATTERN, None) => {
+                Some(Source::Pattern(Pattern { seed: self.third, tag: self.fourth }))
+            }
+            _ => None,
+        }
     }
 
     /// What a slot without a request names, for the answer: (connection, cookie).
@@ -313,6 +358,7 @@ impl RequestSlot {
 
 impl CompletionSlot {
     /// The slot of `completion`; memory stays behind.
+    #[inline]
     pub(crate) fn of(completion: &Completion) -> Self {
         match *completion {
             Completion::Sent { cookie, connection, at } => {
@@ -354,6 +400,7 @@ impl CompletionSlot {
     }
 
     /// The completion, with the memory that belongs to it; `None` when the slot holds none.
+    #[inline]
     pub(crate) fn read(&self, memory: Option<Received>) -> Option<Completion> {
         let (connection, cookie) = (self.connection, self.first);
         let at = Instant::from_ps(self.at);
@@ -379,6 +426,20 @@ impl CompletionSlot {
 mod tests {
     use super::*;
 
+    impl Asked {
+        /// The request again, of which `source` was the source.
+        pub(crate) fn with(self, source: Option<Source>) -> Request {
+            match self {
+                Self::Open { connection, peer, path } => Request::Open { connection, peer, path },
+                Self::Send { connection, len, tag, cookie, .. } => {
+                    let source = source.unwrap();
+                    Request::Send { connection, source, len, tag, cookie }
+                }
+                Self::Close { connection } => Request::Close { connection },
+            }
+        }
+    }
+
     #[test]
     fn every_request_survives_its_slot() {
         let path = Path {
@@ -401,9 +462,24 @@ mod tests {
             Request::Close { connection: u32::MAX },
         ] {
             let slot = RequestSlot::of(&request);
+            assert_eq!(slot.has_memory(), request.has_memory());
             let memory = slot.has_memory().then(|| Memory::Owned(memory.clone()));
-            assert_eq!(slot.read(memory), Some(request));
+            let asked = slot.read(memory.as_ref()).unwrap();
+            assert_eq!(asked.with(slot.source(memory)), request);
         }
+    }
+
+    #[test]
+    fn a_message_longer_than_its_source_is_seen() {
+        let memory = Memory::Owned(Arc::from(&b"abcdef"[..]));
+        for (len, fits) in [(1, true), (6, true), (7, false), (u32::MAX, false)] {
+            let slot = RequestSlot { kind: SEND_OWNED, number: len, ..Default::default() };
+            let asked = slot.read(Some(&memory));
+            assert!(matches!(asked, Some(Asked::Send { covered, .. }) if covered == fits), "{len}");
+        }
+        // Memory of another kind than the slot says.
+        let slot = RequestSlot { kind: SEND_REGION, number: 1, ..Default::default() };
+        assert_eq!((slot.read(Some(&memory)), slot.source(Some(memory))), (None, None));
     }
 
     #[test]

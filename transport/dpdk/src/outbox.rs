@@ -42,34 +42,36 @@ impl Outbox {
     }
 
     /// Tells what is ready and fits, at most 32, and sums on. Says how many were told or summed.
+    #[inline]
     pub(crate) fn flush(&mut self, app: &mut WorkerEnd) -> usize {
-        let mut budget = HASHED_A_POLL;
-        for told in 0..BURST {
-            if app.room() == 0 {
-                return told;
-            }
-            let Some(first) = self.waiting.front_mut() else { return told };
-            if let Completion::Delivered { memory, checksum, .. } = first
-                && self.digest
-            {
-                let rest = &memory[self.hashed..];
-                let length = rest.len().min(budget);
-                self.hash.update(&rest[..length]);
-                self.hashed += length;
-                budget -= length;
-                if self.hashed < memory.len() {
-                    return told + 1;
-                }
-                *checksum = self.hash.digest();
-                self.hash.reset();
-                self.hashed = 0;
-            }
-            if let Some(first) = self.waiting.pop_front() {
-                let told = app.tell(first);
-                debug_assert!(told.is_ok(), "room was seen");
-            }
+        let most = self.waiting.len().min(BURST);
+        if most == 0 {
+            return 0;
         }
-        BURST
+        let most = most.min(app.room());
+        let ready = if self.digest { self.sum(most) } else { most };
+        app.tell(self.waiting.drain(..ready));
+        ready + usize::from(ready < most)
+    }
+
+    /// Sums on over the first `most` messages, and says how many of them are done.
+    fn sum(&mut self, most: usize) -> usize {
+        let mut budget = HASHED_A_POLL;
+        for (done, completion) in self.waiting.iter_mut().take(most).enumerate() {
+            let Completion::Delivered { memory, checksum, .. } = completion else { continue };
+            let rest = &memory[self.hashed..];
+            let length = rest.len().min(budget);
+            self.hash.update(&rest[..length]);
+            self.hashed += length;
+            budget -= length;
+            if self.hashed < memory.len() {
+                return done;
+            }
+            *checksum = self.hash.digest();
+            self.hash.reset();
+            self.hashed = 0;
+        }
+        most
     }
 }
 

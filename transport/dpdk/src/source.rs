@@ -62,19 +62,6 @@ impl Source {
             }
         }
     }
-
-    /// Whether it has `len` bytes.
-    #[must_use]
-    pub fn covers(&self, len: u32) -> bool {
-        match self {
-            Self::Owned(memory) => memory.len() as u64 >= u64::from(len),
-            Self::Region { region, offset } => {
-                let end = offset.checked_add(u64::from(len));
-                end.is_some_and(|end| region.bytes().len() as u64 >= end)
-            }
-            Self::Pattern(_) => true,
-        }
-    }
 }
 
 /// Copies the bytes from `offset` on to all of `out`; false when there are fewer.
@@ -188,6 +175,5 @@ mod tests {
         let mut out = [0; 3];
         assert!(source.read(3, &mut out) && out == *b"def");
         assert!(!source.read(4, &mut out) && !source.read(u32::MAX, &mut out));
-        assert!(source.covers(6) && !source.covers(7));
     }
 }

@@ -8,8 +8,8 @@
 //! chains, and the application hears of such a message's end only when the device is done with it;
 //! all other payload is copied once.
 //!
-//! Nothing is lost between the application and the core: a request that does not fit a table waits
-//! here, in order, and so does all that a full completion ring cannot take; then no request is
+//! Nothing is lost between the application and the core: a request that does not fit a table stays
+//! in its ring, in order; what a full completion ring cannot take waits here, and then no request is
 //! taken either. Requests wait in line, so an application that needs a closed connection's place
 //! should not post the close behind an open. It allocates only where a message begins: its memory
 //! and its state.
@@ -29,7 +29,7 @@ use transport::{
 
 use crate::app_ring::WorkerEnd;
 use crate::boundary::{Clock, PacketIo, PayloadStore, RxCheck, Stage};
-use crate::connections::Connections;
+use crate::connections::{Connections, Step};
 use crate::descriptor::{Completion, Failure};
 use crate::mbuf::ExtBuf;
 use crate::outbox::Outbox;
@@ -266,21 +266,21 @@ where
         let Application { end, connections, outbox } = &mut self.apps[at];
         let mut taken = 0;
         while taken < most && outbox.is_empty() {
-            let step = connections.step(end, &mut self.core, reachable, now);
-            let Some(step) = step else { break };
+            let store = &mut self.store;
+            match connections.step(end, &mut self.core, store, reachable, now) {
+                Some(Step::Posted(msg)) => {
+                    if let Some(owner) = self.owners.get_mut(msg.index()) {
+                        *owner = u16::try_from(at).unwrap_or(0);
+                    }
+                    if let Some(meter) = &mut self.meter {
+                        meter.posted(msg, now);
+                    }
+                }
+                Some(Step::Failed(completion)) => outbox.push(completion),
+                Some(Step::Done) => {}
+                None => break,
+            }
             taken += 1;
-            if let Some((msg, source)) = step.posted {
-                if let Some(owner) = self.owners.get_mut(msg.index()) {
-                    *owner = u16::try_from(at).unwrap_or(0);
-                }
-                if let Some(meter) = &mut self.meter {
-                    meter.posted(msg, now);
-                }
-                self.store.insert(msg, source);
-            }
-            if let Some(completion) = step.failed {
-                outbox.push(completion);
-            }
         }
         taken
     }

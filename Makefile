@@ -7,7 +7,7 @@ FIGURE ?=
 JOBS ?= 2
 FIGURES = $(wildcard testbed/scenarios/smartt/fig$(FIGURE)*.toml $(if $(FIGURE),,testbed/scenarios/failures/*.toml))
 MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
-PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark
+PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 TESTS := check unit golden swarm system dpdk-test
 NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --no-default-features --all-targets
@@ -27,6 +27,10 @@ build: ## the headrace command, optimised
 
 run: build ## the quick start: every matrix of testbed/scenarios/quickstart through DPDK virtual devices
 	@set -e; for matrix in $(MATRICES); do echo "== $$matrix"; $(HEADRACE) run $$matrix --world vdev; done
+
+nic-demo: build ## two hosts of the nic world on this machine: two processes, shared memory as their network
+	@$(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host b --quiet >/dev/null & \
+	  $(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host a
 
 sim: build ## the same matrices in virtual time
 	@set -e; for matrix in $(MATRICES); do echo "== $$matrix"; $(HEADRACE) run $$matrix --world sim; done
@@ -55,7 +59,7 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 	$(SYSTEM) --test cli --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
-	$(SYSTEM) --test dpdk_loopback --test differential -- --test-threads=1
+	$(SYSTEM) --test dpdk_loopback --test differential --test nic -- --test-threads=1
 
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup
@@ -82,4 +86,4 @@ results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIG
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run sim test check unit golden swarm system dpdk-test vm-setup vm-test bench fuzz results docs
+.PHONY: help setup build run nic-demo sim test check unit golden swarm system dpdk-test vm-setup vm-test bench fuzz results docs

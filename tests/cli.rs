@@ -103,15 +103,6 @@ fn a_run_cut_short_ends_with_one_and_says_so() {
 }
 
 #[test]
-fn what_this_version_has_not_is_refused_honestly() {
-    let dir = Dir::new();
-    let matrix = dir.matrix();
-    let nic = headrace(&["run", &matrix, "--world", "nic", "--json"]);
-    assert_eq!((nic.code, nic.out.as_str()), (3, ""), "{nic:?}");
-    assert!(nic.err.contains("does not drive network cards yet"), "{nic:?}");
-}
-
-#[test]
 fn erasure_codes_are_chosen_by_flag_counted_and_refused_when_there_is_none_of_that_shape() {
     let dir = Dir::new();
     let matrix = dir.matrix();

@@ -100,7 +100,7 @@ fn one_case() {
     let before = peak_kb();
     let plan = CASES[case.parse::<usize>().unwrap()].plan();
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
-    println!("cost: {} {}", outcome.summary.packets.hops, peak_kb() - before);
+    println!("cost: {} {}", outcome.summary.packets.hops.unwrap(), peak_kb() - before);
 }
 
 /// Hops and bytes that a case takes.

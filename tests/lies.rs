@@ -161,6 +161,36 @@ fn a_scenario_that_lies_is_refused_at_the_lie() {
 }
 
 #[test]
+fn a_hosts_file_that_lies_is_refused_at_the_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 2\nConnections 1\n0->1 start 0 size 5\n");
+    let good = "[[host]]\nname = \"a\"\naddress = \"10.0.0.1/24\"\ndevice = \"net_null0\"\n\
+                control = \"127.0.0.1:4798\"\n[[host]]\nname = \"b\"\naddress = \"10.0.0.2/24\"\n\
+                device = \"net_null0\"\n";
+    let cases: [(&str, &str, &str, &[&str]); 7] = [
+        ("name = \"b\"", "name = \"a\"", "7:8", &["host `a` has it"]),
+        ("10.0.0.2/24", "10.0.0.2", "8:11", &["10.0.0.1/24"]),
+        ("10.0.0.2/24", "fd00::2/64", "8:11", &["one IP version"]),
+        ("device = \"net_null0\"\n", "", "1:", &["device"]),
+        ("device = \"net_null0\"", "device = \"a device\"", "4:10", &["0000:3b:00.0"]),
+        ("127.0.0.1:4798", "127.0.0.1:no", "5:11", &["HOST:PORT"]),
+        ("address = \"10.0.0.2", "addres = \"10.0.0.2", "8:1", &["did you mean `address`"]),
+    ];
+    for (right, wrong, place, words) in cases {
+        let path = file(dir.path(), "hosts.toml", good.replacen(right, wrong, 1).as_bytes());
+        let args = ["run", &matrix, "--world", "nic", "--hosts", &path, "--host", "a"];
+        refused(&args, &path, place, words);
+    }
+    let path = file(dir.path(), "hosts.toml", good.as_bytes());
+    let nic = ["run", &matrix, "--world", "nic"];
+    refused(&nic, "--hosts", "", &["--hosts HOSTS.toml --host NAME"]);
+    refused(&[&nic[..], &["--hosts", &path]].concat(), "--host", "", &["--host NAME"]);
+    let nobody = ["--hosts", &path, "--host", "c"];
+    refused(&[&nic[..], &nobody].concat(), "--host", "", &["`c`", "a, b"]);
+    refused(&["run", &matrix, "--hosts", &path], "--hosts", "", &["--world nic"]);
+}
+
+#[test]
 fn bytes_that_are_no_text_are_refused_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
     let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");

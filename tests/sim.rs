@@ -220,7 +220,7 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
         [&[sampled] as &[_], &[sampled, lossy], &[doubled, ("trim", "off")], &[lossless]]
     {
         let one = of("1", settings);
-        assert!(one.2.packets.hops > 100_000, "{:?}", one.2.packets);
+        assert!(one.2.packets.hops > Some(100_000), "{:?}", one.2.packets);
         for threads in ["2", "3", "7"] {
             assert!(of(threads, settings) == one, "{threads} threads differ, {settings:?}");
         }

@@ -144,6 +144,12 @@ pub(crate) struct RunArgs {
     /// The network: a file, or a built-in name (headrace list topologies).
     #[arg(long, value_name = "FILE.topo|NAME")]
     pub(crate) topo: Option<String>,
+    /// The hosts of a real network, for --world nic.
+    #[arg(long, value_name = "HOSTS.toml")]
+    pub(crate) hosts: Option<PathBuf>,
+    /// Which of them this machine is.
+    #[arg(long, value_name = "NAME", requires = "hosts")]
+    pub(crate) host: Option<String>,
     /// Preset of policies (headrace list transports).
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<String>,
@@ -223,7 +229,7 @@ pub(crate) enum World {
     Sim,
     /// DPDK virtual devices and a soft switch in this process.
     Vdev,
-    /// Network cards.
+    /// Real devices: this process is one of the hosts in --hosts.
     Nic,
 }
 

@@ -29,7 +29,13 @@ impl Failure {
     /// The code of the process.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Input(_) | Self::Plan(_) | Self::CommandLine(_) => Exit::BadInput,
+            Self::Plan(error) => match error.exit_code() {
+                1 => Exit::Unfinished,
+                3 => Exit::Unfit,
+                130 => Exit::Interrupted,
+                _ => Exit::BadInput,
+            },
+            Self::Input(_) | Self::CommandLine(_) => Exit::BadInput,
             Self::Output(error) if error.is_mistake() => Exit::BadInput,
             Self::Output(_) | Self::Unfit(_) => Exit::Unfit,
             Self::Stream(_) => Exit::Unfinished,

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
+use testbed::measure::summary::QueueBytes;
 use testbed::measure::{Outcome, Summary};
 use testbed::workload::Matrix;
 use transport::Instant;
@@ -180,7 +181,10 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
             "",
             format!(
                 "{} trimmed, {} dropped, {} marked, {} hops",
-                packets.trimmed, packets.dropped, packets.ecn_marked, packets.hops
+                packets.trimmed,
+                packets.dropped,
+                packets.ecn_marked.map_or_else(dash, |count| count.to_string()),
+                packets.hops.map_or_else(dash, |count| count.to_string())
             ),
         ),
     ];
@@ -188,11 +192,10 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         let by_reason = summary.drops.iter().map(|(reason, count)| format!("{count} {reason}"));
         rows.push(("drops", by_reason.collect::<Vec<_>>().join(", ")));
     }
-    let queue = &summary.queue_bytes;
-    rows.push((
-        "queues",
-        format!("mean {:.0}, p99 {}, max {} bytes", queue.mean, queue.p99, queue.max),
-    ));
+    let queues = |queue: &QueueBytes| {
+        format!("mean {:.0}, p99 {}, max {} bytes", queue.mean, queue.p99, queue.max)
+    };
+    rows.push(("queues", summary.queue_bytes.as_ref().map_or_else(dash, queues)));
     if let Some(lateness) = &summary.lateness {
         rows.push(("time scale", format!("{:.1} real for 1 of network time", summary.time_scale)));
         rows.push((

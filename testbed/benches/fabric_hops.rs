@@ -98,7 +98,7 @@ fn full(name: &str) -> Figure {
     let outcome = virtual_time::run(&plan, &mut Unwatched).expect("a sound plan");
     let seconds = clock.seconds();
     assert!(outcome.summary.is_success());
-    Figure::new(seconds, outcome.summary.packets.hops)
+    Figure::new(seconds, outcome.summary.packets.hops.unwrap_or(0))
 }
 
 /// The fabric alone, after a warm-up.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use transport::{Bytes, HostId, Instant};
 
 use crate::workload::matrix::{Message, Start};
@@ -98,6 +99,31 @@ pub struct Conductor<'a> {
     senders: Range<u32>,
     /// What was delivered here of the flows of others.
     tidings: Vec<Tiding>,
+    counts: FlowCounts,
+    /// What others must hear, where hosts are apart; `None` where one conductor hears all.
+    pokes: Option<Vec<Poke>>,
+}
+
+/// How many flows have come how far, as one part knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Own flows ordered.
+    pub ordered: u64,
+    /// Own flows wholly acknowledged.
+    pub acked: u64,
+    /// Own flows given up.
+    pub failed: u64,
+    /// Flows wholly delivered here.
+    pub delivered: u64,
+}
+
+/// A flow has come so far that a trigger of the matrix is poked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Poke {
+    /// The line of the matrix.
+    pub flow: u32,
+    /// Its receiver has everything; else its sender has everything acknowledged.
+    pub received: bool,
 }
 
 /// A message of `flow` was delivered, where another part keeps the record of the flow.
@@ -126,7 +152,76 @@ impl<'a> Conductor<'a> {
             delivered_bytes: 0,
             senders: 0..u32::MAX,
             tidings: Vec::new(),
+            counts: FlowCounts::default(),
+            pokes: None,
         }
+    }
+
+    /// The part of one host in a network of machines: it starts that host's flows, and keeps of the
+    /// flows of others what is delivered there. Flows end when they are acknowledged.
+    #[must_use]
+    pub fn of_host(matrix: &'a Matrix, host: HostId) -> Self {
+        let mut own = Self::new(matrix);
+        own.senders = host.0..host.0.saturating_add(1);
+        let is_own = |flow: FlowIndex| matrix.flows[flow.index()].src == host;
+        own.triggers.keep_starts(is_own);
+        own.pokes = Some(Vec::new());
+        own
+    }
+
+    /// The whole of a run that is over, from what hosts kept of it.
+    #[must_use]
+    pub fn of_records(matrix: &'a Matrix, records: Vec<FlowRecord>) -> Self {
+        let mut whole = Self::new(matrix);
+        let is_whole = |record: &&FlowRecord| record.fct().is_some() && !record.failed;
+        whole.finished = records.iter().filter(is_whole).count();
+        whole.delivered_bytes = records.iter().map(|record| record.delivered).sum();
+        whole.records = records;
+        whole
+    }
+
+    /// How far flows have come here.
+    #[must_use]
+    pub fn counts(&self) -> FlowCounts {
+        self.counts
+    }
+
+    /// Whether no own flow is under way or due; triggers that others poke may start more.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.counts.ordered == self.counts.acked + self.counts.failed && self.next_start().is_none()
+    }
+
+    /// What others must hear since the last call.
+    pub fn take_pokes(&mut self) -> Vec<Poke> {
+        self.pokes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Another host has seen this. Flows that it starts here are due at once.
+    pub fn on_poke(&mut self, poke: Poke) {
+        let flow = FlowIndex(poke.flow);
+        let poked = if poke.received {
+            self.triggers.on_recv_done(flow)
+        } else {
+            self.triggers.on_send_done(flow)
+        };
+        let (senders, flows) = (&self.senders, &self.matrix.flows);
+        let is_own = |flow: &&FlowIndex| senders.contains(&flows[flow.index()].src.0);
+        self.triggered.extend(poked.iter().filter(is_own));
+    }
+
+    /// Pokes the trigger of `flow`, and notes that others must hear of it.
+    fn poke(&mut self, flow: FlowIndex, received: bool) {
+        let spec = &self.matrix.flows[flow.index()];
+        let trigger = if received { spec.recv_done } else { spec.send_done };
+        if trigger.is_none() {
+            return;
+        }
+        let poke = Poke { flow: flow.0, received };
+        if let Some(pokes) = &mut self.pokes {
+            pokes.push(poke);
+        }
+        self.on_poke(poke);
     }
 
     /// How many transport flows there are.
@@ -190,6 +285,7 @@ impl<'a> Conductor<'a> {
         let last = *left == 0;
         self.records[flow.index()].start = now;
         self.active += 1;
+        self.counts.ordered += 1;
         let (src, dst, size) = (spec.src, spec.dst, spec.size.0);
         let message_max = self.matrix.message_max();
         Order { flow, connection, src, dst, size, message_max, last }
@@ -210,7 +306,8 @@ impl<'a> Conductor<'a> {
             return;
         }
         record.acked_at = now;
-        self.triggered.extend(self.triggers.on_send_done(flow));
+        self.counts.acked += 1;
+        self.poke(flow, false);
         self.end_if_complete(flow);
     }
 
@@ -221,9 +318,10 @@ impl<'a> Conductor<'a> {
         }
         self.delivered_bytes += len;
         if self.note_delivered(flow, len, now) {
-            self.triggered.extend(self.triggers.on_recv_done(flow));
+            self.counts.delivered += 1;
+            self.poke(flow, true);
         }
-        if !self.keeps(flow) {
+        if !self.keeps(flow) && self.pokes.is_none() {
             self.tidings.push(Tiding { flow, len, at: now });
         }
     }
@@ -317,6 +415,7 @@ impl<'a> Conductor<'a> {
         if !record.failed {
             record.failed = true;
             self.active -= 1;
+            self.counts.failed += 1;
         }
     }
 
@@ -448,6 +547,36 @@ mod tests {
             .map(|order| (order.connection, order.last))
             .collect();
         assert_eq!(orders, [(0, false), (0, true), (1, true)]);
+    }
+
+    #[test]
+    fn hosts_apart_start_each_others_flows_by_what_they_tell() {
+        let mut matrix = Matrix { nodes: 3, ..Matrix::default() };
+        let barrier = matrix.push_trigger(TriggerKind::Barrier(NonZeroU32::new(2).unwrap()));
+        let barrier = barrier.unwrap();
+        matrix.push_flow(FlowSpec { send_done: Some(barrier), ..flow(0, 1, 10) });
+        matrix.push_flow(FlowSpec { recv_done: Some(barrier), ..flow(0, 2, 10) });
+        matrix.push_flow(FlowSpec { start: Start::On(barrier), ..flow(1, 0, 5) });
+        let mut hosts = [0, 1, 2].map(|host| Conductor::of_host(&matrix, HostId(host)));
+        let at = Instant::from_ps(5);
+        let orders: Vec<_> = std::iter::from_fn(|| hosts[0].next_order(at)).collect();
+        assert_eq!(orders.len(), 2);
+        assert!(!hosts[0].is_idle() && hosts[1].is_idle() && hosts[2].is_idle());
+        hosts[1].on_delivered(FlowIndex(0), 10, at);
+        hosts[2].on_delivered(FlowIndex(1), 10, at);
+        hosts[0].on_acked(FlowIndex(0), 10, at);
+        hosts[0].on_acked(FlowIndex(1), 10, at);
+        let told = hosts.each_mut().map(Conductor::take_pokes);
+        let sent = Poke { flow: 0, received: false };
+        let received = Poke { flow: 1, received: true };
+        assert_eq!(told, [vec![sent], vec![], vec![received]]);
+        assert_eq!(hosts[1].next_order(at), None, "the barrier waits for both");
+        hosts[1].on_poke(received);
+        hosts[1].on_poke(sent);
+        hosts[0].on_poke(received);
+        assert_eq!(hosts[1].next_order(at).map(|order| order.flow), Some(FlowIndex(2)));
+        assert!(hosts[0].is_idle() && hosts[0].next_order(at).is_none(), "it is another's flow");
+        assert_eq!(hosts[1].counts().delivered, 1);
     }
 
     #[test]

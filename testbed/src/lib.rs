@@ -11,6 +11,7 @@
 //! | [`conductor`] | starts flows when due and keeps their records |
 //! | [`virtual_time`] | the `sim` world |
 //! | `real_time` | the `vdev` world, with the feature `dpdk` |
+//! | `nic` | the `nic` world, with the feature `dpdk` |
 //! | `datapath` | what one segment costs on a DPDK device, with the feature `dpdk` |
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
@@ -26,6 +27,8 @@ pub mod forecast;
 pub mod hosts_file;
 pub mod input;
 pub mod measure;
+#[cfg(feature = "dpdk")]
+pub mod nic;
 pub mod observe;
 pub mod plan;
 pub mod progress;

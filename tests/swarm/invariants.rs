@@ -109,7 +109,7 @@ pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tal
         retransmitted: packets.retransmitted,
         trimmed: packets.trimmed,
         dropped: packets.dropped,
-        hops: packets.hops,
+        hops: packets.hops.unwrap_or(0),
         samples: outcome.series.len() as u64,
     })
 }
@@ -119,7 +119,7 @@ fn run(plan: &Plan, window: Duration) -> Result<Outcome, String> {
     let outcome = virtual_time::run_in_windows(plan, window, &mut budget)
         .map_err(|error| error.to_string())?;
     if budget.spent {
-        let hops = outcome.summary.packets.hops;
+        let hops = outcome.summary.packets.hops.unwrap_or(0);
         return Err(format!("starved: {hops} hops until {:?} and no end", outcome.end));
     }
     if outcome.stopped {

@@ -32,6 +32,14 @@ macro_rules! counters {
                 [$(self.$field),+]
             }
 
+            /// The structure with these counters, in the order of [`Self::COUNTERS`]; what is
+            /// reported by itself is nothing.
+            #[must_use]
+            pub fn from_values(values: [u64; Self::COUNTERS.len()]) -> Self {
+                let [$($field),+] = values;
+                Self { $($field,)+ $($($other: Default::default(),)+)? }
+            }
+
             /// Adds `other` to these.
             pub fn add(&mut self, other: &Self) {
                 $(self.$field += other.$field;)+
@@ -118,6 +126,11 @@ impl DropCounts {
     /// Counts one drop.
     pub fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
+    }
+
+    /// Counts `count` drops.
+    pub fn count_many(&mut self, reason: DropReason, count: u64) {
+        self.0[reason as usize] += count;
     }
 
     /// How many were dropped for `reason`.

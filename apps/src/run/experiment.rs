@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
+use testbed::hosts_file::HostsFile;
 use testbed::input::{InputError, Located, Warning, did_you_mean};
 use testbed::observe::Observe;
 use testbed::plan::{Draft, Plan, Source};
@@ -36,6 +37,20 @@ pub(crate) struct Experiment {
     pub(crate) inputs: Vec<Input>,
     /// Every setting with its source.
     pub(crate) configuration: Vec<Setting>,
+    /// The hosts of a real network, and the number of this one among them.
+    pub(crate) real: Option<Real>,
+}
+
+/// A real network.
+#[derive(Clone, Debug)]
+pub(crate) struct Real {
+    /// Its hosts.
+    pub(crate) hosts: HostsFile,
+    /// The number of this one.
+    pub(crate) own: u32,
+    /// The user has described its switches and links.
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "nobody runs it"))]
+    pub(crate) topology_given: bool,
 }
 
 /// What a command line asks for.
@@ -155,13 +170,44 @@ impl Reader {
             self.topology = Some((source, "flag --topo".to_owned()));
         }
         let (world, origin) = self.world(args, scenario)?;
+        let real = self.real(args, world)?;
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;
         self.warnings.extend(idle_code(&plan));
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
         let observe = observe::of_run(args)?;
-        Ok(Experiment { plan, world, observe, warnings, inputs, configuration })
+        Ok(Experiment { plan, world, observe, warnings, inputs, configuration, real })
+    }
+
+    /// The real network of `--world nic`. Without a topology, one switch joins its hosts.
+    fn real(&mut self, args: &RunArgs, world: World) -> Result<Option<Real>, InputError> {
+        let missing = |flag: &str, expected: &str| {
+            let help = "headrace run MATRIX.cm --world nic --hosts HOSTS.toml --host NAME";
+            InputError::new(format!("no {flag}"), expected).at(flag, 0, 0).help(help)
+        };
+        if world != World::Nic {
+            return match &args.hosts {
+                None => Ok(None),
+                Some(path) => {
+                    let found = format!("`{}` for --world {}", path.display(), world.name());
+                    let error = InputError::new(found, "--world nic, or no hosts file");
+                    Err(on_flag("--hosts", error))
+                }
+            };
+        }
+        let path = args.hosts.as_deref().ok_or_else(|| missing("--hosts", "a hosts file"))?;
+        self.hash("hosts", path)?;
+        let hosts = HostsFile::read_path(path)?;
+        let name = args.host.as_deref().ok_or_else(|| missing("--host", "a name of that file"))?;
+        let own = hosts.number_of(name).map_err(|error| on_flag("--host", error))?;
+        let topology_given = self.topology.is_some();
+        if !topology_given {
+            let count = hosts.hosts.len();
+            let source = TopologySource::Builtin(format!("leaf-spine:1,1,{count}"));
+            self.topology = Some((source, "default for --world nic".to_owned()));
+        }
+        Ok(Some(Real { hosts, own, topology_given }))
     }
 
     /// Where it runs, and who said so: virtual time unless a flag or the scenario says otherwise.

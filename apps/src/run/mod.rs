@@ -26,7 +26,7 @@ use crate::observe;
 use crate::output::OutDir;
 use crate::progress::{Shown, Total};
 use crate::stopwatch::{self, Stopwatch};
-use experiment::{Experiment, Order};
+use experiment::{Experiment, Order, Real};
 
 /// Runs what `args` say; `command_line` goes into the manifest.
 ///
@@ -47,7 +47,7 @@ pub(crate) fn run(
     if experiment.world == World::Sim {
         observe::check_simulation(&experiment.observe)?;
     }
-    check_environment(experiment.world, console)?;
+    check_environment(&experiment, console)?;
     if experiment.world == World::Sim {
         forecast::tell(&[&experiment.plan], 1, args.quiet, console)?;
     }
@@ -66,11 +66,13 @@ pub(crate) fn run(
 }
 
 /// Refuses to start DPDK where it would end in a riddle.
-fn check_environment(world: World, console: &mut Console<'_>) -> Result<(), Failure> {
-    let needed = match world {
-        World::Sim => return Ok(()),
-        World::Vdev => FitWorld::Vdev,
-        World::Nic => FitWorld::Nic,
+fn check_environment(experiment: &Experiment, console: &mut Console<'_>) -> Result<(), Failure> {
+    let world = experiment.world;
+    let needed = match (world, &experiment.real) {
+        (World::Sim, _) => return Ok(()),
+        (World::Nic, Some(real)) if needs_card(real) => FitWorld::Nic,
+        // Virtual devices and interfaces of the kernel need what virtual links need.
+        (World::Vdev | World::Nic, _) => FitWorld::Vdev,
     };
     let diagnosis = doctor::examine(&doctor::Machine::this());
     let is_fit = match needed {
@@ -87,19 +89,26 @@ fn check_environment(world: World, console: &mut Console<'_>) -> Result<(), Fail
     )))
 }
 
+/// Whether this machine's device is a card.
+fn needs_card(real: &Real) -> bool {
+    let device = real.hosts.hosts.get(real.own as usize).map(|host| &host.device.value);
+    #[cfg(feature = "dpdk")]
+    return device.is_some_and(|device| testbed::nic::is_card(device));
+    #[cfg(not(feature = "dpdk"))]
+    device.is_some()
+}
+
 fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
     let plan = &experiment.plan;
     let stopwatch = Stopwatch::start();
     let mut outcome = match experiment.world {
         World::Sim => virtual_time::run_observed(plan, &experiment.observe, watch)?,
         World::Vdev => in_real_time(plan, &experiment.observe, watch)?,
-        World::Nic => {
-            return Err(Failure::Unfit("this version does not run --world nic yet".into()));
-        }
+        World::Nic => on_real_devices(experiment, watch)?,
     };
     let summary = &mut outcome.summary;
     summary.wall_s = stopwatch.seconds();
-    summary.hops_per_s = per_second(summary.packets.hops, summary.wall_s);
+    summary.hops_per_s = per_second(summary.packets.hops.unwrap_or(0), summary.wall_s);
     summary.peak_rss_bytes = stopwatch::peak_rss_bytes();
     Ok(outcome)
 }
@@ -122,6 +131,18 @@ fn in_real_time(
         let _ = (plan, observe, watch);
         Err(RunError::Environment("this headrace was built without DPDK".to_owned()))
     }
+}
+
+/// The `nic` world, in builds that have it.
+fn on_real_devices(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    #[cfg(feature = "dpdk")]
+    if let Some(Real { hosts, own, topology_given }) = experiment.real.clone() {
+        let observe = experiment.observe.clone();
+        let network = testbed::nic::RealNetwork { hosts, own, topology_given, observe };
+        return testbed::nic::run(&experiment.plan, &network, watch);
+    }
+    let _ = (experiment, watch);
+    Err(RunError::Environment("this headrace was built without DPDK".to_owned()))
 }
 
 impl From<RunError> for Failure {

@@ -60,9 +60,15 @@ pub(super) fn run(
             writeln!(console.err, "{name}: {warning}")?;
         }
     }
+    let is_nic = |(_, run): &&(String, Experiment)| run.world == World::Nic;
+    if sweep.chosen.len() > 1 && sweep.chosen.iter().any(|run| is_nic(&run)) {
+        let text = "error: --world nic runs one variant, together with the other hosts\n  \
+                    help: name it with --variant, and run one after the other";
+        return Err(Failure::CommandLine(text.to_owned()));
+    }
     for world in [World::Vdev, World::Nic] {
-        if sweep.chosen.iter().any(|(_, experiment)| experiment.world == world) {
-            check_environment(world, console)?;
+        if let Some((_, run)) = sweep.chosen.iter().find(|(_, run)| run.world == world) {
+            check_environment(run, console)?;
         }
     }
     let simulated = sweep.chosen.iter().filter(|(_, run)| run.world == World::Sim);

@@ -12,13 +12,13 @@ use transport::{Duration, Instant, Stats};
 
 pub use audit::Audit;
 pub use series::Sample;
-pub use summary::Summary;
+pub use summary::{HostSeen, Summary};
 
 use crate::conductor::{Conductor, FlowRecord};
 use crate::fabric::Network;
 use crate::plan::Plan;
 use crate::workload::{FlowSpec, Matrix};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything a run leaves behind.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub struct Adapted {
 }
 
 /// How late a real-time run's polls were, in real time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Median gap between two polls, microseconds; as all figures, that of the worst thread.
     pub p50_us: f64,
@@ -96,7 +96,7 @@ impl Outcome {
         plan: &Plan,
         conductor: &mut Conductor<'_>,
         stats: Stats,
-        network: &Network,
+        network: Option<&Network>,
         audit: Audit,
         end: Instant,
     ) -> Self {

@@ -2,7 +2,7 @@
 //!
 //! Times are microseconds of network time, rates gigabits a second; null where not applicable.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
 use transport::{Duration, Instant, Stats};
 
@@ -46,8 +46,8 @@ pub struct Summary {
     pub jain: Option<f64>,
     /// Packets, by what they were.
     pub packets: Packets,
-    /// Data queues of switch ports, seen by departing packets.
-    pub queue_bytes: QueueBytes,
+    /// Data queues of switch ports, seen by departing packets; null where nobody sees them.
+    pub queue_bytes: Option<QueueBytes>,
     /// Message bytes.
     pub bytes: ByteCounts,
     /// Conservation.
@@ -68,6 +68,32 @@ pub struct Summary {
     pub ec: Option<CodeCounts>,
     /// What lossless switches did; null where switches pause nobody.
     pub pfc: Option<PauseCounts>,
+    /// The machines of a real network; not there in other worlds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub per_host: Vec<HostSeen>,
+}
+
+/// A machine of a real network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostSeen {
+    /// Its name.
+    pub name: String,
+    /// Its device: what it is, and what it does by itself.
+    pub device: String,
+    /// Least base RTT that it measured to a peer that it sends to.
+    pub base_rtt_min_us: Option<f64>,
+    /// Greatest of them.
+    pub base_rtt_max_us: Option<f64>,
+    /// How far its clock may be off the first host's.
+    pub clock_error_us: f64,
+    /// Frames of other protocols.
+    pub strays: u64,
+    /// Answers to those that asked for its MAC, or for an echo.
+    pub answers: u64,
+    /// Packets that its device says it had no room for.
+    pub device_missed: u64,
+    /// How late its polls were.
+    pub lateness: Lateness,
 }
 
 /// Erasure coding.
@@ -116,10 +142,10 @@ pub struct Packets {
     pub trimmed: u64,
     /// Dropped anywhere.
     pub dropped: u64,
-    /// Marked by switches.
-    pub ecn_marked: u64,
-    /// Link traversals.
-    pub hops: u64,
+    /// Marked by switches; null where nobody sees them.
+    pub ecn_marked: Option<u64>,
+    /// Link traversals; null where nobody sees them.
+    pub hops: Option<u64>,
 }
 
 /// Queue lengths, bytes.
@@ -166,7 +192,7 @@ impl Summary {
         plan: &Plan,
         conductor: &Conductor<'_>,
         stats: &Stats,
-        network: &Network,
+        network: Option<&Network>,
         audit: Audit,
     ) -> Self {
         let records = conductor.records();
@@ -176,7 +202,7 @@ impl Summary {
         let last = records.iter().map(|record| record.delivered_at).max().unwrap_or_default();
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
         let ideal_us = plan.ideal().as_us_f64();
-        let totals = network.totals();
+        let totals = network.map(Network::totals);
         let fcts: Vec<Duration> = records.iter().filter_map(|record| record.fct()).collect();
         let rates = plan
             .matrix
@@ -184,7 +210,11 @@ impl Summary {
             .iter()
             .zip(records)
             .filter_map(|(spec, record)| record.fct().map(|fct| gbps(spec.size.0, fct)));
-        let queue = network.queue_stats();
+        let queue_bytes = |network: &Network| {
+            let queue = network.queue_stats();
+            let (mean, p99, max) = (queue.mean(), queue.quantile(0.99), network.totals().data_peak);
+            QueueBytes { mean, p99, max }
+        };
         Self {
             schema: 1,
             world: "sim",
@@ -209,16 +239,13 @@ impl Summary {
                 parity: stats.parity_new,
                 acks: stats.acks_sent,
                 nacks: stats.nacks_sent + stats.block_nacks_sent,
-                trimmed: totals.trimmed,
-                dropped: totals.dropped + stats.drops.total(),
-                ecn_marked: totals.marked,
-                hops: totals.hops,
+                // Where nobody sees the switches, those that receivers saw.
+                trimmed: totals.map_or(stats.trimmed, |totals| totals.trimmed),
+                dropped: totals.map_or(0, |totals| totals.dropped) + stats.drops.total(),
+                ecn_marked: totals.map(|totals| totals.marked),
+                hops: totals.map(|totals| totals.hops),
             },
-            queue_bytes: QueueBytes {
-                mean: queue.mean(),
-                p99: queue.quantile(0.99),
-                max: totals.data_peak,
-            },
+            queue_bytes: network.map(queue_bytes),
             bytes: ByteCounts { offered, delivered },
             audit,
             wall_s: 0.0,
@@ -228,7 +255,8 @@ impl Summary {
             drops: drops(stats, network),
             lateness: None,
             ec: CodeCounts::of(plan, stats),
-            pfc: PauseCounts::of(plan, &totals),
+            pfc: totals.and_then(|totals| PauseCounts::of(plan, &totals)),
+            per_host: Vec::new(),
         }
     }
 
@@ -240,9 +268,12 @@ impl Summary {
     }
 }
 
-fn drops(stats: &Stats, network: &Network) -> std::collections::BTreeMap<&'static str, u64> {
+fn drops(
+    stats: &Stats,
+    network: Option<&Network>,
+) -> std::collections::BTreeMap<&'static str, u64> {
     let mut drops = std::collections::BTreeMap::new();
-    let fabric = network.audit().dropped;
+    let fabric = network.map(|network| network.audit().dropped).unwrap_or_default();
     let by_name = fabric.iter().map(|(reason, count)| (reason.name(), count));
     for (name, count) in by_name.chain(stats.drops.iter().map(|(r, n)| (r.name(), n))) {
         if count > 0 {

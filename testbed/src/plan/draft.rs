@@ -96,6 +96,13 @@ pub struct VdevSettings {
     pub record: bool,
 }
 
+/// Settings of the `nic` world.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NicSettings {
+    /// How long hosts wait for each other to begin.
+    pub patience: Duration,
+}
+
 /// A plan in the making.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -137,6 +144,8 @@ pub struct Draft {
     fault_sources: Vec<Source>,
     /// The `vdev` world.
     pub vdev: VdevSettings,
+    /// The `nic` world.
+    pub nic: NicSettings,
     sources: BTreeMap<String, Source>,
 }
 
@@ -182,6 +191,7 @@ impl Default for Draft {
                 hugepages: None,
                 record: false,
             },
+            nic: NicSettings { patience: Duration::from_s(60) },
             sources: BTreeMap::new(),
         };
         draft.apply_preset(&transports::TRANSPORTS[0]);

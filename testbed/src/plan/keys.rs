@@ -151,6 +151,8 @@ keys! {
         |d, v| d.vdev.hugepages = unless(v, "auto", on_off)?, |d| shown(d.vdev.hugepages, "auto");
     "vdev.record", "keep every input of every endpoint for replay: on or off",
         |d, v| d.vdev.record = on_off(v)?, |d| d.vdev.record.to_string();
+    "nic.patience", "how long hosts of a real network wait for each other to begin, a time",
+        |d, v| d.nic.patience = duration(v)?, |d| time(d.nic.patience);
 }
 
 /// The devices that `vdev.pmd` knows.

@@ -9,6 +9,7 @@ pub mod draft;
 pub mod keys;
 pub mod transports;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use transport::ec::EcKind;
@@ -18,7 +19,7 @@ use transport::{
     Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Settings,
 };
 
-pub use draft::{Draft, Source, SwitchSettings, VdevSettings};
+pub use draft::{Draft, NicSettings, Source, SwitchSettings, VdevSettings};
 
 use crate::fabric::{
     Blueprint, FaultError, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers,
@@ -52,6 +53,8 @@ pub struct Plan {
     pub limit: Option<Duration>,
     /// Base RTTs by how far up a path climbs: 1 to 3 tiers, or to another site.
     base_rtts: [Duration; TIERS_MAX],
+    /// Base RTTs that were measured, by sender and receiver; they replace those.
+    measured_rtts: BTreeMap<(HostId, HostId), Duration>,
 }
 
 /// A fault with the ports it acts on.
@@ -92,8 +95,21 @@ pub enum RunError {
         /// The kind of device.
         pmd: String,
     },
-    /// The machine is not fit for the `vdev` world, for this reason.
+    /// The machine is not fit for the world, for this reason.
     Environment(String),
+    /// The user ended it before anything ran.
+    Interrupted,
+    /// The hosts of a real network cannot run together.
+    Disagree(String),
+    /// Another host of a real network ended the run.
+    Peer {
+        /// Its name.
+        host: String,
+        /// What it said, or how it went.
+        reason: String,
+        /// Whether flows had begun.
+        running: bool,
+    },
 }
 
 impl fmt::Display for RunError {
@@ -119,6 +135,12 @@ impl fmt::Display for RunError {
                 "{reason}; `headrace doctor` checks this machine, and --world sim needs nothing \
                  of it"
             ),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Disagree(what) => write!(f, "the hosts do not agree: {what}"),
+            Self::Peer { host, reason, running } => {
+                let when = if *running { "during the run" } else { "before the run" };
+                write!(f, "host `{host}` failed {when}: {reason}")
+            }
         }
     }
 }
@@ -126,12 +148,15 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 impl RunError {
-    /// The exit code of a command that fails with it: 3 when the machine is not fit, 2 when what
-    /// the user wrote is wrong.
+    /// The exit code of a command that fails with it: 3 when the machine, or another of the run, is
+    /// not fit, 1 when another failed while flows were under way, 130 when the user ended it, 2
+    /// when what the user wrote is wrong.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Environment(_) => 3,
+            Self::Environment(_) | Self::Peer { running: false, .. } => 3,
+            Self::Peer { running: true, .. } => 1,
+            Self::Interrupted => 130,
             _ => 2,
         }
     }
@@ -199,7 +224,15 @@ impl Plan {
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
         Config::new(settings.clone())?;
         let (seed, limit) = (draft.seed, draft.limit);
-        Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts })
+        let measured_rtts = BTreeMap::new();
+        Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })
+    }
+
+    /// The same run with base RTTs that were measured, by sender and receiver.
+    #[must_use]
+    pub fn with_measured_rtts(mut self, rtts: BTreeMap<(HostId, HostId), Duration>) -> Self {
+        self.measured_rtts = rtts;
+        self
     }
 
     /// The same run with other settings.
@@ -236,8 +269,9 @@ impl Plan {
     #[must_use]
     pub fn path(&self, src: HostId, dst: HostId) -> Path {
         let tier = self.tree.spec().meeting_tier(src, dst);
+        let measured = self.measured_rtts.get(&(src, dst));
         Path {
-            base_rtt: self.base_rtts[usize::from(tier)],
+            base_rtt: measured.copied().unwrap_or(self.base_rtts[usize::from(tier)]),
             line_rate: self.settings.line_rate,
             mtu: Bytes(u64::from(self.fabric.mtu)),
         }

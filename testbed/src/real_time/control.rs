@@ -39,31 +39,39 @@ struct App {
 
 /// The applications of all hosts.
 #[derive(Debug)]
-pub(super) struct Control<'a> {
+pub(crate) struct Control<'a> {
     plan: &'a Plan,
     conductor: Conductor<'a>,
+    /// Of hosts with successive numbers.
     apps: Vec<App>,
+    /// The first of them.
+    first: u32,
     /// By connection of the conductor: its number at its sender, once open.
     connections: Vec<Option<u32>>,
     deliveries: Vec<Delivery>,
 }
 
 impl<'a> Control<'a> {
-    /// Nothing has started; `rings[h]` leads to host `h`.
-    pub(super) fn new(plan: &'a Plan, rings: Vec<AppEnd>) -> Self {
-        let conductor = Conductor::new(&plan.matrix);
+    /// Nothing has started; `rings[h]` leads to host `first + h`, and `conductor` starts flows of
+    /// those hosts alone.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        conductor: Conductor<'a>,
+        (first, rings): (HostId, Vec<AppEnd>),
+    ) -> Self {
         let app = |ring| App { ring, waiting: VecDeque::new(), opened: 0 };
         Self {
             connections: vec![None; conductor.connections()],
             apps: rings.into_iter().map(app).collect(),
             deliveries: Vec::new(),
+            first: first.0,
             conductor,
             plan,
         }
     }
 
     /// Starts what is due and takes what hosts have to tell; whether there was anything.
-    pub(super) fn poll(&mut self, now: Instant) -> bool {
+    pub(crate) fn poll(&mut self, now: Instant) -> bool {
         let mut any = false;
         for host in 0..self.apps.len() {
             for _ in 0..COMPLETIONS {
@@ -84,7 +92,7 @@ impl<'a> Control<'a> {
 
     fn post(&mut self, order: &Order) {
         let path = self.plan.path(order.src, order.dst);
-        let app = &mut self.apps[order.src.0 as usize];
+        let app = &mut self.apps[(order.src.0 - self.first) as usize];
         let known = &mut self.connections[order.connection as usize];
         let connection = *known.get_or_insert_with(|| {
             let connection = app.opened;
@@ -118,7 +126,7 @@ impl<'a> Control<'a> {
             }
             Completion::Delivered { from, tag, checksum, memory, at } => {
                 let len = u32::try_from(memory.len()).unwrap_or(u32::MAX);
-                let to = HostId(u32::try_from(host).unwrap_or(u32::MAX));
+                let to = HostId(self.first + u32::try_from(host).unwrap_or(0));
                 self.deliveries.push(Delivery { tag, len, checksum, ends: (from, to) });
                 if let Ok(flow) = u32::try_from(tag.wrapping_sub(1)) {
                     self.conductor.on_delivered(FlowIndex(flow), u64::from(len), at);
@@ -132,18 +140,18 @@ impl<'a> Control<'a> {
     }
 
     /// The state of the matrix.
-    pub(super) fn conductor(&self) -> &Conductor<'a> {
+    pub(crate) fn conductor(&self) -> &Conductor<'a> {
         &self.conductor
     }
 
     /// The same, to take what it kept when all is over.
-    pub(super) fn conductor_mut(&mut self) -> &mut Conductor<'a> {
+    pub(crate) fn conductor_mut(&mut self) -> &mut Conductor<'a> {
         &mut self.conductor
     }
 
     /// Messages that were delivered with bytes, or between hosts, that are not those of the flow
     /// that their tag names. O(bytes delivered), about 10 GB a second.
-    pub(super) fn wrong_deliveries(&self) -> u64 {
+    pub(crate) fn wrong_deliveries(&self) -> u64 {
         let flows = &self.plan.matrix.flows;
         let is_wrong = |delivery: &&Delivery| {
             let flow = usize::try_from(delivery.tag.wrapping_sub(1)).ok();

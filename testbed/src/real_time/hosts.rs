@@ -23,18 +23,18 @@ use crate::plan::{Plan, RunError};
 use crate::workload::matrix::MESSAGE_MAX;
 
 /// Descriptors in the rings between an application and its worker.
-const RING: usize = 256;
+pub(crate) const RING: usize = 256;
 
 /// One host.
-pub(super) type Host = Worker<PortIo, AppMemory, RunClock>;
+pub(crate) type Host = Worker<PortIo, AppMemory, RunClock>;
 
 /// The clock of a run: stands at zero until it is started. `Clone`: all threads read the same time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunClock(Arc<OnceLock<DilatedClock>>);
+pub(crate) struct RunClock(Arc<OnceLock<DilatedClock>>);
 
 impl RunClock {
     /// Lets it run; only the first start counts.
-    pub(super) fn start(&self, clock: DilatedClock) {
+    pub(crate) fn start(&self, clock: DilatedClock) {
         // A second start would be a bug, and harmless.
         let _ = self.0.set(clock);
     }
@@ -45,7 +45,7 @@ impl RunClock {
 
     /// Now.
     #[inline]
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.0.get().map_or(Instant::ZERO, DilatedClock::now)
     }
 }
@@ -59,7 +59,7 @@ impl Clock for RunClock {
 
 /// Hosts that are polled, and their threads.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(crate) struct Crew {
     threads: Vec<JoinHandle<Result<Crewed, EalError>>>,
     stop: Arc<AtomicBool>,
     /// Threads that wait for the clock, or did.
@@ -68,9 +68,9 @@ pub(super) struct Crew {
 
 /// What one thread polls; given back when it ends.
 #[derive(Debug)]
-pub(super) struct Crewed {
-    pub(super) hosts: Vec<Host>,
-    pub(super) gaps: Gaps,
+pub(crate) struct Crewed {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) gaps: Gaps,
 }
 
 /// All hosts of `plan`, at their `ports`, and the applications' ends of their rings.
@@ -97,27 +97,28 @@ pub(super) fn hosts(
 }
 
 /// What all hosts have in common.
-pub(super) struct HostSetup<'a> {
-    pub(super) rng: &'a Rng,
-    pub(super) clock: &'a RunClock,
-    pub(super) addressing: &'a Addressing,
+pub(crate) struct HostSetup<'a> {
+    pub(crate) rng: &'a Rng,
+    pub(crate) clock: &'a RunClock,
+    pub(crate) addressing: &'a Addressing,
     /// Network time after which a device that takes nothing counts as stuck.
-    pub(super) stuck_after: Duration,
-    pub(super) record: bool,
-    pub(super) observers: &'a Observers,
+    pub(crate) stuck_after: Duration,
+    pub(crate) record: bool,
+    pub(crate) observers: &'a Observers,
     /// The hosts' links, and how much slower they run.
-    pub(super) rate: (Rate, TimeScale),
+    pub(crate) rate: (Rate, TimeScale),
 }
 
 /// What one host's traffic takes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Needs {
+pub(crate) struct Needs {
     connections: u32,
     messages_in: u32,
     bytes_in: u64,
 }
 
-fn needs(plan: &Plan) -> Vec<Needs> {
+/// What the traffic of each host takes.
+pub(crate) fn needs(plan: &Plan) -> Vec<Needs> {
     let mut needs = vec![Needs::default(); plan.hosts() as usize];
     for flow in &plan.matrix.flows {
         needs[flow.src.0 as usize].connections += 1;
@@ -130,7 +131,8 @@ fn needs(plan: &Plan) -> Vec<Needs> {
 }
 
 impl HostSetup<'_> {
-    fn host(
+    /// One host at its device, and the worker's end of its application's ring.
+    pub(crate) fn host(
         &self,
         id: HostId,
         config: &Config,
@@ -164,7 +166,7 @@ impl HostSetup<'_> {
 impl Crew {
     /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one.
     /// They wait for the clock; this waits for them.
-    pub(super) fn start(
+    pub(crate) fn start(
         eal: &Eal,
         hosts: Vec<Host>,
         cores: &[Option<usize>],
@@ -196,12 +198,12 @@ impl Crew {
     }
 
     /// Whether a thread has ended although nobody asked for it.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
     /// Ends all threads and gives back what they polled. A panic of a thread is passed on.
-    pub(super) fn stop(mut self) -> Result<Vec<Crewed>, RunError> {
+    pub(crate) fn stop(mut self) -> Result<Vec<Crewed>, RunError> {
         self.stop.store(true, Ordering::Release);
         let mut back = Vec::new();
         let mut failed = None;

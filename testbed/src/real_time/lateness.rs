@@ -20,7 +20,7 @@ pub const LATE_SHARE_MAX: f64 = 0.1;
 
 /// The gaps between the polls of one thread. Fixed size, 4 KiB.
 #[derive(Clone, Debug)]
-pub(super) struct Gaps {
+pub(crate) struct Gaps {
     last: Option<Instant>,
     first: Instant,
     /// Longer gaps are late.
@@ -33,7 +33,7 @@ pub(super) struct Gaps {
 
 impl Gaps {
     /// No polls yet; gaps above half of `base_rtt` will be late.
-    pub(super) fn new(base_rtt: Duration) -> Self {
+    pub(crate) fn new(base_rtt: Duration) -> Self {
         Self {
             last: None,
             first: Instant::ZERO,
@@ -46,7 +46,7 @@ impl Gaps {
 
     /// Notes a poll.
     #[inline]
-    pub(super) fn poll(&mut self, now: Instant) {
+    pub(crate) fn poll(&mut self, now: Instant) {
         let Some(last) = self.last.replace(now) else {
             self.first = now;
             return;
@@ -68,7 +68,7 @@ impl Gaps {
 
 /// The verdict over all polling threads, each figure that of the worst; `scale` is real time per
 /// network time.
-pub(super) fn judge(threads: &[Gaps], scale: f64) -> Lateness {
+pub(crate) fn judge(threads: &[Gaps], scale: f64) -> Lateness {
     let worst = |of: &dyn Fn(&Gaps) -> f64| threads.iter().map(of).fold(0.0, f64::max);
     let real_us = |ps: u64| Duration::from_ps(ps).as_us_f64() * scale;
     let late_share = worst(&Gaps::late_share);

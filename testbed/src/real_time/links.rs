@@ -38,7 +38,7 @@ pub(super) const PMDS: [(&str, Pmd); 4] = [
 ];
 
 /// Ethernet, IP, UDP and Headrace headers are shorter than this.
-pub(super) const HEADERS_MAX: u16 = 128;
+pub(crate) const HEADERS_MAX: u16 = 128;
 
 /// Packets that a link holds in each direction.
 const DEPTH: u16 = 512;
@@ -222,7 +222,7 @@ fn memory_mb(plan: &Plan, pmd: Pmd, count: u32, room: u16) -> u32 {
 }
 
 /// The machine is not fit.
-pub(super) fn unfit(error: &dyn std::error::Error) -> RunError {
+pub(crate) fn unfit(error: &dyn std::error::Error) -> RunError {
     RunError::Environment(error.to_string())
 }
 

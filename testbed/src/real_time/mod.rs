@@ -13,13 +13,13 @@
 //!
 //! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.
 
-mod control;
-mod hosts;
-mod lateness;
-mod links;
+pub(crate) mod control;
+pub(crate) mod hosts;
+pub(crate) mod lateness;
+pub(crate) mod links;
 mod mbuf_slab;
 pub(crate) mod observers;
-mod result;
+pub(crate) mod result;
 mod run;
 mod soft_switch;
 mod time_scale;

@@ -27,19 +27,22 @@ pub(super) struct Ended<'a> {
     pub(super) stopped: bool,
 }
 
-/// Sums over all workers.
+/// Sums over workers. Packets.
 #[derive(Default)]
-struct Workers {
-    stats: Stats,
+pub(crate) struct Workers {
+    pub(crate) stats: Stats,
     /// Segments taken from endpoints.
-    taken: u64,
+    pub(crate) taken: u64,
     /// Of those, lost before the link.
-    lost: u64,
-    stuck: u64,
-    unsendable: u64,
-    received: u64,
+    pub(crate) lost: u64,
+    /// Of those, because the device took nothing.
+    pub(crate) stuck: u64,
+    /// Of those, without bytes or address.
+    pub(crate) unsendable: u64,
+    /// Given to workers.
+    pub(crate) received: u64,
     /// Found on links after the end.
-    left: u64,
+    pub(crate) left: u64,
 }
 
 /// Takes everything down and puts the outcome together.
@@ -56,7 +59,7 @@ pub(super) fn outcome(
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
     let conductor = control.conductor_mut();
     let stats = workers.stats;
-    let mut outcome = Outcome::new(plan, conductor, stats, switch.network(), audit, now);
+    let mut outcome = Outcome::new(plan, conductor, stats, Some(switch.network()), audit, now);
     let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = lateness::judge(&threads, scale.factor());
@@ -133,7 +136,8 @@ fn recordings(crewed: &mut [Crewed]) -> Vec<Vec<u8>> {
     hosts.into_iter().map(|host| host.recorder().finish()).collect()
 }
 
-fn sum(crewed: &mut [Crewed]) -> Workers {
+/// What the workers of all threads have counted.
+pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
     let mut sum = Workers::default();
     for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
         let counts = *host.counts();

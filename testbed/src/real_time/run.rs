@@ -1,6 +1,6 @@
 //! One run in real time: makes it, drives it, and ends it with nothing left behind.
 
-use transport::{Bytes, Duration, Instant, Rng};
+use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
 
@@ -12,6 +12,7 @@ use super::observers::Observers;
 use super::result::{self, Ended};
 use super::soft_switch::SoftSwitch;
 use super::time_scale;
+use crate::conductor::Conductor;
 use crate::fabric::Network;
 use crate::input::InputError;
 use crate::measure::sampler::{Sampler, Seen};
@@ -188,7 +189,7 @@ fn drive<'a>(
     let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption);
     let mut run = Run {
         switch,
-        control: Control::new(plan, rings),
+        control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),
         sampler: Sampler::new(plan),
         teller: Teller::default(),
         gaps: Gaps::new(base_rtt),

@@ -257,7 +257,7 @@ impl Sim {
         let network = Network::join(networks, parts);
         let mut conductor = Conductor::join(conductors);
         let audit = Audit::of(&conductor, &stats, &network, driver);
-        let outcome = Outcome::new(plan, &mut conductor, stats, &network, audit, self.now);
+        let outcome = Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
         Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

@@ -124,6 +124,16 @@ impl Calibration {
         DilatedClock { start: eal::tsc(), mult: self.mult(scale), scale }
     }
 
+    /// A clock at this rate and in real time whose epoch is when `clock` shows `start`; until then
+    /// it stands at its epoch.
+    #[must_use]
+    pub fn clock_from(self, clock: DilatedClock, start: Instant) -> DilatedClock {
+        let ticks = u128::from(start.as_ps()) * u128::from(self.ticks);
+        let ticks = ticks / (u128::from(self.real_ns) * 1000);
+        let start = clock.start.wrapping_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        DilatedClock { start, mult: self.mult(TimeScale::REAL), scale: TimeScale::REAL }
+    }
+
     fn mult(self, scale: TimeScale) -> u64 {
         // The scale enters as an integer in units of 2^-20, so that equal scales give equal clocks.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 ..= 2^40")]
@@ -226,6 +236,17 @@ mod tests {
         assert_eq!(clock(2_500_000_000, 1.0).at(1000 + year), Instant::FAR_FUTURE);
         let days = clock(2_500_000_000, 1e6).at(1000 + year).as_ps();
         assert!(days.abs_diff(31_536_000_000_000) < 1_000_000_000, "{days}");
+    }
+
+    #[test]
+    fn a_clock_may_begin_at_an_instant_of_another() {
+        let rate = Calibration::from_span(2_500_000_000, 1_000_000_000).unwrap();
+        let first = DilatedClock { start: 1000, ..rate.clock(TimeScale::REAL) };
+        let second = rate.clock_from(first, Instant::ZERO + Duration::from_s(2));
+        let begin = 1000 + 2 * 2_500_000_000;
+        assert_eq!((second.at(begin - 1), second.at(begin)), (Instant::ZERO, Instant::ZERO));
+        let later = second.at(begin + 2_500_000).as_ps();
+        assert!(later.abs_diff(1_000_000_000) < 1000, "{later}");
     }
 
     #[test]

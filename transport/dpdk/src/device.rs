@@ -141,6 +141,13 @@ impl DeviceName {
         matches!(self, Self::Pci { .. })
     }
 
+    /// Whether it is one end of a link that another process makes, so that opening it may have to
+    /// be tried again.
+    #[must_use]
+    pub fn connects(&self) -> bool {
+        matches!(self, Self::Virtual { name, .. } if name.starts_with("net_memif"))
+    }
+
     /// `options` with what EAL has to be told of this device.
     #[must_use]
     pub fn allowed_in(&self, mut options: EalOptions) -> EalOptions {
@@ -189,7 +196,7 @@ impl DeviceName {
         match self {
             Self::Pci { address, .. } => Port::open(eal, address, config, pool),
             Self::Virtual { name, arguments } => {
-                let is_memif = name.starts_with("net_memif");
+                let is_memif = self.connects();
                 let mut arguments = arguments.clone();
                 if is_memif {
                     // See `Link::memif`.

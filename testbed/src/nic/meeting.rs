@@ -1,0 +1,617 @@
+//! All hosts of a run in touch: a star of TCP connections around the first host.
+//!
+//! Rounds ([`Meeting::gather`]) are the only meeting points: every host gives its part, the first
+//! host collects them and tells all. A host that cannot go on says why; who hears of it, or misses
+//! a host, ends with that host's name. So no host waits for one that is gone.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use transport::{Duration, Instant};
+use transport_dpdk::DilatedClock;
+
+use super::message::{Hello, PROTOCOL, Part, Round, Say};
+use super::offset::Offset;
+use super::wire::{Heard, Wire};
+use crate::hosts_file::HostsFile;
+use crate::plan::RunError;
+
+/// What is done while others are waited for: it keeps peers answered, and fails to end the wait.
+pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;
+
+/// This host among the others.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    names: Vec<String>,
+    own: u32,
+    /// By host, those that this one is connected to.
+    wires: Vec<Option<Wire>>,
+    inbox: Receiver<(u32, Heard)>,
+    /// Came before it was asked for.
+    early: VecDeque<(u32, Say)>,
+    /// Whether flows have begun.
+    running: bool,
+    clock: DilatedClock,
+}
+
+/// Between two attempts to reach the first host.
+const RETRY: core::time::Duration = core::time::Duration::from_millis(100);
+
+/// A new connection says who it is within this time, or is none of ours.
+const HELLO_WITHIN: core::time::Duration = core::time::Duration::from_secs(2);
+
+/// Longer than any first line.
+const HELLO_MAX: u64 = 1 << 20;
+
+/// Questions about the time, of which the fastest answer counts.
+const CLOCK_ASKS: u32 = 32;
+
+impl Meeting {
+    /// Connects host `hello.host` with the others, for as long as `patience`; `going_on` fails when
+    /// the user has had enough.
+    ///
+    /// # Errors
+    /// [`RunError::Peer`] names a host that did not come.
+    pub(super) fn open(
+        network: &HostsFile,
+        hello: &Hello,
+        (clock, patience): (DilatedClock, Duration),
+        going_on: Meanwhile<'_>,
+    ) -> Result<Self, RunError> {
+        let (sender, inbox) = unbounded();
+        let names: Vec<String> = network.hosts.iter().map(|host| host.name.clone()).collect();
+        let mut meeting = Self {
+            wires: names.iter().map(|_| None).collect(),
+            names,
+            own: hello.host,
+            inbox,
+            early: VecDeque::new(),
+            running: false,
+            clock,
+        };
+        let address = network.hosts.first().and_then(|host| host.control.clone());
+        let address = address.unwrap_or_default();
+        let until = clock.now() + patience;
+        if hello.host == 0 {
+            meeting.wait_for_all(&address, &sender, until, going_on)?;
+        } else {
+            meeting.join(&address, &sender, until, going_on)?;
+        }
+        Ok(meeting)
+    }
+
+    /// The first host: takes connections until all others have one.
+    fn wait_for_all(
+        &mut self,
+        address: &str,
+        inbox: &Sender<(u32, Heard)>,
+        until: Instant,
+        going_on: Meanwhile<'_>,
+    ) -> Result<(), RunError> {
+        let refused = |error| {
+            RunError::Environment(format!(
+                "cannot listen on {address}, the `control` of the first host ({error}): it must \
+                 be an address of this machine, and nobody else's port"
+            ))
+        };
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        while self.wires.iter().skip(1).any(Option::is_none) {
+            going_on()?;
+            match listener.accept() {
+                Ok((stream, from)) => {
+                    if let Err(why) = self.admit(stream, inbox) {
+                        tracing::warn!(%from, why, "a connection was refused");
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY / 10),
+                Err(error) => return Err(refused(error)),
+            }
+            if self.clock.now() > until {
+                let missing = self.wires.iter().zip(&self.names).skip(1);
+                let missing: Vec<&str> =
+                    missing.filter(|(wire, _)| wire.is_none()).map(|(_, name)| &**name).collect();
+                let host = missing.join("`, `");
+                let reason = format!("it did not connect to {address} in time");
+                return Err(self.fail(host, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a connection if its first line says which host it is.
+    fn admit(&mut self, stream: TcpStream, inbox: &Sender<(u32, Heard)>) -> Result<(), String> {
+        let io = |error: std::io::Error| error.to_string();
+        stream.set_nonblocking(false).map_err(io)?;
+        stream.set_read_timeout(Some(HELLO_WITHIN)).map_err(io)?;
+        let mut line = Vec::new();
+        // Nothing follows the first line before it is answered, so nothing is lost with the buffer.
+        let mut reader = BufReader::new(stream.try_clone().map_err(io)?).take(HELLO_MAX);
+        reader.read_until(b'\n', &mut line).map_err(io)?;
+        let say = Say::parse(&line).ok_or("its first line is none of this protocol")?;
+        let Say::Part { part: Part::Join(hello), .. } = &say else {
+            return Err("it did not say who it is".to_owned());
+        };
+        let host = hello.host;
+        let place = self.wires.get_mut(host as usize).filter(|_| host > 0);
+        let Some(place) = place else { return Err(format!("there is no host {host}")) };
+        if place.is_some() {
+            return Err(format!("host {host} is here already"));
+        }
+        *place = Some(Wire::start(stream, (host, inbox.clone()), self.clock).map_err(io)?);
+        self.early.push_back((host, say));
+        Ok(())
+    }
+
+    /// Any other host: connects to the first.
+    fn join(
+        &mut self,
+        address: &str,
+        inbox: &Sender<(u32, Heard)>,
+        until: Instant,
+        going_on: Meanwhile<'_>,
+    ) -> Result<(), RunError> {
+        loop {
+            going_on()?;
+            let to = address.to_socket_addrs().map(|mut all| all.next());
+            let connected = match to {
+                Ok(Some(to)) => TcpStream::connect_timeout(&to, HELLO_WITHIN),
+                Ok(None) => Err(ErrorKind::AddrNotAvailable.into()),
+                Err(error) => Err(error),
+            };
+            let wire =
+                connected.and_then(|stream| Wire::start(stream, (0, inbox.clone()), self.clock));
+            match wire {
+                Ok(wire) => {
+                    self.wires[0] = Some(wire);
+                    return Ok(());
+                }
+                Err(error) if self.clock.now() > until => {
+                    let reason = format!("it cannot be reached at {address} ({error})");
+                    return Err(self.fail(self.names[0].clone(), reason));
+                }
+                Err(_) => thread::sleep(RETRY),
+            }
+        }
+    }
+
+    /// The names of all hosts.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether this is the first host.
+    pub(super) const fn is_first(&self) -> bool {
+        self.own == 0
+    }
+
+    /// From now on a failure is one of a run under way.
+    pub(super) const fn begin(&mut self) {
+        self.running = true;
+    }
+
+    /// Gives this host's part of a round and waits for all others'; returns all, by host, and the
+    /// time of the first host's clock when they were complete.
+    pub(super) fn gather(
+        &mut self,
+        round: Round,
+        part: Part,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<(Vec<Part>, u64), RunError> {
+        if !self.is_first() {
+            self.say(0, &Say::Part { round, part })?;
+            return loop {
+                match self.poll()? {
+                    Some((_, Say::Whole { round: of, parts, now_ps })) if of == round => {
+                        break Ok((parts, now_ps));
+                    }
+                    Some((from, say)) => self.stale(from, &say)?,
+                    None => wait(meanwhile)?,
+                }
+            };
+        }
+        let mut parts: Vec<Option<Part>> = self.names.iter().map(|_| None).collect();
+        parts[0] = Some(part);
+        while parts.iter().any(Option::is_none) {
+            match self.poll()? {
+                Some((from, Say::Part { round: of, part })) if of == round => {
+                    parts[from as usize] = Some(part);
+                }
+                Some((from, say)) => self.stale(from, &say)?,
+                None => wait(meanwhile)?,
+            }
+        }
+        let parts: Vec<Part> = parts.into_iter().flatten().collect();
+        let now_ps = self.clock.now().as_ps();
+        self.say_all(&Say::Whole { round, parts: parts.clone(), now_ps })?;
+        Ok((parts, now_ps))
+    }
+
+    /// What may still be on its way when a run has ended is left alone; all else is a mistake.
+    pub(super) fn stale(&mut self, from: u32, say: &Say) -> Result<(), RunError> {
+        match say {
+            Say::Idle { .. } | Say::Poke(_) | Say::Stop | Say::ClockTell { .. } => Ok(()),
+            other => {
+                let reason = format!("it said something out of turn: {:.80}", format!("{other:?}"));
+                Err(self.fail(self.names[from as usize].clone(), reason))
+            }
+        }
+    }
+
+    /// The next thing that somebody said; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`RunError::Peer`] when somebody cannot go on or is gone.
+    pub(super) fn poll(&mut self) -> Result<Option<(u32, Say)>, RunError> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
+        loop {
+            match self.inbox.try_recv() {
+                Ok((_, Heard::Said(Say::Alive))) => {}
+                Ok((from, Heard::Said(Say::ClockAsk { sent_ps }))) => {
+                    let now_ps = self.clock.now().as_ps();
+                    self.say(from, &Say::ClockTell { sent_ps, now_ps })?;
+                }
+                Ok((_, Heard::Said(Say::Failed { host, reason }))) => {
+                    return Err(self.fail(host, reason));
+                }
+                Ok((from, Heard::Gone(reason))) => {
+                    return Err(self.fail(self.names[from as usize].clone(), reason));
+                }
+                Ok((from, Heard::Said(say))) => return Ok(Some((from, say))),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+
+    /// Notices failures; what else was said is kept for later.
+    pub(super) fn look(&mut self) -> Result<(), RunError> {
+        let mut kept = VecDeque::new();
+        std::mem::swap(&mut kept, &mut self.early);
+        while let Some(said) = self.poll()? {
+            kept.push_back(said);
+        }
+        self.early = kept;
+        Ok(())
+    }
+
+    /// Compares clocks with the first host, which must be waiting in a round meanwhile.
+    pub(super) fn compare_clocks(&mut self, meanwhile: Meanwhile<'_>) -> Result<Offset, RunError> {
+        if self.is_first() {
+            return Ok(Offset::none());
+        }
+        let mut offset = Offset::default();
+        for _ in 0..CLOCK_ASKS {
+            let asked = self.clock.now();
+            self.say(0, &Say::ClockAsk { sent_ps: asked.as_ps() })?;
+            loop {
+                match self.poll()? {
+                    Some((0, Say::ClockTell { sent_ps, now_ps })) if sent_ps == asked.as_ps() => {
+                        offset.add(asked, now_ps, self.clock.now());
+                        break;
+                    }
+                    Some((from, say)) => self.stale(from, &say)?,
+                    None => wait(meanwhile)?,
+                }
+            }
+        }
+        Ok(offset)
+    }
+
+    /// Tells one host.
+    pub(super) fn say(&mut self, to: u32, say: &Say) -> Result<(), RunError> {
+        let wire = self.wires.get(to as usize).and_then(Option::as_ref);
+        match wire.map(|wire| wire.say(say)) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(error)) => {
+                // It may have said why before it went.
+                thread::sleep(RETRY);
+                self.look()?;
+                let reason = format!("it does not listen any more ({error})");
+                Err(self.fail(self.names[to as usize].clone(), reason))
+            }
+        }
+    }
+
+    /// Tells all hosts that this one is connected to.
+    pub(super) fn say_all(&mut self, say: &Say) -> Result<(), RunError> {
+        (0..self.count()).try_for_each(|to| self.say(to, say))
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.names.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The error of a host that is gone, of which all others hear.
+    fn fail(&self, host: String, reason: String) -> RunError {
+        self.tell_failure(&host, &reason);
+        RunError::Peer { host, reason, running: self.running }
+    }
+
+    /// Tells all hosts in reach that `host` cannot go on.
+    fn tell_failure(&self, host: &str, reason: &str) {
+        let failed = Say::Failed { host: host.to_owned(), reason: reason.to_owned() };
+        for wire in self.wires.iter().flatten() {
+            // It may be the one that is gone.
+            let _ = wire.say(&failed);
+        }
+    }
+
+    /// Tells all that this host cannot go on, unless it was another's failure, which they know.
+    pub(super) fn give_up(&self, error: &RunError) {
+        if !matches!(error, RunError::Peer { .. } | RunError::Disagree(_)) {
+            self.tell_failure(&self.names[self.own as usize], &error.to_string());
+        }
+    }
+
+    /// Parts without losing what was said last: the first host leaves when all others have.
+    pub(super) fn part(&mut self) {
+        let until = self.clock.now() + Duration::from_s(5);
+        if self.is_first() {
+            let mut there = self.wires.iter().flatten().count();
+            while there > 0 && self.clock.now() < until {
+                match self.inbox.try_recv() {
+                    Ok((_, Heard::Said(Say::Bye) | Heard::Gone(_))) => there -= 1,
+                    Ok(_) => {}
+                    Err(_) => thread::sleep(RETRY / 100),
+                }
+            }
+        } else {
+            // Everything was heard, so nothing is lost if this is.
+            let _ = self.say(0, &Say::Bye);
+        }
+    }
+}
+
+fn wait(meanwhile: Meanwhile<'_>) -> Result<(), RunError> {
+    meanwhile()?;
+    thread::yield_now();
+    Ok(())
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        self.wires.iter().flatten().for_each(Wire::close);
+    }
+}
+
+/// Whether all hosts would run the same, in the same words of the protocol.
+///
+/// # Errors
+/// [`RunError::Disagree`] with the host and the first thing that differs from the first host's.
+pub(super) fn agree(names: &[String], hellos: &[Hello]) -> Result<(), RunError> {
+    let Some(first) = hellos.first() else { return Ok(()) };
+    for (name, hello) in names.iter().zip(hellos).skip(1) {
+        let differs = |what: &str, here: &str, there: &str| {
+            let first = &names[0];
+            let text = format!("{what} is {there} on `{name}`, {here} on `{first}`");
+            Err(RunError::Disagree(text))
+        };
+        if (hello.protocol, &hello.version) != (first.protocol, &first.version) {
+            let version =
+                |hello: &Hello| format!("{} (protocol {})", hello.version, hello.protocol);
+            return differs("headrace", &version(first), &version(hello));
+        }
+        for (what, here) in &first.inputs {
+            let there = hello.inputs.get(what).map_or("missing", String::as_str);
+            if there != here {
+                return differs(&format!("the fingerprint of the {what}"), here, there);
+            }
+        }
+        for ((key, here), (other, there)) in first.settings.iter().zip(&hello.settings) {
+            if key != other {
+                return differs("a setting", key, other);
+            }
+            if here != there {
+                return differs(&format!("setting {key}"), here, there);
+            }
+        }
+        if first.settings.len() != hello.settings.len() {
+            let [here, there] = [first, hello].map(|hello| hello.settings.len().to_string());
+            return differs("the number of settings", &here, &there);
+        }
+    }
+    debug_assert!(hellos.iter().all(|hello| hello.protocol == PROTOCOL));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use transport_dpdk::clock::CALIBRATION_MIN;
+    use transport_dpdk::{Calibration, TimeScale};
+
+    use super::*;
+
+    /// A port that nobody listens on; somebody could take it, which has not happened yet.
+    fn free_port() -> u16 {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    }
+
+    fn network(hosts: u32, port: u16) -> HostsFile {
+        let mut text = String::new();
+        for host in 0..hosts {
+            text += &format!(
+                "[[host]]\nname = \"h{host}\"\naddress = \"10.0.0.{}/24\"\ndevice = \"eth0\"\n\
+                 control = \"127.0.0.1:{port}\"\n",
+                host + 1
+            );
+        }
+        HostsFile::read(text.as_bytes(), "hosts.toml").unwrap()
+    }
+
+    fn hello(host: u32) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            version: "1".to_owned(),
+            host,
+            inputs: [("matrix".to_owned(), "m".to_owned())].into(),
+            settings: vec![("mtu".to_owned(), "4096".to_owned())],
+        }
+    }
+
+    fn clock() -> DilatedClock {
+        Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL)
+    }
+
+    fn open(network: &HostsFile, host: u32, patience: Duration) -> Result<Meeting, RunError> {
+        Meeting::open(network, &hello(host), (clock(), patience), &mut || Ok(()))
+    }
+
+    /// Runs all hosts on threads of their own.
+    fn together<T: Send>(hosts: u32, act: impl Fn(Meeting) -> T + Sync) -> Vec<T> {
+        let network = network(hosts, free_port());
+        thread::scope(|scope| {
+            let run = |host| {
+                let (network, act) = (&network, &act);
+                scope.spawn(move || act(open(network, host, Duration::from_s(60)).unwrap()))
+            };
+            let threads: Vec<_> = (0..hosts).map(run).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn every_host_gets_every_part_of_every_round() {
+        let seen = together(3, |mut meeting| {
+            let join = Part::Join(hello(meeting.own));
+            let (parts, _) = meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+            let rtts_ps = vec![(meeting.own, 1)];
+            let part = Part::Measure(super::super::message::MeasurePart { rtts_ps, longest_ps: 2 });
+            let (measured, at) = meeting.gather(Round::Measure, part, &mut || Ok(())).unwrap();
+            meeting.part();
+            (parts.len(), measured, at)
+        });
+        assert!(seen.iter().all(|host| host == &seen[0]) && seen[0].0 == 3);
+        let Part::Measure(last) = &seen[0].1[2] else { panic!("{seen:?}") };
+        assert_eq!(last.rtts_ps, [(2, 1)]);
+    }
+
+    #[test]
+    fn clocks_are_compared_while_the_first_host_waits() {
+        let errors = together(2, |mut meeting| {
+            let join = Part::Join(hello(meeting.own));
+            meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+            let offset = meeting.compare_clocks(&mut || Ok(())).unwrap();
+            meeting.gather(Round::Synced, Part::Synced, &mut || Ok(())).unwrap();
+            meeting.part();
+            offset.error()
+        });
+        assert_eq!(errors[0], Duration::ZERO);
+        assert!(errors[1] < Duration::MAX);
+    }
+
+    #[test]
+    fn a_host_that_goes_is_named_by_all_others() {
+        let ends = together(3, |mut meeting| {
+            let join = Part::Join(hello(meeting.own));
+            meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+            if meeting.own == 1 {
+                return "gone".to_owned();
+            }
+            meeting.begin();
+            let armed = meeting.gather(Round::Armed, Part::Armed, &mut || Ok(()));
+            let error = armed.unwrap_err();
+            assert_eq!(error.exit_code(), 1);
+            error.to_string()
+        });
+        for end in [&ends[0], &ends[2]] {
+            assert!(end.contains("`h1` failed during the run: its process has ended"), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_passed_on_to_everybody() {
+        let ends = together(3, |mut meeting| {
+            let join = Part::Join(hello(meeting.own));
+            meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+            if meeting.own == 2 {
+                meeting.give_up(&RunError::Environment("no hugepages".to_owned()));
+                return String::new();
+            }
+            let armed = meeting.gather(Round::Armed, Part::Armed, &mut || Ok(()));
+            let error = armed.unwrap_err();
+            assert_eq!(error.exit_code(), 3);
+            error.to_string()
+        });
+        for end in &ends[..2] {
+            assert!(end.contains("`h2` failed before the run: no hugepages"), "{end}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_come_is_named_by_the_first_host_and_who_comes_names_the_first() {
+        let network = network(3, free_port());
+        let brief = Duration::from_ms(300);
+        let alone = open(&network, 2, brief).unwrap_err().to_string();
+        assert!(alone.contains("`h0` failed") && alone.contains("127.0.0.1"), "{alone}");
+        thread::scope(|scope| {
+            let first = scope.spawn(|| open(&network, 0, Duration::from_s(3)));
+            let second = open(&network, 2, Duration::from_s(30)).map(|mut meeting| {
+                meeting.gather(Round::Join, Part::Join(hello(2)), &mut || Ok(()))
+            });
+            let [first, second] =
+                [first.join().unwrap().unwrap_err(), second.unwrap().unwrap_err()];
+            for error in [first.to_string(), second.to_string()] {
+                assert!(error.contains("`h1`") && error.contains("did not connect"), "{error}");
+            }
+        });
+    }
+
+    #[test]
+    fn strangers_on_the_control_port_do_not_disturb() {
+        let port = free_port();
+        let network = network(2, port);
+        thread::scope(|scope| {
+            let joined = |host| {
+                let meeting = open(&network, host, Duration::from_s(60));
+                meeting.and_then(|mut meeting| {
+                    let join = Part::Join(hello(host));
+                    let parts = meeting.gather(Round::Join, join, &mut || Ok(()));
+                    meeting.part();
+                    parts.map(|(parts, _)| parts.len())
+                })
+            };
+            let first = scope.spawn(move || joined(0));
+            let stranger = |line: &[u8]| {
+                let mut stream = loop {
+                    match TcpStream::connect(("127.0.0.1", port)) {
+                        Ok(stream) => break stream,
+                        Err(_) => thread::sleep(RETRY),
+                    }
+                };
+                stream.write_all(line).unwrap();
+                stream
+            };
+            let nobody = Say::Part { round: Round::Join, part: Part::Join(hello(7)) }.line();
+            let streams = [&b"GET / HTTP/1.0\r\n\r\n\n"[..], &nobody].map(stranger);
+            assert_eq!(joined(1).unwrap(), 2);
+            assert_eq!(first.join().unwrap().unwrap(), 2);
+            drop(streams);
+        });
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let names = ["a", "b"].map(str::to_owned);
+        let says = |change: &dyn Fn(&mut Hello)| {
+            let mut other = hello(1);
+            change(&mut other);
+            agree(&names, &[hello(0), other]).map_err(|error| error.to_string())
+        };
+        assert_eq!(says(&|_| {}), Ok(()));
+        let setting = says(&|hello| hello.settings[0].1 = "9000".to_owned()).unwrap_err();
+        assert!(setting.contains("setting mtu is 9000 on `b`, 4096 on `a`"), "{setting}");
+        let version = says(&|hello| hello.version = "2".to_owned()).unwrap_err();
+        assert!(version.contains("2 (protocol 1) on `b`"), "{version}");
+        let matrix = says(&|hello| hello.inputs.clear()).unwrap_err();
+        assert!(matrix.contains("fingerprint of the matrix is missing on `b`"), "{matrix}");
+        let more = says(&|hello| hello.settings.push(("x".into(), "y".into()))).unwrap_err();
+        assert!(more.contains("number of settings is 2 on `b`"), "{more}");
+    }
+}

@@ -1,0 +1,256 @@
+//! What hosts of a run tell each other over TCP: one line of JSON each.
+//!
+//! ```text
+//!   rounds       every host says its part; the first host collects them and tells all of them the
+//!                whole: Join, Device, Measure, Armed, Synced, Report
+//!   in between   clocks are compared; pokes of triggers pass through the first host; Idle and End
+//!   at any time  Alive, Failed
+//! ```
+//!
+//! The first line of a connection is the part of round Join and stays readable by all versions:
+//! it says which version the rest is of. Times are picoseconds of the named host's clock.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use transport::Stats;
+use transport::stats::DropReason;
+
+use crate::conductor::Poke;
+use crate::measure::HostSeen;
+
+/// Changes with every change of what is said here.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Say {
+    /// To the first host: this host's part of a round.
+    Part { round: Round, part: Part },
+    /// To all others: all parts, by host, and when they were complete.
+    Whole { round: Round, parts: Vec<Part>, now_ps: u64 },
+    /// Nothing but that this process lives.
+    Alive,
+    /// What is the time?
+    ClockAsk { sent_ps: u64 },
+    /// It was this when the question that left then was read.
+    ClockTell { sent_ps: u64, now_ps: u64 },
+    /// A trigger is poked.
+    Poke(Poke),
+    /// To the first host: nothing is under way from here, with as many pokes heard, and as many
+    /// flows wholly acknowledged here and delivered here.
+    Idle { heard: u64, acked: u64, delivered: u64 },
+    /// To the first host: the user wants the run to end.
+    Stop,
+    /// To all others: the run is over, or is ended early.
+    End { stopped: bool },
+    /// A host cannot go on.
+    Failed { host: String, reason: String },
+    /// Everything has been heard.
+    Bye,
+}
+
+/// What all hosts do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Round {
+    /// Say who they are and what they would run.
+    Join,
+    /// Have their devices up.
+    Device,
+    /// Know their peers' MACs and base RTTs.
+    Measure,
+    /// Have their workers ready.
+    Armed,
+    /// Know the first host's clock.
+    Synced,
+    /// Tell how it went.
+    Report,
+}
+
+/// A host's part of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Part {
+    Join(Hello),
+    Device(DevicePart),
+    Measure(MeasurePart),
+    Armed,
+    Synced,
+    Report(Box<Report>),
+}
+
+/// Who a host is and what it would run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// See [`PROTOCOL`].
+    pub(super) protocol: u32,
+    /// The program's.
+    pub(super) version: String,
+    /// The number of the host.
+    pub(super) host: u32,
+    /// Fingerprints: of the hosts file, the matrix, and the network.
+    pub(super) inputs: BTreeMap<String, String>,
+    /// Every setting with its value.
+    pub(super) settings: Vec<(String, String)>,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct DevicePart {
+    /// Mbit/s, when it says so.
+    pub(super) link_mbps: Option<u32>,
+    /// Longest frame that it sends and receives, bytes.
+    pub(super) max_frame: u32,
+}
+
+/// What a host measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct MeasurePart {
+    /// Base RTTs to peers, by host.
+    pub(super) rtts_ps: Vec<(u32, u64)>,
+    /// The longest echo.
+    pub(super) longest_ps: u64,
+}
+
+/// How the run went on one host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// Flows that it sent.
+    pub(super) sent: Vec<SentFlow>,
+    /// Flows that it received something of.
+    pub(super) received: Vec<ReceivedFlow>,
+    /// What its endpoint has counted.
+    #[serde(with = "stats")]
+    pub(super) stats: Stats,
+    pub(super) driver: DriverPart,
+    /// Messages delivered with bytes that were never sent so.
+    pub(super) wrong: u64,
+    /// Buffers that are not back.
+    pub(super) findings: Vec<String>,
+    /// When it stopped, by its clock since the start.
+    pub(super) end_ps: u64,
+    /// Its clock against the first host's, then and now: to be added to its times.
+    pub(super) offset_change_ps: i64,
+    pub(super) seen: HostSeen,
+}
+
+/// A flow as its sender knows it; no time is no such thing yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SentFlow {
+    pub(super) flow: u32,
+    pub(super) start_ps: Option<u64>,
+    pub(super) acked_ps: Option<u64>,
+    pub(super) acked: u64,
+    pub(super) failed: bool,
+}
+
+/// A flow as its receiver knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ReceivedFlow {
+    pub(super) flow: u32,
+    pub(super) delivered_ps: Option<u64>,
+    pub(super) delivered: u64,
+}
+
+/// Packets between endpoint and device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct DriverPart {
+    pub(super) taken: u64,
+    pub(super) lost: u64,
+    pub(super) stuck: u64,
+    pub(super) unsendable: u64,
+    pub(super) received: u64,
+    pub(super) left: u64,
+}
+
+/// [`Stats`] by the names of its counters, and drops by those of their reasons.
+mod stats {
+    use serde::{Deserializer, Serializer};
+
+    use super::{BTreeMap, Deserialize, DropReason, Serialize, Stats};
+
+    #[derive(Serialize, Deserialize)]
+    struct Named {
+        counters: BTreeMap<String, u64>,
+        drops: BTreeMap<String, u64>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(stats: &Stats, out: S) -> Result<S::Ok, S::Error> {
+        let named = |(name, count): (&str, u64)| (name.to_owned(), count);
+        let counters = Stats::COUNTERS.iter().map(|(name, _)| *name).zip(stats.values());
+        let drops = stats.drops.iter().filter(|(_, count)| *count > 0);
+        let drops = drops.map(|(reason, count)| (reason.name(), count));
+        Named { counters: counters.map(named).collect(), drops: drops.map(named).collect() }
+            .serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(text: D) -> Result<Stats, D::Error> {
+        let Named { counters, drops } = Named::deserialize(text)?;
+        let of = |counts: &BTreeMap<String, u64>, name| counts.get(name).copied().unwrap_or(0);
+        let mut values = [0; Stats::COUNTERS.len()];
+        for (value, (name, _)) in values.iter_mut().zip(Stats::COUNTERS) {
+            *value = of(&counters, *name);
+        }
+        let mut stats = Stats::from_values(values);
+        for reason in DropReason::ALL {
+            stats.drops.count_many(*reason, of(&drops, reason.name()));
+        }
+        Ok(stats)
+    }
+}
+
+impl Say {
+    /// The line, with its end.
+    pub(super) fn line(&self) -> Vec<u8> {
+        // Nothing here has a key that is no text, so there is nothing to fail.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+
+    /// What a line says; `None` when it is none of this protocol.
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_report_says_the_same_after_the_wire() {
+        let mut stats = Stats { data_new: 7, messages_failed: u64::MAX, ..Stats::default() };
+        stats.drops.count_many(DropReason::NoBuffer, 3);
+        let sent = SentFlow { flow: 1, start_ps: Some(0), acked_ps: None, acked: 9, failed: true };
+        let report = Report {
+            sent: vec![sent],
+            received: vec![ReceivedFlow { flow: 2, delivered_ps: Some(5), delivered: 6 }],
+            stats,
+            driver: DriverPart { taken: 4, ..DriverPart::default() },
+            wrong: 1,
+            findings: vec!["a \"finding\"\n".to_owned()],
+            end_ps: u64::MAX,
+            offset_change_ps: -4,
+            seen: HostSeen { clock_error_us: 0.25, ..HostSeen::default() },
+        };
+        let say = Say::Part { round: Round::Report, part: Part::Report(Box::new(report)) };
+        let line = say.line();
+        assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
+        assert_eq!(Say::parse(&line), Some(say));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_of_any_bytes_are_refused_without_a_panic(bytes: Vec<u8>, cut in 0_usize..60) {
+            prop_assert_eq!(Say::parse(&bytes), None);
+            let whole = Say::Idle { heard: 1, acked: 2, delivered: 3 }.line();
+            let cut = cut.min(whole.len() - 2);
+            prop_assert_eq!(Say::parse(&whole[..cut]), None);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The `nic` world: one process a server, real devices, a real network.
+//!
+//! ```text
+//!   Meeting (TCP, star) ---- rounds, pokes of triggers, the end ---- other hosts
+//!      |
+//!   Control <--app ring--> Worker (endpoint) <--PortIo--> device <--network--> other hosts
+//! ```
+//!
+//! Every host has the same inputs and runs its own flows of the matrix. Before they start, links
+//! are waited for, MACs asked for, base RTTs and the longest frame measured, and clocks compared
+//! with the first host's; network time begins at the same instant everywhere. At the end every host
+//! has everybody's books and puts the same outcome together. Time is real: nothing is scaled.
+
+mod meeting;
+mod message;
+mod offset;
+mod report;
+mod run;
+mod turn;
+mod warm_up;
+mod wire;
+
+pub use run::{RealNetwork, run};
+
+/// Whether a device of a hosts file is a card, so that the machine must be fit for one.
+#[must_use]
+pub fn is_card(device: &str) -> bool {
+    device.parse::<transport_dpdk::DeviceName>().is_ok_and(|device| {
+        let resolved = device.clone().resolved().unwrap_or(device);
+        resolved.is_card()
+    })
+}

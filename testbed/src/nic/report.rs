@@ -1,0 +1,174 @@
+//! From what each host kept to the outcome of the whole run, in the schema of all worlds.
+//!
+//! Every host gets all reports and puts the same outcome together. Nobody sees the switches of a
+//! real network: what they drop is what left hosts and did not arrive, and what they mark, queue or
+//! forward is unknown.
+
+use transport::{Instant, Stats};
+
+use super::message::{DriverPart, ReceivedFlow, Report, SentFlow};
+use crate::conductor::{Conductor, FlowRecord};
+use crate::measure::audit::DriverCount;
+use crate::measure::{Audit, Lateness, Outcome};
+use crate::plan::Plan;
+use transport::stats::DropReason;
+
+/// What this host's flows came to.
+pub(super) fn flows(conductor: &Conductor<'_>, own: u32) -> (Vec<SentFlow>, Vec<ReceivedFlow>) {
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    let lines = conductor.matrix().flows.iter().zip(conductor.records());
+    for (flow, (spec, record)) in (0..).zip(lines) {
+        if spec.src.0 == own {
+            sent.push(SentFlow {
+                flow,
+                start_ps: known(record.start),
+                acked_ps: known(record.acked_at),
+                acked: record.acked,
+                failed: record.failed,
+            });
+        }
+        if spec.dst.0 == own && record.delivered > 0 {
+            let delivered_ps = known(record.delivered_at);
+            received.push(ReceivedFlow { flow, delivered_ps, delivered: record.delivered });
+        }
+    }
+    (sent, received)
+}
+
+fn known(at: Instant) -> Option<u64> {
+    (at < Instant::FAR_FUTURE).then(|| at.as_ps())
+}
+
+fn instant(at: Option<u64>) -> Instant {
+    at.map_or(Instant::FAR_FUTURE, Instant::from_ps)
+}
+
+/// The outcome of the run of `plan`, from the reports of all hosts.
+pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome {
+    let matrix = &plan.matrix;
+    let mut conductor = Conductor::of_records(matrix, records(plan, reports));
+    let mut stats = Stats::default();
+    let mut driver = DriverPart::default();
+    reports.iter().for_each(|report| {
+        stats.add(&report.stats);
+        driver.add(&report.driver);
+    });
+    let strays = stats.drops.of(DropReason::NotHeadrace) + stats.drops.of(DropReason::WrongHost);
+    let arrived = driver.received - strays.min(driver.received);
+    let count = DriverCount {
+        handed_over: driver.taken,
+        given_up: driver.received,
+        lost_before: driver.lost,
+        dropped_sending: driver.stuck,
+        ..DriverCount::default()
+    };
+    let audit = Audit::of_hosts(&conductor, &stats, count, arrived);
+    let end = reports.iter().map(|report| report.end_ps).max().unwrap_or(0);
+    let end = Instant::from_ps(end);
+    let mut outcome = Outcome::new(plan, &mut conductor, stats, None, audit, end);
+    let summary = &mut outcome.summary;
+    summary.world = "nic";
+    // What devices still held may have been anybody's.
+    let in_network = driver.taken.saturating_sub(driver.lost + arrived + driver.left);
+    // A frame of another protocol is none of ours that was dropped.
+    summary.packets.dropped = summary.packets.dropped.saturating_sub(strays) + in_network;
+    for (name, count) in [("lost_in_network", in_network), ("left_in_device", driver.left)] {
+        if count > 0 {
+            summary.drops.insert(name, count);
+        }
+    }
+    for report in reports {
+        let name = &report.seen.name;
+        if report.wrong > 0 {
+            let count = report.wrong;
+            let text =
+                format!("payload: {count} messages were delivered on {name} with wrong bytes");
+            summary.audit.find(text);
+        }
+        if report.driver.unsendable > 0 {
+            let count = report.driver.unsendable;
+            let text = format!("packets: {count} segments without bytes or address on {name}");
+            summary.audit.find(text);
+        }
+        report.findings.iter().for_each(|found| summary.audit.find(format!("{name}: {found}")));
+    }
+    let lateness = worst(reports.iter().map(|report| report.seen.lateness));
+    summary.lateness = lateness;
+    summary.per_host = reports.iter().map(|report| report.seen.clone()).collect();
+    Outcome { stopped, lateness, ..outcome }
+}
+
+/// The records of all flows: from the sender, and what was delivered from the receiver, whose times
+/// are turned by how much its clock has drifted from the first host's.
+fn records(plan: &Plan, reports: &[Report]) -> Vec<FlowRecord> {
+    let never = FlowRecord {
+        start: Instant::FAR_FUTURE,
+        delivered_at: Instant::FAR_FUTURE,
+        acked_at: Instant::FAR_FUTURE,
+        delivered: 0,
+        acked: 0,
+        failed: false,
+    };
+    let mut records = vec![never; plan.matrix.flows.len()];
+    let mut starts = vec![(0, 0); records.len()];
+    for report in reports {
+        for flow in &report.sent {
+            let Some(record) = records.get_mut(flow.flow as usize) else { continue };
+            record.start = instant(flow.start_ps);
+            record.acked_at = instant(flow.acked_ps);
+            (record.acked, record.failed) = (flow.acked, flow.failed);
+            starts[flow.flow as usize] = (report.offset_change_ps, report.end_ps);
+        }
+    }
+    for report in reports {
+        for flow in &report.received {
+            let Some(record) = records.get_mut(flow.flow as usize) else { continue };
+            record.delivered = flow.delivered;
+            record.delivered_at = flow.delivered_ps.map_or(Instant::FAR_FUTURE, |at| {
+                let on_first = drifted(at, report.offset_change_ps, report.end_ps);
+                // Back to the sender's clock, by which its other times are.
+                let (change, end) = starts[flow.flow as usize];
+                let there = Instant::from_ps(drifted(on_first, -change, end));
+                // Clocks are compared to some microseconds; nothing is delivered before it starts,
+                // nor after all of it was acknowledged.
+                let last = record.acked_at.max(record.start);
+                there.max(record.start).min(last)
+            });
+        }
+    }
+    records
+}
+
+/// `at` with its share of a drift of `change` picoseconds until `end`.
+fn drifted(at: u64, change: i64, end: u64) -> u64 {
+    let share = i128::from(change) * i128::from(at) / i128::from(end.max(1));
+    let moved = i128::from(at) + share;
+    u64::try_from(moved.max(0)).unwrap_or(u64::MAX)
+}
+
+/// Each figure that of the worst host.
+fn worst(all: impl Iterator<Item = Lateness>) -> Option<Lateness> {
+    all.reduce(|a, b| Lateness {
+        p50_us: a.p50_us.max(b.p50_us),
+        p99_us: a.p99_us.max(b.p99_us),
+        max_us: a.max_us.max(b.max_us),
+        late_share: a.late_share.max(b.late_share),
+        ..a
+    })
+}
+
+/// The network is real, so late polls cost time and falsify nothing.
+pub(super) fn of_real_network(lateness: Lateness) -> Lateness {
+    Lateness { valid: true, late_share_max: 1.0, ..lateness }
+}
+
+impl DriverPart {
+    fn add(&mut self, other: &Self) {
+        self.taken += other.taken;
+        self.lost += other.lost;
+        self.stuck += other.stuck;
+        self.unsendable += other.unsendable;
+        self.received += other.received;
+        self.left += other.left;
+    }
+}

@@ -1,0 +1,443 @@
+//! One run on one host of a real network, from the meeting to the outcome.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+
+use transport::stats::DropReason;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::header_overhead;
+use transport::{Duration, HostId, Instant, Rng};
+use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::{
+    AppEnd, Calibration, DeviceName, DilatedClock, Pool, PortIo, RegisteredThread, TimeScale,
+    app_ring,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::meeting::{Meeting, agree};
+use super::message::{DevicePart, DriverPart, Hello, MeasurePart, PROTOCOL, Part, Report, Round};
+use super::offset::Offset;
+use super::report;
+use super::turn::Turn;
+use super::warm_up::{Desk, Opened, devices};
+use crate::conductor::Conductor;
+use crate::hosts_file::{HostEntry, HostsFile};
+use crate::measure::{Adapted, HostSeen, Outcome};
+use crate::observe::Observe;
+use crate::plan::{Plan, RunError};
+use crate::progress::{Progress, Watch};
+use crate::real_time::control::Control;
+use crate::real_time::hosts::{Crew, Crewed, Host, HostSetup, RING, RunClock, needs};
+use crate::real_time::lateness::{self, Gaps};
+use crate::real_time::links::{HEADERS_MAX, unfit};
+use crate::real_time::observers::Observers;
+use crate::real_time::result;
+use crate::topology::{self, topo_file};
+use crate::workload::cm_write;
+
+/// The network of a run, and who this process is in it.
+#[derive(Clone, Debug)]
+pub struct RealNetwork {
+    /// All hosts.
+    pub hosts: HostsFile,
+    /// The number of this one.
+    pub own: u32,
+    /// The user has described the network; else it is taken for one switch, as fast as the slowest
+    /// device.
+    pub topology_given: bool,
+    /// What this host shows of itself meanwhile.
+    pub observe: Observe,
+}
+
+/// Real time after which a device that takes nothing counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_s(1);
+
+/// From the last round to the start: longer than telling everybody takes.
+const START_IN: Duration = Duration::from_ms(100);
+
+/// The shortest timeout, in longest echoes: what delays polls once, delays them again.
+const RTO_LONGEST: u64 = 2;
+
+/// Runs this host's part of `plan` with all other hosts of `network`.
+///
+/// # Errors
+/// [`RunError::Peer`] names a host that failed or did not come, [`RunError::Disagree`] what differs
+/// between hosts, [`RunError::Environment`] what this machine lacks.
+pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let devices = devices(&network.hosts)?;
+    check(plan, network)?;
+    let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
+    let clock = rate.clock(TimeScale::REAL);
+    let hello = hello(plan, network);
+    let mut meeting = {
+        let patience = plan.draft.nic.patience;
+        let mut going_on = || going_on(watch);
+        Meeting::open(&network.hosts, &hello, (clock, patience), &mut going_on)?
+    };
+    let device = devices.into_iter().nth(network.own as usize);
+    let mut attendance = Attendance { network, clock, rate, meeting: &mut meeting, watch };
+    let outcome = device
+        .ok_or_else(|| RunError::Environment("this host has no device".to_owned()))
+        .and_then(|device| attendance.run(plan, hello, device));
+    match &outcome {
+        Ok(_) => meeting.part(),
+        Err(error) => meeting.give_up(error),
+    }
+    outcome
+}
+
+/// A network must hold the hosts of the matrix, and be described for as many.
+fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
+    let hosts = u32::try_from(network.hosts.hosts.len()).unwrap_or(u32::MAX);
+    let file = &network.hosts.file;
+    if plan.matrix.nodes > hosts {
+        let nodes = plan.matrix.nodes;
+        return Err(RunError::Disagree(format!("the matrix has {nodes} hosts, {file} {hosts}")));
+    }
+    if plan.hosts() < hosts {
+        let nodes = plan.hosts();
+        return Err(RunError::Disagree(format!("the topology has {nodes} hosts, {file} {hosts}")));
+    }
+    Ok(())
+}
+
+/// The user may have had enough.
+fn going_on(watch: &mut dyn Watch) -> Result<(), RunError> {
+    if watch.goes_on(&Progress::default()) { Ok(()) } else { Err(RunError::Interrupted) }
+}
+
+/// What all hosts must have in common.
+fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
+    let print = |text: &str| format!("{:016x}", xxh3_64(text.as_bytes()));
+    let host = |host: &HostEntry| format!("{} {} {:?}\n", host.name, host.ip, host.mac);
+    let hosts: String = network.hosts.hosts.iter().map(host).collect();
+    let inputs = [
+        ("matrix", print(&cm_write::to_text(&plan.matrix))),
+        ("topology", print(&topo_file::to_text(plan.tree.spec()))),
+        ("hosts file", print(&hosts)),
+    ];
+    let settings = plan.draft.effective().into_iter().map(|(key, value, _)| (key, value));
+    Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: network.own,
+        inputs: inputs.into_iter().map(|(what, print)| (what.to_owned(), print)).collect(),
+        settings: settings.collect(),
+    }
+}
+
+/// This host at the meeting.
+struct Attendance<'n> {
+    network: &'n RealNetwork,
+    clock: DilatedClock,
+    rate: Calibration,
+    meeting: &'n mut Meeting,
+    watch: &'n mut dyn Watch,
+}
+
+/// The run as it was fitted to the network, and how to reach everybody.
+struct Fitted {
+    plan: Plan,
+    adapted: Vec<Adapted>,
+    addressing: Addressing,
+    /// Least and greatest base RTT from here.
+    rtts: Option<(Duration, Duration)>,
+}
+
+impl Attendance<'_> {
+    fn entry(&self) -> &HostEntry {
+        &self.network.hosts.hosts[self.network.own as usize]
+    }
+
+    /// Every round in turn.
+    fn run(&mut self, plan: &Plan, hello: Hello, device: DeviceName) -> Result<Outcome, RunError> {
+        let watch = &mut *self.watch;
+        let (joined, _) =
+            self.meeting.gather(Round::Join, Part::Join(hello), &mut || going_on(watch))?;
+        let join = |part| if let Part::Join(hello) = part { Some(hello) } else { None };
+        let hellos: Vec<Hello> = joined.into_iter().filter_map(join).collect();
+        agree(self.meeting.names(), &hellos)?;
+        let observers = Observers::start(&self.network.observe, plan.hosts())?;
+        let socket = observers.wants_socket();
+        let mut desk = {
+            let entry = &self.network.hosts.hosts[self.network.own as usize];
+            let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
+            let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
+            Desk::open(plan, entry, (device, socket), self.clock, &mut meanwhile)?
+        };
+        observers.show(desk.eal())?;
+        let Fitted { plan, adapted, addressing, rtts } = self.warm_up(plan, &mut desk)?;
+        let caps = desk.port().caps().to_string();
+        tracing::info!(device = desk.port().name(), %caps, "ready");
+        let opened = desk.close();
+        let lcore: Option<RegisteredThread> = opened.eal.register_thread().ok();
+        let seen = HostSeen {
+            name: self.entry().name.clone(),
+            device: caps,
+            base_rtt_min_us: rtts.map(|(least, _)| least.as_us_f64()),
+            base_rtt_max_us: rtts.map(|(_, most)| most.as_us_f64()),
+            strays: opened.strays,
+            answers: opened.answers,
+            ..HostSeen::default()
+        };
+        let (report, stopped) = self.flows(&plan, opened, (&addressing, &observers), seen)?;
+        let part = Part::Report(Box::new(report));
+        let (parts, _) = self.meeting.gather(Round::Report, part, &mut || Ok(()))?;
+        drop(lcore);
+        let report = |part| if let Part::Report(report) = part { Some(*report) } else { None };
+        let reports: Vec<Report> = parts.into_iter().filter_map(report).collect();
+        Ok(Outcome { adapted, ..report::outcome(&plan, &reports, stopped) })
+    }
+
+    /// From an open device to a plan that fits the network.
+    fn warm_up(&mut self, plan: &Plan, desk: &mut Desk) -> Result<Fitted, RunError> {
+        let (network, own) = (&self.network.hosts, self.network.own);
+        let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
+        desk.wait_up(&mut || meeting.look().and_then(|()| going_on(watch)))?;
+        let caps = desk.port().caps();
+        let max_frame = caps.max_frame.bytes();
+        let part = Part::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
+        let (parts, _) = meeting.gather(Round::Device, part, &mut || {
+            desk.serve(|_| false);
+            going_on(watch)
+        })?;
+        let device = |part| if let Part::Device(device) = part { Some(device) } else { None };
+        let devices: Vec<DevicePart> = parts.into_iter().filter_map(device).collect();
+        let (plan, mut adapted) = fit_devices(plan, self.network, &devices)?;
+        desk.send_at_most(plan.settings.payload_max + HEADERS_MAX);
+        let [sends_to, exchanges_with] = peers(&plan, own);
+        let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
+        let addressing = desk.resolve(network, own, &exchanges_with, &mut meanwhile)?;
+        let id = u16::try_from(own).unwrap_or(u16::MAX);
+        let (rtts, longest) = desk.probe(network, (&sends_to, &addressing), id, &mut meanwhile)?;
+        let bounds = rtts.iter().min().copied().zip(rtts.iter().max().copied());
+        let rtts_ps = sends_to.iter().copied().zip(rtts.iter().map(|rtt| rtt.as_ps())).collect();
+        let part = Part::Measure(MeasurePart { rtts_ps, longest_ps: longest.as_ps() });
+        let (parts, _) = meeting.gather(Round::Measure, part, &mut || {
+            desk.serve(|_| false);
+            going_on(watch)
+        })?;
+        let measure = |part| if let Part::Measure(part) = part { Some(part) } else { None };
+        let measured: Vec<MeasurePart> = parts.into_iter().filter_map(measure).collect();
+        let plan = fit_rtts(&plan, self.network, &measured, &mut adapted)?;
+        Ok(Fitted { plan, adapted, addressing, rtts: bounds })
+    }
+
+    /// The flows of this host, and its report.
+    fn flows(
+        &mut self,
+        plan: &Plan,
+        opened: Opened,
+        (addressing, observers): (&Addressing, &Observers),
+        seen: HostSeen,
+    ) -> Result<(Report, bool), RunError> {
+        let own = HostId(self.network.own);
+        let (clock, rng) = (RunClock::default(), Rng::new(plan.seed));
+        let setup = HostSetup {
+            rng: &rng,
+            clock: &clock,
+            addressing,
+            stuck_after: STUCK_AFTER,
+            record: false,
+            observers,
+            rate: (plan.settings.line_rate, TimeScale::REAL),
+        };
+        let (pool, eal) = (Arc::clone(&opened.pool), opened.eal.clone());
+        let (host, app) = worker(plan, own, &setup, opened)?;
+        let cores = [self.entry().core];
+        let crew = Crew::start(&eal, vec![host], &cores, &clock, plan.settings.base_rtt)?;
+        let (before, start) = self.synchronised()?;
+        let capture = observers.start_capture(TimeScale::REAL)?;
+        // Nobody polls before: what is due at the start would be sent at once.
+        while self.clock.now() < start {
+            self.meeting.look()?;
+            thread::yield_now();
+        }
+        clock.start(self.rate.clock_from(self.clock, start));
+        self.meeting.begin();
+        let conductor = Conductor::of_host(&plan.matrix, own);
+        let control = Control::new(plan, conductor, (own, vec![app]));
+        let mut turn = Turn::new(plan, self.meeting, control, clock);
+        let stopped = turn.until_over(&crew, self.watch)?;
+        let mut crewed = crew.stop()?;
+        observers.finish_capture(capture);
+        let Turn { control, gaps, now, .. } = turn;
+        let mut report = report(&mut crewed, &control, (own, gaps, now), seen);
+        // Devices go first: they hold buffers of the pool.
+        drop((crewed, control));
+        report.findings = findings(&pool);
+        // The first host answers while it waits for reports.
+        let after = self.meeting.compare_clocks(&mut || Ok(()))?;
+        report.seen.clock_error_us = before.error().max(after.error()).as_us_f64();
+        report.offset_change_ps = after.ahead_ps().saturating_sub(before.ahead_ps());
+        Ok((report, stopped))
+    }
+
+    /// Waits until all hosts are ready: how far the first host's clock is ahead, and when, by the
+    /// own clock, all start.
+    fn synchronised(&mut self) -> Result<(Offset, Instant), RunError> {
+        let watch = &mut *self.watch;
+        let mut going = || going_on(watch);
+        self.meeting.gather(Round::Armed, Part::Armed, &mut going)?;
+        let offset = self.meeting.compare_clocks(&mut going)?;
+        let (_, at_ps) = self.meeting.gather(Round::Synced, Part::Synced, &mut going)?;
+        Ok((offset, offset.ours(at_ps) + START_IN))
+    }
+}
+
+/// The worker of host `own` at its device, and its application's end of the ring.
+fn worker(
+    plan: &Plan,
+    own: HostId,
+    setup: &HostSetup<'_>,
+    opened: Opened,
+) -> Result<(Host, AppEnd), RunError> {
+    let lacks = |what: &str| RunError::Environment(what.to_owned());
+    let at = own.0 as usize;
+    let config = plan.host_configs()?.into_iter().nth(at);
+    let (Some(config), Some(need)) = (config, needs(plan).into_iter().nth(at)) else {
+        return Err(lacks("this host is not in the topology"));
+    };
+    let io = PortIo::of_port(opened.port, opened.pool, None);
+    let io = io.ok_or_else(|| lacks("the device has no queue"))?.answering(opened.station);
+    let (app, ring) = app_ring(RING, RING);
+    Ok((setup.host(own, &config, io, ring, need), app))
+}
+
+/// What this host has to tell, but for its buffers and its clock.
+fn report(
+    crewed: &mut [Crewed],
+    control: &Control<'_>,
+    (own, gaps, now): (HostId, Gaps, Instant),
+    seen: HostSeen,
+) -> Report {
+    let sum = result::sum(crewed);
+    let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
+    threads.push(gaps);
+    let lateness = report::of_real_network(lateness::judge(&threads, 1.0));
+    let strays = seen.strays + sum.stats.drops.of(DropReason::NotHeadrace);
+    let mut seen = HostSeen { lateness, strays, ..seen };
+    for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
+        let stats = host.io().queue().stats();
+        seen.device_missed += stats.rx_missed + stats.rx_no_mbuf;
+        seen.answers += host.io().answers();
+    }
+    let (sent, received) = report::flows(control.conductor(), own.0);
+    Report {
+        sent,
+        received,
+        stats: sum.stats,
+        driver: DriverPart {
+            taken: sum.taken,
+            lost: sum.lost,
+            stuck: sum.stuck,
+            unsendable: sum.unsendable,
+            received: sum.received,
+            left: sum.left,
+        },
+        wrong: control.wrong_deliveries(),
+        findings: Vec::new(),
+        end_ps: now.since(Instant::ZERO).as_ps(),
+        offset_change_ps: 0,
+        seen,
+    }
+}
+
+/// Buffers that did not come back. Exact, since no thread polls any more.
+fn findings(pool: &Pool) -> Vec<String> {
+    let out = pool.in_use();
+    let text = || format!("buffers: {out} are not back in their pool");
+    if out > 0 { vec![text()] } else { Vec::new() }
+}
+
+/// Whom a host sends flows to, and whom it exchanges packets with.
+fn peers(plan: &Plan, own: u32) -> [Vec<u32>; 2] {
+    let flows = || plan.matrix.flows.iter().map(|flow| (flow.src.0, flow.dst.0));
+    let mut to: Vec<u32> = flows().filter(|(src, _)| *src == own).map(|(_, dst)| dst).collect();
+    let from = flows().filter(|(_, dst)| *dst == own).map(|(src, _)| src);
+    let mut with: Vec<u32> = from.chain(to.iter().copied()).collect();
+    for list in [&mut to, &mut with] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    [to, with]
+}
+
+/// The longest segment that all devices carry, the IP version, and the rate of the slowest link.
+fn fit_devices(
+    plan: &Plan,
+    network: &RealNetwork,
+    devices: &[DevicePart],
+) -> Result<(Plan, Vec<Adapted>), RunError> {
+    let mut adapted = Vec::new();
+    let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
+    let shortest = devices.iter().map(|device| device.max_frame).min().unwrap_or(u32::MAX);
+    let carried = shortest.saturating_sub(u32::from(HEADERS_MAX));
+    let carried = u16::try_from(carried).unwrap_or(u16::MAX);
+    let is_v4 = network.hosts.hosts.iter().all(|host| host.ip.is_ipv4());
+    let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
+    if carried < plan.settings.payload_max {
+        note("mtu", carried.to_string(), "the longest segment that every device carries");
+    }
+    let mut draft = plan.draft.clone();
+    draft.settings.payload_max = plan.settings.payload_max.min(carried);
+    draft.settings.frame_overhead = header_overhead(version);
+    let slowest = devices.iter().filter_map(|device| device.link_mbps).min();
+    let gbps = slowest.map(|mbps| (mbps / 1000).max(1)).filter(|_| !network.topology_given);
+    let mut spec = plan.tree.spec().clone();
+    if let Some(gbps) = gbps {
+        let hosts = spec.nodes;
+        spec = topology::by_name(&format!("leaf-spine:1,1,{hosts},{gbps}"))?;
+        let name = format!("one switch, {gbps} Gbps");
+        note("topology", name, "no --topo was given: the rate is that of the slowest device");
+    }
+    Ok((Plan::new(&draft, plan.matrix.clone(), &spec)?, adapted))
+}
+
+/// Base RTTs as they were measured, and a shortest timeout that spares slow polls.
+fn fit_rtts(
+    plan: &Plan,
+    network: &RealNetwork,
+    measured: &[MeasurePart],
+    adapted: &mut Vec<Adapted>,
+) -> Result<Plan, RunError> {
+    let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
+    let pairs = (0..).zip(measured).flat_map(|(src, part)| {
+        let pair = move |&(dst, ps): &(u32, u64)| ((HostId(src), HostId(dst)), ps);
+        part.rtts_ps.iter().map(pair)
+    });
+    let rtts: BTreeMap<_, _> = pairs.map(|(pair, ps)| (pair, Duration::from_ps(ps))).collect();
+    let mut draft = plan.draft.clone();
+    let mut spec = plan.tree.spec().clone();
+    if draft.base_rtt.is_none()
+        && let (Some(least), Some(most)) = (rtts.values().min(), rtts.values().max())
+    {
+        draft.base_rtt = Some(*most);
+        let value = format!("{}ps..{}ps", least.as_ps(), most.as_ps());
+        note("base_rtt", value, "measured: the least of many echoes, for each pair of hosts");
+        if !network.topology_given {
+            spec.tier[0].switch_latency_ns = 0;
+            spec.tier[0].downlink_latency_ns = propagation_ns(*least, plan);
+        }
+    }
+    let longest = measured.iter().map(|part| part.longest_ps).max().unwrap_or(0);
+    let rto_min = Duration::from_ps(longest.saturating_mul(RTO_LONGEST));
+    if rto_min > draft.settings.loss.rto_min {
+        draft.settings.loss.rto_min = rto_min;
+        let value = format!("{}ps", rto_min.as_ps());
+        note("loss.rto_min", value, "twice the longest echo: polls come as late again");
+    }
+    let fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
+    let is_set = plan.draft.base_rtt.is_some();
+    Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
+}
+
+/// What a round trip leaves to each of four links when packets were sent off at line rate: so that
+/// the ideal time of a run has the delay that was measured.
+fn propagation_ns(rtt: Duration, plan: &Plan) -> u32 {
+    let mtu = transport::Bytes(u64::from(plan.fabric.mtu));
+    let sending = plan.settings.line_rate.time_for(mtu).as_ps() * 2;
+    let ns = rtt.as_ps().saturating_sub(sending) / 4000;
+    u32::try_from(ns).unwrap_or(u32::MAX).min(1_000_000_000)
+}

@@ -1,0 +1,222 @@
+//! The run itself: starts own flows, passes pokes of triggers on, and finds out that all is over.
+//!
+//! The first host decides. Nothing is under way when every host is idle, has heard every poke that
+//! the first host passed on to it (it passes on all, and gets a host's pokes before that host's
+//! word of being idle), and all that was acknowledged anywhere has been delivered to its
+//! application, which may poke. A host repeats its word whenever it changes.
+
+use transport::{Duration, Instant};
+use transport_dpdk::{Idle, IdleMode};
+
+use super::meeting::Meeting;
+use super::message::Say;
+use crate::conductor::{FlowCounts, Poke};
+use crate::plan::{Plan, RunError};
+use crate::progress::{Progress, Watch};
+use crate::real_time::control::Control;
+use crate::real_time::hosts::{Crew, RunClock};
+use crate::real_time::lateness::Gaps;
+
+/// A run under way on one host.
+pub(super) struct Turn<'a, 'm> {
+    meeting: &'m mut Meeting,
+    pub(super) control: Control<'a>,
+    pub(super) gaps: Gaps,
+    clock: RunClock,
+    pub(super) now: Instant,
+    limit: Instant,
+    /// Pokes heard from others.
+    heard: u64,
+    /// What this host said last of being idle.
+    said: Option<Standing>,
+    /// Of the first host, by host: pokes passed on to it, and what it said last.
+    others: Vec<(u64, Option<Standing>)>,
+    stop_said: bool,
+}
+
+/// A host without flows under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    heard: u64,
+    acked: u64,
+    delivered: u64,
+}
+
+/// Between two looks at whether it is over.
+const LOOK_EVERY: Duration = Duration::from_ms(1);
+
+/// Between two looks at the watch.
+const WATCH_EVERY: Duration = Duration::from_ms(20);
+
+/// How long the last acknowledgements are waited for when all is over.
+const SETTLE: Duration = Duration::from_ms(50);
+
+impl<'a, 'm> Turn<'a, 'm> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        meeting: &'m mut Meeting,
+        control: Control<'a>,
+        clock: RunClock,
+    ) -> Self {
+        Self {
+            others: meeting.names().iter().map(|_| (0, None)).collect(),
+            meeting,
+            control,
+            gaps: Gaps::new(plan.settings.base_rtt),
+            clock,
+            now: Instant::ZERO,
+            limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
+            heard: 0,
+            said: None,
+            stop_said: false,
+        }
+    }
+
+    /// Runs until the first host says that all is over; true when it was ended early.
+    pub(super) fn until_over(
+        &mut self,
+        crew: &Crew,
+        watch: &mut dyn Watch,
+    ) -> Result<bool, RunError> {
+        let mut idle = Idle::new(IdleMode::Adaptive);
+        let (mut look_at, mut watch_at) = (Instant::ZERO, Instant::ZERO);
+        loop {
+            let busy = self.poll();
+            self.tell_pokes()?;
+            if let Some(stopped) = self.listen()? {
+                if !stopped {
+                    self.settle();
+                }
+                return Ok(stopped);
+            }
+            let mut ends = false;
+            if self.now >= watch_at {
+                watch_at = self.now + WATCH_EVERY;
+                if crew.is_broken() {
+                    let what = "the thread that polls the device has ended";
+                    return Err(RunError::Environment(what.to_owned()));
+                }
+                ends = !watch.goes_on(&self.progress());
+            }
+            if self.now >= look_at {
+                look_at = self.now + LOOK_EVERY;
+                if let Some(stopped) = self.look(ends || self.now > self.limit)? {
+                    if !stopped {
+                        self.settle();
+                    }
+                    return Ok(stopped);
+                }
+            }
+            idle.turn(busy);
+        }
+    }
+
+    fn poll(&mut self) -> bool {
+        self.now = self.clock.now().max(self.now);
+        self.gaps.poll(self.now);
+        self.control.poll(self.now)
+    }
+
+    /// Lets what is on its way arrive.
+    fn settle(&mut self) {
+        let until = self.now + SETTLE;
+        let mut idle = Idle::new(IdleMode::Adaptive);
+        while self.now < until {
+            let busy = self.poll();
+            idle.turn(busy);
+        }
+    }
+
+    fn tell_pokes(&mut self) -> Result<(), RunError> {
+        let pokes = self.control.conductor_mut().take_pokes();
+        pokes.into_iter().try_for_each(|poke| self.pass_on(0, poke))
+    }
+
+    /// Passes a poke on: to the first host, or by it to all others but `from`.
+    fn pass_on(&mut self, from: u32, poke: Poke) -> Result<(), RunError> {
+        if !self.meeting.is_first() {
+            return self.meeting.say(0, &Say::Poke(poke));
+        }
+        for (to, other) in (0..).zip(&mut self.others).skip(1) {
+            if to != from {
+                other.0 += 1;
+                self.meeting.say(to, &Say::Poke(poke))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what others say; whether, and how, the run has ended.
+    fn listen(&mut self) -> Result<Option<bool>, RunError> {
+        while let Some((from, say)) = self.meeting.poll()? {
+            match say {
+                Say::Poke(poke) => {
+                    let flows = self.control.conductor().matrix().flows.len();
+                    if (poke.flow as usize) < flows {
+                        self.control.conductor_mut().on_poke(poke);
+                    }
+                    self.heard += 1;
+                    if self.meeting.is_first() {
+                        self.pass_on(from, poke)?;
+                    }
+                }
+                Say::Idle { heard, acked, delivered } => {
+                    if let Some(other) = self.others.get_mut(from as usize) {
+                        other.1 = Some(Standing { heard, acked, delivered });
+                    }
+                }
+                Say::Stop if self.meeting.is_first() => return self.end(true).map(Some),
+                Say::End { stopped } => return Ok(Some(stopped)),
+                other => self.meeting.stale(from, &other)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks whether this host is idle, and the first host whether all are; `ends` when it is time
+    /// to end all the same.
+    fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
+        let conductor = self.control.conductor();
+        let FlowCounts { acked, delivered, .. } = conductor.counts();
+        let own = Standing { heard: self.heard, acked, delivered };
+        let own = Some(own).filter(|_| conductor.is_idle());
+        if self.meeting.is_first() {
+            let over = own.is_some_and(|own| self.is_over(own));
+            return if over || ends { self.end(!over).map(Some) } else { Ok(None) };
+        }
+        if ends && !self.stop_said {
+            self.stop_said = true;
+            self.meeting.say(0, &Say::Stop)?;
+        }
+        if let Some(Standing { heard, acked, delivered }) = own.filter(|_| own != self.said) {
+            self.said = own;
+            self.meeting.say(0, &Say::Idle { heard, acked, delivered })?;
+        }
+        Ok(None)
+    }
+
+    fn is_over(&self, own: Standing) -> bool {
+        let (mut acked, mut delivered) = (own.acked, own.delivered);
+        for (told, said) in self.others.iter().skip(1) {
+            let Some(said) = said.filter(|said| said.heard == *told) else { return false };
+            acked += said.acked;
+            delivered += said.delivered;
+        }
+        delivered >= acked
+    }
+
+    fn end(&mut self, stopped: bool) -> Result<bool, RunError> {
+        self.meeting.say_all(&Say::End { stopped })?;
+        Ok(stopped)
+    }
+
+    fn progress(&self) -> Progress {
+        let conductor = self.control.conductor();
+        Progress {
+            now: self.now.since(Instant::ZERO),
+            flows_finished: conductor.counts().acked,
+            bytes_delivered: conductor.delivered().0,
+            hops: 0,
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The device before the run: its link comes up, peers' MACs are asked for, round trips measured.
+//!
+//! All hosts do this at the same time, so whoever waits for others goes on answering them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::thread;
+
+use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::{Duration, HostId};
+use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Resolver, Station, Verdict};
+use transport_dpdk::{
+    DeviceName, DilatedClock, Eal, EalOptions, MbufBurst, MbufError, MemoryMode, Pool, PoolConfig,
+    Port, PortConfig, PortError, Step,
+};
+
+use super::meeting::Meanwhile;
+use crate::hosts_file::{HostEntry, HostsFile};
+use crate::input::InputError;
+use crate::plan::{Plan, RunError};
+use crate::real_time::links::{HEADERS_MAX, unfit};
+
+/// Buffers of a host: full windows and rings at 100 Gbps with room to spare. 2^k - 1 fits DPDK's
+/// rings best.
+const BUFFERS: u32 = 16_383;
+
+/// Buffers that threads may keep in their caches.
+const CACHE: u32 = 256;
+
+/// Packets that the device's queues hold.
+const DEPTH: u16 = 1024;
+
+/// What DPDK needs beside the pool, MiB.
+const EAL_MB: u64 = 96;
+
+/// Milliseconds within which a link comes up; cards that train need seconds.
+const UP_MS: u32 = 20_000;
+
+/// How long the other end of a virtual device is waited for, and the pauses between attempts.
+const CONNECT_FOR: Duration = Duration::from_s(20);
+const RETRY: core::time::Duration = core::time::Duration::from_millis(500);
+
+/// How long a peer is asked for its MAC.
+const RESOLVE_FOR: Duration = Duration::from_s(10);
+
+/// The device of this host before a worker has it. Field order: mbufs go before pool and EAL.
+pub(super) struct Desk {
+    burst: MbufBurst,
+    port: Port,
+    pool: Arc<Pool>,
+    station: Station,
+    clock: DilatedClock,
+    full: u16,
+    /// Frames that were neither question nor answer.
+    strays: u64,
+    answers: u64,
+    eal: Eal,
+}
+
+/// What a worker takes over.
+pub(super) struct Opened {
+    pub(super) port: Port,
+    pub(super) pool: Arc<Pool>,
+    pub(super) station: Station,
+    pub(super) strays: u64,
+    pub(super) answers: u64,
+    pub(super) eal: Eal,
+}
+
+/// Every device of the file, by host, as this machine would call them.
+///
+/// # Errors
+/// The first that is none, with its place.
+pub(super) fn devices(network: &HostsFile) -> Result<Vec<DeviceName>, InputError> {
+    let name = |host: &HostEntry| {
+        let device = &host.device;
+        device.value.parse().map_err(|_| {
+            InputError::new(format!("device `{}`", device.value), "a device")
+                .at(&network.file, device.line, device.column)
+                .help(
+                    "a PCI address (0000:3b:00.0), an interface (eth1), or a virtual device \
+                       (net_memif0,role=client)",
+                )
+        })
+    };
+    network.hosts.iter().map(name).collect()
+}
+
+impl Desk {
+    /// Opens `device` for `host`, with DPDK's telemetry socket if asked for.
+    pub(super) fn open(
+        plan: &Plan,
+        host: &HostEntry,
+        (device, telemetry): (DeviceName, bool),
+        clock: DilatedClock,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<Self, RunError> {
+        let device = device.resolved().map_err(|error| unfit(&error))?;
+        let full = plan.settings.payload_max + HEADERS_MAX;
+        let room = device.room(full);
+        let bytes = u64::from(BUFFERS) * (u64::from(room) + 384);
+        let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);
+        let options = device.allowed_in(EalOptions {
+            memory: match host.hugepages {
+                None => MemoryMode::Auto,
+                Some(true) => MemoryMode::Hugepages,
+                Some(false) => MemoryMode::NoHuge,
+            },
+            memory_mb: host.memory_mb.unwrap_or(needed),
+            telemetry,
+            ..EalOptions::default()
+        });
+        let eal = Eal::start(&options)?;
+        let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
+        let pool = Pool::new(&eal, config).map_err(|error: MbufError| unfit(&error))?;
+        let pool = Arc::new(pool);
+        let config = PortConfig {
+            rx_descriptors: DEPTH,
+            tx_descriptors: DEPTH,
+            max_frame: u32::from(full),
+            ..PortConfig::default()
+        };
+        let until = clock.now() + CONNECT_FOR;
+        let port = loop {
+            match device.open(&eal, &config, Arc::clone(&pool)) {
+                Ok(port) => break port,
+                // A client of a memif that no server listens to yet.
+                Err(PortError::Setup { step: Step::Start, .. })
+                    if device.connects() && clock.now() < until =>
+                {
+                    meanwhile()?;
+                    thread::sleep(RETRY);
+                }
+                Err(error) => return Err(unfit(&error)),
+            }
+        };
+        let (ip, prefix, gateway) = (host.ip, host.prefix, host.gateway);
+        let station = Station { mac: host.mac.unwrap_or(port.mac()), ip, prefix, gateway };
+        let burst = MbufBurst::new();
+        Ok(Self { burst, port, pool, station, clock, full, strays: 0, answers: 0, eal })
+    }
+
+    /// Limits the frames that are probed and sent, once it is known what all devices carry.
+    pub(super) fn send_at_most(&mut self, full: u16) {
+        self.full = self.full.min(full);
+    }
+
+    /// Waits until the link is up.
+    pub(super) fn wait_up(&self, meanwhile: Meanwhile<'_>) -> Result<(), RunError> {
+        const STEP_MS: u32 = 100;
+        for _ in 0..UP_MS / STEP_MS {
+            if self.port.wait_link(STEP_MS) {
+                return Ok(());
+            }
+            meanwhile()?;
+        }
+        Err(RunError::Environment(format!(
+            "the link of {} did not come up within {UP_MS} ms: check cable, module and the \
+             switch's port, or the other end of a virtual link",
+            self.port.name()
+        )))
+    }
+
+    /// DPDK's environment.
+    pub(super) fn eal(&self) -> &Eal {
+        &self.eal
+    }
+
+    /// The device.
+    pub(super) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Receives a burst: answers what is asked of this host, shows `see` the rest.
+    pub(super) fn serve(&mut self, mut see: impl FnMut(&[u8]) -> bool) {
+        let mut burst = std::mem::take(&mut self.burst);
+        self.port.rx_burst(&mut burst);
+        let mut frame = Vec::new();
+        for mbuf in burst.drain() {
+            frame.resize(usize::try_from(mbuf.pkt_len()).unwrap_or(0), 0);
+            if !mbuf.copy_out(0, &mut frame) {
+                continue;
+            }
+            let station = self.station;
+            if self.send(|out| station.answer(&frame, out)) {
+                self.answers += 1;
+            } else if !see(&frame) {
+                self.strays += 1;
+            }
+        }
+        self.burst = burst;
+    }
+
+    /// Sends the frame that `write` writes, if any.
+    fn send(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+        let Some(mut mbuf) = self.pool.alloc() else { return false };
+        let room = self.pool.room();
+        let Some(length) = mbuf.append(room).and_then(write) else { return false };
+        let rest = room - u16::try_from(length).unwrap_or(room);
+        let mut burst = MbufBurst::new();
+        // What the device has no room for is asked for, or asked, again.
+        mbuf.trim(rest) && burst.push(mbuf).is_ok() && self.port.tx_burst(&mut burst) > 0
+    }
+
+    /// The addresses of all hosts as this one writes them into frames; only those of `peers` are
+    /// resolved, nobody else is sent anything.
+    pub(super) fn resolve(
+        &mut self,
+        network: &HostsFile,
+        own: u32,
+        peers: &[u32],
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<Addressing, RunError> {
+        let entry = |peer: &u32| &network.hosts[*peer as usize];
+        let wanted: Vec<(IpAddr, Option<Mac>)> =
+            peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
+        let now = self.clock.now();
+        let mut resolver = Resolver::new(self.station, &wanted, now, RESOLVE_FOR);
+        while !resolver.is_over() {
+            let now = self.clock.now();
+            while self.send(|out| resolver.poll_transmit(now, out)) {}
+            self.serve(|frame| resolver.handle_frame(frame));
+            meanwhile()?;
+            thread::yield_now();
+        }
+        let mut macs: Vec<Mac> = vec![NOBODY; network.hosts.len()];
+        macs[own as usize] = self.station.mac;
+        for (at, &peer) in peers.iter().enumerate() {
+            let host = &network.hosts[peer as usize];
+            let why = match resolver.peer(at) {
+                Resolution::Known(mac) => {
+                    macs[peer as usize] = mac;
+                    continue;
+                }
+                Resolution::Unreachable => "is on another subnet and there is no `gateway`",
+                Resolution::Asking | Resolution::Silent => "does not say its MAC",
+            };
+            let hop = self.station.next_hop(host.ip).unwrap_or(host.ip);
+            return Err(RunError::Environment(format!(
+                "{} ({}) {why}: asked for {hop} over {}; check cabling, VLAN and `address` of both \
+                 hosts, or give its `mac`",
+                host.name,
+                host.ip,
+                self.port.name()
+            )));
+        }
+        let hosts = network.hosts.iter().zip(macs).map(|(host, mac)| HostAddr { mac, ip: host.ip });
+        let table = AddressTable::new(hosts.collect());
+        table.map(Addressing::Table).map_err(|error| unfit(&error))
+    }
+
+    /// Base RTTs to `peers`, in their order, and the longest echo; full frames have passed.
+    pub(super) fn probe(
+        &mut self,
+        network: &HostsFile,
+        (peers, addressing): (&[u32], &Addressing),
+        id: u16,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<(Vec<Duration>, Duration), RunError> {
+        let address = |peer: &u32| addressing.addr(HostId(*peer)).map(|addr| (addr.ip, addr.mac));
+        let wanted: Vec<(IpAddr, Mac)> = peers.iter().filter_map(address).collect();
+        let mut prober = Prober::new(self.station, id, self.full, &wanted);
+        while !prober.is_over() {
+            let now = self.clock.now();
+            self.send(|out| prober.poll_transmit(now, out));
+            let clock = self.clock;
+            self.serve(|frame| prober.handle_frame(clock.now(), frame));
+            meanwhile()?;
+            thread::yield_now();
+        }
+        let reached: Vec<Reach> = prober.reached().collect();
+        let mut rtts = Vec::with_capacity(peers.len());
+        for (reach, &peer) in reached.iter().zip(peers) {
+            let host = &network.hosts[peer as usize];
+            let (name, ip, full) = (&host.name, host.ip, self.full);
+            rtts.push(match reach.verdict() {
+                Verdict::Reached(rtt) => rtt,
+                Verdict::FullFramesLost => {
+                    return Err(RunError::Environment(format!(
+                        "frames of {full} bytes do not reach {name} ({ip}), short ones do: raise \
+                         the MTU to {} on both devices and every switch between, or send less \
+                         with --set mtu=BYTES (1386 fits an MTU of 1500)",
+                        full - ETHERNET
+                    )));
+                }
+                Verdict::Silent => {
+                    return Err(RunError::Environment(format!(
+                        "{name} ({ip}) has a MAC but answers no echo: does another machine use its \
+                         address, or does something between filter ICMP?"
+                    )));
+                }
+            });
+        }
+        let longest = reached.iter().map(|reach| reach.longest).max();
+        Ok((rtts, longest.unwrap_or_default()))
+    }
+
+    /// Hands the device over.
+    pub(super) fn close(self) -> Opened {
+        let Self { port, pool, station, strays, answers, eal, .. } = self;
+        Opened { port, pool, station, strays, answers, eal }
+    }
+}
+
+const ETHERNET: u16 = 14;
+
+/// A MAC of nobody, for hosts that this one has nothing to do with: locally administered.
+const NOBODY: Mac = [0x02, 0, 0, 0, 0, 0];

@@ -1,0 +1,130 @@
+//! One TCP connection between two hosts of a run: lines out, lines in, and whether the other still
+//! lives.
+//!
+//! A thread reads; it also says `Alive` now and then, so that a host whose main thread opens a
+//! device for seconds is known to live. Who says nothing for [`SILENCE`] is gone. Nothing here is
+//! trusted: lines have a limit, and what is not of the protocol ends the connection.
+
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crossbeam_channel::Sender;
+use transport::Duration;
+use transport_dpdk::DilatedClock;
+
+use super::message::Say;
+
+/// A silence after which a host is gone: longer than any break of a scheduler.
+pub(super) const SILENCE: Duration = Duration::from_s(10);
+
+/// Between two signs of life.
+const BEAT: core::time::Duration = core::time::Duration::from_millis(500);
+
+/// A write that takes longer than this finds nobody at the other end.
+const WRITE_MAX: core::time::Duration = core::time::Duration::from_secs(10);
+
+/// The longest line: a report of some 600 000 flows.
+const LINE_MAX: u64 = 64 << 20;
+
+/// What came from a host.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Said(Say),
+    /// Nothing will come any more, and why.
+    Gone(String),
+}
+
+/// The connection to one host.
+#[derive(Debug)]
+pub(super) struct Wire(Arc<Mutex<TcpStream>>);
+
+impl Wire {
+    /// Starts to listen to `from`; what it says goes to `inbox`.
+    pub(super) fn start(
+        stream: TcpStream,
+        (from, inbox): (u32, Sender<(u32, Heard)>),
+        clock: DilatedClock,
+    ) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(BEAT))?;
+        stream.set_write_timeout(Some(WRITE_MAX))?;
+        let reader = BufReader::new(stream.try_clone()?);
+        let wire = Self(Arc::new(Mutex::new(stream)));
+        let mouth = Self(Arc::clone(&wire.0));
+        let listen = move || {
+            let how =
+                listen(reader, &mouth, |say| inbox.send((from, Heard::Said(say))).is_ok(), clock);
+            // When nobody asks any more, nobody wants to know.
+            let _ = inbox.send((from, Heard::Gone(how)));
+        };
+        thread::Builder::new().name(format!("host-{from}")).spawn(listen)?;
+        Ok(wire)
+    }
+
+    /// Sends a line.
+    pub(super) fn say(&self, say: &Say) -> io::Result<()> {
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.write_all(&say.line())
+    }
+
+    /// Ends the connection; the thread that listens ends too.
+    pub(super) fn close(&self) {
+        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may be closed already.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Passes on what comes until the connection ends, or `pass` says so; says how it ended.
+fn listen(
+    mut reader: BufReader<TcpStream>,
+    mouth: &Wire,
+    pass: impl Fn(Say) -> bool,
+    clock: DilatedClock,
+) -> String {
+    let beat = Duration::from_ms(u64::try_from(BEAT.as_millis()).unwrap_or(500));
+    let mut line = Vec::new();
+    let (mut heard_at, mut spoke_at) = (clock.now(), clock.now());
+    loop {
+        let before = line.len();
+        let room = LINE_MAX.saturating_sub(before as u64);
+        let read = reader.by_ref().take(room).read_until(b'\n', &mut line);
+        let now = clock.now();
+        if line.len() > before {
+            heard_at = now;
+        }
+        match read {
+            Ok(_) if line.ends_with(b"\n") => {
+                let Some(say) = Say::parse(&line) else {
+                    return "it said something that this version does not know".to_owned();
+                };
+                line.clear();
+                if !pass(say) {
+                    return String::new();
+                }
+            }
+            Ok(_) if room == 0 => return format!("it sent a line of more than {LINE_MAX} bytes"),
+            Ok(_) => return "its process has ended".to_owned(),
+            Err(error) if is_pause(error.kind()) => {
+                if now.since(heard_at) > SILENCE {
+                    let seconds = SILENCE.as_us_f64() / 1e6;
+                    return format!(
+                        "it was silent for {seconds} s: its machine or its network is down"
+                    );
+                }
+            }
+            Err(error) => return format!("its process has ended ({error})"),
+        }
+        if now.since(spoke_at) >= beat {
+            spoke_at = now;
+            // Who cannot be reached is found out by reading.
+            let _ = mouth.say(&Say::Alive);
+        }
+    }
+}
+
+fn is_pause(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

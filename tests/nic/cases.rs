@@ -1,0 +1,201 @@
+//! The cases of the `nic` world.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::Verdict::{self, Passed, Skipped};
+use crate::hosts::{Ended, Files, flows};
+use crate::lab::Lab;
+
+/// A name and what runs under it.
+pub(crate) type Case = (&'static str, fn() -> Verdict);
+
+/// Every case.
+pub(crate) const CASES: &[Case] = &[
+    ("two_hosts_over_memif_deliver_and_tell_the_same_story", memif),
+    ("hosts_that_would_not_run_the_same_say_what_differs", differing),
+    ("a_host_that_dies_is_named_by_the_others_which_end", killed),
+    ("four_hosts_on_a_bridge_find_their_macs_and_run_a_matrix_with_triggers", bridge),
+    ("three_hosts_on_a_bridge_speak_ipv6", ipv6),
+    ("frames_too_long_for_the_network_are_found_before_the_run", short_mtu),
+    ("a_host_that_is_not_there_is_named_with_its_address", absent),
+];
+
+/// Both ways at once, and a flow that waits for another host's.
+const PAIR: &str = "\
+Nodes 2
+Connections 3
+Triggers 1
+0->1 id 1 start 0 size 400000 recv_done_trigger 1
+1->0 id 2 start 0 size 300000
+1->0 id 3 trigger 1 size 5000
+trigger id 1 oneshot
+";
+
+/// A process beside others on two cores may be away for longer than any timeout of a real network.
+const PATIENT: [&str; 2] = ["--set", "loss.retries_max=64"];
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Two hosts joined by a memif, over the loopback for control.
+fn over_memif(cm: &str) -> Files {
+    let control = format!("control = \"127.0.0.1:{}\"", free_port());
+    let socket = format!("socket=headrace-test-{}-{}", std::process::id(), free_port());
+    Files::new(2, cm, None, |host| {
+        let role = if host == 0 { "server" } else { "client" };
+        let device = format!("net_memif0,role={role},id=0,{socket},socket-abstract=yes");
+        format!("address = \"10.0.0.{}/24\"\ndevice = \"{device}\"\n{control}\n", host + 1)
+    })
+}
+
+/// Hosts in namespaces on a bridge; `address(host)` is that of the device.
+fn on_bridge(
+    (hosts, mtu): (u32, u32),
+    cm: &str,
+    address: impl Fn(u32) -> String,
+) -> Result<Files, String> {
+    let lab = Lab::new(hosts, mtu)?;
+    let control = Lab::control();
+    Ok(Files::new(hosts, cm, Some(lab), |host| {
+        let address = address(host);
+        format!("address = \"{address}\"\ndevice = \"eth0\"\ncontrol = \"{control}\"\n")
+    }))
+}
+
+fn v4(host: u32) -> String {
+    format!("10.77.0.{}/24", host + 1)
+}
+
+/// What all hosts must tell alike.
+fn same_story(ended: &[Ended]) -> Value {
+    let first = ended[0].summary();
+    for other in &ended[1..] {
+        let other = other.summary();
+        for what in ["/flows", "/fct_us", "/completion_us", "/packets", "/bytes", "/per_host"] {
+            assert_eq!(other.pointer(what), first.pointer(what), "{what}");
+        }
+    }
+    first
+}
+
+fn memif() -> Verdict {
+    let files = over_memif(PAIR);
+    let out = [0, 1].map(|host| files.path(&format!("out{host}")));
+    let all = [0_u32, 1].map(|host| {
+        let dir = out[host as usize].to_str().unwrap();
+        files.start(host, &[&PATIENT[..], &["--out", dir]].concat())
+    });
+    let ended = all.map(crate::hosts::Running::wait);
+    let summary = same_story(&ended);
+    assert_eq!(summary["flows"]["total"], 3);
+    let lines = out.map(|dir| flows(&dir));
+    assert_eq!(lines[0], lines[1]);
+    let at = |flow: usize, key: &str| lines[0][flow][key].as_f64().unwrap();
+    assert!(at(2, "start_us") > at(0, "start_us"), "the third waits for the first");
+    assert!(lines[0].iter().all(|line| line["delivered"] == line["size"]), "{lines:?}");
+    let device = summary["per_host"][0]["device"].as_str().unwrap();
+    assert!(device.starts_with("net_memif"), "{device}");
+    assert!(summary["per_host"][1]["base_rtt_min_us"].as_f64().unwrap() > 0.0);
+    Passed
+}
+
+fn differing() -> Verdict {
+    let files = over_memif(PAIR);
+    let first = files.start(0, &["--set", "mtu=2048"]);
+    let second = files.start(1, &["--set", "mtu=1024"]);
+    for ended in [first.wait(), second.wait()] {
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(ended.err.contains("setting mtu is 1024 on `h1`, 2048 on `h0`"), "{ended:?}");
+    }
+    Passed
+}
+
+fn killed() -> Verdict {
+    let long = "Nodes 2\nConnections 2\n0->1 start 0 size 8000000000\n\
+                1->0 start 0 size 8000000000\n";
+    for victim in [1, 0] {
+        let files = over_memif(long);
+        let mut hosts = [0, 1].map(|host| Some(files.start(host, &[])));
+        // Long enough to be in the middle of it, on a machine of any speed or before it.
+        std::thread::sleep(Duration::from_secs(6));
+        hosts[victim].take().unwrap().kill();
+        let ended = hosts[1 - victim].take().unwrap().wait();
+        assert!(matches!(ended.code, Some(1 | 3)), "{ended:?}");
+        assert!(ended.err.contains(&format!("host `h{victim}` failed")), "{ended:?}");
+        assert!(ended.err.contains("its process has ended"), "{ended:?}");
+    }
+    Passed
+}
+
+fn bridge() -> Verdict {
+    // A ring in which every flow starts the next host's, and one big flow beside it.
+    let cm = "Nodes 4\nConnections 5\nTriggers 3\n\
+              0->1 id 1 start 0 size 50000 send_done_trigger 1\n\
+              1->2 id 2 trigger 1 size 50000 send_done_trigger 2\n\
+              2->3 id 3 trigger 2 size 50000 recv_done_trigger 3\n\
+              3->0 id 4 trigger 3 size 50000\n\
+              2->0 id 5 start 0 size 1000000\n\
+              trigger id 1 oneshot\ntrigger id 2 oneshot\ntrigger id 3 oneshot\n";
+    let files = match on_bridge((4, 9000), cm, v4) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let summary = same_story(&files.run(&PATIENT));
+    let hosts = summary["per_host"].as_array().unwrap();
+    assert_eq!(hosts.len(), 4);
+    for host in hosts {
+        assert!(host["device"].as_str().unwrap().starts_with("net_af_packet"), "{host}");
+        // Its peers asked for its MAC, and pinged it or were pinged.
+        assert!(host["answers"].as_u64().unwrap() > 0, "{host}");
+    }
+    // The kernel speaks on the same links.
+    assert!(hosts.iter().any(|host| host["strays"].as_u64().unwrap() > 0), "{hosts:?}");
+    Passed
+}
+
+fn ipv6() -> Verdict {
+    let cm = "Nodes 3\nConnections 2\n1->0 start 0 size 200000\n2->0 start 100 size 200000\n";
+    let address = |host| format!("fd77::{}/64", host + 1);
+    match on_bridge((3, 9000), cm, address) {
+        Ok(files) => {
+            let summary = same_story(&files.run(&PATIENT));
+            assert_eq!(summary["flows"]["total"], 2);
+            Passed
+        }
+        Err(reason) => Skipped(reason),
+    }
+}
+
+fn short_mtu() -> Verdict {
+    let cm = "Nodes 2\nConnections 1\n0->1 start 0 size 10000\n";
+    let files = match on_bridge((2, 1500), cm, v4) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let ended = files.run(&[]);
+    for end in &ended {
+        assert_eq!((end.code, end.out.as_str()), (Some(3), ""), "{end:?}");
+        assert!(end.err.contains("do not reach h1 (10.77.0.2)"), "{end:?}");
+        assert!(end.err.contains("--set mtu="), "{end:?}");
+    }
+    // What it advises works.
+    let advised = [&PATIENT[..], &["--set", "mtu=1386"]].concat();
+    same_story(&files.run(&advised));
+    Passed
+}
+
+fn absent() -> Verdict {
+    let files = over_memif(PAIR);
+    let ended = files.start(0, &["--set", "nic.patience=1s"]).wait();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let named = ended.err.contains("host `h1` failed before the run: it did not connect");
+    assert!(named && ended.err.contains("127.0.0.1:"), "{ended:?}");
+    let ended = files.start(1, &["--set", "nic.patience=1s"]).wait();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.err.contains("`h0` failed") && ended.err.contains("cannot be reached"));
+    Passed
+}

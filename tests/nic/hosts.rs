@@ -1,0 +1,151 @@
+//! The hosts of a case: a process each, with a limit on how long they may take.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::lab::Lab;
+
+/// Makes this binary the program itself.
+pub(crate) const AS_HEADRACE: &str = "headrace";
+
+/// A host that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// What a host left: its exit code and what it printed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Files of a case.
+pub(crate) struct Files {
+    dir: TempDir,
+    hosts: u32,
+    lab: Option<Lab>,
+}
+
+/// A host under way.
+pub(crate) struct Running {
+    child: Child,
+    out: JoinHandle<String>,
+    err: JoinHandle<String>,
+}
+
+impl Files {
+    /// The matrix `cm`, and a hosts file with `host(number)` behind each host's name.
+    pub(crate) fn new(
+        hosts: u32,
+        cm: &str,
+        lab: Option<Lab>,
+        host: impl Fn(u32) -> String,
+    ) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("matrix.cm"), cm).unwrap();
+        let mut text = String::new();
+        for number in 0..hosts {
+            writeln!(text, "[[host]]\nname = \"h{number}\"\n{}", host(number)).unwrap();
+        }
+        fs::write(dir.path().join("hosts.toml"), text).unwrap();
+        Self { dir, hosts, lab }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Starts host `number` with more flags.
+    pub(crate) fn start(&self, number: u32, more: &[&str]) -> Running {
+        let program = std::env::current_exe().unwrap();
+        let mut command = match &self.lab {
+            Some(lab) => lab.command(number, &program),
+            None => Command::new(program),
+        };
+        let text = |path: PathBuf| path.into_os_string();
+        command
+            .args([AS_HEADRACE, "run"])
+            .arg(text(self.path("matrix.cm")))
+            .args(["--world", "nic", "--json", "--host", &format!("h{number}"), "--hosts"])
+            .arg(text(self.path("hosts.toml")))
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = collect(child.stdout.take());
+        let err = collect(child.stderr.take());
+        Running { child, out, err }
+    }
+
+    /// Starts all hosts with the same flags and waits for them.
+    pub(crate) fn run(&self, more: &[&str]) -> Vec<Ended> {
+        let all: Vec<Running> = (0..self.hosts).map(|number| self.start(number, more)).collect();
+        all.into_iter().map(Running::wait).collect()
+    }
+}
+
+impl Running {
+    /// Waits for its end; without an exit code when it had to be killed.
+    pub(crate) fn wait(mut self) -> Ended {
+        let step = Duration::from_millis(20);
+        let mut code = None;
+        for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                code = Some(status.code().unwrap_or(-1));
+                break;
+            }
+            thread::sleep(step);
+        }
+        if code.is_none() {
+            self.kill();
+        }
+        let [out, err] = [self.out, self.err].map(|reader| reader.join().unwrap());
+        Ended { code, out, err }
+    }
+
+    /// Ends it at once, as a power cut would. `ip netns exec` becomes the program it starts.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// The summary that it printed, which is whole and sound.
+    pub(crate) fn summary(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        let summary: Value = serde_json::from_str(&self.out).unwrap();
+        assert_eq!(summary["world"], "nic");
+        assert_eq!(summary["audit"]["findings"], Value::Array(Vec::new()), "{summary}");
+        assert_eq!(summary["flows"]["finished"], summary["flows"]["total"]);
+        assert_eq!(summary["bytes"]["delivered"], summary["bytes"]["offered"]);
+        for unknown in ["/packets/hops", "/packets/ecn_marked", "/queue_bytes"] {
+            assert_eq!(summary.pointer(unknown), Some(&Value::Null), "{unknown}");
+        }
+        summary
+    }
+}
+
+/// The lines of flows.jsonl in `dir`.
+pub(crate) fn flows(dir: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(dir.join("flows.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

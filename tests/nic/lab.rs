@@ -1,0 +1,79 @@
+//! A network of the kernel for a case: a bridge in a namespace of its own, and a namespace with a
+//! veth to it for each host. All of it goes when the lab does.
+
+use std::process::Command;
+
+/// Namespaces of one case.
+pub(crate) struct Lab {
+    names: Vec<String>,
+}
+
+/// The control network, which the kernel speaks on the same links.
+const CONTROL: &str = "192.168.177";
+
+impl Lab {
+    /// Namespaces for `hosts` hosts on one bridge; `mtu` is that of the bridge and its ports.
+    pub(crate) fn new(hosts: u32, mtu: u32) -> Result<Self, String> {
+        let stem = format!("hr{}", std::process::id());
+        let bridge = format!("{stem}sw");
+        let mut lab = Self { names: Vec::new() };
+        lab.add(&bridge)?;
+        ip(&format!("-n {bridge} link add br0 mtu {mtu} type bridge"))?;
+        for host in 0..hosts {
+            let name = format!("{stem}h{host}");
+            lab.add(&name)?;
+            // A host's own end takes any frame; whether it passes is the network's affair.
+            ip(&format!("-n {bridge} link add p{host} type veth peer name eth0 netns {name}"))?;
+            ip(&format!("-n {name} link set eth0 mtu 9000 up"))?;
+            ip(&format!("-n {bridge} link set p{host} mtu {mtu} master br0 up"))?;
+            let own = format!("{CONTROL}.{}", host + 1);
+            ip(&format!("-n {name} address add {own}/24 dev eth0"))?;
+            // The kernel's packets fit in any case.
+            let route = format!("{CONTROL}.0/24 dev eth0 src {own} mtu 1400");
+            ip(&format!("-n {name} route replace {route}"))?;
+        }
+        ip(&format!("-n {bridge} link set br0 mtu {mtu} up"))?;
+        Ok(lab)
+    }
+
+    fn add(&mut self, name: &str) -> Result<(), String> {
+        ip(&format!("netns add {name}"))?;
+        self.names.push(name.to_owned());
+        ip(&format!("-n {name} link set lo up"))
+    }
+
+    /// Where the first host is found by the others.
+    pub(crate) fn control() -> String {
+        format!("{CONTROL}.1:4798")
+    }
+
+    /// `program` inside the namespace of `host`.
+    pub(crate) fn command(&self, host: u32, program: &std::path::Path) -> Command {
+        let mut command = Command::new("ip");
+        let name = &self.names[host as usize + 1];
+        command.args(["netns", "exec", name]).arg(program);
+        command
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for name in self.names.drain(..) {
+            if let Err(error) = ip(&format!("netns delete {name}")) {
+                println!("{error}");
+            }
+        }
+    }
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let run = Command::new("ip").args(arguments.split_whitespace()).output();
+    match run {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(format!("`ip {arguments}` says: {said}"))
+        }
+        Err(error) => Err(format!("there is no `ip` here ({error}); install iproute2")),
+    }
+}

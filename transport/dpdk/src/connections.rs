@@ -1,8 +1,8 @@
 //! From the application's names to the endpoint's: connections to flows, messages to cookies.
 //!
 //! Requests are served one by one in the order they were made, and where they lie: the one that a
-//! full table keeps out stays in the ring, and all others behind it. Tables are sized once. It sends
-//! nothing.
+//! full table keeps out stays in the ring, and all others behind it. Tables are sized once. It
+//! sends nothing.
 
 use transport::record::Recorder;
 use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};

@@ -9,8 +9,8 @@
 //! all other payload is copied once.
 //!
 //! Nothing is lost between the application and the core: a request that does not fit a table stays
-//! in its ring, in order; what a full completion ring cannot take waits here, and then no request is
-//! taken either. Requests wait in line, so an application that needs a closed connection's place
+//! in its ring, in order; what a full completion ring cannot take waits here, and then no request
+//! is taken either. Requests wait in line, so an application that needs a closed connection's place
 //! should not post the close behind an open. It allocates only where a message begins: its memory
 //! and its state.
 

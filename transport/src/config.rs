@@ -62,6 +62,10 @@ pub struct Settings {
     pub loss: LossSettings,
     /// Records the trace ring keeps; 0 is no trace.
     pub trace_capacity: u32,
+    /// First generation of flow identifiers, 1..=4095. Processes that follow each other at one
+    /// address take different ones: peers remember flows for a while and must not take those of
+    /// one process for another's.
+    pub incarnation: u16,
 }
 
 /// How loss is inferred where no NACK says it.
@@ -109,6 +113,7 @@ impl Default for Settings {
             ack_every: 1,
             loss: LossSettings::default(),
             trace_capacity: 0,
+            incarnation: 1,
         }
     }
 }
@@ -168,6 +173,7 @@ impl Config {
     /// The first setting that is out of its range.
     pub fn new(mut settings: Settings) -> Result<Self, ConfigError> {
         let s = &settings;
+        let generation = 1..=FlowId::GENERATION_MAX;
         let slab = 1..=u32::try_from(FlowId::CAPACITY).unwrap_or(u32::MAX);
         let checks = [
             ("payload_max", "64..=8960 bytes", (64..=8960).contains(&s.payload_max)),
@@ -187,6 +193,7 @@ impl Config {
             ("msgs_max", "1..=1048576", slab.contains(&s.msgs_max)),
             ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
             ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
+            ("incarnation", "1..=4095", generation.contains(&s.incarnation.into())),
             ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
             ("loss.retries_max", "1..=64", (1..=64).contains(&s.loss.retries_max)),

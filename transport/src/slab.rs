@@ -52,6 +52,8 @@ pub struct Slab<K, T> {
     free: u32,
     len: usize,
     capacity: usize,
+    /// Generation that places start with.
+    first: u32,
     key: core::marker::PhantomData<K>,
 }
 
@@ -75,12 +77,19 @@ impl<K: SlabKey, T> Slab<K, T> {
     /// Room for `capacity` entries, at most `K::CAPACITY` of them, allocated here.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
+        Self::aged(capacity, 1)
+    }
+
+    /// The same, every place of which starts with `generation`, which is brought in range.
+    #[must_use]
+    pub fn aged(capacity: usize, generation: u32) -> Self {
         let capacity = capacity.min(K::CAPACITY);
         Self {
             entries: Vec::with_capacity(capacity),
             free: END,
             len: 0,
             capacity,
+            first: generation.clamp(1, K::GENERATION_MAX),
             key: core::marker::PhantomData,
         }
     }
@@ -114,7 +123,7 @@ impl<K: SlabKey, T> Slab<K, T> {
             return None;
         }
         let index = if self.free == END {
-            self.entries.push(Entry { generation: 1, place: Place::Free(END) });
+            self.entries.push(Entry { generation: self.first, place: Place::Free(END) });
             u32::try_from(self.entries.len() - 1).ok()?
         } else {
             self.free
@@ -250,6 +259,17 @@ mod tests {
             assert_eq!(key.generation(), round % FlowId::GENERATION_MAX + 1);
             slab.remove(key).unwrap();
         }
+    }
+
+    #[test]
+    fn every_place_of_an_aged_slab_starts_with_its_generation() {
+        let mut slab: Slab<FlowId, u8> = Slab::aged(2, FlowId::GENERATION_MAX);
+        let [one, two] = [7, 8].map(|value| slab.insert(value).unwrap());
+        assert_eq!([one, two].map(FlowId::generation), [FlowId::GENERATION_MAX; 2]);
+        slab.remove(two);
+        assert_eq!(slab.insert(9).unwrap().generation(), 1);
+        let mut young: Slab<FlowId, u8> = Slab::aged(1, 0);
+        assert_eq!(young.insert(7).unwrap().generation(), 1);
     }
 
     #[test]

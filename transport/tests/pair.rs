@@ -675,3 +675,36 @@ fn a_message_of_a_gibibyte_is_accepted_and_segmented() {
     endpoint.poll_transmit(Instant::ZERO, &mut burst);
     assert_eq!(burst.len(), BURST);
 }
+
+/// A process that ends and its successor at the same address, on either side.
+#[test]
+fn nothing_of_a_process_is_taken_for_its_successors() {
+    let config = config(|_| {});
+    for restarted in 0..2 {
+        let mut pair = Pair::new(&config, 1, Weather::default());
+        let open = |pair: &mut Pair| {
+            let path = config.default_path();
+            pair.hosts[0].endpoint.open_flow(HostId(1), path).unwrap()
+        };
+        let flow = open(&mut pair);
+        pair.post(0, flow, pattern(1, 600_000), 1);
+        // In the middle of the message.
+        while pair.hosts[1].incoming.is_empty() {
+            assert!(pair.step());
+        }
+        assert!(pair.hosts[1].delivered.is_empty());
+        let next = Config::new(Settings { incarnation: 2, ..(*config).clone() }).unwrap();
+        let host = &mut pair.hosts[restarted];
+        let id = host.endpoint.host();
+        host.endpoint = Endpoint::new(&next, id, Rng::new(2));
+        (host.outgoing, host.incoming) = Default::default();
+        let flow = open(&mut pair);
+        pair.post(0, flow, pattern(2, 600_000), 2);
+        pair.run(Duration::from_s(1), |pair| {
+            pair.hosts[1].delivered.iter().any(|(tag, _)| *tag == 2)
+        });
+        for (tag, bytes) in &pair.hosts[1].delivered {
+            assert!(*bytes == pattern(*tag, 600_000), "message {tag}");
+        }
+    }
+}

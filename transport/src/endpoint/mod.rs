@@ -162,9 +162,9 @@ impl Endpoint {
             rng,
             flows_opened: 0,
             linger: config.give_up_after(&config.default_path()) * 2,
-            tx_flows: Slab::new(tx_flows),
+            tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),
-            rx_flows: Slab::new(rx_flows),
+            rx_flows: Slab::aged(rx_flows, config.incarnation.into()),
             rx_msgs: Slab::new(msgs),
             rx_buffers: RxBuffers::new(config),
             // Twice the flows: removals leave marks that must not force a rehash.

@@ -43,6 +43,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         ack_every,
         loss,
         trace_capacity,
+        incarnation,
     } = (**config).clone();
     let LossSettings {
         reorder_window_quarters,
@@ -71,6 +72,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(acks_waiting_max),
         u64::from(ack_every),
         u64::from(trace_capacity),
+        u64::from(incarnation),
         reorder_window_quarters.map_or(NONE, u64::from),
         u64::from(rto_quarters),
         rto_min.as_ps(),
@@ -132,6 +134,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         acks_waiting_max: next()?.try_into().ok()?,
         ack_every: next()?.try_into().ok()?,
         trace_capacity: next()?.try_into().ok()?,
+        incarnation: next()?.try_into().ok()?,
         loss: LossSettings {
             reorder_window_quarters: match next()? {
                 NONE => None,

@@ -59,7 +59,7 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 	$(SYSTEM) --test cli --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
-	$(SYSTEM) --test dpdk_loopback --test differential --test nic -- --test-threads=1
+	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic -- --test-threads=1
 
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup

@@ -10,6 +10,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use crate::generate::Order;
 use crate::list::What;
 use crate::observe::ObserveArgs;
+use crate::perf::args::{Perf, Ping};
 
 /// A userspace transport stack for AI and HPC datacentres: run a traffic matrix, in virtual time or
 /// through DPDK, and see how it went.
@@ -62,6 +63,18 @@ pub(crate) enum Command {
         /// What to measure.
         #[command(subcommand)]
         what: Bench,
+    },
+    /// Measures throughput between two processes, each with a device of its own.
+    Perf {
+        /// Which end.
+        #[command(subcommand)]
+        what: Perf,
+    },
+    /// Measures round trips between two processes, each with a device of its own.
+    Ping {
+        /// Which end.
+        #[command(subcommand)]
+        what: Ping,
     },
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
     /// bit.

@@ -21,6 +21,10 @@ pub(crate) enum Failure {
     Output(OutputError),
     /// The environment cannot run this; what is missing has been printed.
     Unfit(String),
+    /// The other process did not answer, or fell silent.
+    Peer(String),
+    /// The user wanted an end before there was anything to tell.
+    Interrupted(String),
     /// Standard output or error failed.
     Stream(io::Error),
 }
@@ -38,7 +42,8 @@ impl Failure {
             Self::Input(_) | Self::CommandLine(_) => Exit::BadInput,
             Self::Output(error) if error.is_mistake() => Exit::BadInput,
             Self::Output(_) | Self::Unfit(_) => Exit::Unfit,
-            Self::Stream(_) => Exit::Unfinished,
+            Self::Peer(_) | Self::Stream(_) => Exit::Unfinished,
+            Self::Interrupted(_) => Exit::Interrupted,
         }
     }
 
@@ -48,7 +53,9 @@ impl Failure {
             Self::Input(error) => writeln!(err, "error: {error}"),
             Self::Plan(error) => writeln!(err, "error: {error}"),
             Self::CommandLine(text) => writeln!(err, "{text}"),
-            Self::Unfit(text) => writeln!(err, "error: {text}"),
+            Self::Unfit(text) | Self::Peer(text) | Self::Interrupted(text) => {
+                writeln!(err, "error: {text}")
+            }
             Self::Output(error) => writeln!(err, "error: {error}"),
             // The reader has gone, as in `headrace list scenarios | head -1`: no one to tell.
             Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

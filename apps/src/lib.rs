@@ -9,6 +9,7 @@
 //! | `observe` | flags that show what goes on inside a run |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
+//! | `perf` | throughput and round trips between two processes |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
 //!
@@ -28,6 +29,7 @@ mod logging;
 mod manifest;
 mod observe;
 mod output;
+mod perf;
 mod progress;
 mod replay;
 mod report;
@@ -53,6 +55,12 @@ use failure::Failure;
 /// Runs the program with the process's arguments, streams and signals.
 #[must_use]
 pub fn main_of_process() -> ExitCode {
+    main_of(std::env::args_os())
+}
+
+/// The same with `args`, the first of which is the program's name.
+#[must_use]
+pub fn main_of(args: impl Iterator<Item = OsString>) -> ExitCode {
     interrupt::catch();
     let (out, err) = (std::io::stdout(), std::io::stderr());
     let mut console = Console {
@@ -61,7 +69,7 @@ pub fn main_of_process() -> ExitCode {
         out: &mut std::io::BufWriter::new(out),
         err: &mut { err },
     };
-    ExitCode::from(dispatch(std::env::args_os(), &mut console).code())
+    ExitCode::from(dispatch(args, &mut console).code())
 }
 
 /// Runs the program with `args` (the first is the program's name) and returns its exit code. Writes
@@ -129,6 +137,8 @@ fn execute(
         Command::Compare { a, b } => report::compare(&a, &b, console),
         Command::Report(report_args) => report::run(&report_args, console),
         Command::Bench { what } => bench::run(&what, console),
+        Command::Perf { what } => perf::perf(&what, console),
+        Command::Ping { what } => perf::ping(&what, console),
         Command::Replay { paths } => replay::run(&paths, console),
     }
 }

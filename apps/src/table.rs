@@ -146,7 +146,8 @@ const COLUMNS: [(&str, &str, usize); 9] = [
     ("wall s", "/wall_s", 2),
 ];
 
-fn plain() -> Table {
+/// A table as all of them look.
+pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
     table

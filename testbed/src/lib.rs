@@ -15,6 +15,7 @@
 //! | `datapath` | what one segment costs on a DPDK device, with the feature `dpdk` |
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
+//! | `peers` | two processes with a device each, with the feature `dpdk` |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,8 @@ pub mod measure;
 #[cfg(feature = "dpdk")]
 pub mod nic;
 pub mod observe;
+#[cfg(feature = "dpdk")]
+pub mod peers;
 pub mod plan;
 pub mod progress;
 #[cfg(feature = "dpdk")]

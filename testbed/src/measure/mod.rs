@@ -6,6 +6,7 @@ pub(crate) mod sampler;
 pub mod series;
 pub mod summary;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use transport::{Duration, Instant, Stats};
@@ -19,6 +20,9 @@ use crate::fabric::Network;
 use crate::plan::Plan;
 use crate::workload::{FlowSpec, Matrix};
 use serde::{Deserialize, Serialize};
+
+/// Counts by name, in the order of the alphabet; what was never counted is not there.
+pub type Counters = BTreeMap<String, u64>;
 
 /// Everything a run leaves behind.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use transport::ec::EcKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::{
-    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Settings,
+    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
 };
 
 pub use draft::{Draft, NicSettings, Source, SwitchSettings, VdevSettings};
@@ -543,6 +543,26 @@ fn with_parity(segments: u64, settings: &Settings) -> u64 {
     };
     let blocks = segments.div_ceil(u64::from(shape.data())) + 1;
     segments.saturating_add(blocks.saturating_mul(u64::from(shape.parity())))
+}
+
+/// What an endpoint is built from where there is no topology: one link of `line_rate`, all of whose
+/// paths have `base_rtt` unless the draft says otherwise. Table sizes are the caller's.
+///
+/// # Errors
+/// When a setting is out of range.
+pub fn link_settings(
+    draft: &Draft,
+    line_rate: Rate,
+    base_rtt: Duration,
+) -> Result<Settings, RunError> {
+    let mut settings = draft.settings.clone();
+    settings.line_rate = line_rate;
+    settings.base_rtt = draft.base_rtt.unwrap_or(base_rtt);
+    settings.loss = loss_settings(draft);
+    settings.cc_params = draft.cc_params();
+    let mtu = Config::new(settings.clone())?.mtu();
+    settings.psn_window = draft.psn_window.unwrap_or_else(|| psn_window(&settings, mtu, u64::MAX));
+    Ok(settings)
 }
 
 /// Four times the segments of the largest window, so that stragglers do not stop a flow; no more

@@ -14,6 +14,7 @@
 //! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.
 
 pub(crate) mod control;
+pub(crate) mod counters;
 pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod links;

@@ -190,6 +190,18 @@ impl fmt::Display for TimeScale {
     }
 }
 
+/// The generation for the flow identifiers of a process that starts now, 1..=4095: see
+/// `Settings::incarnation`. Processes of this machine that start 62 ms to 4 minutes apart have
+/// different ones, and peers have forgotten flows long before it comes again.
+#[must_use]
+pub fn incarnation() -> u16 {
+    let ticks = eal::monotonic_raw_ns() / INCARNATION_NS;
+    u16::try_from(ticks % INCARNATIONS + 1).unwrap_or(1)
+}
+
+const INCARNATION_NS: u64 = 62_500_000;
+const INCARNATIONS: u64 = 4095;
+
 /// (counter, nanoseconds) read as close together as 16 attempts allow.
 fn read_both() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);

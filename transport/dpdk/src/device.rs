@@ -224,7 +224,7 @@ impl DeviceName {
 }
 
 /// The slot of AF_PACKET's ring for a frame; four fill whole pages.
-fn packet_slot(max_frame: u32) -> u32 {
+pub(crate) fn packet_slot(max_frame: u32) -> u32 {
     (max_frame + PACKET_SLOT_HEAD).next_multiple_of(1024).max(2048)
 }
 

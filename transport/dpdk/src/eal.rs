@@ -198,6 +198,15 @@ impl Eal {
         Ok(RegisteredThread { eal: self.clone(), not_send: PhantomData })
     }
 
+    /// Pins the calling thread to `core` (an OS core number).
+    ///
+    /// # Errors
+    /// [`EalError::Pin`] when this process may not run there.
+    pub fn pin(&self, core: usize) -> Result<(), EalError> {
+        let pinned = core_affinity::set_for_current(core_affinity::CoreId { id: core });
+        if pinned { Ok(()) } else { Err(EalError::Pin(core)) }
+    }
+
     /// Starts a thread that is pinned to `core` (an OS core number) when one is given, registered,
     /// and then runs `work`.
     ///
@@ -212,10 +221,8 @@ impl Eal {
         let eal = self.clone();
         let body = move || {
             // Pinned first: registration records the affinity.
-            if let Some(id) = core
-                && !core_affinity::set_for_current(core_affinity::CoreId { id })
-            {
-                return Err(EalError::Pin(id));
+            if let Some(core) = core {
+                eal.pin(core)?;
             }
             let thread = eal.register_thread()?;
             Ok(work(&thread))
@@ -294,17 +301,29 @@ static SETTLED: AtomicU32 = AtomicU32::new(0);
 /// Called with `control` held or at the end, so one at a time.
 fn settle_interrupts() {
     let before = SETTLED.load(Ordering::Acquire);
-    // SAFETY: the callback takes no argument and lives for ever; it runs on the interrupt thread,
-    // which does one thing after the other.
-    let ret = unsafe { sys::rte_eal_alarm_set(1, Some(settled), std::ptr::null_mut()) };
-    let mut naps = if ret == 0 { 1000 } else { 0 };
+    let mut naps = if set_alarm(settled) { 1000 } else { 0 };
     while SETTLED.load(Ordering::Acquire) == before && naps > 0 {
         thread::sleep(core::time::Duration::from_millis(1));
         naps -= 1;
     }
 }
 
-unsafe extern "C" fn settled(_argument: *mut c_void) {
+/// Has DPDK's interrupt thread run `callback` once it has ended what it is doing; false when it
+/// will not.
+pub(crate) fn call_on_interrupt_thread(
+    callback: extern "C" fn(*mut c_void),
+    _control: &MutexGuard<'_, ()>,
+) -> bool {
+    set_alarm(callback)
+}
+
+fn set_alarm(callback: extern "C" fn(*mut c_void)) -> bool {
+    // SAFETY: the callback uses no argument and lives for ever; it runs on the interrupt thread,
+    // which does one thing after the other.
+    unsafe { sys::rte_eal_alarm_set(1, Some(callback), std::ptr::null_mut()) == 0 }
+}
+
+extern "C" fn settled(_argument: *mut c_void) {
     SETTLED.fetch_add(1, Ordering::AcqRel);
 }
 
@@ -327,6 +346,9 @@ impl Inner {
         let runtime_dir = starter
             .join()
             .map_err(|_| EalError::Spawn { name: name(), kind: io::ErrorKind::Other })??;
+        if let Some(directory) = &runtime_dir {
+            leave_nothing(directory);
+        }
         Ok(Self {
             memory,
             runtime_dir,
@@ -520,7 +542,7 @@ fn decides(extra: &[String], names: &[&str]) -> bool {
 fn arguments(options: &EalOptions, memory: Memory, core: usize, process: u32) -> Vec<String> {
     let mut arguments = vec!["headrace".to_owned()];
     let mut push = |argument: &str| arguments.push(argument.to_owned());
-    let prefix = options.file_prefix.clone().unwrap_or_else(|| format!("headrace-{process}"));
+    let prefix = options.file_prefix.clone().unwrap_or_else(|| format!("{PREFIX}{process}"));
     push(&format!("--file-prefix={prefix}"));
     push(match options.log_level {
         LogLevel::Error => "--log-level=error",
@@ -552,6 +574,23 @@ fn arguments(options: &EalOptions, memory: Memory, core: usize, process: u32) ->
     arguments.extend(options.extra_args.iter().cloned());
     arguments
 }
+
+/// Removes this process's runtime directory, and those of killed ones: DPDK makes it and, without
+/// shared files, puts nothing there. One that holds something stays.
+fn leave_nothing(directory: &Path) {
+    let _ = std::fs::remove_dir(directory);
+    let Some(parent) = directory.parent() else { return };
+    for entry in std::fs::read_dir(parent).into_iter().flatten().filter_map(Result::ok) {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Of runtime directories' names, in front of the process id.
+const PREFIX: &str = "headrace-";
 
 /// Runs on the starting thread. Returns DPDK's runtime directory.
 fn init(arguments: &[String]) -> Result<Option<PathBuf>, EalError> {

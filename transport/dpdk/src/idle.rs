@@ -2,11 +2,12 @@
 //!
 //! A core of one's own is best polled without a break. Where pollers share cores, one that only
 //! spins costs each of the others a scheduler's slice a turn: about 12 ms for a round trip that
-//! takes 3 us when pollers yield. So there are two ways, and no sleep in either: timers of
-//! microseconds are due at any time.
+//! takes 3 us when pollers yield. Neither of these two ways sleeps: timers of microseconds are due
+//! at any time. The third is for those who only wait.
 
 use std::hint;
 use std::thread;
+use std::time::Duration;
 
 /// What to do between polls that found nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +17,9 @@ pub enum IdleMode {
     Busy,
     /// Pause for 64 polls, then give the core to whoever wants it at each.
     Adaptive,
+    /// The same, and after 4096 polls sleep for 250 us at each. For threads that may have nothing
+    /// to do for hours and no timer of microseconds.
+    Sleepy,
 }
 
 /// Counts the polls that found nothing.
@@ -27,6 +31,9 @@ pub struct Idle {
 
 /// Polls without work before a thread yields.
 const PAUSES: u32 = 64;
+/// Polls without work before a sleepy thread sleeps.
+const YIELDS: u32 = 4096;
+const NAP: Duration = Duration::from_micros(250);
 
 impl Idle {
     /// Passes the time by `mode`.
@@ -43,7 +50,11 @@ impl Idle {
         } else if self.polls < PAUSES {
             self.polls += 1;
             hint::spin_loop();
+        } else if self.mode == IdleMode::Sleepy && self.polls >= YIELDS {
+            thread::sleep(NAP);
+            return true;
         } else {
+            self.polls = self.polls.saturating_add(1);
             thread::yield_now();
             return true;
         }
@@ -61,6 +72,16 @@ mod tests {
         for _ in 0..2 {
             assert!((0..PAUSES).all(|_| !idle.turn(false)));
             assert!(idle.turn(false) && idle.turn(false) && !idle.turn(true));
+        }
+    }
+
+    #[test]
+    fn a_sleepy_thread_wakes_for_work_and_is_prompt_again() {
+        let mut idle = Idle::new(IdleMode::Sleepy);
+        for _ in 0..2 {
+            (0..=YIELDS).for_each(|_| _ = idle.turn(false));
+            assert_eq!(idle.polls, YIELDS, "it sleeps by now");
+            assert!(!idle.turn(true) && idle.polls == 0);
         }
     }
 

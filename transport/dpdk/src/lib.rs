@@ -6,7 +6,8 @@
 //! | [`eal`] | DPDK's process-wide environment, threads as lcores |
 //! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
-//! | [`device`] | devices by the names that people give them |
+//! | [`device`], [`meeting`] | devices by the names that people give them; who waits for whom |
+//! | [`interrupts`] | DPDK's interrupt thread held off while a worker polls |
 //! | [`neighbour`] | ARP, neighbour discovery and echoes: peers' MACs before a run |
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
@@ -35,8 +36,10 @@ pub mod descriptor;
 pub mod device;
 pub mod eal;
 pub mod idle;
+pub mod interrupts;
 pub mod link;
 pub mod mbuf;
+pub mod meeting;
 pub mod memory;
 pub mod neighbour;
 pub mod netns;
@@ -63,8 +66,10 @@ pub use descriptor::{Completion, Failure, Request};
 pub use device::{DeviceName, DeviceNameError};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
 pub use idle::{Idle, IdleMode};
+pub use interrupts::InterruptHold;
 pub use link::{Link, LinkConfig, LinkEnd};
 pub use mbuf::{ExtBuf, HEADROOM, Mbuf, MbufError, Pool, PoolConfig, TimestampField};
+pub use meeting::{Side, SocketError};
 pub use memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 pub use netns::Netns;
 pub use nic::{Port, PortQueue, PortStats, Ring, RingRx, RingTx};

@@ -369,6 +369,12 @@ impl PortQueue {
         self.device.xstats()
     }
 
+    /// Whether the device has a link.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.device.link().is_some()
+    }
+
     #[inline]
     fn refuse_unsendable(&mut self, burst: &mut MbufBurst) {
         let limit = self.device.caps.max_frame.bytes();
@@ -557,6 +563,10 @@ fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
 
 /// Sets the MTU once more as its own call, whose answer says whether the device has such a setting.
 fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
+    if config.keep_mtu {
+        plan.caps.max_frame = FrameLimit::Set(config.max_frame);
+        return;
+    }
     // SAFETY: a valid, configured port.
     let ret = unsafe { sys::rte_eth_dev_set_mtu(id, plan.mtu) };
     plan.caps.max_frame = match ret {

@@ -9,6 +9,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::eal::{EalError, Errno};
+use crate::meeting::SocketError;
 use crate::netns::NetnsError;
 
 /// Why a port or a ring is not to be had.
@@ -52,6 +53,9 @@ pub enum PortError {
         /// DPDK's reason.
         errno: Errno,
     },
+    /// The socket that two processes meet at is not to be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The private network namespace is not to be had.
     #[error(transparent)]
     Netns(#[from] NetnsError),

@@ -35,6 +35,8 @@ pub struct PortIo {
     answers: u64,
     /// Polls in which the pool had too few buffers to send.
     starved: u64,
+    /// Bursts that the device did not take as a whole.
+    full: u64,
     rx: MbufBurst,
     /// Filled, or kept.
     tx: MbufBurst,
@@ -76,6 +78,7 @@ impl PortIo {
             station: None,
             answers: 0,
             starved: 0,
+            full: 0,
             rx: MbufBurst::new(),
             tx: MbufBurst::new(),
             spare: MbufBurst::new(),
@@ -158,6 +161,12 @@ impl PortIo {
     #[must_use]
     pub const fn starved(&self) -> u64 {
         self.starved
+    }
+
+    /// Bursts that the device did not take as a whole: its queue was full. The rest is kept.
+    #[must_use]
+    pub const fn full(&self) -> u64 {
+        self.full
     }
 
     /// Attaches payload instead of copying it, where the device sends chains. Two buffers of `pool`
@@ -336,7 +345,12 @@ impl PacketIo for PortIo {
 
     #[inline]
     fn tx_burst(&mut self) -> usize {
-        if self.tx.is_empty() { 0 } else { self.queue.tx_burst(&mut self.tx) }
+        if self.tx.is_empty() {
+            return 0;
+        }
+        let sent = self.queue.tx_burst(&mut self.tx);
+        self.full += u64::from(!self.tx.is_empty());
+        sent
     }
 
     #[inline]

@@ -63,6 +63,9 @@ pub enum UdpSums {
     /// They are computed and verified: by the device where it offers that, else by the worker.
     #[default]
     Software,
+    /// The worker computes them, and verifies those that others send. For hosts that do not know
+    /// yet what others do.
+    Offered,
     /// Nobody: they are sent as 0, and those that others send are verified. For networks whose
     /// links check every frame anyway; payload that is not copied is then not even read.
     Without,
@@ -104,6 +107,8 @@ counters! {
         pub unsendable: u64,
         /// Of `filled`, those whose payload was not copied.
         pub attached: u64,
+        /// Turns that ended with something that an application's ring had no room for.
+        pub completions_waited: u64,
         /// Turns.
         pub polls: u64,
     }
@@ -238,6 +243,8 @@ where
         let busy = due || taken + received + sent > 0;
         self.end_lingering(busy);
         let told: usize = self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum();
+        let is_full = |app: &Application| !app.outbox.is_empty() && app.end.room() == 0;
+        self.counts.completions_waited += u64::from(self.apps.iter().any(is_full));
         self.clock.mark(Stage::Ring);
         let busy = busy || told > 0;
         if self.meter.is_some() {
@@ -346,7 +353,7 @@ where
         let check = match (frame.check, self.config.udp) {
             (RxCheck::Good, _) => UdpCheck::Skip,
             (RxCheck::Unknown | RxCheck::Bad, UdpSums::Software) => UdpCheck::Required,
-            (RxCheck::Unknown | RxCheck::Bad, UdpSums::Without) => UdpCheck::IfPresent,
+            (RxCheck::Unknown | RxCheck::Bad, _) => UdpCheck::IfPresent,
         };
         let addressing = &self.config.addressing;
         let stamp = frame.stamp;
@@ -420,7 +427,7 @@ where
     fn fill_frames(&mut self, now: Instant) {
         let host = self.core.endpoint().host();
         let by_device = self.config.udp == UdpSums::Software && self.io.sums_udp();
-        let summed = self.config.udp == UdpSums::Software && !by_device;
+        let summed = self.config.udp != UdpSums::Without && !by_device;
         for segment in self.tx.iter() {
             let (header, payload) = (&segment.hdr, &segment.payload);
             let ends = (host, segment.peer);
@@ -593,6 +600,11 @@ where
     /// The device.
     pub fn io(&mut self) -> &mut Io {
         &mut self.io
+    }
+
+    /// The device alone; flows, messages and whatever waited are gone.
+    pub fn into_io(self) -> Io {
+        self.io
     }
 
     /// The store.

@@ -1,0 +1,197 @@
+//! The flags of `headrace perf` and `headrace ping`.
+
+use clap::{Args, Subcommand};
+use testbed::input::number;
+use transport::{Bytes, Duration, Rate};
+
+use crate::cli::Switch;
+
+/// Which end of a measurement of throughput.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Perf {
+    /// Waits for clients, one after the other; the same server answers `headrace ping`.
+    Server(ServerArgs),
+    /// Sends to a server, or receives from it, and tells how much a second.
+    Client(StreamArgs),
+}
+
+/// Which end of a measurement of round trips.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ping {
+    /// Waits for clients, one after the other; the same server as of `headrace perf`.
+    Server(ServerArgs),
+    /// Sends messages that the server answers, one after the other, and tells how long it takes.
+    Client(PingArgs),
+}
+
+/// The device and the addresses of a process.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// A virtual device with its arguments (net_memif0,socket=/run/x.sock), a netdev (eth0), or a
+    /// PCI address (0000:3b:00.0).
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: String,
+    /// Own number; addresses follow from it [default: 0 for servers, 1 for clients].
+    #[arg(long, value_name = "N")]
+    pub(crate) host: Option<u32>,
+    /// Addresses of host N instead of those that follow from its number; give those of all hosts
+    /// from 0 on, the same on both sides.
+    #[arg(long, value_name = "N=IP,MAC")]
+    pub(crate) at: Vec<String>,
+    /// Hugepages: used when there are enough, unless this says.
+    #[arg(long, value_enum)]
+    pub(crate) hugepages: Option<Switch>,
+    /// Frames that can be held at once.
+    #[arg(long, value_name = "N", default_value_t = 2047,
+          value_parser = clap::value_parser!(u32).range(64..=65_535))]
+    pub(crate) buffers: u32,
+    /// Frames in the device's queue, each way; a power of two.
+    #[arg(long, value_name = "N", default_value_t = 512,
+          value_parser = clap::value_parser!(u16).range(64..=16_384))]
+    pub(crate) ring: u16,
+    /// Core to run on; any unless given.
+    #[arg(long, value_name = "N")]
+    pub(crate) core: Option<usize>,
+    /// Argument for DPDK's EAL, unchanged; may be given several times.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) eal: Vec<String>,
+    /// Seconds of silence after which the other side is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) patience: u64,
+    /// Prints the result as JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Shows no progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How a server serves.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Ends after so many sessions; by Ctrl-C only unless given.
+    #[arg(long, value_name = "N")]
+    pub(crate) sessions: Option<u64>,
+    /// Bytes of messages that a session may hold at once.
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes)]
+    pub(crate) memory: Bytes,
+}
+
+/// What a client says of the session.
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// The server's number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) server: u32,
+    /// Seconds to wait for the link, and for a server that answers and is free.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) wait: u64,
+    /// Preset of policies (headrace list transports).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
+    /// Congestion control (headrace list cc).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cc: Option<String>,
+    /// Load balancer (headrace list lb).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) lb: Option<String>,
+    /// Changes one setting, on both sides; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// What flows take the link's rate to be [default: 100Gbps over net_memif, else 40Gbps].
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) rate: Option<Rate>,
+    /// Round-trip time of the idle network [default: by device and flows].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) rtt: Option<Duration>,
+    /// Payload bytes of a segment, 1024 to 8960; no more than both devices carry.
+    #[arg(long, value_name = "BYTES", default_value_t = 8960,
+          value_parser = clap::value_parser!(u16).range(1024..=8960))]
+    pub(crate) segment: u16,
+    /// UDP checksums in software [default: off over net_memif, else on].
+    #[arg(long, value_enum)]
+    pub(crate) udp_sum: Option<Switch>,
+    /// Verifies the bytes of every message.
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+/// What is streamed.
+#[derive(Debug, Args)]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Bytes of a message.
+    #[arg(long, value_name = "BYTES", default_value = "128KiB", value_parser = bytes)]
+    pub(crate) size: Bytes,
+    /// Flows each way.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) flows: u16,
+    /// Messages that a flow has under way.
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) depth: u16,
+    /// Seconds to send [default: 10, unless --bytes is given].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) time: Option<Duration>,
+    /// Bytes to send, by each side that does.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) bytes: Option<Bytes>,
+    /// The server sends instead.
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Both send.
+    #[arg(long, conflicts_with = "reverse")]
+    pub(crate) bidir: bool,
+    /// The receiving application takes one message in this time: for trying what a slow one does.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) think: Option<Duration>,
+}
+
+/// What is bounced.
+#[derive(Debug, Args)]
+pub(crate) struct PingArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Bytes of a message.
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = bytes)]
+    pub(crate) size: Bytes,
+    /// Round trips to measure.
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) count: u64,
+    /// Time between two of them [default: none].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) interval: Option<Duration>,
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    let read = number::bytes(text).ok().filter(|bytes| bytes.0 > 0);
+    read.ok_or_else(|| "expected bytes above zero, like 65536, 128KiB or 1.5MB".to_owned())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let read = number::duration(text).ok().filter(|time| *time > Duration::ZERO);
+    read.ok_or_else(|| "expected a time above zero, like 10us, 1.5ms or 2s".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let text = if text.ends_with(|c: char| c.is_ascii_digit()) {
+        format!("{text}s")
+    } else {
+        text.to_owned()
+    };
+    duration(&text)
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let read = number::rate(text).ok().filter(|rate| *rate > Rate::ZERO);
+    read.ok_or_else(|| "expected a rate above zero, like 40Gbps or 800Mbps".to_owned())
+}

@@ -1,0 +1,245 @@
+//! From flags to a process's set-up and a session's terms.
+
+use std::net::IpAddr;
+
+use testbed::input::InputError;
+use testbed::peers::{
+    ClientOptions, DeviceName, HostSetup, Job, MemoryMode, PeerError, Side, Terms,
+};
+use testbed::plan::RunError;
+use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
+use transport::{Duration, HostId, Rate};
+
+use super::args::{ClientArgs, DeviceArgs, PingArgs, StreamArgs};
+use crate::cli::Switch;
+use crate::failure::Failure;
+
+/// What flows take a link's rate to be when nobody says.
+const RATE_MEMIF: u64 = 100;
+const RATE_KERNEL: u64 = 40;
+/// Round-trip times of idle links whose ends share cores with others; see docs/PERFORMANCE.md.
+const RTT_MEMIF: Duration = Duration::from_us(60);
+const RTT_KERNEL: Duration = Duration::from_us(200);
+
+/// The process of these flags.
+pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
+    let wrong = |error| Failure::CommandLine(format!("error: --device: {error}"));
+    let device = device(args)?.resolved().map_err(wrong)?;
+    let default = if side == Side::Listens { 0 } else { 1 };
+    Ok(HostSetup {
+        device,
+        side,
+        host: HostId(args.host.unwrap_or(default)),
+        addressing: addressing(args, args.host.unwrap_or(default))?,
+        memory: match args.hugepages {
+            None => MemoryMode::Auto,
+            Some(Switch::On) => MemoryMode::Hugepages,
+            Some(Switch::Off) => MemoryMode::NoHuge,
+        },
+        buffers: args.buffers,
+        depth: args.ring.next_power_of_two(),
+        eal_arguments: args.eal.clone(),
+        core: args.core,
+    })
+}
+
+/// The terms of a measurement of throughput.
+pub(super) fn stream(args: &StreamArgs) -> Result<(Terms, ClientOptions), Failure> {
+    let ms = |time: Duration| time.as_ps() / 1_000_000_000;
+    let duration = match (args.time, args.bytes) {
+        (None, None) => Some(Duration::from_s(10)),
+        (time, _) => time,
+    };
+    let job = Job::Perf {
+        up: !args.reverse,
+        down: args.reverse || args.bidir,
+        duration_ms: duration.map(ms),
+        bytes: args.bytes.map(|bytes| bytes.0),
+    };
+    let message_bytes = u32::try_from(args.size.0).unwrap_or(u32::MAX);
+    let think_us = args.think.map_or(0, |time| time.as_ps() / 1_000_000);
+    let terms = Terms { job, message_bytes, depth: args.depth, think_us, ..Terms::default() };
+    let terms = with_client(terms, &args.client, args.flows)?;
+    Ok((terms, options(&args.client, 0, None)))
+}
+
+/// The terms of a measurement of round trips.
+pub(super) fn ping(args: &PingArgs) -> Result<(Terms, ClientOptions), Failure> {
+    let message_bytes = u32::try_from(args.size.0).unwrap_or(u32::MAX);
+    let terms = Terms { job: Job::Ping, message_bytes, ..Terms::default() };
+    let terms = with_client(terms, &args.client, 1)?;
+    Ok((terms, options(&args.client, args.count, args.interval)))
+}
+
+fn options(args: &ClientArgs, pings: u64, interval: Option<Duration>) -> ClientOptions {
+    ClientOptions {
+        server: HostId(args.server),
+        wait: Duration::from_s(args.wait),
+        patience: Duration::from_s(args.device.patience),
+        pings,
+        interval: interval.unwrap_or(Duration::ZERO),
+    }
+}
+
+fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Failure> {
+    let is_memif = device(&args.device)?.meets();
+    let gbps = if is_memif { RATE_MEMIF } else { RATE_KERNEL };
+    let rate = args.rate.unwrap_or_else(|| Rate::from_gbps(gbps));
+    // Half of the receiver's queue, so that windows never fill it.
+    let queue = u64::from(args.device.ring) * u64::from(args.segment) / 2;
+    let most = if is_memif { RTT_MEMIF } else { RTT_KERNEL };
+    let rtt = args.rtt.unwrap_or_else(|| Terms::rtt_for(queue, rate, flows, most));
+    let mut set = Vec::new();
+    for text in &args.set {
+        let Some((key, value)) = text.split_once('=') else {
+            let error = InputError::new(format!("`{text}`"), "KEY=VALUE").at("--set", 0, 0);
+            return Err(error.help("headrace list settings").into());
+        };
+        set.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    Ok(Terms {
+        transport: args.transport.clone(),
+        cc: args.cc.clone(),
+        lb: args.lb.clone(),
+        set,
+        rate_bps: rate.as_bps(),
+        base_rtt_ns: rtt.as_ps() / 1000,
+        payload_bytes: args.segment,
+        flows,
+        udp_sums: args.udp_sum.map_or(!is_memif, |sum| sum == Switch::On),
+        verify: args.verify,
+        ..terms
+    })
+}
+
+fn device(args: &DeviceArgs) -> Result<DeviceName, Failure> {
+    let wrong = |error| Failure::CommandLine(format!("error: --device: {error}"));
+    args.device.parse::<DeviceName>().map_err(wrong)
+}
+
+/// Addresses by number, or those that were given.
+fn addressing(args: &DeviceArgs, own: u32) -> Result<Addressing, Failure> {
+    if args.at.is_empty() {
+        return Ok(Addressing::Emulated(IpVersion::V4));
+    }
+    let wrong = |text: &str, why: String| {
+        let help = "like --at 0=192.0.2.1,02:00:00:00:00:01 --at 1=192.0.2.2,02:00:00:00:00:02";
+        let error = InputError::new(format!("`{text}` ({why})"), "N=IP,MAC").at("--at", 0, 0);
+        Failure::from(error.help(help))
+    };
+    let mut hosts: Vec<Option<HostAddr>> = vec![None; args.at.len()];
+    for text in &args.at {
+        let (number, addr) = address(text).ok_or_else(|| wrong(text, "unreadable".to_owned()))?;
+        let place = hosts.get_mut(number);
+        let place = place.ok_or_else(|| wrong(text, "hosts are numbered from 0".to_owned()))?;
+        if place.replace(addr).is_some() {
+            return Err(wrong(text, "this host has an address already".to_owned()));
+        }
+    }
+    let hosts: Vec<HostAddr> = hosts.into_iter().flatten().collect();
+    if hosts.iter().any(|host| host.ip.is_ipv6()) {
+        return Err(wrong(&args.at.join(" "), "IPv4 only here".to_owned()));
+    }
+    let known = hosts.len();
+    let table = AddressTable::new(hosts);
+    let table = table.map_err(|error| wrong(&args.at.join(" "), error.to_string()))?;
+    if own as usize >= known {
+        return Err(wrong(&args.at.join(" "), format!("host {own}, this one, is missing")));
+    }
+    Ok(Addressing::Table(table))
+}
+
+/// `N=IP,MAC`.
+fn address(text: &str) -> Option<(usize, HostAddr)> {
+    let (number, rest) = text.split_once('=')?;
+    let (ip, mac) = rest.split_once(',')?;
+    let ip: IpAddr = ip.trim().parse().ok()?;
+    let octets: Vec<u8> = mac
+        .trim()
+        .split(':')
+        .map(|octet| u8::from_str_radix(octet, 16).ok().filter(|_| octet.len() == 2))
+        .collect::<Option<_>>()?;
+    let mac = octets.try_into().ok()?;
+    Some((number.trim().parse().ok()?, HostAddr { mac, ip }))
+}
+
+impl From<PeerError> for Failure {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::Input(error) => Self::Input(error),
+            PeerError::Plan(RunError::Input(error)) => Self::Input(error),
+            PeerError::Plan(error) => Self::Plan(error),
+            PeerError::Refused(_) => Self::CommandLine(format!("error: {error}")),
+            PeerError::Eal(_) | PeerError::Mbuf(_) | PeerError::Port(_) | PeerError::Clock(_) => {
+                Self::Unfit(error.to_string())
+            }
+            PeerError::Interrupted => Self::Interrupted(error.to_string()),
+            PeerError::LinkDown { .. }
+            | PeerError::NoServer { .. }
+            | PeerError::Stopped(_)
+            | PeerError::Silent { .. } => Self::Peer(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::perf::args::Perf;
+    use clap::Parser as _;
+
+    fn client(more: &[&str]) -> StreamArgs {
+        let all = ["headrace", "perf", "client", "--device", "net_memif0"];
+        let cli = Cli::try_parse_from(all.iter().chain(more)).unwrap();
+        match cli.command {
+            Command::Perf { what: Perf::Client(args) } => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn addresses(at: &[&str]) -> Result<Addressing, String> {
+        let flags: Vec<&str> = at.iter().flat_map(|text| ["--at", text]).collect();
+        let args = client(&flags).client.device;
+        addressing(&args, 1).map_err(|failure| {
+            let mut text = Vec::new();
+            failure.write(&mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        })
+    }
+
+    #[test]
+    fn addresses_are_derived_or_given_for_all_hosts() {
+        assert_eq!(addresses(&[]), Ok(Addressing::Emulated(IpVersion::V4)));
+        let both = ["1=192.0.2.2,02:00:00:00:00:02", "0=192.0.2.1,02:00:00:00:00:01"];
+        let Ok(Addressing::Table(table)) = addresses(&both) else { panic!() };
+        let first = Addressing::Table(table).addr(HostId(0)).unwrap();
+        assert_eq!(first.ip.to_string(), "192.0.2.1");
+        for (at, why) in [
+            (vec!["0=192.0.2.1,02:00:00:00:00:01"], "host 1, this one, is missing"),
+            (vec!["7=192.0.2.1,02:00:00:00:00:01"], "numbered from 0"),
+            (vec!["0=192.0.2.1"], "unreadable"),
+            (vec!["0=192.0.2.1,01:00:00:00:00:01", both[0]], "unicast"),
+        ] {
+            let text = addresses(&at).unwrap_err();
+            assert!(text.contains(why) && text.contains("--at"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_ends_by_time_unless_bytes_are_given_and_directions_are_as_asked() {
+        let job = |more: &[&str]| stream(&client(more)).unwrap().0.job;
+        let perf = |up, down, duration_ms, bytes| Job::Perf { up, down, duration_ms, bytes };
+        assert_eq!(job(&[]), perf(true, false, Some(10_000), None));
+        assert_eq!(job(&["--bytes", "1MiB", "--reverse"]), perf(false, true, None, Some(1 << 20)));
+        let both = job(&["--time", "0.5", "--bytes", "1k", "--bidir"]);
+        assert_eq!(both, perf(true, true, Some(500), Some(1000)));
+    }
+
+    #[test]
+    fn windows_of_all_flows_fit_half_the_receivers_queue() {
+        let terms = stream(&client(&["--flows", "16"])).unwrap().0;
+        let windows = terms.rate_bps / 8 * terms.base_rtt_ns / 1_000_000_000 * 16 * 3 / 2;
+        assert!(windows <= 512 * 8960 / 2, "{windows}");
+    }
+}

@@ -1,0 +1,271 @@
+//! What is shown of two processes: progress a line a second, the result as a table or as JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use testbed::measure::Counters;
+use testbed::peers::{Interval, Job, Outcome, Served, Terms, Told, Totals, Watch};
+use transport::Duration;
+
+use crate::interrupt;
+use crate::table;
+
+/// Shows progress, and passes Ctrl-C on.
+pub(super) struct Shown<'a> {
+    quiet: bool,
+    err: &'a mut dyn Write,
+}
+
+/// The result of a client, as `--json` prints it.
+#[derive(Debug, Serialize)]
+pub(super) struct Result<'a> {
+    schema: u32,
+    job: &'static str,
+    device: &'a str,
+    transport: &'a str,
+    cc: &'a str,
+    lb: &'a str,
+    segment_bytes: u16,
+    message_bytes: u32,
+    flows: u16,
+    depth: u16,
+    verified: bool,
+    udp_sums: bool,
+    seconds: f64,
+    to_server: Option<Direction>,
+    from_server: Option<Direction>,
+    round_trip_us: Option<RoundTrips>,
+    counters: &'a Counters,
+    server_counters: &'a Counters,
+    stopped: bool,
+    findings: &'a [String],
+    ok: bool,
+}
+
+/// What one direction has carried.
+#[derive(Debug, Serialize)]
+struct Direction {
+    messages: u64,
+    bytes: u64,
+    gbps: f64,
+}
+
+/// Microseconds.
+#[derive(Debug, Serialize)]
+struct RoundTrips {
+    count: usize,
+    min: f64,
+    mean: f64,
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(quiet: bool, err: &'a mut dyn Write) -> Self {
+        Self { quiet, err }
+    }
+
+    fn line(&mut self, told: &Told<'_>) -> io::Result<()> {
+        match told {
+            Told::Opened(device) => writeln!(self.err, "{device}"),
+            Told::Link(true) => writeln!(self.err, "the link is up"),
+            Told::Link(false) => writeln!(self.err, "the link is down"),
+            Told::Begins(host, terms) => {
+                writeln!(self.err, "session with host {host}: {}", line_of(terms))
+            }
+            Told::Interval(Interval { until, length, sent, received, retransmitted }) => writeln!(
+                self.err,
+                "{:7.1} s  sent {:7.2} Gb/s  received {:7.2} Gb/s  {retransmitted} segments again",
+                until.as_us_f64() / 1e6,
+                gbps(*sent, *length),
+                gbps(*received, *length),
+            ),
+            Told::Ends(host, None) => writeln!(self.err, "session with host {host} is over"),
+            Told::Ends(host, Some(why)) => {
+                writeln!(self.err, "session with host {host} is over: {why}")
+            }
+        }
+    }
+}
+
+impl Watch for Shown<'_> {
+    fn wants_end(&mut self) -> bool {
+        interrupt::requested()
+    }
+
+    fn hears(&mut self, told: &Told<'_>) {
+        if !self.quiet {
+            // Progress that nobody can read is no reason to stop.
+            let _ = self.line(told);
+        }
+    }
+}
+
+impl<'a> Result<'a> {
+    pub(super) fn of(outcome: &'a Outcome, device: &'a str) -> Self {
+        let Outcome { terms, took, sent, received, .. } = outcome;
+        let (up, down) = match terms.job {
+            Job::Perf { up, down, .. } => (up, down),
+            Job::Ping => (false, false),
+        };
+        let direction = |totals: &Totals| Direction {
+            messages: totals.messages,
+            bytes: totals.bytes,
+            gbps: gbps(totals.bytes, *took),
+        };
+        Self {
+            schema: 1,
+            job: if terms.job == Job::Ping { "ping" } else { "perf" },
+            device,
+            transport: outcome.policies.transport,
+            cc: outcome.policies.cc,
+            lb: outcome.policies.lb,
+            segment_bytes: terms.payload_bytes,
+            message_bytes: terms.message_bytes,
+            flows: terms.flows,
+            depth: terms.depth,
+            verified: terms.verify,
+            udp_sums: terms.udp_sums,
+            seconds: took.as_us_f64() / 1e6,
+            to_server: up.then(|| direction(sent)),
+            from_server: down.then(|| direction(received)),
+            round_trip_us: RoundTrips::of(&outcome.round_trips),
+            counters: &outcome.counters,
+            server_counters: &outcome.server_counters,
+            stopped: outcome.stopped,
+            findings: &outcome.findings,
+            ok: outcome.findings.is_empty(),
+        }
+    }
+
+    pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut table = table::plain();
+        let mut row = |name: &str, value: String| {
+            table.add_row([name.to_owned(), value]);
+        };
+        row("transport", format!("{} ({} over {})", self.transport, self.cc, self.lb));
+        let checks = match (self.verified, self.udp_sums) {
+            (true, _) => "every byte verified",
+            (false, true) => "UDP checksums",
+            (false, false) => "none",
+        };
+        row("segments", format!("{} bytes, checks: {checks}", self.segment_bytes));
+        let (size, flows, depth) = (self.message_bytes, self.flows, self.depth);
+        row("messages", format!("{size} bytes, {flows} flow(s), {depth} under way each"));
+        row("time", format!("{:.3} s", self.seconds));
+        let ways = [("to the server", &self.to_server), ("from the server", &self.from_server)];
+        for (name, way) in ways {
+            let Some(Direction { messages, bytes, gbps }) = way else { continue };
+            row(name, format!("{gbps:.2} Gb/s ({messages} messages, {bytes} bytes)"));
+        }
+        if let Some(trips) = &self.round_trip_us {
+            let RoundTrips { count, min, mean, p50, p99, p999, max } = trips;
+            row("round trips", count.to_string());
+            row("min, mean", format!("{min:.2}, {mean:.2} us"));
+            row("p50, p99, p99.9", format!("{p50:.2}, {p99:.2}, {p999:.2} us"));
+            row("max", format!("{max:.2} us"));
+        }
+        row("counters here", list(self.counters));
+        row("counters there", list(self.server_counters));
+        writeln!(out, "{table}")?;
+        for finding in self.findings {
+            writeln!(out, "audit: {finding}")?;
+        }
+        if self.stopped {
+            writeln!(out, "stopped early")?;
+        }
+        Ok(())
+    }
+}
+
+impl RoundTrips {
+    /// Of sorted nanoseconds; `None` when there are none.
+    fn of(sorted: &[u64]) -> Option<Self> {
+        let at = |per_mille: usize| {
+            let rank = (sorted.len() * per_mille).div_ceil(1000).saturating_sub(1);
+            sorted.get(rank).copied().map(us)
+        };
+        let sum: u64 = sorted.iter().sum();
+        #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+        let mean = us(sum) / sorted.len() as f64;
+        Some(Self {
+            count: sorted.len(),
+            min: at(0)?,
+            mean,
+            p50: at(500)?,
+            p99: at(990)?,
+            p999: at(999)?,
+            max: at(1000)?,
+        })
+    }
+}
+
+/// Writes what a server has done.
+pub(super) fn served_text(served: &Served, out: &mut dyn Write) -> io::Result<()> {
+    let Served { complete, broken, refused, counters } = served;
+    writeln!(out, "{complete} sessions, {broken} broken, {refused} refused")?;
+    writeln!(out, "counters: {}", list(counters))
+}
+
+/// The same as JSON.
+pub(super) fn served_json(served: &Served, out: &mut dyn Write) -> io::Result<()> {
+    let Served { complete, broken, refused, counters } = served;
+    let value = serde_json::json!({
+        "schema": 1, "complete": complete, "broken": broken, "refused": refused,
+        "counters": counters,
+    });
+    serde_json::to_writer_pretty(&mut *out, &value)?;
+    writeln!(out)
+}
+
+fn line_of(terms: &Terms) -> String {
+    let Terms { flows, message_bytes, payload_bytes, .. } = terms;
+    let what = match terms.job {
+        Job::Ping => "round trips",
+        Job::Perf { up: true, down: true, .. } => "both ways",
+        Job::Perf { up: true, .. } => "to the server",
+        Job::Perf { .. } => "from the server",
+    };
+    format!("{what}, {flows} flow(s), {message_bytes} bytes in segments of {payload_bytes}")
+}
+
+fn list(counters: &Counters) -> String {
+    if counters.is_empty() {
+        return "none".to_owned();
+    }
+    let all: Vec<String> = counters.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let lines: Vec<String> = all.chunks(3).map(|some| some.join(", ")).collect();
+    lines.join("\n")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+fn gbps(bytes: u64, time: Duration) -> f64 {
+    let ns = time.as_us_f64() * 1000.0;
+    if ns > 0.0 { bytes as f64 * 8.0 / ns } else { 0.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_round_trips_that_were_measured() {
+        let trips: Vec<u64> = (1..=1000).map(|n| n * 1000).collect();
+        let RoundTrips { min, p50, p99, p999, max, mean, count } = RoundTrips::of(&trips).unwrap();
+        assert_eq!([min, p50, p99, p999, max], [1.0, 500.0, 990.0, 999.0, 1000.0]);
+        assert_eq!((mean, count), (500.5, 1000));
+        assert!(RoundTrips::of(&[]).is_none());
+    }
+}

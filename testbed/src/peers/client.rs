@@ -1,0 +1,416 @@
+//! The client: asks a server for a session, does the job, and compares what both ends counted.
+
+use transport::{Duration, HostId, Instant};
+use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
+
+use super::error::PeerError;
+use super::host::{Host, HostSetup};
+use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
+use super::session::Session;
+use super::stream::short;
+use super::terms::{Policies, Terms};
+use super::{Told, Watch};
+use crate::measure::Counters;
+
+/// How a client goes about it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions {
+    /// Whom it asks.
+    pub server: HostId,
+    /// How long it waits for the link, and for a server that answers and is not busy.
+    pub wait: Duration,
+    /// Silence after which a session is given up.
+    pub patience: Duration,
+    /// Round trips to measure.
+    pub pings: u64,
+    /// Time between two of them; none waits for the answer only.
+    pub interval: Duration,
+}
+
+/// What a session has come to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The terms as agreed.
+    pub terms: Terms,
+    /// Its policies by name.
+    pub policies: Policies,
+    /// How long data was sent and received.
+    pub took: Duration,
+    /// To the server: acknowledged here.
+    pub sent: Totals,
+    /// From the server: delivered here.
+    pub received: Totals,
+    /// What the server has delivered and counted.
+    pub server_received: Totals,
+    /// Round trips, nanoseconds, sorted.
+    pub round_trips: Vec<u64>,
+    /// Counters of this side.
+    pub counters: Counters,
+    /// Counters of the server's.
+    pub server_counters: Counters,
+    /// What does not add up; empty when all is well.
+    pub findings: Vec<String>,
+    /// It was ended early by the user.
+    pub stopped: bool,
+}
+
+struct Client<'a> {
+    host: Host,
+    options: ClientOptions,
+    watch: &'a mut dyn Watch,
+    /// What the server said and nobody has read yet.
+    heard: Option<Note>,
+    /// The server's end of its sending.
+    server_sent: Option<Totals>,
+    stopped: bool,
+    look_at: Instant,
+    idle: Idle,
+}
+
+const LOOK_EVERY: Duration = Duration::from_ms(50);
+/// Pause before a busy server is asked again.
+const BUSY: Duration = Duration::from_ms(300);
+/// Time for acknowledgements that are decided to leave.
+const FLUSH: Duration = Duration::from_ms(2);
+/// Round trips before those that count: a tenth, at most these.
+const WARM_UP_MAX: u64 = 1000;
+
+/// Has a session on these terms.
+///
+/// # Errors
+/// [`PeerError`]: what is wrong with the input, the machine, or the server.
+pub fn run(
+    setup: HostSetup,
+    terms: &Terms,
+    options: &ClientOptions,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, PeerError> {
+    // Refused before anything is opened.
+    terms.config(1)?;
+    let host = Host::open(setup, options.wait, watch)?;
+    let mut client = Client {
+        host,
+        options: *options,
+        watch,
+        heard: None,
+        server_sent: None,
+        stopped: false,
+        look_at: Instant::ZERO,
+        idle: Idle::new(IdleMode::Adaptive),
+    };
+    client.wait_for_link()?;
+    let mut session = client.open(terms)?;
+    let round_trips = match session.terms.job {
+        Job::Ping => client.ping(&mut session)?,
+        Job::Perf { .. } => {
+            client.stream(&mut session)?;
+            Vec::new()
+        }
+    };
+    client.close(session, round_trips)
+}
+
+impl Client<'_> {
+    fn wait_for_link(&mut self) -> Result<(), PeerError> {
+        let until = self.host.now() + self.options.wait;
+        while !self.host.is_link_up() {
+            let now = self.turn(None)?;
+            if now > until {
+                let device = self.host.setup().device.to_string();
+                let seconds = self.options.wait.as_ps() / 1_000_000_000_000;
+                return Err(PeerError::LinkDown { device, seconds });
+            }
+            if self.stopped {
+                return Err(PeerError::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks until the server agrees.
+    fn open(&mut self, terms: &Terms) -> Result<Session, PeerError> {
+        let until = self.host.now() + self.options.wait;
+        let mut terms = terms.clone();
+        terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
+        let number = self.host.session_number();
+        let server = self.options.server;
+        loop {
+            self.host.build(&Terms::lobby())?;
+            self.host.meet(server, 0);
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            let asked = Box::new(terms.clone());
+            let hello = Note::Hello { protocol: PROTOCOL, version, session: number, terms: asked };
+            self.host.tell(number, &hello);
+            let retry_at = match self.answer(until)? {
+                Some(Note::Welcome { session, payload_bytes }) if session == number => {
+                    self.rest(FLUSH)?;
+                    terms.payload_bytes = terms.payload_bytes.min(payload_bytes);
+                    return self.begin(number, terms);
+                }
+                Some(Note::Refused { busy: false, reason, .. }) => {
+                    return Err(PeerError::Refused(reason));
+                }
+                Some(Note::Refused { reason, .. }) if self.host.now() > until => {
+                    return Err(PeerError::Refused(reason));
+                }
+                _ => self.host.now() + BUSY,
+            };
+            if self.host.now() > until {
+                let address = format!("host {server}");
+                let seconds = self.options.wait.as_ps() / 1_000_000_000_000;
+                return Err(PeerError::NoServer { address, seconds });
+            }
+            while self.turn(None)? < retry_at {}
+        }
+    }
+
+    /// What the server answers; nothing when it is silent.
+    fn answer(&mut self, until: Instant) -> Result<Option<Note>, PeerError> {
+        loop {
+            let now = self.turn(None)?;
+            if let Some(note) = self.heard.take() {
+                return Ok(Some(note));
+            }
+            if self.stopped {
+                return Err(PeerError::Interrupted);
+            }
+            if now > until {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<(), PeerError> {
+        let until = self.host.now() + time;
+        while self.turn(None)? < until {}
+        Ok(())
+    }
+
+    /// Builds the session's endpoint and tells the server that it is there.
+    fn begin(&mut self, number: u64, terms: Terms) -> Result<Session, PeerError> {
+        let server = self.options.server;
+        self.watch.hears(&Told::Begins(server, &terms));
+        self.host.build(&terms)?;
+        let sends = !matches!(terms.job, Job::Perf { up: false, .. });
+        self.host.meet(server, if sends { terms.flows } else { 0 });
+        let now = self.host.now();
+        let mut session = Session::new(self.host.eal(), number, server, terms, now);
+        self.host.tell(number, &Note::Go { session: number });
+        session.start(sends, self.host.now());
+        Ok(session)
+    }
+
+    /// Sends and receives until both senders are through.
+    fn stream(&mut self, session: &mut Session) -> Result<(), PeerError> {
+        let Job::Perf { down, .. } = session.terms.job else { return Ok(()) };
+        loop {
+            let now = self.turn(Some(session))?;
+            if session.post(&mut self.host, now) {
+                self.idle.turn(true);
+            }
+            let sent = session.sender.as_mut().is_none_or(|sender| {
+                if self.stopped {
+                    sender.stop(now);
+                }
+                sender.is_over(now)
+            });
+            let is_served =
+                !down || self.server_sent.is_some() || self.server_is_through(session, now);
+            if sent && (is_served || self.stopped) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the server has stopped sending by the terms: time and bytes are the same there.
+    fn server_is_through(&self, session: &Session, now: Instant) -> bool {
+        let Job::Perf { duration_ms, bytes, .. } = session.terms.job else { return true };
+        let in_time = duration_ms.is_none_or(|ms| now.since(session.began) < Duration::from_ms(ms));
+        !(in_time && bytes.is_none_or(|bytes| session.receiver.got().bytes < bytes))
+    }
+
+    /// Round trips one after the other, nanoseconds.
+    fn ping(&mut self, session: &mut Session) -> Result<Vec<u64>, PeerError> {
+        let warm_up = (self.options.pings / 10).min(WARM_UP_MAX);
+        let mut trips = Vec::with_capacity(usize::try_from(self.options.pings).unwrap_or(0));
+        for turn in 0..warm_up + self.options.pings {
+            let number = u32::try_from(turn % (1 << 32)).unwrap_or(0);
+            let Some(trip) = self.round_trip(session, number)? else { break };
+            if turn >= warm_up {
+                trips.push(trip);
+            }
+            if self.options.interval > Duration::ZERO {
+                self.rest(self.options.interval)?;
+            }
+        }
+        trips.sort_unstable();
+        Ok(trips)
+    }
+
+    /// One round trip; `None` when the user wants an end.
+    fn round_trip(&mut self, session: &mut Session, number: u32) -> Result<Option<u64>, PeerError> {
+        let start = eal::tsc();
+        let tag = Tag { kind: Kind::Ping, session: short(session.number), number }.pack();
+        let (source, len) = (session.slots.source_of(number), session.slots.len());
+        self.host.waiting.push_back(Request::Send { connection: 1, source, len, tag, cookie: tag });
+        let pong = Tag { kind: Kind::Pong, session: short(session.number), number }.pack();
+        loop {
+            let turn = self.host.turn(self.watch);
+            let mut busy = turn.busy;
+            while let Some(completion) = self.host.poll() {
+                busy = true;
+                match completion {
+                    Completion::Delivered { tag, checksum, memory, .. } if tag == pong => {
+                        let ticks = eal::tsc().wrapping_sub(start);
+                        session.receiver.count(&session.slots, number, checksum, memory.len());
+                        return Ok(Some(nanoseconds(ticks, self.host.hz())));
+                    }
+                    other => self.hear(other)?,
+                }
+            }
+            if turn.now >= self.look_at {
+                self.look(Some(session), turn.now)?;
+                if self.stopped {
+                    return Ok(None);
+                }
+            }
+            self.idle.turn(busy);
+        }
+    }
+
+    /// Asks for the server's counts and compares.
+    fn close(mut self, mut session: Session, round_trips: Vec<u64>) -> Result<Outcome, PeerError> {
+        let took = self.host.now().since(session.began);
+        let number = session.number;
+        self.host.tell(number, &Note::Finish { session: number });
+        let (server_received, server_counters) = loop {
+            self.turn(Some(&mut session))?;
+            if let Some(Note::Report { session, received, counters }) = self.heard.take()
+                && session == number
+            {
+                break (received, counters);
+            }
+        };
+        // Ours is decided, and nobody asks again.
+        self.rest(FLUSH)?;
+        let sent = session.sender.as_ref().map(|sender| sender.acked()).unwrap_or_default();
+        let received = session.receiver.got();
+        let mut outcome = Outcome {
+            policies: session.terms.policies()?,
+            took,
+            sent,
+            received,
+            server_received,
+            round_trips,
+            counters: self.host.counters(),
+            server_counters,
+            findings: Vec::new(),
+            stopped: self.stopped,
+            terms: session.terms.clone(),
+        };
+        outcome.judge(&session, self.server_sent);
+        Ok(outcome)
+    }
+
+    /// One turn of everything; the time.
+    fn turn(&mut self, session: Option<&mut Session>) -> Result<Instant, PeerError> {
+        let turn = self.host.turn(self.watch);
+        let mut busy = turn.busy;
+        let mut session = session;
+        let most = session.as_mut().map_or(64, |session| session.appetite(turn.now));
+        for _ in 0..most {
+            let Some(completion) = self.host.poll() else { break };
+            busy = true;
+            let rest = match &mut session {
+                Some(session) => session.take(completion),
+                None => Some(completion),
+            };
+            if let Some(completion) = rest {
+                self.hear(completion)?;
+            }
+        }
+        if turn.now >= self.look_at {
+            self.look(session, turn.now)?;
+        }
+        self.idle.turn(busy);
+        Ok(turn.now)
+    }
+
+    /// What is not data.
+    fn hear(&mut self, completion: Completion) -> Result<(), PeerError> {
+        match completion {
+            Completion::Delivered { from, tag, memory, .. } if from == self.options.server => {
+                let is_note = Tag::unpack(tag).is_some_and(|tag| tag.kind == Kind::Note);
+                match Note::read(&memory) {
+                    Ok(Note::Stop { reason, .. }) if is_note => {
+                        return Err(PeerError::Stopped(reason));
+                    }
+                    Ok(Note::End { sent, .. }) if is_note => self.server_sent = Some(sent),
+                    Ok(note) if is_note => self.heard = Some(note),
+                    _ => {}
+                }
+            }
+            // A note or a ping that nobody took: silence is noticed by the clock.
+            Completion::Failed { reason, .. } => tracing::debug!(%reason, "not delivered"),
+            Completion::Refused { reason, .. } => tracing::warn!(%reason, "no flow to the server"),
+            Completion::Sent { .. } | Completion::Delivered { .. } | Completion::Aborted { .. } => {
+            }
+        }
+        Ok(())
+    }
+
+    /// The user's wishes, silence, the traffic of the last second.
+    fn look(&mut self, session: Option<&mut Session>, now: Instant) -> Result<(), PeerError> {
+        self.look_at = now + LOOK_EVERY;
+        self.stopped |= self.watch.wants_end();
+        let Some(session) = session else { return Ok(()) };
+        session.tell(&self.host, now, self.watch);
+        let silence = now.since(self.host.heard_at().max(session.began));
+        if silence > self.options.patience {
+            let counted = self.host.counters();
+            let counted = counted.iter().map(|(name, count)| format!("{name} {count}"));
+            let counters = counted.collect::<Vec<_>>().join(", ");
+            let seconds = silence.as_ps() / 1_000_000_000_000;
+            return Err(PeerError::Silent { seconds, counters });
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    /// What both ends have counted must agree.
+    fn judge(&mut self, session: &Session, server_sent: Option<Totals>) {
+        if let Some(sender) = &session.sender {
+            if let Some(reason) = sender.failure() {
+                self.findings.push(format!("a message to the server was not sent: {reason}"));
+            }
+            if !self.sent.agrees(&self.server_received) {
+                let (ours, theirs) = (self.sent, self.server_received);
+                self.findings.push(format!(
+                    "to the server: {} messages of {} bytes acknowledged, {} of {} delivered",
+                    ours.messages, ours.bytes, theirs.messages, theirs.bytes
+                ));
+            }
+        }
+        if let Some(theirs) = server_sent
+            && !theirs.agrees(&self.received)
+        {
+            let ours = self.received;
+            self.findings.push(format!(
+                "from the server: {} messages of {} bytes acknowledged, {} of {} delivered",
+                theirs.messages, theirs.bytes, ours.messages, ours.bytes
+            ));
+        }
+        for (whose, wrong) in [("here", self.received.wrong), ("there", self.server_received.wrong)]
+        {
+            if wrong > 0 {
+                self.findings.push(format!("{wrong} messages delivered {whose} had wrong bytes"));
+            }
+        }
+    }
+}
+
+fn nanoseconds(ticks: u64, hz: u64) -> u64 {
+    let ns = u128::from(ticks) * 1_000_000_000 / u128::from(hz.max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,73 @@
+//! Why there was no session, or why it ended early.
+
+use thiserror::Error;
+use transport_dpdk::clock::ClockError;
+use transport_dpdk::{EalError, MbufError, PortError};
+
+use crate::input::InputError;
+use crate::plan::RunError;
+
+/// Why a process came to nothing.
+#[derive(Debug, Error)]
+pub enum PeerError {
+    /// DPDK does not start.
+    #[error(transparent)]
+    Eal(#[from] EalError),
+    /// No buffers.
+    #[error(transparent)]
+    Mbuf(#[from] MbufError),
+    /// No device.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// No clock.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    /// What the user wrote.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Settings that do not fit together.
+    #[error(transparent)]
+    Plan(#[from] RunError),
+    /// The link did not come up.
+    #[error(
+        "the link of {device} did not come up within {seconds} s; start the other side, name the \
+         same socket or connected interfaces on both, or wait longer with --wait"
+    )]
+    LinkDown {
+        /// The device.
+        device: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Nobody answered.
+    #[error(
+        "no server answered at {address} within {seconds} s; start `headrace perf server` there, \
+         and check --server and --host on both sides"
+    )]
+    NoServer {
+        /// Whose address.
+        address: String,
+        /// How long it was asked.
+        seconds: u64,
+    },
+    /// The server would not.
+    #[error("the server refuses: {0}")]
+    Refused(String),
+    /// The other side stopped in the middle.
+    #[error("the server ended the session: {0}")]
+    Stopped(String),
+    /// The other side fell silent.
+    #[error(
+        "nothing was heard from the server for {seconds} s; it was killed, or the link is down \
+         (counted: {counters})"
+    )]
+    Silent {
+        /// How long.
+        seconds: u64,
+        /// What this side has counted.
+        counters: String,
+    },
+    /// Interrupted before there was anything to tell.
+    #[error("interrupted before the session began")]
+    Interrupted,
+}

@@ -1,0 +1,439 @@
+//! One process: EAL, a device, a worker, and its application's ring, all on the calling thread.
+//!
+//! The worker can be built anew for another session; the device stays. While it polls, DPDK's
+//! interrupt thread stands still, so that a peer that is killed cannot take the device's memory
+//! away in the middle of a burst; it is let through when nothing has come in for a while.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread;
+
+use transport::record::Recorder;
+use transport::wire::addressing::Addressing;
+use transport::{Config, Duration, HostId, Instant, Path, Rng};
+use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::{
+    AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
+    InterruptHold, MemoryConfig, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortError, PortIo,
+    RegisteredThread, Request, Side, Source, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    clock,
+};
+
+use super::error::PeerError;
+use super::protocol::{Kind, Note, Tag};
+use super::stream::short;
+use super::terms::{LOBBY_PAYLOAD, Terms};
+use super::{Told, Watch};
+use crate::measure::Counters;
+use crate::real_time::counters;
+
+/// What a process is made of.
+#[derive(Clone, Debug)]
+pub struct HostSetup {
+    /// Its device.
+    pub device: DeviceName,
+    /// Whether it is there first.
+    pub side: Side,
+    /// Its own number.
+    pub host: HostId,
+    /// How hosts are addressed.
+    pub addressing: Addressing,
+    /// Hugepages or not.
+    pub memory: MemoryMode,
+    /// Frames that can be held at once.
+    pub buffers: u32,
+    /// Frames in the device's queue, each way.
+    pub depth: u16,
+    /// EAL arguments, unchanged.
+    pub eal_arguments: Vec<String>,
+    /// The core that it is pinned to.
+    pub core: Option<usize>,
+}
+
+/// Ethernet, IP, UDP and Headrace headers with all extensions are shorter than this.
+const HEADERS_MAX: u16 = 128;
+/// Descriptors in the rings between application and worker.
+const RING: usize = 256;
+/// Buffers that a thread keeps in its cache.
+const CACHE: u32 = 64;
+/// What DPDK needs beside the pools: queues, and a memif's rings.
+const EAL_MB: u64 = 128;
+/// The device has taken nothing for so long: frames are dropped and sent again.
+const STUCK_AFTER: Duration = Duration::from_s(1);
+/// Nothing has come in for so long: what waits for the interrupt thread is let through.
+const QUIET: Duration = Duration::from_ms(5);
+const LOOK_EVERY: Duration = Duration::from_ms(10);
+
+type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
+
+/// One end of a link between processes. Fields in the order in which they must go.
+pub(super) struct Host {
+    /// Gone only while it is built anew.
+    worker: Option<DeviceWorker>,
+    hold: Option<InterruptHold>,
+    app: AppEnd,
+    /// Requests that found the ring full.
+    pub(super) waiting: VecDeque<Request>,
+    /// How often one did.
+    ring_full: u64,
+    clock: DilatedClock,
+    rate: Calibration,
+    setup: HostSetup,
+    payload_max: u16,
+    incarnation: u16,
+    path: Path,
+    /// Whom notes go to, once there is a connection.
+    peer: Option<HostId>,
+    /// Messages that wait for room.
+    notes: u32,
+    /// Of former workers.
+    former: Counters,
+    heard: (u64, Instant),
+    look_at: Instant,
+    is_up: bool,
+    link_downs: u64,
+    #[allow(dead_code, reason = "held, not read")]
+    lcore: RegisteredThread,
+    eal: Eal,
+}
+
+/// What a turn has seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) now: Instant,
+    pub(super) busy: bool,
+}
+
+impl Host {
+    /// Opens the device, for which the other side may have to be there: that is waited for. Speaks
+    /// to nobody before [`Host::meet`].
+    pub(super) fn open(
+        setup: HostSetup,
+        wait: Duration,
+        watch: &mut dyn Watch,
+    ) -> Result<Self, PeerError> {
+        let (frame, room) = (setup.device.frame_max(), setup.device.buffer_room());
+        let eal = Eal::start(&eal_options(&setup, room))?;
+        let lcore = eal.register_thread()?;
+        if let Some(core) = setup.core {
+            eal.pin(core)?;
+        }
+        let rate = Calibration::measure(CALIBRATION_MIN)?;
+        let (io, payload_max) = open_io(&eal, &setup, (frame, room), wait, watch)?;
+        let clock = rate.clock(TimeScale::REAL);
+        let incarnation = clock::incarnation();
+        let config = Terms::lobby().config(incarnation)?;
+        let path = config.default_path();
+        let (app, end) = app_ring(RING, RING);
+        let parts = (io, store(&config, &Terms::lobby()), clock);
+        let worker = Worker::new(
+            Recorder::off(&config, setup.host, rng(incarnation)),
+            parts,
+            end,
+            worker_config(&config, &setup, &Terms::lobby()),
+        );
+        Ok(Self {
+            worker: Some(worker),
+            hold: setup.device.meets().then(|| InterruptHold::new(&eal)),
+            app,
+            waiting: VecDeque::new(),
+            ring_full: 0,
+            clock,
+            rate,
+            payload_max: payload_max.clamp(LOBBY_PAYLOAD, PAYLOAD_MAX),
+            setup,
+            incarnation,
+            path,
+            peer: None,
+            notes: 0,
+            former: Counters::new(),
+            heard: (0, Instant::ZERO),
+            look_at: Instant::ZERO,
+            is_up: false,
+            link_downs: 0,
+            lcore,
+            eal,
+        })
+    }
+
+    /// Builds the worker anew for `terms`, or for no session; what the former one had is gone.
+    pub(super) fn build(&mut self, terms: &Terms) -> Result<(), PeerError> {
+        // Peers tell one worker of this process from the next as they do processes.
+        self.incarnation = self.incarnation % INCARNATIONS + 1;
+        let config = terms.config(self.incarnation)?;
+        let former = self.worker.take();
+        let Some(former) = former else { return Ok(()) };
+        counters::join(&mut self.former, counters::of_worker(&former));
+        let io = former.into_io();
+        let (app, end) = app_ring(RING, RING);
+        let worker = Worker::new(
+            Recorder::off(&config, self.setup.host, rng(self.incarnation)),
+            (io, store(&config, terms), self.clock),
+            end,
+            worker_config(&config, &self.setup, terms),
+        );
+        self.path = config.default_path();
+        self.worker = Some(worker);
+        self.app = app;
+        self.waiting.clear();
+        self.peer = None;
+        self.heard = (0, self.clock.now());
+        Ok(())
+    }
+
+    /// Opens connection 0, for notes, and one for each of `flows` to `peer`.
+    pub(super) fn meet(&mut self, peer: HostId, flows: u16) {
+        let path = self.path;
+        for connection in 0..=u32::from(flows) {
+            self.waiting.push_back(Request::Open { connection, peer, path });
+        }
+        self.peer = Some(peer);
+    }
+
+    /// Tells the peer that was met; returns the cookie of the message.
+    pub(super) fn tell(&mut self, session: u64, note: &Note) -> u64 {
+        self.tell_over(0, session, note)
+    }
+
+    fn tell_over(&mut self, connection: u32, session: u64, note: &Note) -> u64 {
+        let bytes = note.bytes();
+        let len = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
+        let len = len.unwrap_or(NonZeroU32::MIN);
+        let tag = Tag { kind: Kind::Note, session: short(session), number: self.notes };
+        self.notes = self.notes.wrapping_add(1);
+        let (tag, source) = (tag.pack(), Source::Owned(bytes.into()));
+        self.waiting.push_back(Request::Send { connection, source, len, tag, cookie: tag });
+        tag
+    }
+
+    /// Tells somebody else than the peer, over a connection that lasts for this note.
+    pub(super) fn tell_stranger(&mut self, stranger: HostId, session: u64, note: &Note) {
+        let (connection, path) = (STRANGER, self.path);
+        self.waiting.push_back(Request::Open { connection, peer: stranger, path });
+        self.tell_over(connection, session, note);
+        self.waiting.push_back(Request::Close { connection });
+    }
+
+    /// One turn of the worker, with what the application has waiting.
+    pub(super) fn turn(&mut self, watch: &mut dyn Watch) -> Turn {
+        while let Some(request) = self.waiting.pop_front() {
+            if let Err(request) = self.app.submit(request) {
+                self.waiting.push_front(request);
+                self.ring_full += 1;
+                break;
+            }
+        }
+        let Some(worker) = &mut self.worker else {
+            return Turn { now: self.clock.now(), busy: false };
+        };
+        let progress = worker.poll_once();
+        let (now, received) = (progress.now, worker.counts().received);
+        if received != self.heard.0 {
+            self.heard = (received, now);
+        } else if now >= self.look_at {
+            self.look(now, watch);
+        }
+        Turn { now, busy: progress.busy }
+    }
+
+    /// What is done now and then: interrupts, the link.
+    fn look(&mut self, now: Instant, watch: &mut dyn Watch) {
+        self.look_at = now + LOOK_EVERY;
+        if now.since(self.heard.1) < QUIET {
+            return;
+        }
+        if let Some(hold) = &mut self.hold {
+            hold.let_through();
+        }
+        let is_up = self.is_link_up();
+        if is_up != self.is_up {
+            self.is_up = is_up;
+            self.link_downs += u64::from(!is_up);
+            watch.hears(&Told::Link(is_up));
+        }
+    }
+
+    /// Whether the device has a link, by driver and kernel.
+    pub(super) fn is_link_up(&mut self) -> bool {
+        let by_driver = self.worker.as_mut().is_some_and(|worker| worker.io().queue().is_up());
+        by_driver && self.setup.device.is_interface_up()
+    }
+
+    /// The next thing that the worker has to say.
+    pub(super) fn poll(&mut self) -> Option<Completion> {
+        self.app.poll()
+    }
+
+    /// Requests that may be put in line without waiting there.
+    pub(super) fn room(&self) -> usize {
+        self.app.room().saturating_sub(self.waiting.len())
+    }
+
+    /// When something was received last.
+    pub(super) const fn heard_at(&self) -> Instant {
+        self.heard.1
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Ticks of the time-stamp counter a second.
+    pub(super) fn hz(&self) -> u64 {
+        self.rate.hz()
+    }
+
+    pub(super) const fn eal(&self) -> &Eal {
+        &self.eal
+    }
+
+    pub(super) const fn setup(&self) -> &HostSetup {
+        &self.setup
+    }
+
+    /// The longest payload of a segment that the device carries.
+    pub(super) const fn payload_max(&self) -> u16 {
+        self.payload_max
+    }
+
+    /// Segments sent again by this worker.
+    pub(super) fn retransmitted(&self) -> u64 {
+        self.worker.as_ref().map_or(0, |worker| worker.stats().retransmitted)
+    }
+
+    /// A number that no other session of this host has.
+    pub(super) fn session_number(&self) -> u64 {
+        transport::rng::mix(u64::from(self.incarnation) << 32 | u64::from(self.setup.host.0))
+    }
+
+    /// Everything counted so far, by this worker and those before it.
+    pub(super) fn counters(&mut self) -> Counters {
+        let mut all = self.former.clone();
+        if let Some(worker) = &mut self.worker {
+            counters::join(&mut all, counters::of_worker(worker));
+            counters::join(&mut all, counters::of_device(worker.io()));
+        }
+        let own = [("request_ring_full", self.ring_full), ("link_downs", self.link_downs)];
+        let own = own.into_iter().filter(|(_, count)| *count > 0);
+        all.extend(own.map(|(name, count)| (name.to_owned(), count)));
+        all
+    }
+}
+
+/// The endpoint's limit.
+const PAYLOAD_MAX: u16 = 8960;
+/// Generations of flow identifiers.
+const INCARNATIONS: u16 = 4095;
+/// The connection for notes to others than the peer: behind those of any session.
+const STRANGER: u32 = CONNECTIONS - 1;
+const CONNECTIONS: u32 = 512;
+
+/// The device with its buffers, and the longest payload that it carries in a segment.
+fn open_io(
+    eal: &Eal,
+    setup: &HostSetup,
+    (frame, room): (u16, u16),
+    wait: Duration,
+    watch: &mut dyn Watch,
+) -> Result<(PortIo, u16), PeerError> {
+    let pool = |count, room| {
+        let cache = CACHE.min(count / 2);
+        Pool::new(eal, PoolConfig { count, room, cache, socket: -1 }).map(Arc::new)
+    };
+    let [received, own] = [pool(setup.buffers, room)?, pool(setup.buffers, room)?];
+    let small = pool(2 * setup.buffers, HEADERS_MAX)?;
+    let config = PortConfig {
+        rx_descriptors: setup.depth,
+        tx_descriptors: setup.depth,
+        // Frames are as long as buffers are, where those are given by the device.
+        max_frame: u32::from(frame.min(room)),
+        keep_mtu: setup.device.interface().is_some(),
+        ..PortConfig::default()
+    };
+    let port = open_device(eal, setup, &config, &received, wait, watch)?;
+    watch.hears(&Told::Opened(&format!("{}: {}", setup.device, port.caps())));
+    let frame = port.caps().max_frame.bytes();
+    let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(HEADERS_MAX);
+    let device = port.name().to_owned();
+    let io = PortIo::of_port(port, own, None);
+    let io = io.ok_or(PeerError::LinkDown { device, seconds: 0 })?;
+    Ok((io.attaching(small), payload_max))
+}
+
+/// Opens the device, again and again where it connects to a process that is not there yet.
+fn open_device(
+    eal: &Eal,
+    setup: &HostSetup,
+    config: &PortConfig,
+    pool: &Arc<Pool>,
+    wait: Duration,
+    watch: &mut dyn Watch,
+) -> Result<Port, PeerError> {
+    let device = setup.device.clone().completed(setup.side, config);
+    let connects = device.meets() && setup.side == Side::Connects;
+    if !connects {
+        device.clear_socket().map_err(PortError::from)?;
+    }
+    let mut left_ms = if connects { wait.as_ps() / 1_000_000_000 } else { 0 };
+    loop {
+        if !connects || device.is_awaited() {
+            match device.open(eal, config, Arc::clone(pool)) {
+                Err(error) if left_ms == 0 => return Err(error.into()),
+                Err(error) => tracing::debug!(%error, "not connected yet"),
+                Ok(port) => return Ok(port),
+            }
+        }
+        if left_ms == 0 {
+            let seconds = wait.as_ps() / 1_000_000_000_000;
+            return Err(PeerError::LinkDown { device: device.to_string(), seconds });
+        }
+        if watch.wants_end() {
+            return Err(PeerError::Interrupted);
+        }
+        let nap = left_ms.min(100);
+        thread::sleep(core::time::Duration::from_millis(nap));
+        left_ms -= nap;
+    }
+}
+
+fn rng(incarnation: u16) -> Rng {
+    Rng::new(u64::from(incarnation)).fork("host", 0)
+}
+
+fn store(config: &Config, terms: &Terms) -> AppMemory {
+    AppMemory::new(&MemoryConfig {
+        msgs_max: config.msgs_max,
+        bytes_max: terms.receive_bytes(),
+        messages_max: config.msgs_max,
+    })
+}
+
+fn worker_config(config: &Config, setup: &HostSetup, terms: &Terms) -> WorkerConfig {
+    let udp = match (terms.is_lobby(), terms.udp_sums) {
+        (true, _) => UdpSums::Offered,
+        (false, true) => UdpSums::Software,
+        (false, false) => UdpSums::Without,
+    };
+    WorkerConfig {
+        addressing: setup.addressing.clone(),
+        connections_max: CONNECTIONS,
+        msgs_max: config.msgs_max,
+        stuck_after: STUCK_AFTER,
+        udp,
+        digest: terms.verify,
+    }
+}
+
+fn eal_options(setup: &HostSetup, room: u16) -> EalOptions {
+    // Two pools of full buffers, one of small ones, each buffer with its mbuf and headroom.
+    let bytes = u64::from(setup.buffers) * 2 * (u64::from(room) + 384 + 512);
+    let rings = u64::from(setup.depth) * u64::from(room) * 2;
+    let mb = (bytes + rings).div_ceil(1 << 20) + EAL_MB;
+    setup.device.allowed_in(EalOptions {
+        memory: setup.memory,
+        memory_mb: u32::try_from(mb).unwrap_or(u32::MAX),
+        extra_args: setup.eal_arguments.clone(),
+        ..EalOptions::default()
+    })
+}

@@ -1,0 +1,82 @@
+//! Two processes, each a host with a device of its own: throughput and round trips between them.
+//!
+//! ```text
+//!   application - Worker - device  <- memif, veth, wire ->  device - Worker - application
+//!   client                                                                   server
+//! ```
+//!
+//! The server needs a device and an address; all else, down to congestion control, the client says
+//! when it opens a *session* (`protocol.rs`). Both build an endpoint for the session alone, so
+//! nothing of one session is left in the next, and a client that is killed is followed by another
+//! as if by itself. An application and its worker take turns on one thread, as a library that runs
+//! to completion. Times are real; bytes are message bytes.
+//!
+//! | File | Is |
+//! |---|---|
+//! | `protocol` | what the two say to each other, and the tags of messages |
+//! | `terms` | an endpoint's configuration from what the client wants |
+//! | `host` | EAL, device, worker and application's ring of one process |
+//! | `session` | what both ends keep of one |
+//! | `stream` | the messages of a direction: posted, counted, verified |
+//! | `server`, `client` | the two ends of a session |
+//!
+//! It judges nothing and prints nothing: a [`Watch`] is told.
+
+mod client;
+mod error;
+mod host;
+mod protocol;
+mod server;
+mod session;
+mod stream;
+mod terms;
+
+pub use client::{ClientOptions, Outcome, run};
+pub use error::PeerError;
+pub use host::HostSetup;
+pub use protocol::{Job, Totals};
+pub use server::{Served, ServerOptions, serve};
+pub use terms::{Policies, Terms};
+pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, Side};
+
+use transport::{Duration, HostId};
+
+use crate::measure::Counters;
+
+/// What is told while it goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told<'a> {
+    /// The device is open; in one line, what it is and does.
+    Opened(&'a str),
+    /// The link went down, or came up again.
+    Link(bool),
+    /// A session begins with this host.
+    Begins(HostId, &'a Terms),
+    /// Traffic since the last time this was told.
+    Interval(Interval),
+    /// A session has ended, and why if not as agreed.
+    Ends(HostId, Option<&'a str>),
+}
+
+/// Traffic of a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// From the session's start to the end of this time.
+    pub until: Duration,
+    /// Its length.
+    pub length: Duration,
+    /// Bytes of messages wholly acknowledged.
+    pub sent: u64,
+    /// Bytes of messages delivered.
+    pub received: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+}
+
+/// Who looks on and may end it.
+pub trait Watch {
+    /// Whether to end as soon as may be.
+    fn wants_end(&mut self) -> bool;
+    /// Something has happened.
+    fn hears(&mut self, told: &Told<'_>);
+}

@@ -1,0 +1,216 @@
+//! What client and server say to each other, and how messages are labelled.
+//!
+//! *Notes* are JSON in messages of their own; data, pings and pongs are messages too. The tag of
+//! each message says what it is, of which session, and its number:
+//!
+//! ```text
+//!    63      48 47    44 43           32 31                          0
+//!   +----------+--------+---------------+-----------------------------+
+//!   |    0     |  kind  |    session    |           number            |
+//!   +----------+--------+---------------+-----------------------------+
+//! ```
+//!
+//! ```text
+//!   client   Hello ->        Go ->                 End ->      Finish ->
+//!   server         <- Welcome   (both: data, pings)     <- End         <- Report
+//! ```
+//!
+//! A Welcome is sent by the endpoint made for the session, and a Go by the client's: neither side
+//! gets data before it is ready for it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Counters;
+use super::terms::Terms;
+
+/// Version of what is said here. Both sides must speak the same.
+pub(super) const PROTOCOL: u64 = 1;
+
+/// Longest note, bytes: a longer one is not read.
+pub(super) const NOTE_MAX: usize = 1 << 16;
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// A [`Note`].
+    Note,
+    /// Bytes to be counted.
+    Data,
+    /// To be answered.
+    Ping,
+    /// The answer.
+    Pong,
+}
+
+/// The label of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag {
+    pub(super) kind: Kind,
+    /// The low 12 bits of the session's number.
+    pub(super) session: u16,
+    /// Of the message, among those of its kind and direction; wraps.
+    pub(super) number: u32,
+}
+
+/// What a session is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Throughput, to the server and from it.
+    Perf {
+        /// The client sends.
+        up: bool,
+        /// The server sends.
+        down: bool,
+        /// Senders stop after this long, milliseconds.
+        duration_ms: Option<u64>,
+        /// Senders stop after this many bytes each.
+        bytes: Option<u64>,
+    },
+    /// Round trips.
+    Ping,
+}
+
+/// What one direction has carried, as one side has counted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// A sum over the messages' numbers: equal where each message was counted once.
+    pub fingerprint: u64,
+    /// Messages whose bytes were not those that were sent; always 0 where nothing is verified.
+    pub wrong: u64,
+}
+
+/// What is said.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub(super) enum Note {
+    /// The client asks for a session.
+    Hello { protocol: u64, version: String, session: u64, terms: Box<Terms> },
+    /// The server agrees, with the payload that its device carries.
+    Welcome { session: u64, payload_bytes: u16 },
+    /// The server does not agree; `busy` when it might later.
+    Refused { session: u64, busy: bool, reason: String },
+    /// The client is ready.
+    Go { session: u64 },
+    /// A sender is through: all of this is acknowledged.
+    End { session: u64, sent: Totals },
+    /// The client wants to know what the server has counted.
+    Finish { session: u64 },
+    /// The server's counts; the session is over.
+    Report { session: u64, received: Totals, counters: Counters },
+    /// One side ends the session at once.
+    Stop { session: u64, reason: String },
+}
+
+impl Tag {
+    /// As a message carries it; never 0.
+    pub(super) fn pack(self) -> u64 {
+        let kind = self.kind as u64 + 1;
+        kind << 44 | u64::from(self.session & 0xFFF) << 32 | u64::from(self.number)
+    }
+
+    /// What `tag` says; `None` when it is none of ours.
+    pub(super) fn unpack(tag: u64) -> Option<Self> {
+        let kind = match tag >> 44 {
+            1 => Kind::Note,
+            2 => Kind::Data,
+            3 => Kind::Ping,
+            4 => Kind::Pong,
+            _ => return None,
+        };
+        let session = u16::try_from(tag >> 32 & 0xFFF).ok()?;
+        let number = u32::try_from(tag & u64::from(u32::MAX)).ok()?;
+        Some(Self { kind, session, number })
+    }
+}
+
+impl Note {
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        // Plain data always is JSON.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// The note that `bytes` hold, or why there is none: for the other side to read.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.len() > NOTE_MAX {
+            return Err(format!("a note of {} bytes; {NOTE_MAX} at most", bytes.len()));
+        }
+        // The protocol first: another one's notes need not be readable.
+        let value: Value =
+            serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
+        if let Some(theirs) = value.get("protocol").and_then(Value::as_u64)
+            && theirs != PROTOCOL
+        {
+            let version = value.get("version").and_then(Value::as_str).unwrap_or("unknown");
+            return Err(format!(
+                "it speaks protocol {PROTOCOL} of headrace {}, the client protocol {theirs} of \
+                 headrace {version}; run the same build on both sides",
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+        serde_json::from_value(value).map_err(|error| format!("a note it does not know: {error}"))
+    }
+
+    /// The session that unreadable bytes speak of, where they say.
+    pub(super) fn session_of(bytes: &[u8]) -> u64 {
+        let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+        value.get("session").and_then(Value::as_u64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_survive_and_others_are_none() {
+        for kind in [Kind::Note, Kind::Data, Kind::Ping, Kind::Pong] {
+            let tag = Tag { kind, session: 0xABC, number: u32::MAX };
+            assert_eq!(Tag::unpack(tag.pack()), Some(tag));
+            // The upper 16 bits name an application of the worker: the first.
+            assert_eq!(tag.pack() >> 48, 0);
+        }
+        for other in [0, 5 << 44, u64::MAX] {
+            assert_eq!(Tag::unpack(other), None);
+        }
+    }
+
+    #[test]
+    fn notes_survive_and_garbage_is_refused_with_a_reason() {
+        let hello = Note::Hello {
+            protocol: PROTOCOL,
+            version: "0".to_owned(),
+            session: 7,
+            terms: Box::new(Terms::default()),
+        };
+        let report = Note::Report {
+            session: 7,
+            received: Totals { messages: 1, bytes: 2, fingerprint: 3, wrong: 0 },
+            counters: Counters::from([("retransmitted".to_owned(), 5)]),
+        };
+        for note in [hello, report, Note::Go { session: 7 }] {
+            assert_eq!(Note::read(&note.bytes()), Ok(note.clone()));
+            assert_eq!(Note::session_of(&note.bytes()), 7);
+        }
+        for garbage in
+            [&b""[..], b"{}", b"\xff\xfe", b"{\"note\":\"dance\"}", &[b'['; NOTE_MAX + 1]]
+        {
+            assert!(Note::read(garbage).is_err());
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_refused_by_both_versions() {
+        let text = br#"{"note":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
+        let reason = Note::read(text).unwrap_err();
+        assert!(reason.contains("protocol 99 of headrace 9.9.9"), "{reason}");
+        assert!(reason.contains("run the same build"), "{reason}");
+        assert_eq!(Note::session_of(text), 3);
+    }
+}

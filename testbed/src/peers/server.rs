@@ -1,0 +1,326 @@
+//! The server: waits for clients, one session at a time, and outlives them all.
+//!
+//! ```text
+//!             Hello: agreed                        Report acknowledged, Stop,
+//!   lobby ---------------------> session --+-----  silence, another Hello of that host  --> lobby
+//!     ^  \ Hello: refused, with a reason   | Hello of another host: busy
+//!     +---+                                +---+
+//! ```
+//!
+//! In the lobby it sleeps between polls. A client that is killed is silent: its session ends after
+//! the server's patience, or at once when the same host asks for another.
+
+use transport::{Duration, HostId, Instant};
+use transport_dpdk::{Completion, Idle, IdleMode, Request};
+
+use super::error::PeerError;
+use super::host::{Host, HostSetup};
+use super::protocol::{Job, Kind, Note, Tag};
+use super::session::Session;
+use super::stream::short;
+use super::terms::Terms;
+use super::{Told, Watch};
+use crate::measure::Counters;
+
+/// How a server serves.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerOptions {
+    /// Silence after which a client is given up.
+    pub patience: Duration,
+    /// Bytes of messages that a session may need at once.
+    pub memory_bytes: u64,
+    /// Sessions after which it ends; never when `None`.
+    pub sessions_max: Option<u64>,
+}
+
+/// What a server has done.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// Sessions that ended as agreed.
+    pub complete: u64,
+    /// Sessions that ended otherwise.
+    pub broken: u64,
+    /// Sessions refused.
+    pub refused: u64,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+struct Server<'a> {
+    host: Host,
+    options: ServerOptions,
+    /// The session, and how far its end has come.
+    session: Option<(Session, Ending)>,
+    served: Served,
+    watch: &'a mut dyn Watch,
+}
+
+/// How far the end of a session has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// It goes on.
+    Open,
+    /// The client wants the report.
+    Wanted,
+    /// The report is on its way, with this cookie.
+    Reported(u64),
+}
+
+/// Time between two looks at the clock, the user's wishes and silence.
+const LOOK_EVERY: Duration = Duration::from_ms(50);
+/// How long a client that is told of the server's end is waited for.
+const FAREWELL: Duration = Duration::from_ms(500);
+
+/// Serves until the watch wants an end, or all sessions are served.
+///
+/// # Errors
+/// When there is no device; nothing that a client does is one.
+pub fn serve(
+    setup: HostSetup,
+    options: &ServerOptions,
+    watch: &mut dyn Watch,
+) -> Result<Served, PeerError> {
+    let host = Host::open(setup, Duration::ZERO, watch)?;
+    let served = Served::default();
+    let mut server = Server { host, options: *options, session: None, served, watch };
+    server.run()?;
+    server.served.counters = server.host.counters();
+    Ok(server.served)
+}
+
+impl Server<'_> {
+    fn run(&mut self) -> Result<(), PeerError> {
+        let mut look_at = Instant::ZERO;
+        let mut idle = Idle::new(IdleMode::Sleepy);
+        let mut at_work = Idle::new(IdleMode::Adaptive);
+        loop {
+            let turn = self.host.turn(self.watch);
+            let took = self.take(turn.now)?;
+            let posted = self
+                .session
+                .as_mut()
+                .is_some_and(|(session, _)| session.post(&mut self.host, turn.now));
+            self.report(turn.now);
+            if turn.now >= look_at {
+                look_at = turn.now + LOOK_EVERY;
+                let ended = self.served.complete + self.served.broken;
+                if self.options.sessions_max.is_some_and(|most| ended >= most) {
+                    return Ok(());
+                }
+                if self.watch.wants_end() {
+                    return self.say_farewell();
+                }
+                self.look(turn.now)?;
+            }
+            let busy = turn.busy || took || posted;
+            if self.session.is_some() {
+                at_work.turn(busy)
+            } else {
+                idle.turn(busy)
+            };
+        }
+    }
+
+    /// Takes what the worker has to say; whether there was anything.
+    fn take(&mut self, now: Instant) -> Result<bool, PeerError> {
+        let mut any = false;
+        let most = self.session.as_mut().map_or(1, |(session, _)| session.appetite(now));
+        for _ in 0..most {
+            let Some(completion) = self.host.poll() else { break };
+            any = true;
+            let rest = match &mut self.session {
+                Some((session, _)) => session.take(completion),
+                None => Some(completion),
+            };
+            match rest {
+                Some(completion) => self.handle(completion, now)?,
+                None => continue,
+            }
+        }
+        Ok(any)
+    }
+
+    fn handle(&mut self, completion: Completion, now: Instant) -> Result<(), PeerError> {
+        match completion {
+            Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
+                Some(Tag { kind: Kind::Note, .. }) => self.hear(from, &memory, now),
+                Some(tag @ Tag { kind: Kind::Ping, .. }) => {
+                    self.answer(tag, from);
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            Completion::Sent { cookie, .. } => match &self.session {
+                Some((_, Ending::Reported(report))) if cookie == *report => self.end(None),
+                _ => Ok(()),
+            },
+            Completion::Failed { cookie, reason, .. } => match (Tag::unpack(cookie), &self.session)
+            {
+                (Some(tag), Some((session, _))) if tag.session == short(session.number) => {
+                    self.end(Some(&reason.to_string()))
+                }
+                _ => Ok(()),
+            },
+            Completion::Refused { reason, .. } => {
+                tracing::warn!(%reason, "no flow to a client");
+                Ok(())
+            }
+            Completion::Aborted { .. } => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, from: HostId, bytes: &[u8], now: Instant) -> Result<(), PeerError> {
+        let note = match Note::read(bytes) {
+            Ok(note) => note,
+            Err(reason) => {
+                self.refuse(from, Note::session_of(bytes), false, reason);
+                return Ok(());
+            }
+        };
+        if let Note::Hello { session, terms, .. } = note {
+            return self.hear_hello(from, session, *terms, now);
+        }
+        let Some((session, ending)) = &mut self.session else { return Ok(()) };
+        if session.peer != from {
+            return Ok(());
+        }
+        let number = session.number;
+        match note {
+            Note::Go { session: n } if n == number => {
+                let sends = !matches!(session.terms.job, Job::Perf { down: false, .. });
+                self.host.meet(from, if sends { session.terms.flows } else { 0 });
+                session.start(sends, now);
+            }
+            Note::Finish { session: n } if n == number => {
+                session.sender.iter_mut().for_each(|sender| sender.stop(now));
+                *ending = Ending::Wanted;
+            }
+            Note::Stop { session: n, reason } if n == number => {
+                return self.end(Some(&format!("the client ended it: {reason}")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hear_hello(
+        &mut self,
+        from: HostId,
+        number: u64,
+        mut terms: Terms,
+        now: Instant,
+    ) -> Result<(), PeerError> {
+        if let Some((session, _)) = &self.session {
+            if session.number == number && session.peer == from {
+                return Ok(());
+            }
+            if session.peer != from {
+                let reason = format!("host {} has a session; one at a time", session.peer);
+                self.refuse(from, number, true, reason);
+                return Ok(());
+            }
+            self.end(Some("its client began another"))?;
+        }
+        terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
+        if let Err(reason) = self.judge(&terms) {
+            self.refuse(from, number, false, reason);
+            return Ok(());
+        }
+        self.watch.hears(&Told::Begins(from, &terms));
+        self.host.build(&terms)?;
+        // The client hears it with the endpoint that it had before the session.
+        let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
+        self.host.tell_stranger(from, number, &welcome);
+        let session = Session::new(self.host.eal(), number, from, terms, now);
+        self.session = Some((session, Ending::Open));
+        Ok(())
+    }
+
+    /// Why there can be no session on these terms.
+    fn judge(&self, terms: &Terms) -> Result<(), String> {
+        if terms.is_lobby() {
+            return Err("a session of no flows".to_owned());
+        }
+        terms.config(1).map_err(|error| error.to_string())?;
+        let (wanted, most) = (terms.receive_bytes(), self.options.memory_bytes);
+        if wanted > most {
+            return Err(format!(
+                "messages of {} bytes, {} flows and depth {} may hold {wanted} bytes at once; the \
+                 server gives {most}: use smaller or fewer, or start it with more --memory",
+                terms.message_bytes, terms.flows, terms.depth
+            ));
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, whom: HostId, session: u64, busy: bool, reason: String) {
+        self.served.refused += u64::from(!busy);
+        tracing::info!(host = whom.0, reason, "a session is refused");
+        self.host.tell_stranger(whom, session, &Note::Refused { session, busy, reason });
+    }
+
+    fn answer(&mut self, ping: Tag, from: HostId) {
+        let Some((session, _)) = self.session.as_ref().filter(|(s, _)| s.owns(ping, from)) else {
+            return;
+        };
+        let tag = Tag { kind: Kind::Pong, ..ping }.pack();
+        let (source, len) = (session.slots.source_of(ping.number), session.slots.len());
+        self.host.waiting.push_back(Request::Send { connection: 1, source, len, tag, cookie: tag });
+    }
+
+    /// Sends the report once it is wanted and nothing of ours is under way.
+    fn report(&mut self, now: Instant) {
+        let Some((session, ending @ Ending::Wanted)) = &mut self.session else { return };
+        let number = session.number;
+        if let Some(sender) = &mut session.sender {
+            if !sender.is_over(now) {
+                return;
+            }
+            self.host.tell(number, &Note::End { session: number, sent: sender.acked() });
+        }
+        let (received, counters) = (session.receiver.got(), self.host.counters());
+        let report = Note::Report { session: number, received, counters };
+        *ending = Ending::Reported(self.host.tell(number, &report));
+    }
+
+    /// Silence, and the traffic of the last second.
+    fn look(&mut self, now: Instant) -> Result<(), PeerError> {
+        let Some((session, _)) = &mut self.session else { return Ok(()) };
+        session.tell(&self.host, now, self.watch);
+        let silence = now.since(self.host.heard_at());
+        if silence < self.options.patience {
+            return Ok(());
+        }
+        let seconds = silence.as_us_f64() / 1e6;
+        self.end(Some(&format!("nothing was heard from its client for {seconds:.1} s")))
+    }
+
+    /// Ends the session, and why if not as agreed; nothing of it stays.
+    fn end(&mut self, why: Option<&str>) -> Result<(), PeerError> {
+        let Some((session, _)) = self.session.take() else { return Ok(()) };
+        match why {
+            None => self.served.complete += 1,
+            Some(_) => self.served.broken += 1,
+        }
+        self.watch.hears(&Told::Ends(session.peer, why));
+        self.host.build(&Terms::lobby())
+    }
+
+    /// Tells the client of a session that there will be no more of it.
+    fn say_farewell(&mut self) -> Result<(), PeerError> {
+        let Some((session, _)) = &self.session else { return Ok(()) };
+        let (session, reason) = (session.number, "it was interrupted".to_owned());
+        self.host.tell(session, &Note::Stop { session, reason });
+        let until = self.host.now() + FAREWELL;
+        while self.host.turn(self.watch).now < until {
+            while let Some(completion) = self.host.poll() {
+                let Completion::Sent { cookie, .. } = completion else { continue };
+                if Tag::unpack(cookie).is_some_and(|tag| tag.kind == Kind::Note) {
+                    return self.end(Some("the server was interrupted"));
+                }
+            }
+            std::thread::yield_now();
+        }
+        self.end(Some("the server was interrupted"))
+    }
+}

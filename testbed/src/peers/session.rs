@@ -1,0 +1,124 @@
+//! What both ends of a session keep: its terms, its messages, and what was told of it last.
+
+use transport::{Duration, HostId, Instant};
+use transport_dpdk::{Completion, Eal};
+
+use super::host::Host;
+use super::protocol::{Job, Kind, Tag};
+use super::stream::{Receiver, Sender, Slots, short};
+use super::terms::Terms;
+use super::{Interval, Told, Watch};
+
+/// One end of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) number: u64,
+    pub(super) peer: HostId,
+    pub(super) terms: Terms,
+    pub(super) slots: Slots,
+    /// Once it sends.
+    pub(super) sender: Option<Sender>,
+    pub(super) receiver: Receiver,
+    pub(super) began: Instant,
+    /// When the application looks at its ring again.
+    looks_at: Instant,
+    /// Until when, and how much: sent, received, sent again.
+    told: (Duration, [u64; 3]),
+}
+
+/// Time between two intervals that are told.
+const INTERVAL: Duration = Duration::from_s(1);
+/// Completions taken in a turn.
+const COMPLETIONS: usize = 64;
+
+impl Session {
+    pub(super) fn new(eal: &Eal, number: u64, peer: HostId, terms: Terms, now: Instant) -> Self {
+        Self {
+            slots: Slots::new(eal, number, &terms),
+            number,
+            peer,
+            terms,
+            sender: None,
+            receiver: Receiver::default(),
+            began: now,
+            looks_at: now,
+            told: Default::default(),
+        }
+    }
+
+    /// Begins to send, if the job says that this end does.
+    pub(super) fn start(&mut self, sends: bool, now: Instant) {
+        self.began = now;
+        self.told = Default::default();
+        if let Job::Perf { duration_ms, bytes, .. } = self.terms.job
+            && sends
+        {
+            let duration = duration_ms.map(Duration::from_ms);
+            self.sender = Some(Sender::new(&self.terms, self.number, (duration, bytes), now));
+        }
+    }
+
+    /// Posts what may be sent; whether there was anything.
+    pub(super) fn post(&mut self, host: &mut Host, now: Instant) -> bool {
+        let Some(sender) = &mut self.sender else { return false };
+        let room = host.room();
+        sender.post(&self.slots, &mut host.waiting, room, now)
+    }
+
+    /// Completions that the application takes at `now`: none while it thinks.
+    pub(super) fn appetite(&mut self, now: Instant) -> usize {
+        if self.terms.think_us == 0 {
+            return COMPLETIONS;
+        }
+        if now < self.looks_at {
+            return 0;
+        }
+        self.looks_at = now + Duration::from_us(self.terms.think_us);
+        1
+    }
+
+    /// Whether a message labelled `tag`, from `from`, belongs to it.
+    pub(super) fn owns(&self, tag: Tag, from: HostId) -> bool {
+        tag.session == short(self.number) && from == self.peer
+    }
+
+    /// Takes `completion` if it is about the data of this session; else gives it back.
+    pub(super) fn take(&mut self, completion: Completion) -> Option<Completion> {
+        let tag = match &completion {
+            Completion::Sent { cookie: tag, .. }
+            | Completion::Failed { cookie: tag, .. }
+            | Completion::Delivered { tag, .. } => Tag::unpack(*tag),
+            Completion::Refused { .. } | Completion::Aborted { .. } => None,
+        };
+        let Some(tag) = tag.filter(|tag| tag.kind == Kind::Data) else { return Some(completion) };
+        match completion {
+            Completion::Delivered { from, checksum, memory, .. } if self.owns(tag, from) => {
+                self.receiver.count(&self.slots, tag.number, checksum, memory.len());
+            }
+            Completion::Sent { .. } => {
+                self.sender.iter_mut().for_each(|sender| sender.sent(tag.number));
+            }
+            Completion::Failed { reason, .. } => {
+                let reason = reason.to_string();
+                self.sender.iter_mut().for_each(|sender| sender.fail(tag.number, reason.clone()));
+            }
+            // Of a session that is over.
+            _ => {}
+        }
+        None
+    }
+
+    /// Tells of the traffic since the last time, once a second.
+    pub(super) fn tell(&mut self, host: &Host, now: Instant, watch: &mut dyn Watch) {
+        let (until, (last, former)) = (now.since(self.began), self.told);
+        if until < last + INTERVAL {
+            return;
+        }
+        let sent = self.sender.as_ref().map_or(0, |sender| sender.acked().bytes);
+        let sums = [sent, self.receiver.got().bytes, host.retransmitted()];
+        self.told = (until, sums);
+        let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);
+        let length = until - last;
+        watch.hears(&Told::Interval(Interval { until, length, sent, received, retransmitted }));
+    }
+}

@@ -1,0 +1,221 @@
+//! The terms of a session: what the client wants, and the endpoint that both sides make of it.
+//!
+//! Settings are those of `headrace run`, by the same names. Paths have no topology here: rate and
+//! base RTT are given, or guessed by the device. The network is taken not to trim unless the
+//! client says so. Bytes are payload unless said otherwise.
+
+use serde::{Deserialize, Serialize};
+use transport::wire::addressing::IpVersion;
+use transport::wire::frame;
+use transport::{Bytes, Config, Duration, Rate};
+
+use super::protocol::Job;
+use crate::input::InputError;
+use crate::plan::{Draft, RunError, Source, link_settings};
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// What it is for.
+    pub job: Job,
+    /// Preset of policies.
+    pub transport: Option<String>,
+    /// Congestion control.
+    pub cc: Option<String>,
+    /// Load balancer.
+    pub lb: Option<String>,
+    /// Settings by key, as `--set` takes them.
+    pub set: Vec<(String, String)>,
+    /// What flows take the link's rate to be, bit/s.
+    pub rate_bps: u64,
+    /// Round-trip time of the idle network, nanoseconds.
+    pub base_rtt_ns: u64,
+    /// Bytes of a full segment; what both devices carry at most, once agreed.
+    pub payload_bytes: u16,
+    /// Flows of each direction.
+    pub flows: u16,
+    /// Bytes of a message.
+    pub message_bytes: u32,
+    /// Messages that a flow has under way.
+    pub depth: u16,
+    /// Whether UDP checksums are computed and verified.
+    pub udp_sums: bool,
+    /// Whether the bytes of every message are verified.
+    pub verify: bool,
+    /// Microseconds between two looks of the receiving application at its ring; 0 is all the time.
+    pub think_us: u64,
+}
+
+/// The names of a session's policies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policies {
+    /// Preset.
+    pub transport: &'static str,
+    /// Congestion control.
+    pub cc: &'static str,
+    /// Load balancer.
+    pub lb: &'static str,
+}
+
+/// Segments of notes before anything is agreed: they fit every device.
+pub(super) const LOBBY_PAYLOAD: u16 = 1024;
+/// Messages that carry notes, beside those of the job.
+const NOTES: u32 = 64;
+/// Flows of the job, and those of notes and of former sessions.
+const FLOWS_SPARE: u32 = 128;
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            job: Job::Ping,
+            transport: None,
+            cc: None,
+            lb: None,
+            set: Vec::new(),
+            rate_bps: Rate::from_gbps(100).as_bps(),
+            base_rtt_ns: 100_000,
+            payload_bytes: LOBBY_PAYLOAD,
+            flows: 1,
+            message_bytes: 64,
+            depth: 4,
+            udp_sums: true,
+            verify: false,
+            think_us: 0,
+        }
+    }
+}
+
+impl Terms {
+    /// Those of notes before anything is agreed.
+    pub(super) fn lobby() -> Self {
+        Self { flows: 0, ..Self::default() }
+    }
+
+    /// Whether they are [`Terms::lobby`]'s.
+    pub(super) const fn is_lobby(&self) -> bool {
+        self.flows == 0
+    }
+
+    /// The endpoint of a process of this `incarnation`.
+    ///
+    /// # Errors
+    /// When a name or a value is none, by name.
+    pub(super) fn config(&self, incarnation: u16) -> Result<Config, RunError> {
+        let ranges = [
+            ("flows", "1..=256", (0..=256).contains(&self.flows)),
+            ("depth", "1..=512", (1..=512).contains(&self.depth)),
+            ("size", "1 byte to 1 GiB", (1..=1 << 30).contains(&self.message_bytes)),
+            ("rate", "above zero", self.rate_bps > 0),
+        ];
+        for (name, expected, holds) in ranges {
+            if !holds {
+                let error = InputError::new(format!("--{name} out of range"), expected);
+                return Err(error.at("the session's terms", 0, 0).into());
+            }
+        }
+        let draft = self.draft()?;
+        let rtt = Duration::from_ns(self.base_rtt_ns);
+        let mut settings = link_settings(&draft, Rate::from_bps(self.rate_bps), rtt)?;
+        let messages = u32::from(self.flows) * u32::from(self.depth);
+        settings.payload_max = settings.payload_max.min(self.payload_bytes);
+        settings.frame_overhead = frame::header_overhead(IpVersion::V4);
+        settings.msg_window = settings.msg_window.max(self.depth.max(16));
+        settings.tx_flows_max = u32::from(self.flows) + FLOWS_SPARE;
+        settings.rx_flows_max = settings.tx_flows_max;
+        settings.msgs_max = 2 * messages + NOTES;
+        settings.incarnation = incarnation;
+        Ok(Config::new(settings)?)
+    }
+
+    /// The policies by name.
+    ///
+    /// # Errors
+    /// As for the endpoint.
+    pub fn policies(&self) -> Result<Policies, RunError> {
+        let draft = self.draft()?;
+        let Draft { transport, settings, .. } = &draft;
+        Ok(Policies { transport: transport.name, cc: settings.cc.name(), lb: settings.lb.name() })
+    }
+
+    /// Bytes of messages that a receiver must have room for.
+    pub(super) fn receive_bytes(&self) -> u64 {
+        let messages = u64::from(self.flows) * u64::from(self.depth);
+        // As many again that the application has not dropped yet.
+        2 * messages * u64::from(self.message_bytes) + (1 << 20)
+    }
+
+    fn draft(&self) -> Result<Draft, InputError> {
+        let mut draft = Draft::default();
+        if let Some(name) = &self.transport {
+            draft
+                .set_transport(name, Source::Flag("transport"))
+                .map_err(|e| on(e, "--transport"))?;
+        }
+        // Nothing between two hosts trims unless somebody knows better.
+        draft.set_trim(false, Source::Default);
+        draft.settings.payload_max = self.payload_bytes;
+        draft.settings.loss.rto_min = RTO_MIN;
+        if let Some(name) = &self.cc {
+            draft.set_cc(name, Source::Flag("cc")).map_err(|error| on(error, "--cc"))?;
+        }
+        if let Some(name) = &self.lb {
+            draft.set_lb(name, Source::Flag("lb")).map_err(|error| on(error, "--lb"))?;
+        }
+        for (key, value) in &self.set {
+            draft.set(key, value, Source::Set).map_err(|error| on(error, "--set"))?;
+        }
+        Ok(draft)
+    }
+
+    /// The base RTT at which the windows of all flows together are `bytes`, as far as that is less
+    /// than `most`.
+    #[must_use]
+    pub fn rtt_for(bytes: u64, rate: Rate, flows: u16, most: Duration) -> Duration {
+        // Windows grow to 1.5 products of rate and base RTT.
+        let each = Bytes((bytes * 2 / 3 / u64::from(flows.max(1))).max(1 << 14));
+        rate.time_for(each).min(most)
+    }
+}
+
+/// Longer than most breaks that a scheduler makes.
+pub(super) const RTO_MIN: Duration = Duration::from_ms(100);
+
+fn on(error: InputError, place: &str) -> InputError {
+    if error.file.is_empty() { error.at(place, 0, 0) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_terms_make_an_endpoint_of_the_incarnation() {
+        let config = Terms::default().config(77).unwrap();
+        assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
+        assert_eq!(config.loss.rto_min, RTO_MIN);
+        assert!(config.loss.tail_probe, "nothing tells of losses but the receiver");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_its_name() {
+        let terms = |change: fn(&mut Terms)| {
+            let mut terms = Terms::default();
+            change(&mut terms);
+            terms.config(1).unwrap_err().to_string()
+        };
+        assert!(terms(|t| t.flows = 257).contains("--flows"));
+        assert!(terms(|t| t.message_bytes = 0).contains("--size"));
+        assert!(terms(|t| t.cc = Some("smart".into())).contains("smartt"));
+        assert!(terms(|t| t.set = vec![("losss.rto".into(), "1".into())]).contains("loss.rto"));
+        assert!(terms(|t| t.set = vec![("mtu".into(), "7".into())]).contains("mtu"));
+    }
+
+    #[test]
+    fn windows_of_many_flows_share_what_there_is() {
+        let rate = Rate::from_gbps(40);
+        let most = Duration::from_us(200);
+        assert_eq!(Terms::rtt_for(1 << 30, rate, 1, most), most);
+        let shared = Terms::rtt_for(1_500_000, rate, 4, most);
+        assert_eq!(rate.bytes_in(shared).0 * 4 * 3 / 2, 1_500_000);
+    }
+}

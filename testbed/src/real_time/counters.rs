@@ -1,0 +1,65 @@
+//! What a worker and its device have counted, by name: one name a counter, in every report.
+//!
+//! | Name | Counts |
+//! |---|---|
+//! | `completions_waited` | turns that ended with something an application's ring had no room for |
+//! | `buffers_starved` | polls that could not send because the pool was empty |
+//! | `device_full` | bursts that the device did not take as a whole |
+//! | `no_buffer`, `device_stuck`, ... | drops, by the names of `DropReason` |
+//! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
+//! | `hand_over_full` | frames dropped because another worker's ring was full |
+//! | `device_*` | what the device has counted of errors |
+//!
+//! A count of 0 is left out. Nothing here is on the packet path.
+
+use transport_dpdk::{AppMemory, Clock, PortIo, Worker};
+
+use crate::measure::Counters;
+
+/// What a worker has counted; without its device, which may outlive it.
+pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Counters {
+    let (counts, stats) = (worker.counts(), worker.stats());
+    let named = [
+        ("segments_sent", stats.data_new),
+        ("segments_received", stats.data_placed),
+        ("retransmitted", stats.retransmitted),
+        ("duplicates", stats.duplicates),
+        ("trimmed", stats.trimmed),
+        ("lost_by_sack", stats.lost_by_sack),
+        ("lost_by_timeout", stats.lost_by_timeout),
+        ("acks_discarded", stats.acks_discarded),
+        ("attached", counts.attached),
+        ("unsendable", counts.unsendable),
+        ("completions_waited", counts.completions_waited),
+    ];
+    let drops = stats.drops.iter().map(|(reason, count)| (reason.name(), count));
+    collect(named.into_iter().chain(drops))
+}
+
+/// What a device has counted since it was opened.
+pub(crate) fn of_device(io: &PortIo) -> Counters {
+    let queue = io.queue();
+    let stats = queue.stats();
+    collect([
+        ("buffers_starved", io.starved()),
+        ("device_full", io.full()),
+        ("hand_over_full", io.hand_over().ring_full),
+        ("refused", queue.refused()),
+        ("device_rx_missed", stats.rx_missed),
+        ("device_rx_errors", stats.rx_errors),
+        ("device_rx_no_mbuf", stats.rx_no_mbuf),
+        ("device_tx_errors", stats.tx_errors),
+    ])
+}
+
+/// Adds `more` to `all`.
+pub(crate) fn join(all: &mut Counters, more: Counters) {
+    for (name, count) in more {
+        *all.entry(name).or_insert(0) += count;
+    }
+}
+
+fn collect(named: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
+    let counted = named.into_iter().filter(|(_, count)| *count > 0);
+    counted.map(|(name, count)| (name.to_owned(), count)).collect()
+}

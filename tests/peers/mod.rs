@@ -1,0 +1,298 @@
+//! The cases of `processes`: devices, refusals, signals, faults.
+
+mod netns;
+mod process;
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use transport::Rng;
+
+use netns::Pair;
+use process::{Ended, Process};
+
+/// What a case ends with when it does not panic.
+pub(crate) enum Verdict {
+    Passed,
+    Skipped(String),
+}
+
+/// A name and what runs under it.
+type Case = (&'static str, fn() -> Verdict);
+
+/// Every case.
+pub(crate) const CASES: &[Case] = &[
+    ("every_byte_arrives_over_memif_in_both_directions_and_comes_back", memif),
+    ("terms_that_cannot_be_are_refused_with_a_reason", refused),
+    ("ctrl_c_on_either_side_ends_both_and_their_books_balance", interrupted),
+    ("killed_processes_leave_nothing_behind_and_their_successors_work", killed),
+    ("what_is_short_is_counted_by_name_and_nothing_is_lost", shortages),
+    ("segments_grow_to_what_both_netdevs_carry_over_af_packet", af_packet),
+    ("af_xdp_carries_what_fits_its_frames", af_xdp),
+    ("tap_devices_meet_over_bridges", tap),
+    ("a_link_that_goes_down_and_comes_up_again_loses_nothing", link_down),
+];
+
+/// A server and what its clients are to be started with.
+struct Stage {
+    server: Process,
+    device: String,
+    netns: Option<String>,
+}
+
+impl Stage {
+    /// Over memif, at a socket in `dir`.
+    fn memif(dir: &Path, server: &[&str]) -> Self {
+        let socket = dir.join("memif.sock");
+        let device = format!("net_memif0,socket={}", socket.display());
+        Self::new([None, None], [&device, &device], server)
+    }
+
+    fn new(netns: [Option<&str>; 2], devices: [&str; 2], more: &[&str]) -> Self {
+        let args = [&["perf", "server", "--device", devices[0]], more].concat();
+        let mut server = Process::start(netns[0], &args);
+        server.hears("queue(s) of");
+        Self { server, device: devices[1].to_owned(), netns: netns[1].map(str::to_owned) }
+    }
+
+    fn client(&self, what: &str, more: &[&str]) -> Process {
+        let args = [&[what, "client", "--json", "--device", &self.device], more].concat();
+        Process::start(self.netns.as_deref(), &args)
+    }
+
+    fn run(&self, what: &str, more: &[&str]) -> Ended {
+        self.client(what, more).end()
+    }
+
+    /// Ends the server; all that it says is well.
+    fn end(self) -> Ended {
+        self.server.signal("INT");
+        let ended = self.server.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended
+    }
+}
+
+fn memif() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    for (more, up, down) in [
+        (&["--bytes", "32MiB"][..], 32 << 20, None),
+        (
+            &["--bytes", "8MiB", "--bidir", "--flows", "4", "--udp-sum", "on"],
+            8 << 20,
+            Some(8 << 20),
+        ),
+    ] {
+        let result = stage.run("perf", &[&["--verify"], more].concat()).result();
+        assert_eq!(result["to_server"]["bytes"], up, "{result:#}");
+        assert_eq!(result["from_server"]["bytes"].as_u64(), down, "{result:#}");
+        assert_eq!(result["segment_bytes"], 8960);
+    }
+    let reverse = ["--reverse", "--time", "0.5", "--cc", "swift", "--set", "ack_every=4"];
+    let result = stage.run("perf", &reverse).result();
+    assert!(result["from_server"]["bytes"].as_u64() > Some(0) && result["to_server"].is_null());
+    assert_eq!(result["cc"], "swift");
+    let result = stage.run("ping", &["--count", "500", "--size", "1000", "--verify"]).result();
+    assert_eq!(result["round_trip_us"]["count"], 500);
+    assert!(result["round_trip_us"]["min"].as_f64() > Some(0.0), "{result:#}");
+    let ended = stage.end();
+    assert!(ended.out.contains("4 sessions, 0 broken"), "{}", ended.out);
+    Verdict::Passed
+}
+
+fn refused() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &["--memory", "8MiB"]);
+    let ended = stage.run("perf", &["--size", "4MiB", "--bytes", "4MiB"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("--memory"), "{}", ended.err);
+    for (more, word) in [
+        (["--cc", "smrtt"], "smartt"),
+        (["--set", "mtu=7"], "mtu=7"),
+        (["--set", "mtu"], "KEY=VALUE"),
+        (["--at", "0=1.2.3.4"], "--at"),
+        (["--device", "a/b"], "PCI address"),
+    ] {
+        let args = [&["perf", "client", "--device", "net_memif0"][..], &more].concat();
+        let args =
+            if more[0] == "--device" { [&["perf", "client"][..], &more].concat() } else { args };
+        let ended = Process::start(None, &args).end();
+        assert_eq!(ended.code, Some(2), "{more:?}: {ended:?}");
+        assert!(ended.err.contains(word), "{more:?}: {}", ended.err);
+    }
+    let alone = ["perf", "client", "--device", "net_memif0,socket=/nowhere/x", "--wait", "1"];
+    let ended = Process::start(None, &alone).end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("start the other side"), "{}", ended.err);
+    stage.end();
+    Verdict::Passed
+}
+
+fn interrupted() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    let mut client = stage.client("perf", &["--time", "60", "--bidir", "--verify"]);
+    client.hears(" 1.");
+    client.signal("INT");
+    let result = client.end().result();
+    assert_eq!(result["stopped"], true);
+    assert!(result["to_server"]["bytes"].as_u64() > Some(0), "{result:#}");
+    let mut client = stage.client("perf", &["--time", "60"]);
+    client.hears(" 1.");
+    stage.end();
+    let ended = client.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("the server ended the session"), "{}", ended.err);
+    Verdict::Passed
+}
+
+/// Clients and servers killed at moments drawn from a seed, in the middle of what they do.
+fn killed() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = Rng::new(7).fork("kill", 0);
+    let mut pids = Vec::new();
+    let mut stage = Stage::memif(dir.path(), &[]);
+    for round in 0..4 {
+        let mut client = stage.client("perf", &["--time", "60", "--bidir", "--patience", "3"]);
+        pids.push(client.id());
+        // In some rounds while it starts.
+        if round > 0 {
+            client.hears("session with");
+        }
+        sleep(Duration::from_millis(rng.below(400)));
+        if round % 2 == 0 {
+            client.signal("KILL");
+            assert_eq!(client.end().code, None);
+        } else {
+            pids.push(stage.server.id());
+            stage.server.signal("KILL");
+            let ended = client.end();
+            assert_eq!(ended.code, Some(1), "{ended:?}");
+            assert!(ended.err.contains("nothing was heard"), "{}", ended.err);
+            stage = Stage::memif(dir.path(), &[]);
+        }
+        let result = stage.run("perf", &["--bytes", "2MiB", "--bidir", "--verify"]).result();
+        assert_eq!(result["from_server"]["bytes"], 2 << 20, "round {round}: {result:#}");
+    }
+    pids.push(stage.server.id());
+    stage.end();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    for (pid, place) in pids.iter().flat_map(|pid| {
+        ["/var/run/dpdk", "/tmp/dpdk", "/dev/hugepages"].map(|place| (pid, Path::new(place)))
+    }) {
+        let names = std::fs::read_dir(place).into_iter().flatten().filter_map(Result::ok);
+        let prefix = format!("headrace-{pid}");
+        let left: Vec<_> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| name.to_string_lossy().starts_with(&prefix))
+            .collect();
+        assert!(left.is_empty(), "{}: {left:?}", place.display());
+    }
+    Verdict::Passed
+}
+
+fn shortages() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    let bytes = ["--verify", "--bytes"];
+    // An application that takes a message every 200 us, and 512 of them under way.
+    let slow = ["1MiB", "--size", "512", "--depth", "512", "--think", "200us"];
+    let ended = stage.run("perf", &[&bytes[..], &slow].concat());
+    let waited = ended.counter("server_counters", "completions_waited");
+    assert!(waited > 0, "{}", ended.out);
+    // A queue of 64 frames, and a window of hundreds.
+    let narrow = ["16MiB", "--ring", "64", "--rtt", "1ms", "--depth", "64"];
+    let ended = stage.run("perf", &[&bytes[..], &narrow].concat());
+    assert!(ended.counter("counters", "device_full") > 0, "{}", ended.out);
+    stage.end();
+    Verdict::Passed
+}
+
+/// A stage over two namespaces, or why there is none.
+fn across(pair: &Pair, devices: [&str; 2]) -> Stage {
+    let netns = [Some(pair.names[0].as_str()), Some(pair.names[1].as_str())];
+    Stage::new(netns, devices, &[])
+}
+
+fn af_packet() -> Verdict {
+    // As much as fits beside all headers into frames of both ends' MTU.
+    for (case, mtu, segment) in [("jumbo", 9000, 8886), ("plain", 1500, 1386)] {
+        let pair = match Pair::new(case, mtu) {
+            Ok(pair) => pair,
+            Err(reason) => return Verdict::Skipped(reason),
+        };
+        let stage = across(&pair, ["veth", "veth"]);
+        let more = ["--bytes", "8MiB", "--bidir", "--verify", "--flows", "2"];
+        let result = stage.run("perf", &more).result();
+        assert_eq!(result["segment_bytes"], segment, "{result:#}");
+        assert_eq!(result["from_server"]["bytes"], 8 << 20);
+        let result = stage.run("ping", &["--count", "200"]).result();
+        assert_eq!(result["round_trip_us"]["count"], 200);
+        stage.end();
+    }
+    Verdict::Passed
+}
+
+fn af_xdp() -> Verdict {
+    let pair = match Pair::new("xdp", 1500) {
+        Ok(pair) => pair,
+        Err(reason) => return Verdict::Skipped(reason),
+    };
+    let device = "net_af_xdp0,iface=veth";
+    let args = ["perf", "server", "--device", device];
+    let server = Process::start(Some(&pair.names[0]), &args);
+    // A kernel or a DPDK without it says so at once.
+    sleep(Duration::from_millis(1500));
+    server.signal("INT");
+    let ended = server.end();
+    if ended.code != Some(0) {
+        return Verdict::Skipped(format!("no AF_XDP here: {}", ended.err.trim()));
+    }
+    let stage = across(&pair, [device, device]);
+    let more = ["--bytes", "4MiB", "--bidir", "--verify"];
+    assert_eq!(stage.run("perf", &more).result()["from_server"]["bytes"], 4 << 20);
+    stage.end();
+    Verdict::Passed
+}
+
+fn tap() -> Verdict {
+    let pair = match Pair::new("tap", 1500) {
+        Ok(pair) => pair,
+        Err(reason) => return Verdict::Skipped(reason),
+    };
+    // The driver makes the kernel's side, and takes it away again.
+    let device = "net_tap0,iface=tap";
+    let stage = across(&pair, [device, device]);
+    if let Err(reason) = pair.bridge_tap(0) {
+        return Verdict::Skipped(reason);
+    }
+    let mut client = stage.client("perf", &["--bytes", "1MiB", "--verify", "--wait", "20"]);
+    client.hears("queue(s) of");
+    pair.bridge_tap(1).unwrap();
+    let result = client.end().result();
+    assert_eq!(result["to_server"]["bytes"], 1 << 20);
+    stage.end();
+    Verdict::Passed
+}
+
+fn link_down() -> Verdict {
+    let pair = match Pair::new("down", 9000) {
+        Ok(pair) => pair,
+        Err(reason) => return Verdict::Skipped(reason),
+    };
+    let stage = across(&pair, ["veth", "veth"]);
+    let mut client = stage.client("perf", &["--time", "4", "--verify"]);
+    client.hears(" 1.");
+    pair.set([true, false]).unwrap();
+    sleep(Duration::from_millis(700));
+    pair.set([true, true]).unwrap();
+    let ended = client.end();
+    let result = ended.result();
+    assert!(ended.counter("counters", "link_downs") > 0, "{result:#}");
+    assert!(ended.counter("counters", "retransmitted") > 0, "{result:#}");
+    stage.end();
+    Verdict::Passed
+}

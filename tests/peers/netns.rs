@@ -1,0 +1,62 @@
+//! Two network namespaces of a test, connected, and gone when it ends.
+
+use std::process::Command;
+
+/// `NAME-a` and `NAME-b` with interface `veth` each: two ends of one link.
+pub(crate) struct Pair {
+    pub(crate) names: [String; 2],
+}
+
+impl Pair {
+    /// Connected by a link of this MTU; why not where that cannot be.
+    pub(crate) fn new(case: &str, mtu: u32) -> Result<Self, String> {
+        let name = |end| format!("hr{}-{case}-{end}", std::process::id());
+        let pair = Self { names: [name('a'), name('b')] };
+        let [a, b] = [pair.names[0].as_str(), pair.names[1].as_str()];
+        let mtu = mtu.to_string();
+        ip(&["netns", "add", a])?;
+        ip(&["netns", "add", b])?;
+        let link = ["link", "add", "veth", "mtu", &mtu, "netns", a, "type", "veth"];
+        ip(&[&link[..], &["peer", "name", "veth", "mtu", &mtu, "netns", b]].concat())?;
+        pair.set([true, true])?;
+        Ok(pair)
+    }
+
+    /// Takes the ends up or down.
+    pub(crate) fn set(&self, up: [bool; 2]) -> Result<(), String> {
+        for (name, up) in self.names.iter().zip(up) {
+            ip(&["-n", name, "link", "set", "veth", if up { "up" } else { "down" }])?;
+        }
+        Ok(())
+    }
+
+    /// Joins device `tap` of one end to the link, by a bridge.
+    pub(crate) fn bridge_tap(&self, end: usize) -> Result<(), String> {
+        let name = &self.names[end];
+        ip(&["-n", name, "link", "add", "bridge", "type", "bridge"])?;
+        for port in ["veth", "tap"] {
+            ip(&["-n", name, "link", "set", port, "master", "bridge"])?;
+        }
+        ip(&["-n", name, "link", "set", "bridge", "up"])?;
+        ip(&["-n", name, "link", "set", "tap", "up"])
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // One of them may never have been made.
+            let _ = ip(&["netns", "delete", name]);
+        }
+    }
+}
+
+/// Runs `ip`; what it says when it fails.
+pub(crate) fn ip(args: &[&str]) -> Result<(), String> {
+    let ran = Command::new("ip").args(args).output().map_err(|error| format!("ip: {error}"))?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr);
+    Err(format!("ip {}: {}", args.join(" "), said.trim()))
+}

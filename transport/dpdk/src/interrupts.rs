@@ -1,0 +1,122 @@
+//! DPDK's interrupt thread, held while a worker polls and let through when the worker is idle.
+//!
+//! Source: DPDK 22.11, `memif_disconnect`: when a memif peer goes away, the driver unmaps the
+//! shared rings on the interrupt thread, whoever may be polling them at that moment. A worker
+//! whose peer may be killed at any time holds that thread in a callback of its own, and lets it
+//! do what has come up only between two polls. It does so when nothing has been received for a
+//! while: a peer that is gone sends nothing, so what there is to do then is not kept waiting.
+//!
+//! One hold at a time in a process; a second one waits for nothing and holds nothing.
+
+use std::ffi::c_void;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::eal::{self, Eal};
+
+/// The interrupt thread stands still while this lives. Dropping it lets the thread go.
+#[derive(Debug)]
+pub struct InterruptHold {
+    eal: Eal,
+    /// Whether it is this hold's doing.
+    held: bool,
+}
+
+/// Where the interrupt thread is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// About its own business.
+    Free,
+    /// Asked to come.
+    Asked,
+    /// Here, standing still.
+    Held,
+    /// Let go, and not gone yet.
+    Leaving,
+}
+
+static PLACE: Mutex<Place> = Mutex::new(Place::Free);
+static MOVED: Condvar = Condvar::new();
+
+/// The interrupt thread may be in the middle of a handshake with a peer; no step of one is longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// From the end of one callback to the next: time for other interrupts.
+const LEEWAY: Duration = Duration::from_micros(200);
+
+impl InterruptHold {
+    /// Waits until the interrupt thread has ended what it is doing, and holds it.
+    #[must_use]
+    pub fn new(eal: &Eal) -> Self {
+        let mut hold = Self { eal: eal.clone(), held: false };
+        hold.catch();
+        hold
+    }
+
+    /// Lets the interrupt thread do what has come up, and holds it again. Takes some 300 us.
+    pub fn let_through(&mut self) {
+        self.release();
+        // An alarm that is due before the thread has left the last one's callback would be run
+        // right there, and nothing else would ever be.
+        let gone = |place: &mut Place| *place == Place::Leaving;
+        drop(MOVED.wait_timeout_while(lock(), PATIENCE, gone));
+        thread::sleep(LEEWAY);
+        self.catch();
+    }
+
+    fn catch(&mut self) {
+        let mut place = lock();
+        if *place != Place::Free {
+            return;
+        }
+        *place = Place::Asked;
+        let control = self.eal.control();
+        if !eal::call_on_interrupt_thread(stand_still, &control) {
+            *place = Place::Free;
+            return;
+        }
+        drop(control);
+        let (mut place, _) = MOVED
+            .wait_timeout_while(place, PATIENCE, |place| *place == Place::Asked)
+            .unwrap_or_else(PoisonError::into_inner);
+        self.held = *place == Place::Held;
+        if !self.held {
+            // It finds nobody waiting when it comes, and goes on.
+            *place = Place::Free;
+            tracing::warn!("DPDK's interrupt thread is busy for longer than {PATIENCE:?}");
+        }
+    }
+
+    fn release(&mut self) {
+        if self.held {
+            *lock() = Place::Leaving;
+            MOVED.notify_all();
+            self.held = false;
+        }
+    }
+}
+
+impl Drop for InterruptHold {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn lock() -> MutexGuard<'static, Place> {
+    PLACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// On the interrupt thread: stays until it is released.
+extern "C" fn stand_still(_argument: *mut c_void) {
+    let mut place = lock();
+    if *place != Place::Asked {
+        return;
+    }
+    *place = Place::Held;
+    MOVED.notify_all();
+    while *place == Place::Held {
+        place = MOVED.wait(place).unwrap_or_else(PoisonError::into_inner);
+    }
+    *place = Place::Free;
+    MOVED.notify_all();
+}

@@ -17,6 +17,8 @@ use transport::{Bytes, Rng};
 
 #[path = "sim/uno.rs"]
 mod uno;
+#[path = "sim/uno_claims.rs"]
+mod uno_claims;
 
 fn matrix(kind: &str, hosts: u32, seed: u64, params: &[(&str, &str)]) -> Matrix {
     let workload = workload::by_name(kind, &Params::from_pairs(params.iter().copied())).unwrap();

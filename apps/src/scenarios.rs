@@ -46,6 +46,7 @@ built_in! {
         "fig16-testbed",
         "fig17-credits",
         "fig17b-credits-one-longer";
+    "uno/": "uno-fig03-fairness", "uno-fig04-phantom", "uno-fig08-incasts";
     "failures/": "link-down", "link-degraded", "link-flap";
 }
 

@@ -188,6 +188,7 @@ fn in_words(name: &str) -> &str {
         "slowdown" => "completion / ideal",
         "goodput_gbps" => "goodput of all flows, Gbps",
         "flow_gbps" => "goodput of a flow, Gbps",
+        "flows_jain" => "Jain's index of the flows' goodput",
         "cwnd_bytes" => "window of a flow, bytes",
         "cwnd_sum_bytes" => "windows of up to 64 flows, bytes",
         "queue_max_bytes" => "longest switch queue, bytes",

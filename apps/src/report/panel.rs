@@ -230,8 +230,21 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
             let bytes = now - then.delivered_bytes.get(flow)?;
             (span > 0.0).then(|| bytes * 8.0 / (span * 1000.0))
         }
+        "flows_jain" => {
+            let then = &before?.delivered_bytes;
+            let rates = sample.delivered_bytes.iter().zip(then).map(|(now, then)| now - then);
+            jain(rates)
+        }
         _ => None,
     }
+}
+
+/// Jain's index of what flows got: 1 when all got the same, 1 / n when one got all; `None` when
+/// none got anything.
+fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum, squares) = shares
+        .fold((0.0, 0.0, 0.0), |(n, sum, sq), share| (n + 1.0, sum + share, sq + share * share));
+    (squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
 /// At most [`POINTS`] points: means of equally many neighbours, or sums of what is counted.
@@ -291,6 +304,9 @@ mod tests {
         assert_eq!(value(&b, Some(&a), "flow_gbps", 0), Some(4.0));
         assert_eq!(value(&b, None, "flow_gbps", 0), None);
         assert_eq!(value(&b, Some(&a), "trimmed", 0), Some(2.0));
+        assert_eq!(value(&b, Some(&a), "flows_jain", 0), Some(1.0));
+        assert_eq!(value(&b, Some(&b), "flows_jain", 0), None);
+        assert_eq!(jain([3.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
         assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);
     }

@@ -80,6 +80,106 @@ pub const TRANSPORTS: &[Transport] = &[
         trim: true,
         set: &[],
     },
+    //= uno#5.1
+    // Switches drop; a phantom queue as large as the longest BDP beside each queue marks from a
+    // small share of it on. Drain rate and thresholds, like UnoCC's own settings, are the better of
+    // the paper's and its simulator's, or better than both where neither binds (docs/RESULTS.md).
+    Transport {
+        name: "uno",
+        about: "Uno: UnoCC over UnoLB's subflows with phantom queues, with improvements of ours",
+        cc: CcKind::UnoCc,
+        lb: LbKind::Subflow,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[
+            ("switch.qdisc", "phantom"),
+            ("switch.kmin", "0.25"),
+            ("switch.kmax", "0.75"),
+            ("switch.phantom.drain", "0.96"),
+            ("switch.phantom.kmin", "0.02"),
+            ("switch.phantom.kmax", "0.6"),
+        ],
+    },
+    Transport {
+        name: "uno-paper",
+        about: "Uno exactly as in its paper",
+        cc: CcKind::UnoCc,
+        lb: LbKind::Subflow,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[
+            ("switch.qdisc", "phantom"),
+            ("switch.kmin", "0.25"),
+            ("switch.kmax", "0.75"),
+            ("cc.unocc.ewma_gain", "0.5"),
+            ("cc.unocc.epoch", "intra"),
+            ("cc.unocc.gentle", "compound"),
+            ("cc.unocc.md_scale", "0.3"),
+            ("cc.unocc.on_ecn_falling", "decrease"),
+            ("cc.unocc.qa_scaling", "1"),
+            ("cc.unocc.qa_rtts", "1"),
+            ("cc.unocc.empty_delay", "0ns"),
+            ("cc.unocc.empty_rtts", "0"),
+        ],
+    },
+    Transport {
+        name: "uno-artifact",
+        about: "Uno as the simulator behind its paper's figures runs it",
+        cc: CcKind::UnoCc,
+        lb: LbKind::Subflow,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[
+            ("switch.qdisc", "phantom"),
+            ("switch.phantom.drain", "0.952"),
+            ("switch.phantom.kmin", "0.02"),
+            ("switch.phantom.kmax", "0.6"),
+            ("switch.phantom.physical", "off"),
+            ("cc.unocc.k", "0.14016"),
+            ("cc.unocc.ewma_gain", "0.65"),
+            ("cc.unocc.epoch", "rtt"),
+            ("cc.unocc.gentle", "flat"),
+            ("cc.unocc.md_scale", "0.35"),
+            ("cc.unocc.on_ecn_falling", "increase"),
+            ("cc.unocc.qa_scaling", "0.96"),
+            ("cc.unocc.qa_rtts", "1.05"),
+            ("cc.unocc.qa_in_flight", "off"),
+            ("cc.unocc.empty_delay", "0ns"),
+            ("cc.unocc.empty_rtts", "0.055"),
+            ("cc.unocc.on_loss", "ignore"),
+            ("lb.reroute", "drawn"),
+        ],
+    },
+    // What Uno is compared with. Marks tell of queues inside a site alone: border switches have
+    // none, and Gemini takes what happens there from delay, BBR from bandwidth.
+    Transport {
+        name: "gemini",
+        about: "Gemini: ECN inside a datacentre and delay across, one path a flow",
+        cc: CcKind::Gemini,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[
+            ("switch.qdisc", "ecn"),
+            ("switch.kmin", "0.25"),
+            ("switch.kmax", "0.75"),
+            ("switch.border_qdisc", "drop-tail"),
+        ],
+    },
+    Transport {
+        name: "mprdma-bbr",
+        about: "MPRDMA inside a datacentre and BBR across, one path a flow",
+        cc: CcKind::MprdmaBbr,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[
+            ("switch.qdisc", "ecn"),
+            ("switch.kmin", "0.25"),
+            ("switch.kmax", "0.75"),
+            ("switch.border_qdisc", "drop-tail"),
+        ],
+    },
     // RoCEv2 is in order, so a flow has one path. Its go-back-N is not modelled: nothing is lost
     // unless a fault loses it, and then single segments are sent again as for everybody else. Its
     // timeouts are far longer than any pause, and it has no probes.
@@ -145,4 +245,23 @@ pub fn by_name(name: &str) -> Option<&'static Transport> {
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     TRANSPORTS.iter().map(|transport| transport.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::cc::UnoCcParams;
+
+    use super::*;
+
+    #[test]
+    fn presets_named_like_a_profile_have_its_settings() {
+        for (name, settings) in UnoCcParams::PROFILES {
+            let preset = by_name(name).unwrap();
+            let of_cc = preset
+                .set
+                .iter()
+                .filter_map(|(key, value)| key.strip_prefix("cc.unocc.").map(|key| (key, *value)));
+            assert!(of_cc.eq(settings.iter().copied()), "{name}");
+        }
+    }
 }

@@ -92,6 +92,7 @@ impl PlotKind {
             Self::Series => &[
                 "goodput_gbps",
                 "flow_gbps",
+                "flows_jain",
                 "cwnd_bytes",
                 "cwnd_sum_bytes",
                 "queue_max_bytes",

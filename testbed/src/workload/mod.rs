@@ -11,6 +11,7 @@ pub mod check;
 pub mod cm;
 pub mod cm_write;
 pub mod incast;
+pub mod incast_mice;
 mod lines;
 pub mod matrix;
 pub mod params;
@@ -71,6 +72,7 @@ macro_rules! generators {
 
 generators! {
     incast::Incast => "incast", "many senders, one receiver";
+    incast_mice::IncastMice => "incast-mice", "an incast, and short flows to the same receiver";
     permutation::Permutation => "permutation", "every host sends to one and receives from one";
     all_to_all::AllToAll => "all-to-all", "every host to every other, a window of flows at a time";
     all_to_all_v::AllToAllV => "all-to-all-v", "all-to-all with a size drawn for each pair";

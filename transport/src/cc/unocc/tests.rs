@@ -10,8 +10,9 @@ const NEAR: Path =
     Path { base_rtt: Duration::from_us(16), line_rate: Rate::from_gbps(100), mtu: MTU };
 /// 5000 packets of BDP.
 const FAR: Path = Path { base_rtt: Duration::from_us(1600), ..NEAR };
-/// With the RTT of `NEAR` inside the datacentre.
-const BASE: &[(&str, &str)] = &[("intra_rtt", "16us")];
+/// With the RTT of `NEAR` inside the datacentre, and what the paper's profile has.
+const BASE: &[(&str, &str)] =
+    &[("intra_rtt", "16us"), ("ewma_gain", "0.5"), ("gentle", "compound")];
 
 struct Driver {
     cc: UnoCc,
@@ -238,7 +239,7 @@ fn a_window_is_paced_over_a_base_rtt() {
 }
 
 #[test]
-fn every_profile_sets_what_it_says_and_the_first_is_the_default_but_for_what_counts_as_empty() {
+fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_three_settings() {
     let of = |profile: &Profile| {
         let mut params = UnoCcParams::default();
         for (key, value) in profile.1 {
@@ -248,7 +249,9 @@ fn every_profile_sets_what_it_says_and_the_first_is_the_default_but_for_what_cou
     };
     let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
     let default = UnoCcParams::default();
-    assert_eq!(UnoCcParams { empty_delay: default.empty_delay, ..of(paper) }, default);
+    let UnoCcParams { empty_delay, ewma_gain, gentle, .. } = default;
+    assert_eq!(UnoCcParams { empty_delay, ewma_gain, gentle, ..of(paper) }, default);
+    assert_eq!((of(paper).ewma_gain, of(paper).gentle), (0.5, Gentle::Compound));
     let artifact = of(artifact);
     assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
     assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
@@ -297,13 +300,7 @@ fn share(params: &UnoCcParams, paths: [Path; 2], starts: [f64; 2], span: Duratio
 #[test]
 fn a_near_and_a_far_flow_that_start_apart_come_together() {
     //= uno#5.2.1
-    // Flat: without a real queue in the model nothing would restore a compounded reduction.
-    let params = UnoCcParams {
-        intra_rtt: NEAR.base_rtt,
-        gentle: Gentle::Flat,
-        md_scale: 0.35,
-        ..UnoCcParams::default()
-    };
+    let params = UnoCcParams { intra_rtt: NEAR.base_rtt, ..UnoCcParams::default() };
     let [near, far] = share(&params, [NEAR, FAR], [0.1, 0.8], Duration::from_ms(200));
     assert!(near > 0.2 && far > 0.2 && near + far < 1.1, "{near} {far}");
     assert!((near - far).abs() < 0.3, "{near} {far}");

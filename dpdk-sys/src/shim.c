@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <rte_cycles.h>
+#include <rte_flow.h>
 
 #if RTE_VERSION < RTE_VERSION_NUM(22, 11, 0, 0)
 #error "Headrace needs DPDK 22.11 or newer"
@@ -167,6 +168,70 @@ int rdpdk_port_configure(uint16_t port, const struct rdpdk_port_config *config)
 		conf.rx_adv_conf.rss_conf.rss_hf = config->rss_types;
 	}
 	return rte_eth_dev_configure(port, config->rx_queues, config->tx_queues, &conf);
+}
+
+#define RULE_QUEUES_MAX 128
+
+int rdpdk_rule_add(uint16_t port, const struct rdpdk_rule *rule, char *words, uint32_t length)
+{
+	const struct rte_flow_attr attr = { .ingress = 1 };
+	const bool spread = rule->queues > 0;
+	struct rte_flow_item_ipv4 v4, v4_mask;
+	struct rte_flow_item_ipv6 v6, v6_mask;
+	struct rte_flow_item_udp udp, udp_mask;
+	struct rte_flow_action_queue queue = { .index = rule->queue };
+	uint16_t queues[RULE_QUEUES_MAX];
+	struct rte_flow_action_rss rss;
+	struct rte_flow_error error;
+	uint16_t i;
+
+	memset(&v4, 0, sizeof(v4));
+	memset(&v4_mask, 0, sizeof(v4_mask));
+	memset(&v6, 0, sizeof(v6));
+	memset(&v6_mask, 0, sizeof(v6_mask));
+	memset(&udp, 0, sizeof(udp));
+	memset(&udp_mask, 0, sizeof(udp_mask));
+	memset(&rss, 0, sizeof(rss));
+	memset(&error, 0, sizeof(error));
+	if (!spread) {
+		memcpy(&v4.hdr.dst_addr, rule->dst, sizeof(v4.hdr.dst_addr));
+		memset(&v4_mask.hdr.dst_addr, 0xff, sizeof(v4_mask.hdr.dst_addr));
+		memcpy(&v6.hdr.dst_addr, rule->dst, sizeof(v6.hdr.dst_addr));
+		memset(&v6_mask.hdr.dst_addr, 0xff, sizeof(v6_mask.hdr.dst_addr));
+	}
+	udp.hdr.dst_port = rte_cpu_to_be_16(rule->udp_port);
+	udp_mask.hdr.dst_port = UINT16_MAX;
+	rss.types = RTE_ETH_RSS_L3_DST_ONLY |
+		    (rule->v6 ? RTE_ETH_RSS_NONFRAG_IPV6_UDP : RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+	rss.queue_num = RTE_MIN(rule->queues, RULE_QUEUES_MAX);
+	rss.queue = queues;
+	for (i = 0; i < rss.queue_num; i++)
+		queues[i] = i;
+
+	const struct rte_flow_item ip4 = { RTE_FLOW_ITEM_TYPE_IPV4, &v4, NULL, &v4_mask };
+	const struct rte_flow_item ip6 = { RTE_FLOW_ITEM_TYPE_IPV6, &v6, NULL, &v6_mask };
+	const struct rte_flow_item items[] = {
+		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
+		rule->v6 ? ip6 : ip4,
+		{ RTE_FLOW_ITEM_TYPE_UDP, &udp, NULL, &udp_mask },
+		{ .type = RTE_FLOW_ITEM_TYPE_END },
+	};
+	const struct rte_flow_action actions[] = {
+		{ spread ? RTE_FLOW_ACTION_TYPE_RSS : RTE_FLOW_ACTION_TYPE_QUEUE,
+		  spread ? (const void *)&rss : (const void *)&queue },
+		{ .type = RTE_FLOW_ACTION_TYPE_END },
+	};
+	if (rte_flow_create(port, &attr, items, actions, &error) != NULL)
+		return 0;
+	snprintf(words, length, "%s", error.message != NULL ? error.message : strerror(rte_errno));
+	return -rte_errno;
+}
+
+void rdpdk_rules_clear(uint16_t port)
+{
+	struct rte_flow_error error;
+
+	rte_flow_flush(port, &error);
 }
 
 int rdpdk_port_link(uint16_t port, uint32_t *speed_mbps, int32_t *up)

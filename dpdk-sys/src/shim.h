@@ -172,6 +172,22 @@ int rdpdk_port_configure(uint16_t port, const struct rdpdk_port_config *config);
 /* Link speed in Mbit/s and whether it is up, without waiting: 0 or -errno. */
 int rdpdk_port_link(uint16_t port, uint32_t *speed_mbps, int32_t *up);
 
+/* ---- rules for received packets (rte_flow) ---- */
+/* Of UDP packets to `udp_port`, those to address `dst` come to `queue`; with `queues` above 0 those
+ * to any address come to the first `queues`, spread by address. */
+struct rdpdk_rule {
+	uint8_t v6;
+	/* Network order; 4 octets of IPv4, or 16. */
+	uint8_t dst[16];
+	uint16_t udp_port;
+	uint16_t queue;
+	uint16_t queues;
+};
+/* 0, or -errno with the driver's words in `words`, NUL-terminated within `length` bytes. */
+int rdpdk_rule_add(uint16_t port, const struct rdpdk_rule *rule, char *words, uint32_t length);
+/* Takes all rules of a port back; nothing where there are none. */
+void rdpdk_rules_clear(uint16_t port);
+
 /* ---- telemetry ---- */
 /* Adds one unsigned value to a dictionary, under the name that this release gives the function. */
 int rdpdk_tel_add_u64(struct rte_tel_data *data, const char *name, uint64_t value);

@@ -15,7 +15,7 @@
 //! | [`mod@app_ring`], [`descriptor`] | rings between application and worker, their language |
 //! | [`payload`], [`region`], [`source`] | application memory: bounded, lent, or patterns |
 //! | [`port_io`], [`pacer`] | a DPDK queue as a worker's device, paced to its emulated link |
-//! | [`steering`] | several workers at one device |
+//! | [`steering`], [`rules`] | several workers at one device, and what that does to help |
 //! | [`idle`] | what a poller does when there is nothing to do |
 //! | [`tap`](mod@tap) | copies of frames, on their way to a capture |
 //! | [`telemetry`] | what workers tell while they run: counters, histograms, and who may ask |
@@ -50,6 +50,7 @@ pub mod payload;
 pub mod port_error;
 pub mod port_io;
 pub mod region;
+pub mod rules;
 pub mod source;
 pub mod steering;
 pub mod tap;
@@ -78,6 +79,7 @@ pub use payload::{AppMemory, MemoryConfig, Received};
 pub use port_error::{PortError, Step};
 pub use port_io::PortIo;
 pub use region::Region;
+pub use rules::Rung;
 pub use source::{Pattern, Source};
 pub use steering::{HandOver, HandOverCounts};
 pub use tap::{Captured, Tap, TapReader, tap};

@@ -10,11 +10,13 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
+use std::net::IpAddr;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread;
 
 use dpdk_sys as sys;
+use transport::wire::frame::UDP_PORT;
 
 use crate::burst::{BURST, MbufBurst};
 use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig};
@@ -22,6 +24,7 @@ use crate::eal::{self, Eal, Errno};
 use crate::mbuf::{Pool, as_pointers};
 use crate::netns::Netns;
 use crate::port_error::{PortError, Step};
+use crate::rules::{self, Rule, Rung};
 
 /// One device with all its queues.
 #[derive(Debug)]
@@ -258,6 +261,19 @@ impl Port {
         self.device.xstats()
     }
 
+    /// Has frames for `addresses[i]` come to queue `i`, as far as the device can, and says how far.
+    /// The log has why not better.
+    pub fn steer(&mut self, addresses: &[IpAddr]) -> Rung {
+        let Caps { queues, rss, .. } = *self.caps();
+        let _control = self.device.eal.control();
+        let (rung, refused) = rules::climb(&mut Rules(self.device.id), addresses, queues, rss);
+        for why in refused {
+            tracing::info!("{}: not steered by {why}", self.name());
+        }
+        tracing::info!("{}: steered by {rung}", self.name());
+        rung
+    }
+
     /// Queue `index`.
     #[must_use]
     pub fn queue(&mut self, index: usize) -> Option<&mut PortQueue> {
@@ -335,6 +351,13 @@ impl PortQueue {
             }
         }
         ready
+    }
+
+    /// Whether the device reads the memory of applications where it lies. A card behind an IOMMU
+    /// would have to be told of it, and without that it reads nothing and sends nothing.
+    #[inline]
+    pub(crate) fn reads_any_memory(&self) -> bool {
+        self.device.is_vdev
     }
 
     /// Asks the driver to free what it has sent and kept; drivers without such a call free it when
@@ -477,6 +500,36 @@ impl Device {
     }
 }
 
+/// The rules of a port, while its device is held.
+struct Rules(u16);
+
+impl rules::Rules for Rules {
+    fn add(&mut self, rule: Rule) -> Result<(), String> {
+        let mut raw = sys::rdpdk_rule { udp_port: UDP_PORT, ..Default::default() };
+        match rule {
+            Rule::Queue { address, queue } => {
+                raw.queue = queue;
+                raw.v6 = u8::from(address.is_ipv6());
+                match address {
+                    IpAddr::V4(v4) => raw.dst[..4].copy_from_slice(&v4.octets()),
+                    IpAddr::V6(v6) => raw.dst = v6.octets(),
+                }
+            }
+            Rule::ByDestination { v6, queues } => (raw.v6, raw.queues) = (u8::from(v6), queues),
+        }
+        let mut words = [0; 160];
+        let room = 160;
+        // SAFETY: a started port, a rule that is read, and `room` bytes for a text.
+        let ret = unsafe { sys::rdpdk_rule_add(self.0, &raw const raw, words.as_mut_ptr(), room) };
+        if ret == 0 { Ok(()) } else { Err(c_text(&words)) }
+    }
+
+    fn clear(&mut self) {
+        // SAFETY: a started port.
+        unsafe { sys::rdpdk_rules_clear(self.0) };
+    }
+}
+
 impl Drop for Tie {
     fn drop(&mut self) {
         let eal = self.first.eal.clone();
@@ -499,6 +552,8 @@ const HANDSHAKE_MS: u32 = 3000;
 impl Drop for Device {
     fn drop(&mut self) {
         let control = self.eal.control();
+        // Some drivers refuse to close over rules.
+        rules::Rules::clear(&mut Rules(self.id));
         // SAFETY: no queue is left, so nobody polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
         // SAFETY: as above; also allowed for a port that was never started.

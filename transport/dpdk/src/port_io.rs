@@ -169,11 +169,12 @@ impl PortIo {
         self.full
     }
 
-    /// Attaches payload instead of copying it, where the device sends chains. Two buffers of `pool`
+    /// Attaches payload instead of copying it, where the device sends chains and is a virtual one:
+    /// cards are not told of applications' memory. Two buffers of `pool`
     /// go with each such frame; they hold headers only.
     #[must_use]
     pub fn attaching(mut self, pool: Arc<Pool>) -> Self {
-        if self.queue.caps().tx_multi_segs {
+        if self.queue.caps().tx_multi_segs && self.queue.reads_any_memory() {
             let (heads, pieces) = (MbufBurst::new(), MbufBurst::new());
             self.attaching = Some(Attaching { pool, heads, pieces });
         }

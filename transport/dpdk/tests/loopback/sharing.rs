@@ -9,8 +9,8 @@ use transport::{Duration, HostId};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DilatedClock, Eal, HandOver, Link, LinkConfig, LinkEnd, Mbuf,
-    MbufBurst, Pattern, Pool, PoolConfig, PortIo, Region, Request, Source, TimeScale, UdpSums,
-    app_ring,
+    MbufBurst, Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, Source, TimeScale,
+    UdpSums, app_ring,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -298,8 +298,12 @@ fn steered(eal: &Eal) -> Outcome {
         let addressing = Addressing::Emulated(IpVersion::V6);
         let hosts: Vec<HostId> = (0..WORKERS).map(HostId).collect();
         let queues = u16::try_from(WORKERS).unwrap();
-        let (port, wires) = Link::ring_queues(eal, &link_config(&wide), queues).unwrap();
+        let (mut port, wires) = Link::ring_queues(eal, &link_config(&wide), queues).unwrap();
         assert_eq!(port.caps().queues, queues);
+        let address = |host: &HostId| addressing.addr(*host).unwrap().ip;
+        let addresses: Vec<_> = hosts.iter().map(address).collect();
+        // A ring takes no rules and has no hash: every step down must leave it working.
+        assert_eq!(port.steer(&addresses), Rung::Software);
         let rings = HandOver::between(eal, &addressing, &hosts, 256).unwrap();
         let queues = port.into_queues().into_iter().zip(rings).zip(wires);
         let mut near: Vec<End> = (0..WORKERS)

@@ -254,6 +254,8 @@ fn generators_take_their_parameters_with_units_in_value_or_flag() {
         &["gen", "incast", "--size", "big"],
         &["gen", "incast", "--hosts", "0"],
         &["gen", "poisson", "--cdf", "no-such-file"],
+        &["gen", "poisson-two-dc", "--dc0-hosts", "16", "--hosts", "16"],
+        &["gen", "incast-two-dc", "--intra", "8", "--hosts", "16"],
         &["gen"],
     ] {
         let ran = headrace(bad);
@@ -264,9 +266,9 @@ fn generators_take_their_parameters_with_units_in_value_or_flag() {
 
 #[test]
 fn everything_can_be_listed_as_lines_and_as_json() {
-    let kinds =
-        "transports cc lb schedulers qdiscs topologies workloads scenarios settings".split(' ');
-    for kind in kinds {
+    let kinds = "transports cc lb schedulers qdiscs topologies workloads distributions scenarios \
+                 settings";
+    for kind in kinds.split(' ') {
         let (lines, json) = (headrace(&["list", kind]), headrace(&["list", kind, "--json"]));
         assert_eq!((lines.code, json.code), (0, 0));
         let entries: Value = serde_json::from_str(&json.out).unwrap();

@@ -6,6 +6,7 @@ use testbed::fabric::QdiscKind;
 use testbed::plan::keys;
 use testbed::plan::transports::TRANSPORTS;
 use testbed::scenario::Scenario;
+use testbed::workload::distributions::DISTRIBUTIONS;
 use testbed::{topology, workload};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
@@ -36,6 +37,8 @@ pub(crate) enum What {
     Topologies,
     /// Generators of matrices.
     Workloads,
+    /// Flow sizes for generators: distributions that come with the program.
+    Distributions,
     /// Named experiments that come with the program.
     Scenarios,
     /// Keys of --set.
@@ -77,6 +80,9 @@ fn entries(what: What) -> Vec<Entry> {
         What::Workloads => {
             workload::GENERATORS.iter().map(|known| entry(known.name, known.about)).collect()
         }
+        What::Distributions => {
+            DISTRIBUTIONS.iter().map(|known| entry(known.name, known.about)).collect()
+        }
         What::Cc => named(CcKind::NAMES),
         What::Lb => named(LbKind::NAMES),
         What::Ec => named(EcKind::NAMES),
@@ -116,7 +122,11 @@ fn about(what: What, name: &str) -> Option<&'static str> {
         What::Schedulers => SCHEDULERS,
         What::Qdiscs => QDISCS,
         What::Topologies => TOPOLOGIES,
-        What::Transports | What::Workloads | What::Scenarios | What::Settings => &[],
+        What::Transports
+        | What::Workloads
+        | What::Distributions
+        | What::Scenarios
+        | What::Settings => &[],
     };
     of.iter().find(|(known, _)| *known == name).map(|(_, about)| *about)
 }

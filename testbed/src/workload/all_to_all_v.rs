@@ -36,7 +36,7 @@ impl AllToAllV {
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size_min", about: "smallest size (4KiB)" },
         Parameter { name: "size_max", about: "largest size (1MiB)" },
-        Parameter { name: "cdf", about: "file with the sizes' distribution, instead of the two" },
+        Parameter { name: "cdf", about: "a distribution's name or file, instead of the two" },
         Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
     ];
 

@@ -107,6 +107,30 @@ impl Cdf {
         Bytes(size.max(1))
     }
 
+    /// How far `drawn` is from the distribution: the largest distance between the shares of sizes
+    /// up to any that was drawn (Kolmogorov and Smirnov's, for whole bytes).
+    #[cfg(test)]
+    pub(super) fn distance(&self, mut drawn: Vec<Bytes>) -> f64 {
+        drawn.sort_unstable();
+        // The share of flows up to a size, by bisection of its inverse.
+        let expected = |size: Bytes| {
+            let (mut low, mut high) = (0.0, 1.0);
+            for _ in 0..40 {
+                let p = (low + high) / 2.0;
+                if self.quantile(p) <= size { low = p } else { high = p }
+            }
+            low
+        };
+        let mut worst = 0.0f64;
+        let mut up_to = 0;
+        for same in drawn.chunk_by(|a, b| a == b) {
+            up_to += same.len();
+            let share = up_to as f64 / drawn.len() as f64;
+            worst = worst.max((share - expected(same[0])).abs());
+        }
+        worst
+    }
+
     /// The mean size in bytes.
     #[must_use]
     #[expect(

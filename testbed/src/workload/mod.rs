@@ -10,15 +10,19 @@ pub mod cdf;
 pub mod check;
 pub mod cm;
 pub mod cm_write;
+pub mod distributions;
 pub mod incast;
 pub mod incast_mice;
+pub mod incast_two_dc;
 mod lines;
 pub mod matrix;
 pub mod params;
 pub mod permutation;
 pub mod poisson;
+pub mod poisson_two_dc;
 pub mod ring;
 pub mod triggers;
+mod two_dc;
 
 use std::fmt::Debug;
 
@@ -78,6 +82,8 @@ generators! {
     all_to_all_v::AllToAllV => "all-to-all-v", "all-to-all with a size drawn for each pair";
     ring::Ring => "ring", "all-to-all in steps: step i sends to the i-th neighbour";
     poisson::Poisson => "poisson", "flows of drawn sizes at random times, up to a load";
+    poisson_two_dc::PoissonTwoDc => "poisson-two-dc", "the same inside and between two datacentres";
+    incast_two_dc::IncastTwoDc => "incast-two-dc", "an incast from the own and another datacentre";
 }
 
 /// Builds the generator of that name.
@@ -127,7 +133,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_makes_the_same_matrix_and_another_seed_another() {
-        for name in ["permutation", "all-to-all", "all-to-all-v", "poisson"] {
+        let drawn = ["permutation", "all-to-all", "all-to-all-v", "poisson", "poisson-two-dc"];
+        for name in drawn {
             let workload = by_name(name, &Params::default()).unwrap();
             let make = |seed| workload.generate(16, &mut Rng::new(seed)).unwrap();
             assert_eq!(make(1), make(1));

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use transport::{Bytes, Duration, Rate};
 
 use super::cdf::Cdf;
+use super::distributions;
 use crate::input::number::{self, NumberError};
 use crate::input::{InputError, did_you_mean};
 
@@ -161,15 +162,35 @@ impl Params {
         self.parsed(name, default, "`true` or `false`", parse)
     }
 
-    /// A flow-size distribution from the file that `name` gives, `None` without it.
+    /// The flow-size distribution that `name` gives, `None` without it.
     ///
     /// # Errors
-    /// When the file cannot be read or is wrong.
+    /// As [`Params::cdf_or`].
     pub fn cdf(&self, name: &str) -> Result<Option<Cdf>, InputError> {
-        match self.entries.iter().find(|entry| entry.name == name) {
-            None => Ok(None),
-            Some(entry) => Cdf::read_path(&self.base.join(&entry.value)).map(Some),
+        self.text(name).map(|value| self.distribution(name, value)).transpose()
+    }
+
+    /// The flow-size distribution that `name` gives, or `default`: one that comes with the program,
+    /// by name, or one in a file.
+    ///
+    /// # Errors
+    /// When there is no such distribution and the file cannot be read or is wrong.
+    pub fn cdf_or(&self, name: &str, default: &str) -> Result<Cdf, InputError> {
+        self.distribution(name, self.text(name).unwrap_or(default))
+    }
+
+    fn distribution(&self, name: &str, value: &str) -> Result<Cdf, InputError> {
+        if let Some(known) = distributions::by_name(value) {
+            return known.cdf();
         }
+        let path = self.base.join(value);
+        if !path.exists() {
+            let known = distributions::names();
+            let found = format!("{name} = `{value}`, which is no file");
+            let expected = "the name of a distribution, or a file with one";
+            return Err(self.error(name, &found, expected).help(did_you_mean(value, &known)));
+        }
+        Cdf::read_path(&path)
     }
 
     /// An error at the parameter `name`, or without a line when it was not given.

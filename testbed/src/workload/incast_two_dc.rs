@@ -1,0 +1,138 @@
+//! Incast from two datacentres: some senders beside the receiver, some across.
+//!
+//! Source: \[uno\] sec. 5.2.1, fairness between near and far flows. Senders are drawn, all start at
+//! time zero. Near ones come first in the matrix, so that a figure can show some of each.
+
+use transport::{Bytes, HostId, Rng};
+
+use super::matrix::{FlowSpec, Matrix};
+use super::params::{Parameter, Params};
+use super::permutation::shuffle;
+use super::two_dc::Border;
+use super::{Workload, does_not_fit};
+use crate::input::InputError;
+
+/// The parameters of an incast from two datacentres.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncastTwoDc {
+    /// Senders in the receiver's datacentre; four, or as many as there are, when `None`.
+    pub intra: Option<u32>,
+    /// Senders in the other; four, or as many as there are, when `None`.
+    pub inter: Option<u32>,
+    /// The host they send to; the last when `None`.
+    pub receiver: Option<u32>,
+    /// Bytes of each flow, at least 1.
+    pub size: Bytes,
+    /// Where one datacentre ends.
+    pub border: Border,
+}
+
+impl IncastTwoDc {
+    /// What [`IncastTwoDc::from_params`] reads.
+    pub const PARAMETERS: &'static [Parameter] = &[
+        Parameter { name: "intra", about: "senders in the receiver's datacentre (up to 4)" },
+        Parameter { name: "inter", about: "senders in the other (up to 4)" },
+        Parameter { name: "receiver", about: "the host they send to (the last)" },
+        Parameter { name: "size", about: "bytes of each flow (1MiB)" },
+        Border::DC0_HOSTS,
+    ];
+
+    /// Reads the parameters.
+    ///
+    /// # Errors
+    /// When a value is wrong.
+    pub fn from_params(params: &Params) -> Result<Self, InputError> {
+        let given = |name| {
+            let value = params.integer(name, 0, 0, u32::MAX)?;
+            Ok(Some(value).filter(|_| params.has(name)))
+        };
+        Ok(Self {
+            intra: given("intra")?,
+            inter: given("inter")?,
+            receiver: given("receiver")?,
+            size: params.bytes("size", Bytes(1 << 20))?,
+            border: Border::from_params(params)?,
+        })
+    }
+}
+
+impl Workload for IncastTwoDc {
+    fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
+        let hosts = self.border.divide(nodes)?;
+        let receiver = self.receiver.unwrap_or(nodes - 1);
+        if receiver >= nodes {
+            let found = format!("receiver {receiver} of {nodes} hosts");
+            return Err(does_not_fit(found, "a host that exists"));
+        }
+        let own = hosts.dc_of(receiver);
+        let mut matrix = Matrix { nodes, ..Matrix::default() };
+        for (wanted, dc) in [(self.intra, own), (self.inter, 1 - own)] {
+            let mut there: Vec<u32> = hosts.hosts(dc).filter(|&host| host != receiver).collect();
+            let count = wanted.map_or(there.len().min(SENDERS), |wanted| wanted as usize);
+            if count > there.len() {
+                let found = format!("{count} senders of {} hosts", there.len());
+                let place = if dc == own { "the receiver's" } else { "the other" };
+                return Err(does_not_fit(found, &format!("fewer from {place} datacentre")));
+            }
+            shuffle(&mut there, rng);
+            for &src in &there[..count] {
+                matrix.push_flow(FlowSpec::new(HostId(src), HostId(receiver), self.size));
+            }
+        }
+        if matrix.flows.is_empty() {
+            return Err(does_not_fit("no sender".to_owned(), "at least one"));
+        }
+        Ok(matrix)
+    }
+}
+
+/// Senders of each kind in the paper's mixed incast.
+//= uno#3.1
+const SENDERS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incast(pairs: &[(&str, &str)], seed: u64) -> Result<Matrix, InputError> {
+        let params = Params::from_pairs(pairs.iter().copied());
+        IncastTwoDc::from_params(&params).unwrap().generate(256, &mut Rng::new(seed))
+    }
+
+    #[test]
+    fn so_many_come_from_each_side_near_ones_first() {
+        for (intra, inter) in [("4", "4"), ("8", "0"), ("0", "8"), ("127", "128")] {
+            for receiver in ["240", "3"] {
+                let pairs = [("intra", intra), ("inter", inter), ("receiver", receiver)];
+                let matrix = incast(&pairs, 1).unwrap();
+                let near = |flow: &FlowSpec| (flow.src.0 < 128) == (flow.dst.0 < 128);
+                let count: usize = intra.parse().unwrap();
+                assert!(matrix.flows[..count].iter().all(near));
+                assert!(!matrix.flows[count..].iter().any(near));
+                let mut senders: Vec<u32> = matrix.flows.iter().map(|flow| flow.src.0).collect();
+                senders.sort_unstable();
+                senders.dedup();
+                assert_eq!(senders.len(), count + inter.parse::<usize>().unwrap());
+                assert!(!senders.contains(&receiver.parse().unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn another_seed_draws_other_senders() {
+        assert_eq!(incast(&[], 1), incast(&[], 1));
+        assert_ne!(incast(&[], 1), incast(&[], 2));
+    }
+
+    #[test]
+    fn more_senders_than_hosts_and_none_are_refused() {
+        for pairs in [
+            [("intra", "128"), ("inter", "0")],
+            [("intra", "0"), ("inter", "129")],
+            [("intra", "0"), ("inter", "0")],
+            [("intra", "1"), ("receiver", "256")],
+        ] {
+            assert!(incast(&pairs, 1).is_err(), "{pairs:?}");
+        }
+    }
+}

@@ -13,7 +13,7 @@ use testbed::topology;
 use testbed::virtual_time;
 use testbed::workload::{self, Matrix, Params, cm, cm_write};
 use transport::cc::CcKind;
-use transport::{Bytes, Rng};
+use transport::{Bytes, HostId, Rng};
 
 #[path = "sim/uno.rs"]
 mod uno;
@@ -65,7 +65,7 @@ fn flows(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Vec<u8> {
     let plan = plan(settings, matrix, topology);
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let mut lines = Vec::new();
-    outcome.write_flows(&plan.matrix, 0, &mut lines).unwrap();
+    outcome.write_flows(&plan, 0, &mut lines).unwrap();
     lines
 }
 
@@ -207,9 +207,10 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
     let of = |threads: &str, settings: &[(&str, &str)]| {
         let settings: Vec<_> = settings.iter().copied().chain([("sim.threads", threads)]).collect();
         let matrix = matrix("permutation", 128, 1, &[("size", "512KiB")]);
-        let outcome = run(&settings, matrix.clone(), "ft128-8os");
+        let plan = plan(&settings, matrix, "ft128-8os");
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
         let (mut flows, mut series) = (Vec::new(), Vec::new());
-        outcome.write_flows(&matrix, 0, &mut flows).unwrap();
+        outcome.write_flows(&plan, 0, &mut flows).unwrap();
         write_series(&outcome.series, &mut series).unwrap();
         (flows, series, outcome.summary)
     };
@@ -231,7 +232,7 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
 
 /// Writes what it is told while the run goes on.
 struct Listener<'a> {
-    matrix: &'a Matrix,
+    plan: &'a Plan,
     lines: usize,
     flows: Vec<u8>,
     series: Vec<u8>,
@@ -245,7 +246,7 @@ impl Watch for Listener<'_> {
     fn on_record(&mut self, line: usize, record: &FlowRecord) {
         assert_eq!(line, self.lines, "lines are told in their order");
         self.lines += 1;
-        write_flow(line, &self.matrix.flows[line], record, &mut self.flows).unwrap();
+        write_flow(self.plan, line, record, &mut self.flows).unwrap();
     }
 
     fn on_samples(&mut self, samples: &mut Vec<Sample>) {
@@ -264,18 +265,45 @@ fn what_is_told_while_a_run_goes_on_is_what_stands_at_its_end() {
         let settings = [("sampling.interval", "3us"), ("sim.threads", threads)];
         let plan = plan(&settings, matrix.clone(), "ft128-1os");
         let whole = virtual_time::run(&plan, &mut Unwatched).unwrap();
-        let mut told =
-            Listener { matrix: &matrix, lines: 0, flows: Vec::new(), series: Vec::new() };
+        let mut told = Listener { plan: &plan, lines: 0, flows: Vec::new(), series: Vec::new() };
         let rest = virtual_time::run(&plan, &mut told).unwrap();
         assert!(told.lines > flows_total / 2, "{} of {flows_total} in time", told.lines);
         assert!(rest.series.len() < whole.series.len() / 2, "{} samples", rest.series.len());
         let (mut flows, mut series) = (Vec::new(), Vec::new());
-        whole.write_flows(&matrix, 0, &mut flows).unwrap();
+        whole.write_flows(&plan, 0, &mut flows).unwrap();
         write_series(&whole.series, &mut series).unwrap();
-        rest.write_flows(&matrix, told.lines, &mut told.flows).unwrap();
+        rest.write_flows(&plan, told.lines, &mut told.flows).unwrap();
         write_series(&rest.series, &mut told.series).unwrap();
         assert!(told.flows == flows && told.series == series, "{threads} threads");
     }
+}
+
+#[test]
+fn far_flows_have_policies_of_their_own_and_near_ones_run_as_if_alone() {
+    // Flows within a pod are near, those across the core far.
+    let half = |far: bool| {
+        let mut matrix = matrix("permutation", 128, 1, &[("full_bisection", "true")]);
+        for flow in matrix.flows.iter_mut().filter(|flow| !far || flow.src.0 % 2 == 1) {
+            flow.dst.0 = flow.src.0 ^ 8;
+        }
+        matrix
+    };
+    let near = plan(&[], half(false), "ft128-1os").path(HostId(0), HostId(8)).base_rtt;
+    let threshold = format!("{}ps", near.as_ps() + 1);
+    let auto = [("transport", "auto"), ("far.rtt", threshold.as_str())];
+    let mixed = run(&auto, half(true), "ft128-1os").summary;
+    assert_eq!((mixed.cc.as_str(), mixed.lb.as_str()), ("smartt+unocc", "reps+subflow"));
+    let lines = String::from_utf8(flows(&auto, half(true), "ft128-1os")).unwrap();
+    for (src, line) in half(true).flows.iter().map(|flow| flow.src.0).zip(lines.lines()) {
+        let far = src % 2 == 0;
+        let expected = if far { r#""cc":"unocc","lb":"subflow""# } else { r#""cc":"smartt""# };
+        assert!(line.contains(expected), "{src}: {line}");
+    }
+    // Only near flows: what far ones would have does not matter, but for the names in the lines.
+    let alone = [("transport", "smartt"), ("cc.smartt.target_of", "path")];
+    let without = String::from_utf8(flows(&alone, half(false), "ft128-1os")).unwrap();
+    let with = String::from_utf8(flows(&auto, half(false), "ft128-1os")).unwrap();
+    assert_eq!(with.replace(r#","cc":"smartt","lb":"reps""#, ""), without);
 }
 
 #[test]

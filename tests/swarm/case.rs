@@ -129,12 +129,25 @@ impl Case {
         let trim = pick(rng, &["on", "off"]);
         self.set("trim", trim);
         self.set("lb.paths", pick(rng, &[1, 3, 16, 256, 65535]));
+        self.far_policies(&mut rng.fork("far", 0));
         for key in CcParams::keys(CcKind::by_name(cc).unwrap()) {
             if key.values == "on or off" && rng.chance(0.2) {
                 let name: &'static str = format!("cc.{cc}.{}", key.key).leak();
                 self.set(name, pick(rng, &["on", "off"]));
             }
         }
+    }
+
+    /// Other policies for far paths: which are far is drawn from what base RTTs may be. Controllers
+    /// that drown small links stay out, as the caller says.
+    fn far_policies(&mut self, rng: &mut Rng) {
+        if rng.chance(0.75) {
+            return;
+        }
+        self.set("far.rtt", pick(rng, &["2us", "5us", "20us"]));
+        self.set("far.cc", pick(rng, &["same", "smartt", "unocc", "swift", "gemini"]));
+        let lb = pick(rng, LbKind::NAMES);
+        self.set("far.lb", lb);
     }
 
     /// From asking for everything to asking for nothing, from trickling to flooding.

@@ -64,13 +64,14 @@ impl Watch for Budget {
 fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
     let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();
-    let factor = match plan.settings.cc {
+    let factor = |cc| match cc {
         CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr => 20,
         // Windows that step down to their share are trimmed on the way.
         CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn | CcKind::UnoCc => 5,
         CcKind::Smartt | CcKind::Gemini => 1,
     };
-    let packets = packets * factor;
+    let near = plan.settings.cc;
+    let packets = packets * factor(near).max(factor(plan.settings.far.cc.unwrap_or(near)));
     Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }
 }
 
@@ -171,8 +172,9 @@ fn windows(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     for sample in &outcome.series {
         for (spec, cwnd) in plan.matrix.flows.iter().zip(&sample.cwnd_bytes) {
             let Some(cwnd) = *cwnd else { continue };
-            let bdp = plan.path(spec.src, spec.dst).bdp();
-            let bdps = plan.settings.cc_params.window_max(plan.settings.cc);
+            let path = plan.path(spec.src, spec.dst);
+            let (bdp, cc) = (path.bdp(), plan.settings.policies(&path).cc);
+            let bdps = plan.settings.cc_params.window_max(cc);
             let most = bdp.scaled(f64::from(bdps)).max(mtu);
             if cwnd < mtu.0 || cwnd > most.0 {
                 let at = sample.t_us;
@@ -213,6 +215,6 @@ fn speed(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
 
 fn flows_of(plan: &Plan, outcome: &Outcome) -> String {
     let mut lines = Vec::new();
-    let written = outcome.write_flows(&plan.matrix, 0, &mut lines);
+    let written = outcome.write_flows(plan, 0, &mut lines);
     written.map_or_else(|error| error.to_string(), |()| String::from_utf8_lossy(&lines).into())
 }

@@ -33,6 +33,8 @@ pub struct Settings {
     pub lb: LbKind,
     /// Parameters of all load balancers; only those of `lb` matter.
     pub lb_params: LbParams,
+    /// What is different on far paths.
+    pub far: FarSettings,
     /// Who sends next.
     pub sched: SchedKind,
     /// Parameters of all schedulers; only those of `sched` matter.
@@ -88,6 +90,27 @@ pub struct LossSettings {
     pub tail_probe: bool,
 }
 
+/// Policies of far paths, those between datacentres: where latency and buffers are others, other
+/// policies may be better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FarSettings {
+    /// Base RTT from which on a path is far, above zero.
+    pub rtt: Duration,
+    /// Controller of far paths; that of all others when `None`.
+    pub cc: Option<CcKind>,
+    /// Load balancer of far paths; that of all others when `None`.
+    pub lb: Option<LbKind>,
+}
+
+/// The policies of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policies {
+    /// Its controller.
+    pub cc: CcKind,
+    /// Its load balancer.
+    pub lb: LbKind,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -99,6 +122,7 @@ impl Default for Settings {
             cc_params: CcParams::default(),
             lb: LbKind::Reps,
             lb_params: LbParams::default(),
+            far: FarSettings::default(),
             sched: SchedKind::RoundRobin,
             sched_params: SchedParams::default(),
             ec: EcKind::Uncoded,
@@ -115,6 +139,33 @@ impl Default for Settings {
             trace_capacity: 0,
             incarnation: 1,
         }
+    }
+}
+
+impl Default for FarSettings {
+    fn default() -> Self {
+        // Ten times what is usual inside a datacentre; light alone takes longer between two that
+        // are 15 km apart.
+        Self { rtt: Duration::from_us(150), cc: None, lb: None }
+    }
+}
+
+impl Settings {
+    /// The policies of a flow over `path`: the only place where they are chosen, once a flow.
+    #[must_use]
+    pub fn policies(&self, path: &Path) -> Policies {
+        let far = Some(self.far).filter(|far| path.base_rtt >= far.rtt);
+        Policies {
+            cc: far.and_then(|far| far.cc).unwrap_or(self.cc),
+            lb: far.and_then(|far| far.lb).unwrap_or(self.lb),
+        }
+    }
+
+    /// Whether far paths have policies of their own.
+    #[must_use]
+    pub fn far_differs(&self) -> bool {
+        let FarSettings { cc, lb, .. } = self.far;
+        cc.is_some_and(|cc| cc != self.cc) || lb.is_some_and(|lb| lb != self.lb)
     }
 }
 
@@ -180,6 +231,7 @@ impl Config {
             ("frame_overhead", "42..=128 bytes", (42..=128).contains(&s.frame_overhead)),
             ("line_rate", "above zero", s.line_rate > Rate::ZERO),
             ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
+            ("far.rtt", "above zero and at most 2 s", in_rtt_range(s.far.rtt)),
             ("psn_window", "a power of two, 128..=1048576", is_psn_window(s.psn_window)),
             // A block may end up to 63 PSNs behind what half the window covers.
             (
@@ -320,6 +372,22 @@ mod tests {
     fn an_illegal_setting_is_named() {
         let error = Config::new(Settings { psn_window: 100, ..Settings::default() }).unwrap_err();
         assert!(matches!(error, ConfigError::Setting { name: "psn_window", .. }));
+    }
+
+    #[test]
+    fn a_path_is_far_from_the_threshold_on_and_what_is_not_chosen_stays() {
+        let far = FarSettings {
+            rtt: Duration::from_us(100),
+            cc: Some(CcKind::UnoCc),
+            ..FarSettings::default()
+        };
+        let config = Config::new(Settings { far, ..Settings::default() }).unwrap();
+        let at = |us| {
+            let path = Path { base_rtt: Duration::from_us(us), ..config.default_path() };
+            config.policies(&path)
+        };
+        assert_eq!(at(99), Policies { cc: CcKind::Smartt, lb: LbKind::Reps });
+        assert_eq!(at(100), Policies { cc: CcKind::UnoCc, lb: LbKind::Reps });
     }
 
     #[test]

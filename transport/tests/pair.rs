@@ -10,13 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use transport::cc::{CcKind, Path};
 use transport::ec::{BlockShape, EcKind, EcParams};
+use transport::lb::LbKind;
 use transport::sched::{CreditParams, SchedKind, SchedParams};
 use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Bytes, Coding, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId,
-    Instant, LossSettings, MsgId, MsgSpec, Placement, Restore, Rng, RxSegment, Settings, TxSegment,
-    Wait,
+    Instant, LossSettings, MsgId, MsgSpec, Placement, Policies, Rate, Restore, Rng, RxSegment,
+    Settings, TxSegment, Wait,
 };
 
 /// What the network between the two does to each packet.
@@ -296,6 +298,25 @@ impl Host {
     fn count_sent(&self) -> usize {
         self.ended.iter().filter(|e| matches!(e, Event::Sent { .. })).count()
     }
+}
+
+#[test]
+fn an_endpoint_has_near_and_far_policies_at_once_each_flow_its_own_window() {
+    let near =
+        Path { base_rtt: Duration::from_us(12), line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+    let far = Path { base_rtt: Duration::from_ms(2), ..near };
+    let config = config(|s| {
+        s.far.cc = Some(CcKind::UnoCc);
+        s.far.lb = Some(LbKind::Subflow);
+    });
+    let mut endpoint = Endpoint::new(&config, HostId(0), Rng::new(1));
+    let flows = [far, near, far].map(|path| endpoint.open_flow(HostId(1), path).unwrap());
+    let chosen = flows.map(|flow| endpoint.flow_policies(flow).unwrap());
+    let across = Policies { cc: CcKind::UnoCc, lb: LbKind::Subflow };
+    let inside = Policies { cc: CcKind::Smartt, lb: LbKind::Reps };
+    assert_eq!(chosen, [across, inside, across]);
+    let cwnd = flows.map(|flow| endpoint.flow_window(flow).unwrap().0.cwnd);
+    assert!(cwnd[0].0 > cwnd[1].0 * 10 && cwnd[0] == cwnd[2], "{cwnd:?}");
 }
 
 proptest! {

@@ -10,7 +10,6 @@ use testbed::conductor::FlowRecord;
 use testbed::measure::{self, Outcome, Sample};
 use testbed::plan::Plan;
 use testbed::progress::{Progress, Watch};
-use testbed::workload::Matrix;
 
 use super::execute;
 use super::experiment::Experiment;
@@ -46,7 +45,7 @@ pub(super) fn run_into(
 /// The files that grow while a run goes on.
 struct Streams<'a> {
     watch: &'a mut dyn Watch,
-    matrix: &'a Matrix,
+    plan: &'a Plan,
     flows: PartFile,
     /// Lines of flows.jsonl so far.
     lines: usize,
@@ -67,7 +66,7 @@ impl<'a> Streams<'a> {
         let series = plan.draft.sampling.map(|_| out.begin("series.jsonl")).transpose()?;
         Ok(Self {
             watch,
-            matrix: &plan.matrix,
+            plan,
             flows: out.begin("flows.jsonl")?,
             lines: 0,
             series,
@@ -99,8 +98,8 @@ impl<'a> Streams<'a> {
 
     /// Writes what is left and puts the files in their places.
     fn finish(mut self, outcome: &Outcome) -> Result<(), OutputError> {
-        let (matrix, lines) = (self.matrix, self.lines);
-        let written = self.flows.append(|mut file| outcome.write_flows(matrix, lines, &mut file));
+        let (plan, lines) = (self.plan, self.lines);
+        let written = self.flows.append(|mut file| outcome.write_flows(plan, lines, &mut file));
         self.note(written);
         self.append_samples(&outcome.series);
         if let Some(error) = self.failed {
@@ -123,9 +122,9 @@ impl Watch for Streams<'_> {
 
     fn on_record(&mut self, line: usize, record: &FlowRecord) {
         self.lines = line + 1;
-        let spec = &self.matrix.flows[line];
+        let plan = self.plan;
         let written =
-            self.flows.append(|mut file| measure::write_flow(line, spec, record, &mut file));
+            self.flows.append(|mut file| measure::write_flow(plan, line, record, &mut file));
         self.note(written);
     }
 

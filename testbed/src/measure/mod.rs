@@ -18,7 +18,6 @@ pub use summary::{HostSeen, Summary};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::fabric::Network;
 use crate::plan::Plan;
-use crate::workload::{FlowSpec, Matrix};
 use serde::{Deserialize, Serialize};
 
 /// Counts by name, in the order of the alphabet; what was never counted is not there.
@@ -90,6 +89,11 @@ struct FlowLine {
     delivered: u64,
     acked: u64,
     failed: bool,
+    /// Controller and balancer; left out where all flows have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cc: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lb: Option<&'static str>,
 }
 
 impl Outcome {
@@ -124,14 +128,9 @@ impl Outcome {
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn write_flows(
-        &self,
-        matrix: &Matrix,
-        from: usize,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        let lines = matrix.flows.iter().zip(&self.records).enumerate().skip(from);
-        lines.into_iter().try_for_each(|(flow, (spec, record))| write_flow(flow, spec, record, out))
+    pub fn write_flows(&self, plan: &Plan, from: usize, out: &mut impl Write) -> io::Result<()> {
+        let mut lines = self.records.iter().enumerate().skip(from);
+        lines.try_for_each(|(flow, record)| write_flow(plan, flow, record, out))
     }
 }
 
@@ -140,11 +139,14 @@ impl Outcome {
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_flow(
+    plan: &Plan,
     flow: usize,
-    spec: &FlowSpec,
     record: &FlowRecord,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let spec = &plan.matrix.flows[flow];
+    let policies = plan.settings.policies(&plan.path(spec.src, spec.dst));
+    let policies = Some(policies).filter(|_| plan.settings.far_differs());
     let line = FlowLine {
         flow,
         id: spec.id.map(Into::into),
@@ -157,6 +159,8 @@ pub fn write_flow(
         delivered: record.delivered,
         acked: record.acked,
         failed: record.failed,
+        cc: policies.map(|policies| policies.cc.name()),
+        lb: policies.map(|policies| policies.lb.name()),
     };
     serde_json::to_writer(&mut *out, &line)?;
     out.write_all(b"\n")

@@ -3,7 +3,9 @@
 //! Times are microseconds of network time, rates gigabits a second; null where not applicable.
 
 use serde::{Deserialize, Serialize};
+use transport::cc::CcKind;
 use transport::ec::EcKind;
+use transport::lb::LbKind;
 use transport::{Duration, Instant, Stats};
 
 use super::Lateness;
@@ -22,9 +24,9 @@ pub struct Summary {
     pub world: &'static str,
     /// The preset.
     pub transport: String,
-    /// Congestion control.
+    /// Congestion control; `NEAR+FAR` where far paths have another.
     pub cc: String,
-    /// Load balancer.
+    /// Load balancer; as `cc`.
     pub lb: String,
     /// Root of all chance.
     pub seed: u64,
@@ -215,12 +217,13 @@ impl Summary {
             let (mean, p99, max) = (queue.mean(), queue.quantile(0.99), network.totals().data_peak);
             QueueBytes { mean, p99, max }
         };
+        let (near, far) = (&plan.settings, plan.settings.far);
         Self {
             schema: 1,
             world: "sim",
             transport: plan.draft.transport.name.to_owned(),
-            cc: plan.settings.cc.name().to_owned(),
-            lb: plan.settings.lb.name().to_owned(),
+            cc: near_and_far(near.cc.name(), far.cc.map(CcKind::name)),
+            lb: near_and_far(near.lb.name(), far.lb.map(LbKind::name)),
             seed: plan.seed,
             hosts: plan.hosts(),
             flows: Flows {
@@ -265,6 +268,13 @@ impl Summary {
     pub fn is_success(&self) -> bool {
         let valid = self.lateness.is_none_or(|lateness| lateness.valid);
         self.flows.finished == self.flows.total && self.audit.ok && valid
+    }
+}
+
+fn near_and_far(near: &str, far: Option<&str>) -> String {
+    match far.filter(|far| *far != near) {
+        None => near.to_owned(),
+        Some(far) => format!("{near}+{far}"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use transport::cc::{CcKind, CcParams};
 use transport::ec::{BlockShape, EcKind, EcParams};
-use transport::lb::LbParams;
+use transport::lb::{LbKind, LbParams};
 use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration, Settings};
 
@@ -54,6 +54,14 @@ keys! {
             EcKind::Uncoded => "off".to_owned(),
             EcKind::Mds => d.settings.ec_shape.to_string(),
         };
+    "far.rtt", "base RTT from which on a path is far: leads to another datacentre; a time above 0",
+        |d, v| d.settings.far.rtt = interval(v)?, |d| time(d.settings.far.rtt);
+    "far.cc", "controller of far paths, or same: that of the others",
+        |d, v| d.settings.far.cc = unless(v, "same", controller)?,
+        |d| d.settings.far.cc.map_or("same".to_owned(), |kind| kind.name().to_owned());
+    "far.lb", "load balancer of far paths, or same: that of the others",
+        |d, v| d.settings.far.lb = unless(v, "same", balancer)?,
+        |d| d.settings.far.lb.map_or("same".to_owned(), |kind| kind.name().to_owned());
     "mtu", "payload bytes of a full segment, 64..=8960",
         |d, v| d.settings.payload_max = payload(v)?, |d| d.settings.payload_max.to_string();
     "ack_every", "acknowledge every n-th segment, 1..=64",
@@ -244,11 +252,14 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
 /// The value of every key of the table and of the chosen policies, as text that sets it.
 pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)> + '_ {
     let own = KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
-    let kind = draft.settings.cc;
+    let near = draft.settings.cc;
+    let far = draft.settings.far.cc.filter(|&far| far != near);
     let params = draft.cc_params();
-    let cc = CcParams::keys(kind).iter().filter_map(move |key| {
-        let value = params.show(kind, key.key)?;
-        Some((format!("cc.{}.{}", kind.name(), key.key), value))
+    let keys_of = |kind| CcParams::keys(kind).iter().map(move |key| (kind, key.key));
+    let keys = keys_of(near).chain(far.into_iter().flat_map(keys_of));
+    let cc = keys.filter_map(move |(kind, key)| {
+        let value = params.show(kind, key)?;
+        Some((format!("cc.{}.{key}", kind.name()), value))
     });
     let lb = LbParams::KEYS.iter().filter_map(|key| {
         Some((format!("lb.{}", key.key), draft.settings.lb_params.show(key.key)?))
@@ -376,6 +387,14 @@ fn word(text: &str, known: &[&'static str]) -> Result<String, &'static str> {
         return Ok(text.to_owned());
     }
     Err("net_ring, net_memif, net_tap or net_null")
+}
+
+fn controller(text: &str) -> Result<CcKind, &'static str> {
+    CcKind::by_name(text).ok_or("a controller; see `headrace list cc`")
+}
+
+fn balancer(text: &str) -> Result<LbKind, &'static str> {
+    LbKind::by_name(text).ok_or("a load balancer; see `headrace list lb`")
 }
 
 fn qdisc(text: &str) -> Result<QdiscKind, &'static str> {

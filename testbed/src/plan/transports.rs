@@ -180,6 +180,18 @@ pub const TRANSPORTS: &[Transport] = &[
             ("switch.border_qdisc", "drop-tail"),
         ],
     },
+    // Both write their window into the same flow table, so a host speaks SMaRTT to its neighbours
+    // and Uno to the other datacentre at once. SMaRTT's target must not follow the longest path of
+    // the network, which is another transport's.
+    Transport {
+        name: "auto",
+        about: "SMaRTT over REPS inside a datacentre, UnoCC over UnoLB across, by the base RTT",
+        cc: CcKind::Smartt,
+        lb: LbKind::Reps,
+        sched: SchedKind::RoundRobin,
+        trim: true,
+        set: &[("far.cc", "unocc"), ("far.lb", "subflow"), ("cc.smartt.target_of", "path")],
+    },
     // RoCEv2 is in order, so a flow has one path. Its go-back-N is not modelled: nothing is lost
     // unless a fault loses it, and then single segments are sent again as for everybody else. Its
     // timeouts are far longer than any pause, and it has no probes.

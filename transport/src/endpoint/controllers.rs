@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::cc::{Cc, Path};
+use crate::cc::{Cc, CcKind, Path};
 use crate::config::Config;
 
 /// A controller in its initial state for each of the first [`PATHS`] different paths.
@@ -16,12 +16,13 @@ pub(super) struct Controllers {
 const PATHS: usize = 16;
 
 impl Controllers {
-    /// The controller of a new flow over `path`. Bounded by a look at each known path.
-    pub(super) fn on(&mut self, config: &Config, path: &Path) -> Cc {
+    /// The controller of a new flow over `path`, which is `kind` on all flows over it. Bounded by a
+    /// look at each known path.
+    pub(super) fn on(&mut self, config: &Config, kind: CcKind, path: &Path) -> Cc {
         if let Some((_, cc)) = self.known.iter().find(|(known, _)| known == path) {
             return cc.clone();
         }
-        let cc = Cc::new(config.cc, &config.cc_params, path);
+        let cc = Cc::new(kind, &config.cc_params, path);
         if self.known.len() < PATHS {
             self.known.push((*path, cc.clone()));
         }

@@ -20,7 +20,7 @@ use core::num::NonZeroU32;
 use hashbrown::HashMap;
 
 use crate::cc::{Path, Window};
-use crate::config::Config;
+use crate::config::{Config, Policies};
 use crate::ec::EcKind;
 use crate::event::Event;
 use crate::flow::open_blocks::{OpenBlock, OpenBlocks};
@@ -29,6 +29,7 @@ use crate::flow::recovery::earliest;
 use crate::flow::rx::{AckQueue, Answer, RxContext, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
+use crate::lb::Lb;
 use crate::rng::Rng;
 use crate::sched::{Arrival, Backlog, Sched, Scheduler as _};
 use crate::segment::{BURST, Burst, PayloadRef, Placement, Restore, RxSegment, TxSegment};
@@ -195,11 +196,13 @@ impl Endpoint {
         if peer == self.host {
             return Err(PostError::SelfSend);
         }
-        let rng = self.rng.fork("flow", self.flows_opened);
-        let cc = self.controllers.on(&self.config, &path);
+        let mut rng = self.rng.fork("flow", self.flows_opened);
         let config = &self.config;
+        let chosen = config.policies(&path);
+        let cc = self.controllers.on(config, chosen.cc, &path);
+        let lb = Lb::new(chosen.lb, &config.lb_params, &path, &mut rng);
         let opened = self.tx_flows.insert_with(|id| Timed {
-            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, cc, rng))),
+            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, cc, lb, rng))),
             timer: None,
         });
         let flow = opened.ok_or(PostError::FlowTableFull)?;
@@ -662,6 +665,12 @@ impl Endpoint {
                 (Window { cwnd: *cwnd, pacing: None, wake_at: None }, Bytes::ZERO)
             }
         })
+    }
+
+    /// The policies of an outgoing flow; `None` when it is over or not here.
+    #[must_use]
+    pub fn flow_policies(&self, flow: FlowId) -> Option<Policies> {
+        self.tx_flows.get(flow).and_then(Timed::open).map(TxFlow::policies)
     }
 
     /// What an outgoing flow waits for; `None` when it could send now or is not here.

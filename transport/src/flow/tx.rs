@@ -11,7 +11,7 @@ use super::pacer::Pacer;
 use super::recovery::{Inference, Loss, Recovery, Timeout, earliest};
 use super::sent_packets::{Fate, Links, Marks, SentPacket};
 use crate::cc::{AckSample, Cc, CongestionControl as _, LossSample, Path, Window};
-use crate::config::Config;
+use crate::config::{Config, Policies};
 use crate::ec::{Ec, ErasureCode as _};
 use crate::event::{Event, FailReason};
 use crate::lb::{Lb, LoadBalancer as _, PathFeedback};
@@ -114,9 +114,9 @@ impl TxFlow {
         peer: HostId,
         path: Path,
         cc: Cc,
-        mut rng: Rng,
+        lb: Lb,
+        rng: Rng,
     ) -> Self {
-        let lb = Lb::new(config.lb, &config.lb_params, &path, &mut rng);
         let code = config.code_of(&path);
         let mut loss = config.loss;
         if code.is_some() {
@@ -159,6 +159,11 @@ impl TxFlow {
         self.unsent += 1;
         self.unfinished.push_back(id);
         self.next_msg = self.next_msg.plus(1);
+    }
+
+    /// What controls and balances it.
+    pub(crate) fn policies(&self) -> Policies {
+        Policies { cc: self.cc.kind(), lb: self.lb.kind() }
     }
 
     /// The number of the next message on the wire.

@@ -9,7 +9,7 @@ use crate::cc::{
     BbrParams, CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, GeminiParams,
     MprdmaBbrParams, MprdmaParams, SmarttParams, SwiftParams, UnoCcParams,
 };
-use crate::config::{Config, LossSettings, Settings};
+use crate::config::{Config, FarSettings, LossSettings, Settings};
 use crate::ec::{BlockShape, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
 use crate::sched::{CreditParams, SchedKind, SchedParams};
@@ -29,6 +29,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         cc_params,
         lb,
         lb_params,
+        far,
         sched,
         sched_params: SchedParams { credit },
         ec,
@@ -53,6 +54,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         retries_max,
         tail_probe,
     } = loss;
+    let FarSettings { rtt: far_rtt, cc: far_cc, lb: far_lb } = far;
     let mut words = Vec::from([
         u64::from(payload_max),
         u64::from(frame_overhead),
@@ -60,6 +62,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         base_rtt.as_ps(),
         cc as u64,
         lb as u64,
+        far_rtt.as_ps(),
+        far_cc.map_or(NONE, |kind| kind as u64),
+        far_lb.map_or(NONE, |kind| kind as u64),
         sched as u64,
         ec as u64,
         u64::from(ec_shape.data()),
@@ -123,6 +128,11 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         base_rtt: Duration::from_ps(next()?),
         cc: pick(CcKind::ALL, next()?)?,
         lb: pick(LbKind::ALL, next()?)?,
+        far: FarSettings {
+            rtt: Duration::from_ps(next()?),
+            cc: pick_or_none(CcKind::ALL, next()?)?,
+            lb: pick_or_none(LbKind::ALL, next()?)?,
+        },
         sched: pick(SchedKind::ALL, next()?)?,
         ec: pick(EcKind::ALL, next()?)?,
         ec_shape: BlockShape::new(next()?.try_into().ok()?, next()?.try_into().ok()?).ok()?,
@@ -170,4 +180,9 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
 
 fn pick<T: Copy>(all: &[T], word: u64) -> Option<T> {
     all.get(usize::try_from(word).ok()?).copied()
+}
+
+/// The inner `None` is a choice; the outer one stands for a word that is none.
+fn pick_or_none<T: Copy>(all: &[T], word: u64) -> Option<Option<T>> {
+    if word == NONE { Some(None) } else { pick(all, word).map(Some) }
 }

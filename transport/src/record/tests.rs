@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cc::CcKind;
-use crate::config::{Config, LossSettings, Settings};
+use crate::config::{Config, FarSettings, LossSettings, Settings};
 use crate::endpoint::MsgSpec;
 use crate::lb::LbKind;
 use crate::rng::Rng;
@@ -116,6 +116,7 @@ fn every_setting_survives_its_words_and_illegal_words_are_none() {
         s.cc_params.set(CcKind::Smartt, "adjustment", "sample:9").unwrap();
         s.lb_params.set("paths", "77").unwrap();
         s.sched_params.set(SchedKind::Credits, "rate", "55").unwrap();
+        s.far = FarSettings { lb: Some(LbKind::Subflow), ..FarSettings::default() };
         (s.cc, s.sched) = (CcKind::Fixed, SchedKind::Credits);
     });
     let words = settings::to_words(&config);

@@ -13,7 +13,7 @@ use testbed::topology;
 use testbed::virtual_time;
 use testbed::workload::{self, Matrix, Params, cm, cm_write};
 use transport::cc::CcKind;
-use transport::{Bytes, HostId, Rng};
+use transport::{Bytes, Duration, HostId, Rng};
 
 #[path = "sim/uno.rs"]
 mod uno;
@@ -276,6 +276,33 @@ fn what_is_told_while_a_run_goes_on_is_what_stands_at_its_end() {
         write_series(&rest.series, &mut told.series).unwrap();
         assert!(told.flows == flows && told.series == series, "{threads} threads");
     }
+}
+
+#[test]
+fn training_computes_between_iterations_and_runs_on_any_number_of_threads() {
+    let params = [("ranks", "2"), ("groups", "4"), ("size", "1MB"), ("iterations", "3")];
+    let matrix = matrix("allreduce", 128, 1, &[&params[..], &[("compute", "50us")]].concat());
+    let of = |threads| {
+        let settings = [("sim.threads", threads)];
+        let plan = plan(&settings, matrix.clone(), "ft128-1os");
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+        assert!(outcome.summary.is_success() && outcome.adapted.is_empty());
+        let mut flows = Vec::new();
+        outcome.write_flows(&plan, 0, &mut flows).unwrap();
+        (outcome, flows)
+    };
+    let (outcome, flows) = of("1");
+    assert_eq!(flows, of("3").1);
+    let mut later = 0;
+    for (next, spec) in matrix.flows.iter().enumerate() {
+        let Some(trigger) = spec.waits_for() else { continue };
+        let poker = matrix.flows.iter().position(|flow| flow.recv_done == Some(trigger)).unwrap();
+        let gap = outcome.records[next].start.since(outcome.records[poker].delivered_at);
+        assert_eq!(gap, matrix.triggers[trigger.index()].delay, "{next} after {poker}");
+        later += u32::from(gap == Duration::from_us(50));
+    }
+    // Two of three iterations follow another; sixteen hosts.
+    assert_eq!(later, 2 * 16);
 }
 
 #[test]

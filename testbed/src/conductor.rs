@@ -5,12 +5,12 @@
 //! carried by several messages in a row; lines of a `.cm` file that are messages on one connection
 //! share one transport flow.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use transport::{Bytes, HostId, Instant};
+use transport::{Bytes, Duration, HostId, Instant};
 
 use crate::workload::matrix::{Message, Start};
 use crate::workload::{FlowIndex, Matrix, Triggers};
@@ -86,6 +86,8 @@ pub struct Conductor<'a> {
     timed_done: usize,
     /// Started by a trigger, not yet ordered.
     triggered: VecDeque<FlowIndex>,
+    /// To be started by a trigger that has fired, by when.
+    delayed: BTreeSet<(Instant, FlowIndex)>,
     /// By flow: its connection.
     connections: Vec<u32>,
     /// By connection: lines not yet ordered.
@@ -144,6 +146,7 @@ impl<'a> Conductor<'a> {
             triggers: Triggers::new(matrix),
             timed_done: 0,
             triggered: VecDeque::new(),
+            delayed: BTreeSet::new(),
             connections,
             lines_left,
             records: vec![UNSTARTED; matrix.flows.len()],
@@ -197,8 +200,9 @@ impl<'a> Conductor<'a> {
         self.pokes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Another host has seen this. Flows that it starts here are due at once.
-    pub fn on_poke(&mut self, poke: Poke) {
+    /// Another host has seen this. Flows that it starts here are due at once, or after their
+    /// trigger's delay.
+    pub fn on_poke(&mut self, poke: Poke, now: Instant) {
         let flow = FlowIndex(poke.flow);
         let poked = if poke.received {
             self.triggers.on_recv_done(flow)
@@ -207,11 +211,16 @@ impl<'a> Conductor<'a> {
         };
         let (senders, flows) = (&self.senders, &self.matrix.flows);
         let is_own = |flow: &&FlowIndex| senders.contains(&flows[flow.index()].src.0);
-        self.triggered.extend(poked.iter().filter(is_own));
+        for &flow in poked.iter().filter(is_own) {
+            match self.matrix.delay_of(flow) {
+                Duration::ZERO => self.triggered.push_back(flow),
+                delay => drop(self.delayed.insert((now + delay, flow))),
+            }
+        }
     }
 
     /// Pokes the trigger of `flow`, and notes that others must hear of it.
-    fn poke(&mut self, flow: FlowIndex, received: bool) {
+    fn poke(&mut self, flow: FlowIndex, received: bool, now: Instant) {
         let spec = &self.matrix.flows[flow.index()];
         let trigger = if received { spec.recv_done } else { spec.send_done };
         if trigger.is_none() {
@@ -221,7 +230,7 @@ impl<'a> Conductor<'a> {
         if let Some(pokes) = &mut self.pokes {
             pokes.push(poke);
         }
-        self.on_poke(poke);
+        self.on_poke(poke, now);
     }
 
     /// How many transport flows there are.
@@ -243,7 +252,14 @@ impl<'a> Conductor<'a> {
         if !self.triggered.is_empty() {
             return Some(Instant::ZERO);
         }
-        self.triggers.start().get(self.timed_done).map(|&flow| self.start_of(flow))
+        self.next_timed().map(|(start, _)| start)
+    }
+
+    /// The next flow whose start is known, of those by time and those that a trigger delays.
+    fn next_timed(&self) -> Option<(Instant, FlowIndex)> {
+        let timed = self.triggers.start().get(self.timed_done);
+        let timed = timed.map(|&flow| (self.start_of(flow), flow));
+        timed.into_iter().chain(self.delayed.first().copied()).min()
     }
 
     fn start_of(&self, flow: FlowIndex) -> Instant {
@@ -267,11 +283,12 @@ impl<'a> Conductor<'a> {
 
     /// Takes the next flow that starts by time, if its start is `due`: it is to be ordered then.
     pub fn take_timed(&mut self, due: impl Fn(Instant) -> bool) -> Option<(Instant, FlowIndex)> {
-        let flow = *self.triggers.start().get(self.timed_done)?;
-        let start = self.start_of(flow);
-        due(start).then(|| {
-            self.timed_done += 1;
-            (start, flow)
+        let next = self.next_timed()?;
+        due(next.0).then(|| {
+            if !self.delayed.remove(&next) {
+                self.timed_done += 1;
+            }
+            next
         })
     }
 
@@ -298,7 +315,15 @@ impl<'a> Conductor<'a> {
         Triggers::couple_hosts(self.matrix)
     }
 
-    /// A message of `flow` is wholly acknowledged. Flows that this starts are due at once.
+    /// The shortest delay of a trigger that has one.
+    #[must_use]
+    pub fn delay_min(&self) -> Option<Duration> {
+        let delays = self.matrix.triggers.iter().map(|trigger| trigger.delay);
+        delays.filter(|&delay| delay > Duration::ZERO).min()
+    }
+
+    /// A message of `flow` is wholly acknowledged. Flows that this starts are due at once, or after
+    /// their trigger's delay.
     pub fn on_acked(&mut self, flow: FlowIndex, len: u64, now: Instant) {
         let record = &mut self.records[flow.index()];
         record.acked += len;
@@ -307,11 +332,12 @@ impl<'a> Conductor<'a> {
         }
         record.acked_at = now;
         self.counts.acked += 1;
-        self.poke(flow, false);
+        self.poke(flow, false, now);
         self.end_if_complete(flow);
     }
 
-    /// A message of `flow` is in place at its receiver. Flows that this starts are due at once.
+    /// A message of `flow` is in place at its receiver. Flows that this starts are due at once, or
+    /// after their trigger's delay.
     pub fn on_delivered(&mut self, flow: FlowIndex, len: u64, now: Instant) {
         if flow.index() >= self.records.len() {
             return;
@@ -319,7 +345,7 @@ impl<'a> Conductor<'a> {
         self.delivered_bytes += len;
         if self.note_delivered(flow, len, now) {
             self.counts.delivered += 1;
-            self.poke(flow, true);
+            self.poke(flow, true, now);
         }
         if !self.keeps(flow) && self.pokes.is_none() {
             self.tidings.push(Tiding { flow, len, at: now });
@@ -500,6 +526,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_delayed_trigger_starts_is_due_so_much_later_among_what_starts_by_time() {
+        let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
+        let delay = Duration::from_us(5);
+        let trigger = matrix.push_delayed_trigger(TriggerKind::Oneshot, delay).unwrap();
+        matrix.push_flow(FlowSpec { send_done: Some(trigger), ..flow(0, 1, 7) });
+        matrix.push_flow(FlowSpec { start: Start::On(trigger), ..flow(0, 1, 7) });
+        for us in [6, 9] {
+            let start = Start::At(Duration::from_us(us));
+            matrix.push_flow(FlowSpec { start, ..flow(0, 1, 7) });
+        }
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        let mut conductor = Conductor::new(&matrix);
+        assert_eq!(conductor.next_order(at(0)).unwrap().flow, FlowIndex(0));
+        conductor.on_acked(FlowIndex(0), 7, at(3));
+        assert!(!conductor.is_over());
+        assert_eq!(conductor.next_order(at(5)), None);
+        let order: Vec<_> = (6..=9)
+            .flat_map(|us| std::iter::from_fn(|| conductor.next_order(at(us))).collect::<Vec<_>>())
+            .map(|order| order.flow.0)
+            .collect();
+        assert_eq!(order, [2, 1, 3]);
+        assert_eq!(conductor.next_start(), None);
+    }
+
+    #[test]
     fn a_flow_longer_than_a_message_takes_several() {
         let order = Order {
             flow: FlowIndex(0),
@@ -571,9 +622,9 @@ mod tests {
         let received = Poke { flow: 1, received: true };
         assert_eq!(told, [vec![sent], vec![], vec![received]]);
         assert_eq!(hosts[1].next_order(at), None, "the barrier waits for both");
-        hosts[1].on_poke(received);
-        hosts[1].on_poke(sent);
-        hosts[0].on_poke(received);
+        hosts[1].on_poke(received, at);
+        hosts[1].on_poke(sent, at);
+        hosts[0].on_poke(received, at);
         assert_eq!(hosts[1].next_order(at).map(|order| order.flow), Some(FlowIndex(2)));
         assert!(hosts[0].is_idle() && hosts[0].next_order(at).is_none(), "it is another's flow");
         assert_eq!(hosts[1].counts().delivered, 1);

@@ -507,7 +507,9 @@ fn stage(matrix: &mut Matrix, rng: &mut Rng) {
     let Some(count) = u32::try_from(pokes.len()).ok().and_then(NonZeroU32::new) else { return };
     let kinds = [TriggerKind::Oneshot, TriggerKind::Multishot, TriggerKind::Barrier(count)];
     let kind = pick(rng, &kinds);
-    let trigger = matrix.push_trigger(kind).unwrap();
+    // Below the lookahead, about as long as it, and far above.
+    let delay = pick(&mut rng.fork("delay", 0), &[0, 0, 1, 300_000, 700_000, 50_000_000]);
+    let trigger = matrix.push_delayed_trigger(kind, Duration::from_ps(delay)).unwrap();
     for (flow, by_receiver) in pokes {
         let spec = &mut matrix.flows[flow];
         *(if by_receiver { &mut spec.recv_done } else { &mut spec.send_done }) = Some(trigger);

@@ -153,7 +153,8 @@ impl<'a, 'm> Turn<'a, 'm> {
                 Say::Poke(poke) => {
                     let flows = self.control.conductor().matrix().flows.len();
                     if (poke.flow as usize) < flows {
-                        self.control.conductor_mut().on_poke(poke);
+                        let now = self.now;
+                        self.control.conductor_mut().on_poke(poke, now);
                     }
                     self.heard += 1;
                     if self.meeting.is_first() {

@@ -91,7 +91,10 @@ fn run_captured(
         network.add_fault(&fault.ports, fault.spec)?;
     }
     let conductor = Conductor::new(&plan.matrix);
-    let coupled = conductor.couples_hosts();
+    // A delay below the lookahead may end in the window in which it began, when a host has had its
+    // starts.
+    let coupled = conductor.couples_hosts()
+        || conductor.delay_min().is_some_and(|delay| delay < network.lookahead());
     if coupled {
         network.expect_instants();
     }
@@ -99,8 +102,10 @@ fn run_captured(
     let lookahead = network.lookahead();
     let parts = Parts::new(network.blueprint(), &weights(plan), threads);
     let whole = (network, conductor);
-    let built: Vec<_> =
-        part::build(plan, &rng, &parts, whole, capture)?.into_iter().map(Mutex::new).collect();
+    let built: Vec<_> = part::build(plan, &rng, &parts, whole, coupled, capture)?
+        .into_iter()
+        .map(Mutex::new)
+        .collect();
     let mut sim = Sim {
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },

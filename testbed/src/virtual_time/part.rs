@@ -54,9 +54,9 @@ pub(super) fn build<'a>(
     rng: &Rng,
     parts: &Parts,
     (network, conductor): (Network, Conductor<'a>),
+    coupled: bool,
     capture: Option<&Capture>,
 ) -> Result<Vec<Part<'a>>, RunError> {
-    let coupled = conductor.couples_hosts();
     let mut configs = plan.host_configs()?.into_iter();
     let networks = network.split(parts).into_iter();
     let conductors = conductor.split(&parts.hosts).into_iter();

@@ -4,13 +4,14 @@
 //! Nodes N / Connections C / Triggers T / Failures F        header, in any order, before the body
 //! SRC->DST [id FLOW] (start T | trigger TRIG) size BYTES
 //!          [send_done_trigger T] [recv_done_trigger T] [prio P] [msg [M]]
-//! trigger id T (oneshot | multishot | barrier) [count K]
+//! trigger id T (oneshot | multishot | barrier) [count K] [delay D]
 //! failure switch_type (TOR|AGG|CORE) switch_id S link_id L
 //! ```
 //!
 //! Source: the reader of uet-htsim. Ours is lenient about white space, comments and line ends (see
 //! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a
-//! fraction, or picoseconds on request. The file is read line by line; what a header promises
+//! fraction, or picoseconds on request. `delay` is ours: what a trigger starts does so that much
+//! later, in the unit of start times; without it a file is one of uet-htsim's. The file is read line by line; what a header promises
 //! reserves no memory.
 
 use std::fs::File;
@@ -268,7 +269,7 @@ impl Reader {
         self.enter_body(line)?;
         let promised = self.triggers.unwrap_or_default();
         within(self.matrix.triggers.len(), promised, "trigger", first, line)?;
-        let (mut id, mut kind, mut count) = (None, None, None);
+        let (mut id, mut kind, mut count, mut delay) = (None, None, None, None);
         while let Some(word) = line.token() {
             let fresh = match word.text {
                 b"id" => id.replace(nonzero("the trigger's id", line)?).is_none(),
@@ -276,6 +277,7 @@ impl Reader {
                     let number = nonzero("the number of pokes", line)?;
                     count.replace((word, number)).is_none()
                 }
+                b"delay" => delay.replace(self.start_time(line)?).is_none(),
                 b"oneshot" | b"multishot" | b"barrier" => kind.replace(word.text).is_none(),
                 other => {
                     let help = did_you_mean(&String::from_utf8_lossy(other), &TRIGGER_WORDS);
@@ -301,7 +303,8 @@ impl Reader {
             self.warnings.push(Warning(odd.help("it has no effect here; remove `count K`")));
         }
         self.trigger_lines.push(line.number);
-        self.matrix.triggers.push(Trigger { id, kind });
+        let delay = delay.unwrap_or_default();
+        self.matrix.triggers.push(Trigger { id, kind, delay });
         Ok(())
     }
 
@@ -410,7 +413,7 @@ const FLOW_WORDS: [&str; 8] =
 const START: usize = 1;
 const TRIGGER: usize = 2;
 const SIZE: usize = 3;
-const TRIGGER_WORDS: [&str; 5] = ["id", "oneshot", "multishot", "barrier", "count"];
+const TRIGGER_WORDS: [&str; 6] = ["id", "oneshot", "multishot", "barrier", "count", "delay"];
 const FAILURE_WORDS: [&str; 3] = ["switch_type", "switch_id", "link_id"];
 
 /// Beyond this a start time is probably in the wrong unit.

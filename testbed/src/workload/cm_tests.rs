@@ -22,7 +22,7 @@ const SAMPLE: &str = "Nodes 4\nConnections 5\nTriggers 2\nFailures 1\n\
     3->0 id 4 trigger 9 size 10\n\
     0->1 id 1 msg 5 start 0.000001 size 10\n\
     trigger id 7 barrier count 2\n\
-    trigger id 9 oneshot\n\
+    trigger id 9 oneshot delay 2.5\n\
     failure switch_type AGG switch_id 3 link_id 1\n";
 
 #[test]
@@ -34,6 +34,7 @@ fn every_kind_of_line_is_understood_and_written_back_as_it_was() {
     assert_eq!(read.flows[2].waits_for().map(TriggerIndex::index), Some(0));
     assert_eq!(read.flows[1].recv_done.map(TriggerIndex::index), Some(1));
     assert_eq!(read.flows[4].start, Start::At(Duration::from_ps(1)));
+    assert_eq!(read.triggers[1].delay, Duration::from_ns(2500));
     assert_eq!(read.failures[0].tier, SwitchTier::Agg);
     assert_eq!(matrix(&to_text(&read)), read);
     // The writer's order of words is the sample's, but for `msg`, which it puts after the id as
@@ -98,6 +99,7 @@ fn a_wrong_word_is_named_with_line_column_and_cure() {
         (format!("{HEAD}0-1 start 0 size 7\n"), "m.cm:3:1: ", "a host in"),
         (format!("{HEAD}0\n"), "m.cm:3:2: ", "`->`"),
         (format!("{TRIG}trigger id 3 barrier\n"), "m.cm:4:21: ", "`count K`"),
+        (format!("{TRIG}trigger id 3 oneshot delay x\n"), "m.cm:4:28: ", "microseconds"),
         (format!("{TRIG}trigger id 3 oneshto\n"), "m.cm:4:14: ", "did you mean `oneshot`"),
     ] {
         assert_refused(&text, place, words);
@@ -233,7 +235,8 @@ prop_compose! {
         }
         for (received, multishot) in chained {
             let kind = if multishot { TriggerKind::Multishot } else { TriggerKind::Oneshot };
-            let trigger = matrix.push_trigger(kind).unwrap();
+            let delay = Duration::from_ps(if received { 1_234_567 } else { 0 });
+            let trigger = matrix.push_delayed_trigger(kind, delay).unwrap();
             let mut next = matrix.flows[matrix.flows.len() - 1];
             let poker = matrix.flows.last_mut().unwrap();
             let done = if received { &mut poker.recv_done } else { &mut poker.send_done };

@@ -5,6 +5,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use transport::Duration;
+
 use super::cm::StartUnit;
 use super::matrix::{FlowSpec, Matrix, Message, PRIO_DEFAULT, Start, TriggerIndex, TriggerKind};
 use crate::input::number::write_us;
@@ -35,6 +37,11 @@ pub fn write(matrix: &Matrix, unit: StartUnit, out: impl Write) -> io::Result<()
         if let TriggerKind::Barrier(count) = trigger.kind {
             write!(out, " count {count}")?;
         }
+        if trigger.delay > Duration::ZERO {
+            line.clear();
+            write_time(&mut line, unit, trigger.delay).map_err(io::Error::other)?;
+            write!(out, " delay {line}")?;
+        }
         writeln!(out)?;
     }
     for failure in &matrix.failures {
@@ -56,6 +63,13 @@ pub fn to_text(matrix: &Matrix) -> String {
     }
 }
 
+fn write_time(line: &mut String, unit: StartUnit, time: Duration) -> std::fmt::Result {
+    match unit {
+        StartUnit::Ps => write!(line, "{}", time.as_ps()),
+        StartUnit::Us => write_us(line, time),
+    }
+}
+
 fn flow_line(
     matrix: &Matrix,
     flow: &FlowSpec,
@@ -74,12 +88,11 @@ fn flow_line(
         Message::Next => line.push_str(" msg"),
         Message::Numbered(number) => write!(line, " msg {number}")?,
     }
-    match (flow.start, unit) {
-        (Start::On(trigger), _) => write!(line, " trigger {}", name(trigger))?,
-        (Start::At(start), StartUnit::Ps) => write!(line, " start {}", start.as_ps())?,
-        (Start::At(start), StartUnit::Us) => {
+    match flow.start {
+        Start::On(trigger) => write!(line, " trigger {}", name(trigger))?,
+        Start::At(start) => {
             line.push_str(" start ");
-            write_us(line, start)?;
+            write_time(line, unit, start)?;
         }
     }
     write!(line, " size {}", flow.size.0)?;

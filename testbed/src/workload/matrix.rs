@@ -100,6 +100,8 @@ pub struct Trigger {
     pub id: NonZeroU32,
     /// When it fires.
     pub kind: TriggerKind,
+    /// From there to the start of what it starts: what a host computes in between.
+    pub delay: Duration,
 }
 
 /// When a trigger fires, and for which of the flows that wait for it.
@@ -145,6 +147,14 @@ impl Matrix {
         Bytes(total)
     }
 
+    /// How long after its trigger a flow starts; zero for one that starts by time.
+    #[must_use]
+    pub fn delay_of(&self, flow: FlowIndex) -> Duration {
+        let trigger = self.flows[flow.index()].waits_for();
+        let trigger = trigger.and_then(|trigger| self.triggers.get(trigger.index()));
+        trigger.map_or(Duration::ZERO, |trigger| trigger.delay)
+    }
+
     /// The longest message that carries part of a flow, bytes.
     #[must_use]
     pub fn message_max(&self) -> u32 {
@@ -162,13 +172,23 @@ impl Matrix {
         (0..self.triggers.len()).map_while(TriggerIndex::new)
     }
 
-    /// Appends a trigger named by its place; `None` when there are [`TRIGGERS_MAX`] already.
+    /// Appends a trigger without delay, named by its place; `None` when there are [`TRIGGERS_MAX`]
+    /// already.
     pub fn push_trigger(&mut self, kind: TriggerKind) -> Option<TriggerIndex> {
+        self.push_delayed_trigger(kind, Duration::ZERO)
+    }
+
+    /// As [`Matrix::push_trigger`], with a delay.
+    pub fn push_delayed_trigger(
+        &mut self,
+        kind: TriggerKind,
+        delay: Duration,
+    ) -> Option<TriggerIndex> {
         let index = TriggerIndex::new(self.triggers.len())?;
         if index.0.get() > TRIGGERS_MAX {
             return None;
         }
-        self.triggers.push(Trigger { id: index.0, kind });
+        self.triggers.push(Trigger { id: index.0, kind, delay });
         Some(index)
     }
 

@@ -6,6 +6,7 @@
 
 pub mod all_to_all;
 pub mod all_to_all_v;
+pub mod allreduce;
 pub mod cdf;
 pub mod check;
 pub mod cm;
@@ -83,6 +84,7 @@ generators! {
     ring::Ring => "ring", "all-to-all in steps: step i sends to the i-th neighbour";
     poisson::Poisson => "poisson", "flows of drawn sizes at random times, up to a load";
     poisson_two_dc::PoissonTwoDc => "poisson-two-dc", "the same inside and between two datacentres";
+    allreduce::Allreduce => "allreduce", "training across two datacentres: compute, sum, repeat";
     incast_two_dc::IncastTwoDc => "incast-two-dc", "an incast from the own and another datacentre";
 }
 

@@ -1,13 +1,14 @@
 //! Training across two datacentres: groups of hosts sum their gradients (Allreduce), compute, and
 //! begin again.
 //!
-//! Source: \[uno\] sec. 5.1: data parallelism, a replica in each datacentre, a burst across in every
-//! iteration, as many sends as there are groups. What the paper leaves open is the usual hierarchy:
+//! Source: \[uno\] sec. 5.1: data parallelism, a replica in each datacentre, a burst across in
+//! every iteration, as many sends as there are groups. What the paper leaves open is the usual
+//! hierarchy:
 //!
 //! ```text
-//!   inside:  reduce-scatter, a ring of the group's m hosts of a datacentre     m - 1 steps of V/m
-//!   across:  each host and its counterpart sum their share and exchange it          2 steps of V/2m
-//!   inside:  all-gather, the same ring                                         m - 1 steps of V/m
+//!   inside:  reduce-scatter, a ring of the group's m hosts of a datacentre    m - 1 steps of V/m
+//!   across:  each host and its counterpart sum their share and exchange it        2 steps of V/2m
+//!   inside:  all-gather, the same ring                                        m - 1 steps of V/m
 //! ```
 //!
 //! A host begins a step when it has received all of the step before (a trigger of its own, so hosts

@@ -11,8 +11,8 @@
 //! Source: the reader of uet-htsim. Ours is lenient about white space, comments and line ends (see
 //! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a
 //! fraction, or picoseconds on request. `delay` is ours: what a trigger starts does so that much
-//! later, in the unit of start times; without it a file is one of uet-htsim's. The file is read line by line; what a header promises
-//! reserves no memory.
+//! later, in the unit of start times; without it a file is one of uet-htsim's. The file is read
+//! line by line; what a header promises reserves no memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

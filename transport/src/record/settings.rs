@@ -46,14 +46,6 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         trace_capacity,
         incarnation,
     } = (**config).clone();
-    let LossSettings {
-        reorder_window_quarters,
-        rto_quarters,
-        rto_min,
-        backoff_max,
-        retries_max,
-        tail_probe,
-    } = loss;
     let FarSettings { rtt: far_rtt, cc: far_cc, lb: far_lb } = far;
     let mut words = Vec::from([
         u64::from(payload_max),
@@ -78,13 +70,8 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(ack_every),
         u64::from(trace_capacity),
         u64::from(incarnation),
-        reorder_window_quarters.map_or(NONE, u64::from),
-        u64::from(rto_quarters),
-        rto_min.as_ps(),
-        u64::from(backoff_max),
-        u64::from(retries_max),
-        u64::from(tail_probe),
     ]);
+    words.extend(loss_words(loss));
     cc_words(&cc_params, &mut words);
     lb_params.words(&mut |word| words.push(word));
     credit.words(&mut |word| words.push(word));
@@ -106,6 +93,25 @@ fn cc_words(params: &CcParams, words: &mut Vec<u64>) {
     bbr.words(&mut |word| words.push(word));
     mprdma_bbr.words(&mut |word| words.push(word));
     fixed.words(&mut |word| words.push(word));
+}
+
+fn loss_words(loss: LossSettings) -> [u64; 6] {
+    let LossSettings {
+        reorder_window_quarters,
+        rto_quarters,
+        rto_min,
+        backoff_max,
+        retries_max,
+        tail_probe,
+    } = loss;
+    [
+        reorder_window_quarters.map_or(NONE, u64::from),
+        u64::from(rto_quarters),
+        rto_min.as_ps(),
+        u64::from(backoff_max),
+        u64::from(retries_max),
+        u64::from(tail_probe),
+    ]
 }
 
 /// The configuration of these words; `None` when they are not one of this version's, or illegal.

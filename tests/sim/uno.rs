@@ -99,3 +99,27 @@ fn a_dead_link_between_sites_is_a_black_hole_until_switches_notice() {
     assert!((150..600).contains(&unnoticed), "{unnoticed} of 2000 packets");
     assert_eq!(lost("0us"), 0);
 }
+
+#[test]
+fn flows_inside_and_across_are_told_apart_and_controlled_by_policies_of_their_own() {
+    let pairs = [(0, 120), (1, 120), (130, 121), (2, 250)];
+    let auto = [("transport", "auto")];
+    let plan = plan(&auto, flows_of(&pairs, 40_960), TOPOLOGY);
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+    let mut lines = Vec::new();
+    outcome.write_flows(&plan, 0, &mut lines).unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    let near = r#""inter":false,"cc":"smartt","lb":"reps""#;
+    let far = r#""inter":true,"cc":"unocc","lb":"subflow""#;
+    for (line, expected) in lines.lines().zip([near, near, far, far]) {
+        assert!(line.contains(expected), "{line}");
+    }
+    let summary = outcome.summary;
+    let (intra, inter) = (summary.fct_intra_us.unwrap(), summary.fct_inter_us.unwrap());
+    assert!(intra.max.unwrap() < 100.0 && inter.min.unwrap() > 1789.0, "{intra:?} {inter:?}");
+    assert_eq!((summary.fct_us.min, summary.fct_us.max), (intra.min, inter.max));
+    let alone = summary.fct_slowdown;
+    assert!(alone.min.unwrap() >= 1.0 && alone.p50.unwrap() < 1.05, "{alone:?}");
+    let one_site = run(&auto, matrix("incast", 16, 1, &[("degree", "2")]), "paper-testbed");
+    assert_eq!(one_site.summary.fct_inter_us, None);
+}

@@ -153,7 +153,7 @@ fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, 
     for run in runs {
         let name = name_of(&run.parts, varying);
         if plot.kind == PlotKind::Cdf {
-            let mut points = distribution(&run.fcts()?);
+            let mut points = distribution(&run.fcts(&plot.y)?);
             points.retain(|point| is_shown(plot, point.0));
             curves.push(Curve { name, points });
             continue;

@@ -38,6 +38,8 @@ pub(super) struct Run {
 #[derive(serde::Deserialize)]
 struct Flow {
     fct_us: Option<f64>,
+    /// Where there are two datacentres: whether it is between them.
+    inter: Option<bool>,
 }
 
 /// One line of series.jsonl.
@@ -127,10 +129,17 @@ impl Run {
         measure(&self.summary, path)
     }
 
-    /// The completion times of the flows that finished, ascending.
-    pub(super) fn fcts(&self) -> Result<Vec<f64>, InputError> {
+    /// The completion times of the flows that finished, ascending: of all, or of those inside
+    /// datacentres or between them, as `measure` says.
+    pub(super) fn fcts(&self, measure: &str) -> Result<Vec<f64>, InputError> {
         let flows: Vec<Flow> = lines(&self.path.join("flows.jsonl"))?;
-        let mut times: Vec<f64> = flows.into_iter().filter_map(|flow| flow.fct_us).collect();
+        let wanted = |flow: &Flow| match measure {
+            "fct_intra_us" => flow.inter == Some(false),
+            "fct_inter_us" => flow.inter == Some(true),
+            _ => true,
+        };
+        let these = flows.into_iter().filter(wanted);
+        let mut times: Vec<f64> = these.filter_map(|flow| flow.fct_us).collect();
         times.sort_by(f64::total_cmp);
         Ok(times)
     }

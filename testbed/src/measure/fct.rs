@@ -1,9 +1,10 @@
-//! Statistics over flow completion times.
+//! Statistics over flows: completion times, and how much longer they took than alone.
 
 use serde::Serialize;
 use transport::Duration;
 
-/// Flow completion times in microseconds; all `None` when no flow finished.
+/// Flow completion times in microseconds, or their ratios to others; all `None` when no flow
+/// finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fct {
     /// Shortest.
@@ -23,15 +24,21 @@ pub struct Fct {
 impl Fct {
     /// The statistics of `times`, in any order. O(n log n).
     #[must_use]
-    pub fn of(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
+    pub fn of(times: impl IntoIterator<Item = Duration>) -> Self {
+        Self::of_values(times.into_iter().map(Duration::as_us_f64).collect())
+    }
+
+    /// The statistics of `values`, in any order. O(n log n).
+    #[must_use]
+    pub fn of_values(mut values: Vec<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
         let at = |per_mille: usize| {
-            let rank = (times.len() * per_mille).div_ceil(1000).max(1) - 1;
-            times.get(rank).map(|time| time.as_us_f64())
+            let rank = (values.len() * per_mille).div_ceil(1000).max(1) - 1;
+            values.get(rank).copied()
         };
-        let sum: f64 = times.iter().map(|time| time.as_us_f64()).sum();
+        let sum: f64 = values.iter().sum();
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 flows")]
-        let mean = (!times.is_empty()).then(|| sum / times.len() as f64);
+        let mean = (!values.is_empty()).then(|| sum / values.len() as f64);
         Self { min: at(0), mean, p50: at(500), p99: at(990), p999: at(999), max: at(1000) }
     }
 }

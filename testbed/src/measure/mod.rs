@@ -89,6 +89,9 @@ struct FlowLine {
     delivered: u64,
     acked: u64,
     failed: bool,
+    /// Whether it goes to another datacentre; left out where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inter: Option<bool>,
     /// Controller and balancer; left out where all flows have the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     cc: Option<&'static str>,
@@ -159,6 +162,7 @@ pub fn write_flow(
         delivered: record.delivered,
         acked: record.acked,
         failed: record.failed,
+        inter: plan.crosses(spec.src, spec.dst),
         cc: policies.map(|policies| policies.cc.name()),
         lb: policies.map(|policies| policies.lb.name()),
     };

@@ -11,9 +11,10 @@ use transport::{Duration, Instant, Stats};
 use super::Lateness;
 use super::audit::Audit;
 use super::fct::{Fct, jain};
-use crate::conductor::Conductor;
+use crate::conductor::{Conductor, FlowRecord};
 use crate::fabric::{Network, PortStats, QdiscKind};
 use crate::plan::Plan;
+use crate::workload::FlowSpec;
 
 /// The summary of a run; field order is the schema's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -70,6 +71,12 @@ pub struct Summary {
     pub ec: Option<CodeCounts>,
     /// What lossless switches did; null where switches pause nobody.
     pub pfc: Option<PauseCounts>,
+    /// Completion times of flows inside datacentres; null where there is one only.
+    pub fct_intra_us: Option<Fct>,
+    /// Completion times of flows between datacentres; null where there is one only.
+    pub fct_inter_us: Option<Fct>,
+    /// Completion times over those of the same flows alone in an idle network.
+    pub fct_slowdown: Fct,
     /// The machines of a real network; not there in other worlds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_host: Vec<HostSeen>,
@@ -205,7 +212,6 @@ impl Summary {
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
         let ideal_us = plan.ideal().as_us_f64();
         let totals = network.map(Network::totals);
-        let fcts: Vec<Duration> = records.iter().filter_map(|record| record.fct()).collect();
         let rates = plan
             .matrix
             .flows
@@ -231,7 +237,7 @@ impl Summary {
                 finished: conductor.finished() as u64,
             },
             jain: jain(rates),
-            fct_us: Fct::of(fcts),
+            fct_us: Fct::of(records.iter().filter_map(FlowRecord::fct)),
             completion_us: completion,
             ideal_us,
             slowdown: completion.filter(|_| ideal_us > 0.0).map(|us| us / ideal_us),
@@ -259,6 +265,9 @@ impl Summary {
             lateness: None,
             ec: CodeCounts::of(plan, stats),
             pfc: totals.and_then(|totals| PauseCounts::of(plan, &totals)),
+            fct_intra_us: fct_of(plan, records, false),
+            fct_inter_us: fct_of(plan, records, true),
+            fct_slowdown: fct_slowdown(plan, records),
             per_host: Vec::new(),
         }
     }
@@ -269,6 +278,22 @@ impl Summary {
         let valid = self.lateness.is_none_or(|lateness| lateness.valid);
         self.flows.finished == self.flows.total && self.audit.ok && valid
     }
+}
+
+/// The completion times of the flows that go to another datacentre, or of those that do not.
+fn fct_of(plan: &Plan, records: &[FlowRecord], inter: bool) -> Option<Fct> {
+    let lines = plan.matrix.flows.iter().zip(records);
+    let these = lines.filter(|(spec, _)| plan.crosses(spec.src, spec.dst) == Some(inter));
+    let sites = plan.tree.spec().sites();
+    (sites > 1).then(|| Fct::of(these.filter_map(|(_, record)| record.fct())))
+}
+
+fn fct_slowdown(plan: &Plan, records: &[FlowRecord]) -> Fct {
+    let lines = plan.matrix.flows.iter().zip(records);
+    let slowdown = |(spec, record): (&FlowSpec, &FlowRecord)| {
+        Some(record.fct()?.as_us_f64() / plan.fct_alone(spec.src, spec.dst, spec.size).as_us_f64())
+    };
+    Fct::of_values(lines.filter_map(slowdown).collect())
 }
 
 fn near_and_far(near: &str, far: Option<&str>) -> String {

@@ -320,6 +320,7 @@ impl Draft {
             ("cc.unocc.intra_rtt", ns(intra)),
             ("cc.gemini.inter_rtt", ns(inter)),
             ("cc.mprdma-bbr.inter_rtt", ns(far)),
+            ("far.rtt", ns(far)),
         ];
         for (key, value) in fitting {
             if matches!(self.source(key), Source::Default | Source::Topology)

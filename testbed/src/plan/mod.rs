@@ -277,6 +277,27 @@ impl Plan {
         }
     }
 
+    /// Whether a flow between two hosts leaves its datacentre; `None` where there is only one.
+    #[must_use]
+    pub fn crosses(&self, src: HostId, dst: HostId) -> Option<bool> {
+        let spec = self.tree.spec();
+        let site_of = |host: HostId| host.0 / spec.site_hosts();
+        (spec.sites() > 1).then(|| site_of(src) != site_of(dst))
+    }
+
+    /// The completion time of a flow of `size` bytes that is alone in the network: all its packets
+    /// at the line rate, the first one's round trip.
+    #[must_use]
+    pub fn fct_alone(&self, src: HostId, dst: HostId, size: Bytes) -> Duration {
+        let header = u64::from(self.fabric.mtu - self.settings.payload_max);
+        let payload = u64::from(self.settings.payload_max);
+        let first = size.0.min(payload);
+        let rest = size.0 - first + size.0.div_ceil(payload).saturating_sub(1) * header;
+        let ack = u64::from(self.fabric.ack_len);
+        base_rtt(&self.tree, src, dst, first + header, ack)
+            + self.settings.line_rate.time_for(Bytes(rest))
+    }
+
     /// The configuration of each host's endpoint: tables as large as its traffic needs.
     ///
     /// # Errors

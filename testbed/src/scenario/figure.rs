@@ -72,7 +72,7 @@ impl PlotKind {
     #[must_use]
     pub const fn measures(self) -> &'static [&'static str] {
         match self {
-            Self::Cdf => &["fct_us"],
+            Self::Cdf => &["fct_us", "fct_intra_us", "fct_inter_us"],
             Self::Bars | Self::Lines => &[
                 "slowdown",
                 "completion_us",
@@ -80,6 +80,12 @@ impl PlotKind {
                 "fct_us.p50",
                 "fct_us.p99",
                 "fct_us.max",
+                "fct_intra_us.mean",
+                "fct_intra_us.p99",
+                "fct_inter_us.mean",
+                "fct_inter_us.p99",
+                "fct_slowdown.mean",
+                "fct_slowdown.p99",
                 "goodput_gbps",
                 "jain",
                 "packets.retransmitted",

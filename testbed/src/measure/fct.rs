@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_the_nearest_rank() {
-        let fct = Fct::of((1..=1000).rev().map(Duration::from_us).collect());
+        let fct = Fct::of((1..=1000).rev().map(Duration::from_us));
         let all = [fct.min, fct.p50, fct.p99, fct.p999, fct.max].map(Option::unwrap);
         assert_eq!(all, [1.0, 500.0, 990.0, 999.0, 1000.0]);
         assert_eq!(fct.mean, Some(500.5));

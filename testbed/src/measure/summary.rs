@@ -212,12 +212,6 @@ impl Summary {
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
         let ideal_us = plan.ideal().as_us_f64();
         let totals = network.map(Network::totals);
-        let rates = plan
-            .matrix
-            .flows
-            .iter()
-            .zip(records)
-            .filter_map(|(spec, record)| record.fct().map(|fct| gbps(spec.size.0, fct)));
         let queue_bytes = |network: &Network| {
             let queue = network.queue_stats();
             let (mean, p99, max) = (queue.mean(), queue.quantile(0.99), network.totals().data_peak);
@@ -236,7 +230,7 @@ impl Summary {
                 total: plan.matrix.flows.len() as u64,
                 finished: conductor.finished() as u64,
             },
-            jain: jain(rates),
+            jain: jain(rates(plan, records)),
             fct_us: Fct::of(records.iter().filter_map(FlowRecord::fct)),
             completion_us: completion,
             ideal_us,
@@ -278,6 +272,12 @@ impl Summary {
         let valid = self.lateness.is_none_or(|lateness| lateness.valid);
         self.flows.finished == self.flows.total && self.audit.ok && valid
     }
+}
+
+/// The rate of each flow that finished, Gbps.
+fn rates(plan: &Plan, records: &[FlowRecord]) -> impl Iterator<Item = f64> {
+    let lines = plan.matrix.flows.iter().zip(records);
+    lines.filter_map(|(spec, record)| Some(gbps(spec.size.0, record.fct()?)))
 }
 
 /// The completion times of the flows that go to another datacentre, or of those that do not.

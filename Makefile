@@ -78,10 +78,10 @@ fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	  echo "== $$target"; tests/fuzz/run $$target -max_total_time=$(SECONDS_A_TARGET); done
 
 results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIGURE=07 makes one, JOBS=2 at a time
-	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); echo "== $$name" >&2; \
+	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md \
-	    --reference testbed/scenarios/smartt/uet-htsim.json; done
+	    $${others:+--reference $$others}; done
 
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps

@@ -46,7 +46,15 @@ built_in! {
         "fig16-testbed",
         "fig17-credits",
         "fig17b-credits-one-longer";
-    "uno/": "uno-fig03-fairness", "uno-fig04-phantom", "uno-fig08-incasts";
+    "uno/":
+        "uno-fig03-fairness",
+        "uno-fig04-phantom",
+        "uno-fig08-incasts",
+        "uno-fig09-permutation",
+        "uno-fig10-workload",
+        "uno-fig10b-text",
+        "uno-fig11-distance",
+        "uno-fig12-buffers";
     "failures/": "link-down", "link-degraded", "link-flap";
 }
 
@@ -105,7 +113,7 @@ mod tests {
     #[test]
     fn every_scenario_in_the_folders_is_built_in() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/scenarios");
-        for folder in ["", "smartt", "failures"] {
+        for folder in ["", "smartt", "uno", "failures"] {
             for entry in std::fs::read_dir(root.join(folder)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_some_and(|ending| ending == "toml") {

@@ -123,3 +123,35 @@ fn flows_inside_and_across_are_told_apart_and_controlled_by_policies_of_their_ow
     let one_site = run(&auto, matrix("incast", 16, 1, &[("degree", "2")]), "paper-testbed");
     assert_eq!(one_site.summary.fct_inter_us, None);
 }
+
+/// Silence after which a segment is lost, as in the simulator of \[uno\].
+const TIMERS: [(&str, &str); 2] = [("loss.rto", "1.25"), ("loss.rto_min", "414us")];
+
+//= uno#5.2
+#[test]
+fn uno_is_ahead_of_what_it_is_compared_with_inside_and_across_and_auto_is_not_behind_it() {
+    let sizes = [("intra_cdf", "ali-storage"), ("inter_cdf", "websearch")];
+    let params = [&sizes[..], &[("load", "0.4"), ("flows", "600")]].concat();
+    let matrix = matrix("poisson-two-dc", 32, 2, &params);
+    let measures = |settings: &[(&str, &str)]| {
+        let settings = [&TIMERS[..], settings].concat();
+        let summary = run(&settings, matrix.clone(), "two-dc:4").summary;
+        let all = [Some(summary.fct_us), summary.fct_intra_us, summary.fct_inter_us];
+        all.map(|fct| fct.unwrap()).map(|fct| [fct.mean.unwrap(), fct.p99.unwrap()])
+    };
+    let phantom = [("switch.phantom.kmin", "0.02"), ("switch.phantom.kmax", "0.6")];
+    let subflows = with(&[("lb", "subflow"), phantom[0], phantom[1]]);
+    let uno = measures(&subflows);
+    let one_path = [("lb", "ecmp"), ("trim", "off"), ("switch.border_qdisc", "drop-tail")];
+    for cc in ["gemini", "mprdma-bbr"] {
+        let other = measures(&[&one_path[..], &[("cc", cc)]].concat());
+        let ahead =
+            uno.iter().flatten().zip(other.iter().flatten()).all(|(ours, theirs)| ours < theirs);
+        assert!(ahead, "{cc}: {other:?}, Uno: {uno:?}");
+        assert!(other[1][1] > 1.5 * uno[1][1], "{cc}: {other:?}, Uno: {uno:?}");
+    }
+    let auto = measures(&[("transport", "auto")]);
+    let level =
+        auto.iter().flatten().zip(uno.iter().flatten()).all(|(auto, uno)| *auto < 1.05 * uno);
+    assert!(level, "{auto:?}, Uno: {uno:?}");
+}

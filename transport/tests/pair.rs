@@ -425,7 +425,7 @@ fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity
 #[test]
 fn parity_of_a_block_that_is_whole_already_is_not_sent() {
     let config = blocks(|s| {
-        s.cc = transport::cc::CcKind::Fixed;
+        s.cc = CcKind::Fixed;
         s.cc_params.fixed.bdps = 0.0;
     });
     let pair = over(&config, 18, |_| false);

@@ -180,9 +180,9 @@ pub const TRANSPORTS: &[Transport] = &[
             ("switch.border_qdisc", "drop-tail"),
         ],
     },
-    // Both write their window into the same flow table, so a host speaks SMaRTT to its neighbours
-    // and Uno to the other datacentre at once. SMaRTT's target must not follow the longest path of
-    // the network, which is another transport's.
+    // A host speaks SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's
+    // target must not follow the longest path of the network, which is another transport's; and
+    // where switches trim, marks alone say how much UnoCC may have in flight (docs/RESULTS.md).
     Transport {
         name: "auto",
         about: "SMaRTT over REPS inside a datacentre, UnoCC over UnoLB across, by the base RTT",
@@ -190,7 +190,18 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Reps,
         sched: SchedKind::RoundRobin,
         trim: true,
-        set: &[("far.cc", "unocc"), ("far.lb", "subflow"), ("cc.smartt.target_of", "path")],
+        set: &[
+            ("far.cc", "unocc"),
+            ("far.lb", "subflow"),
+            ("cc.smartt.target_of", "path"),
+            ("cc.unocc.on_loss", "ignore"),
+            ("switch.qdisc", "phantom-trim"),
+            ("switch.kmin", "0.25"),
+            ("switch.kmax", "0.75"),
+            ("switch.phantom.drain", "0.96"),
+            ("switch.phantom.kmin", "0.02"),
+            ("switch.phantom.kmax", "0.6"),
+        ],
     },
     // RoCEv2 is in order, so a flow has one path. Its go-back-N is not modelled: nothing is lost
     // unless a fault loses it, and then single segments are sent again as for everybody else. Its

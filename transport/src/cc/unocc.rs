@@ -59,6 +59,17 @@ words! {
 }
 
 words! {
+    /// What QuickAdapt sets the window by.
+    pub enum QaMeasure: "bytes or rate" {
+        /// The bytes acknowledged in its RTT.
+        Bytes = "bytes",
+        /// The rate at which they were while they came, times an RTT: a flow shorter than its path
+        /// sends all it has in a part of an RTT, and what arrives of that says nothing of the rest.
+        Rate = "rate",
+    }
+}
+
+words! {
     /// What a lost segment does, of which the paper says nothing.
     pub enum OnLoss: "reduce or ignore" {
         /// Takes it off the window, as the simulator does unless it is told not to.
@@ -108,6 +119,8 @@ params! {
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
         /// How long QuickAdapt counts, in base RTTs.
         qa_rtts: f32 = 1.0, in 0.1..=16.0;
+        /// What QuickAdapt takes for the bytes acknowledged in an RTT.
+        qa_measure: QaMeasure = QaMeasure::Bytes;
         /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
         /// flow with little to send is not taken for one that is starved.
         qa_in_flight: bool = true;
@@ -182,6 +195,8 @@ struct Measurement {
     from: Instant,
     /// Packets acknowledged since.
     acked: f64,
+    /// When the last of them were.
+    until: Instant,
     /// Packets that were in flight at its start.
     in_flight: f64,
 }
@@ -221,6 +236,8 @@ struct Scale {
     qa_period: Duration,
     /// Bits a second for each packet of window, so that a window takes one base RTT.
     bps_per_packet: f64,
+    /// Time that a packet takes on the line, picoseconds.
+    packet_ps: f64,
     line_rate: Rate,
 }
 
@@ -229,6 +246,18 @@ impl Scale {
     fn rate(&self, cwnd: f64) -> Rate {
         let bps = Bytes(1).scaled(cwnd * self.bps_per_packet).0;
         Rate::from_bps(bps.clamp(1, self.line_rate.as_bps().max(1)))
+    }
+
+    /// Packets that a period would have seen acknowledged at the rate of those of `done`, which
+    /// took no less than the line does.
+    fn in_a_period(&self, done: &Measurement) -> f64 {
+        let line_ps = done.acked * self.packet_ps;
+        let busy_ps = Bytes(done.until.since(done.from).as_ps()).as_f64().max(line_ps);
+        if busy_ps > 0.0 {
+            done.acked * Bytes(self.qa_period.as_ps()).as_f64() / busy_ps
+        } else {
+            0.0
+        }
     }
 
     fn new(params: &UnoCcParams, path: &Path) -> Self {
@@ -255,6 +284,7 @@ impl Scale {
             empty_rtt: path.base_rtt + slack,
             qa_period: times(path.base_rtt, params.qa_rtts),
             bps_per_packet: Bytes(path.line_rate.as_bps()).as_f64() / bdp.max(1.0),
+            packet_ps: Bytes(path.line_rate.time_for(path.mtu).as_ps()).as_f64(),
             line_rate: path.line_rate,
         }
     }
@@ -357,16 +387,18 @@ impl UnoCc {
             return;
         }
         let in_flight = self.bounds.packets(ack.in_flight);
-        let fresh = Measurement { from: ack.now, acked: 0.0, in_flight };
+        let fresh = Measurement { from: ack.now, acked: 0.0, until: ack.now, in_flight };
         let Some(measurement) = &mut self.measurement else {
             self.measurement = Some(fresh);
             return;
         };
-        measurement.acked += acked;
         let span = ack.now.since(measurement.from);
         if span < self.at.qa_period {
+            measurement.acked += acked;
+            measurement.until = ack.now;
             return;
         }
+        measurement.acked += acked;
         let done = self.measurement.replace(fresh).unwrap_or(fresh);
         // What a period that ended late has counted is more than one period's.
         let share = Bytes(self.at.qa_period.as_ps()).as_f64() / Bytes(span.as_ps()).as_f64();
@@ -379,6 +411,10 @@ impl UnoCc {
             //= uno#4.1.2
             // What is in flight now was sent with the old window; an RTT later is what answers the
             // new one. The epoch, too, begins with that.
+            let acked = match self.params.qa_measure {
+                QaMeasure::Bytes => acked,
+                QaMeasure::Rate => acked.max(self.at.in_a_period(&done)).min(self.cwnd),
+            };
             self.set(acked * f64::from(self.params.qa_scaling));
             self.adapted_at = ack.now;
             self.measurement = None;

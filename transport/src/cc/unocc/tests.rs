@@ -305,3 +305,26 @@ fn a_near_and_a_far_flow_that_start_apart_come_together() {
     assert!(near > 0.2 && far > 0.2 && near + far < 1.1, "{near} {far}");
     assert!((near - far).abs() < 0.3, "{near} {far}");
 }
+
+#[test]
+fn quick_adapt_by_rate_takes_a_burst_that_is_shorter_than_its_path_for_what_it_is() {
+    // A tenth of a BDP leaves at once, half of it is lost, and what is left arrives at half the
+    // line rate: 250 packets in a tenth of an RTT, as many as 2500 in a whole one.
+    for (measure, window) in [("bytes", 250.0), ("rate", 2500.0)] {
+        let mut flow = Driver::new(FAR, &[("qa_measure", measure), ("alpha", "0")]);
+        let mut in_flight = 500;
+        let burst = |flow: &mut Driver, count: u64, in_flight: &mut u64| {
+            for _ in 0..count {
+                flow.now += PACKET * 2;
+                *in_flight = in_flight.saturating_sub(1);
+                flow.ack(FAR.base_rtt, false, Bytes(MTU.0 * *in_flight));
+            }
+        };
+        burst(&mut flow, 251, &mut in_flight);
+        // The retransmissions' acknowledgement, an RTT later, ends the period.
+        flow.now += FAR.base_rtt;
+        burst(&mut flow, 1, &mut in_flight);
+        let cwnd = flow.cc.cwnd;
+        assert!((cwnd / window - 1.0).abs() < 0.1, "{measure}: {cwnd}");
+    }
+}

@@ -67,6 +67,9 @@ vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpac
 vm-test: ## two workers at emulated PCI network cards of a virtual machine: the drivers of real ones
 	tests/vm/test
 
+perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
+	tests/compare/run
+
 bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code
 	$(CARGO) bench -p transport --bench endpoint
 	$(CARGO) bench -p transport --bench endpoint -- --instructions
@@ -86,4 +89,4 @@ results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIG
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run nic-demo sim test check unit golden swarm system dpdk-test vm-setup vm-test bench fuzz results docs
+.PHONY: help setup build run nic-demo sim test check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs

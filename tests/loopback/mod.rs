@@ -114,6 +114,8 @@ fn incast() -> Verdict {
     let matrix = matrix("incast", 16, &[("degree", "15"), ("size", "512KiB")]);
     let outcome = run(&plan(&[], matrix, "paper-testbed"));
     assert_whole(&outcome);
+    let Summary { counters, packets, .. } = &outcome.summary;
+    assert_eq!(counters.get("data_new"), Some(&packets.data_new), "{counters:?}");
     let slowdown = outcome.summary.slowdown.unwrap();
     let most = if outcome.summary.is_success() { 1.5 } else { f64::INFINITY };
     assert!((1.0..most).contains(&slowdown), "{slowdown}");

@@ -8,9 +8,9 @@ use transport::ec::EcKind;
 use transport::lb::LbKind;
 use transport::{Duration, Instant, Stats};
 
-use super::Lateness;
 use super::audit::Audit;
 use super::fct::{Fct, jain};
+use super::{Counters, Lateness};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::fabric::{Network, PortStats, QdiscKind};
 use crate::plan::Plan;
@@ -77,6 +77,10 @@ pub struct Summary {
     pub fct_inter_us: Option<Fct>,
     /// Completion times over those of the same flows alone in an idle network.
     pub fct_slowdown: Fct,
+    /// What workers and their devices have counted, by name (docs/PERFORMANCE.md); not there in
+    /// virtual time.
+    #[serde(skip_serializing_if = "Counters::is_empty")]
+    pub counters: Counters,
     /// The machines of a real network; not there in other worlds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_host: Vec<HostSeen>,
@@ -262,6 +266,7 @@ impl Summary {
             fct_intra_us: fct_of(plan, records, false),
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),
+            counters: Counters::new(),
             per_host: Vec::new(),
         }
     }

@@ -96,7 +96,7 @@ pub fn run(
         server_sent: None,
         stopped: false,
         look_at: Instant::ZERO,
-        idle: Idle::new(IdleMode::Adaptive),
+        idle: Idle::new(IdleMode::Shared),
     };
     client.wait_for_link()?;
     let mut session = client.open(terms)?;

@@ -246,8 +246,9 @@ impl Host {
         if let Some(hold) = &mut self.hold {
             hold.let_through();
         }
+        let was_up = self.is_up;
         let is_up = self.is_link_up();
-        if is_up != self.is_up {
+        if is_up != was_up {
             self.is_up = is_up;
             self.link_downs += u64::from(!is_up);
             watch.hears(&Told::Link(is_up));
@@ -257,7 +258,9 @@ impl Host {
     /// Whether the device has a link, by driver and kernel.
     pub(super) fn is_link_up(&mut self) -> bool {
         let by_driver = self.worker.as_mut().is_some_and(|worker| worker.io().queue().is_up());
-        by_driver && self.setup.device.is_interface_up()
+        let is_up = by_driver && self.setup.device.is_interface_up();
+        self.is_up |= is_up;
+        is_up
     }
 
     /// The next thing that the worker has to say.
@@ -341,7 +344,8 @@ fn open_io(
         let cache = CACHE.min(count / 2);
         Pool::new(eal, PoolConfig { count, room, cache, socket: -1 }).map(Arc::new)
     };
-    let [received, own] = [pool(setup.buffers, room)?, pool(setup.buffers, room)?];
+    let received = pool(setup.buffers + setup.device.buffers_kept(), room)?;
+    let own = pool(setup.buffers, room)?;
     let small = pool(2 * setup.buffers, HEADERS_MAX)?;
     let config = PortConfig {
         rx_descriptors: setup.depth,
@@ -427,7 +431,8 @@ fn worker_config(config: &Config, setup: &HostSetup, terms: &Terms) -> WorkerCon
 
 fn eal_options(setup: &HostSetup, room: u16) -> EalOptions {
     // Two pools of full buffers, one of small ones, each buffer with its mbuf and headroom.
-    let bytes = u64::from(setup.buffers) * 2 * (u64::from(room) + 384 + 512);
+    let buffers = 2 * u64::from(setup.buffers) + u64::from(setup.device.buffers_kept());
+    let bytes = buffers * (u64::from(room) + 384 + 512);
     let rings = u64::from(setup.depth) * u64::from(room) * 2;
     let mb = (bytes + rings).div_ceil(1 << 20) + EAL_MB;
     setup.device.allowed_in(EalOptions {

@@ -92,7 +92,7 @@ impl Server<'_> {
     fn run(&mut self) -> Result<(), PeerError> {
         let mut look_at = Instant::ZERO;
         let mut idle = Idle::new(IdleMode::Sleepy);
-        let mut at_work = Idle::new(IdleMode::Adaptive);
+        let mut at_work = Idle::new(IdleMode::Shared);
         loop {
             let turn = self.host.turn(self.watch);
             let took = self.take(turn.now)?;

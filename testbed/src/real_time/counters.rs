@@ -3,11 +3,11 @@
 //! | Name | Counts |
 //! |---|---|
 //! | `completions_waited` | turns that ended with something an application's ring had no room for |
-//! | `buffers_starved` | polls that could not send because the pool was empty |
+//! | `starved` | polls that could not send because the pool was empty |
 //! | `device_full` | bursts that the device did not take as a whole |
 //! | `no_buffer`, `device_stuck`, ... | drops, by the names of `DropReason` |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
-//! | `hand_over_full` | frames dropped because another worker's ring was full |
+//! | `ring_full` | frames dropped because another worker's ring was full |
 //! | `device_*` | what the device has counted of errors |
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
@@ -20,8 +20,8 @@ use crate::measure::Counters;
 pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Counters {
     let (counts, stats) = (worker.counts(), worker.stats());
     let named = [
-        ("segments_sent", stats.data_new),
-        ("segments_received", stats.data_placed),
+        ("data_new", stats.data_new),
+        ("data_placed", stats.data_placed),
         ("retransmitted", stats.retransmitted),
         ("duplicates", stats.duplicates),
         ("trimmed", stats.trimmed),
@@ -41,9 +41,9 @@ pub(crate) fn of_device(io: &PortIo) -> Counters {
     let queue = io.queue();
     let stats = queue.stats();
     collect([
-        ("buffers_starved", io.starved()),
+        ("starved", io.starved()),
         ("device_full", io.full()),
-        ("hand_over_full", io.hand_over().ring_full),
+        ("ring_full", io.hand_over().ring_full),
         ("refused", queue.refused()),
         ("device_rx_missed", stats.rx_missed),
         ("device_rx_errors", stats.rx_errors),

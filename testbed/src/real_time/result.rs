@@ -6,13 +6,14 @@ use transport_dpdk::TimeScale;
 use transport_dpdk::boundary::PacketIo;
 
 use super::control::Control;
+use super::counters;
 use super::hosts::Crewed;
 use super::lateness::{self, Gaps};
 use super::links::{Pmd, Pools};
 use super::soft_switch::SoftSwitch;
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::Sampler;
-use crate::measure::{Audit, Outcome};
+use crate::measure::{Audit, Counters, Outcome};
 use crate::plan::Plan;
 
 /// A run whose threads have ended.
@@ -41,6 +42,8 @@ pub(crate) struct Workers {
     pub(crate) unsendable: u64,
     /// Given to workers.
     pub(crate) received: u64,
+    /// By name.
+    pub(crate) counters: Counters,
     /// Found on links after the end.
     pub(crate) left: u64,
 }
@@ -65,6 +68,7 @@ pub(super) fn outcome(
     let lateness = lateness::judge(&threads, scale.factor());
     let summary = &mut outcome.summary;
     summary.world = "vdev";
+    summary.counters.clone_from(&workers.counters);
     summary.time_scale = scale.factor();
     summary.lateness = Some(lateness);
     for (name, count) in drops.into_iter().filter(|(_, count)| *count > 0) {
@@ -142,6 +146,8 @@ pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
     for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
         let counts = *host.counts();
         sum.stats.add(host.stats());
+        counters::join(&mut sum.counters, counters::of_worker(host));
+        counters::join(&mut sum.counters, counters::of_device(host.io()));
         sum.taken += counts.filled + counts.unsendable;
         sum.stuck += counts.stuck;
         sum.unsendable += counts.unsendable;

@@ -3,11 +3,14 @@
 //! A core of one's own is best polled without a break. Where pollers share cores, one that only
 //! spins costs each of the others a scheduler's slice a turn: about 12 ms for a round trip that
 //! takes 3 us when pollers yield. Neither of these two ways sleeps: timers of microseconds are due
-//! at any time. The third is for those who only wait.
+//! at any time. The third sleeps a little among busy threads of others; the fourth is for those who
+//! only wait.
 
 use std::hint;
 use std::thread;
 use std::time::Duration;
+
+use crate::eal;
 
 /// What to do between polls that found nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +20,10 @@ pub enum IdleMode {
     Busy,
     /// Pause for 64 polls, then give the core to whoever wants it at each.
     Adaptive,
+    /// The same, but where giving the core away has cost 100 us, because busy threads share it,
+    /// sleep for 20 us the next time: a scheduler lets a thread that wakes go first, and one that
+    /// yields last.
+    Shared,
     /// The same, and after 4096 polls sleep for 250 us at each. For threads that may have nothing
     /// to do for hours and no timer of microseconds.
     Sleepy,
@@ -27,19 +34,24 @@ pub enum IdleMode {
 pub struct Idle {
     mode: IdleMode,
     polls: u32,
+    /// Others had the core for long when it was given away last.
+    crowded: bool,
 }
 
 /// Polls without work before a thread yields.
 const PAUSES: u32 = 64;
 /// Polls without work before a sleepy thread sleeps.
 const YIELDS: u32 = 4096;
+/// Ticks of the time-stamp counter, 100 us at 2.6 GHz: no scheduler's slice is shorter.
+const CROWDED: u64 = 260_000;
+const BLINK: Duration = Duration::from_micros(20);
 const NAP: Duration = Duration::from_micros(250);
 
 impl Idle {
     /// Passes the time by `mode`.
     #[must_use]
     pub const fn new(mode: IdleMode) -> Self {
-        Self { mode, polls: 0 }
+        Self { mode, polls: 0, crowded: false }
     }
 
     /// Ends a poll that was `busy`, or was not. Whether the core was given away.
@@ -53,9 +65,16 @@ impl Idle {
         } else if self.mode == IdleMode::Sleepy && self.polls >= YIELDS {
             thread::sleep(NAP);
             return true;
+        } else if self.crowded {
+            self.crowded = false;
+            thread::sleep(BLINK);
+            return true;
         } else {
             self.polls = self.polls.saturating_add(1);
+            let before = eal::tsc();
             thread::yield_now();
+            let ticks = eal::tsc().wrapping_sub(before);
+            self.crowded = self.mode == IdleMode::Shared && ticks > CROWDED;
             return true;
         }
         false
@@ -73,6 +92,16 @@ mod tests {
             assert!((0..PAUSES).all(|_| !idle.turn(false)));
             assert!(idle.turn(false) && idle.turn(false) && !idle.turn(true));
         }
+    }
+
+    #[test]
+    fn where_giving_the_core_away_was_dear_a_thread_sleeps_once_and_yields_again() {
+        let mut idle = Idle::new(IdleMode::Shared);
+        (0..PAUSES).for_each(|_| assert!(!idle.turn(false)));
+        idle.crowded = true;
+        assert!(idle.turn(false) && !idle.crowded, "it slept, and yields next time");
+        idle.crowded = true;
+        assert!(!idle.turn(true) && !idle.turn(false), "work comes first, then pauses");
     }
 
     #[test]

@@ -108,6 +108,12 @@ impl DeviceName {
         }
     }
 
+    /// Receive buffers that the driver keeps for itself alone; a pool needs more.
+    #[must_use]
+    pub fn buffers_kept(&self) -> u32 {
+        if self.driver() == "net_af_xdp" { 2048 } else { 0 }
+    }
+
     /// Whether the device connects to another process, which must be there before it is opened.
     #[must_use]
     pub fn meets(&self) -> bool {

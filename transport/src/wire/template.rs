@@ -108,7 +108,7 @@ impl FrameTemplate {
     }
 
     /// Writes into `head`, headers made by [`Self::emit`] without a sum, the UDP checksum field
-    /// that a device starts from which computes the rest: the pseudo-header's sum, not complemented.
+    /// that a device starts from which computes the rest: the pseudo-header's sum, uncomplemented.
     #[inline]
     pub fn seed(&self, head: &mut [u8]) {
         let udp_at = usize::from(self.overhead() - UDP_LEN);

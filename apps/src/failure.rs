@@ -22,8 +22,10 @@ pub(crate) enum Failure {
     /// The environment cannot run this; what is missing has been printed.
     Unfit(String),
     /// The other process did not answer, or fell silent.
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
     Peer(String),
     /// The user wanted an end before there was anything to tell.
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
     Interrupted(String),
     /// Standard output or error failed.
     Stream(io::Error),

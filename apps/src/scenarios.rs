@@ -54,7 +54,10 @@ built_in! {
         "uno-fig10-workload",
         "uno-fig10b-text",
         "uno-fig11-distance",
-        "uno-fig12-buffers";
+        "uno-fig12-buffers",
+        "uno-fig13a-link-down",
+        "uno-fig13b-losses",
+        "uno-fig13c-training";
     "failures/": "link-down", "link-degraded", "link-flap";
 }
 

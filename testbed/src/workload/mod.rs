@@ -17,6 +17,7 @@ pub mod incast_mice;
 pub mod incast_two_dc;
 mod lines;
 pub mod matrix;
+pub mod pairs_two_dc;
 pub mod params;
 pub mod permutation;
 pub mod poisson;
@@ -86,6 +87,7 @@ generators! {
     poisson_two_dc::PoissonTwoDc => "poisson-two-dc", "the same inside and between two datacentres";
     allreduce::Allreduce => "allreduce", "training across two datacentres: compute, sum, repeat";
     incast_two_dc::IncastTwoDc => "incast-two-dc", "an incast from the own and another datacentre";
+    pairs_two_dc::PairsTwoDc => "pairs-two-dc", "flows across, each with its own two hosts";
 }
 
 /// Builds the generator of that name.

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use transport::ec::BlockShape;
+
 use crate::generate::Order;
 use crate::list::What;
 use crate::observe::ObserveArgs;
@@ -135,6 +137,10 @@ pub(crate) struct DatapathArgs {
     /// Copies and sums payload also where the device could read it in place.
     #[arg(long)]
     pub(crate) copy: bool,
+    /// Codes messages: data and parity segments of a block. A segment's cost then holds its share
+    /// of the parity's.
+    #[arg(long, value_name = "X,Y")]
+    pub(crate) ec: Option<BlockShape>,
     /// Leaves dpdk-testpmd out.
     #[arg(long)]
     pub(crate) no_testpmd: bool,

@@ -10,6 +10,7 @@ use testbed::plan::{Draft, Plan, RunError, Source};
 use testbed::progress::{Progress, Unwatched, Watch};
 use testbed::workload::{self, Matrix, Params};
 use testbed::{real_time, topology};
+use transport::ec::BlockShape;
 use transport::record::replay;
 use transport::{Duration, Rng};
 
@@ -55,6 +56,7 @@ fn measured() -> Verdict {
             message_bytes: MESSAGE,
             segments: 30_000,
             attach: true,
+            code: (segment_bytes == 4096).then(BlockShape::default),
         };
         let cost = bench.measure(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");
@@ -62,6 +64,7 @@ fn measured() -> Verdict {
         // Everything but a scheduler's break is acknowledged at once.
         assert!(cost.retransmitted < cost.segments / 10);
         assert_eq!(cost.attached, device != Device::Null && segment_bytes > 512);
+        assert_eq!(cost.parity > 0, case.code.is_some());
         let staged: f64 = cost.stages.iter().map(|(_, ns)| ns).sum();
         assert!(staged > 0.0 && cost.stages.iter().all(|(_, ns)| *ns >= 0.0));
     }

@@ -60,6 +60,9 @@ pub enum Coding {
     /// It is.
     #[default]
     Data,
+    /// It is, and this packet of an erasure-coded block, sent for the first time: to be added to
+    /// the block's parity while the bytes are at hand. The packets of a message leave in order.
+    Block(u8),
     /// Parity packet of this number, from 0, of the block that begins at the offset; the shape is
     /// in the header.
     Parity(u8),

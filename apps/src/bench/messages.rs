@@ -67,6 +67,7 @@ pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit
         message_bytes: bytes,
         segments: args.count,
         attach: false,
+        code: None,
     };
     let cost = bench.measure(&case).map_err(unfit)?;
     let mut trip = None;

@@ -26,6 +26,9 @@ pub(super) struct Row {
     peer_ns: f64,
     segments: u64,
     retransmitted: u64,
+    /// The erasure code, and the parity packets that it sent; their cost is the segments'.
+    ec: Option<String>,
+    parity: u64,
 }
 
 impl Row {
@@ -51,6 +54,8 @@ impl Row {
             peer_ns: round(cost.peer_ns),
             segments: cost.segments,
             retransmitted: cost.retransmitted,
+            ec: case.code.map(|code| code.to_string()),
+            parity: cost.parity,
         }
     }
 }

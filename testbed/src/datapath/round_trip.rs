@@ -208,11 +208,10 @@ impl Bench {
         let Some(io) = PortIo::of_port(port, Arc::clone(pool), None) else {
             return Err(BenchError::LinkDown("net_ring"));
         };
-        let store = AppMemory::new(&MemoryConfig {
-            msgs_max: config.msgs_max,
-            bytes_max: 1 << 20,
-            messages_max: 1 << 10,
-        });
+        let store = AppMemory::new(
+            &config,
+            &MemoryConfig { bytes_max: 1 << 20, messages_max: 1 << 10, parity_max: 0 },
+        );
         let (mut app, end) = app_ring(RING, RING);
         let worker = WorkerConfig {
             addressing: Addressing::Emulated(IpVersion::V4),

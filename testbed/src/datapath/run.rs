@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thiserror::Error;
+use transport::ec::{BlockShape, EcKind};
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, Settings};
@@ -40,6 +41,8 @@ pub struct Case {
     /// Whether payload is attached, and nobody sums it, where the device takes chains; else it is
     /// copied and summed.
     pub attach: bool,
+    /// The erasure code of the messages.
+    pub code: Option<BlockShape>,
 }
 
 /// What a segment costs the sending core, nanoseconds.
@@ -58,6 +61,8 @@ pub struct Cost {
     pub segments: u64,
     /// Of those, sent again.
     pub retransmitted: u64,
+    /// Parity packets that were sent beside them; what they cost is part of the segments' cost.
+    pub parity: u64,
     /// Whether their payload was attached.
     pub attached: bool,
 }
@@ -142,6 +147,7 @@ type MeasuredWorker = Worker<MeasuredIo, AppMemory, StageClock>;
 struct Sent {
     segments: u64,
     again: u64,
+    parity: u64,
     attached: bool,
 }
 
@@ -251,6 +257,7 @@ impl Bench {
             peer_ns: part(&whole, PEER),
             segments: sent.segments,
             retransmitted: sent.again,
+            parity: sent.parity,
             attached: sent.attached,
         })
     }
@@ -288,9 +295,9 @@ impl Bench {
             *marks *= mark;
         }
         debug_assert_eq!(rig.peer.strange(), 0, "every frame was a segment");
-        let again = rig.worker.stats().retransmitted;
+        let (again, parity) = (rig.worker.stats().retransmitted, rig.worker.stats().parity_new);
         let attached = rig.worker.counts().attached > 0;
-        Ok((costs, Sent { segments: last.0, again, attached }))
+        Ok((costs, Sent { segments: last.0, again, parity, attached }))
     }
 
     fn rig(&self, case: &Case, staged: bool) -> Result<Rig, BenchError> {
@@ -333,7 +340,7 @@ impl Bench {
             StageClock::plain(clock)
         };
         let msgs_max = config.msgs_max;
-        let store = AppMemory::new(&MemoryConfig { msgs_max, bytes_max: 0, messages_max: 0 });
+        let store = AppMemory::new(&config, &NOTHING);
         let (app, end) = app_ring(RING, RING);
         let worker = WorkerConfig {
             addressing,
@@ -400,10 +407,16 @@ const TURNS_SILENT: u32 = 20_000_000;
 
 const RING: usize = 256;
 
+/// The sender receives no messages.
+const NOTHING: MemoryConfig = MemoryConfig { bytes_max: 0, messages_max: 0, parity_max: 0 };
+
 /// An endpoint whose window never stands in the way: what is measured is the path, not the network.
 fn config(case: &Case) -> Result<Config, BenchError> {
     let loss = LossSettings { rto_min: Duration::from_ms(100), ..LossSettings::default() };
+    let ec = if case.code.is_some() { EcKind::Mds } else { EcKind::Uncoded };
     let settings = Settings {
+        ec,
+        ec_shape: case.code.unwrap_or_default(),
         payload_max: case.segment_bytes,
         line_rate: Rate::from_gbps(400),
         base_rtt: Duration::from_us(200),

@@ -406,11 +406,12 @@ fn rng(incarnation: u16) -> Rng {
 }
 
 fn store(config: &Config, terms: &Terms) -> AppMemory {
-    AppMemory::new(&MemoryConfig {
-        msgs_max: config.msgs_max,
+    let limits = MemoryConfig {
         bytes_max: terms.receive_bytes(),
         messages_max: config.msgs_max,
-    })
+        parity_max: MemoryConfig::PARITY_MAX,
+    };
+    AppMemory::new(config, &limits)
 }
 
 fn worker_config(config: &Config, setup: &HostSetup, terms: &Terms) -> WorkerConfig {

@@ -6,6 +6,9 @@
 //! | `starved` | polls that could not send because the pool was empty |
 //! | `device_full` | bursts that the device did not take as a whole |
 //! | `no_buffer`, `device_stuck`, ... | drops, by the names of `DropReason` |
+//! | `restored` | segments restored from parity |
+//! | `parity_recomputed` | blocks whose parity was computed from the memory of their messages |
+//! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
 //! | `ring_full` | frames dropped because another worker's ring was full |
 //! | `device_*` | what the device has counted of errors |
@@ -29,6 +32,9 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
         ("lost_by_timeout", stats.lost_by_timeout),
         ("acks_discarded", stats.acks_discarded),
         ("attached", counts.attached),
+        ("restored", stats.restored),
+        ("parity_recomputed", counts.parity_recomputed),
+        ("parity_refused", counts.parity_refused),
         ("unsendable", counts.unsendable),
         ("completions_waited", counts.completions_waited),
     ];

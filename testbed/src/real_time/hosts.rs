@@ -142,12 +142,15 @@ impl HostSetup<'_> {
     ) -> Host {
         let rng = self.rng.fork("host", u64::from(id.0));
         let core = if self.record { Recorder::on } else { Recorder::off }(config, id, rng);
-        let memory = AppMemory::new(&MemoryConfig {
-            msgs_max: config.msgs_max,
-            // What is delivered is dropped at once, so a host never holds more than is under way.
-            bytes_max: needs.bytes_in.clamp(1, 2 * u64::from(MESSAGE_MAX)),
-            messages_max: needs.messages_in.max(1),
-        });
+        let memory = AppMemory::new(
+            config,
+            &MemoryConfig {
+                // What is delivered is dropped at once, so a host holds no more than is under way.
+                bytes_max: needs.bytes_in.clamp(1, 2 * u64::from(MESSAGE_MAX)),
+                messages_max: needs.messages_in.max(1),
+                parity_max: MemoryConfig::PARITY_MAX,
+            },
+        );
         let worker = WorkerConfig {
             addressing: self.addressing.clone(),
             connections_max: needs.connections.max(1),

@@ -135,7 +135,7 @@ impl Connections {
                 return Some(Step::Failed(failed));
             }
         };
-        store.insert(msg, source);
+        store.insert(msg, len.get(), source);
         if let Some(slot) = self.posted.get_mut(msg.index()) {
             *slot = Some((msg, connection, cookie));
             self.posted_count += 1;

@@ -31,6 +31,7 @@ pub mod boundary;
 pub mod burst;
 pub mod caps;
 pub mod clock;
+mod coding;
 mod connections;
 pub mod descriptor;
 pub mod device;

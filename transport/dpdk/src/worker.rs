@@ -94,8 +94,13 @@ counters! {
         pub malformed: u64,
         /// For another host.
         pub foreign: u64,
-        /// No memory for the message that they would have begun.
+        /// No memory for the message that they would have begun, or for parity.
         pub refused: u64,
+        /// Of those, parity.
+        pub parity_refused: u64,
+        /// How often a block's parity was computed from the memory of its message, because it was
+        /// not accumulated or was sent again.
+        pub parity_recomputed: u64,
         /// Frames filled: `handed_over + stuck` and those kept.
         pub filled: u64,
         /// Taken by the device.
@@ -159,6 +164,8 @@ struct RxBurst {
     /// Messages that this burst begins, with no memory yet.
     begun: Vec<(HostId, FlowId, MsgNo)>,
     begun_bytes: u64,
+    /// Parity in this burst.
+    parity: usize,
 }
 
 impl<Io, P, C> Worker<Io, P, C>
@@ -318,15 +325,17 @@ where
         self.core.handle_burst(now, segments, places);
         self.clock.mark(Stage::Core);
         for ((segment, (index, start)), place) in segments.iter().zip(sources).zip(places) {
-            let Placement::Place { msg, offset, msg_len } = *place else { continue };
+            if *place == Placement::Release {
+                continue;
+            }
             let placed = self.io.rx_frame(*index).is_some_and(|frame| {
-                let (near, far) = frame.split(*start, segment.payload_len.into());
-                let behind = u32::try_from(near.len()).map_or(u32::MAX, |len| offset + len);
-                // Most payloads lie in one buffer: the first or, when it was attached, the second.
-                (near.is_empty() || self.store.place(msg, offset, msg_len, near))
-                    && (far.is_empty() || self.store.place(msg, behind, msg_len, far))
+                put(&mut self.store, place, frame.split(*start, segment.payload_len.into()))
             });
             assert!(placed, "a segment was acknowledged without memory for its bytes");
+        }
+        while let Some(restore) = self.core.poll_restore() {
+            let restored = self.store.restore(&restore);
+            assert!(restored, "a block was acknowledged that its packets do not restore");
         }
         self.clock.mark(Stage::Payload);
         self.io.rx_release();
@@ -380,9 +389,11 @@ where
             ce: parsed.ecn == Ecn::Ce,
             trimmed: parsed.trimmed,
         });
-        if !self.burst.reserve(self.core.endpoint(), &self.store) {
+        let kept = self.burst.reserve_parity(self.core.endpoint(), &self.store);
+        if !kept || !self.burst.reserve(self.core.endpoint(), &self.store) {
             self.burst.segments.pop();
             self.counts.refused += 1;
+            self.counts.parity_refused += u64::from(!kept);
             return Err(DropReason::NoBuffer);
         }
         self.burst.sources.push((index, parsed.payload.start));
@@ -410,6 +421,7 @@ where
             self.fill_frames(now);
             self.clock.mark(Stage::Header);
         }
+        self.counts.parity_recomputed = self.store.parity_recomputed();
         let sent = self.io.tx_burst();
         self.clock.mark(Stage::Device);
         self.counts.handed_over += sent as u64;
@@ -624,6 +636,23 @@ where
 /// some 30 ns, in which 512 bytes are copied.
 const ATTACH_MIN: u16 = 512;
 
+/// Does with the payload of a segment what the core says; false when that cannot be.
+#[inline]
+fn put<P: PayloadStore>(store: &mut P, place: &Placement, (near, far): (&[u8], &[u8])) -> bool {
+    match *place {
+        Placement::Release => true,
+        Placement::Place { msg, offset, msg_len } => {
+            let behind = u32::try_from(near.len()).map_or(u32::MAX, |len| offset + len);
+            // Most payloads lie in one buffer: the first or, when it was attached, the second.
+            (near.is_empty() || store.place(msg, offset, msg_len, near))
+                && (far.is_empty() || store.place(msg, behind, msg_len, far))
+        }
+        Placement::Parity { msg, offset, msg_len, index } => {
+            store.keep(msg, offset, msg_len, index, (near, far))
+        }
+    }
+}
+
 fn sum_of(bytes: &[u8]) -> Checksum {
     let mut sum = Checksum::new();
     sum.add(bytes);
@@ -645,6 +674,7 @@ impl RxBurst {
             places: [Placement::Release; BURST],
             begun: Vec::with_capacity(BURST),
             begun_bytes: 0,
+            parity: 0,
         }
     }
 
@@ -653,6 +683,20 @@ impl RxBurst {
         self.sources.clear();
         self.begun.clear();
         self.begun_bytes = 0;
+        self.parity = 0;
+    }
+
+    /// Whether the last segment is no parity that would have to be kept without room for it,
+    /// counting the parity of this burst; asked as [`RxBurst::reserve`] is.
+    #[inline]
+    fn reserve_parity<P: PayloadStore>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
+        let Some(segment) = self.segments.last() else { return true };
+        let Body::Data(data) = &segment.hdr.body else { return true };
+        if data.parity_index().is_none() {
+            return true;
+        }
+        self.parity += 1;
+        self.parity <= store.parity_room() || !endpoint.would_keep(segment)
     }
 
     /// Whether there will be memory for the message of the last segment, counting what this burst

@@ -127,11 +127,14 @@ impl Stack {
         let io = PortIo::of_port(port, Arc::clone(pool), None);
         let io = io.ok_or_else(|| format!("device {name} has no queue"))?;
         let setup = &self.setup;
-        let store = AppMemory::new(&MemoryConfig {
-            msgs_max: setup.messages_max,
-            bytes_max: setup.memory_max,
-            messages_max: setup.messages_max,
-        });
+        let store = AppMemory::new(
+            &self.config,
+            &MemoryConfig {
+                bytes_max: setup.memory_max,
+                messages_max: setup.messages_max,
+                parity_max: MemoryConfig::PARITY_MAX,
+            },
+        );
         let ring = usize::try_from(setup.ring).unwrap_or(usize::MAX);
         let (app, end) = app_ring(ring, ring);
         let worker = WorkerConfig {

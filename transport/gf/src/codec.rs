@@ -70,11 +70,26 @@ impl Codec {
     /// When there is no such packet, when `parity` has not one slice for each parity packet, or
     /// when one is shorter than `segment`.
     pub fn update(&self, index: u8, segment: &[u8], parity: &mut [&mut [u8]]) {
+        self.check_update(index, segment, parity);
+        let coefficients = self.coefficients().sources_from(usize::from(index));
+        self.kernel.add(coefficients, segment, parity);
+    }
+
+    /// Sets the front of each parity packet to what data packet `index` adds to it: the first
+    /// [`Codec::update`] of a block, without zeros to be written and read before.
+    ///
+    /// # Panics
+    /// As [`Codec::update`].
+    pub fn start(&self, index: u8, segment: &[u8], parity: &mut [&mut [u8]]) {
+        self.check_update(index, segment, parity);
+        let coefficients = self.coefficients().sources_from(usize::from(index));
+        self.kernel.combine(coefficients, &[segment], parity, segment.len());
+    }
+
+    fn check_update(&self, index: u8, segment: &[u8], parity: &[&mut [u8]]) {
         assert!(index < self.shape.data(), "data packet {index} of {:?}", self.shape);
         assert_eq!(parity.len(), usize::from(self.shape.parity()), "parity packets");
         assert!(parity.iter().all(|parity| parity.len() >= segment.len()), "short parity");
-        let coefficients = self.coefficients().sources_from(usize::from(index));
-        self.kernel.add(coefficients, segment, parity);
     }
 
     /// Sets `parity` to the parity of a block whose data packets are `data`; fewer than a full

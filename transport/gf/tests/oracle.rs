@@ -54,6 +54,15 @@ fn check_parity(codec: &Codec, expected: &[Vec<u8>], data: usize) {
         codec.update(index, packet, &mut slices(&mut streamed));
     }
     assert_eq!(streamed, expected[data..], "{:?} streamed", codec.kernel());
+    // Begun with the longest, over whatever was there before.
+    let mut order: Vec<(u8, &&[u8])> = (0..).zip(&refs).collect();
+    order.sort_by_key(|(_, packet)| std::cmp::Reverse(packet.len()));
+    let mut begun: Vec<Vec<u8>> = expected[data..].iter().map(|p| vec![0xA5; p.len()]).collect();
+    codec.start(order[0].0, order[0].1, &mut slices(&mut begun));
+    for (index, packet) in &order[1..] {
+        codec.update(*index, packet, &mut slices(&mut begun));
+    }
+    assert_eq!(begun, expected[data..], "{:?} begun", codec.kernel());
 }
 
 /// Loses the packets that are not in `have` and decodes; what was there must not change.

@@ -3,10 +3,31 @@
 
 use super::Endpoint;
 use crate::flow::rx::Answer;
-use crate::segment::Restore;
+use crate::segment::{Restore, RxSegment};
 use crate::time::Instant;
+use crate::wire::Body;
 
 impl Endpoint {
+    /// Whether `rx` is parity whose bytes would have to be kept, as far as is known now.
+    ///
+    /// A driver whose memory for parity is bounded asks this of parity that it has no room for,
+    /// before [`Endpoint::handle_burst`], and keeps to itself what would be kept: its block is
+    /// asked for like one that has lost it. It is never false for parity that then is kept.
+    #[must_use]
+    pub fn would_keep(&self, rx: &RxSegment) -> bool {
+        let Body::Data(data) = rx.hdr.body else { return false };
+        if data.parity_index().is_none() || rx.trimmed {
+            return false;
+        }
+        let flow = self.known_flow(rx, &data);
+        flow.is_none_or(|flow| !flow.has_arrived(data.psn, &self.rx_buffers))
+    }
+
+    /// The blocks of the last burst that wait to be restored.
+    pub(crate) fn restores(&self) -> impl Iterator<Item = &Restore> {
+        self.restores.iter()
+    }
+
     /// The next block of the last burst to be restored, once its placements have been obeyed.
     pub fn poll_restore(&mut self) -> Option<Restore> {
         self.restores.pop_front()

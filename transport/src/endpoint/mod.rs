@@ -286,17 +286,22 @@ impl Endpoint {
         if rx.trimmed {
             return None;
         }
+        match self.known_flow(rx, &data) {
+            Some(flow) => flow.would_open(&data, &self.rx_msgs, &self.rx_buffers),
+            None => data.open.map(|open| open.msg_len),
+        }
+    }
+
+    /// The incoming flow of a segment, if it has been heard of.
+    fn known_flow(&self, rx: &RxSegment, data: &Data) -> Option<&RxFlow> {
         let named = rx.hdr.dst_flow;
         let flow = if named == FlowId::UNKNOWN {
             let key = (rx.from, data.open?.src_flow);
-            self.rx_by_sender.get(&key).copied()
+            self.rx_by_sender.get(&key).copied()?
         } else {
-            Some(named)
+            named
         };
-        match flow.and_then(|flow| self.rx_flows.get(flow)) {
-            Some(timed) => timed.flow.would_open(&data, &self.rx_msgs, &self.rx_buffers),
-            None => data.open.map(|open| open.msg_len),
-        }
+        self.rx_flows.get(flow).map(|timed| &timed.flow)
     }
 
     fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {

@@ -16,6 +16,8 @@ pub(crate) struct RxMsg {
     pub(crate) len: u32,
     /// Bytes that have arrived, 0..=len.
     pub(crate) received: u32,
+    /// Some packet of it, parity included, has been kept: there is memory for it.
+    pub(crate) kept: bool,
     /// The sender's tag, once the segment of offset 0 has arrived; 0 is no tag.
     pub(crate) tag: u64,
 }

@@ -153,7 +153,7 @@ impl RxFlow {
             trimmed: rx.trimmed,
             receipt: Receipt::First,
         };
-        if self.received.contains(cx.buffers.words(self.lease), data.psn) {
+        if self.has_arrived(data.psn, cx.buffers) {
             // Parity of a block that is whole counts as arrived before it does.
             let unneeded = data.parity_index().is_some() && !data.retransmission;
             let decoded = self.is_whole(data, cx);
@@ -210,6 +210,7 @@ impl RxFlow {
             return Err(DropReason::PsnOutOfWindow);
         }
         msg.received += own;
+        msg.kept = true;
         if data.tag != 0 {
             msg.tag = data.tag;
         }
@@ -280,7 +281,7 @@ impl RxFlow {
             // Beyond the window now, but segments before it in the same burst may move that.
             None | Some(MsgState::Unseen) => data.open.map(|open| open.msg_len),
             Some(MsgState::Open(id)) => {
-                let untouched = msgs.get(id).filter(|msg| msg.received == 0)?;
+                let untouched = msgs.get(id).filter(|msg| !msg.kept)?;
                 NonZeroU32::new(untouched.len)
             }
             Some(MsgState::Done) => None,
@@ -302,7 +303,8 @@ impl RxFlow {
             Some(MsgState::Unseen) => {
                 let open = data.open.ok_or(DropReason::UnknownFlow)?;
                 let len = open.msg_len.get();
-                let msg = RxMsg { flow: self.id, from: rx.from, len, received: 0, tag: 0 };
+                let (flow, from) = (self.id, rx.from);
+                let msg = RxMsg { flow, from, len, received: 0, kept: false, tag: 0 };
                 let id = msgs.insert(msg).ok_or(DropReason::TableFull)?;
                 self.msgs.open(ring, data.msg, id);
                 id
@@ -313,6 +315,11 @@ impl RxFlow {
             return Err(DropReason::BadSegment);
         }
         Ok((id, msg))
+    }
+
+    /// True when the segment of `psn` has arrived, or is needed no more.
+    pub(crate) fn has_arrived(&self, psn: Psn, buffers: &RxBuffers) -> bool {
+        self.received.contains(buffers.words(self.lease), psn)
     }
 
     /// True while a message of this flow is on its way.

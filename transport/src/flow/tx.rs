@@ -339,7 +339,11 @@ impl TxFlow {
             demand: None,
             code: carried.code,
         });
-        let coding = packet.marks.parity_index().map_or(Coding::Data, Coding::Parity);
+        let coding = match (packet.marks.parity_index(), carried.code) {
+            (Some(parity), _) => Coding::Parity(parity),
+            (None, Some(code)) if !packet.marks.resent() => Coding::Block(code.packet),
+            (None, _) => Coding::Data,
+        };
         TxSegment {
             hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
             payload: PayloadRef {

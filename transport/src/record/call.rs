@@ -6,7 +6,7 @@ use super::FormatError;
 use super::reader::Reader;
 use crate::event::Event;
 use crate::rng::mix;
-use crate::segment::{Placement, RxSegment, TxSegment};
+use crate::segment::{Placement, Restore, RxSegment, TxSegment};
 use crate::time::Instant;
 use crate::units::{EntropyValue, HostId};
 use crate::wire::Header;
@@ -123,6 +123,17 @@ impl Digest {
                     self.word(u64::from(offset) << 32 | u64::from(msg_len));
                 }
             }
+        }
+    }
+
+    /// Nothing where nothing is coded.
+    pub(super) fn restores<'a>(&mut self, restores: impl Iterator<Item = &'a Restore>) {
+        for restore in restores {
+            let Restore { msg, offset, msg_len, full, data, parity, have } = *restore;
+            let shape = u32::from_le_bytes([full, data, parity, 0]);
+            self.word(u64::from(shape) << 32 | u64::from(msg.0));
+            self.word(u64::from(offset) << 32 | u64::from(msg_len));
+            self.word(have);
         }
     }
 

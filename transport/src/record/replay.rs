@@ -217,6 +217,7 @@ impl Replay {
         self.endpoint.handle_burst(now, &self.segments, &mut self.places);
         self.report.received += count as u64;
         self.digest.placements(&self.places[..count]);
+        self.digest.restores(self.endpoint.restores());
         Ok(())
     }
 

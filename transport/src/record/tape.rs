@@ -14,7 +14,7 @@ use crate::endpoint::{Endpoint, MsgSpec};
 use crate::event::Event;
 use crate::path::Path;
 use crate::rng::Rng;
-use crate::segment::{Burst, Placement, RxSegment, TxSegment};
+use crate::segment::{Burst, Placement, Restore, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::{FlowId, HostId, MsgId};
@@ -135,8 +135,14 @@ impl Recorder {
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
         self.endpoint.handle_burst(now, rx, out);
         if let Some(tape) = &mut self.tape {
-            tape.burst(now, rx, out);
+            tape.burst(now, rx, out, self.endpoint.restores());
         }
+    }
+
+    /// [`Endpoint::poll_restore`]; what it will give is recorded with the burst.
+    #[inline]
+    pub fn poll_restore(&mut self) -> Option<Restore> {
+        self.endpoint.poll_restore()
     }
 
     /// [`Endpoint::poll_transmit`]
@@ -211,12 +217,21 @@ impl Tape {
         self.calls += 1;
     }
 
-    fn burst(&mut self, now: Instant, rx: &[RxSegment], places: &[Placement]) {
+    fn burst<'a>(
+        &mut self,
+        now: Instant,
+        rx: &[RxSegment],
+        places: &[Placement],
+        restores: impl Iterator<Item = &'a Restore>,
+    ) {
         let out = self.begin(CallKind::HandleBurst);
         out.extend(now.as_ps().to_le_bytes());
         out.extend(u16::try_from(rx.len()).unwrap_or(u16::MAX).to_le_bytes());
         rx.iter().for_each(|segment| write_segment(segment, out));
-        self.end(|digest| digest.placements(&places[..rx.len()]));
+        self.end(|digest| {
+            digest.placements(&places[..rx.len()]);
+            digest.restores(restores);
+        });
     }
 }
 

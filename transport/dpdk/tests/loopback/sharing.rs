@@ -4,8 +4,9 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use transport::ec::EcKind;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::{Duration, HostId};
+use transport::{Config, Duration, HostId, Settings};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DilatedClock, Eal, HandOver, Link, LinkConfig, LinkEnd, Mbuf,
@@ -14,11 +15,12 @@ use transport_dpdk::{
 };
 
 use crate::Outcome::{self, Passed, Skipped};
-use crate::workers::{PortWorker, config, shared_worker, wide_pool, worker};
+use crate::workers::{PortWorker, config, shared_worker, wide_pool, worker, worker_of};
 
 pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_region_is_free_again_only_when_acknowledged_and_freed_by_the_device", held_back),
     ("a_region_arrives_in_place_with_and_without_udp_checksums", in_place),
+    ("coded_segments_in_a_region_are_attached_and_restored_from_parity", coded),
     ("a_worker_without_buffers_waits_and_loses_nothing", starved),
     ("three_threads_share_two_workers_and_a_full_ring_loses_nothing", threads),
     ("no_packet_of_a_flow_reaches_two_workers_of_a_device_that_sprays", steered),
@@ -56,9 +58,17 @@ impl End {
     }
 
     fn with(eal: &Eal, id: u32, pools: [&Arc<Pool>; 2], clock: (DilatedClock, UdpSums)) -> Self {
+        Self::of(eal, pools, |io| worker(id, io, clock))
+    }
+
+    fn of(
+        eal: &Eal,
+        pools: [&Arc<Pool>; 2],
+        worker: impl FnOnce(PortIo) -> (PortWorker, AppEnd),
+    ) -> Self {
         let link = Link::ring(eal, &link_config(pools[0])).unwrap();
         let io = PortIo::of_port(link.host, Arc::clone(pools[0]), None).unwrap();
-        let (worker, app) = worker(id, io.attaching(Arc::clone(pools[1])), clock);
+        let (worker, app) = worker(io.attaching(Arc::clone(pools[1])));
         let (wire, frames) = (link.switch_side, MbufBurst::new());
         Self { worker, app, wire, frames, heard: Vec::new() }
     }
@@ -192,6 +202,53 @@ fn run(one: &mut End, two: &mut End) {
         let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
         assert!(!late, "{:?}", one.worker.stats());
     }
+}
+
+/// A region goes in erasure-coded blocks, each of which loses two frames.
+fn coded(eal: &Eal) -> Outcome {
+    let clock = clock();
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
+    let region = match Region::new(eal, expected().into_boxed_slice()) {
+        Ok(region) => Arc::new(region),
+        Err(refused) => return Skipped(refused.to_string()),
+    };
+    let settings = Settings { ec: EcKind::Mds, ..(*config()).clone() };
+    let config = Config::new(settings).unwrap();
+    let end = |id| {
+        End::of(eal, [&wide, &small], |io| {
+            let (app, ring) = app_ring(64, 64);
+            (worker_of(&config, id, io, (clock, UdpSums::Software), vec![ring]), app)
+        })
+    };
+    let (mut one, mut two) = (end(0), end(1));
+    one.open(0, 1);
+    one.send(0, Source::Region { region: Arc::clone(&region), offset: 0 }, 1);
+    let (started, mut carried) = (one.worker.poll_once().now, 0);
+    while one.sent() == 0 {
+        one.turn();
+        two.turn();
+        let mut kept = MbufBurst::new();
+        for mbuf in one.frames.drain() {
+            // The first two of ten.
+            if carried % 10 > 1 {
+                kept.push(mbuf).unwrap();
+            }
+            carried += 1;
+        }
+        two.wire.tx_burst(&mut kept);
+        one.wire.tx_burst(&mut two.frames);
+        let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
+        assert!(!late, "{:?}", one.worker.stats());
+    }
+    assert!(two.delivered().eq([(1, &*expected())]));
+    // 25 segments in blocks of 8, 8, 8 and 1, each with two of parity.
+    let (sent, counts) = (*one.worker.stats(), *one.worker.counts());
+    assert!(two.worker.stats().restored >= 6, "{:?}", two.worker.stats());
+    assert_eq!((sent.data_new, counts.unsendable), (25, 0));
+    assert!(counts.attached >= 25 && counts.attached < counts.filled, "parity is copied");
+    drop((one, two));
+    assert_eq!((wide.in_use(), small.in_use(), Arc::strong_count(&region)), (0, 0, 1));
+    Passed
 }
 
 fn starved(eal: &Eal) -> Outcome {

@@ -62,11 +62,14 @@ pub(crate) fn worker_of(
     (clock, udp): (DilatedClock, UdpSums),
     ends: Vec<WorkerEnd>,
 ) -> PortWorker {
-    let store = AppMemory::new(&MemoryConfig {
-        msgs_max: config.msgs_max,
-        bytes_max: 1 << 26,
-        messages_max: 100,
-    });
+    let store = AppMemory::new(
+        config,
+        &MemoryConfig {
+            bytes_max: 1 << 26,
+            messages_max: 100,
+            parity_max: MemoryConfig::PARITY_MAX,
+        },
+    );
     let worker_config = WorkerConfig {
         addressing: Addressing::Emulated(IpVersion::V6),
         connections_max: 4,

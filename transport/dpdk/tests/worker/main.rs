@@ -1,7 +1,9 @@
 //! Workers on an in-memory link: whole messages through any weather, back-pressure that loses
-//! nothing, bounded memory, recordings that replay, and no allocation while a message runs.
+//! nothing, bounded memory, recordings that replay, erasure-coded messages, and no allocation while
+//! a message runs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod coded;
 mod observing;
 mod recording;
 mod rig;

@@ -143,6 +143,8 @@ pub(crate) struct Sizes {
     pub(crate) requests: usize,
     pub(crate) completions: usize,
     pub(crate) memory: u64,
+    /// Bytes of kept parity.
+    pub(crate) parity: u64,
     pub(crate) record: bool,
     pub(crate) config: Config,
 }
@@ -164,7 +166,8 @@ pub(crate) fn config(change: impl FnOnce(&mut Settings)) -> Config {
 impl Sizes {
     pub(crate) fn ample() -> Self {
         let config = config(|_| ());
-        Self { requests: 256, completions: 256, memory: 1 << 30, record: false, config }
+        let (memory, parity) = (1 << 30, MemoryConfig::PARITY_MAX);
+        Self { requests: 256, completions: 256, memory, parity, record: false, config }
     }
 }
 
@@ -178,7 +181,11 @@ impl Rig {
             let start = if sizes.record { Recorder::on } else { Recorder::off };
             let core = start(&sizes.config, HostId(i), stream);
             let msgs_max = sizes.config.msgs_max;
-            let memory = MemoryConfig { msgs_max, bytes_max: sizes.memory, messages_max: 1000 };
+            let memory = MemoryConfig {
+                bytes_max: sizes.memory,
+                messages_max: 1000,
+                parity_max: sizes.parity,
+            };
             let config = WorkerConfig {
                 addressing: Addressing::Emulated(IpVersion::V4),
                 connections_max: 32,
@@ -187,7 +194,11 @@ impl Rig {
                 udp: UdpSums::Software,
                 digest: true,
             };
-            let parts = (MemIo::warm(), AppMemory::new(&memory), TestClock(Rc::clone(&clock)));
+            let parts = (
+                MemIo::warm(),
+                AppMemory::new(&sizes.config, &memory),
+                TestClock(Rc::clone(&clock)),
+            );
             let worker = Worker::new(core, parts, end, config);
             Host { worker, app, wanted: VecDeque::new(), heard: Vec::new(), damaged: 0 }
         };

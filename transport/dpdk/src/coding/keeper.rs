@@ -1,0 +1,176 @@
+//! Parity that was received, kept until its block needs no more.
+//!
+//! Bound: a slot for each block with kept parity. A table of chains finds them by message and
+//! offset, with as many chains as slots, so in O(1) unless a sender chooses offsets to collide, and
+//! then no longer than the table. Nothing is allocated after `new`.
+
+use transport::rng::mix;
+use transport::{MsgId, Restore};
+
+use super::{PARITY, Shape, Slot, Slots};
+
+const DATA: usize = transport::ec::DATA_MAX as usize;
+
+/// Where a parity packet belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// The incoming message.
+    pub(crate) msg: MsgId,
+    /// Where its block begins in the message.
+    pub(crate) block: u32,
+    /// Which parity packet, from 0.
+    pub(crate) index: u8,
+}
+
+/// One block with kept parity.
+#[derive(Debug)]
+struct Place {
+    slot: Slot,
+    msg: MsgId,
+    block: u32,
+    /// Bit i: parity packet i is there.
+    have: u64,
+    /// The next of its chain.
+    next: Option<u32>,
+}
+
+/// The kept parity of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shape: Shape,
+    slots: Slots,
+    /// By the slot's number; as many as there are slots.
+    places: Box<[Option<Place>]>,
+    /// The first of each chain; a power of two.
+    chains: Box<[Option<u32>]>,
+}
+
+impl Keeper {
+    /// For at most `blocks` blocks.
+    pub(super) fn new(shape: Shape, blocks: u32) -> Self {
+        let slots = Slots::new(blocks, shape.slot_len());
+        Self {
+            shape,
+            slots,
+            places: (0..blocks).map(|_| None).collect(),
+            chains: (0..blocks.next_power_of_two()).map(|_| None).collect(),
+        }
+    }
+
+    /// Blocks that parity can begin to be kept for.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.slots.free()
+    }
+
+    /// Keeps the bytes of a parity packet, which lie in up to two pieces; false when there is no
+    /// room, or no such packet.
+    pub(crate) fn keep(&mut self, kept: &Kept, (near, far): (&[u8], &[u8])) -> bool {
+        let Some(at) = self.find(kept.msg, kept.block).or_else(|| self.insert(kept)) else {
+            return false;
+        };
+        let Some(place) = self.places.get_mut(at as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        let len = near.len() + far.len();
+        if len > self.shape.payload_max || usize::from(kept.index) >= self.shape.count() {
+            return false;
+        }
+        let parity = self.shape.parity(self.slots.bytes(&place.slot), len);
+        let (front, back) = parity[usize::from(kept.index)].split_at_mut(near.len());
+        front.copy_from_slice(near);
+        back.copy_from_slice(far);
+        place.have |= 1 << kept.index;
+        true
+    }
+
+    /// Restores what `restore` says is missing in `memory`, the whole message's, and lets the
+    /// block's parity go. False when that is not possible: the core was not told the truth.
+    pub(crate) fn restore(&mut self, restore: &Restore, memory: &mut [u8]) -> bool {
+        let Some(at) = self.find(restore.msg, restore.offset) else { return false };
+        let Some(place) = self.remove(at) else { return false };
+        let restored = self.decode(restore, &place, memory);
+        self.slots.give(place.slot);
+        restored
+    }
+
+    fn decode(&mut self, restore: &Restore, place: &Place, memory: &mut [u8]) -> bool {
+        let data = usize::from(restore.data);
+        let all_data = (1 << restore.data) - 1;
+        if restore.have & all_data == all_data {
+            return true;
+        }
+        let Some(block) = memory.get_mut(restore.offset as usize..) else { return false };
+        let longest = block.len().min(self.shape.payload_max);
+        let parity = self.shape.parity(self.slots.bytes(&place.slot), longest);
+        let mut packets: [&mut [u8]; DATA + PARITY] = std::array::from_fn(|_| &mut [][..]);
+        let segments = block.chunks_mut(self.shape.payload_max).take(data);
+        let all = segments.chain(parity.into_iter().take(self.shape.count()));
+        let count = packets.iter_mut().zip(all).map(|(packet, bytes)| *packet = bytes).count();
+        let have = restore.have & all_data | place.have << restore.data;
+        let whole = count == data + self.shape.count();
+        whole && self.shape.codec.decode(restore.data, have, &mut packets[..count]).is_ok()
+    }
+
+    /// Incoming message `msg` will never be whole: lets its parity go. O(slots).
+    pub(crate) fn forget(&mut self, msg: MsgId) {
+        if self.slots.free() == self.places.len() {
+            return;
+        }
+        for at in (0..).take(self.places.len()) {
+            let of = self.places.get(at as usize).and_then(Option::as_ref);
+            if of.is_some_and(|place| place.msg == msg)
+                && let Some(place) = self.remove(at)
+            {
+                self.slots.give(place.slot);
+            }
+        }
+    }
+
+    fn chain(&mut self, msg: MsgId, block: u32) -> &mut Option<u32> {
+        let hash = mix(u64::from(msg.0) << 32 | u64::from(block));
+        let mask = self.chains.len() - 1;
+        &mut self.chains[usize::try_from(hash).unwrap_or(0) & mask]
+    }
+
+    fn find(&mut self, msg: MsgId, block: u32) -> Option<u32> {
+        let mut next = *self.chain(msg, block);
+        while let Some(at) = next {
+            let place = self.places.get(at as usize)?.as_ref()?;
+            if (place.msg, place.block) == (msg, block) {
+                return Some(at);
+            }
+            next = place.next;
+        }
+        None
+    }
+
+    fn insert(&mut self, kept: &Kept) -> Option<u32> {
+        let Kept { msg, block, .. } = *kept;
+        let slot = self.slots.take()?;
+        let at = slot.number();
+        let next = self.chain(msg, block).replace(at);
+        self.places[at as usize] = Some(Place { slot, msg, block, have: 0, next });
+        Some(at)
+    }
+
+    /// Takes a place out of its chain.
+    fn remove(&mut self, at: u32) -> Option<Place> {
+        let place = self.places.get_mut(at as usize)?.take()?;
+        let first = self.chain(place.msg, place.block);
+        if *first == Some(at) {
+            *first = place.next;
+            return Some(place);
+        }
+        let mut before = *first;
+        while let Some(other) = before {
+            let other = self.places.get_mut(other as usize)?.as_mut()?;
+            if other.next == Some(at) {
+                other.next = place.next;
+                break;
+            }
+            before = other.next;
+        }
+        Some(place)
+    }
+}

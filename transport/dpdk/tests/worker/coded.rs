@@ -1,0 +1,181 @@
+//! Erasure-coded messages between two workers: real parity in any weather, bounded memory for it,
+//! recordings that replay, and no allocation.
+
+use proptest::prelude::*;
+use transport::ec::{BlockShape, EcKind, EcParams};
+use transport::record::replay;
+use transport::{DropReason, Duration};
+
+use crate::exchange;
+use crate::rig::{Rig, Sizes, Weather, config};
+
+/// Everything is coded, and asked for after `patience` microseconds.
+fn coded(shape: (u8, u8), payload_max: u16, patience: u64) -> Sizes {
+    let config = config(|settings| {
+        settings.ec = EcKind::Mds;
+        settings.ec_shape = BlockShape::new(shape.0, shape.1).unwrap();
+        let block_timeout = Duration::from_us(patience);
+        settings.ec_params = EcParams { base_rtt_min: Duration::ZERO, block_timeout };
+        settings.payload_max = payload_max;
+    });
+    Sizes { config, ..Sizes::ample() }
+}
+
+/// Counts at both hosts together: restored, retransmitted, parity recomputed, parity refused.
+fn totals(rig: &Rig) -> [u64; 4] {
+    let of = |host: &crate::rig::Host| {
+        let (stats, counts) = (host.worker.stats(), host.worker.counts());
+        let (recomputed, refused) = (counts.parity_recomputed, counts.parity_refused);
+        [stats.restored, stats.retransmitted, recomputed, refused]
+    };
+    let [a, b] = [of(&rig.hosts[0]), of(&rig.hosts[1])];
+    std::array::from_fn(|i| a[i] + b[i])
+}
+
+/// Nothing is kept once all messages are over.
+fn check_books(rig: &mut Rig, room: usize) {
+    for host in &rig.hosts {
+        let counts = host.worker.counts();
+        let seen = counts.parsed + counts.malformed + counts.foreign + counts.refused;
+        assert_eq!(counts.received, seen);
+        assert_eq!((counts.filled, counts.unsendable), (counts.handed_over, 0));
+        let store = host.worker.store();
+        assert_eq!(transport_dpdk::boundary::PayloadStore::parity_room(store), room);
+    }
+}
+
+fn room(sizes: &Sizes) -> usize {
+    let rig = Rig::new(sizes, 1, Weather::default());
+    transport_dpdk::boundary::PayloadStore::parity_room(rig.hosts[0].worker.store())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #[test]
+    fn every_coded_message_arrives_once_and_intact_in_any_weather(
+        seed in any::<u64>(),
+        shape in prop_oneof![
+            Just((8u8, 2u8)), Just((1, 1)), Just((3, 2)), Just((20, 4)), Just((48, 16)),
+        ],
+        payload_max in prop_oneof![Just(4096u16), Just(1024), Just(333)],
+        sizes in prop::collection::vec(1u32..60_000, 1..14),
+        loss in 0.0..0.15f64, duplicate in 0.0..0.1f64, reorder in 0.0..0.3f64,
+        corrupt in 0.0..0.1f64, patience in prop_oneof![Just(5u64), Just(50), Just(640)],
+        parity in prop_oneof![Just(0u64), Just(20_000), Just(1 << 24)],
+    ) {
+        let sizes_of = Sizes { parity, ..coded(shape, payload_max, patience) };
+        let weather = Weather { loss, duplicate, reorder, corrupt };
+        let mut rig = exchange(&sizes_of, seed, weather, &sizes, 64);
+        check_books(&mut rig, room(&sizes_of));
+    }
+}
+
+#[test]
+fn as_many_losses_a_block_as_it_has_parity_cost_no_retransmission() {
+    let sizes = coded((8, 2), 4096, 640);
+    let weather = Weather { loss: 0.01, ..Weather::default() };
+    let mut rig = exchange(&sizes, 4, weather, &[4_000_000, 4_000_000], 64);
+    let [restored, retransmitted, recomputed, refused] = totals(&rig);
+    // One in a hundred of 1954 segments; three of a block's ten hardly ever.
+    assert!((8..40).contains(&restored), "{restored}");
+    assert!(retransmitted < 4 && refused == 0, "{retransmitted} {refused}");
+    assert_eq!(recomputed, 0, "all parity was accumulated");
+    check_books(&mut rig, room(&sizes));
+}
+
+#[test]
+fn parity_that_is_not_there_costs_retransmissions_and_nothing_else() {
+    let weather = Weather { loss: 0.1, reorder: 0.3, ..Weather::default() };
+    let ample = coded((8, 4), 1024, 50);
+    let tiny = Sizes { parity: 0, ..ample.clone() };
+    let sent_again = [ample, tiny].map(|sizes| {
+        let mut rig = exchange(&sizes, 6, weather, &[2_000_000, 2_000_000], 64);
+        check_books(&mut rig, room(&sizes));
+        let [_, retransmitted, _, refused] = totals(&rig);
+        let drops = |host: &crate::rig::Host| host.worker.stats().drops.of(DropReason::NoBuffer);
+        assert_eq!(rig.hosts.iter().map(drops).sum::<u64>(), refused);
+        assert_eq!(refused > 0, sizes.parity == 0, "{refused}");
+        retransmitted
+    });
+    assert!(sent_again[1] > sent_again[0], "{sent_again:?}");
+}
+
+#[test]
+fn parity_may_bring_a_message_into_memory_that_holds_no_more() {
+    // Three segments and two of parity, one of which often comes first and restores nothing yet.
+    let sizes = Sizes { memory: 9000, ..coded((8, 2), 4096, 640) };
+    let weather = Weather { loss: 0.2, reorder: 0.5, ..Weather::default() };
+    let mut restored = 0;
+    for seed in 0..40 {
+        let mut rig = Rig::new(&sizes, seed, weather);
+        rig.open(0, 0, &sizes);
+        rig.send(0, 0, 9000, 2);
+        rig.run(Duration::from_s(1), 64, |rig| !rig.sent(0).is_empty());
+        assert_eq!(rig.check_delivered(1), [2]);
+        assert_eq!(rig.hosts[1].worker.counts().refused, 0, "memory is asked for once");
+        restored += totals(&rig)[0];
+    }
+    assert!(restored > 5, "{restored}");
+}
+
+#[test]
+fn more_messages_than_places_to_accumulate_parity_are_sent_right() {
+    let shape = coded((8, 2), 1024, 640);
+    let one = config(|settings| {
+        *settings = (*shape.config).clone();
+        settings.tx_flows_max = 4;
+    });
+    let sizes = Sizes { config: one, ..shape };
+    let mut rig = Rig::new(&sizes, 5, Weather { loss: 0.02, ..Weather::default() });
+    (0..4).for_each(|connection| rig.open(0, connection, &sizes));
+    for tag in 1..=12 {
+        rig.send(0, u32::try_from(tag % 4).unwrap(), 100_000, tag);
+    }
+    rig.run(Duration::from_s(1), 64, |rig| rig.sent(0).len() == 12);
+    let mut delivered = rig.check_delivered(1);
+    delivered.sort_unstable();
+    assert_eq!(delivered, (1..=12).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_recording_of_coded_messages_replays_with_every_decision_the_same() {
+    let sizes = Sizes { record: true, parity: 50_000, ..coded((4, 2), 1024, 50) };
+    let weather = Weather { loss: 0.08, duplicate: 0.05, reorder: 0.2, corrupt: 0.02 };
+    for seed in 1..6 {
+        let mut rig = exchange(&sizes, seed, weather, &[50_000, 1, 9000, 120_000, 4096], 64);
+        assert!(totals(&rig)[0] > 0);
+        for host in &mut rig.hosts {
+            let bytes = host.worker.recorder().finish();
+            let report = replay(&bytes).unwrap();
+            let stats = *host.worker.stats();
+            assert_eq!(report.received, host.worker.counts().parsed);
+            assert_eq!(report.sent, host.worker.counts().filled);
+            assert_eq!(report.stats.restored, stats.restored);
+            assert_eq!(report.stats.parity_kept, stats.parity_kept);
+        }
+    }
+}
+
+#[test]
+fn a_turn_with_coded_messages_allocates_nothing() {
+    let sizes = coded((8, 2), 4096, 50);
+    let weather = Weather { loss: 0.02, reorder: 0.05, ..Weather::default() };
+    let mut rig = Rig::new(&sizes, 1, weather);
+    (0..2).for_each(|host| rig.open(host, 0, &sizes));
+    (0..2).for_each(|host| rig.send(host, 0, 30_000_000, 1));
+    (0..400).for_each(|_| rig.step(64));
+    let before = totals(&rig)[0];
+    let mut allocated = 0;
+    for _ in 0..1500 {
+        for host in 0..2 {
+            let worker = &mut rig.hosts[host].worker;
+            let turn = || {
+                worker.poll_once();
+            };
+            allocated += allocation_counter::measure(turn).count_total;
+        }
+        rig.step(64);
+    }
+    assert!(totals(&rig)[0] > before + 10);
+    assert_eq!(allocated, 0);
+}

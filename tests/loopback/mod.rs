@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "cases of a test harness")]
 
 mod capture;
+mod coded;
 mod telemetry;
 
 use testbed::datapath::{self, Bench, Device, MESSAGE};
@@ -29,6 +30,10 @@ pub(crate) const CASES: &[Case] = &[
     ("lossless_switches_pause_hosts_and_drop_nothing", lossless),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
+    ("coded_messages_survive_everything_that_happens_to_packets", coded::faults),
+    ("coded_messages_over_net_memif_are_delivered_and_verified", coded::memif),
+    ("a_recorded_run_of_coded_messages_replays_bit_for_bit", coded::record),
+    ("between_datacentres_20_ms_apart_a_code_saves_retransmissions", coded::two_datacentres),
     ("two_hosts_are_enough", two_hosts),
     ("thirty_two_hosts_have_a_device_each", thirty_two_hosts),
     ("odd_numbers_of_hosts_and_workers_work", odd_hosts),

@@ -199,13 +199,14 @@ fn connect(eal: &Eal, pmd: Pmd, hosts: u32, config: &LinkConfig) -> Result<Vec<L
 }
 
 /// Buffers for all that hosts may have outstanding: windows of 1.5 BDP for every flow that can send
-/// at once, as many acknowledgements, and full links.
+/// at once, as many acknowledgements, and full links. A host's flows share its link, so where there
+/// are many they do not all fill their windows; one may.
 fn buffers(plan: &Plan) -> u32 {
     let mut flows = vec![0u64; plan.hosts() as usize];
     plan.matrix.flows.iter().for_each(|flow| flows[flow.src.0 as usize] += 1);
     let bdp = plan.settings.line_rate.bytes_in(plan.settings.base_rtt).0;
     let window = (bdp * 3 / 2).div_ceil(u64::from(plan.fabric.mtu)).max(1);
-    let outstanding = |flows: &u64| (2 * flows * window).clamp(256, 4096);
+    let outstanding = |flows: &u64| (2 * flows * window).clamp(256, (2 * window).max(4096));
     let all: u64 = flows.iter().map(outstanding).sum();
     let links = u64::from(plan.hosts()) * 128;
     // 2^k - 1 fits DPDK's rings best.

@@ -14,7 +14,6 @@ use super::soft_switch::SoftSwitch;
 use super::time_scale;
 use crate::conductor::Conductor;
 use crate::fabric::Network;
-use crate::input::InputError;
 use crate::measure::sampler::{Sampler, Seen};
 use crate::measure::{Adapted, Outcome};
 use crate::observe::Observe;
@@ -63,10 +62,6 @@ pub fn run_observed(
     if !(2..=most).contains(&hosts) {
         return Err(RunError::TooManyHosts { hosts, most, pmd: plan.draft.vdev.pmd.clone() });
     }
-    if plan.codes() {
-        let error = InputError::new("an erasure code in the vdev world", "`off`");
-        return Err(error.at("ec", 0, 0).help("run it with --world sim, or --ec off").into());
-    }
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let threads = Threads::of(plan);
     let (plan, scale, adapted) = adapt(plan, pmd, rate, &threads)?;
@@ -81,6 +76,8 @@ pub fn run_observed(
     drop::<(Option<RegisteredThread>, Pools)>((lcore, pools));
     Ok(Outcome { adapted, ..outcome })
 }
+
+const BREAKS: &str = "25 ms of real time: longer than a scheduler's breaks";
 
 /// Which threads run hosts, by the core they are pinned to.
 struct Threads {
@@ -126,9 +123,15 @@ fn adapt(
     let allowance = time_scale::network_time(turn_around, scale);
     let rto_min = time_scale::rto_min(scale).max(plan.settings.loss.rto_min);
     let is_longer = rto_min > plan.settings.loss.rto_min;
+    let patience = plan.settings.ec_params.block_timeout;
+    let block_timeout = time_scale::rto_min(scale).max(patience);
+    let is_patient = plan.codes() && block_timeout > patience;
     plan = plan.with(|draft| {
         draft.rtt_allowance = allowance;
         draft.settings.loss.rto_min = rto_min;
+        if is_patient {
+            draft.settings.ec_params.block_timeout = block_timeout;
+        }
     })?;
     if plan.draft.base_rtt.is_none() {
         let value = format!("{}ps", plan.settings.base_rtt.as_ps());
@@ -140,7 +143,10 @@ fn adapt(
     }
     if is_longer {
         let value = format!("{}ps", rto_min.as_ps());
-        note("loss.rto_min", value, "25 ms of real time: longer than a scheduler's breaks");
+        note("loss.rto_min", value, BREAKS);
+    }
+    if is_patient {
+        note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
     }
     Ok((plan, scale, adapted))
 }

@@ -1,0 +1,90 @@
+//! Erasure-coded messages over real devices: what a code restores arrives intact and is sent again
+//! less often.
+
+use testbed::measure::Summary;
+use testbed::plan::{Plan, Source};
+use testbed::progress::Unwatched;
+use testbed::workload::{FlowSpec, Matrix};
+use testbed::{topology, virtual_time};
+use transport::record::replay;
+use transport::{Bytes, HostId};
+
+use super::{Verdict, assert_whole, draft, matrix, plan, run};
+
+/// Every flow is coded.
+const ALL: (&str, &str) = ("ec.base_rtt_min", "0us");
+
+/// Everything that can happen to packets, on links of near hosts.
+pub(super) fn faults() -> Verdict {
+    let settings = [
+        ("ec", "8,2"),
+        ALL,
+        ("fault", "block-loss:0.02/0.01/0.005@fabric,block=10"),
+        ("fault", "loss:0.01@all"),
+        ("fault", "reorder:0.02@all,delay_us=3"),
+        ("fault", "duplicate:0.01@all"),
+        ("fault", "corrupt:0.01@all"),
+    ];
+    let matrix = matrix("permutation", 16, &[("size", "512KiB")]);
+    let outcome = run(&plan(&settings, matrix, "paper-testbed"));
+    assert_whole(&outcome);
+    let Summary { drops, packets, ec, .. } = &outcome.summary;
+    assert!(drops["burst_loss"] > 0 && drops["corrupt"] > 0, "{drops:?}");
+    assert!(outcome.stats.duplicates > 0 && packets.parity > 0);
+    assert!(ec.as_ref().unwrap().restored > 0);
+    Verdict::Passed
+}
+
+/// The driver copies frames, in shapes of other lengths, and no block is whole.
+pub(super) fn memif() -> Verdict {
+    let settings = [
+        ("vdev.pmd", "net_memif"),
+        ("ec", "3,2"),
+        ALL,
+        ("mtu", "1500"),
+        ("fault", "loss:0.03@all"),
+    ];
+    let matrix = matrix("permutation", 4, &[("size", "300001")]);
+    let outcome = run(&plan(&settings, matrix, "leaf-spine:2,2,2"));
+    assert_whole(&outcome);
+    assert!(outcome.summary.ec.unwrap().restored > 0);
+    Verdict::Passed
+}
+
+pub(super) fn record() -> Verdict {
+    let matrix = matrix("incast", 4, &[("degree", "3"), ("size", "256KiB")]);
+    let settings = [("vdev.record", "on"), ("ec", "8,2"), ALL, ("fault", "loss:0.02@all")];
+    let outcome = run(&plan(&settings, matrix, "leaf-spine:2,2,2"));
+    assert_whole(&outcome);
+    assert_eq!(outcome.recordings.len(), 4);
+    let (mut parity, mut restored) = (0, 0);
+    for bytes in &outcome.recordings {
+        let report = replay(bytes).unwrap_or_else(|error| panic!("{error}"));
+        parity += report.stats.parity_new;
+        restored += report.stats.restored;
+    }
+    assert_eq!((parity, restored), (outcome.stats.parity_new, outcome.stats.restored));
+    assert!(restored > 0);
+    Verdict::Passed
+}
+
+/// One flow between two datacentres: 20 ms more than inside, and a thousandth of the packets lost,
+/// some of them together. The same without a code is simulated: a process has one run over devices.
+pub(super) fn two_datacentres() -> Verdict {
+    let plan = |code| {
+        let fault = ("fault", "block-loss:6.0e-3/1.5e-3/3.3e-4@wan,block=10");
+        let mut draft = draft(&[("ec", code), fault]);
+        draft.set_transport("uno", Source::Set).unwrap();
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(2), Bytes(64 << 20)));
+        Plan::new(&draft, matrix, &topology::by_name("two-dc:2,2,10ms,10").unwrap()).unwrap()
+    };
+    let plain = virtual_time::run(&plan("off"), &mut Unwatched).unwrap().summary.packets;
+    let outcome = run(&plan("8,2"));
+    assert_whole(&outcome);
+    let Summary { packets, drops, ec, .. } = &outcome.summary;
+    println!("without: {plain:?}");
+    assert!(drops["burst_loss"] > 0 && ec.as_ref().unwrap().restored > 0);
+    assert!(plain.retransmitted > 4 && packets.retransmitted < plain.retransmitted / 2);
+    Verdict::Passed
+}

@@ -34,16 +34,17 @@ pub(crate) struct DeviceArgs {
     /// Own number; addresses follow from it [default: 0 for servers, 1 for clients].
     #[arg(long, value_name = "N")]
     pub(crate) host: Option<u32>,
-    /// Addresses of host N instead of those that follow from its number; give those of all hosts
-    /// from 0 on, the same on both sides.
-    #[arg(long, value_name = "N=IP,MAC")]
+    /// Addresses of host N instead of those that follow from its number, IPv4 or IPv6; give those
+    /// of all hosts from 0 on, the same on both sides. A MAC that is left out is asked for, by ARP
+    /// or neighbour discovery; one's own is the device's.
+    #[arg(long, value_name = "N=IP[,MAC]")]
     pub(crate) at: Vec<String>,
     /// Hugepages: used when there are enough, unless this says.
     #[arg(long, value_enum)]
     pub(crate) hugepages: Option<Switch>,
     /// Frames that can be held at once.
     #[arg(long, value_name = "N", default_value_t = 2047,
-          value_parser = clap::value_parser!(u32).range(64..=65_535))]
+          value_parser = clap::value_parser!(u32).range(16..=65_535))]
     pub(crate) buffers: u32,
     /// Frames in the device's queue, each way; a power of two.
     #[arg(long, value_name = "N", default_value_t = 512,

@@ -30,11 +30,13 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
     let wrong = |error| Failure::CommandLine(format!("error: --device: {error}"));
     let device = device(args)?.resolved().map_err(wrong)?;
     let default = if side == Side::Listens { 0 } else { 1 };
+    let (addressing, unresolved) = addressing(args, args.host.unwrap_or(default))?;
     Ok(HostSetup {
         device,
         side,
         host: HostId(args.host.unwrap_or(default)),
-        addressing: addressing(args, args.host.unwrap_or(default))?,
+        addressing,
+        unresolved,
         memory: match args.hugepages {
             None => MemoryMode::Auto,
             Some(Switch::On) => MemoryMode::Hugepages,
@@ -127,18 +129,24 @@ fn device(args: &DeviceArgs) -> Result<DeviceName, Failure> {
 }
 
 /// Addresses by number, or those that were given.
-fn addressing(args: &DeviceArgs, own: u32) -> Result<Addressing, Failure> {
+fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), Failure> {
     if args.at.is_empty() {
-        return Ok(Addressing::Emulated(IpVersion::V4));
+        return Ok((Addressing::Emulated(IpVersion::V4), Vec::new()));
     }
     let wrong = |text: &str, why: String| {
-        let help = "like --at 0=192.0.2.1,02:00:00:00:00:01 --at 1=192.0.2.2,02:00:00:00:00:02";
-        let error = InputError::new(format!("`{text}` ({why})"), "N=IP,MAC").at("--at", 0, 0);
+        let help = "like --at 0=192.0.2.1 --at 1=192.0.2.2,02:00:00:00:00:02";
+        let error = InputError::new(format!("`{text}` ({why})"), "N=IP[,MAC]").at("--at", 0, 0);
         Failure::from(error.help(help))
     };
     let mut hosts: Vec<Option<HostAddr>> = vec![None; args.at.len()];
+    let mut unresolved = Vec::new();
     for text in &args.at {
-        let (number, addr) = address(text).ok_or_else(|| wrong(text, "unreadable".to_owned()))?;
+        let read = address(text).ok_or_else(|| wrong(text, "unreadable".to_owned()))?;
+        let (number, ip, mac) = read;
+        let addr = HostAddr { mac: mac.unwrap_or(NOBODY), ip };
+        if mac.is_none() {
+            unresolved.extend(u32::try_from(number).map(HostId));
+        }
         let place = hosts.get_mut(number);
         let place = place.ok_or_else(|| wrong(text, "hosts are numbered from 0".to_owned()))?;
         if place.replace(addr).is_some() {
@@ -146,30 +154,32 @@ fn addressing(args: &DeviceArgs, own: u32) -> Result<Addressing, Failure> {
         }
     }
     let hosts: Vec<HostAddr> = hosts.into_iter().flatten().collect();
-    if hosts.iter().any(|host| host.ip.is_ipv6()) {
-        return Err(wrong(&args.at.join(" "), "IPv4 only here".to_owned()));
-    }
     let known = hosts.len();
     let table = AddressTable::new(hosts);
     let table = table.map_err(|error| wrong(&args.at.join(" "), error.to_string()))?;
     if own as usize >= known {
         return Err(wrong(&args.at.join(" "), format!("host {own}, this one, is missing")));
     }
-    Ok(Addressing::Table(table))
+    Ok((Addressing::Table(table), unresolved))
 }
 
-/// `N=IP,MAC`.
-fn address(text: &str) -> Option<(usize, HostAddr)> {
+/// Stands for a MAC that is not known yet: locally administered, and nobody's.
+const NOBODY: [u8; 6] = [0x02, 0, 0, 0, 0, 0];
+
+/// `N=IP` or `N=IP,MAC`.
+fn address(text: &str) -> Option<(usize, IpAddr, Option<[u8; 6]>)> {
     let (number, rest) = text.split_once('=')?;
-    let (ip, mac) = rest.split_once(',')?;
+    let number = number.trim().parse().ok()?;
+    let Some((ip, mac)) = rest.split_once(',') else {
+        return Some((number, rest.trim().parse().ok()?, None));
+    };
     let ip: IpAddr = ip.trim().parse().ok()?;
     let octets: Vec<u8> = mac
         .trim()
         .split(':')
         .map(|octet| u8::from_str_radix(octet, 16).ok().filter(|_| octet.len() == 2))
         .collect::<Option<_>>()?;
-    let mac = octets.try_into().ok()?;
-    Some((number.trim().parse().ok()?, HostAddr { mac, ip }))
+    Some((number, ip, Some(octets.try_into().ok()?)))
 }
 
 impl From<PeerError> for Failure {
@@ -183,7 +193,9 @@ impl From<PeerError> for Failure {
                 Self::Unfit(error.to_string())
             }
             PeerError::Interrupted => Self::Interrupted(error.to_string()),
+            PeerError::Address(_) => Self::CommandLine(format!("error: {error}")),
             PeerError::LinkDown { .. }
+            | PeerError::NoMac { .. }
             | PeerError::NoServer { .. }
             | PeerError::Stopped(_)
             | PeerError::Silent { .. } => Self::Peer(error.to_string()),
@@ -209,7 +221,7 @@ mod tests {
         }
     }
 
-    fn addresses(at: &[&str]) -> Result<Addressing, String> {
+    fn addresses(at: &[&str]) -> Result<(Addressing, Vec<HostId>), String> {
         let flags: Vec<&str> = at.iter().flat_map(|text| ["--at", text]).collect();
         let args = client(&flags).client.device;
         addressing(&args, 1).map_err(|failure| {
@@ -221,20 +233,26 @@ mod tests {
 
     #[test]
     fn addresses_are_derived_or_given_for_all_hosts() {
-        assert_eq!(addresses(&[]), Ok(Addressing::Emulated(IpVersion::V4)));
+        assert_eq!(addresses(&[]), Ok((Addressing::Emulated(IpVersion::V4), Vec::new())));
         let both = ["1=192.0.2.2,02:00:00:00:00:02", "0=192.0.2.1,02:00:00:00:00:01"];
-        let Ok(Addressing::Table(table)) = addresses(&both) else { panic!() };
+        let Ok((Addressing::Table(table), unresolved)) = addresses(&both) else { panic!() };
+        assert_eq!(unresolved, []);
         let first = Addressing::Table(table).addr(HostId(0)).unwrap();
         assert_eq!(first.ip.to_string(), "192.0.2.1");
         for (at, why) in [
             (vec!["0=192.0.2.1,02:00:00:00:00:01"], "host 1, this one, is missing"),
             (vec!["7=192.0.2.1,02:00:00:00:00:01"], "numbered from 0"),
-            (vec!["0=192.0.2.1"], "unreadable"),
+            (vec!["0=192.0.2.1,"], "unreadable"),
+            (vec!["0=192.0.2.1", "1=fd00::1"], "IP version"),
             (vec!["0=192.0.2.1,01:00:00:00:00:01", both[0]], "unicast"),
         ] {
             let text = addresses(&at).unwrap_err();
             assert!(text.contains(why) && text.contains("--at"), "{text}");
         }
+        let asked = ["0=fd00::1", "1=fd00::2,02:00:00:00:00:02"];
+        let Ok((Addressing::Table(table), unresolved)) = addresses(&asked) else { panic!() };
+        assert_eq!(unresolved, [HostId(0)]);
+        assert_eq!(Addressing::Table(table).version(), IpVersion::V6);
     }
 
     #[test]

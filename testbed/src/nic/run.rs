@@ -199,7 +199,7 @@ impl Attendance<'_> {
         let max_frame = caps.max_frame.bytes();
         let part = Part::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
         let (parts, _) = meeting.gather(Round::Device, part, &mut || {
-            desk.serve(|_| false);
+            desk.serve()?;
             going_on(watch)
         })?;
         let device = |part| if let Part::Device(device) = part { Some(device) } else { None };
@@ -215,7 +215,7 @@ impl Attendance<'_> {
         let rtts_ps = sends_to.iter().copied().zip(rtts.iter().map(|rtt| rtt.as_ps())).collect();
         let part = Part::Measure(MeasurePart { rtts_ps, longest_ps: longest.as_ps() });
         let (parts, _) = meeting.gather(Round::Measure, part, &mut || {
-            desk.serve(|_| false);
+            desk.serve()?;
             going_on(watch)
         })?;
         let measure = |part| if let Part::Measure(part) = part { Some(part) } else { None };

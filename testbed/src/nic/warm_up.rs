@@ -8,9 +8,9 @@ use std::thread;
 
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
-use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Resolver, Station, Verdict};
+use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Station, Verdict};
 use transport_dpdk::{
-    DeviceName, DilatedClock, Eal, EalOptions, MbufBurst, MbufError, MemoryMode, Pool, PoolConfig,
+    DeviceName, DilatedClock, Eal, EalOptions, Enquiry, MbufError, MemoryMode, Pool, PoolConfig,
     Port, PortConfig, PortError, Step,
 };
 
@@ -43,9 +43,8 @@ const RETRY: core::time::Duration = core::time::Duration::from_millis(500);
 /// How long a peer is asked for its MAC.
 const RESOLVE_FOR: Duration = Duration::from_s(10);
 
-/// The device of this host before a worker has it. Field order: mbufs go before pool and EAL.
+/// The device of this host before a worker has it. Field order: the device goes before EAL.
 pub(super) struct Desk {
-    burst: MbufBurst,
     port: Port,
     pool: Arc<Pool>,
     station: Station,
@@ -136,8 +135,7 @@ impl Desk {
         };
         let (ip, prefix, gateway) = (host.ip, host.prefix, host.gateway);
         let station = Station { mac: host.mac.unwrap_or(port.mac()), ip, prefix, gateway };
-        let burst = MbufBurst::new();
-        Ok(Self { burst, port, pool, station, clock, full, strays: 0, answers: 0, eal })
+        Ok(Self { port, pool, station, clock, full, strays: 0, answers: 0, eal })
     }
 
     /// Limits the frames that are probed and sent, once it is known what all devices carry.
@@ -171,35 +169,22 @@ impl Desk {
         &self.port
     }
 
-    /// Receives a burst: answers what is asked of this host, shows `see` the rest.
-    pub(super) fn serve(&mut self, mut see: impl FnMut(&[u8]) -> bool) {
-        let mut burst = std::mem::take(&mut self.burst);
-        self.port.rx_burst(&mut burst);
-        let mut frame = Vec::new();
-        for mbuf in burst.drain() {
-            frame.resize(usize::try_from(mbuf.pkt_len()).unwrap_or(0), 0);
-            if !mbuf.copy_out(0, &mut frame) {
-                continue;
-            }
-            let station = self.station;
-            if self.send(|out| station.answer(&frame, out)) {
-                self.answers += 1;
-            } else if !see(&frame) {
-                self.strays += 1;
-            }
-        }
-        self.burst = burst;
+    /// Has `what` done with the device's first queue; what that counts is kept.
+    fn enquire<T>(&mut self, what: impl FnOnce(&mut Enquiry<'_>) -> T) -> Result<T, RunError> {
+        let Self { port, pool, station, .. } = self;
+        let no_queue = || RunError::Environment("the device has no queue".to_owned());
+        let queue = port.queue(0).ok_or_else(no_queue)?;
+        let mut enquiry = Enquiry::new(queue, pool, *station);
+        let done = what(&mut enquiry);
+        let Enquiry { answers, strays, .. } = enquiry;
+        self.answers += answers;
+        self.strays += strays;
+        Ok(done)
     }
 
-    /// Sends the frame that `write` writes, if any.
-    fn send(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
-        let Some(mut mbuf) = self.pool.alloc() else { return false };
-        let room = self.pool.room();
-        let Some(length) = mbuf.append(room).and_then(write) else { return false };
-        let rest = room - u16::try_from(length).unwrap_or(room);
-        let mut burst = MbufBurst::new();
-        // What the device has no room for is asked for, or asked, again.
-        mbuf.trim(rest) && burst.push(mbuf).is_ok() && self.port.tx_burst(&mut burst) > 0
+    /// Answers what is asked of this host.
+    pub(super) fn serve(&mut self) -> Result<(), RunError> {
+        self.enquire(|enquiry| enquiry.serve(|_| false))
     }
 
     /// The addresses of all hosts as this one writes them into frames; only those of `peers` are
@@ -214,20 +199,15 @@ impl Desk {
         let entry = |peer: &u32| &network.hosts[*peer as usize];
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
-        let now = self.clock.now();
-        let mut resolver = Resolver::new(self.station, &wanted, now, RESOLVE_FOR);
-        while !resolver.is_over() {
-            let now = self.clock.now();
-            while self.send(|out| resolver.poll_transmit(now, out)) {}
-            self.serve(|frame| resolver.handle_frame(frame));
-            meanwhile()?;
-            thread::yield_now();
-        }
+        let clock = self.clock;
+        let found = self.enquire(|enquiry| {
+            enquiry.resolve(&wanted, RESOLVE_FOR, || clock.now(), meanwhile)
+        })??;
         let mut macs: Vec<Mac> = vec![NOBODY; network.hosts.len()];
         macs[own as usize] = self.station.mac;
-        for (at, &peer) in peers.iter().enumerate() {
+        for (found, &peer) in found.into_iter().zip(peers) {
             let host = &network.hosts[peer as usize];
-            let why = match resolver.peer(at) {
+            let why = match found {
                 Resolution::Known(mac) => {
                     macs[peer as usize] = mac;
                     continue;
@@ -261,10 +241,11 @@ impl Desk {
         let wanted: Vec<(IpAddr, Mac)> = peers.iter().filter_map(address).collect();
         let mut prober = Prober::new(self.station, id, self.full, &wanted);
         while !prober.is_over() {
-            let now = self.clock.now();
-            self.send(|out| prober.poll_transmit(now, out));
             let clock = self.clock;
-            self.serve(|frame| prober.handle_frame(clock.now(), frame));
+            self.enquire(|enquiry| {
+                enquiry.send(|out| prober.poll_transmit(clock.now(), out));
+                enquiry.serve(|frame| prober.handle_frame(clock.now(), frame));
+            })?;
             meanwhile()?;
             thread::yield_now();
         }

@@ -86,7 +86,7 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, PeerError> {
     // Refused before anything is opened.
-    terms.config(1)?;
+    terms.config(1, setup.addressing.version())?;
     let host = Host::open(setup, options.wait, watch)?;
     let mut client = Client {
         host,
@@ -99,6 +99,7 @@ pub fn run(
         idle: Idle::new(IdleMode::Shared),
     };
     client.wait_for_link()?;
+    client.find_server()?;
     let mut session = client.open(terms)?;
     let round_trips = match session.terms.job {
         Job::Ping => client.ping(&mut session)?,
@@ -125,6 +126,17 @@ impl Client<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Learns the server's MAC, unless it was given.
+    fn find_server(&mut self) -> Result<(), PeerError> {
+        let host = self.options.server;
+        if self.host.find(host, self.options.wait, self.watch)? {
+            return Ok(());
+        }
+        let address = self.host.setup().addressing.addr(host);
+        let ip = address.map_or_else(|| "no address".to_owned(), |address| address.ip.to_string());
+        Err(PeerError::NoMac { host, ip })
     }
 
     /// Asks until the server agrees.

@@ -1,6 +1,7 @@
 //! Why there was no session, or why it ended early.
 
 use thiserror::Error;
+use transport::HostId;
 use transport_dpdk::clock::ClockError;
 use transport_dpdk::{EalError, MbufError, PortError};
 
@@ -25,6 +26,9 @@ pub enum PeerError {
     /// What the user wrote.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// An address that no host can have.
+    #[error("{0}")]
+    Address(String),
     /// Settings that do not fit together.
     #[error(transparent)]
     Plan(#[from] RunError),
@@ -38,6 +42,17 @@ pub enum PeerError {
         device: String,
         /// How long it was waited for.
         seconds: u64,
+    },
+    /// Nobody says that an address is his.
+    #[error(
+        "host {host} ({ip}) does not say its MAC; start `headrace perf server` there, check \
+         cabling and both addresses, or give its MAC with --at"
+    )]
+    NoMac {
+        /// Its number.
+        host: HostId,
+        /// Its address.
+        ip: String,
     },
     /// Nobody answered.
     #[error(

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::thread;
 
 use transport::record::Recorder;
-use transport::wire::addressing::Addressing;
+use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Config, Duration, HostId, Instant, Path, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
     InterruptHold, MemoryConfig, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortError, PortIo,
@@ -37,8 +38,10 @@ pub struct HostSetup {
     pub side: Side,
     /// Its own number.
     pub host: HostId,
-    /// How hosts are addressed.
+    /// How hosts are addressed; what stands for a MAC that nobody has given does not matter.
     pub addressing: Addressing,
+    /// Hosts whose MACs are not given: peers are asked for theirs, the own one is the device's.
+    pub unresolved: Vec<HostId>,
     /// Hugepages or not.
     pub memory: MemoryMode,
     /// Frames that can be held at once.
@@ -109,7 +112,7 @@ impl Host {
     /// Opens the device, for which the other side may have to be there: that is waited for. Speaks
     /// to nobody before [`Host::meet`].
     pub(super) fn open(
-        setup: HostSetup,
+        mut setup: HostSetup,
         wait: Duration,
         watch: &mut dyn Watch,
     ) -> Result<Self, PeerError> {
@@ -120,10 +123,10 @@ impl Host {
             eal.pin(core)?;
         }
         let rate = Calibration::measure(CALIBRATION_MIN)?;
-        let (io, payload_max) = open_io(&eal, &setup, (frame, room), wait, watch)?;
+        let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, watch)?;
         let clock = rate.clock(TimeScale::REAL);
         let incarnation = clock::incarnation();
-        let config = Terms::lobby().config(incarnation)?;
+        let config = Terms::lobby().config(incarnation, setup.addressing.version())?;
         let path = config.default_path();
         let (app, end) = app_ring(RING, RING);
         let parts = (io, store(&config, &Terms::lobby()), clock);
@@ -159,13 +162,22 @@ impl Host {
 
     /// Builds the worker anew for `terms`, or for no session; what the former one had is gone.
     pub(super) fn build(&mut self, terms: &Terms) -> Result<(), PeerError> {
+        let Some(io) = self.take_io() else { return Ok(()) };
+        self.put(io, terms)
+    }
+
+    /// Ends the worker and keeps its device.
+    fn take_io(&mut self) -> Option<PortIo> {
+        let former = self.worker.take()?;
+        counters::join(&mut self.former, counters::of_worker(&former));
+        Some(former.into_io())
+    }
+
+    /// Makes a worker at `io` for `terms`.
+    fn put(&mut self, io: PortIo, terms: &Terms) -> Result<(), PeerError> {
         // Peers tell one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
-        let config = terms.config(self.incarnation)?;
-        let former = self.worker.take();
-        let Some(former) = former else { return Ok(()) };
-        counters::join(&mut self.former, counters::of_worker(&former));
-        let io = former.into_io();
+        let config = terms.config(self.incarnation, self.setup.addressing.version())?;
         let (app, end) = app_ring(RING, RING);
         let worker = Worker::new(
             Recorder::off(&config, self.setup.host, rng(self.incarnation)),
@@ -180,6 +192,38 @@ impl Host {
         self.peer = None;
         self.heard = (0, self.clock.now());
         Ok(())
+    }
+
+    /// Whether `peer` can be sent to. Where its MAC is not known yet it is asked for, for as long
+    /// as `patience`; that ends what the worker had under way.
+    pub(super) fn find(
+        &mut self,
+        peer: HostId,
+        patience: Duration,
+        watch: &mut dyn Watch,
+    ) -> Result<bool, PeerError> {
+        if !self.setup.unresolved.contains(&peer) {
+            return Ok(true);
+        }
+        let Some(mut io) = self.take_io() else { return Ok(false) };
+        let address = self.setup.addressing.addr(peer).map(|address| (address.ip, None));
+        let clock = self.clock;
+        let meanwhile = || if watch.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) };
+        let found = match (io.enquire(), address) {
+            (Some(mut enquiry), Some(address)) => {
+                enquiry.resolve(&[address], patience, || clock.now(), meanwhile)?
+            }
+            _ => Vec::new(),
+        };
+        let mac = match found.first() {
+            Some(Resolution::Known(mac)) => Some(*mac),
+            _ => None,
+        };
+        if let Some(mac) = mac {
+            self.setup.know(peer, mac)?;
+        }
+        self.put(io, &Terms::lobby())?;
+        Ok(mac.is_some())
     }
 
     /// Opens connection 0, for notes, and one for each of `flows` to `peer`.
@@ -324,6 +368,22 @@ impl Host {
     }
 }
 
+impl HostSetup {
+    /// Notes the MAC of `host`.
+    fn know(&mut self, host: HostId, mac: Mac) -> Result<(), PeerError> {
+        let hosts = (0..).map_while(|number| self.addressing.addr(HostId(number)));
+        let mut hosts: Vec<_> = hosts.collect();
+        if let Some(known) = hosts.get_mut(host.0 as usize) {
+            known.mac = mac;
+        }
+        let table = AddressTable::new(hosts);
+        let table = table.map_err(|error| PeerError::Address(error.to_string()))?;
+        self.addressing = Addressing::Table(table);
+        self.unresolved.retain(|known| *known != host);
+        Ok(())
+    }
+}
+
 /// The endpoint's limit.
 const PAYLOAD_MAX: u16 = 8960;
 /// Generations of flow identifiers.
@@ -335,7 +395,7 @@ const CONNECTIONS: u32 = 512;
 /// The device with its buffers, and the longest payload that it carries in a segment.
 fn open_io(
     eal: &Eal,
-    setup: &HostSetup,
+    setup: &mut HostSetup,
     (frame, room): (u16, u16),
     wait: Duration,
     watch: &mut dyn Watch,
@@ -360,8 +420,16 @@ fn open_io(
     let frame = port.caps().max_frame.bytes();
     let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(HEADERS_MAX);
     let device = port.name().to_owned();
+    if setup.unresolved.contains(&setup.host) {
+        setup.know(setup.host, port.mac())?;
+    }
     let io = PortIo::of_port(port, own, None);
     let io = io.ok_or(PeerError::LinkDown { device, seconds: 0 })?;
+    let io = match setup.addressing.addr(setup.host) {
+        // All hosts are on one link as far as this one can tell.
+        Some(HostAddr { mac, ip }) => io.answering(Station { mac, ip, prefix: 0, gateway: None }),
+        None => io,
+    };
     Ok((io.attaching(small), payload_max))
 }
 

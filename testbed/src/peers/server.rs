@@ -68,6 +68,8 @@ enum Ending {
 
 /// Time between two looks at the clock, the user's wishes and silence.
 const LOOK_EVERY: Duration = Duration::from_ms(50);
+/// How long a client is asked for its MAC.
+const FIND_FOR: Duration = Duration::from_s(1);
 /// How long a client that is told of the server's end is waited for.
 const FAREWELL: Duration = Duration::from_ms(500);
 
@@ -215,11 +217,16 @@ impl Server<'_> {
                 return Ok(());
             }
             if session.peer != from {
+                // A stranger whose MAC is not known hears nothing, and asks again.
                 let reason = format!("host {} has a session; one at a time", session.peer);
                 self.refuse(from, number, true, reason);
                 return Ok(());
             }
             self.end(Some("its client began another"))?;
+        }
+        if !self.host.find(from, FIND_FOR, self.watch)? {
+            tracing::info!(host = from.0, "a client does not say its MAC");
+            return Ok(());
         }
         terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
         if let Err(reason) = self.judge(&terms) {
@@ -241,7 +248,9 @@ impl Server<'_> {
         if terms.is_lobby() {
             return Err("a session of no flows".to_owned());
         }
-        terms.config(1).map_err(|error| error.to_string())?;
+        terms
+            .config(1, self.host.setup().addressing.version())
+            .map_err(|error| error.to_string())?;
         let (wanted, most) = (terms.receive_bytes(), self.options.memory_bytes);
         if wanted > most {
             return Err(format!(

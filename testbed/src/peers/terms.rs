@@ -96,11 +96,11 @@ impl Terms {
         self.flows == 0
     }
 
-    /// The endpoint of a process of this `incarnation`.
+    /// The endpoint of a process of this `incarnation`, over `ip`.
     ///
     /// # Errors
     /// When a name or a value is none, by name.
-    pub(super) fn config(&self, incarnation: u16) -> Result<Config, RunError> {
+    pub(super) fn config(&self, incarnation: u16, ip: IpVersion) -> Result<Config, RunError> {
         let ranges = [
             ("flows", "1..=256", (0..=256).contains(&self.flows)),
             ("depth", "1..=512", (1..=512).contains(&self.depth)),
@@ -118,7 +118,7 @@ impl Terms {
         let mut settings = link_settings(&draft, Rate::from_bps(self.rate_bps), rtt)?;
         let messages = u32::from(self.flows) * u32::from(self.depth);
         settings.payload_max = settings.payload_max.min(self.payload_bytes);
-        settings.frame_overhead = frame::header_overhead(IpVersion::V4);
+        settings.frame_overhead = frame::header_overhead(ip);
         settings.msg_window = settings.msg_window.max(self.depth.max(16));
         settings.tx_flows_max = u32::from(self.flows) + FLOWS_SPARE;
         settings.rx_flows_max = settings.tx_flows_max;
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_default_terms_make_an_endpoint_of_the_incarnation() {
-        let config = Terms::default().config(77).unwrap();
+        let config = Terms::default().config(77, IpVersion::V4).unwrap();
         assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
         assert_eq!(config.loss.rto_min, RTO_MIN);
         assert!(config.loss.tail_probe, "nothing tells of losses but the receiver");
@@ -201,7 +201,7 @@ mod tests {
         let terms = |change: fn(&mut Terms)| {
             let mut terms = Terms::default();
             change(&mut terms);
-            terms.config(1).unwrap_err().to_string()
+            terms.config(1, IpVersion::V4).unwrap_err().to_string()
         };
         assert!(terms(|t| t.flows = 257).contains("--flows"));
         assert!(terms(|t| t.message_bytes = 0).contains("--size"));

@@ -8,7 +8,7 @@
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
 //! | [`device`], [`meeting`] | devices by the names that people give them; who waits for whom |
 //! | [`interrupts`] | DPDK's interrupt thread held off while a worker polls |
-//! | [`neighbour`] | ARP, neighbour discovery and echoes: peers' MACs before a run |
+//! | [`neighbour`], [`enquiry`] | ARP, neighbour discovery and echoes: peers' MACs before a run |
 //! | [`link`](mod@link), [`netns`] | virtual links of four kinds, host to soft switch |
 //! | [`boundary`] | what a worker asks of its surroundings: clock, device, store of bytes |
 //! | [`worker`] | one endpoint, one device, its applications: the poll loop |
@@ -36,6 +36,7 @@ mod connections;
 pub mod descriptor;
 pub mod device;
 pub mod eal;
+pub mod enquiry;
 pub mod idle;
 pub mod interrupts;
 pub mod link;
@@ -67,6 +68,7 @@ pub use clock::{Calibration, DilatedClock, TimeScale};
 pub use descriptor::{Completion, Failure, Request};
 pub use device::{DeviceName, DeviceNameError};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
+pub use enquiry::Enquiry;
 pub use idle::{Idle, IdleMode};
 pub use interrupts::InterruptHold;
 pub use link::{Link, LinkConfig, LinkEnd};

@@ -16,6 +16,7 @@ use transport::{BURST, Instant, Rate};
 
 use crate::boundary::{IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
+use crate::enquiry::Enquiry;
 use crate::mbuf::{ExtBuf, Mbuf, Pool, TimestampField};
 use crate::neighbour::Station;
 use crate::nic::{Port, PortQueue};
@@ -115,6 +116,13 @@ impl PortIo {
     pub const fn answering(mut self, station: Station) -> Self {
         self.station = Some(station);
         self
+    }
+
+    /// The device for asking others, on behalf of the station; not while a worker has it.
+    #[must_use]
+    pub fn enquire(&mut self) -> Option<Enquiry<'_>> {
+        let station = self.station?;
+        Some(Enquiry::new(&mut self.queue, &self.pool, station))
     }
 
     /// Answers sent for the station; they are not among the frames of the worker.

@@ -40,7 +40,25 @@ struct rte_mbuf *rdpdk_mbuf_alloc(struct rte_mempool *pool)
 
 int rdpdk_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count)
 {
-	return rte_pktmbuf_alloc_bulk(pool, mbufs, count);
+	int ret = rte_mempool_get_bulk(pool, (void **)mbufs, count);
+	uint32_t i;
+
+	if (ret != 0)
+		return ret;
+	for (i = 0; i < count; i++) {
+		struct rte_mbuf *mbuf = mbufs[i];
+
+		/* Those in a pool are alone, unchained and direct (rte_mbuf_raw_free checks that).
+		 * Of the rest, what flags announce needs no cleaning: so the header's second cache
+		 * line, which another core may have had, stays untouched. */
+		rte_pktmbuf_reset_headroom(mbuf);
+		mbuf->port = RTE_MBUF_PORT_INVALID;
+		mbuf->ol_flags = 0;
+		mbuf->packet_type = 0;
+		mbuf->pkt_len = 0;
+		mbuf->data_len = 0;
+	}
+	return 0;
 }
 
 void rdpdk_mbuf_free(struct rte_mbuf *mbuf)
@@ -61,6 +79,19 @@ int rdpdk_mbuf_chain(struct rte_mbuf *head, struct rte_mbuf *tail)
 int rdpdk_mbuf_linearize(struct rte_mbuf *mbuf)
 {
 	return rte_pktmbuf_linearize(mbuf);
+}
+
+void rdpdk_mbuf_frame(struct rte_mbuf *head, uint16_t head_len, struct rte_mbuf *piece,
+		      void *address, uint64_t iova, uint16_t length,
+		      struct rte_mbuf_ext_shared_info *shared)
+{
+	rte_pktmbuf_attach_extbuf(piece, address, iova, length, shared);
+	piece->data_len = length;
+	piece->pkt_len = length;
+	head->data_len = head_len;
+	head->pkt_len = (uint32_t)head_len + length;
+	head->nb_segs = 2;
+	head->next = piece;
 }
 
 void rdpdk_mbuf_attach_extbuf(struct rte_mbuf *mbuf, void *address, uint64_t iova, uint16_t length,

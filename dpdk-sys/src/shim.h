@@ -103,7 +103,8 @@ int rdpdk_log_to_stderr(void);
 /* ---- mbufs ---- */
 /* One reset mbuf, or NULL when the pool is empty. */
 struct rte_mbuf *rdpdk_mbuf_alloc(struct rte_mempool *pool);
-/* All `count` mbufs (0) or none (negative). */
+/* All `count` mbufs (0) or none (negative), reset but for what their flags would have to announce:
+ * tags, hashes, lengths for offloads. */
 int rdpdk_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);
 /* Frees a whole chain. */
 void rdpdk_mbuf_free(struct rte_mbuf *mbuf);
@@ -116,6 +117,11 @@ int rdpdk_mbuf_linearize(struct rte_mbuf *mbuf);
 /* Points a direct mbuf at `length` bytes of foreign memory; its data length becomes 0. */
 void rdpdk_mbuf_attach_extbuf(struct rte_mbuf *mbuf, void *address, uint64_t iova, uint16_t length,
 			      struct rte_mbuf_ext_shared_info *shared);
+/* Makes a frame of two fresh mbufs: `head_len` bytes of `head`, then `piece`, which is pointed at
+ * `length` bytes of foreign memory. The caller has made sure that `head` has the room. */
+void rdpdk_mbuf_frame(struct rte_mbuf *head, uint16_t head_len, struct rte_mbuf *piece,
+		      void *address, uint64_t iova, uint16_t length,
+		      struct rte_mbuf_ext_shared_info *shared);
 /* Prepares `shared` with reference count 1. */
 void rdpdk_ext_init(struct rte_mbuf_ext_shared_info *shared,
 		    void (*free_callback)(void *address, void *opaque), void *opaque);

@@ -38,6 +38,24 @@ pub struct RxSegment {
     pub trimmed: bool,
 }
 
+impl TxSegment {
+    /// A place to be filled.
+    pub const VACANT: Self =
+        Self { hdr: Header::VACANT, payload: PayloadRef::NONE, peer: HostId(0) };
+}
+
+impl RxSegment {
+    /// A place to be filled.
+    pub const VACANT: Self = Self {
+        hdr: Header::VACANT,
+        at: Instant::ZERO,
+        from: HostId(0),
+        payload_len: 0,
+        ce: false,
+        trimmed: false,
+    };
+}
+
 const _: () = assert!(size_of::<TxSegment>() <= 64);
 const _: () = assert!(size_of::<RxSegment>() <= 64);
 
@@ -52,6 +70,11 @@ pub struct PayloadRef {
     pub len: u16,
     /// What they are.
     pub coding: Coding,
+}
+
+impl PayloadRef {
+    /// No bytes of no message.
+    pub const NONE: Self = Self { msg: MsgId(0), offset: 0, len: 0, coding: Coding::Data };
 }
 
 /// Whether payload is a message's own bytes.
@@ -129,18 +152,21 @@ impl TxSegment {
 /// A bounded list that the driver hands in and the core fills.
 #[derive(Debug)]
 pub struct Burst<T> {
-    items: [Option<T>; BURST],
+    /// Those from `len` on mean nothing.
+    items: [T; BURST],
     len: usize,
     limit: usize,
 }
 
-impl<T: Copy> Burst<T> {
-    /// An empty burst that takes at most `limit` items; at most [`BURST`] in any case.
+impl Burst<TxSegment> {
+    /// An empty burst that takes at most `limit` segments; at most [`BURST`] in any case.
     #[must_use]
     pub fn with_limit(limit: usize) -> Self {
-        Self { items: [None; BURST], len: 0, limit: limit.min(BURST) }
+        Self { items: [TxSegment::VACANT; BURST], len: 0, limit: limit.min(BURST) }
     }
+}
 
+impl<T: Copy> Burst<T> {
     /// Empties it and sets how many items it takes.
     pub fn reset(&mut self, limit: usize) {
         self.len = 0;
@@ -148,18 +174,21 @@ impl<T: Copy> Burst<T> {
     }
 
     /// How many more items it takes.
+    #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
         self.limit - self.len
     }
 
     /// How many items it holds.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// True when it holds nothing.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -169,14 +198,33 @@ impl<T: Copy> Burst<T> {
     ///
     /// # Panics
     /// When there is no room: the caller asks [`Burst::room`] first.
+    #[inline]
     pub fn push(&mut self, item: T) {
+        *self.place() = item;
+        self.commit();
+    }
+
+    /// The place of the next item, to be filled where the item stays; it holds whatever was there
+    /// before, and counts for nothing before [`Burst::commit`].
+    ///
+    /// # Panics
+    /// When there is no room: the caller asks [`Burst::room`] first.
+    #[inline]
+    pub fn place(&mut self) -> &mut T {
         assert!(self.len < self.limit, "burst is full");
-        self.items[self.len] = Some(item);
+        &mut self.items[self.len]
+    }
+
+    /// Appends what was written to [`Burst::place`].
+    #[inline]
+    pub fn commit(&mut self) {
+        debug_assert!(self.len < self.limit, "nothing was placed");
         self.len += 1;
     }
 
     /// What it holds, in order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items[..self.len].iter().flatten()
+        self.items[..self.len].iter()
     }
 }

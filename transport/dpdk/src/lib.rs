@@ -41,6 +41,7 @@ pub mod idle;
 pub mod interrupts;
 pub mod link;
 pub mod mbuf;
+mod mbuf_error;
 pub mod meeting;
 pub mod memory;
 pub mod neighbour;

@@ -22,11 +22,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use dpdk_sys as sys;
 use sys::rte_mbuf;
-use thiserror::Error;
 use transport::wire::addressing::IpVersion;
 
 use crate::burst::MbufBurst;
-use crate::eal::{self, Eal, Errno};
+use crate::eal::{self, Eal};
+pub use crate::mbuf_error::MbufError;
 use crate::region::Region;
 
 /// Bytes before the data of a fresh mbuf, for headers put in front later.
@@ -76,46 +76,6 @@ pub struct ExtBuf {
 pub struct TimestampField {
     offset: usize,
     flag: u64,
-}
-
-/// Why a pool, a field or attached memory is not to be had.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum MbufError {
-    /// The numbers of a [`PoolConfig`] do not fit together.
-    #[error(
-        "a pool of {count} mbufs with room {room} and cache {cache} cannot be: count and room must \
-         be above 0, room at most 65407, cache at most 512 and at most two thirds of the count"
-    )]
-    Config {
-        /// Mbufs asked for.
-        count: u32,
-        /// Bytes of room asked for.
-        room: u16,
-        /// Cache asked for.
-        cache: u32,
-    },
-    /// No memory for the pool.
-    #[error(
-        "no memory for a pool of {count} mbufs, about {mb} MB ({errno}); give DPDK more memory, or \
-         use fewer hosts or smaller buffers"
-    )]
-    Memory {
-        /// Mbufs asked for.
-        count: u32,
-        /// Their size, 2^20 bytes, rounded up.
-        mb: u64,
-        /// DPDK's reason.
-        errno: Errno,
-    },
-    /// No space in the mbuf for one more field.
-    #[error("no room for a dynamic mbuf field ({0}); another library in the process took it")]
-    Field(Errno),
-    /// Memory that devices could not find.
-    #[error(
-        "memory cannot be attached to mbufs, because devices use physical addresses; start DPDK \
-         with --iova-mode=va, or copy"
-    )]
-    NotAddressable,
 }
 
 impl Pool {
@@ -423,20 +383,12 @@ impl Mbuf {
     /// Gives the mbuf back unchanged when it is not empty, not writable, the range is outside
     /// `memory` or longer than 65 535, or `memory` has 60 000 holders already.
     pub fn attach(self, memory: &ExtBuf, range: Range<usize>) -> Result<Self, Self> {
-        let fits = range.start <= range.end && range.end <= memory.bytes().len();
-        let length = u16::try_from(range.len());
-        let (Ok(length), true) = (length, fits && self.pkt_len() == 0 && self.nb_segs() == 1)
-        else {
-            return Err(self);
-        };
-        if !writable(self.head()) || memory.holders() >= HOLDERS_MAX {
+        if !self.is_fresh() {
             return Err(self);
         }
-        let address = memory.bytes()[range.clone()].as_ptr().cast_mut().cast();
-        memory.share();
-        let iova = memory.region().iova(range.start);
+        let Some((address, iova, length)) = memory.lend(range) else { return Err(self) };
         // SAFETY: a direct mbuf with one reference; the memory lives until its shared count, which
-        // was raised above for this mbuf, falls to zero.
+        // `lend` raised for this mbuf, falls to zero.
         unsafe {
             sys::rdpdk_mbuf_attach_extbuf(self.0.as_ptr(), address, iova, length, memory.info());
         }
@@ -444,6 +396,42 @@ impl Mbuf {
         attached.head_mut().data_len = length;
         attached.head_mut().pkt_len = u32::from(length);
         Ok(attached)
+    }
+
+    /// A frame of `length` bytes to be written, in `head`, and `range` of `memory`, which `piece`
+    /// points at: what [`Mbuf::append`], [`Mbuf::attach`] and [`Mbuf::chain`] make of two empty
+    /// mbufs, in one step.
+    ///
+    /// # Errors
+    /// Gives both back unchanged where one of those three would.
+    #[inline]
+    pub fn frame(
+        head: Self,
+        length: u16,
+        piece: Self,
+        memory: &ExtBuf,
+        range: Range<usize>,
+    ) -> Result<Self, (Self, Self)> {
+        if !head.is_fresh() || !piece.is_fresh() || length > head.tailroom() {
+            return Err((head, piece));
+        }
+        let Some((address, iova, behind)) = memory.lend(range) else { return Err((head, piece)) };
+        let (first, second) = (head.0.as_ptr(), piece.0.as_ptr());
+        // SAFETY: two direct, unchained mbufs with one reference each, the first with the room; the
+        // memory lives as in `attach`.
+        unsafe {
+            sys::rdpdk_mbuf_frame(first, length, second, address, iova, behind, memory.info());
+        }
+        // The head owns the chain.
+        mem::forget(piece);
+        Ok(head)
+    }
+
+    /// Whether it is empty, alone and writable.
+    #[inline]
+    fn is_fresh(&self) -> bool {
+        let first = self.head();
+        first.pkt_len == 0 && first.nb_segs == 1 && writable(first)
     }
 
     /// Offload flags, `dpdk_sys::RDPDK_MBUF_F_*`.
@@ -668,14 +656,30 @@ impl ExtBuf {
         self.count().load(Ordering::Acquire) - self.ahead.get()
     }
 
-    /// One holder more.
+    /// Address, address for devices, and length of `range`, for one holder more; `None`, and
+    /// nothing changed, when it is outside or longer than 65 535, or there are too many holders.
     #[inline]
-    fn share(&self) {
+    fn lend(&self, range: Range<usize>) -> Option<(*mut c_void, u64, u16)> {
+        let start = range.start;
+        let bytes = self.bytes().get(range)?;
+        let length = u16::try_from(bytes.len()).ok()?;
+        self.share().then(|| (bytes.as_ptr().cast_mut().cast(), self.region().iova(start), length))
+    }
+
+    /// One holder more, unless there are too many.
+    #[inline]
+    fn share(&self) -> bool {
         if self.ahead.get() == 0 {
-            self.count().fetch_add(AHEAD, Ordering::Relaxed);
-            self.ahead.set(AHEAD);
+            let room = HOLDERS_MAX.saturating_sub(self.count().load(Ordering::Relaxed));
+            if room == 0 {
+                return false;
+            }
+            let more = room.min(AHEAD);
+            self.count().fetch_add(more, Ordering::Relaxed);
+            self.ahead.set(more);
         }
         self.ahead.set(self.ahead.get() - 1);
+        true
     }
 
     #[inline]

@@ -324,10 +324,10 @@ impl PacketIo for PortIo {
         if let Some(field) = self.stamps {
             field.set(&mut frame, now.as_ps());
         }
-        self.tx.push(frame).ok()?;
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(length);
         }
+        self.tx.push(frame).ok()?;
         self.tx.get_mut(at)?.data_mut()
     }
 
@@ -408,19 +408,16 @@ impl Attaching {
         if self.heads.is_empty() || self.pieces.is_empty() {
             return None;
         }
-        let piece = match self.pieces.pop()?.attach(memory, range) {
-            Ok(piece) => piece,
-            Err(piece) => {
-                // There was room for it before.
-                let kept = self.pieces.push(piece);
-                debug_assert!(kept.is_ok(), "a burst grew while it was used");
-                return None;
+        let (piece, frame) = (self.pieces.pop()?, self.heads.pop()?);
+        match Mbuf::frame(frame, head, piece, memory, range) {
+            Ok(frame) => Some(frame),
+            Err((frame, piece)) => {
+                // There was room for them before.
+                let kept = (self.heads.push(frame), self.pieces.push(piece));
+                debug_assert!(kept.0.is_ok() && kept.1.is_ok(), "a burst grew while it was used");
+                None
             }
-        };
-        let mut frame = self.heads.pop()?;
-        frame.append(head)?;
-        frame.chain(piece).ok()?;
-        Some(frame)
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use transport::stats::DropReason;
 use transport::wire::Body;
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
-use transport::wire::frame::{self, Ecn, UdpCheck};
+use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
 use transport::{
     BURST, Burst, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgNo, Placement,
     RxSegment, Stats, TxSegment, counters,
@@ -154,14 +154,16 @@ struct Application {
     outbox: Outbox,
 }
 
-/// The segments of one received burst; vectors of capacity [`BURST`].
+/// The segments of one received burst.
 #[derive(Debug)]
 struct RxBurst {
-    segments: Vec<RxSegment>,
+    /// The first `len` are.
+    segments: [RxSegment; BURST],
+    len: usize,
     /// For each segment: its frame, and where its payload starts there.
-    sources: Vec<(usize, usize)>,
+    sources: [(usize, usize); BURST],
     places: [Placement; BURST],
-    /// Messages that this burst begins, with no memory yet.
+    /// Messages that this burst begins, with no memory yet; capacity [`BURST`].
     begun: Vec<(HostId, FlowId, MsgNo)>,
     begun_bytes: u64,
     /// Parity in this burst.
@@ -317,7 +319,8 @@ where
             }
         }
         self.clock.mark(Stage::Header);
-        let RxBurst { segments, sources, places, .. } = &mut self.burst;
+        let RxBurst { segments, len, sources, places, .. } = &mut self.burst;
+        let segments = &segments[..*len];
         self.counts.parsed += segments.len() as u64;
         if let Some(meter) = &self.meter {
             meter.received(frames, segments);
@@ -366,37 +369,37 @@ where
         };
         let addressing = &self.config.addressing;
         let stamp = frame.stamp;
-        // Matched in place: a value of this size costs as much to pass on as to parse.
-        let parsed = match frame::parse_parts(frame.bytes, frame.tail, addressing, check) {
-            Ok(parsed) => parsed,
+        let segment = &mut self.burst.segments[self.burst.len];
+        let parsed =
+            frame::parse_into(frame.bytes, frame.tail, addressing, check, &mut segment.hdr);
+        let Envelope { route, start, payload_len, trimmed } = match parsed {
+            Ok(envelope) => envelope,
             Err(error) => {
                 self.counts.malformed += 1;
                 self.io.rx_stray(index);
                 return Err(error.into());
             }
         };
-        if parsed.dst != self.core.endpoint().host() {
+        if route.dst != self.core.endpoint().host() {
             self.counts.foreign += 1;
             return Err(DropReason::WrongHost);
         }
-        // Made where it stays, and taken back if it must be: it is too large to be moved.
-        self.burst.segments.push(RxSegment {
-            hdr: parsed.header,
-            // A switch may hand a frame over just before its time.
-            at: stamp.unwrap_or(now).min(now),
-            from: parsed.src,
-            payload_len: if parsed.trimmed { 0 } else { parsed.payload_len },
-            ce: parsed.ecn == Ecn::Ce,
-            trimmed: parsed.trimmed,
-        });
-        let kept = self.burst.reserve_parity(self.core.endpoint(), &self.store);
-        if !kept || !self.burst.reserve(self.core.endpoint(), &self.store) {
-            self.burst.segments.pop();
+        // A switch may hand a frame over just before its time.
+        segment.at = stamp.unwrap_or(now).min(now);
+        segment.from = route.src;
+        segment.payload_len = if trimmed { 0 } else { payload_len };
+        segment.ce = route.ecn == Ecn::Ce;
+        segment.trimmed = trimmed;
+        let (endpoint, store) = (self.core.endpoint(), &self.store);
+        let is_data = matches!(segment.hdr.body, Body::Data(_));
+        let kept = !is_data || self.burst.reserve_parity(endpoint, store);
+        if is_data && (!kept || !self.burst.reserve(endpoint, store)) {
             self.counts.refused += 1;
             self.counts.parity_refused += u64::from(!kept);
             return Err(DropReason::NoBuffer);
         }
-        self.burst.sources.push((index, parsed.payload.start));
+        self.burst.sources[self.burst.len] = (index, start);
+        self.burst.len += 1;
         Ok(())
     }
 
@@ -669,8 +672,9 @@ pub fn application_of(tag: u64) -> usize {
 impl RxBurst {
     fn new() -> Self {
         Self {
-            segments: Vec::with_capacity(BURST),
-            sources: Vec::with_capacity(BURST),
+            segments: [RxSegment::VACANT; BURST],
+            len: 0,
+            sources: [(0, 0); BURST],
             places: [Placement::Release; BURST],
             begun: Vec::with_capacity(BURST),
             begun_bytes: 0,
@@ -679,18 +683,17 @@ impl RxBurst {
     }
 
     fn clear(&mut self) {
-        self.segments.clear();
-        self.sources.clear();
+        self.len = 0;
         self.begun.clear();
         self.begun_bytes = 0;
         self.parity = 0;
     }
 
-    /// Whether the last segment is no parity that would have to be kept without room for it,
-    /// counting the parity of this burst; asked as [`RxBurst::reserve`] is.
+    /// Whether the segment behind the last is no parity that would have to be kept without room for
+    /// it, counting the parity of this burst; asked as [`RxBurst::reserve`] is.
     #[inline]
     fn reserve_parity<P: PayloadStore>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
-        let Some(segment) = self.segments.last() else { return true };
+        let segment = &self.segments[self.len];
         let Body::Data(data) = &segment.hdr.body else { return true };
         if data.parity_index().is_none() {
             return true;
@@ -699,12 +702,13 @@ impl RxBurst {
         self.parity <= store.parity_room() || !endpoint.would_keep(segment)
     }
 
-    /// Whether there will be memory for the message of the last segment, counting what this burst
-    /// begins; it is asked for before the endpoint sees any segment of the burst.
+    /// Whether there will be memory for the message of the segment behind the last, counting what
+    /// this burst begins; it is asked for before the endpoint sees any segment of the burst.
+    #[inline]
     fn reserve<P: PayloadStore>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
-        let Some(segment) = self.segments.last() else { return true };
+        let segment = &self.segments[self.len];
+        let Body::Data(data) = &segment.hdr.body else { return true };
         let Some(len) = endpoint.would_open(segment) else { return true };
-        let Body::Data(data) = segment.hdr.body else { return true };
         // Without an opening part its sender's flow is not named; then memory is counted twice.
         let key = data.open.map(|open| (segment.from, open.src_flow, data.msg));
         if key.is_some_and(|key| self.begun.contains(&key)) {

@@ -249,16 +249,22 @@ impl Endpoint {
         self.restores.clear();
         // Scheduler and timer of a flow hear of a run of acknowledgements once.
         let mut heard = FlowId::UNKNOWN;
-        for (segment, place) in rx.iter().zip(&mut out[..rx.len()]) {
+        let (mut rx, mut out) = (rx, &mut out[..rx.len()]);
+        // Bounded: each turn takes one segment or more.
+        while let Some(segment) = rx.first() {
             let flow = segment.hdr.dst_flow;
-            *place = match &segment.hdr.body {
+            let mut count = 1;
+            let place = match &segment.hdr.body {
                 Body::Data(data) => self.on_data(segment, data, now),
                 Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_) => {
                     if heard != flow {
                         self.update_tx(heard, now);
                         heard = FlowId::UNKNOWN;
                     }
-                    if self.on_ack(segment, now) {
+                    let same =
+                        |next: &&RxSegment| next.hdr.dst_flow == flow && next.hdr.is_feedback();
+                    count += rx[1..].iter().take_while(same).count();
+                    if self.on_acks(flow, &rx[..count], now) {
                         heard = flow;
                     }
                     Placement::Release
@@ -268,6 +274,8 @@ impl Endpoint {
                     Placement::Release
                 }
             };
+            out[..count].fill(place);
+            (rx, out) = (&rx[count..], &mut out[count..]);
         }
         self.update_tx(heard, now);
         self.clean_blocks();
@@ -282,12 +290,12 @@ impl Endpoint {
     /// same burst change what is known.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
-        let Body::Data(data) = rx.hdr.body else { return None };
+        let Body::Data(data) = &rx.hdr.body else { return None };
         if rx.trimmed {
             return None;
         }
-        match self.known_flow(rx, &data) {
-            Some(flow) => flow.would_open(&data, &self.rx_msgs, &self.rx_buffers),
+        match self.known_flow(rx, data) {
+            Some(flow) => flow.would_open(data, &self.rx_msgs, &self.rx_buffers),
             None => data.open.map(|open| open.msg_len),
         }
     }
@@ -377,46 +385,51 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// False when the packet was dropped.
-    fn on_ack(&mut self, rx: &RxSegment, now: Instant) -> bool {
-        let flow = rx.hdr.dst_flow;
+    /// Acknowledgements and refusals for one flow. False when all of them were dropped.
+    fn on_acks(&mut self, flow: FlowId, run: &[RxSegment], now: Instant) -> bool {
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
             stats: &mut self.stats,
             events: &mut self.events,
         };
-        let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.peer() == rx.from);
-        let Some(timed) = timed else {
-            self.stats.drops.count(DropReason::UnknownFlow);
+        let Some(timed) = self.tx_flows.get_mut(flow) else {
+            run.iter().for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
             return false;
         };
-        let (psn, kind) = match &rx.hdr.body {
-            Body::Nack(nack) => (nack.psn, TraceKind::Nack),
-            Body::Ack(ack) => (ack.psn, TraceKind::Ack),
-            Body::BlockNack(nack) => (nack.psn, TraceKind::BlockNack),
-            Body::Data(_) | Body::Credit(_) | Body::Request(_) => return false,
-        };
-        let Some(open) = timed.open_mut() else {
-            // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
-            cx.stats.acks_received += u64::from(kind == TraceKind::Ack);
-            cx.stats.nacks_received += u64::from(kind == TraceKind::Nack);
-            cx.stats.block_nacks_received += u64::from(kind == TraceKind::BlockNack);
-            return false;
-        };
-        let sane = match &rx.hdr.body {
-            Body::Nack(nack) => open.on_nack(rx, nack, &mut cx),
-            Body::Ack(ack) => open.on_ack(rx, ack, &mut cx),
-            Body::BlockNack(nack) => open.on_block_nack(rx, nack, &mut cx),
-            Body::Data(_) | Body::Credit(_) | Body::Request(_) => false,
-        };
-        if !sane {
-            self.stats.drops.count(DropReason::BadSegment);
-            return false;
+        let peer = timed.peer();
+        let mut heard = false;
+        for rx in run {
+            if rx.from != peer {
+                cx.stats.drops.count(DropReason::UnknownFlow);
+                continue;
+            }
+            let Some(open) = timed.open_mut() else {
+                // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
+                match rx.hdr.body {
+                    Body::Ack(_) => cx.stats.acks_received += 1,
+                    Body::Nack(_) => cx.stats.nacks_received += 1,
+                    _ => cx.stats.block_nacks_received += 1,
+                }
+                continue;
+            };
+            let (sane, psn, kind) = match &rx.hdr.body {
+                Body::Ack(ack) => (open.on_ack(rx, ack, &mut cx), ack.psn, TraceKind::Ack),
+                Body::Nack(nack) => (open.on_nack(rx, nack, &mut cx), nack.psn, TraceKind::Nack),
+                Body::BlockNack(nack) => {
+                    (open.on_block_nack(rx, nack, &mut cx), nack.psn, TraceKind::BlockNack)
+                }
+                Body::Data(_) | Body::Credit(_) | Body::Request(_) => continue,
+            };
+            if !sane {
+                cx.stats.drops.count(DropReason::BadSegment);
+                continue;
+            }
+            heard = true;
+            let cwnd = u32::try_from(open.window().0.cwnd.0).unwrap_or(u32::MAX);
+            self.trace.record(now, kind, flow, psn.0, cwnd);
         }
-        let cwnd = open.window().0.cwnd.0;
-        self.trace.record(now, kind, flow, psn.0, u32::try_from(cwnd).unwrap_or(u32::MAX));
-        true
+        heard
     }
 
     /// A packet of the scheduler's own protocol.
@@ -461,7 +474,8 @@ impl Endpoint {
         // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
         while tx.room() > 0 {
             let Some(flow) = self.sched.next_flow(now) else { return };
-            self.transmit_one(flow, now, tx);
+            let turns = self.sched.turns().min(tx.room());
+            self.transmit(flow, turns, now, tx);
         }
     }
 
@@ -496,34 +510,34 @@ impl Endpoint {
         }
     }
 
-    fn transmit_one(&mut self, flow: FlowId, now: Instant, tx: &mut Burst<TxSegment>) {
+    /// Sends up to `turns` segments of a flow.
+    fn transmit(&mut self, flow: FlowId, turns: usize, now: Instant, tx: &mut Burst<TxSegment>) {
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
             stats: &mut self.stats,
             events: &mut self.events,
         };
-        let Some(timed) = self.tx_flows.get_mut(flow) else {
+        let timed = self.tx_flows.get_mut(flow);
+        let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
             self.sched.on_backlog(flow, &Backlog::default(), now);
             return;
         };
-        let Outgoing::Open(open) = &mut timed.flow else {
-            self.sched.on_backlog(flow, &Backlog::default(), now);
-            return;
-        };
-        match open.poll_segment(now, &mut cx) {
-            Ok(mut segment) => {
-                self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
-                self.sched.on_sent(flow, &mut segment, &open.backlog(), now);
-                tx.push(segment);
-                if timed.timer.is_none() {
-                    rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
-                }
-            }
-            Err(_) => {
+        for _ in 0..turns {
+            let segment = tx.place();
+            if open.poll_segment(now, &mut cx, segment).is_err() {
                 let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
                 self.sched.on_backlog(flow, &backlog, now);
-                rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
+                let wanted = open.next_timer(now, &self.config);
+                rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+                return;
+            }
+            self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
+            self.sched.on_sent(flow, segment, || open.backlog(), now);
+            tx.commit();
+            if timer.is_none() {
+                let wanted = open.next_timer(now, &self.config);
+                rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
             }
         }
     }

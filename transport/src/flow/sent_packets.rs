@@ -174,7 +174,7 @@ impl SentPackets {
 
     /// PSNs between the first unacknowledged one and the next to be sent.
     pub(crate) fn outstanding(&self) -> u32 {
-        self.next.distance_from(self.base).unsigned_abs()
+        self.next.0.wrapping_sub(self.base.0)
     }
 
     /// True when another PSN would not fit.

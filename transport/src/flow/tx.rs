@@ -201,18 +201,24 @@ impl TxFlow {
         self.wait
     }
 
-    /// The next segment, or why there is none.
+    /// Makes the next segment in `out`, or says why there is none.
     pub(crate) fn poll_segment(
         &mut self,
         now: Instant,
         cx: &mut TxContext<'_>,
-    ) -> Result<TxSegment, Wait> {
-        let segment = self.try_segment(now, cx);
-        self.wait = segment.err();
-        segment
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        let sent = self.try_segment(now, cx, out);
+        self.wait = sent.err();
+        sent
     }
 
-    fn try_segment(&mut self, now: Instant, cx: &mut TxContext<'_>) -> Result<TxSegment, Wait> {
+    fn try_segment(
+        &mut self,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
         if self.failed {
             return Err(Wait::Failed);
         }
@@ -222,13 +228,13 @@ impl TxFlow {
         while let Some((psn, &packet)) = self.recovery.next_lost() {
             // Each turn ends the loop or takes a block off the queue.
             if self.code.is_none() || !self.settle(psn, &packet, cx) {
-                return self.resend(psn, packet, now, cx);
+                return self.resend(psn, packet, now, cx, out);
             }
         }
         if self.parity.left > 0 {
-            return self.send_parity(now, cx);
+            return self.send_parity(now, cx, out);
         }
-        self.send_new(now, cx)
+        self.send_new(now, cx, out)
     }
 
     fn resend(
@@ -237,7 +243,8 @@ impl TxFlow {
         mut packet: SentPacket,
         now: Instant,
         cx: &mut TxContext<'_>,
-    ) -> Result<TxSegment, Wait> {
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
         let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
             self.carried(cx.config, state, packet.offset, packet.marks)
         });
@@ -249,10 +256,17 @@ impl TxFlow {
         packet.marks = packet.marks.again();
         self.recovery.on_resent(psn, packet);
         cx.stats.retransmitted += 1;
-        Ok(self.segment(psn, &packet, &carried))
+        self.segment(psn, &packet, &carried, out);
+        Ok(())
     }
 
-    fn send_new(&mut self, now: Instant, cx: &mut TxContext<'_>) -> Result<TxSegment, Wait> {
+    #[inline]
+    fn send_new(
+        &mut self,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
         if self.unsent == 0 {
             let waiting = !self.unfinished.is_empty();
             return Err(if waiting { Wait::Acknowledgement } else { Wait::Application });
@@ -267,34 +281,35 @@ impl TxFlow {
             return Err(Wait::MsgWindow);
         }
         let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
-        let Some(state) = cx.msgs.get(msg) else { return Err(Wait::Application) };
+        let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let state = *state;
         let new = New { msg, offset, payload_len, marks: Marks::default() };
-        let segment = self.send(&new, &state, now, cx)?;
-        if let Some(state) = cx.msgs.get_mut(msg) {
-            state.next_offset += u32::from(payload_len);
-        }
+        self.send(&new, state, now, cx.config, out)?;
+        state.next_offset += u32::from(payload_len);
         let last = left == u32::from(payload_len);
-        self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
+        if self.code.is_some() {
+            self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
+        }
         self.unsent -= u32::from(last && self.parity.left == 0);
         cx.stats.data_new += 1;
         cx.stats.data_new_bytes += u64::from(payload_len);
-        Ok(segment)
+        Ok(())
     }
 
     /// Sends a packet for the first time, if the window lets it.
+    #[inline(always)]
     fn send(
         &mut self,
         new: &New,
         state: &TxMsg,
         now: Instant,
-        cx: &TxContext<'_>,
-    ) -> Result<TxSegment, Wait> {
+        config: &Config,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
         let New { msg, offset, payload_len, marks } = *new;
-        let carried = self.carried(cx.config, state, offset, marks);
-        let wire_len = carried.wire_len(cx.config, payload_len);
+        let carried = self.carried(config, state, offset, marks);
+        let wire_len = carried.wire_len(config, payload_len);
         self.fits(wire_len)?;
         let packet = SentPacket {
             sent_at: now,
@@ -309,8 +324,9 @@ impl TxFlow {
         };
         let psn = self.recovery.on_sent(packet);
         self.unsent_segments -= 1;
-        self.unsent_bytes -= Bytes(u64::from(self.overhead(cx.config) + payload_len));
-        Ok(self.segment(psn, &packet, &carried))
+        self.unsent_bytes -= Bytes(u64::from(self.overhead(config) + payload_len));
+        self.segment(psn, &packet, &carried, out);
+        Ok(())
     }
 
     /// One packet may always be in flight, or a window below one packet would stop the flow.
@@ -323,8 +339,9 @@ impl TxFlow {
         Err(Wait::Window)
     }
 
-    /// The segment that `packet` stands for, on its way.
-    fn segment(&mut self, psn: Psn, packet: &SentPacket, carried: &Carried) -> TxSegment {
+    /// Makes the segment that `packet` stands for, on its way, where it stays.
+    #[inline]
+    fn segment(&mut self, psn: Psn, packet: &SentPacket, carried: &Carried, out: &mut TxSegment) {
         if let Some(rate) = self.window.pacing {
             self.pacer.on_sent(packet.sent_at, packet.wire_bytes(), rate);
         }
@@ -344,7 +361,7 @@ impl TxFlow {
             (None, Some(code)) if !packet.marks.resent() => Coding::Block(code.packet),
             (None, _) => Coding::Data,
         };
-        TxSegment {
+        *out = TxSegment {
             hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
             payload: PayloadRef {
                 msg: packet.msg,
@@ -353,7 +370,7 @@ impl TxFlow {
                 coding,
             },
             peer: self.peer,
-        }
+        };
     }
 
     /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and

@@ -86,8 +86,14 @@ impl Scheduler for Credits {
         self.asker.next_flow(now)
     }
 
-    fn on_sent(&mut self, flow: FlowId, segment: &mut TxSegment, backlog: &Backlog, now: Instant) {
-        self.asker.on_sent(flow, segment, backlog, now);
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: impl FnOnce() -> Backlog,
+        now: Instant,
+    ) {
+        self.asker.on_sent(flow, segment, &backlog(), now);
     }
 
     fn holds(&self, flow: FlowId) -> bool {

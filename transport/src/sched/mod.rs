@@ -38,9 +38,20 @@ pub trait Scheduler {
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
     /// The flow whose turn it is; it sends one segment and is asked about again.
     fn next_flow(&mut self, now: Instant) -> Option<FlowId>;
+    /// How often in a row, at least, [`Scheduler::next_flow`] would name the flow that it has named
+    /// last, while that has something to send and nothing else happens; at least 1.
+    fn turns(&self) -> usize {
+        1
+    }
     /// A segment of an outgoing flow is on its way out: note it, and write into its header what the
-    /// peer's scheduler should know. `backlog` is what is left.
-    fn on_sent(&mut self, flow: FlowId, segment: &mut TxSegment, backlog: &Backlog, now: Instant);
+    /// peer's scheduler should know. `backlog` tells what is left, to who wants to know.
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: impl FnOnce() -> Backlog,
+        now: Instant,
+    );
     /// True when it is this scheduler that keeps an outgoing flow from sending.
     fn holds(&self, flow: FlowId) -> bool;
     /// An outgoing flow whose peer's scheduler does not answer: to be given up. Call until `None`
@@ -135,7 +146,14 @@ registry! {
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path);
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
     fn next_flow(&mut self, now: Instant) -> Option<FlowId>;
-    fn on_sent(&mut self, flow: FlowId, segment: &mut TxSegment, backlog: &Backlog, now: Instant);
+    fn turns(&self) -> usize;
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: impl FnOnce() -> Backlog,
+        now: Instant
+    );
     fn holds(&self, flow: FlowId) -> bool;
     fn next_given_up(&mut self) -> Option<FlowId>;
     fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);

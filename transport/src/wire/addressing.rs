@@ -180,6 +180,7 @@ impl Addressing {
     }
 
     /// The host with this IPv4 address. O(1) emulated, O(log n) with a table.
+    #[inline]
     #[must_use]
     pub fn host_of_v4(&self, ip: [u8; 4]) -> Option<HostId> {
         match self {

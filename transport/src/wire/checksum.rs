@@ -29,6 +29,14 @@ impl Checksum {
         self.odd ^= bytes.len() % 2 == 1;
     }
 
+    /// Adds the two octets of `word`, high one first, as [`Checksum::add`] would behind an even
+    /// number of octets.
+    #[inline]
+    pub(super) const fn add_word(&mut self, word: u16) {
+        debug_assert!(!self.odd, "a word starts at an even offset");
+        self.sum += word.to_be() as u64;
+    }
+
     /// Copies `from` to the front of `to` and adds it, in one pass through the cache.
     ///
     /// # Panics
@@ -45,6 +53,7 @@ impl Checksum {
 
     /// The folded sum in network order, not complemented: what a NIC wants in the checksum field as
     /// its starting value.
+    #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {
         u16::from_be(fold(self.sum))
@@ -52,6 +61,7 @@ impl Checksum {
 
     /// The checksum of all that was added: the complement of [`Checksum::folded`]. Over octets that
     /// contain their own correct checksum it is 0.
+    #[inline]
     #[must_use]
     pub fn finish(self) -> u16 {
         !self.folded()

@@ -69,6 +69,7 @@ const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION | FLAG_DEMAND
 
 impl Data {
     /// Octets of this header on the wire.
+    #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
         LEN + if self.open.is_some() { OPEN_LEN } else { 0 }

@@ -9,13 +9,16 @@
 
 use core::ops::Range;
 
-use zerocopy::byteorder::network_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::addressing::{AddrPair, Addressing, IpPair, IpVersion};
 use super::checksum::{Checksum, updated};
 pub use super::class::{Ecn, TrafficClass};
-use super::{Body, Header, ParseError, ack, credit, data};
+use super::outer::{
+    self, DONT_FRAGMENT, ETHERTYPE_V4, ETHERTYPE_V6, Ethernet, HOPS, Head4, Head6, Ipv4, Ipv6,
+    Outer as _, PROTOCOL_UDP, Udp, VERSION_IHL, first_word,
+};
+use super::{Header, ParseError, ack, credit, data};
 use crate::units::{EntropyValue, HostId};
 
 /// UDP destination port of every Headrace packet. Next to RoCEv2 (4791) and UET (4793), and
@@ -93,86 +96,22 @@ pub struct Parsed {
     pub payload_len: u16,
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Ethernet {
-    dst: [u8; 6],
-    src: [u8; 6],
-    ethertype: U16,
+/// Everything of a received frame that is not in the [`Header`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// Both ends, path and class.
+    pub route: Route,
+    /// Where the payload starts, octets from the destination MAC.
+    pub start: usize,
+    /// Octets of payload that the sender sent, also when they were cut off.
+    pub payload_len: u16,
+    /// A switch has cut the payload off.
+    pub trimmed: bool,
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Ipv4 {
-    version_ihl: u8,
-    tos: u8,
-    total_len: U16,
-    id: U16,
-    fragment: U16,
-    ttl: u8,
-    protocol: u8,
-    checksum: U16,
-    src: [u8; 4],
-    dst: [u8; 4],
-}
-
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Ipv6 {
-    /// Version (4 bits), traffic class (8), flow label (20).
-    first: U32,
-    payload_len: U16,
-    next_header: u8,
-    hop_limit: u8,
-    src: [u8; 16],
-    dst: [u8; 16],
-}
-
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Udp {
-    src_port: U16,
-    dst_port: U16,
-    len: U16,
-    checksum: U16,
-}
-
-/// Ethernet, IPv4 and UDP headers as they follow each other.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Head4 {
-    ethernet: Ethernet,
-    ip: Ipv4,
-    udp: Udp,
-}
-
-/// Ethernet, IPv6 and UDP headers as they follow each other.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Head6 {
-    ethernet: Ethernet,
-    ip: Ipv6,
-    udp: Udp,
-}
-
-const HEAD4_LEN: usize = size_of::<Head4>();
-const HEAD6_LEN: usize = size_of::<Head6>();
-const _: () = assert!(HEAD4_LEN == header_overhead(IpVersion::V4) as usize);
-const _: () = assert!(HEAD6_LEN == header_overhead(IpVersion::V6) as usize);
 // A payload starts at an even offset of the UDP datagram, so its sum may be computed apart.
 const _: () = assert!((data::LEN | data::OPEN_LEN | data::TAG_LEN | data::DEMAND_LEN) & 1 == 0);
 const _: () = assert!((ack::LEN | credit::LEN) & 1 == 0);
-
-const ETHERTYPE_V4: u16 = 0x0800;
-const ETHERTYPE_V6: u16 = 0x86DD;
-const PROTOCOL_UDP: u8 = 17;
-/// Version 4, five words of header.
-const VERSION_IHL: u8 = 0x45;
-/// Do not fragment; with it the identification field may stay zero (RFC 6864).
-const DONT_FRAGMENT: u16 = 0x4000;
-/// More-fragments flag and fragment offset.
-const FRAGMENTED: u16 = 0x3FFF;
-const HOPS: u8 = 64;
 
 /// Writes all headers of a frame to the front of `out` and returns their length, 64..=100; the
 /// payload belongs right behind. The UDP checksum is zero: see [`finish_udp_checksum`].
@@ -219,10 +158,10 @@ pub(super) fn emit_outer(
                 src: src.octets(),
                 dst: dst.octets(),
             };
-            ip.checksum = sum_of(ip.as_bytes()).finish().into();
+            ip.checksum = outer::sum_of(ip.as_bytes()).finish().into();
             let head = Head4 { ethernet: ethernet(ETHERTYPE_V4), ip, udp };
-            out[..HEAD4_LEN].copy_from_slice(head.as_bytes());
-            HEAD4_LEN
+            out[..Head4::LEN].copy_from_slice(head.as_bytes());
+            Head4::LEN
         }
         IpPair::V6 { src, dst } => {
             let ip = Ipv6 {
@@ -234,8 +173,8 @@ pub(super) fn emit_outer(
                 dst: dst.octets(),
             };
             let head = Head6 { ethernet: ethernet(ETHERTYPE_V6), ip, udp };
-            out[..HEAD6_LEN].copy_from_slice(head.as_bytes());
-            HEAD6_LEN
+            out[..Head6::LEN].copy_from_slice(head.as_bytes());
+            Head6::LEN
         }
     }
 }
@@ -245,54 +184,33 @@ pub(super) fn emit_outer(
 /// # Errors
 /// [`ParseError`], counted by name, for anything that [`emit`] and then the network (hops, ECN,
 /// DSCP, MACs, [`trim`]) could not have made.
-#[inline]
 pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<Parsed, ParseError> {
-    parse_parts(frame, &[], addressing, check)
+    let mut header = Header::VACANT;
+    let envelope = parse_into(frame, &[], addressing, check, &mut header)?;
+    let Envelope { route, start, payload_len, trimmed } = envelope;
+    let Route { src, dst, ecn, class, .. } = route;
+    let end = if trimmed { start } else { start + usize::from(payload_len) };
+    Ok(Parsed { src, dst, ecn, class, header, payload: start..end, trimmed, payload_len })
 }
 
-/// [`parse`] of a frame that lies in two pieces, with all its headers in the first. `payload` of
-/// the result counts through both.
+/// [`parse`] of a frame that lies in two pieces, with all its headers in the first. The Headrace
+/// header is written to `header`, where it stays: a value of that size costs as much to pass on as
+/// to read. After an error `header` means nothing.
 ///
 /// # Errors
 /// As [`parse`]; headers that reach into `tail` are [`ParseError::Truncated`].
 #[inline]
-pub fn parse_parts(
+pub fn parse_into(
     frame: &[u8],
     tail: &[u8],
     addressing: &Addressing,
     check: UdpCheck,
-) -> Result<Parsed, ParseError> {
-    let (outer, udp) = open(frame)?;
-    let route = outer.route(udp, addressing)?;
-    let trimmed = route.class == TrafficClass::Trimmed;
-    let udp_len = udp.len.get();
-    let end = outer.udp_at + usize::from(udp_len);
-    let datagram = frame.get(outer.udp_at..frame.len().min(end)).ok_or(ParseError::Truncated)?;
-    if !trimmed {
-        let missing = end.saturating_sub(frame.len());
-        let tail = tail.get(..missing).ok_or(ParseError::Truncated)?;
-        if outer.ip_payload_len != udp_len {
-            return Err(ParseError::Field);
-        }
-        verify_udp(check, udp, &outer, [datagram, tail])?;
+    header: &mut Header,
+) -> Result<Envelope, ParseError> {
+    match outer::version(frame)? {
+        IpVersion::V4 => outer::open::<Head4>(frame)?.read(frame, tail, addressing, check, header),
+        IpVersion::V6 => outer::open::<Head6>(frame)?.read(frame, tail, addressing, check, header),
     }
-    let bytes = datagram.get(usize::from(UDP_LEN)..).ok_or(ParseError::Truncated)?;
-    let (header, header_len) = Header::parse(route.ev, bytes)?;
-    let payload_len =
-        udp_len.checked_sub(UDP_LEN + header.emit_len()).ok_or(ParseError::Truncated)?;
-    // Data without payload says nothing, and only data has payload, so only data can have lost it.
-    let is_data = matches!(header.body, Body::Data(_));
-    if is_data != (payload_len > 0) || payload_len > PAYLOAD_LEN_MAX {
-        return Err(ParseError::Field);
-    }
-    // An acknowledgement in the class Trimmed was damaged: switches trim data only.
-    if trimmed && payload_len == 0 {
-        return Err(ParseError::Field);
-    }
-    let start = outer.udp_at + usize::from(UDP_LEN) + header_len;
-    let end = if trimmed { start } else { start + usize::from(payload_len) };
-    let Route { src, dst, ecn, class, .. } = route;
-    Ok(Parsed { src, dst, ecn, class, header, payload: start..end, trimmed, payload_len })
 }
 
 /// What a switch needs to forward `frame`, without looking at the Headrace header or the UDP
@@ -302,16 +220,25 @@ pub fn parse_parts(
 /// [`ParseError`] when it is not UDP to the Headrace port, cut short inside the headers, has a
 /// wrong IPv4 checksum, or an address is nobody's.
 pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseError> {
-    let (outer, udp) = open(frame)?;
-    outer.route(udp, addressing)
+    match outer::version(frame)? {
+        IpVersion::V4 => outer::open::<Head4>(frame)?.route(addressing),
+        IpVersion::V6 => outer::open::<Head6>(frame)?.route(addressing),
+    }
+}
+
+/// Where the Headrace header of `frame` starts; `None` when it is not a Headrace frame.
+fn header_start(frame: &[u8]) -> Option<usize> {
+    match outer::version(frame).ok()? {
+        IpVersion::V4 => outer::open::<Head4>(frame).ok().map(|_| Head4::LEN),
+        IpVersion::V6 => outer::open::<Head6>(frame).ok().map(|_| Head6::LEN),
+    }
 }
 
 /// Where the payload of a DATA frame starts, which is what [`trim`] leaves of it; `None` when it is
 /// not Headrace DATA or is cut inside its headers. `frame` may be its first 128 octets alone.
 #[must_use]
 pub fn payload_start(frame: &[u8]) -> Option<usize> {
-    let (outer, _) = open(frame).ok()?;
-    let at = outer.udp_at + usize::from(UDP_LEN);
+    let at = header_start(frame)?;
     let header_len = data::len_of(frame.get(at..)?)?;
     Some(at + usize::from(header_len))
 }
@@ -325,8 +252,7 @@ pub fn payload_start(frame: &[u8]) -> Option<usize> {
 /// is returned.
 pub fn trim(frame: &mut [u8]) -> usize {
     let len = frame.len();
-    let Ok((outer, _)) = open(frame) else { return len };
-    let at = outer.udp_at + usize::from(UDP_LEN);
+    let Some(at) = header_start(frame) else { return len };
     let Some(header_len) = frame.get(at..).and_then(data::len_of) else { return len };
     if at + usize::from(header_len) >= len {
         return len;
@@ -381,154 +307,16 @@ pub fn seed_udp_checksum(head: &mut [u8]) {
 
 /// Stores what `value` makes of the pseudo-header and of the datagram with a zero checksum field.
 fn write_udp_checksum(head: &mut [u8], value: impl FnOnce(Checksum, &[u8]) -> u16) {
-    let Ok((outer, udp)) = open(head) else { return };
-    let (pseudo, at) = (outer.pseudo(udp.len.get()), outer.udp_at);
+    let pseudo = match outer::version(head) {
+        Ok(IpVersion::V4) => outer::open::<Head4>(head).map(|outer| (outer.pseudo(), Head4::LEN)),
+        Ok(IpVersion::V6) => outer::open::<Head6>(head).map(|outer| (outer.pseudo(), Head6::LEN)),
+        Err(error) => Err(error),
+    };
+    let Ok((pseudo, end)) = pseudo else { return };
+    let at = end - usize::from(UDP_LEN);
     head[at + 6..at + 8].fill(0);
     let checksum = value(pseudo, &head[at..]);
     head[at + 6..at + 8].copy_from_slice(&checksum.to_be_bytes());
-}
-
-/// The headers in front of UDP. Scalars and a borrow: what is copied octet by octet and read again
-/// in words costs more than all checks.
-struct Outer<'a> {
-    /// Offset of the UDP header.
-    udp_at: usize,
-    tos: u8,
-    /// Octets behind the IP header, as that header says.
-    ip_payload_len: u16,
-    /// First word of an IPv6 header; 0 with IPv4.
-    first: u32,
-    /// Source and destination: 4 octets each, or 16.
-    addresses: &'a [u8],
-}
-
-impl Outer<'_> {
-    /// Sum of the pseudo-header. RFC 768 and RFC 8200 differ in field widths but not in the sum.
-    #[inline]
-    fn pseudo(&self, udp_len: u16) -> Checksum {
-        let mut sum = sum_of(self.addresses);
-        let [high, low] = udp_len.to_be_bytes();
-        sum.add(&[0, PROTOCOL_UDP, high, low]);
-        sum
-    }
-
-    #[inline]
-    fn route(&self, udp: &Udp, addressing: &Addressing) -> Result<Route, ParseError> {
-        let ev = EntropyValue(udp.src_port.get());
-        let hosts = if let Some((src, dst)) = halves(self.addresses) {
-            (addressing.host_of_v4(src), addressing.host_of_v4(dst))
-        } else if let Some((src, dst)) = halves(self.addresses) {
-            // The label repeats the entropy value; anything else was damaged on the way.
-            if self.first != first_word(self.tos, ev) {
-                return Err(ParseError::Field);
-            }
-            (addressing.host_of_v6(src), addressing.host_of_v6(dst))
-        } else {
-            return Err(ParseError::Address);
-        };
-        let (Some(src), Some(dst)) = hosts else { return Err(ParseError::Address) };
-        let (ecn, class) = (Ecn::of_tos(self.tos), TrafficClass::of_dscp(self.tos >> 2));
-        Ok(Route { src, dst, ev, ecn, class })
-    }
-}
-
-/// Both halves of `octets`, when they have `N` each.
-#[inline]
-fn halves<const N: usize>(octets: &[u8]) -> Option<([u8; N], [u8; N])> {
-    let (first, rest) = octets.split_first_chunk()?;
-    Some((*first, rest.try_into().ok()?))
-}
-
-/// Finds the UDP header of a Headrace frame and checks all in front of it.
-#[inline]
-fn open(frame: &[u8]) -> Result<(Outer<'_>, &Udp), ParseError> {
-    let (ethernet, _) = Ethernet::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
-    match ethernet.ethertype.get() {
-        ETHERTYPE_V4 => open_v4(frame),
-        ETHERTYPE_V6 => open_v6(frame),
-        _ => Err(ParseError::NotHeadrace),
-    }
-}
-
-/// Where the addresses start in an IP header; it ends with them.
-const ADDRESSES_V4: usize = 12;
-const ADDRESSES_V6: usize = 8;
-
-#[inline]
-fn open_v4(frame: &[u8]) -> Result<(Outer<'_>, &Udp), ParseError> {
-    let (head, _) = Head4::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
-    let ip = &head.ip;
-    if ip.version_ihl != VERSION_IHL
-        || ip.fragment.get() & FRAGMENTED != 0
-        || ip.protocol != PROTOCOL_UDP
-        || head.udp.dst_port != UDP_PORT
-    {
-        return Err(ParseError::NotHeadrace);
-    }
-    if sum_of(ip.as_bytes()).finish() != 0 {
-        return Err(ParseError::Checksum);
-    }
-    let ip_payload_len = ip.total_len.get().checked_sub(IpVersion::V4.header_len());
-    let outer = Outer {
-        udp_at: HEAD4_LEN - usize::from(UDP_LEN),
-        tos: ip.tos,
-        ip_payload_len: ip_payload_len.ok_or(ParseError::Field)?,
-        first: 0,
-        addresses: &ip.as_bytes()[ADDRESSES_V4..],
-    };
-    Ok((outer, &head.udp))
-}
-
-#[inline]
-fn open_v6(frame: &[u8]) -> Result<(Outer<'_>, &Udp), ParseError> {
-    let (head, _) = Head6::ref_from_prefix(frame).map_err(|_| ParseError::Truncated)?;
-    let (ip, first) = (&head.ip, head.ip.first.get());
-    if first >> 28 != 6 || ip.next_header != PROTOCOL_UDP || head.udp.dst_port != UDP_PORT {
-        return Err(ParseError::NotHeadrace);
-    }
-    let [_, _, _, tos] = (first >> 20).to_be_bytes();
-    let outer = Outer {
-        udp_at: HEAD6_LEN - usize::from(UDP_LEN),
-        tos,
-        ip_payload_len: ip.payload_len.get(),
-        first,
-        addresses: &ip.as_bytes()[ADDRESSES_V6..],
-    };
-    Ok((outer, &head.udp))
-}
-
-#[inline]
-fn verify_udp(
-    check: UdpCheck,
-    udp: &Udp,
-    outer: &Outer<'_>,
-    datagram: [&[u8]; 2],
-) -> Result<(), ParseError> {
-    let field = udp.checksum.get();
-    let wanted = match check {
-        UdpCheck::Required => true,
-        UdpCheck::IfPresent => field != 0,
-        UdpCheck::Skip => false,
-    };
-    if !wanted {
-        return Ok(());
-    }
-    let mut sum = outer.pseudo(udp.len.get());
-    datagram.iter().for_each(|part| sum.add(part));
-    if field == 0 || sum.finish() != 0 { Err(ParseError::Checksum) } else { Ok(()) }
-}
-
-#[inline]
-fn sum_of(bytes: &[u8]) -> Checksum {
-    let mut sum = Checksum::new();
-    sum.add(bytes);
-    sum
-}
-
-/// Version, traffic class and flow label of IPv6; the label repeats the entropy value, so that
-/// switches that hash labels instead of ports see the same paths (RFC 6437).
-fn first_word(tos: u8, ev: EntropyValue) -> u32 {
-    6 << 28 | u32::from(tos) << 20 | u32::from(ev.0)
 }
 
 /// Replaces the octet of DSCP and ECN, keeps the IPv4 checksum right, and returns the new octet;

@@ -18,6 +18,7 @@ pub mod data;
 #[cfg(test)]
 mod doc_tests;
 pub mod frame;
+mod outer;
 pub mod template;
 #[cfg(test)]
 mod tests;
@@ -211,10 +212,29 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
+    /// A place to be filled.
+    pub const VACANT: Self = Self {
+        ev: EntropyValue(0),
+        dst_flow: FlowId::UNKNOWN,
+        body: Body::Credit(Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START }),
+    };
+
+    /// Whether it is a receiver's word on segments: an acknowledgement or a refusal.
+    #[inline]
+    #[must_use]
+    pub const fn is_feedback(&self) -> bool {
+        matches!(self.body, Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_))
+    }
+
     /// Bytes of this header on the wire, without the frame around it: 22..=46 for DATA and PARITY,
     /// 36 for ACK and NACK, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST.
+    #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
+        // First, and apart from the others: nearly every other packet.
+        if let Body::Data(data) = &self.body {
+            return data.emit_len();
+        }
         match &self.body {
             Body::Data(data) => data.emit_len(),
             Body::Ack(_) | Body::Nack(_) => ack::LEN,
@@ -227,8 +247,13 @@ impl Header {
     ///
     /// # Panics
     /// When `out` is shorter than [`Header::emit_len`]: the driver's buffer is too small, a bug.
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let len = usize::from(self.emit_len());
+        if let Body::Data(data) = &self.body {
+            data::emit(data, self.dst_flow, &mut out[..len]);
+            return len;
+        }
         match &self.body {
             Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
             Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
@@ -245,27 +270,63 @@ impl Header {
     ///
     /// # Errors
     /// [`ParseError`] for anything that [`Header::emit`] could not have written.
-    #[inline]
     pub fn parse(ev: EntropyValue, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
+        let mut header = Self::VACANT;
+        let len = header.read(ev, bytes)?;
+        Ok((header, len.into()))
+    }
+
+    /// [`Header::parse`] into a place where the header stays: what is written in words and moved in
+    /// vectors right behind stalls. After an error it means nothing.
+    ///
+    /// # Errors
+    /// As [`Header::parse`].
+    #[inline]
+    pub fn read(&mut self, ev: EntropyValue, bytes: &[u8]) -> Result<u16, ParseError> {
+        // An endpoint hears one of these for each segment it sends.
+        if bytes.first() == Some(&first_octet(KIND_ACK)) {
+            let (dst_flow, ack) = ack::parse(bytes)?;
+            *self = Self { ev, dst_flow, body: Body::Ack(ack) };
+            return Ok(ack::LEN);
+        }
+        self.read_other(ev, bytes)
+    }
+
+    fn read_other(&mut self, ev: EntropyValue, bytes: &[u8]) -> Result<u16, ParseError> {
         let first = *bytes.first().ok_or(ParseError::Truncated)?;
         if first >> 4 != VERSION {
             return Err(ParseError::Version);
         }
-        let (dst_flow, body) = match first & 0xF {
+        match first & 0xF {
             KIND_DATA | KIND_PARITY => {
-                data::parse(bytes).map(|(flow, data)| (flow, Body::Data(data)))?
+                let (dst_flow, data) = data::parse(bytes)?;
+                let len = data.emit_len();
+                *self = Self { ev, dst_flow, body: Body::Data(data) };
+                return Ok(len);
             }
-            KIND_ACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Ack(ack)))?,
-            KIND_NACK => ack::parse(bytes).map(|(flow, ack)| (flow, Body::Nack(ack)))?,
+            KIND_ACK => {
+                let (dst_flow, ack) = ack::parse(bytes)?;
+                *self = Self { ev, dst_flow, body: Body::Ack(ack) };
+            }
+            KIND_NACK => {
+                let (dst_flow, ack) = ack::parse(bytes)?;
+                *self = Self { ev, dst_flow, body: Body::Nack(ack) };
+            }
             KIND_BLOCK_NACK => {
-                block::parse(bytes).map(|(flow, nack)| (flow, Body::BlockNack(nack)))?
+                let (dst_flow, nack) = block::parse(bytes)?;
+                *self = Self { ev, dst_flow, body: Body::BlockNack(nack) };
             }
-            KIND_CREDIT => credit::parse(bytes).map(|(flow, upto)| (flow, Body::Credit(upto)))?,
-            KIND_REQUEST => credit::parse(bytes).map(|(flow, upto)| (flow, Body::Request(upto)))?,
+            KIND_CREDIT => {
+                let (dst_flow, upto) = credit::parse(bytes)?;
+                *self = Self { ev, dst_flow, body: Body::Credit(upto) };
+            }
+            KIND_REQUEST => {
+                let (dst_flow, upto) = credit::parse(bytes)?;
+                *self = Self { ev, dst_flow, body: Body::Request(upto) };
+            }
             _ => return Err(ParseError::Kind),
-        };
-        let header = Self { ev, dst_flow, body };
-        Ok((header, usize::from(header.emit_len())))
+        }
+        Ok(self.emit_len())
     }
 }
 

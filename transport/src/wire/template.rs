@@ -74,10 +74,10 @@ impl FrameTemplate {
             IpVersion::V4 => {
                 let head: &mut [u8; OCTETS_V4] = front(out);
                 head.copy_from_slice(&self.octets[..OCTETS_V4]);
-                let total = (IpVersion::V4.header_len() + udp_len).to_be_bytes();
+                let total = IpVersion::V4.header_len() + udp_len;
                 let mut ip = self.ip;
-                ip.add(&total);
-                head[IP_AT + 2..IP_AT + 4].copy_from_slice(&total);
+                ip.add_word(total);
+                head[IP_AT + 2..IP_AT + 4].copy_from_slice(&total.to_be_bytes());
                 head[IP_AT + 10..IP_AT + 12].copy_from_slice(&ip.finish().to_be_bytes());
                 OCTETS_V4
             }
@@ -95,10 +95,11 @@ impl FrameTemplate {
         out[udp_at..udp_at + 2].copy_from_slice(&ev);
         out[udp_at + 4..udp_at + 6].copy_from_slice(&len);
         if let Some(payload) = payload {
-            let [p, q] = payload.folded().to_be_bytes();
             let mut sum = self.udp;
             // The length counts twice: in the pseudo-header and in the header.
-            sum.add(&[len[0], len[1], len[0], len[1], ev[0], ev[1], p, q]);
+            for word in [udp_len, udp_len, header.ev.0, payload.folded()] {
+                sum.add_word(word);
+            }
             sum.add(&out[at..end]);
             // A sum of zero is sent as 0xFFFF (RFC 768): zero says that there is none.
             let sum = if sum.finish() == 0 { 0xFFFF } else { sum.finish() };

@@ -168,10 +168,17 @@ proptest! {
         let headers = usize::from(header_overhead(version) + h.emit_len());
         let (head, tail) = frame.split_at(headers + at.index(frame.len() - headers + 1));
         let whole = read(version, &frame);
-        let check = UdpCheck::Required;
-        let parts = parse_parts(head, tail, &Addressing::Emulated(version), check);
+        let (addressing, check) = (Addressing::Emulated(version), UdpCheck::Required);
+        let mut header = Header::VACANT;
+        let parts = parse_into(head, tail, &addressing, check, &mut header);
+        let told = parts.map(|Envelope { route, start, payload_len, .. }| {
+            (route.src, route.dst, route.ecn, route.class, header, start, payload_len)
+        });
+        let whole = whole.map(|p| {
+            (p.src, p.dst, p.ecn, p.class, p.header, p.payload.start, p.payload_len)
+        });
         // A flipped bit may have made the header longer than the first piece.
-        prop_assert!(parts == whole || parts == Err(ParseError::Truncated) && flip.is_some());
+        prop_assert!(told == whole || told == Err(ParseError::Truncated) && flip.is_some());
     }
 
     #[test]

@@ -99,7 +99,8 @@ impl TxFlow {
         &mut self,
         now: Instant,
         cx: &mut TxContext<'_>,
-    ) -> Result<TxSegment, Wait> {
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
         let due = self.parity;
         // Its message counts as unsent until its last parity has left.
         let ahead = self.unfinished.len() - self.unsent as usize;
@@ -107,11 +108,11 @@ impl TxFlow {
         let Some(state) = cx.msgs.get(msg).copied() else { return Err(Wait::Application) };
         let marks = Marks::parity(due.all - due.left);
         let new = New { msg, offset: due.offset, payload_len: due.len, marks };
-        let segment = self.send(&new, &state, now, cx)?;
+        self.send(&new, &state, now, cx.config, out)?;
         cx.stats.parity_new += 1;
         self.parity.left -= 1;
         self.unsent -= u32::from(due.last && self.parity.left == 0);
-        Ok(segment)
+        Ok(())
     }
 
     /// Leaves out parity of a block that has arrived whole before it was sent: its PSNs are passed

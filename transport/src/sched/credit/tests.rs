@@ -91,7 +91,7 @@ impl Sender {
             self.backlog.waiting -= self.mtu;
             self.backlog.in_flight += self.mtu;
             let mut sent = segment(false);
-            self.sched.on_sent(flow(0), &mut sent, &self.backlog, now);
+            self.sched.on_sent(flow(0), &mut sent, || self.backlog, now);
             demands.push(demand_of(&sent));
         }
         if self.backlog.waiting == Bytes::ZERO {
@@ -222,7 +222,7 @@ fn the_first_credit_and_a_refusal_end_what_may_be_sent_unasked() {
         sender.backlog.waiting -= sender.mtu;
         sender.backlog.in_flight = sender.mtu;
         let mut sent = segment(true);
-        sender.sched.on_sent(flow(0), &mut sent, &sender.backlog, at(1));
+        sender.sched.on_sent(flow(0), &mut sent, || sender.backlog, at(1));
         let mtu = u32::try_from(sender.mtu.0).unwrap();
         if refused {
             sender.refuse_all(at(2));

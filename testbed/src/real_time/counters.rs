@@ -9,6 +9,7 @@
 //! | `restored` | segments restored from parity |
 //! | `parity_recomputed` | blocks whose parity was computed from the memory of their messages |
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
+//! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
 //! | `ring_full` | frames dropped because another worker's ring was full |
 //! | `device_*` | what the device has counted of errors |
@@ -35,6 +36,7 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
         ("restored", stats.restored),
         ("parity_recomputed", counts.parity_recomputed),
         ("parity_refused", counts.parity_refused),
+        ("unrestored", counts.unrestored),
         ("unsendable", counts.unsendable),
         ("completions_waited", counts.completions_waited),
     ];

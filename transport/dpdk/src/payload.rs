@@ -249,6 +249,9 @@ impl PayloadStore for AppMemory {
     }
 
     fn deliver(&mut self, msg: MsgId) -> Option<Received> {
+        if let Some(coding) = &mut self.coding {
+            coding.keeper.forget(msg);
+        }
         let slot = self.incoming.get_mut(msg.index())?;
         let mut found = slot.take_if(|(held, _)| *held == msg);
         if found.is_none() {
@@ -259,9 +262,6 @@ impl PayloadStore for AppMemory {
     }
 
     fn abort(&mut self, msg: MsgId) {
-        if let Some(coding) = &mut self.coding {
-            coding.keeper.forget(msg);
-        }
         drop(self.deliver(msg));
     }
 }

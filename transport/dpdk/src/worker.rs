@@ -15,6 +15,7 @@
 //! and its state.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use transport::record::Recorder;
 use transport::stats::DropReason;
@@ -98,6 +99,9 @@ counters! {
         pub refused: u64,
         /// Of those, parity.
         pub parity_refused: u64,
+        /// Blocks acknowledged that could not be restored: their sender contradicts itself, and its
+        /// message is delivered as damaged as it was sent.
+        pub unrestored: u64,
         /// How often a block's parity was computed from the memory of its message, because it was
         /// not accumulated or was sent again.
         pub parity_recomputed: u64,
@@ -164,7 +168,7 @@ struct RxBurst {
     sources: [(usize, usize); BURST],
     places: [Placement; BURST],
     /// Messages that this burst begins, with no memory yet; capacity [`BURST`].
-    begun: Vec<(HostId, FlowId, MsgNo)>,
+    begun: Vec<(HostId, FlowId, MsgNo, NonZeroU32)>,
     begun_bytes: u64,
     /// Parity in this burst.
     parity: usize,
@@ -337,8 +341,7 @@ where
             assert!(placed, "a segment was acknowledged without memory for its bytes");
         }
         while let Some(restore) = self.core.poll_restore() {
-            let restored = self.store.restore(&restore);
-            assert!(restored, "a block was acknowledged that its packets do not restore");
+            self.counts.unrestored += u64::from(!self.store.restore(&restore));
         }
         self.clock.mark(Stage::Payload);
         self.io.rx_release();
@@ -710,7 +713,8 @@ impl RxBurst {
         let Body::Data(data) = &segment.hdr.body else { return true };
         let Some(len) = endpoint.would_open(segment) else { return true };
         // Without an opening part its sender's flow is not named; then memory is counted twice.
-        let key = data.open.map(|open| (segment.from, open.src_flow, data.msg));
+        // So it is when a sender contradicts itself about its length.
+        let key = data.open.map(|open| (segment.from, open.src_flow, data.msg, len));
         if key.is_some_and(|key| self.begun.contains(&key)) {
             return true;
         }
@@ -718,7 +722,7 @@ impl RxBurst {
         if !store.has_room(self.begun.len() + 1, bytes) {
             return false;
         }
-        self.begun.push(key.unwrap_or((segment.from, segment.hdr.dst_flow, data.msg)));
+        self.begun.push(key.unwrap_or((segment.from, segment.hdr.dst_flow, data.msg, len)));
         self.begun_bytes = bytes;
         true
     }

@@ -282,6 +282,18 @@ fn too_few_packets_restore_nothing_and_that_is_said() {
 }
 
 #[test]
+fn parity_that_no_block_asked_for_goes_with_its_message() {
+    let case = Case::new((8, 2), 256, 256 * 16);
+    let blocks = case.blocks();
+    let mut store = store(&case.config, 1 << 20);
+    let room = store.parity_room();
+    blocks.iter().for_each(|block| case.receive(&mut store, block, block.all()));
+    assert_eq!(store.parity_room(), room - blocks.len());
+    assert!(store.deliver(case.msg).is_some());
+    assert_eq!(store.parity_room(), room);
+}
+
+#[test]
 fn memory_for_parity_is_bounded_and_comes_back_with_its_message() {
     let case = Case::new((8, 2), 256, 256 * 64);
     let blocks = case.blocks();

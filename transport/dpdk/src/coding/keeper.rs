@@ -43,13 +43,16 @@ pub(crate) struct Keeper {
     places: Box<[Option<Place>]>,
     /// The first of each chain; a power of two.
     chains: Box<[Option<u32>]>,
+    /// Blocks with kept parity by their message's index.
+    of_msg: Box<[u32]>,
 }
 
 impl Keeper {
-    /// For at most `blocks` blocks.
-    pub(super) fn new(shape: Shape, blocks: u32) -> Self {
+    /// For at most `blocks` blocks of `msgs` messages.
+    pub(super) fn new(shape: Shape, blocks: u32, msgs: u32) -> Self {
         let slots = Slots::new(blocks, shape.slot_len());
         Self {
+            of_msg: (0..msgs).map(|_| 0).collect(),
             shape,
             slots,
             places: (0..blocks).map(|_| None).collect(),
@@ -85,7 +88,7 @@ impl Keeper {
     }
 
     /// Restores what `restore` says is missing in `memory`, the whole message's, and lets the
-    /// block's parity go. False when that is not possible: the core was not told the truth.
+    /// block's parity go. False when that is not possible: its packets contradict each other.
     pub(crate) fn restore(&mut self, restore: &Restore, memory: &mut [u8]) -> bool {
         let Some(at) = self.find(restore.msg, restore.offset) else { return false };
         let Some(place) = self.remove(at) else { return false };
@@ -112,9 +115,10 @@ impl Keeper {
         whole && self.shape.codec.decode(restore.data, have, &mut packets[..count]).is_ok()
     }
 
-    /// Incoming message `msg` will never be whole: lets its parity go. O(slots).
+    /// Incoming message `msg` is over: lets parity go that is still kept, as it is when the message
+    /// is given up or its packets contradict each other. O(slots) then.
     pub(crate) fn forget(&mut self, msg: MsgId) {
-        if self.slots.free() == self.places.len() {
+        if self.of_msg.get(msg.index()).is_none_or(|&blocks| blocks == 0) {
             return;
         }
         for at in (0..).take(self.places.len()) {
@@ -147,7 +151,9 @@ impl Keeper {
 
     fn insert(&mut self, kept: &Kept) -> Option<u32> {
         let Kept { msg, block, .. } = *kept;
+        let of_msg = self.of_msg.get_mut(msg.index())?;
         let slot = self.slots.take()?;
+        *of_msg += 1;
         let at = slot.number();
         let next = self.chain(msg, block).replace(at);
         self.places[at as usize] = Some(Place { slot, msg, block, have: 0, next });
@@ -157,6 +163,9 @@ impl Keeper {
     /// Takes a place out of its chain.
     fn remove(&mut self, at: u32) -> Option<Place> {
         let place = self.places.get_mut(at as usize)?.take()?;
+        if let Some(of_msg) = self.of_msg.get_mut(place.msg.index()) {
+            *of_msg -= 1;
+        }
         let first = self.chain(place.msg, place.block);
         if *first == Some(at) {
             *first = place.next;

@@ -60,7 +60,7 @@ impl Coding {
         let kept = kept.clamp(1, KEPT_MAX);
         Some(Self {
             encoder: Encoder::new(shape.clone(), encoders),
-            keeper: Keeper::new(shape, kept),
+            keeper: Keeper::new(shape, kept, config.msgs_max),
         })
     }
 }

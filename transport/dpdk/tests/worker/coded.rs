@@ -64,7 +64,7 @@ proptest! {
         parity in prop_oneof![Just(0u64), Just(20_000), Just(1 << 24)],
     ) {
         let sizes_of = Sizes { parity, ..coded(shape, payload_max, patience) };
-        let weather = Weather { loss, duplicate, reorder, corrupt };
+        let weather = Weather { loss, duplicate, reorder, corrupt, ..Weather::default() };
         let mut rig = exchange(&sizes_of, seed, weather, &sizes, 64);
         check_books(&mut rig, room(&sizes_of));
     }
@@ -140,7 +140,7 @@ fn more_messages_than_places_to_accumulate_parity_are_sent_right() {
 #[test]
 fn a_recording_of_coded_messages_replays_with_every_decision_the_same() {
     let sizes = Sizes { record: true, parity: 50_000, ..coded((4, 2), 1024, 50) };
-    let weather = Weather { loss: 0.08, duplicate: 0.05, reorder: 0.2, corrupt: 0.02 };
+    let weather = Weather { loss: 0.08, duplicate: 0.05, reorder: 0.2, corrupt: 0.02, lies: 0.0 };
     for seed in 1..6 {
         let mut rig = exchange(&sizes, seed, weather, &[50_000, 1, 9000, 120_000, 4096], 64);
         assert!(totals(&rig)[0] > 0);

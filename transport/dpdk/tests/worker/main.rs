@@ -1,9 +1,10 @@
 //! Workers on an in-memory link: whole messages through any weather, back-pressure that loses
-//! nothing, bounded memory, recordings that replay, erasure-coded messages, and no allocation while
-//! a message runs.
+//! nothing, bounded memory, recordings that replay, erasure-coded messages, peers that lie, and no
+//! allocation while a message runs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod coded;
+mod hostile;
 mod observing;
 mod recording;
 mod rig;
@@ -54,7 +55,7 @@ proptest! {
         loss in 0.0..0.1f64, duplicate in 0.0..0.1f64, reorder in 0.0..0.3f64,
         corrupt in 0.0..0.1f64,
     ) {
-        let weather = Weather { loss, duplicate, reorder, corrupt };
+        let weather = Weather { loss, duplicate, reorder, corrupt, ..Weather::default() };
         let rig = exchange(&Sizes::ample(), seed, weather, &sizes, 64);
         for host in &rig.hosts {
             let counts = host.worker.counts();

@@ -6,7 +6,8 @@ use transport::record::{FormatError, ReplayError, replay};
 use crate::exchange;
 use crate::rig::{Rig, Sizes, Weather};
 
-const WEATHER: Weather = Weather { loss: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.02 };
+const WEATHER: Weather =
+    Weather { loss: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.02, lies: 0.0 };
 
 fn recorded(seed: u64) -> Rig {
     let shape = Sizes { record: true, ..Sizes::ample() };

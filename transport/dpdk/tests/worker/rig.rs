@@ -16,6 +16,8 @@ use transport_dpdk::{
     RxFrame, Source, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
+use crate::hostile::lie;
+
 pub(crate) const DELAY: Duration = Duration::from_us(5);
 const STEP: Duration = Duration::from_ps(500_000);
 const FRAME_ROOM: usize = 9216;
@@ -29,6 +31,8 @@ pub(crate) struct Weather {
     pub(crate) duplicate: f64,
     pub(crate) reorder: f64,
     pub(crate) corrupt: f64,
+    /// The frame says something else, with a right checksum.
+    pub(crate) lies: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -257,6 +261,9 @@ impl Rig {
                     let at = 14 + self.rng.below(frame.len() as u64 - 14);
                     frame[usize::try_from(at).unwrap()] ^= 1 << self.rng.below(8);
                     self.hosts[to].damaged += 1;
+                }
+                if self.rng.chance(self.weather.lies) {
+                    frame = lie(&frame, &mut self.rng);
                 }
                 let late = if self.rng.chance(self.weather.reorder) { 40_000 } else { 0 };
                 let at = self.clock.get() + DELAY + Duration::from_ns(self.rng.below(late));

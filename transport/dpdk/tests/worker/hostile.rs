@@ -1,0 +1,164 @@
+//! A peer that lies: what two workers say to each other is changed in the middle, field by field,
+//! with right checksums, so that packets contradict each other about flows that are really open.
+//! Whatever they claim, nothing panics, every frame is counted, and memory stays within its bounds.
+
+use std::num::{NonZeroU8, NonZeroU32};
+
+use proptest::prelude::*;
+use transport::ec::{BlockShape, EcKind, EcParams};
+use transport::sched::SchedKind;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, FrameSpec, UdpCheck};
+use transport::wire::{Ack, Body, Coded, Data, Header, Receipt};
+use transport::{Duration, FlowId, MsgNo, Psn, Rng};
+
+use crate::rig::{Rig, Sizes, Weather, config};
+
+const ADDRESSING: Addressing = Addressing::Emulated(IpVersion::V4);
+
+/// `sent` with a field or three changed to something that might have been meant.
+pub(crate) fn lie(sent: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let Ok(parsed) = frame::parse(sent, &ADDRESSING, UdpCheck::Skip) else { return sent.to_vec() };
+    let mut header = parsed.header;
+    let mut payload = sent[parsed.payload].to_vec();
+    for _ in 0..=rng.below(3) {
+        lie_once(&mut header, &mut payload, rng);
+    }
+    let mut out = vec![0; 128 + payload.len()];
+    let addrs = ADDRESSING.pair(parsed.src, parsed.dst).unwrap();
+    let spec = FrameSpec { addrs, ecn: parsed.ecn, class: parsed.class };
+    let len = u16::try_from(payload.len()).unwrap();
+    let start = frame::emit(&spec, &header, len, &mut out);
+    out.truncate(start + payload.len());
+    out[start..].copy_from_slice(&payload);
+    let mut sum = Checksum::new();
+    sum.add(&payload);
+    frame::finish_udp_checksum(&mut out[..start], sum);
+    out
+}
+
+fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {
+    match rng.below(8) {
+        0 => header.dst_flow = flow(header.dst_flow, rng),
+        1 => payload.truncate(usize::try_from(rng.below(payload.len() as u64 + 1)).unwrap()),
+        _ => match &mut header.body {
+            Body::Data(data) => lie_of_data(data, rng),
+            Body::Ack(ack) | Body::Nack(ack) => lie_of_ack(ack, rng),
+            Body::BlockNack(nack) => match rng.below(3) {
+                0 => nack.src_flow = flow(nack.src_flow, rng),
+                1 => nack.psn = Psn(near(nack.psn.0, rng)),
+                _ => nack.missing = rng.next_u64() | 1,
+            },
+            Body::Credit(said) | Body::Request(said) => {
+                said.upto = said.upto.plus(some(1000, rng));
+            }
+        },
+    }
+}
+
+fn lie_of_data(data: &mut Data, rng: &mut Rng) {
+    match rng.below(9) {
+        0 => data.psn = Psn(near(data.psn.0, rng)),
+        1 => data.msg = MsgNo(near(data.msg.0, rng)),
+        // Whole segments, mostly.
+        2 => data.offset = (data.offset / 1024).wrapping_add(some(3, rng)).wrapping_mul(1024),
+        3 => data.offset = near(data.offset, rng),
+        4 => data.retransmission = !data.retransmission,
+        5 => data.open = None,
+        6 => {
+            if let Some(open) = &mut data.open {
+                open.msg_len =
+                    NonZeroU32::new(near(open.msg_len.get(), rng)).unwrap_or(open.msg_len);
+            }
+        }
+        7 => data.code = None,
+        _ => {
+            let code =
+                data.code.get_or_insert(Coded { data: NonZeroU8::MIN, parity: 1, packet: 0 });
+            let packets = u64::from(code.data.get()) + u64::from(code.parity);
+            code.packet = u8::try_from(rng.below(packets)).unwrap();
+        }
+    }
+    if data.offset != 0 || data.parity_index().is_some() {
+        data.tag = 0;
+    }
+}
+
+fn lie_of_ack(ack: &mut Ack, rng: &mut Rng) {
+    match rng.below(8) {
+        0 => ack.src_flow = flow(ack.src_flow, rng),
+        1 => ack.psn = Psn(near(ack.psn.0, rng)),
+        2 => ack.cumulative = Psn(near(ack.cumulative.0, rng)),
+        3 => ack.sack = rng.next_u64(),
+        4 => ack.echo_sent_at = near(ack.echo_sent_at, rng),
+        5 => ack.held = near(ack.held, rng),
+        6 => ack.sharers = rng.next_u32().to_le_bytes()[0].into(),
+        _ => {
+            let receipts = [Receipt::First, Receipt::Again, Receipt::Decoded];
+            ack.receipt = receipts[usize::try_from(rng.below(3)).unwrap()];
+        }
+    }
+}
+
+fn some(below: u64, rng: &mut Rng) -> u32 {
+    u32::try_from(rng.below(below)).unwrap()
+}
+
+/// A number near `n`, or seldom far.
+fn near(n: u32, rng: &mut Rng) -> u32 {
+    match rng.below(8) {
+        0 => rng.next_u32(),
+        1..5 => n.wrapping_add(some(12, rng)),
+        _ => n.wrapping_sub(some(12, rng)),
+    }
+}
+
+fn flow(of: FlowId, rng: &mut Rng) -> FlowId {
+    if rng.chance(0.3) { FlowId::UNKNOWN } else { FlowId(near(of.0, rng)) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn a_lying_peer_costs_its_own_messages_and_nothing_else(
+        seed in any::<u64>(),
+        coded in any::<bool>(),
+        credits in any::<bool>(),
+        ack_every in prop_oneof![Just(1u16), Just(4)],
+        sizes in prop::collection::vec(1u32..60_000, 4..16),
+        lies in 0.01..0.9f64,
+        loss in 0.0..0.1f64,
+    ) {
+        let config = config(|settings| {
+            settings.payload_max = 1024;
+            settings.ack_every = ack_every;
+            if credits {
+                settings.sched = SchedKind::Credits;
+            }
+            if coded {
+                settings.ec = EcKind::Mds;
+                settings.ec_shape = BlockShape::new(8, 2).unwrap();
+                let block_timeout = Duration::from_us(20);
+                settings.ec_params = EcParams { base_rtt_min: Duration::ZERO, block_timeout };
+            }
+        });
+        let shape = Sizes { config, memory: 1 << 20, parity: 30_000, ..Sizes::ample() };
+        let weather = Weather { lies, loss, ..Weather::default() };
+        let mut rig = Rig::new(&shape, seed, weather);
+        for host in 0..2 {
+            (0..2).for_each(|connection| rig.open(host, connection, &shape));
+        }
+        for (tag, &size) in (1..).zip(&sizes) {
+            rig.send(usize::from(tag % 2 == 0), u32::from(tag % 3 == 0), size, tag);
+        }
+        (0..6000).for_each(|_| rig.step(64));
+        for host in &rig.hosts {
+            let counts = host.worker.counts();
+            let seen = counts.parsed + counts.malformed + counts.foreign + counts.refused;
+            prop_assert_eq!(counts.received, seen);
+            prop_assert_eq!(counts.filled, counts.handed_over);
+            prop_assert!(host.worker.store().held_bytes() <= 1 << 20);
+        }
+    }
+}

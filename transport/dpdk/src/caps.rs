@@ -9,6 +9,8 @@ use std::fmt;
 
 use dpdk_sys as sys;
 
+use crate::rules::Rung;
+
 /// What the caller wants of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortConfig {
@@ -62,8 +64,8 @@ pub struct Caps {
     pub rx_timestamps: bool,
     /// Whether it sends at a given time.
     pub send_at: bool,
-    /// Whether it spreads flows over queues; else software steers.
-    pub rss: bool,
+    /// How received frames come to its queues.
+    pub steering: Rung,
     /// NUMA node, -1 when it has none.
     pub socket: i32,
     /// Speed in Mbit/s, when the link is up and says so.
@@ -133,7 +135,11 @@ pub(crate) fn negotiate(
         rx_checksums: rx_sums != 0,
         rx_timestamps: stamps != 0,
         send_at: send_at != 0,
-        rss: rss_types != 0,
+        steering: match (queues, rss_types) {
+            (1, _) => Rung::Single,
+            (_, 0) => Rung::Software,
+            _ => Rung::Spread,
+        },
         socket: offer.socket,
         link_mbps: None,
     };
@@ -209,7 +215,7 @@ impl Caps {
             (!self.tx_multi_segs, Lost::MultiSegs),
             (!self.rx_timestamps, Lost::RxTimestamps),
             (!self.send_at, Lost::SendAt),
-            (self.queues > 1 && !self.rss, Lost::Steering),
+            (self.steering == Rung::Software, Lost::Steering),
             (self.queues < wish.queues, Lost::Queues { wanted: wish.queues, got: self.queues }),
             (most < wish.max_frame || unproven, frames),
         ];
@@ -279,7 +285,7 @@ impl fmt::Display for Caps {
         write!(
             f,
             "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, checksums tx {} rx {}, \
-             steering {}, timestamps {}, pacing {}",
+             timestamps {}, pacing {}, steering by {}",
             self.driver,
             self.queues,
             self.descriptors.0,
@@ -288,9 +294,9 @@ impl fmt::Display for Caps {
             if self.tx_multi_segs { "sent" } else { "gathered" },
             by(self.tx_checksums),
             by(self.rx_checksums),
-            by(self.rss),
             by(self.rx_timestamps),
             by(self.send_at),
+            self.steering,
         )?;
         match self.link_mbps {
             Some(mbps) => write!(f, ", {mbps} Mbit/s"),
@@ -323,7 +329,7 @@ mod tests {
     fn a_device_that_offers_nothing_is_asked_for_nothing() {
         let plan = plan(&offer(), 4, 9014);
         assert_eq!((plan.rx_offloads, plan.tx_offloads, plan.rss_types), (0, 0, 0));
-        assert!(!plan.caps.tx_multi_segs && !plan.caps.rss && !plan.caps.rx_scatter);
+        assert!(!plan.caps.tx_multi_segs && !plan.caps.rx_scatter);
     }
 
     #[test]
@@ -359,7 +365,7 @@ mod tests {
             rx_checksums: true,
             rx_timestamps: true,
             send_at: true,
-            rss: true,
+            steering: Rung::Addresses,
             max_frame: FrameLimit::Set(9014),
             ..caps
         };

@@ -6,6 +6,7 @@
 //! | [`eal`] | DPDK's process-wide environment, threads as lcores |
 //! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
+//! | [`port_stats`] | what a device counts of itself |
 //! | [`device`], [`meeting`] | devices by the names that people give them; who waits for whom |
 //! | [`interrupts`] | DPDK's interrupt thread held off while a worker polls |
 //! | [`neighbour`], [`enquiry`] | ARP, neighbour discovery and echoes: peers' MACs before a run |
@@ -52,6 +53,7 @@ pub mod pacer;
 pub mod payload;
 pub mod port_error;
 pub mod port_io;
+pub mod port_stats;
 pub mod region;
 pub mod rules;
 pub mod source;
@@ -77,15 +79,16 @@ pub use mbuf::{ExtBuf, HEADROOM, Mbuf, MbufError, Pool, PoolConfig, TimestampFie
 pub use meeting::{Side, SocketError};
 pub use memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 pub use netns::Netns;
-pub use nic::{Port, PortQueue, PortStats, Ring, RingRx, RingTx};
+pub use nic::{Port, PortQueue, Ring, RingRx, RingTx};
 pub use pacer::LinkPacer;
 pub use payload::{AppMemory, MemoryConfig, Received};
 pub use port_error::{PortError, Step};
 pub use port_io::PortIo;
+pub use port_stats::PortStats;
 pub use region::Region;
 pub use rules::Rung;
 pub use source::{Pattern, Source};
-pub use steering::{HandOver, HandOverCounts};
+pub use steering::{HandOver, HandOverCounts, share};
 pub use tap::{Captured, Tap, TapReader, tap};
 pub use telemetry::{Meter, MetricsError, MetricsServer, Telemetry};
 pub use worker::{Counts, Progress, UdpSums, Worker, WorkerConfig, application_of};

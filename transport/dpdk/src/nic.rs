@@ -24,6 +24,7 @@ use crate::eal::{self, Eal, Errno};
 use crate::mbuf::{Pool, as_pointers};
 use crate::netns::Netns;
 use crate::port_error::{PortError, Step};
+use crate::port_stats::PortStats;
 use crate::rules::{self, Rule, Rung};
 
 /// One device with all its queues.
@@ -42,27 +43,6 @@ pub struct PortQueue {
     device: Arc<Device>,
     #[allow(dead_code, reason = "held, not read")]
     tie: Option<Arc<Tie>>,
-}
-
-/// Counters of a device since its start. What a driver does not count stays 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct PortStats {
-    /// Packets received.
-    pub rx_packets: u64,
-    /// Packets sent.
-    pub tx_packets: u64,
-    /// Bytes received.
-    pub rx_bytes: u64,
-    /// Bytes sent.
-    pub tx_bytes: u64,
-    /// Packets lost because no descriptor was free.
-    pub rx_missed: u64,
-    /// Packets received with an error.
-    pub rx_errors: u64,
-    /// Packets that were not sent.
-    pub tx_errors: u64,
-    /// Packets lost because the pool was empty.
-    pub rx_no_mbuf: u64,
 }
 
 /// Two connected devices of this process that are taken down together, when both ports and all
@@ -205,10 +185,8 @@ impl Port {
         }
         device.warn_of_distance();
         device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
-        let count = device.caps.queues;
         let device = Arc::new(device);
-        let queue = |index| PortQueue { index, refused: 0, device: Arc::clone(&device), tie: None };
-        Ok(Self { queues: (0..count).map(queue).collect(), device, tie: None })
+        Ok(Self { queues: queues_of(&device), device, tie: None })
     }
 
     /// Makes two ports that are connected within this process, as two memif devices are, go
@@ -261,16 +239,29 @@ impl Port {
         self.device.xstats()
     }
 
-    /// Has frames for `addresses[i]` come to queue `i`, as far as the device can, and says how far.
-    /// The log has why not better.
+    /// Has frames for `addresses[i]` come to queue `i`, as far as the device can, and says how far:
+    /// here, in the effective configuration, and in the log with why not better. Comes before
+    /// [`Port::tie_to`].
     pub fn steer(&mut self, addresses: &[IpAddr]) -> Rung {
-        let Caps { queues, rss, .. } = *self.caps();
-        let _control = self.device.eal.control();
-        let (rung, refused) = rules::climb(&mut Rules(self.device.id), addresses, queues, rss);
+        let Caps { queues, steering, .. } = *self.caps();
+        if queues <= 1 {
+            return steering;
+        }
+        let (rung, refused) = {
+            let _control = self.device.eal.control();
+            let hashes = steering == Rung::Spread;
+            rules::climb(&mut Rules(self.device.id), addresses, queues, hashes)
+        };
         for why in refused {
             tracing::info!("{}: not steered by {why}", self.name());
         }
-        tracing::info!("{}: steered by {rung}", self.name());
+        // The queues hold the device, and none has been given out or used yet.
+        self.queues.clear();
+        if let Some(device) = Arc::get_mut(&mut self.device) {
+            device.caps.steering = rung;
+        }
+        self.queues = queues_of(&self.device);
+        tracing::info!("{}: {}", self.name(), self.caps());
         rung
     }
 
@@ -303,6 +294,12 @@ impl Port {
     pub fn into_queues(self) -> Vec<PortQueue> {
         self.queues
     }
+}
+
+/// Every queue of `device`.
+fn queues_of(device: &Arc<Device>) -> Vec<PortQueue> {
+    let queue = |index| PortQueue { index, refused: 0, device: Arc::clone(device), tie: None };
+    (0..device.caps.queues).map(queue).collect()
 }
 
 impl PortQueue {

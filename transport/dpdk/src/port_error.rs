@@ -42,6 +42,19 @@ pub enum PortError {
         /// Carried, bytes without FCS.
         most: u32,
     },
+    /// More workers than queues.
+    #[error(
+        "{workers} workers want a queue of `{port}` each, which has {queues}: use as many workers \
+         as queues"
+    )]
+    Queues {
+        /// The device.
+        port: String,
+        /// Asked for.
+        workers: usize,
+        /// Given.
+        queues: u16,
+    },
     /// A ring of no or of too many entries.
     #[error("a ring of {0} entries cannot be; choose 1 ..= 1048575")]
     RingSize(u32),

@@ -18,9 +18,10 @@ use transport::{HostId, counters};
 
 use crate::burst::MbufBurst;
 use crate::eal::Eal;
-use crate::mbuf::Mbuf;
-use crate::nic::{Ring, RingRx, RingTx};
+use crate::mbuf::{Mbuf, Pool};
+use crate::nic::{Port, Ring, RingRx, RingTx};
 use crate::port_error::PortError;
+use crate::port_io::PortIo;
 
 /// What one worker has of the rings between all workers of a device.
 pub struct HandOver {
@@ -50,6 +51,33 @@ counters! {
         /// Another worker's, whose ring was full.
         pub ring_full: u64,
     }
+}
+
+/// Gives each of `hosts` a queue of `port`, for a worker of its own that sends from `pool`. The
+/// device brings each queue what is its host's, as far as it can: by rules, else by its hash, else
+/// all to the first queue, as its effective configuration then says. The rest is handed over
+/// through rings of `depth` frames.
+///
+/// # Errors
+/// [`PortError::Queues`] when there are more hosts than queues, and those of rings.
+pub fn share(
+    eal: &Eal,
+    mut port: Port,
+    pool: &Arc<Pool>,
+    (hosts, addressing): (&[HostId], &Addressing),
+    depth: u32,
+) -> Result<Vec<PortIo>, PortError> {
+    let queues = port.caps().queues;
+    if hosts.len() > usize::from(queues) {
+        let (port, workers) = (port.name().to_owned(), hosts.len());
+        return Err(PortError::Queues { port, workers, queues });
+    }
+    let addresses = hosts.iter().filter_map(|host| Some(addressing.addr(*host)?.ip));
+    port.steer(&addresses.collect::<Vec<_>>());
+    let rings = HandOver::between(eal, addressing, hosts, depth)?;
+    let queues = port.into_queues().into_iter().zip(rings);
+    let io = |(queue, hand_over)| PortIo::new(queue, Arc::clone(pool), None).steered(hand_over);
+    Ok(queues.map(io).collect())
 }
 
 impl HandOver {

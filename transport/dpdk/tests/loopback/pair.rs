@@ -8,6 +8,10 @@
 //! | `frame` | longest frame, bytes without FCS | 1514 |
 //! | `messages`, `bytes` | messages each way, and their length | 8, 1 000 000 |
 //! | `seconds` | after which it has failed | 60 |
+//! | `workers` | workers at each device, with a queue each | 1 |
+//!
+//! With several workers a line `worker ...` tells what came to each queue and what was handed over;
+//! a packet of a flow at another worker than the flow's would be foreign there, and fail.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -15,11 +19,12 @@ use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use transport::{Config, Duration, LossSettings, Rate, Settings};
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, Pattern, Pool,
-    PoolConfig, Port, PortConfig, PortIo, Request, Source, TimeScale, UdpSums, app_ring,
+    PoolConfig, Port, PortConfig, PortIo, Request, Source, TimeScale, UdpSums, app_ring, share,
 };
 
 use crate::Outcome::{self, Passed};
@@ -74,21 +79,27 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let _thread = eal.register_thread().unwrap();
     let (messages, bytes) = (value(&options, "messages", 8), value(&options, "bytes", 1_000_000));
     let limit = Duration::from_s(value(&options, "seconds", 60));
-    let (ends, pools, config) = open(&eal, &names, value(&options, "frame", 1514));
+    let sizes = (value(&options, "frame", 1514), value(&options, "workers", 1));
+    let (ends, pools, config) = open(&eal, &names, sizes);
     exchange(ends, &config, (messages, bytes), limit);
     assert_eq!(pools.map(|pool| pool.in_use()), [0, 0], "buffers are held");
     ExitCode::SUCCESS
 }
 
 /// Both devices, the pools that they send from and receive into, and their endpoints' settings.
-fn open(eal: &Eal, names: &[DeviceName; 2], max_frame: u32) -> ([End; 2], [Arc<Pool>; 2], Config) {
+fn open(
+    eal: &Eal,
+    names: &[DeviceName; 2],
+    (max_frame, workers): (u32, u16),
+) -> (Vec<End>, [Arc<Pool>; 2], Config) {
     let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
     let room = u16::try_from(max_frame.max(2048)).unwrap();
     let config_of = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
     let pools = [0, 1].map(|_| Arc::new(Pool::new(eal, config_of).unwrap()));
     let [mut one, mut two] = [0, 1].map(|i: usize| {
         // One sums in software, so that no device's sums are checked by the same device only.
-        let wish = PortConfig { max_frame, checksums: i == 0, ..PortConfig::default() };
+        let checksums = i == 0;
+        let wish = PortConfig { max_frame, checksums, queues: workers, ..PortConfig::default() };
         let port = names[i].open(eal, &wish, Arc::clone(&pools[i]));
         port.unwrap_or_else(|error| panic!("{error}"))
     });
@@ -97,28 +108,42 @@ fn open(eal: &Eal, names: &[DeviceName; 2], max_frame: u32) -> ([End; 2], [Arc<P
     }
     for port in [&one, &two] {
         assert!(port.wait_link(15_000), "the link of {} stays down", port.name());
-        println!("port {} {}", port.name(), port.caps());
     }
-    let config = config(&one, max_frame);
-    let end = |host: u32, port: Port, pool| {
+    let config = config(&one, max_frame, workers);
+    let ends = |first: u32, port: Port, pool: &Arc<Pool>| -> Vec<End> {
         let (name, driver) = (port.name().to_owned(), port.caps().driver.clone());
-        let io = PortIo::of_port(port, Arc::clone(pool), None).unwrap();
-        let (app, end) = app_ring(64, 64);
-        let worker = worker_of(&config, host, io, (clock, UdpSums::Software), vec![end]);
-        End { name, driver, worker, app, delivered: 0, sent: 0 }
+        let hosts: Vec<HostId> = (first..first + u32::from(workers)).map(HostId).collect();
+        let addressing = Addressing::Emulated(IpVersion::V6);
+        let shared = share(eal, port, pool, (&hosts, &addressing), 256);
+        let shared = shared.unwrap_or_else(|error| panic!("{error}"));
+        println!("port {name} {}", shared[0].queue().caps());
+        let end = |(host, io): (&HostId, PortIo)| {
+            let (app, end) = app_ring(64, 64);
+            let worker = worker_of(&config, host.0, io, (clock, UdpSums::Software), vec![end]);
+            let (name, driver) = (name.clone(), driver.clone());
+            End { name, driver, worker, app, delivered: 0, sent: 0 }
+        };
+        hosts.iter().zip(shared).map(end).collect()
     };
-    ([end(0, one, &pools[0]), end(1, two, &pools[1])], pools, config)
+    let mut all = ends(0, one, &pools[0]);
+    all.extend(ends(u32::from(workers), two, &pools[1]));
+    (all, pools, config)
 }
 
 /// Segments that fill `max_frame`, a window for the device's speed and an emulator's delays.
-fn config(port: &Port, max_frame: u32) -> Config {
+fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
     // Emulated processors stand still for tens of milliseconds.
     let rto_min = Duration::from_ms(200);
     let loss = LossSettings { retries_max: 64, rto_min, ..LossSettings::default() };
-    let gbps = port.caps().link_mbps.unwrap_or(10_000) / 1000;
+    let link = port.caps().link_mbps.unwrap_or(10_000) / 1000;
+    let rate = match workers {
+        1 => Rate::from_gbps(u64::from(link.max(1))),
+        // What connects cards of several queues is a bridge before an emulator, and drops bursts.
+        _ => Rate::from_bps(100_000_000),
+    };
     let settings = Settings {
         payload_max: u16::try_from(max_frame - HEADERS_MAX).unwrap(),
-        line_rate: Rate::from_gbps(u64::from(gbps.max(1))),
+        line_rate: rate,
         base_rtt: Duration::from_ms(1),
         tx_flows_max: 4,
         rx_flows_max: 4,
@@ -134,7 +159,7 @@ const HEADERS_MAX: u32 = 128;
 
 impl End {
     fn ask(&mut self, config: &Config, peer: u32, messages: u32, len: u32) {
-        let (path, peer_id) = (config.default_path(), transport::HostId(peer));
+        let (path, peer_id) = (config.default_path(), HostId(peer));
         self.app.submit(Request::Open { connection: 0, peer: peer_id, path }).unwrap();
         for tag in (0..messages).map(u64::from) {
             let source = Source::Pattern(Pattern { seed: u64::from(peer), tag });
@@ -158,6 +183,16 @@ impl End {
         }
     }
 
+    /// What came to the worker is its own.
+    fn check_steering(&mut self) {
+        let counts = *self.worker.counts();
+        let over = self.worker.io().hand_over();
+        let host = self.worker.endpoint().host();
+        assert_eq!((counts.foreign, over.ring_full), (0, 0), "host {host}: {over:?}");
+        let queue = counts.received + over.given - over.taken;
+        println!("worker {} host {host}: {queue} frames at its queue, {over:?}", self.name);
+    }
+
     /// The device must have seen what the worker says that it sent and received.
     fn check_counters(&mut self) {
         let counts = *self.worker.counts();
@@ -172,26 +207,31 @@ impl End {
 }
 
 /// Both ends send all messages; turns on one thread, so that no scheduler stands between them.
-fn exchange(ends: [End; 2], config: &Config, (messages, len): (u32, u32), limit: Duration) {
-    let [mut a, mut b] = ends;
-    a.ask(config, 1, messages, len);
-    b.ask(config, 0, messages, len);
-    let started = a.worker.poll_once().now;
+fn exchange(mut ends: Vec<End>, config: &Config, (messages, len): (u32, u32), limit: Duration) {
+    // Each worker of one device with one of the other's.
+    let count = u32::try_from(ends.len()).unwrap();
+    for (host, end) in (0..).zip(&mut ends) {
+        end.ask(config, (host + count / 2) % count, messages, len);
+    }
+    let started = ends[0].worker.poll_once().now;
     let mut now = started;
-    while a.delivered + b.delivered + a.sent + b.sent < 4 * messages {
-        for end in [&mut a, &mut b] {
+    let is_done = |end: &End| end.delivered + end.sent == 2 * messages;
+    while !ends.iter().all(is_done) {
+        for end in &mut ends {
             now = end.worker.poll_once().now;
             end.listen();
         }
-        let (one, two) = (a.worker.stats(), b.worker.stats());
-        assert!(now.since(started) < limit, "not done after {limit:?}: {one:?} {two:?}");
+        let stats = || ends.iter().map(|end| end.worker.stats()).collect::<Vec<_>>();
+        assert!(now.since(started) < limit, "not done after {limit:?}: {:?}", stats());
     }
-    let bytes = 2 * u64::from(messages) * u64::from(len);
+    let one_way = u64::from(messages) * u64::from(len);
+    let bytes = u64::from(count) * one_way;
     let mut sum = [0; 4];
-    for end in [&mut a, &mut b] {
+    for end in &mut ends {
         end.check_counters();
+        end.check_steering();
         let stats = end.worker.stats();
-        assert_eq!(2 * stats.data_placed_bytes, bytes, "every byte is placed once");
+        assert_eq!(stats.data_placed_bytes, one_way, "every byte is placed once");
         for (sum, count) in sum.iter_mut().zip([
             stats.data_new,
             stats.retransmitted,
@@ -207,6 +247,6 @@ fn exchange(ends: [End; 2], config: &Config, (messages, len): (u32, u32), limit:
     println!(
         "pair {} ok {bytes} B in {ms} ms, {mbps} Mbit/s, {segments} segments, {again} sent again \
          ({silence} after silence), {twice} received twice",
-        a.driver
+        ends[0].driver
     );
 }

@@ -9,9 +9,9 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Settings};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, Calibration, Completion, DilatedClock, Eal, HandOver, Link, LinkConfig, LinkEnd, Mbuf,
-    MbufBurst, Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, Source, TimeScale,
-    UdpSums, app_ring,
+    AppEnd, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd, Mbuf, MbufBurst,
+    Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, Source, TimeScale, UdpSums, app_ring,
+    share,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -355,18 +355,15 @@ fn steered(eal: &Eal) -> Outcome {
         let addressing = Addressing::Emulated(IpVersion::V6);
         let hosts: Vec<HostId> = (0..WORKERS).map(HostId).collect();
         let queues = u16::try_from(WORKERS).unwrap();
-        let (mut port, wires) = Link::ring_queues(eal, &link_config(&wide), queues).unwrap();
+        let (port, wires) = Link::ring_queues(eal, &link_config(&wide), queues).unwrap();
         assert_eq!(port.caps().queues, queues);
-        let address = |host: &HostId| addressing.addr(*host).unwrap().ip;
-        let addresses: Vec<_> = hosts.iter().map(address).collect();
+        let shared = share(eal, port, &wide, (&hosts, &addressing), 256).unwrap();
         // A ring takes no rules and has no hash: every step down must leave it working.
-        assert_eq!(port.steer(&addresses), Rung::Software);
-        let rings = HandOver::between(eal, &addressing, &hosts, 256).unwrap();
-        let queues = port.into_queues().into_iter().zip(rings).zip(wires);
+        assert_eq!(shared[0].queue().caps().steering, Rung::Software);
+        let queues = shared.into_iter().zip(wires);
         let mut near: Vec<End> = (0..WORKERS)
             .zip(queues)
-            .map(|(id, ((queue, hand_over), wire))| {
-                let io = PortIo::new(queue, Arc::clone(&wide), None).steered(hand_over);
+            .map(|(id, (io, wire))| {
                 let (worker, app) = worker(id, io, (clock, UdpSums::Software));
                 End { worker, app, wire, frames: MbufBurst::new(), heard: Vec::new() }
             })

@@ -130,10 +130,14 @@ pub(crate) struct DatapathArgs {
     /// 4096, 8960].
     #[arg(long, value_name = "BYTES")]
     pub(crate) segment: Vec<u16>,
-    /// Segments to send in a measurement; each case is measured twice.
+    /// Segments to send in a measurement; each case is measured three times.
     #[arg(long, value_name = "N", default_value_t = 2_000_000,
           value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
     pub(crate) segments: u64,
+    /// Segments that one acknowledgement answers at most, 1 to 64. SMaRTT's paper has one each.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) ack_every: u16,
     /// Copies and sums payload also where the device could read it in place.
     #[arg(long)]
     pub(crate) copy: bool,

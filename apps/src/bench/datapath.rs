@@ -73,6 +73,7 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
                 message_bytes: MESSAGE,
                 segments: args.segments,
                 attach: !args.copy,
+                ack_every: args.ack_every,
                 code: args.ec,
             };
             Bench::frame_bytes(&case)

@@ -21,6 +21,8 @@ struct Messages {
     /// Messages that one core posts, sends, hears acknowledged and reports, millions a second.
     headrace_mmps: f64,
     ns_per_message: f64,
+    /// The same while counters and histograms are kept for readers.
+    observed_ns: f64,
     stages_ns: Map<String, Value>,
     round_trip: Option<Trip>,
 }
@@ -33,6 +35,10 @@ struct Trip {
     p999_ns: f64,
     /// Of one mbuf between the same devices and cores.
     device_floor_ns: f64,
+    /// Of a frame as long as the message's, taken from the pool, written, read and freed each way.
+    frame_floor_ns: f64,
+    /// The same with an acknowledgement's frame before it: all lines that a trip moves.
+    exchange_floor_ns: f64,
     /// Of one cache line between the same cores.
     line_floor_ns: f64,
     /// `p50_ns` over `device_floor_ns`.
@@ -47,6 +53,8 @@ impl From<RoundTrip> for Trip {
             p99_ns: round(trip.p99_ns),
             p999_ns: round(trip.p999_ns),
             device_floor_ns: round(trip.device_floor_ns),
+            frame_floor_ns: round(trip.frame_floor_ns),
+            exchange_floor_ns: round(trip.exchange_floor_ns),
             line_floor_ns: round(trip.line_floor_ns),
             ratio: round(trip.p50_ns / trip.device_floor_ns.max(1.0)),
             count: trip.count,
@@ -67,6 +75,7 @@ pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit
         message_bytes: bytes,
         segments: args.count,
         attach: false,
+        ack_every: 1,
         code: None,
     };
     let cost = bench.measure(&case).map_err(unfit)?;
@@ -82,6 +91,7 @@ pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit
         message_bytes: args.bytes,
         headrace_mmps: round(1000.0 / cost.ns_per_segment),
         ns_per_message: round(cost.ns_per_segment),
+        observed_ns: round(cost.observed_ns),
         stages_ns: stages(&cost, bench.policies()),
         round_trip: trip.map(Trip::from),
     };
@@ -95,10 +105,12 @@ pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit
 }
 
 fn write_text(messages: &Messages, console: &mut Console<'_>) -> Result<(), Failure> {
-    let Messages { message_bytes, headrace_mmps, ns_per_message, stages_ns, .. } = messages;
+    let Messages { message_bytes, headrace_mmps, ns_per_message, observed_ns, stages_ns, .. } =
+        messages;
     writeln!(
         console.out,
-        "{message_bytes} B messages, one core: {headrace_mmps:.2} M/s, {ns_per_message:.1} ns each"
+        "{message_bytes} B messages, one core: {headrace_mmps:.2} M/s, {ns_per_message:.1} ns \
+         each, {observed_ns:.1} ns observed"
     )?;
     let part = |(name, ns): (&String, &Value)| format!("{name} {:.1}", ns.as_f64().unwrap_or(0.0));
     let parts: Vec<String> = stages_ns.iter().map(part).collect();
@@ -106,11 +118,14 @@ fn write_text(messages: &Messages, console: &mut Console<'_>) -> Result<(), Fail
     if let Some(trip) = &messages.round_trip {
         writeln!(
             console.out,
-            "  round trip: p50 {:.0} ns, p99 {:.0} ns, p99.9 {:.0} ns; one mbuf {:.0} ns, one line \
-             of cache {:.0} ns; {:.2} times the mbuf's",
+            "  round trip: p50 {:.0} ns, p99 {:.0} ns, p99.9 {:.0} ns; its frames alone {:.0} ns, \
+             without acknowledgements {:.0} ns, one mbuf {:.0} ns, one line of cache {:.0} ns; \
+             {:.2} times the mbuf's",
             trip.p50_ns,
             trip.p99_ns,
             trip.p999_ns,
+            trip.exchange_floor_ns,
+            trip.frame_floor_ns,
             trip.device_floor_ns,
             trip.line_floor_ns,
             trip.ratio

@@ -20,6 +20,8 @@ pub(super) struct Row {
     testpmd_mpps: Option<f64>,
     ratio: Option<f64>,
     ns_per_segment: f64,
+    /// The same while counters and histograms are kept for readers.
+    observed_ns: f64,
     /// By stage; `core` is without `cc` and `lb`, which are measured alone.
     stages_ns: Map<String, Value>,
     /// The peer's, which is not in `ns_per_segment`.
@@ -50,6 +52,7 @@ impl Row {
             testpmd_mpps: testpmd_mpps.map(round),
             ratio: testpmd_mpps.map(|mpps| round(headrace_mpps / mpps)),
             ns_per_segment: round(cost.ns_per_segment),
+            observed_ns: round(cost.observed_ns),
             stages_ns,
             peer_ns: round(cost.peer_ns),
             segments: cost.segments,
@@ -101,7 +104,7 @@ pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let stages: Vec<&String> =
         rows.first().map(|row| row.stages_ns.keys().collect()).unwrap_or_default();
     let mut header: Vec<String> =
-        ["device", "bytes", "payload", "Mpps", "Gb/s", "testpmd Mpps", "ratio", "ns"]
+        ["device", "bytes", "payload", "Mpps", "Gb/s", "testpmd Mpps", "ratio", "ns", "observed"]
             .map(str::to_owned)
             .into();
     header.extend(stages.iter().map(|stage| (*stage).clone()));
@@ -119,6 +122,7 @@ pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
             maybe(row.testpmd_mpps),
             maybe(row.ratio),
             format!("{:.1}", row.ns_per_segment),
+            format!("{:.1}", row.observed_ns),
         ];
         let ns = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or(0.0));
         cells.extend(row.stages_ns.values().map(ns));

@@ -2,11 +2,14 @@
 //!
 //! ```text
 //!   application - ring - worker - net_ring - worker - ring - application      |  core after core
+//!   its frames    -      device - net_ring - device                           |  a floor
 //!   one mbuf      -      device - net_ring - device                           |  the floor
 //! ```
 //!
 //! An application and its worker take turns on one thread, as a library that runs to completion;
-//! the two ends are on two cores. The floor is the same way without endpoints: one mbuf goes to and
+//! the two ends are on two cores. A trip's frames alone, those of the messages and of their
+//! acknowledgements, taken from the pool, written, read and freed, show what their lines cost on
+//! the way from core to core. The floor is the same way without endpoints: one mbuf goes to and
 //! fro between the same devices on the same cores; below it is a cache line that two cores write in
 //! turn. Nanoseconds.
 
@@ -18,6 +21,8 @@ use std::thread::JoinHandle;
 
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::header_overhead;
+use transport::wire::{ack, data};
 use transport::{Config, Duration, HostId, LossSettings, Rate, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Completion, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
@@ -39,6 +44,10 @@ pub struct RoundTrip {
     pub p999_ns: f64,
     /// The median of one mbuf between the same devices.
     pub device_floor_ns: f64,
+    /// The median of a frame as long as the message's: taken from the pool, written, read, freed.
+    pub frame_floor_ns: f64,
+    /// The same with the frame of an acknowledgement before it.
+    pub exchange_floor_ns: f64,
     /// The median of one cache line between the same cores.
     pub line_floor_ns: f64,
     /// How many were measured.
@@ -48,6 +57,8 @@ pub struct RoundTrip {
 const WARM_UP: u64 = 1000;
 const RING: usize = 64;
 const BUFFERS_ROOM: u16 = 2048;
+/// Bytes of a line of cache.
+const LINE: usize = 64;
 
 /// One end: a worker, and its application on the same thread.
 struct End {
@@ -77,6 +88,13 @@ impl Bench {
         let cores = [first.id, second.id];
         let line = self.line(cores, count)?;
         let device = self.device(cores, count)?;
+        let message = header_overhead(IpVersion::V4)
+            + data::LEN
+            + data::OPEN_LEN
+            + u16::try_from(len.get()).unwrap_or(u16::MAX / 2);
+        let frame = self.frames(cores, vec![message], count)?;
+        let answer = header_overhead(IpVersion::V4) + ack::LEN;
+        let exchange = self.frames(cores, vec![answer, message], count)?;
         let trips = self.messages(cores, len, count)?;
         let ns = |ticks: u64| precise(ticks) * 1e9 / self.hz();
         Ok(Some(RoundTrip {
@@ -84,6 +102,8 @@ impl Bench {
             p99_ns: ns(quantile(&trips, 990)),
             p999_ns: ns(quantile(&trips, 999)),
             device_floor_ns: ns(quantile(&device, 500)),
+            frame_floor_ns: ns(quantile(&frame, 500)),
+            exchange_floor_ns: ns(quantile(&exchange, 500)),
             line_floor_ns: ns(quantile(&line, 500)),
             count,
         }))
@@ -146,6 +166,38 @@ impl Bench {
         stop.store(true, Ordering::Relaxed);
         join(echo)?;
         Ok(sorted(trips?))
+    }
+
+    /// Frames of `lens` bytes, sent as one burst and answered by as many.
+    fn frames(
+        &self,
+        [near, far]: [usize; 2],
+        lens: Vec<u16>,
+        count: u64,
+    ) -> Result<Trips, BenchError> {
+        let (one, two) = self.ports()?;
+        // One pool for both, as with messages.
+        let pool = self.pool(BUFFERS_ROOM)?;
+        let mut one = Frames::new(one, &pool, lens.clone());
+        let mut two = Frames::new(two, &pool, lens);
+        let echo = self.eal().spawn("echo", Some(far), move |_| {
+            for turn in 0..count {
+                two.receive();
+                two.send(turn);
+            }
+        })?;
+        let caller = self.eal().spawn("call", Some(near), move |_| {
+            let trip = |turn| {
+                let start = eal::tsc();
+                one.send(turn);
+                one.receive();
+                eal::tsc().wrapping_sub(start)
+            };
+            (0..count).map(trip).collect::<Trips>()
+        })?;
+        let trips = join(caller)?;
+        join(echo)?;
+        Ok(sorted(trips))
     }
 
     /// A message that is answered by another.
@@ -230,6 +282,49 @@ impl Bench {
         let named = (HostId(host), config.msgs_max);
         self.observers().look_at(&mut worker, named, (config.line_rate, TimeScale::REAL));
         Ok(End { worker, app, memory, len })
+    }
+}
+
+/// One end of an exchange of frames that say nothing.
+struct Frames {
+    port: Port,
+    burst: MbufBurst,
+    pool: Arc<Pool>,
+    lens: Vec<u16>,
+}
+
+impl Frames {
+    fn new(port: Port, pool: &Arc<Pool>, lens: Vec<u16>) -> Self {
+        Self { port, burst: MbufBurst::new(), pool: Arc::clone(pool), lens }
+    }
+
+    /// Takes frames from the pool, writes every byte, and sends them.
+    fn send(&mut self, turn: u64) {
+        let taken = self.pool.alloc_burst(&mut self.burst, self.lens.len());
+        debug_assert!(taken, "the pool has more than a few");
+        let [byte, ..] = turn.to_le_bytes();
+        for (mbuf, len) in self.burst.iter_mut().zip(&self.lens) {
+            if let Some(room) = mbuf.append(*len) {
+                room.fill(byte);
+            }
+        }
+        self.port.tx_burst(&mut self.burst);
+    }
+
+    /// Waits for as many, reads a byte of each line and the last, and frees them.
+    fn receive(&mut self) {
+        let mut missing = self.lens.len();
+        while missing > 0 {
+            let count = self.port.rx_burst(&mut self.burst);
+            self.burst.iter().for_each(transport_dpdk::Mbuf::prefetch);
+            for mbuf in self.burst.iter() {
+                let bytes = mbuf.data();
+                let read = bytes.iter().step_by(LINE).chain(bytes.last());
+                hint::black_box(read.fold(0, |sum, byte| sum ^ byte));
+            }
+            self.burst.clear();
+            missing = missing.saturating_sub(count);
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use transport_dpdk::clock::{CALIBRATION_MIN, ClockError};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalError, EalOptions, Link,
     LinkConfig, LinkEnd, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError, PortIo,
-    Region, RegisteredThread, Request, Source, Stage, TimeScale, UdpSums, Worker, WorkerConfig,
-    app_ring, eal,
+    Region, RegisteredThread, Request, Source, Stage, Telemetry, TimeScale, UdpSums, Worker,
+    WorkerConfig, app_ring, eal,
 };
 
 use super::Device;
@@ -41,6 +41,9 @@ pub struct Case {
     /// Whether payload is attached, and nobody sums it, where the device takes chains; else it is
     /// copied and summed.
     pub attach: bool,
+    /// `Settings::ack_every`: segments that one acknowledgement answers at most. 1 is what SMaRTT's
+    /// paper has.
+    pub ack_every: u16,
     /// The erasure code of the messages.
     pub code: Option<BlockShape>,
 }
@@ -50,6 +53,8 @@ pub struct Case {
 pub struct Cost {
     /// All of it.
     pub ns_per_segment: f64,
+    /// All of it while the worker's counters and histograms are kept for readers.
+    pub observed_ns: f64,
     /// By part of a poll, the reading of the counter taken out; adds up to `ns_per_segment` but for
     /// what differs between two runs.
     pub stages: Vec<(&'static str, f64)>,
@@ -143,6 +148,16 @@ const COUNTED: usize = 3;
 
 type MeasuredWorker = Worker<MeasuredIo, AppMemory, StageClock>;
 
+/// How a case is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Plain,
+    /// With a meter at the worker.
+    Observed,
+    /// With a clock that is read after each stage.
+    Staged,
+}
+
 /// What a run has sent, segments.
 struct Sent {
     segments: u64,
@@ -226,13 +241,14 @@ impl Bench {
         policies(self.rate)
     }
 
-    /// Measures `case` twice, first as a whole and then by stage.
+    /// Measures `case` three times: as a whole, the same observed, and by stage.
     ///
     /// # Errors
     /// [`BenchError`].
     pub fn measure(&self, case: &Case) -> Result<Cost, BenchError> {
-        let (whole, sent) = self.run(case, false)?;
-        let (staged, ..) = self.run(case, true)?;
+        let (whole, sent) = self.run(case, Way::Plain)?;
+        let (observed, ..) = self.run(case, Way::Observed)?;
+        let (staged, ..) = self.run(case, Way::Staged)?;
         let ns = |ticks: f64| ticks * 1e9 / self.hz();
         let part = |parts: &[f64], part: usize| ns(parts.get(part).copied().unwrap_or(0.0));
         // A mark falls into the stage that it ends; all stages have about as many.
@@ -252,6 +268,7 @@ impl Bench {
         }
         Ok(Cost {
             ns_per_segment: (0..COUNTED).map(|at| part(&whole, at)).sum(),
+            observed_ns: (0..COUNTED).map(|at| part(&observed, at)).sum(),
             stages,
             application_ns: part(&whole, APPLICATION),
             peer_ns: part(&whole, PEER),
@@ -263,8 +280,8 @@ impl Bench {
     }
 
     /// Ticks a segment by part, and what was sent.
-    fn run(&self, case: &Case, staged: bool) -> Result<(Vec<f64>, Sent), BenchError> {
-        let mut rig = self.rig(case, staged)?;
+    fn run(&self, case: &Case, way: Way) -> Result<(Vec<f64>, Sent), BenchError> {
+        let mut rig = self.rig(case, way)?;
         rig.post_all();
         let warm = case.segments / WARM_UP;
         let mut windows = Vec::new();
@@ -300,7 +317,7 @@ impl Bench {
         Ok((costs, Sent { segments: last.0, again, parity, attached }))
     }
 
-    fn rig(&self, case: &Case, staged: bool) -> Result<Rig, BenchError> {
+    fn rig(&self, case: &Case, way: Way) -> Result<Rig, BenchError> {
         let config = config(case)?;
         let frame = case.segment_bytes + u16::try_from(HEAD_MAX).unwrap_or(u16::MAX);
         let [own, far, received] = [self.pool(frame)?, self.pool(frame)?, self.pool(2048)?];
@@ -334,7 +351,7 @@ impl Bench {
         let Some(peer) = peer else { return Err(down) };
         let ticks = Rc::new(StageTicks::default());
         let clock = self.rate.clock(TimeScale::REAL);
-        let clock = if staged {
+        let clock = if way == Way::Staged {
             StageClock::staged(clock, Rc::clone(&ticks))
         } else {
             StageClock::plain(clock)
@@ -352,11 +369,7 @@ impl Bench {
         };
         let core = Recorder::off(&config, HostId(0), Rng::new(1).fork("host", 0));
         let mut worker = Worker::new(core, (io, store, clock), end, worker);
-        self.observers.look_at(
-            &mut worker,
-            (HostId(0), config.msgs_max),
-            (config.line_rate, TimeScale::REAL),
-        );
+        self.look_at(&mut worker, &config, way);
         let mut rig = Rig {
             worker,
             app,
@@ -369,6 +382,16 @@ impl Bench {
         };
         rig.submit(Request::Open { connection: 0, peer: HostId(1), path: config.default_path() });
         Ok(rig)
+    }
+
+    /// Lets those look at `worker` who asked, and a meter when it is to be observed.
+    fn look_at(&self, worker: &mut MeasuredWorker, config: &Config, way: Way) {
+        let named = (HostId(0), config.msgs_max);
+        self.observers.look_at(worker, named, (config.line_rate, TimeScale::REAL));
+        if way == Way::Observed {
+            let told_every = Duration::from_ms(5);
+            worker.observe(Telemetry::default().meter(HostId(0), config.msgs_max, told_every));
+        }
     }
 
     pub(super) fn pool(&self, room: u16) -> Result<Arc<Pool>, BenchError> {
@@ -418,6 +441,7 @@ fn config(case: &Case) -> Result<Config, BenchError> {
         ec,
         ec_shape: case.code.unwrap_or_default(),
         payload_max: case.segment_bytes,
+        ack_every: case.ack_every,
         line_rate: Rate::from_gbps(400),
         base_rtt: Duration::from_us(200),
         msgs_max: 256,

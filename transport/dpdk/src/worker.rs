@@ -34,7 +34,7 @@ use crate::connections::{Connections, Step};
 use crate::descriptor::{Completion, Failure};
 use crate::mbuf::ExtBuf;
 use crate::outbox::Outbox;
-use crate::payload::Received;
+use crate::payload::{Received, add_payload};
 use crate::tap::Tap;
 use crate::telemetry::Meter;
 use crate::telemetry::meter::Turn;
@@ -661,7 +661,7 @@ fn put<P: PayloadStore>(store: &mut P, place: &Placement, (near, far): (&[u8], &
 
 fn sum_of(bytes: &[u8]) -> Checksum {
     let mut sum = Checksum::new();
-    sum.add(bytes);
+    add_payload(&mut sum, bytes);
     sum
 }
 

@@ -225,8 +225,13 @@ impl Endpoint {
     /// # Errors
     /// Every variant of [`PostError`] but [`PostError::FlowTableFull`].
     pub fn post_send(&mut self, now: Instant, spec: MsgSpec) -> Result<MsgId, PostError> {
-        let open = self.tx_flows.get_mut(spec.flow).and_then(Timed::open_mut);
-        let open = open.filter(|open| !open.closing).ok_or(PostError::NoSuchFlow)?;
+        let timed = self.tx_flows.get_mut(spec.flow).ok_or(PostError::NoSuchFlow)?;
+        let Timed { flow: Outgoing::Open(open), timer } = timed else {
+            return Err(PostError::NoSuchFlow);
+        };
+        if open.closing {
+            return Err(PostError::NoSuchFlow);
+        }
         if open.has_failed() {
             return Err(PostError::FlowFailed);
         }
@@ -236,7 +241,12 @@ impl Endpoint {
         let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
         open.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
-        self.update_tx(flow, now);
+        self.sched.on_backlog(flow, &open.backlog(), now);
+        // Of a flow whose timer runs, more to send brings nothing forward but its pacer.
+        if timer.is_none() || open.window().0.pacing.is_some() {
+            let wanted = open.next_timer(now, &self.config);
+            rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+        }
         Ok(id)
     }
 

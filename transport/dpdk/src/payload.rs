@@ -153,23 +153,9 @@ impl PayloadStore for AppMemory {
     #[inline]
     fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool {
         let Some(outgoing) = outgoing_of(&mut self.outgoing, payload.msg) else { return false };
-        let coding = self.coding.as_deref_mut();
-        let copied = match (payload.coding, coding) {
-            (Coding::Data | Coding::Block(_), None) | (Coding::Data, _) => {
-                outgoing.source.read(payload.offset, out)
-            }
-            (Coding::Block(packet), Some(coding)) => {
-                let copied = outgoing.source.read(payload.offset, out);
-                coding.encoder.add(&mut outgoing.parity, payload.offset, packet, out);
-                copied
-            }
-            (Coding::Parity(index), Some(coding)) => {
-                let Outgoing { msg, len: msg_len, source, parity, .. } = outgoing;
-                let (msg, msg_len) = (*msg, *msg_len);
-                let wanted = Wanted { msg, msg_len, block: payload.offset, index };
-                coding.encoder.write(parity, &wanted, source, out)
-            }
-            (Coding::Parity(_), None) => false,
+        let copied = match payload.coding {
+            Coding::Data => outgoing.source.read(payload.offset, out),
+            _ => fill_coded(self.coding.as_deref_mut(), outgoing, payload, out),
         };
         if let Some(sum) = sum {
             add_payload(sum, out);
@@ -183,14 +169,16 @@ impl PayloadStore for AppMemory {
         let (memory, first) = outgoing.lent.as_ref()?;
         let start = first.checked_add(usize::try_from(payload.offset).ok()?)?;
         let range = start..start.checked_add(usize::from(payload.len))?;
-        match (payload.coding, &mut self.coding) {
-            (Coding::Data, _) | (Coding::Block(_), None) => {}
-            (Coding::Block(packet), Some(coding)) => {
+        match payload.coding {
+            Coding::Data => {}
+            Coding::Block(packet) => {
                 let bytes = memory.bytes().get(range.clone())?;
-                coding.encoder.add(&mut outgoing.parity, payload.offset, packet, bytes);
+                if let Some(coding) = &mut self.coding {
+                    coding.encoder.add(&mut outgoing.parity, payload.offset, packet, bytes);
+                }
             }
             // It lies in no application's memory.
-            (Coding::Parity(_), _) => return None,
+            Coding::Parity(_) => return None,
         }
         Some((memory, range))
     }
@@ -263,6 +251,30 @@ impl PayloadStore for AppMemory {
 
     fn abort(&mut self, msg: MsgId) {
         drop(self.deliver(msg));
+    }
+}
+
+/// Fills in a packet of a block: a segment that is added to its parity, or parity.
+fn fill_coded(
+    coding: Option<&mut coding::Coding>,
+    outgoing: &mut Outgoing,
+    payload: &PayloadRef,
+    out: &mut [u8],
+) -> bool {
+    let Outgoing { msg, len: msg_len, source, parity, .. } = outgoing;
+    let (msg, msg_len) = (*msg, *msg_len);
+    match (payload.coding, coding) {
+        (Coding::Parity(index), Some(coding)) => {
+            let wanted = Wanted { msg, msg_len, block: payload.offset, index };
+            coding.encoder.write(parity, &wanted, source, out)
+        }
+        (Coding::Parity(_), None) => false,
+        (Coding::Block(packet), Some(coding)) => {
+            let copied = source.read(payload.offset, out);
+            coding.encoder.add(parity, payload.offset, packet, out);
+            copied
+        }
+        (Coding::Data | Coding::Block(_), _) => source.read(payload.offset, out),
     }
 }
 

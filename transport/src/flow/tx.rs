@@ -356,11 +356,11 @@ impl TxFlow {
             demand: None,
             code: carried.code,
         });
-        let coding = match (packet.marks.parity_index(), carried.code) {
-            (Some(parity), _) => Coding::Parity(parity),
-            (None, Some(code)) if !packet.marks.resent() => Coding::Block(code.packet),
-            (None, _) => Coding::Data,
-        };
+        let coding = carried.code.map_or(Coding::Data, |code| match packet.marks.parity_index() {
+            Some(parity) => Coding::Parity(parity),
+            None if packet.marks.resent() => Coding::Data,
+            None => Coding::Block(code.packet),
+        });
         *out = TxSegment {
             hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
             payload: PayloadRef {

@@ -1,10 +1,16 @@
 //! Erasure-coded messages between two workers: real parity in any weather, bounded memory for it,
 //! recordings that replay, and no allocation.
 
+use std::num::{NonZeroU8, NonZeroU32};
+
 use proptest::prelude::*;
 use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::record::replay;
-use transport::{DropReason, Duration};
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
+use transport::wire::{Body, Coded, Data, Header, Open};
+use transport::{DropReason, Duration, EntropyValue, FlowId, HostId, MsgNo, Psn};
 
 use crate::exchange;
 use crate::rig::{Rig, Sizes, Weather, config};
@@ -178,4 +184,54 @@ fn a_turn_with_coded_messages_allocates_nothing() {
     }
     assert!(totals(&rig)[0] > before + 10);
     assert_eq!(allocated, 0);
+}
+
+/// A packet of a block of a message of ten segments, sent by host 0 under this PSN.
+fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
+    let body = Body::Data(Data {
+        psn: Psn(psn),
+        msg: MsgNo(0),
+        offset,
+        sent_at: 0,
+        retransmission: false,
+        open: Some(Open { src_flow: FlowId::new(1, 1), msg_len: NonZeroU32::new(640).unwrap() }),
+        tag: 0,
+        demand: None,
+        code: Some(Coded { data: NonZeroU8::new(8).unwrap(), parity: 2, packet }),
+    });
+    let header = Header { ev: EntropyValue(7), dst_flow: FlowId::UNKNOWN, body };
+    let addrs = Addressing::Emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();
+    let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
+    let mut head = [0; 128];
+    let payload = [0x5A; 64];
+    let len = frame::emit(&spec, &header, 64, &mut head);
+    let mut sum = Checksum::new();
+    sum.add(&payload);
+    frame::finish_udp_checksum(&mut head[..len], sum);
+    [&head[..len], &payload].concat()
+}
+
+/// The last block, of two segments from octet 512 on, is sent under PSNs from 100 and from 200 on.
+#[test]
+fn a_sender_that_contradicts_itself_neither_stops_a_worker_nor_keeps_its_memory() {
+    let sizes = coded((8, 2), 64, 640);
+    let mut rig = Rig::new(&sizes, 1, Weather::default());
+    let room = room(&sizes);
+    let mut take = |frames: &[Vec<u8>]| {
+        let now = rig.clock.get();
+        let worker = &mut rig.hosts[1].worker;
+        worker.io().inbox.extend(frames.iter().map(|frame| (now, frame.clone())));
+        rig.step(64);
+        let worker = &rig.hosts[1].worker;
+        let kept = room - transport_dpdk::boundary::PayloadStore::parity_room(worker.store());
+        (kept, worker.counts().unrestored, worker.stats().messages_delivered)
+    };
+    // Its parity comes under both names, and then each is enough with one segment.
+    assert_eq!(take(&[forged(102, 512, 8), forged(202, 512, 8)]), (1, 0, 0));
+    assert_eq!(take(&[forged(200, 512, 0)]), (0, 0, 0));
+    assert_eq!(take(&[forged(100, 512, 0)]), (0, 1, 0));
+    // Parity of a third name is still kept when the message is whole by the others.
+    assert_eq!(take(&[forged(302, 512, 8)]), (1, 1, 0));
+    let first: Vec<_> = (0..8).map(|i| forged(400 + u32::from(i), u32::from(i) * 64, i)).collect();
+    assert_eq!(take(&first), (0, 1, 1));
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use transport::ec::EcKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
@@ -58,6 +59,7 @@ const START_IN: Duration = Duration::from_ms(100);
 
 /// The shortest timeout, in longest echoes: what delays polls once, delays them again.
 const RTO_LONGEST: u64 = 2;
+const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 
 /// Runs this host's part of `plan` with all other hosts of `network`.
 ///
@@ -426,7 +428,11 @@ fn fit_rtts(
     if rto_min > draft.settings.loss.rto_min {
         draft.settings.loss.rto_min = rto_min;
         let value = format!("{}ps", rto_min.as_ps());
-        note("loss.rto_min", value, "twice the longest echo: polls come as late again");
+        note("loss.rto_min", value, LONGEST_TWICE);
+    }
+    if draft.settings.ec != EcKind::Uncoded && rto_min > draft.settings.ec_params.block_timeout {
+        draft.settings.ec_params.block_timeout = rto_min;
+        note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
     }
     let fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
     let is_set = plan.draft.base_rtt.is_some();

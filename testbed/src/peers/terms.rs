@@ -5,6 +5,7 @@
 //! client says so. Bytes are payload unless said otherwise.
 
 use serde::{Deserialize, Serialize};
+use transport::ec::EcKind;
 use transport::wire::addressing::IpVersion;
 use transport::wire::frame;
 use transport::{Bytes, Config, Duration, Rate};
@@ -164,6 +165,12 @@ impl Terms {
         for (key, value) in &self.set {
             draft.set(key, value, Source::Set).map_err(|error| on(error, "--set"))?;
         }
+        if draft.settings.ec != EcKind::Uncoded {
+            // Notes travel between an end that has agreed to a code and one that has not yet.
+            let error = InputError::new("an erasure code between two processes", "`off`");
+            let help = "flows of `headrace run` are coded in every world, --world nic among them";
+            return Err(error.at("--set ec", 0, 0).help(help));
+        }
         Ok(draft)
     }
 
@@ -208,6 +215,8 @@ mod tests {
         assert!(terms(|t| t.cc = Some("smart".into())).contains("smartt"));
         assert!(terms(|t| t.set = vec![("losss.rto".into(), "1".into())]).contains("loss.rto"));
         assert!(terms(|t| t.set = vec![("mtu".into(), "7".into())]).contains("mtu"));
+        let coded = terms(|t| t.set = vec![("ec".into(), "8,2".into())]);
+        assert!(coded.contains("--set ec") && coded.contains("--world nic"), "{coded}");
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub fn run_observed(
     Ok(Outcome { adapted, ..outcome })
 }
 
+/// Packets that may wait for a host on any network: what arrives in a break of the scheduler's.
+const WAITING_MIN: usize = 4096;
+
 const BREAKS: &str = "25 ms of real time: longer than a scheduler's breaks";
 
 /// Which threads run hosts, by the core they are pinned to.
@@ -192,6 +195,9 @@ fn drive<'a>(
     let base_rtt = plan.settings.base_rtt;
     let switch_pool = pools.switch.clone();
     let corruption = rng.fork("corruption", 0);
+    // Half of what there is: a host that stands still takes the others' buffers last.
+    let waiting_max = (pools.hosts.count() as usize / 2).max(WAITING_MIN);
+    let ends = (ends, waiting_max);
     let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption);
     let mut run = Run {
         switch,

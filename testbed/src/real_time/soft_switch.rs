@@ -27,10 +27,6 @@ use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 use super::mbuf_slab::MbufSlab;
 use crate::fabric::{Flags, Network, Output, Packet, flow_hash};
 
-/// Packets that wait for room on a host's link, beyond what the link holds, before they are
-/// dropped.
-const WAITING_MAX: usize = 4096;
-
 /// No Headrace frame has longer headers.
 const HEADERS_MAX: usize = 128;
 
@@ -77,14 +73,18 @@ pub(super) struct SoftSwitch {
     burst: MbufBurst,
     out: Vec<Output>,
     counts: SwitchCounts,
+    /// Packets that wait for room on a host's link, beyond what the link holds, before they are
+    /// dropped.
+    waiting_max: usize,
 }
 
 impl SoftSwitch {
-    /// A switch for `network` whose host `h` is at the other side of `ends[h]`. Copies come from
-    /// `pool`, whose buffers hold the longest frame.
+    /// A switch for `network` whose host `h` is at the other side of `ends[h]`; at most
+    /// `waiting_max` packets wait for each. Copies come from `pool`, whose buffers hold the longest
+    /// frame.
     pub(super) fn new(
         network: Network,
-        ends: Vec<LinkEnd>,
+        (ends, waiting_max): (Vec<LinkEnd>, usize),
         pool: Arc<Pool>,
         stamp: TimestampField,
         addressing: Addressing,
@@ -98,6 +98,7 @@ impl SoftSwitch {
             counts: SwitchCounts::default(),
             network,
             ends,
+            waiting_max,
             pool,
             stamp,
             addressing,
@@ -162,7 +163,7 @@ impl SoftSwitch {
             return;
         };
         let Some(outbox) = self.outboxes.get_mut(host.0 as usize) else { return };
-        if outbox.more.len() >= WAITING_MAX {
+        if outbox.more.len() >= self.waiting_max {
             self.counts.host_queue_full += 1;
             return;
         }

@@ -21,6 +21,10 @@ const RATE_KERNEL: u64 = 40;
 const RTT_MEMIF: Duration = Duration::from_us(60);
 const RTT_KERNEL: Duration = Duration::from_us(200);
 
+/// Through the kernel an acknowledgement costs all that a segment costs but its copies, so fewer
+/// are sent.
+const ACK_EVERY: (&str, &str) = ("ack_every", "4");
+
 /// The process of these flags.
 pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
     let wrong = |error| Failure::CommandLine(format!("error: --device: {error}"));
@@ -84,11 +88,13 @@ fn options(args: &ClientArgs, pings: u64, interval: Option<Duration>) -> ClientO
 }
 
 fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Failure> {
-    let is_memif = device(&args.device)?.meets();
+    let device = device(&args.device)?;
+    let is_memif = device.meets();
     let gbps = if is_memif { RATE_MEMIF } else { RATE_KERNEL };
     let rate = args.rate.unwrap_or_else(|| Rate::from_gbps(gbps));
-    // Half of the receiver's queue, so that windows never fill it.
-    let queue = u64::from(args.device.ring) * u64::from(args.segment) / 2;
+    // Half of the receiver's queue, so that windows never fill it; its places are frames.
+    let segment = args.segment.min(device.frame_max());
+    let queue = u64::from(args.device.ring) * u64::from(segment) / 2;
     let most = if is_memif { RTT_MEMIF } else { RTT_KERNEL };
     let rtt = args.rtt.unwrap_or_else(|| Terms::rtt_for(queue, rate, flows, most));
     let mut set = Vec::new();
@@ -98,6 +104,9 @@ fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Fai
             return Err(error.help("headrace list settings").into());
         };
         set.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    if device.interface().is_some() && set.iter().all(|(key, _)| key != ACK_EVERY.0) {
+        set.push((ACK_EVERY.0.to_owned(), ACK_EVERY.1.to_owned()));
     }
     Ok(Terms {
         transport: args.transport.clone(),
@@ -202,8 +211,10 @@ mod tests {
     use clap::Parser as _;
 
     fn client(more: &[&str]) -> StreamArgs {
-        let all = ["headrace", "perf", "client", "--device", "net_memif0"];
-        let cli = Cli::try_parse_from(all.iter().chain(more)).unwrap();
+        let device: &[&str] =
+            if more.contains(&"--device") { &[] } else { &["--device", "net_memif0"] };
+        let all = [&["headrace", "perf", "client"], device, more].concat();
+        let cli = Cli::try_parse_from(all).unwrap();
         match cli.command {
             Command::Perf { what: Perf::Client(args) } => args,
             other => panic!("{other:?}"),
@@ -259,5 +270,19 @@ mod tests {
         let terms = stream(&client(&["--flows", "16"])).unwrap().0;
         let windows = terms.rate_bps / 8 * terms.base_rtt_ns / 1_000_000_000 * 16 * 3 / 2;
         assert!(windows <= 512 * 8960 / 2, "{windows}");
+        // Over an interface whose MTU nobody knows, frames are those of MTU 1500.
+        let short = client(&["--device", "net_af_xdp0,iface=nosuch"]);
+        let terms = stream(&short).unwrap().0;
+        assert!(terms.rate_bps / 8 * terms.base_rtt_ns / 1_000_000_000 * 3 / 2 <= 512 * 1514 / 2);
+    }
+
+    #[test]
+    fn fewer_acknowledgements_are_sent_through_the_kernel_unless_somebody_says() {
+        let set = |more: &[&str]| stream(&client(more)).unwrap().0.set;
+        assert_eq!(set(&[]), []);
+        let kernel = ["--device", "net_af_packet0,iface=lo"];
+        assert_eq!(set(&kernel), [("ack_every".to_owned(), "4".to_owned())]);
+        let said = [&kernel[..], &["--set", "ack_every=1"]].concat();
+        assert_eq!(set(&said), [("ack_every".to_owned(), "1".to_owned())]);
     }
 }

@@ -21,8 +21,8 @@ pub enum IdleMode {
     /// Pause for 64 polls, then give the core to whoever wants it at each.
     Adaptive,
     /// The same, but where giving the core away has cost 100 us, because busy threads share it,
-    /// sleep for 20 us the next time: a scheduler lets a thread that wakes go first, and one that
-    /// yields last.
+    /// sleep for 20 us at each of the next 256 turns: a scheduler lets a thread that wakes go
+    /// first, and one that yields last. Then it yields once more, to see whether they are gone.
     Shared,
     /// The same, and after 4096 polls sleep for 250 us at each. For threads that may have nothing
     /// to do for hours and no timer of microseconds.
@@ -34,8 +34,8 @@ pub enum IdleMode {
 pub struct Idle {
     mode: IdleMode,
     polls: u32,
-    /// Others had the core for long when it was given away last.
-    crowded: bool,
+    /// Sleeps that are left since others had the core for long when it was given away.
+    blinks: u32,
 }
 
 /// Polls without work before a thread yields.
@@ -44,6 +44,8 @@ const PAUSES: u32 = 64;
 const YIELDS: u32 = 4096;
 /// Ticks of the time-stamp counter, 100 us at 2.6 GHz: no scheduler's slice is shorter.
 const CROWDED: u64 = 260_000;
+/// Sleeps between two looks whether busy threads still share the core.
+const BLINKS: u32 = 256;
 const BLINK: Duration = Duration::from_micros(20);
 const NAP: Duration = Duration::from_micros(250);
 
@@ -51,7 +53,7 @@ impl Idle {
     /// Passes the time by `mode`.
     #[must_use]
     pub const fn new(mode: IdleMode) -> Self {
-        Self { mode, polls: 0, crowded: false }
+        Self { mode, polls: 0, blinks: 0 }
     }
 
     /// Ends a poll that was `busy`, or was not. Whether the core was given away.
@@ -65,8 +67,8 @@ impl Idle {
         } else if self.mode == IdleMode::Sleepy && self.polls >= YIELDS {
             thread::sleep(NAP);
             return true;
-        } else if self.crowded {
-            self.crowded = false;
+        } else if self.blinks > 0 {
+            self.blinks -= 1;
             thread::sleep(BLINK);
             return true;
         } else {
@@ -74,7 +76,9 @@ impl Idle {
             let before = eal::tsc();
             thread::yield_now();
             let ticks = eal::tsc().wrapping_sub(before);
-            self.crowded = self.mode == IdleMode::Shared && ticks > CROWDED;
+            if self.mode == IdleMode::Shared && ticks > CROWDED {
+                self.blinks = BLINKS;
+            }
             return true;
         }
         false
@@ -95,13 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn where_giving_the_core_away_was_dear_a_thread_sleeps_once_and_yields_again() {
+    fn where_giving_the_core_away_was_dear_a_thread_sleeps_for_a_while_and_yields_again() {
         let mut idle = Idle::new(IdleMode::Shared);
         (0..PAUSES).for_each(|_| assert!(!idle.turn(false)));
-        idle.crowded = true;
-        assert!(idle.turn(false) && !idle.crowded, "it slept, and yields next time");
-        idle.crowded = true;
+        idle.blinks = 2;
+        assert!(idle.turn(false) && idle.blinks == 1, "it slept");
         assert!(!idle.turn(true) && !idle.turn(false), "work comes first, then pauses");
+        (1..PAUSES).for_each(|_| assert!(!idle.turn(false)));
+        assert!(idle.turn(false) && idle.blinks == 0, "still crowded: it slept");
+        let polls = idle.polls;
+        assert!(idle.turn(false) && idle.polls == polls + 1, "it yielded");
     }
 
     #[test]

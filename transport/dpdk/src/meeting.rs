@@ -46,10 +46,11 @@ const FRAME_MAX: u16 = 9216;
 /// An Ethernet frame of MTU 1500.
 const FRAME_STANDARD: u16 = 1514;
 const ETHERNET_HEADER: u16 = 14;
-/// The kernel's longest frame over XDP in one page; its veth says MTU 3498.
-const FRAME_XDP: u16 = 3498 + ETHERNET_HEADER;
 /// Data bytes of a buffer such that all of it fits a page: what an AF_XDP area is cut into.
 const ROOM_XDP: u16 = 3712;
+/// The longest frame over AF_XDP: the kernel keeps 256 bytes of each buffer for programs
+/// (XDP_PACKET_HEADROOM), and drops what is longer than the rest.
+const FRAME_XDP: u16 = ROOM_XDP - 256;
 /// Name of the abstract socket that two memif devices meet at when none is given.
 const SOCKET: &str = "headrace";
 

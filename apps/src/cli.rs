@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use testbed::input::InputError;
 use transport::ec::BlockShape;
 
 use crate::generate::Order;
@@ -155,6 +156,40 @@ pub(crate) struct DatapathArgs {
     pub(crate) json: bool,
 }
 
+/// Which policies, and their settings.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// Preset of policies (headrace list transports).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
+    /// Congestion control (headrace list cc).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cc: Option<String>,
+    /// Load balancer (headrace list lb).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) lb: Option<String>,
+    /// Changes one setting; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+impl PolicyArgs {
+    /// The settings that are changed: keys and values.
+    ///
+    /// # Errors
+    /// A text without `=`.
+    pub(crate) fn settings<'a>(&'a self) -> Result<Vec<(&'a str, &'a str)>, InputError> {
+        let parted = |text: &'a String| match text.split_once('=') {
+            Some((key, value)) => Ok((key.trim(), value.trim())),
+            None => {
+                let error = InputError::new(format!("`{text}`"), "KEY=VALUE").at("--set", 0, 0);
+                Err(error.help("headrace list settings"))
+            }
+        };
+        self.set.iter().map(parted).collect()
+    }
+}
+
 /// What to run, and how.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -173,15 +208,8 @@ pub(crate) struct RunArgs {
     /// Which of them this machine is.
     #[arg(long, value_name = "NAME", requires = "hosts")]
     pub(crate) host: Option<String>,
-    /// Preset of policies (headrace list transports).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) transport: Option<String>,
-    /// Congestion control (headrace list cc).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) cc: Option<String>,
-    /// Load balancer (headrace list lb).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) lb: Option<String>,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArgs,
     /// Erasure code: data and parity segments of a block.
     #[arg(long, value_name = "X,Y|off")]
     pub(crate) ec: Option<String>,
@@ -194,9 +222,6 @@ pub(crate) struct RunArgs {
     /// Threads that run a simulation, 1 to 64; results are the same on any number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: Option<u8>,
-    /// Changes one setting; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
     /// Of a scenario with variants: only those of this name, or with these parts of it, like
     /// smartt,size=1MiB; may be given several times.
     #[arg(long, value_name = "NAME")]

@@ -6,9 +6,11 @@
 //! the driver. It is talked to through its prompt.
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::io::{self, Read, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -79,7 +81,7 @@ impl Testpmd {
     /// [`TestpmdError`].
     pub(super) fn mpps(&self, run: &Run) -> Result<f64, TestpmdError> {
         let mut child = Command::new(&self.0)
-            .args(run.arguments(process::id()))
+            .args(run.arguments(&own_prefix()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -88,6 +90,7 @@ impl Testpmd {
         // Also after a failed conversation: it must not stay behind.
         let ended = child.kill();
         child.wait()?;
+        remove_runtime_dir(&own_prefix());
         let said = said?;
         drop(ended);
         let rates = rates(&said, run.ports());
@@ -101,12 +104,29 @@ impl Testpmd {
     }
 }
 
+/// What DPDK calls the testpmd of this process by.
+fn own_prefix() -> String {
+    format!("headrace-testpmd-{}", process::id())
+}
+
+/// Takes away what testpmd leaves in DPDK's runtime directory, wherever that is: it is killed, and
+/// would leave it at a good end too.
+fn remove_runtime_dir(prefix: &str) {
+    let by_environment =
+        ["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"].into_iter().filter_map(env::var_os);
+    let all = by_environment.chain(["/var/run", "/tmp"].map(OsString::from));
+    for base in all {
+        // Most of them never had it.
+        let _ = fs::remove_dir_all(Path::new(&base).join("dpdk").join(prefix));
+    }
+}
+
 impl Run {
     fn ports(&self) -> usize {
         if self.device == Device::Memif { 2 } else { 1 }
     }
 
-    fn arguments(&self, process: u32) -> Vec<String> {
+    fn arguments(&self, prefix: &str) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         // Both of its threads float over the same cores as ours do.
@@ -116,7 +136,7 @@ impl Run {
             if self.huge { &["--in-memory"] } else { &["--no-huge", "--no-shconf", "-m", "512"] };
         arguments.extend(memory.iter().map(|argument| (*argument).to_owned()));
         arguments.extend(["--no-pci", "--no-telemetry", "--log-level=error"].map(str::to_owned));
-        arguments.push(format!("--file-prefix=headrace-testpmd-{process}"));
+        arguments.push(format!("--file-prefix={prefix}"));
         match self.device {
             Device::Null => arguments.push("--vdev=net_null0,no-rx=1".to_owned()),
             Device::Ring => arguments.push("--vdev=net_ring0".to_owned()),
@@ -125,7 +145,7 @@ impl Run {
                 for (port, role) in ["server", "client"].into_iter().enumerate() {
                     arguments.push(format!(
                         "--vdev=net_memif{port},role={role},id=0,rsize=9,bsize={buffer},\
-                         socket=headrace-testpmd-{process},socket-abstract=yes"
+                         socket={prefix},socket-abstract=yes"
                     ));
                 }
             }
@@ -209,10 +229,19 @@ mod tests {
     }
 
     #[test]
+    fn what_it_leaves_in_the_runtime_directory_goes() {
+        let prefix = format!("headrace-testpmd-test-{}", process::id());
+        let left = Path::new("/tmp/dpdk").join(&prefix);
+        fs::create_dir_all(left.join("more")).unwrap();
+        remove_runtime_dir(&prefix);
+        assert!(!left.exists());
+    }
+
+    #[test]
     fn its_frames_have_our_length_and_its_devices_are_ours() {
         for device in Device::ALL {
             let run = Run { device, frame: 4160, huge: false };
-            let arguments = run.arguments(7);
+            let arguments = run.arguments("seven");
             assert!(arguments.iter().any(|argument| argument == "--txpkts=4160"));
             let vdevs = arguments.iter().filter(|argument| argument.starts_with("--vdev="));
             let named = vdevs.filter(|argument| argument.contains(device.name())).count();

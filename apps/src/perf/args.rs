@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use testbed::input::number;
 use transport::{Bytes, Duration, Rate};
 
-use crate::cli::Switch;
+use crate::cli::{PolicyArgs, Switch};
 
 /// Which end of a measurement of throughput.
 #[derive(Debug, Subcommand)]
@@ -93,18 +93,9 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) wait: u64,
-    /// Preset of policies (headrace list transports).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) transport: Option<String>,
-    /// Congestion control (headrace list cc).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) cc: Option<String>,
-    /// Load balancer (headrace list lb).
-    #[arg(long, value_name = "NAME")]
-    pub(crate) lb: Option<String>,
-    /// Changes one setting, on both sides; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
+    /// Policies and settings hold on both sides.
+    #[command(flatten)]
+    pub(crate) policies: PolicyArgs,
     /// What flows take the link's rate to be [default: 100Gbps over net_memif, else 40Gbps].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,

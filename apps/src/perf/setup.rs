@@ -97,21 +97,15 @@ fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Fai
     let queue = u64::from(args.device.ring) * u64::from(segment) / 2;
     let most = if is_memif { RTT_MEMIF } else { RTT_KERNEL };
     let rtt = args.rtt.unwrap_or_else(|| Terms::rtt_for(queue, rate, flows, most));
-    let mut set = Vec::new();
-    for text in &args.set {
-        let Some((key, value)) = text.split_once('=') else {
-            let error = InputError::new(format!("`{text}`"), "KEY=VALUE").at("--set", 0, 0);
-            return Err(error.help("headrace list settings").into());
-        };
-        set.push((key.trim().to_owned(), value.trim().to_owned()));
-    }
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let mut set: Vec<_> = args.policies.settings()?.into_iter().map(owned).collect();
     if device.interface().is_some() && set.iter().all(|(key, _)| key != ACK_EVERY.0) {
         set.push((ACK_EVERY.0.to_owned(), ACK_EVERY.1.to_owned()));
     }
     Ok(Terms {
-        transport: args.transport.clone(),
-        cc: args.cc.clone(),
-        lb: args.lb.clone(),
+        transport: args.policies.transport.clone(),
+        cc: args.policies.cc.clone(),
+        lb: args.policies.lb.clone(),
         set,
         rate_bps: rate.as_bps(),
         base_rtt_ns: rtt.as_ps() / 1000,

@@ -300,14 +300,14 @@ impl Reader {
     }
 
     fn apply_flags(&self, args: &RunArgs, draft: &mut Draft) -> Result<(), Failure> {
-        if let Some(name) = &args.transport {
+        if let Some(name) = &args.policies.transport {
             let set = draft.set_transport(name, Source::Flag("transport"));
             set.map_err(|error| on_flag("--transport", error))?;
         }
-        if let Some(name) = &args.cc {
+        if let Some(name) = &args.policies.cc {
             draft.set_cc(name, Source::Flag("cc")).map_err(|error| on_flag("--cc", error))?;
         }
-        if let Some(name) = &args.lb {
+        if let Some(name) = &args.policies.lb {
             draft.set_lb(name, Source::Flag("lb")).map_err(|error| on_flag("--lb", error))?;
         }
         if let Some(text) = &args.ec {
@@ -322,12 +322,7 @@ impl Reader {
         if let Some(threads) = args.threads {
             draft.set_threads(threads.into(), Source::Flag("threads"));
         }
-        for text in &args.set {
-            let Some((key, value)) = text.split_once('=') else {
-                let error = InputError::new(format!("`{text}`"), "KEY=VALUE");
-                return Err(on_flag("--set", error.help("headrace list settings")).into());
-            };
-            let (key, value) = (key.trim(), value.trim());
+        for (key, value) in args.policies.settings()? {
             draft.set(key, value, Source::Set).map_err(|error| on_flag("--set", error))?;
         }
         Ok(())

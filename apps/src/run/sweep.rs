@@ -207,15 +207,15 @@ fn flags(args: &RunArgs) -> Vec<OsString> {
     let texts = [
         ("--world", args.world.map(|world| world.name().to_owned())),
         ("--topo", args.topo.clone()),
-        ("--transport", args.transport.clone()),
-        ("--cc", args.cc.clone()),
-        ("--lb", args.lb.clone()),
+        ("--transport", args.policies.transport.clone()),
+        ("--cc", args.policies.cc.clone()),
+        ("--lb", args.policies.lb.clone()),
         ("--ec", args.ec.clone()),
         ("--trim", args.trim.map(switch)),
         ("--seed", args.seed.map(|seed| seed.to_string())),
     ];
     let texts = texts.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
-    let sets = args.set.iter().map(|text| ["--set".to_owned(), text.clone()]);
+    let sets = args.policies.set.iter().map(|text| ["--set".to_owned(), text.clone()]);
     let mut flags: Vec<OsString> = texts.chain(sets).flatten().map(OsString::from).collect();
     if let Some(out) = &args.out {
         flags.extend(["--out".into(), out.as_os_str().to_owned()]);

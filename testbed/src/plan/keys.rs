@@ -24,8 +24,26 @@ pub struct Key {
     pub name: &'static str,
     /// One line for lists: what it is, its unit and range.
     pub about: &'static str,
-    set: fn(&mut Draft, &str) -> Result<(), &'static str>,
+    set: fn(&mut Draft, &str) -> Result<(), Refusal>,
     show: fn(&Draft) -> String,
+}
+
+/// Why a value was refused: what was expected of all of it, or what is wrong with a part of it.
+enum Refusal {
+    Expected(&'static str),
+    Part(InputError),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(expected: &'static str) -> Self {
+        Self::Expected(expected)
+    }
+}
+
+impl From<InputError> for Refusal {
+    fn from(error: InputError) -> Self {
+        Self::Part(error)
+    }
 }
 
 macro_rules! keys {
@@ -144,7 +162,7 @@ keys! {
         |d, v| d.start_unit = StartUnit::by_name(v).ok_or("us or ps")?,
         |d| (if d.start_unit == StartUnit::Ps { "ps" } else { "us" }).to_owned();
     "fault", "adds a fault: KIND[:VALUE]@LINKS[,key=value]..., e.g. loss:0.01@all",
-        |d, v| d.faults.push(v.parse().map_err(|_| FAULT)?),
+        |d, v| d.faults.push(v.parse()?),
         |d| d.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     "vdev.pmd", "virtual device of a host: net_ring, net_memif, net_tap or net_null",
         |d, v| d.vdev.pmd = word(v, PMDS)?, |d| d.vdev.pmd.clone();
@@ -166,14 +184,17 @@ keys! {
 /// The devices that `vdev.pmd` knows.
 pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
 
-const FAULT: &str = "KIND[:VALUE]@LINKS with KIND loss, burst-loss, block-loss, duplicate, \
-    reorder, corrupt, down or degrade, e.g. loss:0.01@all";
-
 /// Sets `key` from `value`.
 pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), InputError> {
     let wrong = |expected: String| InputError::new(format!("`{key}={value}`"), expected);
     if let Some(known) = KEYS.iter().find(|known| known.name == key) {
-        return (known.set)(draft, value).map_err(|expected| wrong(expected.to_owned()));
+        return (known.set)(draft, value).map_err(|refusal| match refusal {
+            Refusal::Expected(expected) => wrong(expected.to_owned()),
+            Refusal::Part(mut error) => {
+                error.found = format!("`{key}={value}`: {}", error.found);
+                error
+            }
+        });
     }
     let cc = key.strip_prefix("cc.").and_then(|rest| rest.split_once('.'));
     let cc = cc.and_then(|(kind, rest)| Some((CcKind::by_name(kind)?, rest)));
@@ -476,6 +497,17 @@ mod tests {
         for (key, value) in [("switch.kmin", "2"), ("loss.rto", "0"), ("vdev.workers", "0")] {
             let error = Draft::default().set(key, value, Source::Set).unwrap_err();
             assert!(error.to_string().contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_part_of_a_fault_is_named_with_what_would_be_right() {
+        let cases = [("block-loss:2@wan", "rate"), ("loss:0.1@nowhere", "nowhere")];
+        for (fault, part) in cases {
+            let error = Draft::default().set("fault", fault, Source::Set).unwrap_err();
+            assert!(error.to_string().contains(fault), "{error}");
+            let said = format!("{} {}", error.found.replace(fault, ""), error.expected);
+            assert!(said.contains(part), "{error}");
         }
     }
 

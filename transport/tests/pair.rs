@@ -697,6 +697,26 @@ fn a_message_of_a_gibibyte_is_accepted_and_segmented() {
     assert_eq!(burst.len(), BURST);
 }
 
+/// Two flows share a burst segment by segment, and the one that has more goes on alone.
+#[test]
+fn flows_take_turns_within_a_burst_and_the_last_has_the_rest() {
+    let config = config(|_| {});
+    let mut endpoint = Endpoint::new(&config, HostId(0), Rng::new(1));
+    for (peer, segments) in [(1, 100), (2, 3)] {
+        let flow = endpoint.open_flow(HostId(peer), config.default_path()).unwrap();
+        let len = NonZeroU32::new(u32::from(config.payload_max) * segments).unwrap();
+        endpoint.post_send(Instant::ZERO, MsgSpec { flow, len, tag: 0 }).unwrap();
+    }
+    let mut burst = Burst::with_limit(10);
+    endpoint.poll_transmit(Instant::ZERO, &mut burst);
+    let peers: Vec<u32> = burst.iter().map(|segment| segment.peer.0).collect();
+    assert_eq!(peers, [1, 2, 1, 2, 1, 2, 1, 1, 1, 1]);
+    let offsets = burst.iter().filter(|segment| segment.peer == HostId(1));
+    let offsets: Vec<u32> = offsets.map(|segment| segment.payload.offset).collect();
+    let expected: Vec<u32> = (0..7).map(|at| at * u32::from(config.payload_max)).collect();
+    assert_eq!(offsets, expected);
+}
+
 /// A process that ends and its successor at the same address, on either side.
 #[test]
 fn nothing_of_a_process_is_taken_for_its_successors() {

@@ -126,6 +126,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_flow_that_is_alone_has_more_than_one_turn() {
+        let mut sched = RoundRobin::new(2);
+        let flow = |i| FlowId::new(i, 1);
+        sched.on_backlog(flow(0), &backlog(1), Instant::ZERO);
+        assert_eq!((sched.next_flow(Instant::ZERO), sched.turns()), (Some(flow(0)), usize::MAX));
+        sched.on_backlog(flow(1), &backlog(1), Instant::ZERO);
+        assert_eq!((sched.next_flow(Instant::ZERO), sched.turns()), (Some(flow(0)), 1));
+    }
+
+    #[test]
     fn a_reused_slot_is_served_under_its_new_id() {
         let mut sched = RoundRobin::new(1);
         sched.on_backlog(FlowId::new(0, 1), &backlog(1), Instant::ZERO);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use transport_dpdk::{
-    BURST, Eal, ExtBuf, HEADROOM, Link, MbufBurst, MbufError, Pool, PoolConfig, PortError, Region,
-    Ring, TimestampField,
+    BURST, Eal, ExtBuf, HEADROOM, Link, Mbuf, MbufBurst, MbufError, Pool, PoolConfig, PortError,
+    Region, Ring, TimestampField,
 };
 
 use crate::Outcome::{self, Passed};
@@ -18,6 +18,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("chains_copy_out_and_gather_and_count_their_segments", chains),
     ("a_deep_copy_shares_nothing_with_the_original", deep_copy),
     ("attached_memory_is_read_only_and_freed_with_its_last_holder", attached),
+    ("a_frame_in_one_step_is_what_three_steps_make_and_refuses_what_they_refuse", framed),
     ("memory_has_a_limit_of_holders_that_cannot_be_passed", holders),
     ("a_timestamp_survives_a_ring_link_and_a_fresh_mbuf_has_none", timestamps),
     ("a_ring_keeps_order_says_when_it_is_full_and_frees_what_is_left", rings),
@@ -164,6 +165,34 @@ fn attached(eal: &Eal) -> Outcome {
     drop(memory);
     assert_eq!(header.segments().nth(1).unwrap()[0], 5000_u32.to_le_bytes()[0]);
     drop(header);
+    assert_eq!(pool.in_use(), 0);
+    Passed
+}
+
+fn framed(eal: &Eal) -> Outcome {
+    let pool = traffic::pool(eal, 127);
+    let memory = match Region::new(eal, (0..200).collect()) {
+        Ok(memory) => ExtBuf::over(Arc::new(memory)),
+        Err(refused) => return Outcome::Skipped(refused.to_string()),
+    };
+    let fresh = || pool.alloc().unwrap();
+    let mut frame = Mbuf::frame(fresh(), 42, fresh(), &memory, 50..150).unwrap();
+    frame.data_mut().unwrap().fill(9);
+    assert_eq!((frame.nb_segs(), frame.pkt_len(), frame.check()), (2, 142, Ok(())));
+    let pieces: Vec<&[u8]> = frame.segments().collect();
+    assert_eq!(pieces, [&[9; 42][..], &memory.bytes()[50..150]]);
+    assert_eq!(memory.holders(), 2);
+    drop(frame);
+    assert_eq!((memory.holders(), pool.in_use()), (1, 0));
+    let mut used = fresh();
+    used.append(1).unwrap();
+    let (used, piece) = Mbuf::frame(used, 42, fresh(), &memory, 0..10).unwrap_err();
+    let (piece, used) = Mbuf::frame(piece, 42, used, &memory, 0..10).unwrap_err();
+    let room = piece.tailroom();
+    let (head, piece) = Mbuf::frame(piece, room + 1, fresh(), &memory, 0..10).unwrap_err();
+    let (head, piece) = Mbuf::frame(head, 42, piece, &memory, 199..201).unwrap_err();
+    assert_eq!((memory.holders(), used.pkt_len()), (1, 1));
+    drop((head, piece, used));
     assert_eq!(pool.in_use(), 0);
     Passed
 }

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("two_hosts_over_memif_deliver_and_tell_the_same_story", memif),
     ("hosts_that_would_not_run_the_same_say_what_differs", differing),
     ("a_host_that_dies_is_named_by_the_others_which_end", killed),
+    ("two_hosts_over_memif_send_messages_in_coded_blocks", coded),
     ("four_hosts_on_a_bridge_find_their_macs_and_run_a_matrix_with_triggers", bridge),
     ("three_hosts_on_a_bridge_speak_ipv6", ipv6),
     ("frames_too_long_for_the_network_are_found_before_the_run", short_mtu),
@@ -100,6 +101,17 @@ fn memif() -> Verdict {
     let device = summary["per_host"][0]["device"].as_str().unwrap();
     assert!(device.starts_with("net_memif"), "{device}");
     assert!(summary["per_host"][1]["base_rtt_min_us"].as_f64().unwrap() > 0.0);
+    Passed
+}
+
+/// Every block is coded; what a busy machine delays for longer than its timeout is asked for.
+fn coded() -> Verdict {
+    let code = ["--ec", "8,2", "--set", "ec.base_rtt_min=0us"];
+    let ended = over_memif(PAIR).run(&[&PATIENT[..], &code].concat());
+    let summary = same_story(&ended);
+    assert_eq!((&summary["flows"]["finished"], &summary["audit"]["ok"]), (&3.into(), &true.into()));
+    assert!(summary["packets"]["parity"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(summary["bytes"]["delivered"], 705_000);
     Passed
 }
 

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first one asks the run to end with what it has, the second ends the process.
+//! Ctrl-C: the first one asks the run to end with what it has, the second ends the process. What
+//! has nothing to keep is ended by the first.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,13 @@ pub(crate) fn catch() {
         if let Err(error) = registered {
             tracing::debug!("signal {signal} keeps its default action: {error}");
         }
+    }
+}
+
+/// The next signal ends the process: nobody will ask whether there was one.
+pub(crate) fn end_at_once() {
+    if let Some(requested) = REQUESTED.get() {
+        requested.store(true, Ordering::Relaxed);
     }
 }
 

@@ -124,6 +124,10 @@ fn execute(
     args: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
+    // The others look now and then whether they are to end.
+    if !matches!(command, Command::Run(_) | Command::Perf { .. } | Command::Ping { .. }) {
+        interrupt::end_at_once();
+    }
     match command {
         Command::Run(run_args) => run::run(&run_args, args, console),
         Command::Doctor { json } => {

@@ -26,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     ("every_byte_arrives_over_memif_in_both_directions_and_comes_back", memif),
     ("terms_that_cannot_be_are_refused_with_a_reason", refused),
     ("ctrl_c_on_either_side_ends_both_and_their_books_balance", interrupted),
+    ("one_signal_ends_a_measurement_that_has_nothing_to_keep", measurement_ended),
     ("killed_processes_leave_nothing_behind_and_their_successors_work", killed),
     ("what_is_short_is_counted_by_name_and_nothing_is_lost", shortages),
     ("macs_that_nobody_gives_are_asked_for_over_both_versions_of_ip", resolved),
@@ -146,6 +147,18 @@ fn interrupted() -> Verdict {
     let ended = client.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("the server ended the session"), "{}", ended.err);
+    Verdict::Passed
+}
+
+fn measurement_ended() -> Verdict {
+    for name in ["TERM", "INT"] {
+        let args = ["bench", "messages", "--count", "1000000000", "--trips", "0"];
+        let bench = Process::start(None, &args);
+        sleep(Duration::from_millis(1500));
+        bench.signal(name);
+        let ended = bench.end();
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+    }
     Verdict::Passed
 }
 

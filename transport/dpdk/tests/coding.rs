@@ -212,6 +212,18 @@ fn a_segment_that_is_sent_again_within_its_block_is_added_once() {
 }
 
 #[test]
+fn after_a_segment_that_was_not_sent_parity_is_computed_anew() {
+    let case = Case::new((8, 2), 256, 256 * 8);
+    let block = case.blocks()[0];
+    for missing in 0..8 {
+        let mut store = sending(&case, MSG);
+        let sent = (0..10).filter(|number| *number != missing);
+        sent.for_each(|n| case.check(&mut store, (MSG, &block, n), same));
+        assert_eq!(store.parity_recomputed(), 1, "without {missing}");
+    }
+}
+
+#[test]
 fn without_a_place_to_accumulate_it_parity_is_right_all_the_same() {
     let mut case = Case::new((8, 2), 256, 256 * 24 + 3);
     // One flow: one block at a time.

@@ -60,9 +60,9 @@ pub struct Caps {
     pub tx_checksums: bool,
     /// Whether it checks UDP checksums.
     pub rx_checksums: bool,
-    /// Whether it stamps received packets.
+    /// Whether it could stamp received packets. It is not asked to: nothing converts its clock.
     pub rx_timestamps: bool,
-    /// Whether it sends at a given time.
+    /// Whether it could send at a given time; likewise.
     pub send_at: bool,
     /// How received frames come to its queues.
     pub steering: Rung,
@@ -116,6 +116,7 @@ pub(crate) fn negotiate(
     let scatter = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
     let segments = if wish.gather { 0 } else { sys::RDPDK_TX_OFFLOAD_MULTI_SEGS };
     let segments = all(offer.tx_offloads, segments);
+    // These two are noted only: asking costs some drivers their fast paths, and nobody reads them.
     let stamps = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_TIMESTAMP);
     let send_at = all(offer.tx_offloads, sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP);
     let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
@@ -144,8 +145,8 @@ pub(crate) fn negotiate(
         link_mbps: None,
     };
     Plan {
-        rx_offloads: rx_sums | stamps | if needs_scatter { scatter } else { 0 },
-        tx_offloads: tx_sums | segments | send_at,
+        rx_offloads: rx_sums | if needs_scatter { scatter } else { 0 },
+        tx_offloads: tx_sums | segments,
         rss_types,
         mtu,
         mtu_frame,
@@ -282,10 +283,11 @@ impl fmt::Display for FrameLimit {
 impl fmt::Display for Caps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = |hardware: bool| if hardware { "device" } else { "software" };
+        let could = |offered: bool| if offered { " (offered by the device)" } else { "" };
         write!(
             f,
             "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, checksums tx {} rx {}, \
-             timestamps {}, pacing {}, steering by {}",
+             timestamps software{}, pacing software{}, steering by {}",
             self.driver,
             self.queues,
             self.descriptors.0,
@@ -294,8 +296,8 @@ impl fmt::Display for Caps {
             if self.tx_multi_segs { "sent" } else { "gathered" },
             by(self.tx_checksums),
             by(self.rx_checksums),
-            by(self.rx_timestamps),
-            by(self.send_at),
+            could(self.rx_timestamps),
+            could(self.send_at),
             self.steering,
         )?;
         match self.link_mbps {
@@ -384,6 +386,20 @@ mod tests {
         assert_eq!((plan.tx_offloads, plan.caps.tx_multi_segs), (0, false));
         let plan = negotiate(&chains, &PortConfig::default(), "net_test".into(), 2048);
         assert!(plan.caps.tx_multi_segs);
+    }
+
+    #[test]
+    fn what_nothing_uses_is_told_and_not_asked_for() {
+        let clocks = sys::rdpdk_port_info {
+            rx_offloads: sys::RDPDK_RX_OFFLOAD_TIMESTAMP,
+            tx_offloads: sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP,
+            ..offer()
+        };
+        let plan = plan(&clocks, 1, 1514);
+        assert_eq!((plan.rx_offloads, plan.tx_offloads), (0, 0));
+        assert!(plan.caps.rx_timestamps && plan.caps.send_at);
+        let told = plan.caps.to_string();
+        assert_eq!(told.matches("software (offered by the device)").count(), 2, "{told}");
     }
 
     #[test]

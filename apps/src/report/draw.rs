@@ -90,6 +90,12 @@ fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
     for (at, curve) in panel.curves.iter().enumerate() {
         let color = COLOURS[at % COLOURS.len()];
         let drawn = match panel.kind {
+            PlotKind::Violin => {
+                let outline = violin(curve, at);
+                chart.draw_series([Polygon::new(outline, color.mix(0.6).filled())])?;
+                chart.draw_series(marks(curve, at))?;
+                continue;
+            }
             PlotKind::Bars => {
                 chart.draw_series(bars(curve, at, panel.curves.len(), color.filled()))?
             }
@@ -105,11 +111,12 @@ fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
             chart.draw_series(curve.points.iter().map(dot))?;
         }
     }
-    if panel.curves.iter().any(|curve| !curve.name.is_empty()) {
+    let named = panel.kind != PlotKind::Violin;
+    if named && panel.curves.iter().any(|curve| !curve.name.is_empty()) {
         let corner = match panel.kind {
             PlotKind::Cdf => SeriesLabelPosition::LowerRight,
             PlotKind::Bars | PlotKind::Lines => SeriesLabelPosition::UpperLeft,
-            PlotKind::Series => SeriesLabelPosition::UpperRight,
+            PlotKind::Series | PlotKind::Violin => SeriesLabelPosition::UpperRight,
         };
         chart
             .configure_series_labels()
@@ -142,6 +149,50 @@ fn bars(
     })
 }
 
+/// The outline of a distribution around the place `at`: as wide at each time as flows are dense
+/// there, and each violin as wide as the others where it is widest.
+fn violin(curve: &Curve, at: usize) -> Vec<(f64, f64)> {
+    let times: Vec<f64> = curve.points.iter().map(|point| point.0).collect();
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
+    let (first, last) = (*first, *last);
+    // Wide enough that single flows far out are seen, narrow against the whole.
+    let reach = (last - first).max(0.02 * last) / 12.0;
+    #[expect(clippy::cast_precision_loss, reason = "few steps")]
+    let heights = (0..=OUTLINE)
+        .map(|step| first - reach + (last - first + 2.0 * reach) * (step as f64 / OUTLINE as f64));
+    // Epanechnikov's kernel: no function that differs from one machine to the next.
+    let dense = |height: f64| -> f64 {
+        let near = times.iter().map(|time| (time - height) / reach);
+        near.map(|far| (1.0 - far * far).max(0.0)).sum()
+    };
+    let shape: Vec<(f64, f64)> = heights.map(|height| (dense(height), height)).collect();
+    let widest = shape.iter().fold(f64::MIN_POSITIVE, |most, (dense, _)| most.max(*dense));
+    #[expect(clippy::cast_precision_loss, reason = "few curves")]
+    let middle = at as f64;
+    let side = |sign: f64| {
+        shape.iter().map(move |(dense, height)| (middle + sign * 0.4 * dense / widest, *height))
+    };
+    side(-1.0).chain(side(1.0).rev()).collect()
+}
+
+/// Steps of a violin's outline.
+const OUTLINE: usize = 60;
+
+/// Short lines across a violin at the median and the longest.
+fn marks(curve: &Curve, at: usize) -> impl Iterator<Item = PathElement<(f64, f64)>> {
+    #[expect(clippy::cast_precision_loss, reason = "few curves")]
+    let middle = at as f64;
+    let median = curve.points.iter().find(|point| point.1 >= 0.5);
+    let both = [(median, 0.16), (curve.points.last(), 0.08)];
+    both.into_iter().filter_map(move |(point, half)| {
+        let time = point?.0;
+        Some(PathElement::new(
+            [(middle - half, time), (middle + half, time)],
+            BLACK.stroke_width(2),
+        ))
+    })
+}
+
 /// What the axes show: all points, y from zero.
 fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
     let points = || panel.curves.iter().flat_map(|curve| &curve.points);
@@ -156,14 +207,17 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
         0 => fold(|point| point.0),
         count => (-0.5, count as f64 - 0.5),
     };
-    let (y_least, y_most) = fold(|point| point.1);
+    let (y_least, y_most) = match panel.kind {
+        PlotKind::Violin => fold(|point| point.0),
+        _ => fold(|point| point.1),
+    };
     let y_to = y_most.max(0.0);
     let (x_from, x_to) = if x_from > x_to { (0.0, 1.0) } else { (x_from, x_to) };
     let x_to = if x_to > x_from { x_to } else { x_from + 1.0 };
     // Room for what lies at the top, and for a legend above bars.
     let room = match panel.kind {
         PlotKind::Cdf => 1.02,
-        PlotKind::Series => 1.1,
+        PlotKind::Series | PlotKind::Violin => 1.1,
         PlotKind::Bars | PlotKind::Lines => 1.25,
     };
     let (y_from, y_to) = match panel.kind {
@@ -273,6 +327,25 @@ mod tests {
                 assert!(picture.contains(text), "{kind:?}: no {text}");
             }
         }
+    }
+
+    #[test]
+    fn a_violin_is_widest_where_most_flows_are_and_reaches_all_of_them() {
+        let times = [(10.0, 0.0), (11.0, 0.25), (11.0, 0.5), (12.0, 0.75), (30.0, 1.0)];
+        let curve = Curve { name: "uno".to_owned(), points: times.to_vec() };
+        let points = violin(&curve, 2);
+        let (left, right) = points.split_at(points.len() / 2);
+        let widest = left.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+        assert!((10.5..11.5).contains(&widest.1) && (widest.0 - 1.6).abs() < 1e-9, "{widest:?}");
+        assert!(right.iter().all(|point| (2.0..=2.4).contains(&point.0)), "{right:?}");
+        // A single flow far out is seen; between it and the others there is none.
+        let width = |from: f64, to: f64| {
+            let there = right.iter().filter(|point| (from..to).contains(&point.1));
+            there.fold(0.0, |most: f64, point| most.max(point.0 - 2.0))
+        };
+        assert!(width(29.0, 31.0) > 0.05 && width(15.0, 27.0) == 0.0, "{points:?}");
+        assert_eq!(marks(&curve, 2).count(), 2);
+        assert_eq!(violin(&Curve { name: String::new(), points: Vec::new() }, 0), []);
     }
 
     #[test]

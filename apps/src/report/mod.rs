@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
         })?;
         if let Some(path) = &args.page {
             let picture = beside(path, &args.output.join(format!("{name}.svg")));
-            let block = page::block(results, &picture, reference.as_ref());
+            let block = page::block(results, &picture, reference.as_ref())?;
             page::update(path, name, &block)?;
         }
         writeln!(console.err, "{name}: {} runs drawn", results.runs.len())?;

@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 
 use testbed::input::InputError;
-use testbed::scenario::Plot;
+use testbed::scenario::{Plot, PlotKind};
 
-use super::panel::{labels, name_of, varying};
+use super::panel::{labels, name_of, pooled, varying};
 use super::read::{Results, Run};
 use super::reference::Reference;
 use crate::failure::Failure;
@@ -49,7 +49,14 @@ fn replaced(text: &str, name: &str, block: &str) -> Result<String, InputError> {
 }
 
 /// What a document says of the results: command, claim, picture, tables.
-pub(super) fn block(results: &Results, picture: &str, reference: Option<&Reference>) -> String {
+///
+/// # Errors
+/// When the flows of a run cannot be read.
+pub(super) fn block(
+    results: &Results,
+    picture: &str,
+    reference: Option<&Reference>,
+) -> Result<String, InputError> {
     let head = &results.head;
     let mut text = format!("`headrace run {}`: {}.\n", head.name, head.about);
     if !head.figure.claim.is_empty() {
@@ -60,7 +67,10 @@ pub(super) fn block(results: &Results, picture: &str, reference: Option<&Referen
     let by_axis: Vec<(&Plot, &str)> =
         head.figure.plots.iter().filter_map(|plot| Some((plot, plot.x.as_deref()?))).collect();
     for (plot, axis) in &by_axis {
-        text += &pivot(results, plot, axis, reference);
+        text += &match plot.kind {
+            PlotKind::Violin => percentiles(results, plot, axis)?,
+            _ => pivot(results, plot, axis, reference),
+        };
     }
     if by_axis.is_empty() {
         text += &list(results, reference);
@@ -73,8 +83,37 @@ pub(super) fn block(results: &Results, picture: &str, reference: Option<&Referen
             names.join("; ")
         );
     }
-    text
+    Ok(text)
 }
+
+/// What a violin shows: percentiles, nearest rank, of the flows of all runs by a label of the axis.
+fn percentiles(results: &Results, plot: &Plot, axis: &str) -> Result<String, InputError> {
+    let mut header = vec![format!("{}, by {axis}", plot.y), "flows".to_owned(), "mean".to_owned()];
+    header.extend(PERCENTILES.map(|(title, _)| title.to_owned()));
+    let mut text = lines(&header);
+    for (label, times) in pooled(results.runs.iter(), plot, axis)? {
+        #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 flows")]
+        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+        let mut cells = vec![label, times.len().to_string(), shown(Some(mean), 1)];
+        cells.extend(PERCENTILES.map(|(_, percent)| {
+            let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
+            shown(times.get(rank).copied(), 1)
+        }));
+        text += &row(&cells);
+    }
+    Ok(text)
+}
+
+const PERCENTILES: [(&str, usize); 8] = [
+    ("least", 0),
+    ("p5", 5),
+    ("p25", 25),
+    ("p50", 50),
+    ("p75", 75),
+    ("p95", 95),
+    ("p99", 99),
+    ("most", 100),
+];
 
 /// A line a run.
 fn list(results: &Results, reference: Option<&Reference>) -> String {

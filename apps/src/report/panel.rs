@@ -30,7 +30,8 @@ pub(super) struct Panel {
 pub(super) struct Curve {
     /// What it is of; may be empty when there is nothing to tell apart.
     pub(super) name: String,
-    /// (x, y), ascending in x.
+    /// (x, y), ascending in x; of a violin, as of a distribution, times and the share of flows that
+    /// took no longer.
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -64,9 +65,10 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
         };
         let runs: Vec<&Run> = results.runs.iter().filter(is_here).collect();
         let categories = plot.x.as_ref().map(|axis| labels(&results.runs, axis));
-        let curves = match &plot.x {
-            None => curves(&runs, plot, &varying)?,
-            Some(axis) => by_axis(&runs, plot, axis, &varying),
+        let curves = match (&plot.x, plot.kind) {
+            (None, _) => curves(&runs, plot, &varying)?,
+            (Some(axis), PlotKind::Violin) => violins(&runs, plot, axis)?,
+            (Some(axis), _) => by_axis(&runs, plot, axis, &varying),
         };
         let x = plot.x.clone().unwrap_or_else(|| match plot.kind {
             PlotKind::Cdf => plot.y.clone(),
@@ -171,6 +173,38 @@ fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, 
         }
     }
     Ok(curves)
+}
+
+/// One distribution for each label of the axis.
+fn violins(runs: &[&Run], plot: &Plot, axis: &str) -> Result<Vec<Curve>, InputError> {
+    let mut curves = Vec::new();
+    for (name, times) in pooled(runs.iter().copied(), plot, axis)? {
+        let mut points = distribution(&times);
+        points.retain(|point| is_shown(plot, point.0));
+        curves.push(Curve { name, points });
+    }
+    Ok(curves)
+}
+
+/// The times, ascending, of the flows of all runs that have the same label on an axis, by label.
+pub(super) fn pooled<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+    plot: &Plot,
+    axis: &str,
+) -> Result<Vec<(String, Vec<f64>)>, InputError> {
+    let mut pools: Vec<(String, Vec<f64>)> = Vec::new();
+    for run in runs {
+        let Some(label) = run.parts.get(axis) else { continue };
+        let times = run.fcts(&plot.y)?;
+        match pools.iter_mut().find(|(known, _)| known == label) {
+            Some((_, pool)) => pool.extend(times),
+            None => pools.push((label.clone(), times)),
+        }
+    }
+    for (_, pool) in &mut pools {
+        pool.sort_by(f64::total_cmp);
+    }
+    Ok(pools)
 }
 
 /// The distribution function of ascending `times` at equally spaced shares.

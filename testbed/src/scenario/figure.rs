@@ -26,7 +26,7 @@ pub struct Plot {
     pub kind: PlotKind,
     /// What is measured: one of [`PlotKind::measures`].
     pub y: String,
-    /// The axis of the scenario along x, for bars and lines.
+    /// The axis of the scenario along x, for bars, lines and violins.
     pub x: Option<String>,
     /// The axis of the scenario that has a panel for each value.
     pub panel: Option<String>,
@@ -50,12 +50,15 @@ pub enum PlotKind {
     Lines,
     /// A measure over time.
     Series,
+    /// The distribution of a measure over flows for each value of an axis, side by side; runs that
+    /// differ in anything else (seeds) are one.
+    Violin,
 }
 
 impl PlotKind {
     /// The kinds by name.
-    pub const NAMES: [&'static str; 4] = ["cdf", "bars", "lines", "series"];
-    const ALL: [Self; 4] = [Self::Cdf, Self::Bars, Self::Lines, Self::Series];
+    pub const NAMES: [&'static str; 5] = ["cdf", "bars", "lines", "series", "violin"];
+    const ALL: [Self; 5] = [Self::Cdf, Self::Bars, Self::Lines, Self::Series, Self::Violin];
 
     /// The kind of that name.
     #[must_use]
@@ -72,7 +75,7 @@ impl PlotKind {
     #[must_use]
     pub const fn measures(self) -> &'static [&'static str] {
         match self {
-            Self::Cdf => &["fct_us", "fct_intra_us", "fct_inter_us"],
+            Self::Cdf | Self::Violin => &["fct_us", "fct_intra_us", "fct_inter_us"],
             Self::Bars | Self::Lines => &[
                 "slowdown",
                 "completion_us",
@@ -109,7 +112,12 @@ impl PlotKind {
     }
 
     const fn is_by_axis(self) -> bool {
-        matches!(self, Self::Bars | Self::Lines)
+        matches!(self, Self::Bars | Self::Lines | Self::Violin)
+    }
+
+    /// Times bound what is shown: those along x, or of what is distributed.
+    const fn has_times(self) -> bool {
+        !matches!(self, Self::Bars | Self::Lines)
     }
 }
 
@@ -160,11 +168,11 @@ fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
         None => Ok(None),
         Some(text) => number::real(text.value.as_bytes())
             .ok()
-            .filter(|&us| us >= 0.0 && !kind.is_by_axis())
+            .filter(|&us| us >= 0.0 && kind.has_times())
             .map(Some)
             .ok_or_else(|| {
                 let error = InputError::new(format!("{key} = `{}`", text.value), "microseconds");
-                table.error(key, error.help("for plots with time along x"))
+                table.error(key, error.help("for plots of times"))
             }),
     };
     let flows = table.integer("flows")?.map_or(1, |flows| flows.value);

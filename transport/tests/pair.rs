@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use transport::cc::{CcKind, Path};
-use transport::ec::{BlockShape, EcKind, EcParams};
+use transport::ec::{BlockShape, EcKind, EcParams, Resend};
 use transport::lb::LbKind;
 use transport::sched::{CreditParams, SchedKind, SchedParams};
 use transport::wire::{Body, Header};
@@ -255,7 +255,7 @@ fn coded(code: Option<(u8, u8)>, patience: u64) -> (EcKind, BlockShape, EcParams
     let (data, parity) = code.unwrap_or((8, 2));
     let kind = if code.is_some() { EcKind::Mds } else { EcKind::Uncoded };
     let block_timeout = Duration::from_us(patience);
-    let params = EcParams { base_rtt_min: Duration::ZERO, block_timeout };
+    let params = EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
     (kind, BlockShape::new(data, parity).unwrap(), params)
 }
 
@@ -405,21 +405,29 @@ fn as_many_losses_a_block_as_it_has_parity_are_made_up_for_without_sending_again
 }
 
 #[test]
-fn of_a_block_that_lost_more_only_as_much_is_sent_again_as_it_needs() {
-    // The timeout is far behind the request.
-    let config = blocks(|s| s.loss.rto_quarters = 4000);
-    let pair = over(&config, 64, |tx| matches!(first_of(tx), Some(0 | 3 | 5 | 8)));
-    let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
-    assert_eq!((received.block_nacks_sent, sent.block_nacks_received), (8, 8));
-    assert_eq!((sent.retransmitted, sent.lost_by_block, sent.lost_by_timeout), (16, 32, 0));
-    assert_eq!(received.restored, 8);
+fn of_a_block_that_lost_more_all_that_is_lost_is_sent_again_or_as_much_as_it_needs() {
+    for (resend, again) in [(Resend::Lost, 32), (Resend::Needed, 16)] {
+        // The timeout is far behind the request.
+        let config = blocks(|s| {
+            s.loss.rto_quarters = 4000;
+            s.ec_params.resend = resend;
+        });
+        let pair = over(&config, 64, |tx| matches!(first_of(tx), Some(0 | 3 | 5 | 8)));
+        let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
+        assert_eq!((received.block_nacks_sent, sent.block_nacks_received), (8, 8));
+        assert_eq!((sent.lost_by_block, sent.lost_by_timeout), (32, 0));
+        assert_eq!((sent.retransmitted, received.restored), (again, 8), "{resend:?}");
+    }
 }
 
 #[test]
-fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity() {
-    let pair = over(&blocks(|_| {}), 8, |tx| first_of(tx).is_some());
-    let sent = *pair.hosts[0].endpoint.stats();
-    assert_eq!((sent.retransmitted, sent.lost_by_timeout), (8, 10));
+fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity_if_told_so() {
+    for (resend, again) in [(Resend::Lost, 10), (Resend::Needed, 8)] {
+        let config = blocks(|s| s.ec_params.resend = resend);
+        let pair = over(&config, 8, |tx| first_of(tx).is_some());
+        let sent = *pair.hosts[0].endpoint.stats();
+        assert_eq!((sent.retransmitted, sent.lost_by_timeout), (again, 10));
+    }
 }
 
 #[test]
@@ -445,7 +453,7 @@ fn a_lost_request_for_a_block_is_made_again() {
     let pair = over(&blocks(|s| s.loss.rto_quarters = 4000), 8, drops);
     let [sent, received] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
     assert_eq!((received.block_nacks_sent, sent.block_nacks_received), (3, 1));
-    assert_eq!((sent.retransmitted, sent.lost_by_timeout), (1, 0));
+    assert_eq!((sent.retransmitted, sent.lost_by_timeout), (3, 0));
 }
 
 #[test]

@@ -201,10 +201,10 @@ impl Default for Draft {
 
 impl Draft {
     fn apply_preset(&mut self, preset: &'static Transport) {
-        for (key, _) in self.transport.set {
+        for (key, _) in self.transport.set() {
             if let (Source::Transport(_), Some(value)) = (self.source(key), keys::default_of(key)) {
                 self.set_checked(key, &value);
-                self.sources.remove(*key);
+                self.sources.remove(key);
             }
         }
         self.transport = preset;
@@ -213,10 +213,10 @@ impl Draft {
         self.settings.sched = preset.sched;
         self.trim = preset.trim;
         let parts = ["cc", "lb", "sched", "trim"];
-        for key in parts.into_iter().chain(preset.set.iter().map(|(key, _)| *key)) {
+        for key in parts.into_iter().chain(preset.set().map(|(key, _)| key)) {
             self.sources.insert(key.to_owned(), Source::Transport(preset.name));
         }
-        for (key, value) in preset.set {
+        for (key, value) in preset.set() {
             self.set_checked(key, value);
         }
     }

@@ -479,7 +479,7 @@ mod tests {
         assert_eq!(bdps(&draft), (3.0, "--set".to_owned()));
         assert_eq!(draft.settings.sched_params.credit.rate, 90);
         for known in crate::plan::transports::TRANSPORTS {
-            for (key, value) in known.set {
+            for (key, value) in known.set() {
                 Draft::default().set(key, value, Source::Set).unwrap();
                 assert!(default_of(key).is_some(), "{key}");
             }
@@ -549,7 +549,7 @@ mod tests {
             let mut draft = Draft::default();
             draft.set_transport(preset.name, Source::Set).unwrap();
             let shown = |draft: &Draft, wanted| effective(draft).find(|(key, _)| key == wanted);
-            for (key, value) in preset.set {
+            for (key, value) in preset.set() {
                 let mut again = draft.clone();
                 again.set(key, value, Source::Set).unwrap();
                 assert!(shown(&draft, key).is_some(), "{}: {key}={value}", preset.name);

@@ -119,8 +119,10 @@ params! {
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
         /// How long QuickAdapt counts, in base RTTs.
         qa_rtts: f32 = 1.0, in 0.1..=16.0;
-        /// What QuickAdapt takes for the bytes acknowledged in an RTT.
-        qa_measure: QaMeasure = QaMeasure::Bytes;
+        /// What QuickAdapt takes for the bytes acknowledged in an RTT. The paper says bytes, which
+        /// for a flow that ends within an RTT or two are far fewer than its path carries, and alpha
+        /// does not find the difference again.
+        qa_measure: QaMeasure = QaMeasure::Rate;
         /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
         /// flow with little to send is not taken for one that is starved.
         qa_in_flight: bool = true;
@@ -151,6 +153,7 @@ impl UnoCcParams {
                 ("on_ecn_falling", "decrease"),
                 ("qa_scaling", "1"),
                 ("qa_rtts", "1"),
+                ("qa_measure", "bytes"),
                 ("empty_delay", "0ns"),
                 ("empty_rtts", "0"),
             ],
@@ -166,6 +169,7 @@ impl UnoCcParams {
                 ("on_ecn_falling", "increase"),
                 ("qa_scaling", "0.96"),
                 ("qa_rtts", "1.05"),
+                ("qa_measure", "bytes"),
                 ("qa_in_flight", "off"),
                 ("empty_delay", "0ns"),
                 ("empty_rtts", "0.055"),

@@ -12,7 +12,7 @@ pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 pub use mds::Mds;
 pub use uncoded::Uncoded;
 
-use crate::params::params;
+use crate::params::{params, words};
 use crate::registry::registry;
 use crate::time::Duration;
 
@@ -24,6 +24,17 @@ pub trait ErasureCode {
     fn is_decodable(&self, block: &Block, have: u64) -> bool;
 }
 
+words! {
+    /// What is sent again of a block that cannot be decoded.
+    pub enum Resend: "lost or needed" {
+        /// All packets of it that are lost: the code protects the second transmission as it did the
+        /// first.
+        Lost = "lost",
+        /// As many as it needs: fewer packets, and each of them has to arrive.
+        Needed = "needed",
+    }
+}
+
 params! {
     /// Settings of erasure coding beside the code and its shape.
     pub struct EcParams {
@@ -32,10 +43,13 @@ params! {
         //= uno#4.2
         base_rtt_min: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(2);
         /// How long a receiver waits from the first packet of a block until it asks for what is
-        /// missing: the longest queueing on the way. The default is that of five queues inside
-        /// datacentres and three between them, 1 MB each at 100 Gb/s.
-        block_timeout: Duration = Duration::from_us(640),
+        /// missing: what the packets of a block that take different ways may be apart. The default
+        /// is two full queues of 1 MB at 100 Gb/s; the simulator behind the paper's figures waits
+        /// for all eight on the way, 640 us, and no more is sent again with the shorter wait.
+        block_timeout: Duration = Duration::from_us(160),
             in Duration::from_us(1)..=Duration::from_s(2);
+        /// What is sent again of a block that lacks packets.
+        resend: Resend = Resend::Lost;
     }
 }
 

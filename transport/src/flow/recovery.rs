@@ -54,6 +54,9 @@ pub(crate) struct Recovery {
     probed: bool,
     /// Timeouts in a row without news of an arrival: what the back-off goes by.
     timeouts: u8,
+    /// When the last of them was counted. What was sent before is silent for the same reason: it
+    /// is no timeout of its own and waits no longer.
+    counted_at: Instant,
     /// Timeouts in a row without a word from the peer: what giving up goes by. A peer that refuses
     /// everything is there.
     silent: u8,
@@ -105,6 +108,7 @@ impl Recovery {
             probe_at: None,
             probed: false,
             timeouts: 0,
+            counted_at: Instant::ZERO,
             silent: 0,
         }
     }
@@ -332,13 +336,15 @@ impl Recovery {
         if loss.tail_probe && tail && quiet && !self.probed && self.probe_at.is_none() {
             self.probe_at = Some(now + self.base_rtt * PROBE_AFTER_RTTS);
         }
-        let rto = self.backed_off(loss);
-        let silence = self.oldest().map(|(_, at)| at + rto);
+        let silence = self.oldest().map(|(_, at)| at + self.patience(at, loss));
         earliest(silence, self.probe_at)
     }
 
-    fn backed_off(&self, loss: &LossSettings) -> Duration {
-        self.rto * (1 << self.timeouts.min(loss.backoff_max))
+    /// How long what was sent at `sent_at` may be silent.
+    fn patience(&self, sent_at: Instant, loss: &LossSettings) -> Duration {
+        let before = sent_at < self.counted_at;
+        let doublings = self.timeouts.saturating_sub(u8::from(before)).min(loss.backoff_max);
+        self.rto * (1 << doublings)
     }
 
     /// Does what is due at `now`. Spurious calls are no-ops.
@@ -348,19 +354,24 @@ impl Recovery {
             self.probed = true;
             self.probe();
         }
-        let rto = self.backed_off(loss);
-        if self.oldest().is_none_or(|(_, at)| at + rto > now) {
+        let Some((_, sent_at)) = self.oldest() else { return Timeout::NotDue };
+        let patience = self.patience(sent_at, loss);
+        if sent_at + patience > now {
             return Timeout::NotDue;
         }
-        if self.silent >= loss.retries_max {
-            return Timeout::GiveUp;
+        if sent_at >= self.counted_at {
+            if self.silent >= loss.retries_max {
+                return Timeout::GiveUp;
+            }
+            self.silent += 1;
+            self.timeouts = self.timeouts.saturating_add(1);
+            self.counted_at = now;
         }
-        self.silent += 1;
-        self.timeouts = self.timeouts.saturating_add(1);
-        // All that was silent nearly as long goes with it: what was sent in one burst was lost in
-        // one burst, and a timeout apiece with its own back-off would never end.
-        let limit = now.as_ps().saturating_sub(rto.as_ps() / 4 * 3);
-        Timeout::Before(Instant::from_ps(limit))
+        // All that was silent nearly as long goes with it, which saves a timer apiece; but not what
+        // may still be answered.
+        let nearly = patience.mul_ratio(3, 4).max((self.base_rtt + patience) / 2);
+        let limit = Instant::from_ps(now.as_ps().saturating_sub(nearly.as_ps()));
+        Timeout::Before(limit.max(sent_at + Duration::from_ps(1)))
     }
 
     /// Sends the last outstanding segment again; its acknowledgement shows what else is missing.
@@ -388,3 +399,6 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
         (a, b) => a.or(b),
     }
 }
+
+#[cfg(test)]
+mod tests;

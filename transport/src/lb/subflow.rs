@@ -7,7 +7,8 @@
 //!   subflow      0    1    2   ...   9    0    1
 //!                     |
 //!                     NACK or timeout, none in the last base RTT: takes the path of a subflow
-//!                     that was acknowledged in the last base RTT
+//!                     that was acknowledged in the last base RTT, and with it go all that are
+//!                     silent: what they sent more than a base RTT ago has had no answer
 //! ```
 //!
 //! With as many subflows as a block has packets, each packet of a block takes another one. It does
@@ -21,12 +22,15 @@ use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
 
 words! {
-    /// Where a subflow that loses is moved.
-    pub enum Reroute: "acked or drawn" {
+    /// Where subflows that lose are moved.
+    pub enum Reroute: "acked, mixed or drawn" {
         /// To the path of a subflow that was acknowledged lately, as the paper has it.
         Acked = "acked",
-        /// To a new path; with it go all subflows that have not been acknowledged for half a base
-        /// RTT, as in the simulator that the paper's figures were made with.
+        /// The silent ones there, too; but to a new path the one that loses and is answered. Its
+        /// path is full, not dead, and two subflows on one path fill that.
+        Mixed = "mixed",
+        /// All that have not been acknowledged for half a base RTT to new paths, as in the
+        /// simulator that the paper's figures were made with.
         Drawn = "drawn",
     }
 }
@@ -41,6 +45,8 @@ const DRAWS: u8 = 32;
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     ev: EntropyValue,
+    /// When the first segment after its last acknowledgement left, in ticks; wraps.
+    sent_at: u16,
     /// When a segment of it was last acknowledged, in wire time: half the size, and an
     /// acknowledgement looks new again only after 4.4 s.
     acked_at: u32,
@@ -53,6 +59,8 @@ pub struct Subflow {
     lanes: [Lane; SUBFLOWS_MAX as usize],
     /// Subflows that were ever acknowledged on their present path, as a bitmap.
     acked: u32,
+    /// Subflows that have sent since they were last acknowledged, as a bitmap.
+    asking: u32,
     /// Subflows to be moved when their turn comes, as a bitmap: only then chance is at hand.
     moving: u32,
     /// 1..=`SUBFLOWS_MAX`.
@@ -62,28 +70,33 @@ pub struct Subflow {
     paths: u16,
     reroute: Reroute,
     base_rtt: Duration,
+    /// A tick is 2 to the power of this many picoseconds, a 64th of a base RTT or up to half of
+    /// that.
+    tick_bits: u8,
     /// When subflows were last moved.
     rerouted_at: Option<Instant>,
 }
 
 const _: () = assert!(SUBFLOWS_MAX as u32 <= u32::BITS);
-const _: () = assert!(size_of::<Subflow>() <= 216);
+const _: () = assert!(size_of::<Subflow>() <= 224);
 
 impl Subflow {
     /// Draws a path for each subflow, all different while there are enough.
     #[must_use]
     pub fn new(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
         let count = u8::try_from(params.subflows).unwrap_or(SUBFLOWS_MAX).clamp(1, SUBFLOWS_MAX);
-        let unknown = Lane { ev: EntropyValue(0), acked_at: 0 };
+        let unknown = Lane { ev: EntropyValue(0), acked_at: 0, sent_at: 0 };
         let mut all = Self {
             lanes: [unknown; SUBFLOWS_MAX as usize],
             acked: 0,
+            asking: 0,
             moving: 0,
             count,
             next: 0,
             paths: params.paths,
             reroute: params.reroute,
             base_rtt: path.base_rtt,
+            tick_bits: u8::try_from((path.base_rtt.as_ps() / 64).max(1).ilog2()).unwrap_or(0),
             rerouted_at: None,
         };
         for lane in 0..usize::from(count) {
@@ -115,18 +128,49 @@ impl Subflow {
         self.acked & 1 << lane != 0 && now.since_wire(self.lanes[lane].acked_at) <= span
     }
 
-    /// The path of one of the other subflows that were acknowledged in the last base RTT, each
-    /// alike; a new one when there is none, because all known ones may be dead.
-    fn draw_alive(&self, now: Instant, rng: &mut Rng) -> EntropyValue {
+    /// Whether an answer of subflow `lane` is overdue.
+    fn is_silent(&self, lane: usize, now: Instant) -> bool {
+        let waited = self.tick(now.as_ps()).wrapping_sub(self.lanes[lane].sent_at);
+        self.asking & 1 << lane != 0 && waited > self.tick(self.base_rtt.as_ps())
+    }
+
+    /// A time in ticks. 65536 of them are 512 base RTTs at least, after which a silent subflow is
+    /// taken for one that is not, for one RTT.
+    fn tick(&self, ps: u64) -> u16 {
+        u16::try_from(ps >> self.tick_bits & 0xffff).unwrap_or(0)
+    }
+
+    /// One of the subflows on other paths that were acknowledged in the last base RTT and are not
+    /// silent, each alike.
+    fn draw_alive(&self, now: Instant, rng: &mut Rng) -> Option<usize> {
         let failed = self.lanes[usize::from(self.next)].ev;
         let alive = || {
-            let lanes = self.lanes().iter().enumerate();
-            let others = lanes.filter(|(_, lane)| lane.ev != failed);
-            others.filter(|(i, _)| self.is_alive(*i, now, self.base_rtt)).map(|(_, lane)| lane.ev)
+            let heard = |i| self.is_alive(i, now, self.base_rtt) && !self.is_silent(i, now);
+            (0..usize::from(self.count)).filter(move |i| self.lanes[*i].ev != failed && heard(*i))
         };
-        let Ok(count @ 1..) = u64::try_from(alive().count()) else { return self.draw_unused(rng) };
-        let picked = usize::try_from(rng.below(count)).unwrap_or(0);
-        alive().nth(picked).unwrap_or(failed)
+        let count @ 1.. = u64::try_from(alive().count()).unwrap_or(0) else { return None };
+        alive().nth(usize::try_from(rng.below(count)).unwrap_or(0))
+    }
+
+    /// The subflow whose turn it is leaves its path.
+    fn leave(&mut self, now: Instant, rng: &mut Rng) {
+        let lane = usize::from(self.next);
+        let copies = match self.reroute {
+            Reroute::Acked => true,
+            Reroute::Mixed => self.is_silent(lane, now),
+            Reroute::Drawn => false,
+        };
+        let alive = if copies { self.draw_alive(now, rng) } else { None };
+        let had = |bits: u32| alive.is_some_and(|other| bits & 1 << other != 0);
+        let (acked, asking) = (had(self.acked), had(self.asking));
+        self.lanes[lane] = match alive {
+            // With the path comes what is known of it.
+            Some(other) => self.lanes[other],
+            // All known ones may be dead.
+            None => Lane { ev: self.draw_unused(rng), ..self.lanes[lane] },
+        };
+        self.acked = self.acked & !(1 << lane) | u32::from(acked) << lane;
+        self.asking = self.asking & !(1 << lane) | u32::from(asking) << lane;
     }
 
     /// A segment that travelled with `ev` is lost: which subflows are to move.
@@ -139,7 +183,7 @@ impl Subflow {
         let mut moving = 0;
         for (i, lane) in self.lanes().iter().enumerate() {
             let moves = match self.reroute {
-                Reroute::Acked => lane.ev == ev,
+                Reroute::Acked | Reroute::Mixed => lane.ev == ev || self.is_silent(i, now),
                 Reroute::Drawn => !self.is_alive(i, now, self.base_rtt / 2),
             };
             moving |= u32::from(moves) << i;
@@ -157,12 +201,11 @@ impl LoadBalancer for Subflow {
         let bit = 1 << self.next;
         if self.moving & bit != 0 {
             self.moving &= !bit;
-            let ev = match self.reroute {
-                Reroute::Acked => self.draw_alive(now, rng),
-                Reroute::Drawn => self.draw_unused(rng),
-            };
-            self.lanes[lane].ev = ev;
-            self.acked &= !bit;
+            self.leave(now, rng);
+        }
+        if self.asking & bit == 0 {
+            self.asking |= bit;
+            self.lanes[lane].sent_at = self.tick(now.as_ps());
         }
         //= uno#alg2
         // Lines 2 and 3.
@@ -178,6 +221,7 @@ impl LoadBalancer for Subflow {
                     if lane.ev == ev {
                         lane.acked_at = now.to_wire();
                         self.acked |= 1 << i;
+                        self.asking &= !(1 << i);
                     }
                 }
             }
@@ -211,23 +255,44 @@ mod tests {
         (0..10).map(|_| lb.next_ev(now, rng)).collect()
     }
 
+    /// A flow that has just heard of the subflows `heard` at `now`, and sent on none since.
+    fn heard_of(
+        reroute: Reroute,
+        heard: &[usize],
+        now: Instant,
+    ) -> (Subflow, Rng, Vec<EntropyValue>) {
+        let (mut lb, mut rng) = new(reroute);
+        let evs = round(&mut lb, at(10), &mut rng);
+        for &lane in heard {
+            lb.on_feedback(evs[lane], PathFeedback::Good, now);
+        }
+        (lb, rng, evs)
+    }
+
+    const ALL: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    const RULES: [Reroute; 3] = [Reroute::Acked, Reroute::Mixed, Reroute::Drawn];
+
     #[test]
-    fn each_packet_of_a_block_of_ten_takes_another_path_and_the_next_block_the_same_ones() {
-        for seed in 0..50 {
-            let mut rng = Rng::new(seed);
-            let mut lb = Subflow::new(&LbParams::default(), &PATH, &mut rng);
-            let first = round(&mut lb, at(1), &mut rng);
-            assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 10, "{first:?}");
-            assert_eq!(round(&mut lb, at(2), &mut rng), first);
+    fn each_packet_of_a_block_takes_another_path_and_the_next_block_the_same_ones() {
+        for subflows in 1..=20 {
+            for seed in 0..20 {
+                let mut rng = Rng::new(seed);
+                let params = LbParams { subflows, ..LbParams::default() };
+                let mut lb = Subflow::new(&params, &PATH, &mut rng);
+                let mut block =
+                    || -> Vec<_> { (0..subflows).map(|_| lb.next_ev(at(1), &mut rng)).collect() };
+                let first = block();
+                let paths = first.iter().collect::<BTreeSet<_>>().len();
+                assert_eq!(paths, usize::from(subflows), "{first:?}");
+                assert_eq!(block(), first);
+            }
         }
     }
 
     #[test]
     fn a_subflow_that_loses_moves_to_a_path_that_was_acknowledged_lately() {
-        let (mut lb, mut rng) = new(Reroute::Acked);
-        let evs = round(&mut lb, at(10), &mut rng);
-        // 3 and 4 are alive; 5 was, more than a base RTT ago.
-        lb.on_feedback(evs[5], PathFeedback::Good, at(150));
+        let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(150));
+        // 3 and 4 are heard of again.
         lb.on_feedback(evs[3], PathFeedback::Good, at(200));
         lb.on_feedback(evs[4], PathFeedback::Ecn, at(210));
         lb.on_feedback(evs[0], PathFeedback::Timeout, at(260));
@@ -255,36 +320,106 @@ mod tests {
     }
 
     #[test]
+    fn all_that_are_silent_move_with_the_one_that_loses() {
+        for reroute in [Reroute::Acked, Reroute::Mixed] {
+            let (mut lb, mut rng, evs) = heard_of(reroute, &[0, 1, 2, 3, 4, 5, 8], at(200));
+            // An answer of 6, 7 and 9 has been overdue since 110; one of 5 only will be at 301.
+            for now in [201, 300] {
+                let sent = round(&mut lb, at(now), &mut rng);
+                assert_eq!(sent, evs);
+            }
+            lb.on_feedback(evs[9], PathFeedback::Timeout, at(300));
+            let moved = round(&mut lb, at(300), &mut rng);
+            assert_eq!((&moved[..6], moved[8]), (&evs[..6], evs[8]));
+            for lane in [6, 7, 9] {
+                let from = evs.iter().position(|ev| *ev == moved[lane]);
+                assert!(from.is_some_and(|from| from < 6 || from == 8), "{moved:?} of {evs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_subflow_with_nothing_to_answer_is_not_silent() {
+        let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(120));
+        lb.on_feedback(evs[1], PathFeedback::Good, at(9990));
+        lb.on_feedback(evs[0], PathFeedback::Nack, at(9999));
+        let moved = round(&mut lb, at(9999), &mut rng);
+        assert_eq!((moved[0], &moved[1..]), (evs[1], &evs[1..]));
+    }
+
+    #[test]
+    fn what_loses_and_is_answered_moves_to_a_new_path_if_mixed() {
+        let (mut lb, mut rng, evs) = heard_of(Reroute::Mixed, &ALL, at(200));
+        lb.on_feedback(evs[2], PathFeedback::Nack, at(240));
+        let moved = round(&mut lb, at(240), &mut rng);
+        assert!(!evs.contains(&moved[2]), "{moved:?} of {evs:?}");
+        assert_eq!((&moved[..2], &moved[3..]), (&evs[..2], &evs[3..]));
+    }
+
+    #[test]
     fn subflows_move_once_per_base_rtt() {
-        let (mut lb, mut rng) = new(Reroute::Acked);
-        let evs = round(&mut lb, at(10), &mut rng);
-        lb.on_feedback(evs[9], PathFeedback::Good, at(200));
-        lb.on_feedback(evs[0], PathFeedback::Nack, at(250));
-        lb.on_feedback(evs[1], PathFeedback::Nack, at(250));
-        lb.on_feedback(evs[2], PathFeedback::Timeout, at(350));
-        let moved = round(&mut lb, at(260), &mut rng);
-        assert_eq!((moved[0], &moved[1..]), (evs[9], &evs[1..]));
-        lb.on_feedback(evs[9], PathFeedback::Good, at(340));
-        lb.on_feedback(evs[1], PathFeedback::Nack, at(351));
-        assert_eq!(round(&mut lb, at(351), &mut rng)[1], evs[9]);
+        for reroute in RULES {
+            let (mut lb, mut rng, evs) = heard_of(reroute, &ALL[1..], at(200));
+            lb.on_feedback(evs[0], PathFeedback::Nack, at(250));
+            let first = round(&mut lb, at(250), &mut rng);
+            assert_ne!(first[0], evs[0]);
+            // Whatever is lost of whichever subflow, until a base RTT has passed.
+            for us in 251..=350 {
+                for ev in &first {
+                    lb.on_feedback(*ev, PathFeedback::Timeout, at(us));
+                }
+                assert_eq!(round(&mut lb, at(us), &mut rng), first, "{reroute:?} after {us} us");
+            }
+            lb.on_feedback(first[4], PathFeedback::Nack, at(351));
+            assert_ne!(round(&mut lb, at(351), &mut rng)[4], first[4], "{reroute:?}");
+        }
+    }
+
+    #[test]
+    fn no_subflow_moves_to_a_path_not_heard_of_while_there_is_one_that_was() {
+        for seed in 0..300 {
+            let (mut lb, _) = new(Reroute::Acked);
+            let mut rng = Rng::new(seed);
+            let mut heard = alloc::collections::BTreeMap::new();
+            let mut before = round(&mut lb, at(0), &mut rng);
+            for step in 1..200 {
+                let now = at(step * 19);
+                let ev = before[usize::try_from(rng.below(10)).unwrap()];
+                if rng.below(3) == 0 {
+                    lb.on_feedback(ev, PathFeedback::Timeout, now);
+                } else {
+                    lb.on_feedback(ev, PathFeedback::Good, now);
+                    heard.insert(ev, now);
+                }
+                let lately =
+                    |ev: &EntropyValue| heard.get(ev).is_some_and(|when| now.since(*when) <= RTT);
+                let after = round(&mut lb, now, &mut rng);
+                // One after the other, each among those that the ones before it have left.
+                for lane in 0..10 {
+                    let others = before.iter().filter(|ev| **ev != before[lane] && lately(ev));
+                    if before[lane] != after[lane] && others.count() > 0 {
+                        assert!(lately(&after[lane]), "seed {seed}, step {step}");
+                    }
+                    before[lane] = after[lane];
+                }
+                heard.retain(|ev, _| after.contains(ev));
+            }
+        }
     }
 
     #[test]
     fn with_nothing_acknowledged_a_new_path_is_drawn() {
-        let (mut lb, mut rng) = new(Reroute::Acked);
-        let evs = round(&mut lb, at(10), &mut rng);
-        lb.on_feedback(evs[4], PathFeedback::Timeout, at(500));
-        let moved = round(&mut lb, at(500), &mut rng);
-        assert!(!evs.contains(&moved[4]), "{moved:?}");
+        for reroute in RULES {
+            let (mut lb, mut rng, evs) = heard_of(reroute, &[], at(0));
+            lb.on_feedback(evs[4], PathFeedback::Timeout, at(500));
+            let moved = round(&mut lb, at(500), &mut rng);
+            assert!(!evs.contains(&moved[4]), "{moved:?}");
+        }
     }
 
     #[test]
     fn drawing_anew_moves_all_that_have_been_silent_for_half_a_base_rtt() {
-        let (mut lb, mut rng) = new(Reroute::Drawn);
-        let evs = round(&mut lb, at(10), &mut rng);
-        for ev in &evs[..7] {
-            lb.on_feedback(*ev, PathFeedback::Good, at(200));
-        }
+        let (mut lb, mut rng, evs) = heard_of(Reroute::Drawn, &ALL[..7], at(200));
         lb.on_feedback(evs[7], PathFeedback::Good, at(140));
         lb.on_feedback(evs[8], PathFeedback::Nack, at(240));
         let moved = round(&mut lb, at(240), &mut rng);
@@ -294,10 +429,12 @@ mod tests {
 
     #[test]
     fn news_of_a_path_that_was_left_moves_nothing() {
-        let (mut lb, mut rng) = new(Reroute::Acked);
-        let evs = round(&mut lb, at(10), &mut rng);
+        let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(200));
         lb.on_feedback(evs[0], PathFeedback::Nack, at(250));
         let moved = round(&mut lb, at(250), &mut rng);
+        for ev in &moved {
+            lb.on_feedback(*ev, PathFeedback::Good, at(400));
+        }
         lb.on_feedback(evs[0], PathFeedback::Timeout, at(600));
         assert_eq!(round(&mut lb, at(600), &mut rng), moved);
     }

@@ -21,7 +21,8 @@ fn coded(shape: (u8, u8), payload_max: u16, patience: u64) -> Sizes {
         settings.ec = EcKind::Mds;
         settings.ec_shape = BlockShape::new(shape.0, shape.1).unwrap();
         let block_timeout = Duration::from_us(patience);
-        settings.ec_params = EcParams { base_rtt_min: Duration::ZERO, block_timeout };
+        settings.ec_params =
+            EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
         settings.payload_max = payload_max;
     });
     Sizes { config, ..Sizes::ample() }

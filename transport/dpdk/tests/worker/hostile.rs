@@ -140,7 +140,8 @@ proptest! {
                 settings.ec = EcKind::Mds;
                 settings.ec_shape = BlockShape::new(8, 2).unwrap();
                 let block_timeout = Duration::from_us(20);
-                settings.ec_params = EcParams { base_rtt_min: Duration::ZERO, block_timeout };
+                settings.ec_params =
+                    EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
             }
         });
         let shape = Sizes { config, memory: 1 << 20, parity: 30_000, ..Sizes::ample() };

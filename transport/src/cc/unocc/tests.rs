@@ -174,7 +174,7 @@ fn falling_marks_may_increase_instead() {
 
 #[test]
 fn quick_adapt_takes_what_arrived_in_an_rtt_and_then_skips_one() {
-    let mut flow = Driver::new(NEAR, &[("alpha", "0")]);
+    let mut flow = Driver::new(NEAR, &[("alpha", "0"), ("qa_measure", "bytes")]);
     // A tenth of the window comes back in an RTT; no marks.
     flow.acks(NEAR.base_rtt + PACKET * 10, PACKET * 10, NO_QUEUE, false);
     assert!((flow.cc.cwnd - 5.0).abs() < 0.5, "{}", flow.cc.cwnd);
@@ -239,7 +239,7 @@ fn a_window_is_paced_over_a_base_rtt() {
 }
 
 #[test]
-fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_three_settings() {
+fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_four_settings() {
     let of = |profile: &Profile| {
         let mut params = UnoCcParams::default();
         for (key, value) in profile.1 {
@@ -249,9 +249,11 @@ fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_three_s
     };
     let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
     let default = UnoCcParams::default();
-    let UnoCcParams { empty_delay, ewma_gain, gentle, .. } = default;
-    assert_eq!(UnoCcParams { empty_delay, ewma_gain, gentle, ..of(paper) }, default);
+    let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
+    let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(paper) };
+    assert_eq!(ours, default);
     assert_eq!((of(paper).ewma_gain, of(paper).gentle), (0.5, Gentle::Compound));
+    assert_eq!(of(paper).qa_measure, QaMeasure::Bytes);
     let artifact = of(artifact);
     assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
     assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));

@@ -11,6 +11,7 @@
 //! 64.
 
 use super::{Recovery, SentPacket};
+use crate::ec::Resend;
 use crate::flow::sent_packets::Fate;
 use crate::time::Instant;
 use crate::units::{Bytes, Psn};
@@ -107,12 +108,15 @@ impl Recovery {
     }
 
     /// Queues spare packets of a block, data first, until what has arrived, is in flight, queued or
-    /// not sent yet is `enough`.
-    pub(crate) fn want_of(&mut self, span: Span, enough: impl Fn(u64) -> bool) {
+    /// not sent yet is `enough`; all of them, if it was not and `resend` says so.
+    pub(crate) fn want_of(&mut self, span: Span, resend: Resend, enough: impl Fn(u64) -> bool) {
         let mut hoped =
             self.bits_of(span, |entry| entry.map_or(true, |packet| packet.fate != Fate::Spare));
+        if enough(hoped) {
+            return;
+        }
         for packet in 0..span.packets {
-            if enough(hoped) {
+            if resend == Resend::Needed && enough(hoped) {
                 return;
             }
             if hoped & 1 << packet == 0 {

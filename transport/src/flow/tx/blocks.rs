@@ -193,7 +193,7 @@ impl TxFlow {
     }
 
     /// Takes those packets of a packet's block for lost that are in flight and for which `which`
-    /// holds, and queues as many as the block needs.
+    /// holds, and queues what the block needs.
     fn lose(
         &mut self,
         psn: Psn,
@@ -209,12 +209,13 @@ impl TxFlow {
             from = next;
             self.on_loss(&Loss { packet, by }, now, cx.stats);
         }
-        self.want(span, &block);
+        self.want(span, &block, cx.config);
     }
 
-    fn want(&mut self, span: Span, block: &Block) {
+    fn want(&mut self, span: Span, block: &Block, config: &Config) {
         if let Some(code) = &self.code {
-            self.recovery.want_of(span, |have| code.is_decodable(block, have));
+            let resend = config.ec_params.resend;
+            self.recovery.want_of(span, resend, |have| code.is_decodable(block, have));
         }
     }
 
@@ -225,7 +226,7 @@ impl TxFlow {
         }
         let packet = self.recovery.spare_refused(nack.psn, nack.echo_sent_at)?;
         if let Some((span, block)) = self.block_of(nack.psn, &packet, cx) {
-            self.want(span, &block);
+            self.want(span, &block, cx.config);
         }
         Some(packet)
     }

@@ -1,0 +1,82 @@
+//! When silence is a loss, and of what, where a path is long against a burst. Not of windows, not
+//! of paths.
+
+use super::*;
+use crate::flow::sent_packets::{Links, Marks};
+use crate::time::Rate;
+use crate::units::{EntropyValue, MsgId};
+use alloc::vec::Vec;
+
+/// The way between two datacentres, and a timeout of one and a quarter of it.
+const RTT: Duration = Duration::from_us(1800);
+const RTO: Duration = Duration::from_us(2250);
+
+fn at(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+fn packet(us: u64) -> SentPacket {
+    SentPacket {
+        sent_at: at(us),
+        msg: MsgId::default(),
+        offset: 0,
+        wire_len: 4160,
+        payload_len: 4096,
+        ev: EntropyValue(0),
+        fate: Fate::InFlight,
+        marks: Marks::default(),
+        links: Links::default(),
+    }
+}
+
+/// A burst of 500 us on a path of `RTT`, and the settings that it has.
+fn burst() -> (Recovery, LossSettings) {
+    let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+    let loss = crate::config::Settings::default().loss;
+    let mut recovery = Recovery::new(&loss, &path, RTO);
+    recovery.reserve(64, 64);
+    for us in (0..=500).step_by(100) {
+        recovery.on_sent(packet(us));
+    }
+    (recovery, loss)
+}
+
+/// Runs the timer once at `us`: when the segments that it takes for lost were sent.
+fn lost(recovery: &mut Recovery, loss: &LossSettings, us: u64) -> Vec<Instant> {
+    let Timeout::Before(limit) = recovery.on_timer(at(us), loss) else { return Vec::new() };
+    let next = || recovery.next_sent_before(limit, Inference::Silence);
+    core::iter::from_fn(next).map(|loss| loss.packet.sent_at).collect()
+}
+
+#[test]
+fn silence_takes_nothing_for_lost_that_may_still_be_answered() {
+    let (mut recovery, loss) = burst();
+    assert_eq!(recovery.next_timer(at(2249), false, &loss), Some(at(2250)));
+    assert_eq!(lost(&mut recovery, &loss, 2249), []);
+    // What was sent by 225 is silent for more than a round trip and half of what is beyond it.
+    assert_eq!(lost(&mut recovery, &loss, 2250), [at(0), at(100), at(200)]);
+}
+
+#[test]
+fn the_rest_of_a_burst_waits_no_longer_and_what_is_sent_again_twice_as_long() {
+    let (mut recovery, loss) = burst();
+    lost(&mut recovery, &loss, 2250);
+    while let Some((psn, _)) = recovery.next_lost() {
+        recovery.on_resent(psn, SentPacket { marks: Marks::default().again(), ..packet(2250) });
+    }
+    assert_eq!(recovery.next_timer(at(2250), false, &loss), Some(at(2550)));
+    assert_eq!(lost(&mut recovery, &loss, 2550), [at(300), at(400), at(500)]);
+    while let Some((psn, _)) = recovery.next_lost() {
+        recovery.on_resent(psn, SentPacket { marks: Marks::default().again(), ..packet(2550) });
+    }
+    assert_eq!((recovery.timeouts, recovery.silent), (1, 1));
+    assert_eq!(recovery.next_timer(at(2550), false, &loss), Some(at(2250 + 2 * 2250)));
+}
+
+#[test]
+fn a_timeout_as_short_as_the_path_takes_out_of_flight_what_it_is_due_for() {
+    let (mut recovery, loss) = burst();
+    recovery.rto = RTT;
+    assert_eq!(lost(&mut recovery, &loss, 1800), [at(0)]);
+    assert_eq!(recovery.next_timer(at(1800), false, &loss), Some(at(1900)));
+}

@@ -13,6 +13,7 @@
 //! | `real_time` | the `vdev` world, with the feature `dpdk` |
 //! | `nic` | the `nic` world, with the feature `dpdk` |
 //! | `datapath` | what one segment costs on a DPDK device, with the feature `dpdk` |
+//! | `dpdk_error` | what DPDK refuses, with the feature `dpdk` |
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
 //! | `peers` | two processes with a device each, with the feature `dpdk` |
@@ -23,6 +24,8 @@ pub mod capture;
 pub mod conductor;
 #[cfg(feature = "dpdk")]
 pub mod datapath;
+#[cfg(feature = "dpdk")]
+pub mod dpdk_error;
 pub mod fabric;
 pub mod forecast;
 pub mod hosts_file;

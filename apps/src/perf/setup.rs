@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use testbed::input::InputError;
 use testbed::peers::{
-    ClientOptions, DeviceName, HostSetup, Job, MemoryMode, PeerError, Side, Terms,
+    ClientOptions, DeviceName, DeviceNameError, HostSetup, Job, MemoryMode, PeerError, Side, Terms,
 };
 use testbed::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
@@ -27,8 +27,7 @@ const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 
 /// The process of these flags.
 pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
-    let wrong = |error| Failure::CommandLine(format!("error: --device: {error}"));
-    let device = device(args)?.resolved().map_err(wrong)?;
+    let device = resolved(&args.device)?;
     let default = if side == Side::Listens { 0 } else { 1 };
     let (addressing, unresolved) = addressing(args, args.host.unwrap_or(default))?;
     Ok(HostSetup {
@@ -88,7 +87,7 @@ fn options(args: &ClientArgs, pings: u64, interval: Option<Duration>) -> ClientO
 }
 
 fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Failure> {
-    let device = device(&args.device)?;
+    let device = device(&args.device.device)?;
     let is_memif = device.meets();
     let gbps = if is_memif { RATE_MEMIF } else { RATE_KERNEL };
     let rate = args.rate.unwrap_or_else(|| Rate::from_gbps(gbps));
@@ -117,9 +116,17 @@ fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Fai
     })
 }
 
-fn device(args: &DeviceArgs) -> Result<DeviceName, Failure> {
-    let wrong = |error| Failure::CommandLine(format!("error: --device: {error}"));
-    args.device.parse::<DeviceName>().map_err(wrong)
+fn device(text: &str) -> Result<DeviceName, Failure> {
+    text.parse::<DeviceName>().map_err(wrong)
+}
+
+/// The device of `--device`, as DPDK knows it.
+pub(crate) fn resolved(text: &str) -> Result<DeviceName, Failure> {
+    device(text)?.resolved().map_err(wrong)
+}
+
+fn wrong(error: DeviceNameError) -> Failure {
+    Failure::CommandLine(format!("error: --device: {error}"))
 }
 
 /// Addresses by number, or those that were given.
@@ -183,9 +190,7 @@ impl From<PeerError> for Failure {
             PeerError::Plan(RunError::Input(error)) => Self::Input(error),
             PeerError::Plan(error) => Self::Plan(error),
             PeerError::Refused(_) => Self::CommandLine(format!("error: {error}")),
-            PeerError::Eal(_) | PeerError::Mbuf(_) | PeerError::Port(_) | PeerError::Clock(_) => {
-                Self::Unfit(error.to_string())
-            }
+            PeerError::Dpdk(_) => Self::Unfit(error.to_string()),
             PeerError::Interrupted => Self::Interrupted(error.to_string()),
             PeerError::Address(_) => Self::CommandLine(format!("error: {error}")),
             PeerError::LinkDown { .. }

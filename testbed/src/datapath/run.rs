@@ -9,12 +9,11 @@ use transport::ec::{BlockShape, EcKind};
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, Settings};
-use transport_dpdk::clock::{CALIBRATION_MIN, ClockError};
+use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalError, EalOptions, Link,
-    LinkConfig, LinkEnd, MbufError, Memory, MemoryConfig, Pool, PoolConfig, PortError, PortIo,
-    Region, RegisteredThread, Request, Source, Stage, Telemetry, TimeScale, UdpSums, Worker,
-    WorkerConfig, app_ring, eal,
+    AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalOptions, Link, LinkConfig,
+    LinkEnd, Memory, MemoryConfig, Pool, PoolConfig, PortIo, Region, RegisteredThread, Request,
+    Source, Stage, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, eal,
 };
 
 use super::Device;
@@ -23,6 +22,7 @@ use super::peer::{HEAD_MAX, Peer};
 use super::policies::{PolicyCosts, policies};
 use super::stage_clock::{StageClock, StageTicks};
 use super::windows::{Window, fastest_quarter, precise};
+use crate::dpdk_error::DpdkError;
 use crate::observe::Observe;
 use crate::plan::RunError;
 use crate::real_time::observers::Observers;
@@ -75,18 +75,9 @@ pub struct Cost {
 /// Why nothing was measured.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// DPDK does not start.
+    /// The machine is not fit.
     #[error(transparent)]
-    Eal(#[from] EalError),
-    /// No buffers.
-    #[error(transparent)]
-    Mbuf(#[from] MbufError),
-    /// No device.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// No clock.
-    #[error(transparent)]
-    Clock(#[from] ClockError),
+    Dpdk(DpdkError),
     /// A segment size that no endpoint takes.
     #[error("segment size {0}: expected 64..=8960 bytes of payload")]
     Segment(u16, #[source] ConfigError),
@@ -104,6 +95,12 @@ pub enum BenchError {
         /// Segments sent until then.
         sent: u64,
     },
+}
+
+impl<E: Into<DpdkError>> From<E> for BenchError {
+    fn from(error: E) -> Self {
+        Self::Dpdk(error.into())
+    }
 }
 
 /// DPDK, started, and a clock.

@@ -2,27 +2,17 @@
 
 use thiserror::Error;
 use transport::HostId;
-use transport_dpdk::clock::ClockError;
-use transport_dpdk::{EalError, MbufError, PortError};
 
+use crate::dpdk_error::DpdkError;
 use crate::input::InputError;
 use crate::plan::RunError;
 
 /// Why a process came to nothing.
 #[derive(Debug, Error)]
 pub enum PeerError {
-    /// DPDK does not start.
+    /// The machine is not fit.
     #[error(transparent)]
-    Eal(#[from] EalError),
-    /// No buffers.
-    #[error(transparent)]
-    Mbuf(#[from] MbufError),
-    /// No device.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// No clock.
-    #[error(transparent)]
-    Clock(#[from] ClockError),
+    Dpdk(DpdkError),
     /// What the user wrote.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -85,4 +75,10 @@ pub enum PeerError {
     /// Interrupted before there was anything to tell.
     #[error("interrupted before the session began")]
     Interrupted,
+}
+
+impl<E: Into<DpdkError>> From<E> for PeerError {
+    fn from(error: E) -> Self {
+        Self::Dpdk(error.into())
+    }
 }

@@ -119,6 +119,16 @@ impl Order {
     }
 }
 
+/// Refuses what nobody can see in a real network: a series has the queues of all switches, and
+/// every host's deliveries at the same instants.
+fn check_real(draft: &Draft) -> Result<(), InputError> {
+    let Some(interval) = draft.sampling else { return Ok(()) };
+    let us = interval.as_us_f64();
+    let found = format!("sampling every {us} us in a real network, whose queues no host sees");
+    let error = InputError::new(found, "no sampling with --world nic");
+    Err(error.at("sampling.interval", 0, 0).help("add --set sampling.interval=none"))
+}
+
 /// Refuses what makes sense for variants alone.
 fn no_variants(args: &RunArgs) -> Result<(), InputError> {
     match args.variant.first() {
@@ -170,6 +180,9 @@ impl Reader {
             self.topology = Some((source, "flag --topo".to_owned()));
         }
         let (world, origin) = self.world(args, scenario)?;
+        if world == World::Nic {
+            check_real(&draft)?;
+        }
         let real = self.real(args, world)?;
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;

@@ -293,6 +293,34 @@ fn the_doctor_ends_as_its_verdict_says() {
 }
 
 #[test]
+fn the_doctor_is_asked_about_queues_of_a_device_alone() {
+    let ran = headrace(&["doctor", "--queues", "2"]);
+    assert!(ran.code == 2 && ran.err.contains("--device"), "{ran:?}");
+    let ran = headrace(&["doctor", "--device", "net_null0", "--queues", "17"]);
+    assert!(ran.code == 2 && ran.err.contains("1..=16"), "{ran:?}");
+}
+
+#[test]
+fn a_series_of_a_real_network_is_refused_before_anything_is_opened() {
+    let dir = Dir::new();
+    let nic = ["run", &dir.matrix(), "--world", "nic"].map(str::to_owned);
+    let run = |more: &[&str]| {
+        let flags: Vec<&str> = nic.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        headrace(&flags)
+    };
+    let sampled = run(&["--set", "sampling.interval=10us"]);
+    assert_eq!(sampled.code, 2, "{sampled:?}");
+    for part in ["sampling.interval", "sampling every 10 us", "--set sampling.interval=none"] {
+        assert!(sampled.err.contains(part), "{sampled:?}");
+    }
+    let unsampled = run(&["--set", "sampling.interval=none"]);
+    assert!(
+        unsampled.err.contains("--hosts") && !unsampled.err.contains("sampling"),
+        "{unsampled:?}"
+    );
+}
+
+#[test]
 fn results_are_files_and_the_same_run_leaves_the_same_flows() {
     let dir = Dir::new();
     let matrix = dir.matrix();

@@ -41,6 +41,14 @@ pub(crate) enum Command {
         /// Prints JSON.
         #[arg(long)]
         json: bool,
+        /// Opens this device, alone, and says how it is used: a virtual device, a netdev or a PCI
+        /// address.
+        #[arg(long, value_name = "DEVICE")]
+        device: Option<String>,
+        /// Queues that the device is asked for, one for each worker.
+        #[arg(long, value_name = "N", default_value_t = 1, requires = "device",
+              value_parser = clap::value_parser!(u16).range(1..=16))]
+        queues: u16,
     },
     /// Makes a traffic matrix (.cm).
     Gen(Order),

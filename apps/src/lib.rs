@@ -130,11 +130,26 @@ fn execute(
     }
     match command {
         Command::Run(run_args) => run::run(&run_args, args, console),
-        Command::Doctor { json } => {
-            let diagnosis = doctor::examine(&doctor::Machine::this());
+        Command::Doctor { json, device, queues } => {
+            let mut diagnosis = doctor::examine(&doctor::Machine::this());
+            let looked = match device {
+                // Where DPDK does not start, the findings say why.
+                Some(device) if diagnosis.fit.vdev => doctor::look_at(&device, queues),
+                _ => Ok(Vec::new()),
+            };
+            let (found, refused) = match looked {
+                Ok(found) => (found, None),
+                Err(failure @ Failure::CommandLine(_)) => return Err(failure),
+                Err(failure) => (Vec::new(), Some(failure)),
+            };
+            diagnosis.findings.extend(found);
             let write = if json { doctor::write_json } else { doctor::write_text };
             write(&diagnosis, console.out)?;
-            Ok(if diagnosis.fit.vdev { Exit::Finished } else { Exit::Unfit })
+            match refused {
+                Some(failure) => Err(failure),
+                None if diagnosis.fit.vdev => Ok(Exit::Finished),
+                None => Ok(Exit::Unfit),
+            }
         }
         Command::Gen(order) => generate::run(&order, console),
         Command::List { what, json } => list::run(what, json, console),

@@ -13,6 +13,7 @@
 //! | `real_time` | the `vdev` world, with the feature `dpdk` |
 //! | `nic` | the `nic` world, with the feature `dpdk` |
 //! | `datapath` | what one segment costs on a DPDK device, with the feature `dpdk` |
+//! | `inspect` | what a device is and does, with the feature `dpdk` |
 //! | `dpdk_error` | what DPDK refuses, with the feature `dpdk` |
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
@@ -30,6 +31,8 @@ pub mod fabric;
 pub mod forecast;
 pub mod hosts_file;
 pub mod input;
+#[cfg(feature = "dpdk")]
+pub mod inspect;
 pub mod measure;
 #[cfg(feature = "dpdk")]
 pub mod nic;

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use transport::Rng;
 
 use netns::Pair;
@@ -33,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     ("segments_grow_to_what_both_netdevs_carry_over_af_packet", af_packet),
     ("af_xdp_carries_what_fits_its_frames", af_xdp),
     ("tap_devices_meet_over_bridges", tap),
+    ("the_doctor_opens_a_device_alone_and_says_who_does_what", doctor),
     ("a_link_that_goes_down_and_comes_up_again_loses_nothing", link_down),
 ];
 
@@ -129,6 +132,47 @@ fn refused() -> Verdict {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("start the other side"), "{}", ended.err);
     stage.end();
+    Verdict::Passed
+}
+
+/// The process whose socket the device names is not called on.
+fn doctor() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    let device = format!("{},role=client", stage.device);
+    let ask = |device: &str| {
+        let args = ["doctor", "--json", "--device", device, "--queues", "2"];
+        let ended = Process::start(None, &args).end();
+        let diagnosis: Value = serde_json::from_str(&ended.out).unwrap_or(Value::Null);
+        let of_device = |finding: &&Value| finding["id"].as_str().unwrap().starts_with("device.w");
+        let found = diagnosis["findings"].as_array().cloned().unwrap_or_default();
+        let line = found.iter().find(|finding| finding["id"] == "device").cloned();
+        let without: Vec<String> =
+            found.iter().filter(of_device).map(|finding| finding["what"].to_string()).collect();
+        (ended, line, without)
+    };
+    let (ended, line, without) = ask(&device);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let line = line.unwrap()["what"].as_str().unwrap().to_owned();
+    assert!(line.starts_with(&format!("{device}: net_memif: 2 queue(s) of 512/512")), "{line}");
+    assert!(line.contains("steering by handing over from the first queue"), "{line}");
+    for what in ["no UDP checksums by the device", "one worker receives for all"] {
+        assert!(without.iter().any(|lost| lost.contains(what)), "{what}: {without:?}");
+    }
+    // This one has a hash and sends no chains.
+    let (ended, line, without) = ask("net_null0");
+    assert!(ended.code == Some(0) && line.is_some(), "{ended:?}");
+    assert!(without.iter().all(|lost| !lost.contains("one worker receives")), "{without:?}");
+    assert!(without.iter().any(|lost| lost.contains("no chains sent")), "{without:?}");
+    let (ended, line, _) = ask("net_nosuchdriver0");
+    assert!(ended.code == Some(3) && line.is_none(), "{ended:?}");
+    assert!(ended.err.contains("--device net_nosuchdriver0: "), "{ended:?}");
+    let (ended, ..) = ask("a/b");
+    assert!(ended.code == Some(2) && ended.out.is_empty(), "{ended:?}");
+    let (ended, line, _) = ask(&stage.device);
+    assert!(ended.code == Some(0) && line.is_some(), "the socket is taken, and not asked for");
+    let ended = stage.end();
+    assert!(!ended.err.contains("link"), "it has called on the server: {}", ended.err);
     Verdict::Passed
 }
 

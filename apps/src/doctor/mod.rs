@@ -1,7 +1,8 @@
 //! `headrace doctor`: what this machine can and cannot do, and the command that mends it.
 //!
 //! Runs before EAL and loads no library: it reads files (`machine.rs`) and judges them. `sim` needs
-//! nothing of all this and is always fit. It changes nothing on the machine.
+//! nothing of all this and is always fit. It changes nothing on the machine. A device that is named
+//! is opened on top of that, with DPDK, where DPDK can start.
 //!
 //! | File | Looks at |
 //! |---|---|
@@ -9,9 +10,11 @@
 //! | `memory.rs` | free memory, limits, hugepages |
 //! | `dpdk.rs` | libdpdk and its drivers |
 //! | `access.rs` | user, capabilities, TAP, VFIO, network cards |
+//! | `device.rs` | the device of `--device`, opened alone |
 
 mod access;
 mod cpu;
+mod device;
 mod dpdk;
 mod finding;
 mod machine;
@@ -22,6 +25,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub(crate) use device::look_at;
 pub use finding::{Finding, FitWorld, Status};
 pub use machine::Machine;
 pub(crate) use memory::room_bytes;

@@ -6,7 +6,7 @@
 
 pub(crate) mod args;
 #[cfg(feature = "dpdk")]
-mod setup;
+pub(crate) mod setup;
 #[cfg(feature = "dpdk")]
 mod show;
 

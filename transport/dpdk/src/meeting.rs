@@ -155,6 +155,24 @@ impl DeviceName {
         Self::Virtual { name, arguments }
     }
 
+    /// The same device for looking at it alone: one that meets another process listens at a socket
+    /// of this process instead, so that nobody is disturbed.
+    #[must_use]
+    pub fn alone(self, config: &PortConfig) -> Self {
+        if !self.meets() {
+            return self.completed(Side::Listens, config);
+        }
+        let Self::Virtual { name, arguments } = self else { return self };
+        let is_kept = |pair: &&str| {
+            let key = pair.split_once('=').map_or(*pair, |(key, _)| key);
+            !["role", "socket", "socket-abstract", "zero-copy"].contains(&key)
+        };
+        let kept = arguments.split(',').filter(|pair| !pair.is_empty()).filter(is_kept);
+        let own = format!("socket=headrace-alone-{}", std::process::id());
+        let arguments = kept.chain([own.as_str()]).collect::<Vec<_>>().join(",");
+        Self::Virtual { name, arguments }.completed(Side::Listens, config)
+    }
+
     /// Whether the other process is there, as far as can be seen without connecting to it.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
@@ -245,6 +263,18 @@ mod tests {
         for text in ["net_null0", "eth0", "0000:3b:00.0"] {
             assert_eq!(completed(text, Side::Listens), text);
         }
+    }
+
+    #[test]
+    fn a_device_that_is_looked_at_alone_leaves_the_socket_of_others_be() {
+        let config = PortConfig::default();
+        let alone = |text| named(text).alone(&config).to_string();
+        let own = format!("socket=headrace-alone-{}", std::process::id());
+        assert_eq!(
+            alone("net_memif0,id=1,role=client,socket=/tmp/x,socket-abstract=no,zero-copy=yes"),
+            format!("net_memif0,id=1,{own},role=server,socket-abstract=yes,rsize=9")
+        );
+        assert_eq!(alone("net_null0,size=64"), "net_null0,size=64");
     }
 
     #[test]

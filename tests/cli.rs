@@ -321,6 +321,22 @@ fn a_series_of_a_real_network_is_refused_before_anything_is_opened() {
 }
 
 #[test]
+fn faults_of_links_in_a_real_network_are_refused_and_not_forgotten() {
+    let nic = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/nic");
+    let [hosts, pair] = ["servers.toml", "pair.cm"].map(|name| nic.join(name));
+    let [hosts, pair] = [&hosts, &pair].map(|path| path.to_str().unwrap());
+    let run = |world: &[&str]| {
+        headrace(&[&["run", pair, "--set", "fault=loss:0.01@all", "--json"][..], world].concat())
+    };
+    let ran = run(&["--world", "nic", "--hosts", hosts, "--host", "node0"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    for part in ["fault:", "real network", "--world sim or vdev"] {
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
+    }
+    assert_eq!(run(&["--world", "sim"]).code, 0, "the same fault elsewhere");
+}
+
+#[test]
 fn results_are_files_and_the_same_run_leaves_the_same_flows() {
     let dir = Dir::new();
     let matrix = dir.matrix();

@@ -129,6 +129,13 @@ fn check_real(draft: &Draft) -> Result<(), InputError> {
     Err(error.at("sampling.interval", 0, 0).help("add --set sampling.interval=none"))
 }
 
+/// Links of a real network are not this program's to break.
+fn no_faults() -> InputError {
+    let found = "faults of links in a real network, where nothing makes them";
+    let error = InputError::new(found, "neither faults nor failures with --world nic");
+    error.at("fault", 0, 0).help("leave them out, or run them with --world sim or vdev")
+}
+
 /// Refuses what makes sense for variants alone.
 fn no_variants(args: &RunArgs) -> Result<(), InputError> {
     match args.variant.first() {
@@ -186,6 +193,9 @@ impl Reader {
         let real = self.real(args, world)?;
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;
+        if real.is_some() && !plan.link_faults()?.is_empty() {
+            return Err(no_faults().into());
+        }
         self.warnings.extend(idle_code(&plan));
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;

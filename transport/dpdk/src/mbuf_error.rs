@@ -7,7 +7,7 @@ use crate::eal::Errno;
 /// Why a pool, a field or attached memory is not to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MbufError {
-    /// The numbers of a [`PoolConfig`] do not fit together.
+    /// The numbers of a [`PoolConfig`](crate::PoolConfig) do not fit together.
     #[error(
         "a pool of {count} mbufs with room {room} and cache {cache} cannot be: count and room must \
          be above 0, room at most 65407, cache at most 512 and at most two thirds of the count"

@@ -57,6 +57,7 @@ pub mod port_stats;
 pub mod region;
 pub mod rules;
 pub mod source;
+mod spare;
 pub mod steering;
 pub mod tap;
 pub mod telemetry;

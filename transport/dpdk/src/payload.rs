@@ -25,11 +25,13 @@ use crate::boundary::PayloadStore;
 use crate::coding::{self, Accumulated, Kept, Wanted};
 use crate::mbuf::ExtBuf;
 use crate::source::Source;
+use crate::spare::Spare;
 
 /// How much an [`AppMemory`] may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryConfig {
-    /// Bytes of incoming messages, those included that the application has not dropped yet.
+    /// Bytes of incoming messages, those included that the application has not dropped yet. Their
+    /// memory may be up to twice that, and up to 10 MiB are kept of messages that are over.
     pub bytes_max: u64,
     /// Incoming messages, counted likewise.
     pub messages_max: u32,
@@ -71,14 +73,15 @@ struct Outgoing {
 
 /// The bytes of an incoming message. Dropping them returns their share of the budget.
 pub struct Received {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     budget: Arc<Budget>,
 }
 
-/// What is held: the one thing that a store shares with the application's threads, touched twice a
-/// message.
+/// What is held, and memory to use again: all that a store shares with the application's threads,
+/// touched twice a message.
 #[derive(Debug)]
 struct Budget {
+    spare: Spare,
     bytes_max: u64,
     messages_max: u64,
     bytes: AtomicU64,
@@ -95,6 +98,7 @@ impl AppMemory {
             incoming: (0..places).map(|_| None).collect(),
             displaced: Vec::with_capacity(BURST),
             budget: Arc::new(Budget {
+                spare: Spare::new(),
                 bytes_max: limits.bytes_max,
                 messages_max: u64::from(limits.messages_max),
                 bytes: AtomicU64::new(0),
@@ -297,11 +301,10 @@ impl Received {
         if !budget.fits(1, u64::from(len)) {
             return None;
         }
-        // Zeroed by the kernel page by page as bytes come in, so a gibibyte stalls no poll.
-        let bytes = vec![0; len as usize];
+        let bytes = budget.spare.take(len as usize);
         budget.bytes.fetch_add(u64::from(len), Ordering::AcqRel);
         budget.messages.fetch_add(1, Ordering::AcqRel);
-        Some(Self { bytes: bytes.into_boxed_slice(), budget: Arc::clone(budget) })
+        Some(Self { bytes, budget: Arc::clone(budget) })
     }
 }
 
@@ -316,6 +319,7 @@ impl Drop for Received {
     fn drop(&mut self) {
         self.budget.bytes.fetch_sub(self.bytes.len() as u64, Ordering::AcqRel);
         self.budget.messages.fetch_sub(1, Ordering::AcqRel);
+        self.budget.spare.give(std::mem::take(&mut self.bytes));
     }
 }
 

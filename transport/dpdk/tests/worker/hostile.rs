@@ -19,12 +19,19 @@ const ADDRESSING: Addressing = Addressing::Emulated(IpVersion::V4);
 
 /// `sent` with a field or three changed to something that might have been meant.
 pub(crate) fn lie(sent: &[u8], rng: &mut Rng) -> Vec<u8> {
+    remade(sent, |header, payload| {
+        for _ in 0..=rng.below(3) {
+            lie_once(header, payload, rng);
+        }
+    })
+}
+
+/// `sent` with what `change` makes of it, and right checksums.
+fn remade(sent: &[u8], change: impl FnOnce(&mut Header, &mut Vec<u8>)) -> Vec<u8> {
     let Ok(parsed) = frame::parse(sent, &ADDRESSING, UdpCheck::Skip) else { return sent.to_vec() };
     let mut header = parsed.header;
     let mut payload = sent[parsed.payload].to_vec();
-    for _ in 0..=rng.below(3) {
-        lie_once(&mut header, &mut payload, rng);
-    }
+    change(&mut header, &mut payload);
     let mut out = vec![0; 128 + payload.len()];
     let addrs = ADDRESSING.pair(parsed.src, parsed.dst).unwrap();
     let spec = FrameSpec { addrs, ecn: parsed.ecn, class: parsed.class };
@@ -36,6 +43,29 @@ pub(crate) fn lie(sent: &[u8], rng: &mut Rng) -> Vec<u8> {
     sum.add(&payload);
     frame::finish_udp_checksum(&mut out[..start], sum);
     out
+}
+
+#[test]
+fn a_message_of_two_lengths_in_one_burst_gets_no_memory_beyond_the_bound() {
+    let shape = Sizes { memory: 100_000, ..Sizes::ample() };
+    let mut rig = Rig::new(&shape, 1, Weather::default());
+    rig.open(0, 0, &shape);
+    rig.send(0, 0, 5000, 1);
+    (0..4).for_each(|_| rig.step(0));
+    let sent = rig.on_the_way().next().unwrap().to_vec();
+    let says = |psn, len| {
+        remade(&sent, |header, _| {
+            let Body::Data(data) = &mut header.body else { panic!("{header:?}") };
+            data.psn = psn;
+            data.open.as_mut().unwrap().msg_len = NonZeroU32::new(len).unwrap();
+        })
+    };
+    // The first has memory, and is beyond any window; the second has none.
+    let frames = [says(Psn(1 << 20), 5000), says(Psn(0), 200_000)];
+    let worker = &mut rig.hosts[1].worker;
+    worker.io().inbox.extend(frames.map(|frame| (rig.clock.get(), frame)));
+    worker.poll_once();
+    assert_eq!((worker.counts().refused, worker.store().held_bytes()), (1, 0));
 }
 
 fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {

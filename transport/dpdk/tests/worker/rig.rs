@@ -274,6 +274,11 @@ impl Rig {
         }
     }
 
+    /// The frames that the link carries now, the next to arrive first.
+    pub(crate) fn on_the_way(&self) -> impl Iterator<Item = &[u8]> {
+        self.wire.values().map(|(_, frame)| frame.as_slice())
+    }
+
     /// Steps until `done`; panics when that takes longer than `limit` of network time.
     pub(crate) fn run(&mut self, limit: Duration, listen: usize, done: impl Fn(&Self) -> bool) {
         let end = self.clock.get() + limit;

@@ -15,6 +15,8 @@ use testbed::workload::{self, Matrix, Params, cm, cm_write};
 use transport::cc::CcKind;
 use transport::{Bytes, Duration, HostId, Rng};
 
+#[path = "sim/patience.rs"]
+mod patience;
 #[path = "sim/uno.rs"]
 mod uno;
 #[path = "sim/uno_claims.rs"]

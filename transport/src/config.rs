@@ -305,10 +305,19 @@ impl Config {
         Path { base_rtt: self.base_rtt, line_rate: self.line_rate, mtu: self.mtu() }
     }
 
-    /// The timeout of a path, without back-off.
+    /// The timeout of a path, without back-off. A receiver does not know how far its sender is, so
+    /// what it may hold an acknowledgement is as long on the shortest path as on the longest.
+    //= rfc9002#6.2.1: the receiver's delay is added to what the path may take.
     #[must_use]
     pub fn rto(&self, path: &Path) -> Duration {
-        path.base_rtt.mul_ratio(u64::from(self.loss.rto_quarters), 4).max(self.loss.rto_min)
+        let silence = path.base_rtt.mul_ratio(u64::from(self.loss.rto_quarters), 4);
+        (silence + self.ack_delay()).max(self.loss.rto_min)
+    }
+
+    /// How long a segment may wait at its receiver for others to be acknowledged with it.
+    #[must_use]
+    pub fn ack_delay(&self) -> Duration {
+        if self.ack_every == 1 { Duration::ZERO } else { self.base_rtt / 4 }
     }
 
     /// What the scheduler is built from.

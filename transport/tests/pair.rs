@@ -21,6 +21,9 @@ use transport::{
     Settings, TxSegment, Wait,
 };
 
+#[path = "pair/patience.rs"]
+mod patience;
+
 /// What the network between the two does to each packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weather {

@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::segment::{Placement, Restore, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header, Receipt};
 use blocks::Place;
@@ -39,8 +39,21 @@ pub(crate) struct RxFlow {
 
 const _: () = assert!(size_of::<RxFlow>() <= 40);
 
-/// The newest segment not yet acknowledged, and how many there are.
-pub(crate) type Pending = Option<(PendingAck, u16)>;
+/// What waits to be acknowledged.
+pub(crate) type Pending = Option<Waiting>;
+
+/// Segments that have arrived and wait for others to be acknowledged with them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Waiting {
+    /// The newest.
+    ack: PendingAck,
+    /// When the first of them arrived: those behind it do not put its acknowledgement off.
+    since: Instant,
+    /// How many there are, 1..`ack_every`.
+    count: u16,
+}
+
+const _: () = assert!(size_of::<Pending>() <= 40);
 
 /// What the rest of the endpoint lends a receiving flow.
 pub(crate) struct RxContext<'a> {
@@ -327,23 +340,18 @@ impl RxFlow {
         self.msgs.has_open()
     }
 
-    /// How long a segment may wait for others to be acknowledged with it.
-    pub(crate) fn ack_delay(config: &Config) -> Duration {
-        config.base_rtt / 4
-    }
-
     /// When [`RxFlow::take_pending`] is due.
     #[inline]
     pub(crate) fn ack_due(&self, config: &Config, buffers: &RxBuffers) -> Option<Instant> {
         if config.ack_every == 1 {
             return None;
         }
-        buffers.pending(self.lease).map(|(ack, _)| ack.at + Self::ack_delay(config))
+        buffers.pending(self.lease).map(|waiting| waiting.since + config.ack_delay())
     }
 
     /// The acknowledgement that has waited long enough.
     pub(crate) fn take_pending(&mut self, buffers: &mut RxBuffers) -> Option<PendingAck> {
-        buffers.get(self.lease).and_then(|buffer| buffer.pending.take()).map(|(ack, _)| ack)
+        buffers.get(self.lease).and_then(|buffer| buffer.pending.take()).map(|waiting| waiting.ack)
     }
 
     /// The packet that says it, at the moment it leaves.
@@ -390,16 +398,16 @@ fn acknowledge(
     every: u16,
     mut send: impl FnMut(PendingAck),
 ) {
-    let mut waiting = 0;
-    if let Some((older, count)) = pending.take() {
-        if older.psn.0 / 64 == ack.psn.0 / 64 {
-            waiting = count;
+    let (mut since, mut count) = (ack.at, 1);
+    if let Some(older) = pending.take() {
+        if older.ack.psn.0 / 64 == ack.psn.0 / 64 {
+            (since, count) = (older.since, older.count + 1);
         } else {
-            send(older);
+            send(older.ack);
         }
     }
-    if at_once || ack.ce || waiting + 1 >= every {
+    if at_once || ack.ce || count >= every {
         return send(ack);
     }
-    *pending = Some((ack, waiting + 1));
+    *pending = Some(Waiting { ack, since, count });
 }

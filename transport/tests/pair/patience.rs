@@ -1,0 +1,62 @@
+//! How long a sender waits before it takes silence for a loss: acknowledgements that are held. Not
+//! what it does then.
+
+use super::*;
+
+/// A window of one segment, so that each waits for the acknowledgement of the one before.
+fn one_by_one(change: impl FnOnce(&mut Settings)) -> Config {
+    config(|s| {
+        s.cc = CcKind::Fixed;
+        s.cc_params.fixed.bdps = 0.0;
+        change(s);
+    })
+}
+
+fn open(pair: &mut Pair, path: Path) -> FlowId {
+    pair.hosts[0].endpoint.open_flow(HostId(1), path).unwrap()
+}
+
+/// Sends `len` bytes and waits for the last acknowledgement: how often segments were sent again for
+/// it, and how long it took.
+fn send(pair: &mut Pair, flow: FlowId, len: usize) -> (u64, Duration) {
+    let again = |pair: &Pair| pair.hosts[0].endpoint.stats().retransmitted;
+    let (posted, before) = (pair.now, again(pair));
+    let sent = pair.hosts[0].count_sent();
+    pair.post(0, flow, vec![7; len], 1);
+    pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() > sent);
+    (again(pair) - before, pair.now.since(posted))
+}
+
+#[test]
+fn a_held_acknowledgement_is_no_loss_however_short_the_path() {
+    // Acknowledgements are held for a quarter of the longest path, 100 us; seven round trips of
+    // this one are 70.
+    let config = one_by_one(|s| (s.base_rtt, s.ack_every) = (Duration::from_us(400), 64));
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let near = Path { base_rtt: DELAY * 2, ..config.default_path() };
+    let flow = open(&mut pair, near);
+    assert_eq!(send(&mut pair, flow, 10 * 4096).0, 0);
+}
+
+#[test]
+fn segments_that_follow_do_not_put_an_acknowledgement_off() {
+    let config = config(|s| (s.base_rtt, s.ack_every) = (Duration::from_us(400), 64));
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let flow = open(&mut pair, config.default_path());
+    pair.post(0, flow, vec![7; 12 * 4096], 1);
+    let mut burst = Burst::with_limit(BURST);
+    pair.hosts[0].endpoint.poll_transmit(pair.now, &mut burst);
+    let every = config.ack_delay() / 4 + Duration::from_us(1);
+    for (n, tx) in burst.iter().take(10).enumerate() {
+        pair.now = Instant::ZERO + every * n as u64;
+        let (at, payload_len) = (pair.now, tx.payload.len);
+        let (hdr, from, ce, trimmed) = (tx.hdr, HostId(0), false, false);
+        let segment = RxSegment { hdr, at, from, payload_len, ce, trimmed };
+        pair.receive(1, &segment, &vec![7; usize::from(payload_len)]);
+        let receiver = &mut pair.hosts[1].endpoint;
+        receiver.handle_timeout(at);
+        let mut acks = Burst::with_limit(BURST);
+        receiver.poll_transmit(at, &mut acks);
+        assert_eq!(acks.len(), usize::from(n % 5 == 4), "behind segment {n}");
+    }
+}

@@ -169,6 +169,16 @@ impl Settings {
     }
 }
 
+impl LossSettings {
+    /// How far slow round trips may lengthen the timeout, as doublings. With as many from the first
+    /// timeout on a sender resends for at most twice [`Config::give_up_after`], which is how long
+    /// receivers remember it.
+    #[must_use]
+    pub fn slow_doublings(&self) -> u8 {
+        self.backoff_max.min(self.retries_max / 2 + 1)
+    }
+}
+
 impl Default for LossSettings {
     fn default() -> Self {
         Self {
@@ -397,6 +407,18 @@ mod tests {
         };
         assert_eq!(at(99), Policies { cc: CcKind::Smartt, lb: LbKind::Reps });
         assert_eq!(at(100), Policies { cc: CcKind::UnoCc, lb: LbKind::Reps });
+    }
+
+    #[test]
+    fn slow_round_trips_do_not_make_a_sender_outlast_the_memory_of_its_receiver() {
+        for (retries_max, backoff_max) in (1..=64).flat_map(|r| (0..=16).map(move |b| (r, b))) {
+            let loss = LossSettings { retries_max, backoff_max, ..LossSettings::default() };
+            let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+            let (path, slow) = (config.default_path(), loss.slow_doublings());
+            let waits = (0..=retries_max).map(|n| n.min(backoff_max).max(slow));
+            let longest = waits.fold(Duration::ZERO, |sum, n| sum + config.rto(&path) * (1 << n));
+            assert!(longest <= config.give_up_after(&path) * 2, "{loss:?}");
+        }
     }
 
     #[test]

@@ -63,6 +63,8 @@ struct Pair {
     count: u64,
     rng: Rng,
     weather: Weather,
+    /// How long a packet is on its way in fair weather.
+    delay: Duration,
     now: Instant,
 }
 
@@ -87,7 +89,8 @@ impl Pair {
         let hosts = [host(0), host(1)];
         let (wire, payload_max) = (BTreeMap::new(), usize::from(config.payload_max));
         let drops = |_: &TxSegment| false;
-        Self { payload_max, drops, hosts, wire, count: 0, rng, weather, now: Instant::ZERO }
+        let (delay, now) = (DELAY, Instant::ZERO);
+        Self { payload_max, drops, hosts, wire, count: 0, rng, weather, delay, now }
     }
 
     fn post(&mut self, from: usize, flow: FlowId, bytes: Vec<u8>, tag: u64) -> MsgId {
@@ -158,7 +161,7 @@ impl Pair {
         for _ in 0..copies {
             let trimmed = !tx.is_control() && self.rng.chance(self.weather.trim);
             let late = if self.rng.chance(self.weather.reorder) { 40_000 } else { 0 };
-            let at = self.now + DELAY + Duration::from_ns(self.rng.below(late));
+            let at = self.now + self.delay + Duration::from_ns(self.rng.below(late));
             let payload = if trimmed { Vec::new() } else { payload.clone() };
             let segment = RxSegment {
                 hdr,

@@ -26,6 +26,7 @@ use crate::event::Event;
 use crate::flow::open_blocks::{OpenBlock, OpenBlocks};
 use crate::flow::reassembly::RxMsg;
 use crate::flow::recovery::earliest;
+use crate::flow::round_trips::RoundTrips;
 use crate::flow::rx::{AckQueue, Answer, RxContext, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
@@ -133,6 +134,7 @@ pub struct Endpoint {
     /// Incoming flows by (sender, its flow): asked only while a flow opens. Never iterated.
     rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
     controllers: Controllers,
+    round_trips: RoundTrips,
     sched: Sched,
     acks: AckQueue,
     /// Erasure-coded blocks that arrive.
@@ -174,6 +176,7 @@ impl Endpoint {
                 BuildHasherDefault::default(),
             ),
             controllers: Controllers::default(),
+            round_trips: RoundTrips::new(),
             sched: Sched::new(config.sched, &config.sched_setup()),
             acks: AckQueue::new(config),
             blocks: OpenBlocks::new(config),
@@ -400,6 +403,7 @@ impl Endpoint {
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
+            round_trips: &mut self.round_trips,
             stats: &mut self.stats,
             events: &mut self.events,
         };
@@ -525,6 +529,7 @@ impl Endpoint {
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
+            round_trips: &mut self.round_trips,
             stats: &mut self.stats,
             events: &mut self.events,
         };
@@ -580,6 +585,7 @@ impl Endpoint {
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
+            round_trips: &mut self.round_trips,
             stats: &mut self.stats,
             events: &mut self.events,
         };
@@ -605,6 +611,7 @@ impl Endpoint {
         let mut cx = TxContext {
             config: &self.config,
             msgs: &mut self.tx_msgs,
+            round_trips: &mut self.round_trips,
             stats: &mut self.stats,
             events: &mut self.events,
         };

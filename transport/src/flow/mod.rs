@@ -6,6 +6,7 @@ pub(crate) mod pacer;
 pub(crate) mod reassembly;
 pub(crate) mod received;
 pub(crate) mod recovery;
+pub(crate) mod round_trips;
 pub(crate) mod rx;
 pub(crate) mod rx_buffers;
 pub(crate) mod sent_packets;

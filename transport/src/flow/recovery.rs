@@ -46,6 +46,9 @@ pub(crate) struct Recovery {
     block_window: Duration,
     /// Silence after which a segment is lost, without back-off.
     rto: Duration,
+    /// The same where round trips to the peer took longer than `rto` of late, else zero; as of the
+    /// last timer.
+    slow: Duration,
     base_rtt: Duration,
     /// When a tail probe is due, unless something is heard before.
     probe_at: Option<Instant>,
@@ -104,6 +107,7 @@ impl Recovery {
             reorder_window: quarters.map(|q| path.base_rtt.mul_ratio(u64::from(q), 4)),
             block_window: path.base_rtt,
             rto,
+            slow: Duration::ZERO,
             base_rtt: path.base_rtt,
             probe_at: None,
             probed: false,
@@ -126,6 +130,16 @@ impl Recovery {
         self.in_flight = Bytes::ZERO;
         self.lost_bytes = Bytes::ZERO;
         self.probe_at = None;
+    }
+
+    /// True when a round trip took longer than the timeout; the next timer asks for how long.
+    #[inline]
+    pub(crate) fn is_slow(&mut self, round_trip: Duration) -> bool {
+        let slow = round_trip >= self.rto;
+        if !slow {
+            self.slow = Duration::ZERO;
+        }
+        slow
     }
 
     /// Wire bytes in flight.
@@ -344,15 +358,28 @@ impl Recovery {
     fn patience(&self, sent_at: Instant, loss: &LossSettings) -> Duration {
         let before = sent_at < self.counted_at;
         let doublings = self.timeouts.saturating_sub(u8::from(before)).min(loss.backoff_max);
-        self.rto * (1 << doublings)
+        (self.rto * (1 << doublings)).max(self.slow)
     }
 
-    /// Does what is due at `now`. Spurious calls are no-ops.
-    pub(crate) fn on_timer(&mut self, now: Instant, loss: &LossSettings) -> Timeout {
+    /// Does what is due at `now`. Spurious calls are no-ops. `lately` is what round trips to the
+    /// peer take, where that is longer than the timeout.
+    //= rfc6298#2: a timeout is longer than the round trips that were measured.
+    pub(crate) fn on_timer(
+        &mut self,
+        now: Instant,
+        loss: &LossSettings,
+        lately: Option<Duration>,
+    ) -> Timeout {
+        // A quarter more: the queue may be growing. Not so long that a receiver forgets the
+        // flow meanwhile.
+        let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
+        self.slow = slow.min(self.rto * (1 << loss.slow_doublings()));
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
             self.probed = true;
-            self.probe();
+            if lately.is_none() {
+                self.probe();
+            }
         }
         let Some((_, sent_at)) = self.oldest() else { return Timeout::NotDue };
         let patience = self.patience(sent_at, loss);

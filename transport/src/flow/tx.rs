@@ -9,6 +9,7 @@ mod blocks;
 
 use super::pacer::Pacer;
 use super::recovery::{Inference, Loss, Recovery, Timeout, earliest};
+use super::round_trips::RoundTrips;
 use super::sent_packets::{Fate, Links, Marks, SentPacket};
 use crate::cc::{AckSample, Cc, CongestionControl as _, LossSample, Path, Window};
 use crate::config::{Config, Policies};
@@ -67,6 +68,7 @@ pub enum Wait {
 pub(crate) struct TxContext<'a> {
     pub(crate) config: &'a Config,
     pub(crate) msgs: &'a mut Slab<MsgId, TxMsg>,
+    pub(crate) round_trips: &'a mut RoundTrips,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut VecDeque<Event>,
 }
@@ -431,6 +433,9 @@ impl TxFlow {
         self.dst_flow = ack.src_flow;
         let round_trip = rx.at.since_wire(ack.echo_sent_at);
         let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
+        if self.recovery.is_slow(round_trip) {
+            cx.round_trips.note(self.peer, round_trip, rx.at);
+        }
         let mut acked = Bytes::ZERO;
         // Before the news moves what is outstanding past it.
         let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
@@ -492,7 +497,8 @@ impl TxFlow {
         if self.window.wake_at.is_some_and(|at| at <= now) {
             self.cc.on_wake(now, &self.path);
         }
-        match self.recovery.on_timer(now, &cx.config.loss) {
+        let lately = cx.round_trips.lately(self.peer, now);
+        match self.recovery.on_timer(now, &cx.config.loss, lately) {
             Timeout::NotDue => {}
             Timeout::Before(limit) if self.code.is_some() => self.on_silence(limit, now, cx),
             Timeout::Before(limit) => {

@@ -1,5 +1,5 @@
-//! How long a sender waits before it takes silence for a loss: acknowledgements that are held. Not
-//! what it does then.
+//! How long a sender waits before it takes silence for a loss: acknowledgements that are held, and
+//! round trips longer than the timeout. Not what it does then.
 
 use super::*;
 
@@ -59,4 +59,55 @@ fn segments_that_follow_do_not_put_an_acknowledgement_off() {
         receiver.poll_transmit(at, &mut acks);
         assert_eq!(acks.len(), usize::from(n % 5 == 4), "behind segment {n}");
     }
+}
+
+/// A queue on the way that takes `factor` timeouts to pass.
+fn behind_a_queue(config: &Config, factor: u64) -> Pair {
+    let delay = config.rto(&config.default_path()) * factor;
+    Pair { delay, ..Pair::new(config, 1, Weather::default()) }
+}
+
+#[test]
+fn a_timeout_grows_with_the_round_trips_that_are_measured() {
+    for code in [None, Some((4, 2))] {
+        let config = one_by_one(|s| (s.ec, s.ec_shape, s.ec_params) = coded(code, 100_000));
+        let mut pair = behind_a_queue(&config, 3);
+        let flow = open(&mut pair, config.default_path());
+        // Nothing is known yet.
+        assert!(send(&mut pair, flow, 1).0 > 0, "{code:?}");
+        assert_eq!(send(&mut pair, flow, 100 * 4096).0, 0, "{code:?}");
+    }
+}
+
+#[test]
+fn a_flow_learns_from_others_to_its_peer_that_round_trips_are_long() {
+    let config = one_by_one(|_| {});
+    let mut pair = behind_a_queue(&config, 3);
+    let flow = open(&mut pair, config.default_path());
+    send(&mut pair, flow, 1);
+    for _ in 0..10 {
+        let next = open(&mut pair, config.default_path());
+        assert_eq!(send(&mut pair, next, 1).0, 0);
+    }
+}
+
+#[test]
+fn when_the_queue_is_gone_a_loss_costs_one_timeout_again() {
+    let config = one_by_one(|_| {});
+    let rto = config.rto(&config.default_path());
+    let mut pair = behind_a_queue(&config, 3);
+    let flow = open(&mut pair, config.default_path());
+    send(&mut pair, flow, 20 * 4096);
+    pair.delay = DELAY;
+    // What was measured stands for as long as it took: six timeouts.
+    let end = pair.now + rto * 7;
+    while pair.now < end {
+        send(&mut pair, flow, 1);
+    }
+    let before = pair.hosts[0].endpoint.stats().lost_by_timeout;
+    pair.weather.loss = 1.0;
+    let posted = pair.now;
+    pair.post(0, flow, vec![7], 1);
+    pair.run(rto * 10, |p| p.hosts[0].endpoint.stats().lost_by_timeout > before);
+    assert!(pair.now.since(posted) <= rto + Duration::from_us(1), "{}", pair.now.since(posted));
 }

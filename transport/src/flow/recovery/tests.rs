@@ -43,7 +43,7 @@ fn burst() -> (Recovery, LossSettings) {
 
 /// Runs the timer once at `us`: when the segments that it takes for lost were sent.
 fn lost(recovery: &mut Recovery, loss: &LossSettings, us: u64) -> Vec<Instant> {
-    let Timeout::Before(limit) = recovery.on_timer(at(us), loss) else { return Vec::new() };
+    let Timeout::Before(limit) = recovery.on_timer(at(us), loss, None) else { return Vec::new() };
     let next = || recovery.next_sent_before(limit, Inference::Silence);
     core::iter::from_fn(next).map(|loss| loss.packet.sent_at).collect()
 }

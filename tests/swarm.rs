@@ -1,8 +1,8 @@
 //! The swarm: random small scenarios, and what must hold after each of them.
 //!
 //! `SEED=7 SWARM_CASES=1000 cargo test -p system-tests --test swarm` runs other and more cases than
-//! the default; `SWARM_CASE=12` runs one. A case that fails prints the command that repeats it and
-//! the scenario as files and flags.
+//! the default; `SWARM_CASE=12` runs one and prints it. A case that fails prints the command that
+//! repeats it and the scenario as files and flags.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
@@ -103,7 +103,10 @@ fn run(seed: u64, cases: Range<u64>) -> (invariants::Tally, Vec<String>) {
 fn every_random_scenario_keeps_every_invariant() {
     let seed = number("SEED").unwrap_or(1);
     let cases = match number("SWARM_CASE") {
-        Some(case) => case..case + 1,
+        Some(case) => {
+            println!("{}", Case::new(seed, case).text());
+            case..case + 1
+        }
         None => 0..number("SWARM_CASES").unwrap_or(CASES),
     };
     let (tally, failures) = run(seed, cases.clone());

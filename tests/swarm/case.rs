@@ -1,20 +1,22 @@
 //! One random scenario: a small network, its traffic, settings and faults, all drawn from a seed
 //! and a number.
 //!
-//! Registered names are enumerated rather than drawn: case n takes digit after digit of n, so a few
-//! dozen cases have every controller, balancer, discipline, scheduler and generator. Everything
-//! else is drawn. Sizes are bounded by a budget of packets, so a case takes milliseconds. What is
-//! drawn can be printed as the files and flags that the command takes.
+//! Registered names are enumerated rather than drawn: of all combinations of controller, balancer,
+//! discipline, scheduler and generator a seed's cases take every so-many-th, so a few dozen of them
+//! have every name, and every combination comes before one comes twice. A fifth are presets as they
+//! stand instead. Everything else is drawn. Sizes are bounded by a budget of packets, so a case
+//! takes milliseconds. What is drawn can be printed as the files and flags that the command takes.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 use testbed::fabric::QdiscKind;
-use testbed::plan::{Draft, Source};
+use testbed::plan::{Draft, Source, transports};
 use testbed::topology::{FatTreeSpec, TierSpec, WanSpec, topo_file};
 use testbed::workload::matrix::{Message, Start, TriggerKind};
 use testbed::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
 use transport::cc::{CcKind, CcParams};
+use transport::ec::EcKind;
 use transport::lb::LbKind;
 use transport::sched::SchedKind;
 use transport::{Bytes, Duration, HostId, Rng};
@@ -34,7 +36,7 @@ pub(crate) struct Case {
     pub(crate) topology: FatTreeSpec,
     /// The traffic.
     pub(crate) matrix: Matrix,
-    /// Everything else, as `--set` takes it; `cc`, `lb`, `trim` and `seed` are flags.
+    /// Everything else, as `--set` takes it; `transport`, `cc`, `lb`, `trim` and `seed` are flags.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// The longest time for which a link is down; without end is [`FOR_EVER`].
     pub(crate) outage: Duration,
@@ -63,7 +65,32 @@ fn octave(rng: &mut Rng, bits: u32) -> u64 {
 /// Digits of a number, each to a base of its own.
 struct Digits(u64);
 
+/// What is enumerated: controllers, balancers, disciplines and none, schedulers, generators and as
+/// many matrices of no generator.
+const BASES: [usize; 5] = [
+    CcKind::NAMES.len(),
+    LbKind::NAMES.len(),
+    QdiscKind::NAMES.len() + 1,
+    SchedKind::NAMES.len(),
+    2 * GENERATORS.len(),
+];
+
 impl Digits {
+    /// Seeds begin anywhere among the combinations, and go through them by about the golden ratio
+    /// of all: then the first cases, too, are spread over each digit.
+    fn of(seed: u64, number: u64) -> Self {
+        let all = BASES.iter().product::<usize>() as u64;
+        let together = |step: u64| {
+            let (mut a, mut b) = (step, all);
+            while b > 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        };
+        let step = (all * 618 / 1000..).find(|&step| together(step) == 1).unwrap();
+        Self((Rng::new(seed).fork("digits", 0).below(all) + number * step) % all)
+    }
+
     fn next(&mut self, base: usize) -> usize {
         let digit = usize::try_from(self.0 % base as u64).unwrap();
         self.0 /= base as u64;
@@ -75,7 +102,7 @@ impl Case {
     /// Case `number` of `seed`.
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         let mut rng = Rng::new(seed).fork("case", number);
-        let mut digits = Digits(number);
+        let mut digits = Digits::of(seed, number);
         let mut case = Self {
             topology: FatTreeSpec::default(),
             matrix: Matrix::default(),
@@ -86,7 +113,7 @@ impl Case {
         // A window that never moves, or hears neither marks nor losses, drowns slower links and,
         // with what is trimmed of it, links of small packets, over and over. That is what it is
         // there to show; here one that never moves stays small, and none meets such links.
-        let cc = CcKind::by_name(&case.settings[0].1).unwrap();
+        let cc = case.draft().settings.cc;
         let moves = !matches!(cc, CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr);
         if cc == CcKind::Fixed {
             case.set("cc.fixed.bdps", pick(&mut rng, &[0.0, 0.05, 0.2]));
@@ -116,7 +143,11 @@ impl Case {
     }
 
     fn policies(&mut self, digits: &mut Digits, rng: &mut Rng) {
-        // Small digits first: all pairs of these within a few dozen cases.
+        let mut preset = rng.fork("preset", 0);
+        if preset.chance(0.2) {
+            let name = pick(&mut preset, &transports::names());
+            return self.set("transport", name);
+        }
         let cc = CcKind::NAMES[digits.next(CcKind::NAMES.len())];
         self.set("cc", cc);
         self.set("lb", LbKind::NAMES[digits.next(LbKind::NAMES.len())]);
@@ -164,16 +195,22 @@ impl Case {
         self.set("ec", pick(rng, &["8,2", "8,2", "1,1", "3,2", "20,4", "48,16"]));
         self.set("ec.base_rtt_min", pick(rng, &["0us", "0us", "0us", "10us"]));
         self.set("ec.block_timeout", pick(rng, &["5us", "50us", "640us", "20ms"]));
+        self.set("ec.resend", pick(rng, &["lost", "needed"]));
     }
 
     fn transport_settings(&mut self, rng: &mut Rng) {
-        if self.settings.iter().any(|(key, value)| *key == "sched" && value == "credit") {
+        if self.draft().settings.sched == SchedKind::Credits {
             self.credit_settings(rng);
         }
         let mut own = rng.fork("code", 0);
-        let coded = own.chance(0.4);
-        if coded {
+        if own.chance(0.4) {
             self.code_settings(&mut own);
+        }
+        let settings = self.draft().settings;
+        let coded = settings.ec != EcKind::Uncoded;
+        if own.chance(0.2) {
+            let segment = u32::from(settings.payload_max);
+            self.set("run.message", pick(&mut own, &[segment, segment + 1, 7 * segment]));
         }
         self.set("ack_every", pick(rng, &[1, 1, 2, 5, 64]));
         let least = if coded { "256" } else { "128" };
@@ -188,8 +225,8 @@ impl Case {
     fn switch_settings(&mut self, mtu: u64, rng: &mut Rng) {
         // From one packet to all there are. Queues that drop start at eight: many flows can lock
         // one out of less for longer than its patience.
-        let trims = self.settings.iter().any(|(key, value)| *key == "trim" && value == "on")
-            && !self.settings.iter().any(|(key, value)| *key == "switch.qdisc" && value != "trim");
+        let Draft { trim, switch, .. } = self.draft();
+        let trims = trim && matches!(switch.qdisc, None | Some(QdiscKind::Trim));
         let counts = if trims { [1, 2, 5] } else { [8, 12, 16] };
         let tiny = counts.map(|packets| (packets * (mtu + 100)).to_string());
         let lossless = self.is_lossless();
@@ -206,7 +243,7 @@ impl Case {
         let kmin = rng.next_f64();
         self.set("switch.kmin", kmin);
         self.set("switch.kmax", kmin + (1.0 - kmin) * rng.next_f64());
-        self.set("switch.detection", pick(rng, &["0us", "1us", "100us"]));
+        self.set("switch.detection", pick(rng, &["0us", "1us", "100us", "never"]));
         self.phantom_settings(&mut rng.fork("phantom", 0));
     }
 
@@ -218,6 +255,10 @@ impl Case {
         }
         if self.topology.wan.is_some() && !self.is_lossless() && rng.chance(0.5) {
             self.set("switch.border_queue", pick(rng, &["200KB", "4MB"]));
+            let border = pick(rng, QdiscKind::NAMES);
+            if border != "lossless" {
+                self.set("switch.border_qdisc", border);
+            }
         }
     }
 
@@ -278,7 +319,7 @@ impl Case {
     }
 
     fn is_lossless(&self) -> bool {
-        self.settings.iter().any(|(key, value)| *key == "switch.qdisc" && value == "lossless")
+        self.draft().switch.qdisc == Some(QdiscKind::Lossless)
     }
 
     /// Whether anything breaks.
@@ -291,6 +332,7 @@ impl Case {
         let mut draft = Draft::default();
         for (key, value) in &self.settings {
             match *key {
+                "transport" => draft.set_transport(value, Source::Set),
                 "cc" => draft.set_cc(value, Source::Set),
                 "lb" => draft.set_lb(value, Source::Set),
                 "seed" => {
@@ -321,7 +363,9 @@ impl Case {
         text += "---\nheadrace run case.cm --topo case.topo --world sim";
         for (key, value) in &self.settings {
             match *key {
-                "cc" | "lb" | "trim" | "seed" => write!(text, " --{key} {value}").unwrap(),
+                "transport" | "cc" | "lb" | "trim" | "seed" => {
+                    write!(text, " --{key} {value}").unwrap()
+                }
                 key => write!(text, " --set '{key}={value}'").unwrap(),
             }
         }
@@ -529,4 +573,18 @@ fn micros(us: f64) -> Duration {
         reason = "small and positive"
     )]
     Duration::from_ns((us * 1e3) as u64)
+}
+
+#[test]
+fn forty_cases_of_any_seed_have_every_name() {
+    for seed in 0..200 {
+        let mut seen = BASES.map(|base| vec![false; base]);
+        for number in 0..40 {
+            let mut digits = Digits::of(seed, number);
+            for (names, base) in seen.iter_mut().zip(BASES) {
+                names[digits.next(base)] = true;
+            }
+        }
+        assert!(seen.iter().flatten().all(|seen| *seen), "seed {seed}: {seen:?}");
+    }
 }

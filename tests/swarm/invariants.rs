@@ -63,7 +63,13 @@ impl Watch for Budget {
 /// full queues again and again, and so does one that hears neither marks nor losses.
 fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
-    let packets: u64 = plan.matrix.flows.iter().map(|flow| flow.size.0.div_ceil(payload)).sum();
+    // A message ends with a packet of its own, however short.
+    let message = plan.draft.message.map_or(u64::MAX, |bytes| u64::from(bytes.get()));
+    let packets_of = |flow: &FlowSpec| {
+        let (full, rest) = (flow.size.0 / message, flow.size.0 % message);
+        full * message.div_ceil(payload) + rest.div_ceil(payload)
+    };
+    let packets: u64 = plan.matrix.flows.iter().map(packets_of).sum();
     let factor = |cc| match cc {
         CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr => 20,
         // Windows that step down to their share are trimmed on the way.

@@ -57,6 +57,8 @@ struct Pair {
     payload_max: usize,
     /// What the network does to a packet beside the weather: true drops it.
     drops: fn(&TxSegment) -> bool,
+    /// True cuts its payload away.
+    trims: fn(&TxSegment) -> bool,
     hosts: [Host; 2],
     /// Packets on the way, by arrival and a tie-breaking count, with payload.
     wire: BTreeMap<(Instant, u64), (usize, RxSegment, Vec<u8>)>,
@@ -88,9 +90,9 @@ impl Pair {
         };
         let hosts = [host(0), host(1)];
         let (wire, payload_max) = (BTreeMap::new(), usize::from(config.payload_max));
-        let drops = |_: &TxSegment| false;
+        let (drops, trims) = (|_: &TxSegment| false, |_: &TxSegment| false);
         let (delay, now) = (DELAY, Instant::ZERO);
-        Self { payload_max, drops, hosts, wire, count: 0, rng, weather, delay, now }
+        Self { payload_max, drops, trims, hosts, wire, count: 0, rng, weather, delay, now }
     }
 
     fn post(&mut self, from: usize, flow: FlowId, bytes: Vec<u8>, tag: u64) -> MsgId {
@@ -160,6 +162,7 @@ impl Pair {
         let copies = 1 + u32::from(self.rng.chance(self.weather.duplicate));
         for _ in 0..copies {
             let trimmed = !tx.is_control() && self.rng.chance(self.weather.trim);
+            let trimmed = trimmed || (self.trims)(tx);
             let late = if self.rng.chance(self.weather.reorder) { 40_000 } else { 0 };
             let at = self.now + self.delay + Duration::from_ns(self.rng.below(late));
             let payload = if trimmed { Vec::new() } else { payload.clone() };

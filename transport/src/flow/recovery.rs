@@ -361,6 +361,11 @@ impl Recovery {
         (self.rto * (1 << doublings)).max(self.slow)
     }
 
+    /// As long as a flow may be quiet and be remembered by its receiver, however often in a row.
+    pub(crate) fn patience_max(&self, loss: &LossSettings) -> Duration {
+        self.rto * (1 << loss.slow_doublings())
+    }
+
     /// Does what is due at `now`. Spurious calls are no-ops. `lately` is what round trips to the
     /// peer take, where that is longer than the timeout.
     //= rfc6298#2: a timeout is longer than the round trips that were measured.
@@ -373,7 +378,7 @@ impl Recovery {
         // A quarter more: the queue may be growing. Not so long that a receiver forgets the
         // flow meanwhile.
         let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
-        self.slow = slow.min(self.rto * (1 << loss.slow_doublings()));
+        self.slow = slow.min(self.patience_max(loss));
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
             self.probed = true;

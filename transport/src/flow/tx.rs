@@ -56,6 +56,8 @@ pub enum Wait {
     Scheduler,
     /// The pacer.
     Pacing,
+    /// Time to make room, where the receiver refuses one segment again and again.
+    Refusals,
     /// An old segment to be acknowledged: too many PSNs are outstanding.
     PsnWindow,
     /// An old message to be finished: too many are unfinished.
@@ -102,6 +104,10 @@ pub(crate) struct TxFlow {
     unsent_bytes: Bytes,
     /// Wire bytes that the receiver has refused.
     refused: Bytes,
+    /// How often in a row a segment that was in flight alone was sent again and refused again.
+    refused_again: u8,
+    /// Nothing is sent before: after such a refusal.
+    held_until: Instant,
     /// The erasure code; `None` when its messages are sent as they are.
     code: Option<Ec>,
     /// Parity that belongs right behind the last segment sent.
@@ -145,6 +151,8 @@ impl TxFlow {
             unsent_segments: 0,
             unsent_bytes: Bytes::ZERO,
             refused: Bytes::ZERO,
+            refused_again: 0,
+            held_until: Instant::ZERO,
             code,
             parity: ParityDue::default(),
         }
@@ -226,6 +234,9 @@ impl TxFlow {
         }
         if self.window.pacing.is_some() && self.pacer.next_at() > now {
             return Err(Wait::Pacing);
+        }
+        if self.held_until > now {
+            return Err(Wait::Refusals);
         }
         while let Some((psn, &packet)) = self.recovery.next_lost() {
             // Each turn ends the loop or takes a block off the queue.
@@ -412,11 +423,22 @@ impl TxFlow {
         }
         if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
+            if packet.marks.resent() && self.recovery.in_flight() == Bytes::ZERO {
+                self.hold(now, cx.config);
+            }
             let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };
             self.cc.on_nack(&loss, &self.path);
         }
         self.window = self.cc.window();
         true
+    }
+
+    /// The only segment in flight was refused again: a window cannot be smaller, so time has to
+    /// make room. The next copy waits, twice as long each time, until something has arrived.
+    fn hold(&mut self, now: Instant, config: &Config) {
+        let wait = self.path.base_rtt * (1 << self.refused_again.min(config.loss.backoff_max));
+        self.held_until = now + wait.min(self.recovery.patience_max(&config.loss));
+        self.refused_again = self.refused_again.saturating_add(1);
     }
 
     /// What ACK and NACK have in common: news of which segments have arrived, and a round trip.
@@ -444,6 +466,9 @@ impl TxFlow {
         if let Some(span) = whole {
             let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
             self.recovery.on_arrived_of(span, u64::MAX, arrived);
+        }
+        if acked > Bytes::ZERO {
+            (self.refused_again, self.held_until) = (0, Instant::ZERO);
         }
         self.pass_over_parity(cx);
         cx.stats.spurious += u64::from(spurious);
@@ -488,8 +513,9 @@ impl TxFlow {
         let tail = self.unsent == 0 && self.code.is_none();
         let recovery = self.recovery.next_timer(now, tail, &config.loss);
         let paced = self.window.pacing.map(|_| self.pacer.next_at());
-        let paced = paced.filter(|&at| at > now && work);
-        earliest(earliest(recovery, paced), self.window.wake_at)
+        let leave_at = paced.map_or(self.held_until, |at| at.max(self.held_until));
+        let leave_at = (leave_at > now && work).then_some(leave_at);
+        earliest(earliest(recovery, leave_at), self.window.wake_at)
     }
 
     /// Does what is due. Spurious calls are no-ops.

@@ -111,3 +111,50 @@ fn when_the_queue_is_gone_a_loss_costs_one_timeout_again() {
     pair.run(rto * 10, |p| p.hosts[0].endpoint.stats().lost_by_timeout > before);
     assert!(pair.now.since(posted) <= rto + Duration::from_us(1), "{}", pair.now.since(posted));
 }
+
+/// Cuts every payload away for so many round trips: how often something was sent again.
+fn refuse_all(pair: &mut Pair, config: &Config, round_trips: u64) -> u64 {
+    let again = |pair: &Pair| pair.hosts[0].endpoint.stats().retransmitted;
+    let (end, before) = (pair.now + config.base_rtt * round_trips, again(pair));
+    pair.weather.trim = 1.0;
+    while pair.now < end {
+        assert!(pair.step());
+    }
+    pair.weather.trim = 0.0;
+    again(pair) - before
+}
+
+#[test]
+fn a_segment_that_is_refused_again_and_again_is_sent_less_often_until_something_arrives() {
+    for sched in SchedKind::ALL {
+        let config = one_by_one(|s| s.sched = *sched);
+        let mut pair = Pair::new(&config, 1, Weather::default());
+        let flow = open(&mut pair, config.default_path());
+        for messages in 1..=2 {
+            pair.post(0, flow, vec![7; 3 * 4096], 1);
+            // At once, then a round trip later, then two; the next would be four later.
+            assert_eq!(refuse_all(&mut pair, &config, 10), 3, "{sched:?}");
+            // Every 64 in the end.
+            let more = refuse_all(&mut pair, &config, 1000);
+            assert!((10..=3 + 1000 / 64).contains(&more), "{sched:?}: {more}");
+            let from = pair.now;
+            pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == messages);
+            assert!(pair.now.since(from) <= config.base_rtt * (64 + 4));
+        }
+    }
+}
+
+#[test]
+fn one_refusal_and_one_of_many_in_flight_delay_nothing() {
+    let flight = |tx: &TxSegment| matches!(tx.hdr.body, Body::Data(data) if !data.retransmission);
+    for cc in [CcKind::Fixed, CcKind::Smartt] {
+        let config = config(|s| (s.cc, s.cc_params.fixed.bdps) = (cc, 0.0));
+        let mut pair = Pair { trims: flight, ..Pair::new(&config, 1, Weather::default()) };
+        let flow = open(&mut pair, config.default_path());
+        let segments = if cc == CcKind::Fixed { 20 } else { 5 };
+        let (again, took) = send(&mut pair, flow, segments * 4096);
+        assert_eq!(again, segments as u64);
+        let flights = if cc == CcKind::Fixed { 40 } else { 2 };
+        assert!(took <= DELAY * (2 * flights) + Duration::from_us(1), "{cc:?}: {took}");
+    }
+}

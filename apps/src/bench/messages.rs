@@ -41,7 +41,8 @@ struct Trip {
     exchange_floor_ns: f64,
     /// Of one cache line between the same cores.
     line_floor_ns: f64,
-    /// `p50_ns` over `device_floor_ns`.
+    /// `p50_ns` over the sum of `line_floor_ns` and `device_floor_ns`: what two cores and the
+    /// device cost without a stack.
     ratio: f64,
     count: u64,
 }
@@ -56,7 +57,7 @@ impl From<RoundTrip> for Trip {
             frame_floor_ns: round(trip.frame_floor_ns),
             exchange_floor_ns: round(trip.exchange_floor_ns),
             line_floor_ns: round(trip.line_floor_ns),
-            ratio: round(trip.p50_ns / trip.device_floor_ns.max(1.0)),
+            ratio: round(trip.p50_ns / (trip.line_floor_ns + trip.device_floor_ns).max(1.0)),
             count: trip.count,
         }
     }
@@ -120,7 +121,7 @@ fn write_text(messages: &Messages, console: &mut Console<'_>) -> Result<(), Fail
             console.out,
             "  round trip: p50 {:.0} ns, p99 {:.0} ns, p99.9 {:.0} ns; its frames alone {:.0} ns, \
              without acknowledgements {:.0} ns, one mbuf {:.0} ns, one line of cache {:.0} ns; \
-             {:.2} times the mbuf's",
+             {:.2} times the last two",
             trip.p50_ns,
             trip.p99_ns,
             trip.p999_ns,

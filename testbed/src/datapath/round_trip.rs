@@ -3,15 +3,15 @@
 //! ```text
 //!   application - ring - worker - net_ring - worker - ring - application      |  core after core
 //!   its frames    -      device - net_ring - device                           |  a floor
-//!   one mbuf      -      device - net_ring - device                           |  the floor
+//!   one mbuf      -      device - net_ring - device                           |  a floor
 //! ```
 //!
 //! An application and its worker take turns on one thread, as a library that runs to completion;
 //! the two ends are on two cores. A trip's frames alone, those of the messages and of their
 //! acknowledgements, taken from the pool, written, read and freed, show what their lines cost on
-//! the way from core to core. The floor is the same way without endpoints: one mbuf goes to and
-//! fro between the same devices on the same cores; below it is a cache line that two cores write in
-//! turn. Nanoseconds.
+//! the way from core to core. Less is the same way without endpoints or frames: one mbuf goes to
+//! and fro between the same devices on the same cores. Least is a cache line that two cores write
+//! in turn. Nanoseconds.
 
 use std::hint;
 use std::num::NonZeroU32;

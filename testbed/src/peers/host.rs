@@ -101,6 +101,13 @@ pub(super) struct Host {
     eal: Eal,
 }
 
+impl Drop for Host {
+    /// The peer hears that the last note has come.
+    fn drop(&mut self) {
+        drop(self.take_io());
+    }
+}
+
 /// What a turn has seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {

@@ -1,8 +1,12 @@
 //! The poll-mode worker: one endpoint, one device, its applications, run to completion.
 //!
-//! One turn ([`Worker::poll_once`]) reads the clock once, takes requests, receives a burst, lets
-//! the core decide, places payloads, fires due timers, sends, and tells the applications. It
-//! owns all it touches and never blocks. Times are network time.
+//! One turn ([`Worker::poll_once`]) reads the clock once, takes requests, sends, receives a burst,
+//! lets the core decide, places payloads, fires due timers, and tells the applications. It owns all
+//! it touches and never blocks. Times are network time.
+//!
+//! It sends before it receives, so that an application hears of a message before the worker spends
+//! time on acknowledging it, and an answer leaves in one burst with the acknowledgement. What the
+//! last turn owes, [`Worker::into_io`] sends.
 //!
 //! Payload that the application has put in a region is attached to frames where the device takes
 //! chains, and the application hears of such a message's end only when the device is done with it;
@@ -244,13 +248,13 @@ where
         self.counts.polls += 1;
         let taken = self.take_requests(now);
         self.clock.mark(Stage::Ring);
+        let sent = self.transmit(now);
         let received = self.receive(now);
         let due = self.core.endpoint().poll_timeout().is_some_and(|at| at <= now);
         if due {
             self.core.handle_timeout(now);
         }
         self.clock.mark(Stage::Core);
-        let sent = self.transmit(now);
         self.collect_events(now);
         self.clock.mark(Stage::Core);
         let busy = due || taken + received + sent > 0;
@@ -620,8 +624,11 @@ where
         &mut self.io
     }
 
-    /// The device alone; flows, messages and whatever waited are gone.
-    pub fn into_io(self) -> Io {
+    /// The device alone, after a last burst of what was to be sent at once: acknowledgements of
+    /// what the turn before received. Flows, messages and whatever else waited are gone.
+    pub fn into_io(mut self) -> Io {
+        let now = self.clock.now().max(self.now);
+        self.transmit(now);
         self.io
     }
 

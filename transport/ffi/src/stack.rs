@@ -178,4 +178,6 @@ fn poll(take: &Receiver<PortWorker>, stop: &AtomicBool) {
         }
         idle.turn(busy);
     }
+    // What was delivered in the last turn is acknowledged still.
+    workers.into_iter().for_each(|worker| drop(worker.into_io()));
 }

@@ -215,6 +215,23 @@ fn frames_that_the_device_refuses_are_kept_and_given_up_after_a_time() {
 }
 
 #[test]
+fn a_worker_that_ends_right_after_it_has_delivered_still_acknowledges() {
+    let shape = Sizes::ample();
+    let mut rig = Rig::new(&shape, 1, Weather::default());
+    rig.open(0, 0, &shape);
+    rig.send(0, 0, 1000, 1);
+    rig.run(SECOND, 64, |rig| !rig.hosts[1].heard.is_empty());
+    assert_eq!(rig.check_delivered(1), [1]);
+    let Rig { hosts: [mut sender, receiver], clock, .. } = rig;
+    let frames = receiver.worker.into_io().outbox;
+    assert_eq!(frames.len(), 1, "the acknowledgement");
+    let arrived = frames.into_iter().map(|frame| (clock.get(), frame));
+    sender.worker.io().inbox.extend(arrived);
+    sender.worker.poll_once();
+    assert!(matches!(sender.app.poll(), Some(Completion::Sent { cookie: 1, .. })));
+}
+
+#[test]
 fn a_frame_for_another_host_is_counted_and_ignored() {
     let shape = Sizes::ample();
     let mut rig = Rig::new(&shape, 1, Weather::default());

@@ -4,11 +4,17 @@ use core::fmt;
 
 use transport::ec::{BlockShape, DATA_MAX, PARITY_MAX};
 
+use crate::field::{self, ORDER, power};
 use crate::interpolation::{Exchange, Picked, Points};
 use crate::kernel::{Coefficients, Kernel};
+use crate::pairs::{Equations, equations};
 
 const DATA: usize = DATA_MAX as usize;
 const PARITY: usize = PARITY_MAX as usize;
+/// As many data packets as most codes have. There is less to prepare then.
+const FEW: usize = 8;
+/// Every other bit, from the lowest on.
+const EVEN: u64 = u64::MAX / 3;
 
 /// Encodes and decodes blocks of one shape.
 #[derive(Clone, Debug)]
@@ -18,6 +24,8 @@ pub struct Codec {
     points: Points,
     /// One row of `shape.data()` coefficients for each parity packet.
     rows: Vec<u8>,
+    /// Of parity packets 2i and 2i + 1.
+    equations: Vec<Equations>,
 }
 
 /// Fewer packets of a block are there than it has data packets.
@@ -48,7 +56,8 @@ impl Codec {
     fn build(shape: BlockShape, kernel: Kernel) -> Self {
         let points = Points::new(shape.data());
         let rows = parity_rows(&points, shape.data(), shape.parity());
-        Self { shape, kernel, points, rows }
+        let equations = equations(shape.data(), &rows);
+        Self { shape, kernel, points, rows, equations }
     }
 
     /// Data and parity packets of a full block.
@@ -72,7 +81,7 @@ impl Codec {
     pub fn update(&self, index: u8, segment: &[u8], parity: &mut [&mut [u8]]) {
         self.check_update(index, segment, parity);
         let coefficients = self.coefficients().sources_from(usize::from(index));
-        self.kernel.add(coefficients, segment, parity);
+        self.kernel.add(&coefficients, segment, parity);
     }
 
     /// Sets the front of each parity packet to what data packet `index` adds to it: the first
@@ -83,7 +92,7 @@ impl Codec {
     pub fn start(&self, index: u8, segment: &[u8], parity: &mut [&mut [u8]]) {
         self.check_update(index, segment, parity);
         let coefficients = self.coefficients().sources_from(usize::from(index));
-        self.kernel.combine(coefficients, &[segment], parity, segment.len());
+        self.kernel.combine(&coefficients, &[segment], parity, segment.len());
     }
 
     fn check_update(&self, index: u8, segment: &[u8], parity: &[&mut [u8]]) {
@@ -103,7 +112,18 @@ impl Codec {
         assert_eq!(parity.len(), usize::from(self.shape.parity()), "parity packets");
         let longest = data.iter().map(|packet| packet.len()).max().unwrap_or(0);
         assert!(parity.iter().all(|parity| parity.len() >= longest), "short parity");
-        combine(self.kernel, self.coefficients(), data, parity);
+        let (pairs, single) = data.as_chunks();
+        let alike = alike(data) && parity.iter().all(|parity| parity.len() == longest);
+        let in_pairs = self.kernel.has_pairs() && single.is_empty() && alike;
+        let equations = if in_pairs { &self.equations[..] } else { &[] };
+        let (twos, others) = parity.split_at_mut(2 * equations.len());
+        for (two, equations) in twos.as_chunks_mut().0.iter_mut().zip(equations) {
+            equations.encode(self.kernel, pairs, two);
+        }
+        if !others.is_empty() {
+            let coefficients = self.coefficients().outputs_from(2 * equations.len());
+            combine(self.kernel, &coefficients, data, others);
+        }
     }
 
     /// Restores the missing data packets of a block in place. `packets` are the block's, `data` of
@@ -125,8 +145,19 @@ impl Codec {
         assert!((1..=self.shape.data()).contains(&data), "{data} data packets");
         let expected = usize::from(data) + usize::from(self.shape.parity());
         assert_eq!(packets.len(), expected, "packets of a block");
+        let lost = !have & ((1 << data) - 1);
+        if lost == 0 {
+            return Ok(());
+        }
+        if self.decode_pairs(data, lost, have >> data, packets) {
+            return Ok(());
+        }
         let (lost, used) = pick(data, self.shape.parity(), have)?;
-        if lost.len() == 0 {
+        if lost.len() == 1 {
+            match usize::from(data) {
+                0..=FEW => self.decode_one::<FEW>(data, lost, used, packets),
+                _ => self.decode_one::<DATA>(data, lost, used, packets),
+            }
             return Ok(());
         }
         let coefficients = self.solution(data, lost, used);
@@ -145,8 +176,58 @@ impl Codec {
             }
         }
         let coefficients = Coefficients { bytes: &coefficients, stride: DATA };
-        combine(self.kernel, coefficients, &sources[..known], &mut outputs[..restored]);
+        combine(self.kernel, &coefficients, &sources[..known], &mut outputs[..restored]);
         Ok(())
+    }
+
+    /// Restores the `lost` packets when they are one or two and there are two neighbours among the
+    /// `parity` that is there; else false.
+    fn decode_pairs(&self, data: u8, lost: u64, parity: u64, packets: &mut [&mut [u8]]) -> bool {
+        let after_one = lost & (lost - 1);
+        let two_at_most = after_one == 0 || after_one & (after_one - 1) == 0;
+        let number = (parity & parity >> 1 & EVEN).trailing_zeros() as usize / 2;
+        let Some(equations) = self.equations.get(number).filter(|_| two_at_most) else {
+            return false;
+        };
+        let together = self.kernel.has_pairs() && alike(packets);
+        let (data, parity) = packets.split_at_mut(usize::from(data));
+        let (pairs, single) = data.as_chunks_mut();
+        if !together || !single.is_empty() {
+            return false;
+        }
+        let parity = [&*parity[2 * number], &*parity[2 * number + 1]];
+        equations.decode(self.kernel, lost, pairs, parity);
+        true
+    }
+
+    /// Restores one `lost` packet from the others and the parity packet `used`: the parity and each
+    /// other packet's product in it, divided by the coefficient of the lost one.
+    fn decode_one<const N: usize>(
+        &self,
+        data: u8,
+        lost: Picked,
+        used: Picked,
+        packets: &mut [&mut [u8]],
+    ) {
+        let (data, parity) = packets.split_at_mut(usize::from(data));
+        let (Some(lost), Some(used)) = (lost.iter().next(), used.iter().next()) else { return };
+        let row = self.coefficients().outputs_from(usize::from(used));
+        let divided =
+            |logarithm| power(logarithm + ORDER - field::logarithm(row.at(0, usize::from(lost))));
+        let (mut sources, mut by, mut count) = ([&[][..]; N], [0; N], 1);
+        (sources[0], by[0]) = (&*parity[usize::from(used)], divided(0));
+        let mut output: &mut [u8] = &mut [];
+        for (number, packet) in data.iter_mut().enumerate() {
+            if number == usize::from(lost) {
+                output = packet;
+            } else {
+                sources[count] = packet;
+                by[count] = divided(field::logarithm(row.at(0, number)));
+                count += 1;
+            }
+        }
+        let coefficients = Coefficients { bytes: &by, stride: N };
+        combine(self.kernel, &coefficients, &sources[..count], &mut [output]);
     }
 
     /// The coefficients that give the `lost` data packets from the others and the parity `used`, in
@@ -174,6 +255,13 @@ impl Codec {
     }
 }
 
+/// Whether all packets have one length.
+fn alike<T: AsRef<[u8]>>(packets: &[T]) -> bool {
+    // All of them are compared: that is less work than to stop at one.
+    let first = packets.first().map_or(0, |packet| packet.as_ref().len());
+    packets.iter().fold(0, |unlike, packet| unlike | packet.as_ref().len() ^ first) == 0
+}
+
 /// The matrix of the code: `data` coefficients for each of `parity` packets.
 pub(crate) fn parity_rows(points: &Points, data: u8, parity: u8) -> Vec<u8> {
     let all = Exchange { points, lost: Picked::NONE, used: Picked::NONE };
@@ -199,7 +287,7 @@ fn pick(data: u8, parity: u8, have: u64) -> Result<(Picked, Picked), NotDecodabl
 /// zeros and those that are longer only as far as the output goes.
 fn combine(
     kernel: Kernel,
-    coefficients: Coefficients<'_>,
+    coefficients: &Coefficients<'_>,
     sources: &[&[u8]],
     outputs: &mut [&mut [u8]],
 ) {
@@ -215,7 +303,7 @@ fn combine(
         let coefficients = coefficients.outputs_from(j);
         for (i, source) in sources.iter().enumerate() {
             let source = &source[common..source.len().min(common + rest.len())];
-            kernel.add(coefficients.sources_from(i), source, &mut [&mut *rest]);
+            kernel.add(&coefficients.sources_from(i), source, &mut [&mut *rest]);
         }
     }
 }

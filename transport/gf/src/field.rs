@@ -27,9 +27,9 @@ const fn double(a: u8) -> u8 {
 /// Elements of the multiplicative group, all powers of x.
 pub(crate) const ORDER: u16 = 255;
 
-/// x to the power i, three times over, so that sums of a few logarithms need no reduction.
-static POWERS: [u8; 3 * ORDER as usize] = {
-    let mut table = [1; 3 * ORDER as usize];
+/// x to the power i, four times over, so that sums of a few logarithms need no reduction.
+static POWERS: [u8; 4 * ORDER as usize] = {
+    let mut table = [1; 4 * ORDER as usize];
     let mut i = 1;
     while i < table.len() {
         table[i] = double(table[i - 1]);
@@ -55,7 +55,7 @@ pub(crate) fn logarithm(a: u8) -> u16 {
     u16::from(LOGARITHMS[usize::from(a)])
 }
 
-/// x to a power below three times [`ORDER`].
+/// x to a power below four times [`ORDER`].
 pub(crate) fn power(exponent: u16) -> u8 {
     POWERS[usize::from(exponent)]
 }
@@ -122,7 +122,7 @@ mod tests {
             }
             assert!(a == 0 || power(logarithm(a)) == a, "the logarithm of {a}");
         }
-        for exponent in 0..3 * ORDER {
+        for exponent in 0..4 * ORDER {
             let expected = galois_8::exp(2, usize::from(exponent));
             assert_eq!(power(exponent), expected, "x ^ {exponent}");
         }

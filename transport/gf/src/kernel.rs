@@ -2,6 +2,8 @@
 
 use reed_solomon_erasure::galois_8;
 
+use crate::pairs::{Factors, Pair, Tail};
+
 /// A way to multiply many bytes by constants. All give the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kernel {
@@ -29,14 +31,6 @@ impl Coefficients<'_> {
     /// Those of the outputs from `first` on.
     pub(crate) fn outputs_from(&self, first: usize) -> Self {
         Self { bytes: &self.bytes[first * self.stride..], stride: self.stride }
-    }
-
-    /// Whether the first two of the outputs take sources alike, but for each two neighbours among
-    /// `sources` exchanged. So it is with parity packets 2k and 2k + 1 and an even number of data
-    /// packets: the points of the code are numbers, and exchanging neighbours adds 1 to a point.
-    pub(crate) fn exchange_neighbours(&self, sources: usize) -> bool {
-        let alike = |i: usize| self.at(0, i) == self.at(1, i ^ 1);
-        sources.is_multiple_of(2) && (0..sources).all(alike)
     }
 
     /// Those of the sources from `first` on.
@@ -83,7 +77,7 @@ impl Kernel {
     /// outputs are at least as long as the source.
     pub(crate) fn add(
         self,
-        coefficients: Coefficients<'_>,
+        coefficients: &Coefficients<'_>,
         source: &[u8],
         outputs: &mut [&mut [u8]],
     ) {
@@ -105,7 +99,7 @@ impl Kernel {
     /// that many.
     pub(crate) fn combine(
         self,
-        coefficients: Coefficients<'_>,
+        coefficients: &Coefficients<'_>,
         sources: &[&[u8]],
         outputs: &mut [&mut [u8]],
         len: usize,
@@ -120,9 +114,52 @@ impl Kernel {
                     output[..len].fill(0);
                 }
                 for (i, source) in sources.iter().enumerate() {
-                    self.add(coefficients.sources_from(i), &source[..len], outputs);
+                    self.add(&coefficients.sources_from(i), &source[..len], outputs);
                 }
             }
+        }
+    }
+
+    /// Whether it sums over pairs of neighbours.
+    pub(crate) fn has_pairs(self) -> bool {
+        self != Self::Portable
+    }
+
+    /// Sets the first `len` bytes of the outputs to the sum over the pairs and to that plus the
+    /// difference, or to what the tail makes of them. All slices have that many; there is a pair at
+    /// least, and the kernel [has pairs](Self::has_pairs).
+    pub(crate) fn combine_pairs(
+        self,
+        pairs: (&[Pair<'_>], &[Factors]),
+        tail: Option<&Tail<'_>>,
+        outputs: &mut [&mut [u8]; 2],
+        len: usize,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => crate::x86::gfni::combine_pairs(pairs, tail, outputs, len),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => crate::x86::avx2::combine_pairs(pairs, tail, outputs, len),
+            _ => unreachable!("no pairs in {self:?}"),
+        }
+    }
+
+    /// Sets the first `len` bytes of the output to `beside` plus the pairs, where each pair's x + y
+    /// is added to what those after it give, and that times its factor; the rest as in
+    /// [`Self::combine_pairs`].
+    pub(crate) fn chain_pairs(
+        self,
+        pairs: (&[Pair<'_>], &[u8]),
+        beside: &[u8],
+        output: &mut [u8],
+        len: usize,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Gfni => crate::x86::gfni::chain_pairs(pairs, beside, output, len),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => crate::x86::avx2::chain_pairs(pairs, beside, output, len),
+            _ => unreachable!("no pairs in {self:?}"),
         }
     }
 }
@@ -130,20 +167,6 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::parity_rows;
-    use crate::interpolation::Points;
-
-    #[test]
-    fn two_parity_packets_over_an_even_number_of_data_packets_exchange_neighbours() {
-        for (data, pairs) in [(2, true), (3, false), (8, true), (9, false), (16, true), (48, true)]
-        {
-            let rows = parity_rows(&Points::new(data), data, 4);
-            let rows = Coefficients { bytes: &rows, stride: usize::from(data) };
-            assert_eq!(rows.exchange_neighbours(usize::from(data)), pairs, "{data}");
-            assert_eq!(rows.outputs_from(2).exchange_neighbours(usize::from(data)), pairs);
-            assert!(!rows.outputs_from(1).exchange_neighbours(usize::from(data)), "{data}");
-        }
-    }
 
     #[test]
     fn the_best_kernel_is_supported_and_names_differ() {

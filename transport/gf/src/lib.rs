@@ -22,6 +22,7 @@ mod codec;
 mod field;
 mod interpolation;
 mod kernel;
+mod pairs;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

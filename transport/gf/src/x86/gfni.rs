@@ -8,9 +8,15 @@ use core::arch::x86_64::{
 };
 use core::ops::Range;
 
+use super::pairs::{Columns, columns_of, pair_kernels, together, together_mut};
 use super::{GROUP, column, column_mut};
 use crate::field::BIT_MATRICES;
 use crate::kernel::Coefficients;
+use crate::pairs::{Factors, Pair, Tail};
+
+type Vector = __m512i;
+/// A matrix of bits in each eight bytes.
+type Factor = __m512i;
 
 const WIDTH: usize = 64;
 /// Columns, in vectors, when one, two or more outputs are computed at once: as many as registers
@@ -18,10 +24,13 @@ const WIDTH: usize = 64;
 const ONE: usize = 2;
 const TWO: usize = 2;
 const FOUR: usize = 1;
+/// The same for two outputs over pairs.
+const AT_ONCE: usize = 2;
 /// The same where one source is added to what outputs hold.
 const ADDED: usize = 4;
 
 entries!(super::has_gfni);
+pair_kernels!("avx512f,avx512bw,gfni");
 
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn load(bytes: &[u8; WIDTH]) -> __m512i {
@@ -60,15 +69,15 @@ fn product(matrix: __m512i, vector: __m512i) -> __m512i {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn spread(coefficient: u8) -> __m512i {
+fn factor(coefficient: u8) -> __m512i {
     _mm512_set1_epi64(BIT_MATRICES[usize::from(coefficient)].cast_signed())
 }
 
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn add_to<const N: usize>(mut outputs: [&mut [u8]; N], rows: Coefficients<'_>, source: &[u8]) {
+fn add_to<const N: usize>(mut outputs: [&mut [u8]; N], rows: &Coefficients<'_>, source: &[u8]) {
     let mut matrices = [_mm512_setzero_si512(); N];
     for (j, matrix) in matrices.iter_mut().enumerate() {
-        *matrix = spread(rows.at(j, 0));
+        *matrix = factor(rows.at(j, 0));
     }
     let step = WIDTH * ADDED;
     let mut at = 0;
@@ -98,14 +107,14 @@ fn add_to<const N: usize>(mut outputs: [&mut [u8]; N], rows: Coefficients<'_>, s
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_into<const N: usize, const U: usize>(
     mut outputs: [&mut [u8]; N],
-    rows: Coefficients<'_>,
+    rows: &Coefficients<'_>,
     sources: &[&[u8]],
     len: usize,
 ) {
     let (whole, mut rest) = (len - len % (WIDTH * U), sources);
     while !rest.is_empty() {
         let first = rest.len() == sources.len();
-        let rows = rows.sources_from(sources.len() - rest.len());
+        let rows = &rows.sources_from(sources.len() - rest.len());
         rest = if let Some((some, rest)) = rest.split_first_chunk::<8>() {
             combine_some::<N, U, 8>(&mut outputs, rows, some, (whole, first));
             rest
@@ -122,46 +131,23 @@ fn combine_into<const N: usize, const U: usize>(
     combine_end(outputs, rows, sources, whole..len);
 }
 
-/// Columns of `U` vectors. All slices have one length then, which takes the checks of bounds out of
-/// the loops.
-type Columns<const U: usize> = [[[u8; WIDTH]; U]];
-
-/// The first `len` bytes of each source.
-#[inline]
-fn together<const U: usize, const S: usize>(sources: [&[u8]; S], len: usize) -> [&Columns<U>; S] {
-    let mut columns = [&[][..]; S];
-    for (columns, source) in columns.iter_mut().zip(sources) {
-        *columns = source[..len].as_chunks().0.as_chunks().0;
-    }
-    columns
-}
-
-/// The first `len` bytes of each output.
-#[inline]
-fn together_mut<'a, const U: usize, const N: usize>(
-    outputs: &'a mut [&mut [u8]; N],
-    len: usize,
-) -> [&'a mut Columns<U>; N] {
-    outputs.each_mut().map(|output| output[..len].as_chunks_mut().0.as_chunks_mut().0)
-}
-
 /// The sums of `S` sources replace what the outputs hold when they are the `first`; else they are
 /// added to it. `len` is whole columns of `U` vectors.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_some<const N: usize, const U: usize, const S: usize>(
     outputs: &mut [&mut [u8]; N],
-    rows: Coefficients<'_>,
+    rows: &Coefficients<'_>,
     sources: &[&[u8]; S],
     (len, first): (usize, bool),
 ) {
     let mut matrices = [[_mm512_setzero_si512(); N]; S];
     for (i, matrices) in matrices.iter_mut().enumerate() {
         for (j, matrix) in matrices.iter_mut().enumerate() {
-            *matrix = spread(rows.at(j, i));
+            *matrix = factor(rows.at(j, i));
         }
     }
-    let inputs = together::<U, S>(*sources, len);
-    let mut outputs = together_mut::<U, N>(outputs, len);
+    let inputs = together::<WIDTH, U, S>(*sources, len);
+    let mut outputs = together_mut::<WIDTH, U, N>(outputs, len);
     for at in 0..inputs[0].len() {
         let mut sums = [[_mm512_setzero_si512(); U]; N];
         if !first {
@@ -177,7 +163,7 @@ fn combine_some<const N: usize, const U: usize, const S: usize>(
                 let (a, b) = (load(&a[at][u]), load(&b[at][u]));
                 for j in 0..N {
                     let (by_a, by_b) = (matrices[2 * i][j], matrices[2 * i + 1][j]);
-                    sums[j][u] = plus(sums[j][u], product(by_a, a), product(by_b, b));
+                    sums[j][u] = plus_two(sums[j][u], product(by_a, a), product(by_b, b));
                 }
             }
         }
@@ -201,7 +187,7 @@ fn combine_some<const N: usize, const U: usize, const S: usize>(
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_end<const N: usize>(
     mut outputs: [&mut [u8]; N],
-    rows: Coefficients<'_>,
+    rows: &Coefficients<'_>,
     sources: &[&[u8]],
     mut rest: Range<usize>,
 ) {
@@ -211,7 +197,7 @@ fn combine_end<const N: usize>(
         for (i, source) in sources.iter().enumerate() {
             let vector = load_end(&source[column.clone()]);
             for (j, sum) in sums.iter_mut().enumerate() {
-                *sum = _mm512_xor_si512(*sum, product(spread(rows.at(j, i)), vector));
+                *sum = _mm512_xor_si512(*sum, product(factor(rows.at(j, i)), vector));
             }
         }
         for (output, sum) in outputs.iter_mut().zip(sums) {
@@ -221,87 +207,24 @@ fn combine_end<const N: usize>(
     }
 }
 
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn zero() -> __m512i {
+    _mm512_setzero_si512()
+}
+
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn plus(one: __m512i, two: __m512i) -> __m512i {
+    _mm512_xor_si512(one, two)
+}
+
 /// The exclusive or of three.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn plus(one: __m512i, two: __m512i, three: __m512i) -> __m512i {
+fn plus_two(one: __m512i, two: __m512i, three: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0x96>(one, two, three)
 }
 
-/// Two outputs that exchange neighbours: of data packets x and y they take ax + by and bx + ay,
-/// which is a(x + y) + (a + b)y, and that plus (a + b)(x + y). Three products instead of four.
-/// Of all sources, some at a time, as in [`combine_into`].
+/// What a product takes of a vector: all of it.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn combine_pair(
-    mut outputs: [&mut [u8]; 2],
-    rows: Coefficients<'_>,
-    sources: &[&[u8]],
-    len: usize,
-) {
-    let (whole, mut rest) = (len - len % (WIDTH * TWO), sources.as_chunks::<2>().0);
-    while !rest.is_empty() {
-        let first = 2 * rest.len() == sources.len();
-        let rows = rows.sources_from(sources.len() - 2 * rest.len());
-        rest = if let Some((some, rest)) = rest.split_first_chunk::<4>() {
-            combine_pairs(&mut outputs, rows, some, (whole, first));
-            rest
-        } else if let Some((some, rest)) = rest.split_first_chunk::<1>() {
-            combine_pairs(&mut outputs, rows, some, (whole, first));
-            rest
-        } else {
-            rest
-        };
-    }
-    combine_end(outputs, rows, sources, whole..len);
-}
-
-/// As [`combine_some`], of `P` pairs of neighbours.
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn combine_pairs<const P: usize>(
-    outputs: &mut [&mut [u8]; 2],
-    rows: Coefficients<'_>,
-    pairs: &[[&[u8]; 2]; P],
-    (len, first): (usize, bool),
-) {
-    let mut matrices = [[_mm512_setzero_si512(); 2]; P];
-    for (i, matrices) in matrices.iter_mut().enumerate() {
-        let (a, b) = (rows.at(0, 2 * i), rows.at(0, 2 * i + 1));
-        *matrices = [spread(a), spread(a ^ b)];
-    }
-    let mut inputs = [[&[][..]; 2]; P];
-    for (input, pair) in inputs.iter_mut().zip(pairs) {
-        *input = together::<TWO, 2>(*pair, len);
-    }
-    let [firsts, seconds] = together_mut::<TWO, 2>(outputs, len);
-    for at in 0..firsts.len() {
-        let (firsts, seconds) = (&mut firsts[at], &mut seconds[at]);
-        let mut sums = [_mm512_setzero_si512(); TWO];
-        let mut differences = [_mm512_setzero_si512(); TWO];
-        if !first {
-            for u in 0..TWO {
-                sums[u] = load(&firsts[u]);
-                differences[u] = _mm512_xor_si512(sums[u], load(&seconds[u]));
-            }
-        }
-        // Of the pair before, where it waits for one to be added together with.
-        let mut before = [_mm512_setzero_si512(); TWO];
-        for (i, ([x, y], [a, both])) in inputs.iter().zip(&matrices).enumerate() {
-            for u in 0..TWO {
-                let y = load(&y[at][u]);
-                let xy = _mm512_xor_si512(load(&x[at][u]), y);
-                sums[u] = plus(sums[u], product(*a, xy), product(*both, y));
-                let difference = product(*both, xy);
-                if i % 2 == 0 && i + 1 < P {
-                    before[u] = difference;
-                } else if i % 2 == 0 {
-                    differences[u] = _mm512_xor_si512(differences[u], difference);
-                } else {
-                    differences[u] = plus(differences[u], before[u], difference);
-                }
-            }
-        }
-        for u in 0..TWO {
-            store(&mut firsts[u], sums[u]);
-            store(&mut seconds[u], _mm512_xor_si512(sums[u], differences[u]));
-        }
-    }
+fn parts(vector: __m512i) -> __m512i {
+    vector
 }

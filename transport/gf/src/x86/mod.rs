@@ -35,14 +35,29 @@ fn column_mut<const W: usize, const U: usize>(bytes: &mut [u8], at: usize) -> &m
     bytes[at..].as_chunks_mut().0.first_chunk_mut().expect("columns are whole")
 }
 
-/// The two entries of a kernel, over its functions for `1..=GROUP` outputs.
+/// A call with one to four pairs and their factors, as arrays.
+macro_rules! each_count {
+    ($all:expr, |$some:ident| $call:expr) => {
+        if let Some($some) = super::pairs::first::<4, _>($all) {
+            $call
+        } else if let Some($some) = super::pairs::first::<3, _>($all) {
+            $call
+        } else if let Some($some) = super::pairs::first::<2, _>($all) {
+            $call
+        } else if let Some($some) = super::pairs::first::<1, _>($all) {
+            $call
+        }
+    };
+}
+
+/// The entries of a kernel, over its functions for `1..=GROUP` outputs.
 macro_rules! entries {
     ($supported:path) => {
         /// See [`crate::kernel::Kernel::add`].
-        pub(crate) fn add(rows: Coefficients<'_>, source: &[u8], outputs: &mut [&mut [u8]]) {
+        pub(crate) fn add(rows: &Coefficients<'_>, source: &[u8], outputs: &mut [&mut [u8]]) {
             debug_assert!($supported());
             for (group, outputs) in outputs.chunks_mut(GROUP).enumerate() {
-                let rows = rows.outputs_from(group * GROUP);
+                let rows = &rows.outputs_from(group * GROUP);
                 // SAFETY: the processor has the features, for no codec with this kernel exists on
                 // another (`Codec::with_kernel`, `Kernel::best`).
                 unsafe {
@@ -59,32 +74,96 @@ macro_rules! entries {
 
         /// See [`crate::kernel::Kernel::combine`].
         pub(crate) fn combine(
-            rows: Coefficients<'_>,
+            rows: &Coefficients<'_>,
             sources: &[&[u8]],
             outputs: &mut [&mut [u8]],
             len: usize,
         ) {
             debug_assert!($supported());
             for (group, outputs) in outputs.chunks_mut(GROUP).enumerate() {
-                let rows = rows.outputs_from(group * GROUP);
-                let pairs = |first: usize| {
-                    let rows = rows.outputs_from(first);
-                    rows.exchange_neighbours(sources.len())
-                };
+                let rows = &rows.outputs_from(group * GROUP);
                 // SAFETY: as in `add`.
                 unsafe {
                     match outputs {
                         [a] => combine_into::<1, ONE>([a], rows, sources, len),
-                        [a, b] if pairs(0) => combine_pair([a, b], rows, sources, len),
                         [a, b] => combine_into::<2, TWO>([a, b], rows, sources, len),
                         [a, b, c] => combine_into::<3, FOUR>([a, b, c], rows, sources, len),
-                        [a, b, c, d] if pairs(0) && pairs(2) => {
-                            combine_pair([a, b], rows, sources, len);
-                            combine_pair([c, d], rows.outputs_from(2), sources, len);
-                        }
                         [a, b, c, d] => combine_into::<4, FOUR>([a, b, c, d], rows, sources, len),
                         _ => {}
                     }
+                }
+            }
+        }
+
+        /// See [`crate::kernel::Kernel::combine_pairs`].
+        pub(crate) fn combine_pairs(
+            (pairs, by): (&[Pair<'_>], &[Factors]),
+            tail: Option<&Tail<'_>>,
+            outputs: &mut [&mut [u8]; 2],
+            len: usize,
+        ) {
+            debug_assert!($supported());
+            let count = pairs.len();
+            // SAFETY: as in `add`.
+            unsafe {
+                let mut left = (pairs, by);
+                while let Some((four, pairs)) = left.0.split_first_chunk::<4>()
+                    && let Some((four_by, by)) = left.1.split_first_chunk::<4>()
+                    && !pairs.is_empty()
+                {
+                    let how = (len, left.0.len() == count);
+                    pairs_into::<4, false>(outputs, (four, four_by), &Tail::NONE, how);
+                    left = (pairs, by);
+                }
+                let how = (len, left.0.len() == count);
+                match tail {
+                    Some(tail) => {
+                        each_count!(left, |some| pairs_into::<_, true>(outputs, some, tail, how))
+                    }
+                    None => each_count!(left, |some| pairs_into::<_, false>(
+                        outputs,
+                        some,
+                        &Tail::NONE,
+                        how
+                    )),
+                }
+            }
+        }
+
+        /// See [`crate::kernel::Kernel::chain_pairs`].
+        pub(crate) fn chain_pairs(
+            (pairs, by): (&[Pair<'_>], &[u8]),
+            beside: &[u8],
+            output: &mut [u8],
+            len: usize,
+        ) {
+            debug_assert!($supported());
+            let count = pairs.len();
+            // SAFETY: as in `add`.
+            unsafe {
+                let mut left = (pairs, by);
+                while let Some((pairs, four)) = left.0.split_last_chunk::<4>()
+                    && let Some((by, four_by)) = left.1.split_last_chunk::<4>()
+                    && !pairs.is_empty()
+                {
+                    let how = (len, left.0.len() == count);
+                    chain_into::<4, false>(output, (four, four_by), None, how);
+                    left = (pairs, by);
+                }
+                if left.0.len() == count {
+                    each_count!(left, |some| chain_into::<_, true>(
+                        output,
+                        some,
+                        Some(beside),
+                        (len, true)
+                    ));
+                } else {
+                    each_count!(left, |some| chain_into::<_, false>(
+                        output,
+                        some,
+                        Some(beside),
+                        (len, false)
+                    ));
                 }
             }
         }
@@ -93,3 +172,4 @@ macro_rules! entries {
 
 pub(crate) mod avx2;
 pub(crate) mod gfni;
+mod pairs;

@@ -41,6 +41,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/nic.rs",
     "transport/dpdk/src/eal.rs",
     "transport/dpdk/src/payload.rs",
+    "transport/dpdk/src/ring.rs",
+    "transport/dpdk/src/stamp_field.rs",
     "transport/dpdk/src/telemetry/rte.rs",
     "transport/ffi/src/ffi.rs",
     "transport/gf/src/x86/mod.rs",

@@ -15,8 +15,9 @@ use crate::caps::PortConfig;
 use crate::eal::{self, Eal};
 use crate::mbuf::Pool;
 use crate::netns::Netns;
-use crate::nic::{Keep, Port, Ring, RingRx, RingTx};
+use crate::nic::{Keep, Port};
 use crate::port_error::PortError;
+use crate::ring::{Ring, RingRx, RingTx};
 
 /// Both sides of a virtual link.
 #[derive(Debug)]

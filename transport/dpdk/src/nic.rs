@@ -1,6 +1,6 @@
-//! Devices and rings: one port is one ethdev, one ring a single-producer, single-consumer queue.
+//! Devices: one port is one ethdev.
 //!
-//! Source: DPDK Programmer's Guide, "Poll Mode Driver" and "Ring Library". A [`Port`] is set up by
+//! Source: DPDK Programmer's Guide, "Poll Mode Driver". A [`Port`] is set up by
 //! what the device says of itself (`caps.rs`), owns its queues, and is closed and unplugged when
 //! the port and all queues are gone. Queues are separate values, so that each can go to another
 //! worker. Frame lengths are bytes without FCS; a burst is at most 32 packets.
@@ -11,7 +11,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
 use std::net::IpAddr;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 use std::thread;
 
@@ -25,6 +25,7 @@ use crate::mbuf::{Pool, as_pointers};
 use crate::netns::Netns;
 use crate::port_error::{PortError, Step};
 use crate::port_stats::PortStats;
+use crate::ring::{RingRx, RingTx};
 use crate::rules::{self, Rule, Rung};
 
 /// One device with all its queues.
@@ -123,8 +124,8 @@ impl Port {
         let short = eal::unique_name();
         let name = format!("net_ring_{short}");
         let c_short = eal::c_string(&short)?;
-        let rx_rings: Vec<_> = rings.iter().map(|(_, rx)| rx.0.raw.as_ptr()).collect();
-        let tx_rings: Vec<_> = rings.iter().map(|(tx, _)| tx.0.raw.as_ptr()).collect();
+        let rx_rings: Vec<_> = rings.iter().map(|(_, rx)| rx.raw()).collect();
+        let tx_rings: Vec<_> = rings.iter().map(|(tx, _)| tx.raw()).collect();
         let count = u32::try_from(rings.len()).unwrap_or(0);
         let id = {
             let _control = eal.control();
@@ -659,124 +660,6 @@ fn c_text(raw: &[c_char]) -> String {
 fn count_u16(count: usize) -> u16 {
     // Bursts are at most 32 long.
     u16::try_from(count.min(BURST)).unwrap_or(0)
-}
-
-/// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it
-/// when both are gone is freed.
-pub struct Ring {
-    raw: NonNull<sys::rte_ring>,
-    #[allow(dead_code, reason = "keeps EAL alive for the ring's memory")]
-    eal: Eal,
-}
-
-/// The producer's half.
-#[derive(Debug)]
-pub struct RingTx(Arc<Ring>);
-
-/// The consumer's half.
-#[derive(Debug)]
-pub struct RingRx(Arc<Ring>);
-
-impl Ring {
-    /// A ring for at least `entries` mbufs, 1 ..= 1 048 575.
-    ///
-    /// # Errors
-    /// [`PortError::RingSize`] and [`PortError::RingMemory`].
-    pub fn spsc(eal: &Eal, entries: u32) -> Result<(RingTx, RingRx), PortError> {
-        if !(1..1 << 20).contains(&entries) {
-            return Err(PortError::RingSize(entries));
-        }
-        let name = eal::c_string(&eal::unique_name())?;
-        // One entry of a power of two is lost to telling full from empty.
-        let size = (entries + 1).next_power_of_two();
-        // SAFETY: EAL runs; the name is NUL-terminated and copied.
-        let raw = unsafe { sys::rte_ring_create(name.as_ptr(), size, -1, sys::RDPDK_RING_SPSC) };
-        let raw = NonNull::new(raw)
-            .ok_or_else(|| PortError::RingMemory { entries, errno: eal::last_errno() })?;
-        let ring = Arc::new(Self { raw, eal: eal.clone() });
-        Ok((RingTx(Arc::clone(&ring)), RingRx(ring)))
-    }
-
-    fn count(&self) -> u32 {
-        // SAFETY: the ring lives as long as `self`.
-        unsafe { sys::rdpdk_ring_count(self.raw.as_ptr()) }
-    }
-
-    fn room(&self) -> u32 {
-        // SAFETY: the ring lives as long as `self`.
-        unsafe { sys::rdpdk_ring_free_count(self.raw.as_ptr()) }
-    }
-
-    fn dequeue(&self, burst: &mut MbufBurst) -> usize {
-        let spare = burst.spare();
-        let room = u32::from(count_u16(spare.len()));
-        let slots = as_pointers(spare);
-        // SAFETY: called by the one consumer, or when no other holder is left; room for `room`.
-        let got = unsafe { sys::rdpdk_ring_sc_dequeue_burst(self.raw.as_ptr(), slots, room) };
-        let got = usize::try_from(got).unwrap_or(0);
-        burst.grow(got);
-        got
-    }
-}
-
-// SAFETY: the two halves synchronise inside the ring, and there is one of each.
-unsafe impl Send for Ring {}
-// SAFETY: as above; `count` and `room` only read.
-unsafe impl Sync for Ring {}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        let mut burst = MbufBurst::new();
-        while self.dequeue(&mut burst) > 0 {
-            burst.clear();
-        }
-        // SAFETY: both halves are gone, and so is a device that served them.
-        unsafe { sys::rte_ring_free(self.raw.as_ptr()) };
-    }
-}
-
-impl fmt::Debug for Ring {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ring({} of {})", self.count(), self.count() + self.room())
-    }
-}
-
-impl RingTx {
-    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and says how
-    /// many.
-    #[inline]
-    pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
-        let filled = burst.filled();
-        let count = u32::from(count_u16(filled.len()));
-        let slots = as_pointers(filled).cast_const();
-        // SAFETY: this half is the one producer; `count` owned mbufs.
-        let put = unsafe { sys::rdpdk_ring_sp_enqueue_burst(self.0.raw.as_ptr(), slots, count) };
-        let put = usize::try_from(put).unwrap_or(0);
-        burst.forget_front(put);
-        put
-    }
-
-    /// Mbufs that fit now, at least.
-    #[inline]
-    #[must_use]
-    pub fn room(&self) -> u32 {
-        self.0.room()
-    }
-}
-
-impl RingRx {
-    /// Takes up to `burst.room()` mbufs, adds them to `burst`, and says how many.
-    #[inline]
-    pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
-        self.0.dequeue(burst)
-    }
-
-    /// Mbufs in the ring now, at least.
-    #[inline]
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        self.0.count()
-    }
 }
 
 #[cfg(test)]

@@ -17,10 +17,11 @@ use transport::{BURST, Instant, Rate};
 use crate::boundary::{IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
 use crate::enquiry::Enquiry;
-use crate::mbuf::{ExtBuf, Mbuf, Pool, TimestampField};
+use crate::mbuf::{ExtBuf, Mbuf, Pool};
 use crate::neighbour::Station;
 use crate::nic::{Port, PortQueue};
 use crate::pacer::LinkPacer;
+use crate::stamp_field::TimestampField;
 use crate::steering::{HandOver, HandOverCounts};
 
 /// One queue, its pace and its frames.

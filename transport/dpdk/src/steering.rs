@@ -19,9 +19,10 @@ use transport::{HostId, counters};
 use crate::burst::MbufBurst;
 use crate::eal::Eal;
 use crate::mbuf::{Mbuf, Pool};
-use crate::nic::{Port, Ring, RingRx, RingTx};
+use crate::nic::Port;
 use crate::port_error::PortError;
 use crate::port_io::PortIo;
+use crate::ring::{Ring, RingRx, RingTx};
 
 /// What one worker has of the rings between all workers of a device.
 pub struct HandOver {

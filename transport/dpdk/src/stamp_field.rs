@@ -1,0 +1,68 @@
+//! Times that travel in mbufs, in dynamic fields.
+//!
+//! Source: DPDK Programmer's Guide, "Dynamic fields and flags" of the mbuf library. A field is 8
+//! bytes of every mbuf and a flag that says whether they mean something.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+
+use dpdk_sys as sys;
+
+use crate::eal::{self, Eal};
+use crate::mbuf::{Mbuf, MbufError};
+
+/// A dynamic field: picoseconds of network time at which the packet was received. An emulated
+/// device fills it as a NIC would; mbufs without it say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimestampField {
+    offset: usize,
+    flag: u64,
+}
+
+impl TimestampField {
+    /// Registers the field, or finds it when it is registered already.
+    ///
+    /// # Errors
+    /// [`MbufError::Field`] when the dynamic space of mbufs is used up.
+    pub fn register(_eal: &Eal) -> Result<Self, MbufError> {
+        let mut field = sys::rte_mbuf_dynfield { size: 8, align: 8, ..Default::default() };
+        copy_name(c"headrace_rx_timestamp_ps", &mut field.name);
+        // SAFETY: EAL runs; the description is valid and copied.
+        let offset = unsafe { sys::rte_mbuf_dynfield_register(&raw const field) };
+        let Ok(offset) = usize::try_from(offset) else {
+            return Err(MbufError::Field(eal::last_errno()));
+        };
+        let mut flag = sys::rte_mbuf_dynflag::default();
+        copy_name(c"headrace_rx_timestamp_valid", &mut flag.name);
+        // SAFETY: as above.
+        let bit = unsafe { sys::rte_mbuf_dynflag_register(&raw const flag) };
+        match u32::try_from(bit) {
+            Ok(bit @ 0..64) => Ok(Self { offset, flag: 1 << bit }),
+            _ => Err(MbufError::Field(eal::last_errno())),
+        }
+    }
+
+    /// Stamps `mbuf` with a time in picoseconds.
+    #[inline]
+    pub fn set(self, mbuf: &mut Mbuf, ps: u64) {
+        mbuf.add_flags(self.flag);
+        let place = mbuf.raw().cast::<u8>().wrapping_add(self.offset).cast::<u64>();
+        // SAFETY: DPDK gave these 8 aligned bytes of every mbuf to this field.
+        unsafe { place.write(ps) };
+    }
+
+    /// The time in picoseconds, when `mbuf` was stamped since it was allocated.
+    #[inline]
+    #[must_use]
+    pub fn get(self, mbuf: &Mbuf) -> Option<u64> {
+        let place = mbuf.raw().cast::<u8>().wrapping_add(self.offset).cast::<u64>();
+        // SAFETY: DPDK gave these 8 aligned bytes of every mbuf to this field.
+        (mbuf.ol_flags() & self.flag != 0).then(|| unsafe { place.read() })
+    }
+}
+
+fn copy_name(name: &CStr, out: &mut [c_char]) {
+    for (to, from) in out.iter_mut().zip(name.to_bytes_with_nul()) {
+        *to = from.cast_signed();
+    }
+}

@@ -1,5 +1,6 @@
 /* The wrappers that shim.h describes. One DPDK call each, but for three that
  * flatten structs. */
+#define ALLOW_EXPERIMENTAL_API
 #include "shim.h"
 
 #include <errno.h>
@@ -149,6 +150,11 @@ uint16_t rdpdk_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, 
 	return rte_eth_tx_burst(port, queue, mbufs, count);
 }
 
+int rdpdk_read_clock(uint16_t port, uint64_t *ticks)
+{
+	return rte_eth_read_clock(port, ticks);
+}
+
 uint16_t rdpdk_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
 	return rte_eth_tx_prepare(port, queue, mbufs, count);
@@ -165,6 +171,7 @@ static uint16_t frame_overhead(const struct rte_eth_dev_info *info)
 int rdpdk_port_info(uint16_t port, struct rdpdk_port_info *out)
 {
 	struct rte_eth_dev_info info;
+	uint64_t ticks;
 	int ret = rte_eth_dev_info_get(port, &info);
 
 	memset(out, 0, sizeof(*out));
@@ -183,6 +190,7 @@ int rdpdk_port_info(uint16_t port, struct rdpdk_port_info *out)
 	out->rx_queues_max = info.max_rx_queues;
 	out->tx_queues_max = info.max_tx_queues;
 	out->socket = rte_eth_dev_socket_id(port);
+	out->has_clock = rte_eth_read_clock(port, &ticks) != -ENOTSUP;
 	return 0;
 }
 

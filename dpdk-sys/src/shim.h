@@ -143,6 +143,9 @@ uint16_t rdpdk_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, 
 uint16_t rdpdk_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 /* Has the driver look at packets with offloads: how many from the front it can send. */
 uint16_t rdpdk_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+/* What the device's clock shows, the one that stamps its packets: 0 or -errno. An experimental API
+ * of DPDK, so it is called here. */
+int rdpdk_read_clock(uint16_t port, uint64_t *ticks);
 
 /* What a device offers; flat, so that Rust never sees rte_eth_dev_info. */
 struct rdpdk_port_info {
@@ -159,6 +162,8 @@ struct rdpdk_port_info {
 	uint16_t rx_queues_max;
 	uint16_t tx_queues_max;
 	int32_t socket;
+	/* The driver can read the device's clock; perhaps only once it is started. */
+	uint8_t has_clock;
 };
 /* 0 or -errno. */
 int rdpdk_port_info(uint16_t port, struct rdpdk_port_info *out);

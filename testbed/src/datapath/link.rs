@@ -101,8 +101,8 @@ impl FarEnd {
 
 impl PacketIo for MeasuredIo {
     #[inline]
-    fn rx_burst(&mut self) -> usize {
-        let received = self.io.rx_burst();
+    fn rx_burst(&mut self, now: Instant) -> usize {
+        let received = self.io.rx_burst(now);
         let Some(mirror) = &mut self.mirror else { return received };
         let answers = mirror.answers.len();
         self.io.deliver(&mut mirror.answers);

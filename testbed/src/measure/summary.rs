@@ -105,6 +105,10 @@ pub struct HostSeen {
     pub answers: u64,
     /// Packets that its device says it had no room for.
     pub device_missed: u64,
+    /// Whose time round trips are by: `device`, `poll`, or `device and poll`.
+    pub rtt_by: String,
+    /// Packets received whose time of arrival its device has told.
+    pub stamped: u64,
     /// How late its polls were.
     pub lateness: Lateness,
 }

@@ -20,7 +20,7 @@ use crate::conductor::Poke;
 use crate::measure::HostSeen;
 
 /// Changes with every change of what is said here.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,8 +11,8 @@ use transport::wire::frame::header_overhead;
 use transport::{Duration, HostId, Instant, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, Calibration, DeviceName, DilatedClock, Pool, PortIo, RegisteredThread, TimeScale,
-    app_ring,
+    AppEnd, Calibration, ClockCounts, DeviceClock, DeviceName, DilatedClock, Pool, PortIo,
+    RegisteredThread, TimeScale, app_ring,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -246,7 +246,7 @@ impl Attendance<'_> {
             rate: (plan.settings.line_rate, TimeScale::REAL),
         };
         let (pool, eal) = (Arc::clone(&opened.pool), opened.eal.clone());
-        let (host, app) = worker(plan, own, &setup, opened)?;
+        let (host, app) = worker(plan, own, &setup, (opened, self.clock))?;
         let cores = [self.entry().core];
         let crew = Crew::start(&eal, vec![host], &cores, &clock, plan.settings.base_rtt)?;
         let (before, start) = self.synchronised()?;
@@ -293,7 +293,7 @@ fn worker(
     plan: &Plan,
     own: HostId,
     setup: &HostSetup<'_>,
-    opened: Opened,
+    (opened, mut clock): (Opened, DilatedClock),
 ) -> Result<(Host, AppEnd), RunError> {
     let lacks = |what: &str| RunError::Environment(what.to_owned());
     let at = own.0 as usize;
@@ -303,6 +303,8 @@ fn worker(
     };
     let io = PortIo::of_port(opened.port, opened.pool, None);
     let io = io.ok_or_else(|| lacks("the device has no queue"))?.answering(opened.station);
+    // Runs may last for less than learning a clock's rate takes.
+    let io = io.acquainted(&mut clock);
     let (app, ring) = app_ring(RING, RING);
     Ok((setup.host(own, &config, io, ring, need), app))
 }
@@ -324,6 +326,9 @@ fn report(
         let stats = host.io().queue().stats();
         seen.device_missed += stats.rx_missed + stats.rx_no_mbuf;
         seen.answers += host.io().answers();
+        let clock = host.io().device_clock().map(DeviceClock::counts).unwrap_or_default();
+        seen.stamped += clock.stamped;
+        seen.rtt_by = rtt_by(clock).to_owned();
     }
     let (sent, received) = report::flows(control.conductor(), own.0);
     Report {
@@ -351,6 +356,15 @@ fn findings(pool: &Pool) -> Vec<String> {
     let out = pool.in_use();
     let text = || format!("buffers: {out} are not back in their pool");
     if out > 0 { vec![text()] } else { Vec::new() }
+}
+
+/// Whose time round trips are by.
+const fn rtt_by(clock: ClockCounts) -> &'static str {
+    match (clock.stamped, clock.refused + clock.jumps + clock.lost) {
+        (0, _) => "poll",
+        (_, 0) => "device",
+        _ => "device and poll",
+    }
 }
 
 /// Whom a host sends flows to, and whom it exchanges packets with.

@@ -11,12 +11,14 @@
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
+//! | `stamped`, `stamps_refused` | frames whose arrival the device's clock has told; stamps that could not be true |
+//! | `clock_jumps`, `clock_lost` | times that this clock jumped; 1 when it was given up |
 //! | `ring_full` | frames dropped because another worker's ring was full |
 //! | `device_*` | what the device has counted of errors |
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
 
-use transport_dpdk::{AppMemory, Clock, PortIo, Worker};
+use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 
 use crate::measure::Counters;
 
@@ -48,11 +50,16 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
 pub(crate) fn of_device(io: &PortIo) -> Counters {
     let queue = io.queue();
     let stats = queue.stats();
+    let clock = io.device_clock().map(DeviceClock::counts).unwrap_or_default();
     collect([
         ("starved", io.starved()),
         ("device_full", io.full()),
         ("ring_full", io.hand_over().ring_full),
         ("refused", queue.refused()),
+        ("stamped", clock.stamped),
+        ("stamps_refused", clock.refused),
+        ("clock_jumps", clock.jumps),
+        ("clock_lost", clock.lost),
         ("device_rx_missed", stats.rx_missed),
         ("device_rx_errors", stats.rx_errors),
         ("device_rx_no_mbuf", stats.rx_no_mbuf),

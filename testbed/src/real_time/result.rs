@@ -157,7 +157,7 @@ pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
         sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
         // Bounded by what the link holds: nobody sends any more.
         loop {
-            let left = io.rx_burst();
+            let left = io.rx_burst(Instant::ZERO);
             io.rx_release();
             sum.left += left as u64;
             if left == 0 {

@@ -105,6 +105,16 @@ counters! {
         pub refused: u64,
         /// Answers sent to who asks for the host's address, or whether it lives.
         pub answers: u64,
+        /// Frames received whose time of arrival is the device's, not the poll's.
+        pub stamped: u64,
+        /// Times of arrival by the device that could not be true; the poll's counted.
+        pub stamps_refused: u64,
+        /// Readings of the device's clock.
+        pub clock_readings: u64,
+        /// Times that the device's clock jumped, and was learnt anew.
+        pub clock_jumps: u64,
+        /// 1 when the device's clock was given up: it stood still, or jumped again and again.
+        pub clock_lost: u64,
         /// Received frames given to other workers at the device.
         pub given: u64,
         /// Frames taken from other workers at the device.
@@ -116,8 +126,8 @@ counters! {
 
 /// A device as a worker sees it: bursts of at most [`transport::BURST`] frames each way.
 pub trait PacketIo {
-    /// Receives a burst, keeps it, and says how many frames it holds.
-    fn rx_burst(&mut self) -> usize;
+    /// Receives a burst at `now`, keeps it, and says how many frames it holds.
+    fn rx_burst(&mut self, now: Instant) -> usize;
     /// Frame `index` of the burst; `None` when there is none, or its chain is longer than any frame
     /// of ours. A chain is gathered first.
     fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>>;
@@ -126,6 +136,10 @@ pub trait PacketIo {
     fn rx_stray(&mut self, _index: usize) {}
     /// Frees the burst.
     fn rx_release(&mut self);
+    /// A turn ends that began at `now` and was busy or not: time to look after a clock of the
+    /// device's own, by `clock`, which tells the worker's time.
+    #[inline]
+    fn look_after_clock<C: Clock>(&mut self, _now: Instant, _busy: bool, _clock: &mut C) {}
 
     /// Full-sized frames that [`PacketIo::tx_frame`] gives for sure at `now`, 0..=32: what the
     /// device, its buffers and its pace allow.

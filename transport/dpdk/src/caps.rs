@@ -27,6 +27,8 @@ pub struct PortConfig {
     /// Whether the device may compute and check checksums. Without, software does: slower, and
     /// right also where a device is not.
     pub checksums: bool,
+    /// Whether the device may say when frames arrived, where its clock can be read.
+    pub times: bool,
     /// Leaves the device's MTU as it is: it is set by somebody else.
     pub keep_mtu: bool,
 }
@@ -38,6 +40,17 @@ pub enum FrameLimit {
     Set(u32),
     /// The device has no such setting: frames of the wanted length are sent, and may pass.
     Unproven(u32),
+}
+
+/// Who says when frames arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RxTimes {
+    /// The device does, by a clock that can be read.
+    Device,
+    /// The device could, but its clock cannot be read, so nobody knows what its stamps mean.
+    NoClock,
+    /// Whoever polls it: frames arrived when they were found.
+    Poll,
 }
 
 /// The effective configuration of a port.
@@ -60,9 +73,9 @@ pub struct Caps {
     pub tx_checksums: bool,
     /// Whether it checks UDP checksums.
     pub rx_checksums: bool,
-    /// Whether it could stamp received packets. It is not asked to: nothing converts its clock.
-    pub rx_timestamps: bool,
-    /// Whether it could send at a given time; likewise.
+    /// Who says when frames arrived.
+    pub rx_times: RxTimes,
+    /// Whether it could send at a given time. It is not asked to: nothing tells it when.
     pub send_at: bool,
     /// How received frames come to its queues.
     pub steering: Rung,
@@ -96,6 +109,7 @@ impl Default for PortConfig {
             max_frame: 1514,
             gather: false,
             checksums: true,
+            times: true,
             keep_mtu: false,
         }
     }
@@ -116,8 +130,11 @@ pub(crate) fn negotiate(
     let scatter = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
     let segments = if wish.gather { 0 } else { sys::RDPDK_TX_OFFLOAD_MULTI_SEGS };
     let segments = all(offer.tx_offloads, segments);
-    // These two are noted only: asking costs some drivers their fast paths, and nobody reads them.
-    let stamps = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_TIMESTAMP);
+    // Stamps cost some drivers their fast paths, so they are asked for only where they are read.
+    let wanted = if wish.times { sys::RDPDK_RX_OFFLOAD_TIMESTAMP } else { 0 };
+    let offered = all(offer.rx_offloads, wanted);
+    let stamps = if offer.has_clock != 0 { offered } else { 0 };
+    // Noted only: nothing tells the device when.
     let send_at = all(offer.tx_offloads, sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP);
     let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
     let rss_types = if queues > 1 { offer.rss_types & RSS_TYPES } else { 0 };
@@ -134,7 +151,11 @@ pub(crate) fn negotiate(
         rx_scatter: needs_scatter && scatter != 0,
         tx_checksums: tx_sums != 0,
         rx_checksums: rx_sums != 0,
-        rx_timestamps: stamps != 0,
+        rx_times: match (stamps, offered) {
+            (0, 0) => RxTimes::Poll,
+            (0, _) => RxTimes::NoClock,
+            _ => RxTimes::Device,
+        },
         send_at: send_at != 0,
         steering: match (queues, rss_types) {
             (1, _) => Rung::Single,
@@ -145,7 +166,7 @@ pub(crate) fn negotiate(
         link_mbps: None,
     };
     Plan {
-        rx_offloads: rx_sums | if needs_scatter { scatter } else { 0 },
+        rx_offloads: rx_sums | stamps | if needs_scatter { scatter } else { 0 },
         tx_offloads: tx_sums | segments,
         rss_types,
         mtu,
@@ -176,8 +197,10 @@ pub enum Lost {
     RxChecksums,
     /// Sending chains.
     MultiSegs,
-    /// Receive timestamps.
-    RxTimestamps,
+    /// Times of arrival.
+    RxTimes,
+    /// Times of arrival that could be converted.
+    RxClock,
     /// Sending at a given time.
     SendAt,
     /// Steering between several queues.
@@ -214,7 +237,8 @@ impl Caps {
             (wish.checksums && !self.tx_checksums, Lost::TxChecksums),
             (wish.checksums && !self.rx_checksums, Lost::RxChecksums),
             (!self.tx_multi_segs, Lost::MultiSegs),
-            (!self.rx_timestamps, Lost::RxTimestamps),
+            (wish.times && self.rx_times == RxTimes::Poll, Lost::RxTimes),
+            (self.rx_times == RxTimes::NoClock, Lost::RxClock),
             (!self.send_at, Lost::SendAt),
             (self.steering == Rung::Software, Lost::Steering),
             (self.queues < wish.queues, Lost::Queues { wanted: wish.queues, got: self.queues }),
@@ -238,9 +262,14 @@ impl fmt::Display for Lost {
             Self::MultiSegs => {
                 write!(f, "no chains sent: payload is copied into the frame instead of attached")
             }
-            Self::RxTimestamps => {
+            Self::RxTimes => {
                 write!(f, "no receive timestamps: round trips contain the wait for the poll")
             }
+            Self::RxClock => write!(
+                f,
+                "receive timestamps by a clock that its driver does not read: they are not used, \
+                 and round trips contain the wait for the poll"
+            ),
             Self::SendAt => write!(f, "no sending at a time: segments leave at the next poll"),
             Self::Steering => {
                 write!(f, "no spreading over queues: one worker receives for all and hands over")
@@ -280,6 +309,16 @@ impl fmt::Display for FrameLimit {
     }
 }
 
+impl fmt::Display for RxTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "device",
+            Self::NoClock => "software (the device's clock cannot be read)",
+            Self::Poll => "software",
+        })
+    }
+}
+
 impl fmt::Display for Caps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = |hardware: bool| if hardware { "device" } else { "software" };
@@ -287,7 +326,7 @@ impl fmt::Display for Caps {
         write!(
             f,
             "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, checksums tx {} rx {}, \
-             timestamps software{}, pacing software{}, steering by {}",
+             timestamps {}, pacing software{}, steering by {}",
             self.driver,
             self.queues,
             self.descriptors.0,
@@ -296,7 +335,7 @@ impl fmt::Display for Caps {
             if self.tx_multi_segs { "sent" } else { "gathered" },
             by(self.tx_checksums),
             by(self.rx_checksums),
-            could(self.rx_timestamps),
+            self.rx_times,
             could(self.send_at),
             self.steering,
         )?;
@@ -365,7 +404,7 @@ mod tests {
             tx_multi_segs: true,
             tx_checksums: true,
             rx_checksums: true,
-            rx_timestamps: true,
+            rx_times: RxTimes::Device,
             send_at: true,
             steering: Rung::Addresses,
             max_frame: FrameLimit::Set(9014),
@@ -389,17 +428,32 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_uses_is_told_and_not_asked_for() {
-        let clocks = sys::rdpdk_port_info {
-            rx_offloads: sys::RDPDK_RX_OFFLOAD_TIMESTAMP,
-            tx_offloads: sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP,
-            ..offer()
+    fn stamps_are_asked_for_where_they_are_wanted_and_their_clock_is_read() {
+        let stamps = sys::RDPDK_RX_OFFLOAD_TIMESTAMP;
+        let clock = sys::rdpdk_port_info { rx_offloads: stamps, has_clock: 1, ..offer() };
+        let asked = |offer: &sys::rdpdk_port_info, times| {
+            let wish = PortConfig { times, ..PortConfig::default() };
+            let plan = negotiate(offer, &wish, "net_test".into(), 2048);
+            (plan.rx_offloads, plan.caps.rx_times)
         };
-        let plan = plan(&clocks, 1, 1514);
-        assert_eq!((plan.rx_offloads, plan.tx_offloads), (0, 0));
-        assert!(plan.caps.rx_timestamps && plan.caps.send_at);
+        assert_eq!(asked(&clock, true), (stamps, RxTimes::Device));
+        assert_eq!(asked(&clock, false), (0, RxTimes::Poll));
+        let blind = sys::rdpdk_port_info { has_clock: 0, ..clock };
+        assert_eq!(asked(&blind, true), (0, RxTimes::NoClock));
+        assert_eq!(asked(&sys::rdpdk_port_info { rx_offloads: 0, ..clock }, true).0, 0);
+        let told = plan(&blind, 1, 1514).caps;
+        assert!(told.to_string().contains("timestamps software (the device's clock"), "{told}");
+        let lost = told.lost(&PortConfig::default());
+        assert!(lost.contains(&Lost::RxClock) && !lost.contains(&Lost::RxTimes), "{lost:?}");
+    }
+
+    #[test]
+    fn what_nothing_uses_is_told_and_not_asked_for() {
+        let tx_offloads = sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP;
+        let plan = plan(&sys::rdpdk_port_info { tx_offloads, ..offer() }, 1, 1514);
+        assert!(plan.tx_offloads == 0 && plan.caps.send_at);
         let told = plan.caps.to_string();
-        assert_eq!(told.matches("software (offered by the device)").count(), 2, "{told}");
+        assert!(told.contains("pacing software (offered by the device)"), "{told}");
     }
 
     #[test]

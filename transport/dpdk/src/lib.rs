@@ -21,6 +21,8 @@
 //! | [`tap`](mod@tap) | copies of frames, on their way to a capture |
 //! | [`telemetry`] | what workers tell while they run: counters, histograms, and who may ask |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
+//! | [`clock_fit`] | what a device's clock shows, in the driver's time |
+//! | [`device_clock`] | a device's clock at one queue: read now and then, and what it makes of stamps |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
 //! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf`,
@@ -32,10 +34,12 @@ pub mod boundary;
 pub mod burst;
 pub mod caps;
 pub mod clock;
+pub mod clock_fit;
 mod coding;
 mod connections;
 pub mod descriptor;
 pub mod device;
+pub mod device_clock;
 pub mod eal;
 pub mod enquiry;
 pub mod idle;
@@ -69,10 +73,11 @@ pub mod worker;
 pub use app_ring::{AppEnd, WorkerEnd, app_ring};
 pub use boundary::{Clock, IoCounts, PacketIo, PayloadStore, RxCheck, RxFrame, Stage};
 pub use burst::{BURST, MbufBurst};
-pub use caps::{Caps, FrameLimit, Lost, PortConfig};
+pub use caps::{Caps, FrameLimit, Lost, PortConfig, RxTimes};
 pub use clock::{Calibration, DilatedClock, TimeScale};
 pub use descriptor::{Completion, Failure, Request};
 pub use device::{DeviceName, DeviceNameError};
+pub use device_clock::{ClockCounts, DeviceClock};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
 pub use enquiry::Enquiry;
 pub use idle::{Idle, IdleMode};

@@ -242,6 +242,7 @@ impl LinkConfig {
             tx_descriptors: self.depth(),
             max_frame: self.max_frame,
             gather: false,
+            times: true,
             keep_mtu: false,
             // TAP's are software's, in the driver, behind a copy: ours are made while copying.
             checksums: false,

@@ -19,7 +19,8 @@ use dpdk_sys as sys;
 use transport::wire::frame::UDP_PORT;
 
 use crate::burst::{BURST, MbufBurst};
-use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig};
+use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes};
+use crate::device_clock::ReadTicks;
 use crate::eal::{self, Eal, Errno};
 use crate::mbuf::{Pool, as_pointers};
 use crate::netns::Netns;
@@ -27,6 +28,7 @@ use crate::port_error::{PortError, Step};
 use crate::port_stats::PortStats;
 use crate::ring::{RingRx, RingTx};
 use crate::rules::{self, Rule, Rung};
+use crate::stamp_field::TimestampField;
 
 /// One device with all its queues.
 #[derive(Debug)]
@@ -74,6 +76,8 @@ struct Device {
     id: u16,
     name: CString,
     caps: Caps,
+    /// Where it says when frames arrived, if it does.
+    times: Option<TimestampField>,
     is_vdev: bool,
     #[allow(dead_code, reason = "held, not read")]
     keep: Keep,
@@ -160,6 +164,7 @@ impl Port {
             id,
             name: eal::c_string(name)?,
             caps: caps::negotiate(&offer, config, String::new(), 0).caps,
+            times: None,
             is_vdev,
             keep,
             pool,
@@ -184,6 +189,7 @@ impl Port {
             unsafe { sys::rte_eth_promiscuous_enable(id) };
             device.caps = plan.caps;
         }
+        device.find_clock();
         device.warn_of_distance();
         device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
         let device = Arc::new(device);
@@ -358,6 +364,18 @@ impl PortQueue {
         self.device.is_vdev
     }
 
+    /// Where the device says when frames arrived, in what [`Self::ticks`] reads; `None` where it does
+    /// not.
+    pub(crate) fn times(&self) -> Option<TimestampField> {
+        self.device.times
+    }
+
+    /// Reads the device's clock: a register of the card is read, or its firmware asked.
+    pub(crate) fn ticks(&self) -> ReadTicks {
+        let device = Arc::clone(&self.device);
+        Box::new(move || device.clock())
+    }
+
     /// Asks the driver to free what it has sent and kept; drivers without such a call free it when
     /// more is sent.
     pub(crate) fn reclaim(&mut self) {
@@ -420,6 +438,24 @@ impl PortQueue {
 }
 
 impl Device {
+    fn clock(&self) -> Option<u64> {
+        let mut ticks = 0;
+        // SAFETY: a valid port and a place for the answer.
+        let ret = unsafe { sys::rdpdk_read_clock(self.id, &raw mut ticks) };
+        (ret == 0).then_some(ticks)
+    }
+
+    /// The clock of stamps that were asked for: some drivers read it only when started.
+    fn find_clock(&mut self) {
+        if self.caps.rx_times != RxTimes::Device {
+            return;
+        }
+        self.times = self.clock().and_then(|_| TimestampField::of_devices(&self.eal).ok());
+        if self.times.is_none() {
+            self.caps.rx_times = RxTimes::NoClock;
+        }
+    }
+
     /// Says when buffers lie at another processor than the device: every packet then crosses.
     fn warn_of_distance(&self) {
         let (device, buffers) = (self.caps.socket, self.pool.socket());

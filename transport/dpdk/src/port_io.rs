@@ -3,8 +3,9 @@
 //! Frames with copied payload come from one pool, one segment each, so its buffers must hold a full
 //! frame; frames with attached payload are two small buffers of another, headers and a pointer.
 //! Buffers not used stay here for the next poll. A stamp travels in the dynamic field of mbufs, in
-//! both directions: a host stamps what it sends, the soft switch what it delivers. Lengths are
-//! bytes without FCS.
+//! both directions: a host stamps what it sends, the soft switch what it delivers. A device that
+//! stamps by a clock of its own does so in another field (`device_clock.rs`). Lengths are bytes
+//! without FCS.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,10 +13,11 @@ use std::sync::Arc;
 
 use transport::wire::addressing::IpVersion;
 use transport::wire::frame::ETHERNET_LEN;
-use transport::{BURST, Instant, Rate};
+use transport::{BURST, Duration, Instant, Rate};
 
-use crate::boundary::{IoCounts, PacketIo, RxCheck, RxFrame};
+use crate::boundary::{Clock, IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
+use crate::device_clock::DeviceClock;
 use crate::enquiry::Enquiry;
 use crate::mbuf::{ExtBuf, Mbuf, Pool};
 use crate::neighbour::Station;
@@ -28,6 +30,8 @@ use crate::steering::{HandOver, HandOverCounts};
 ///
 /// Field order: mbufs are freed before the pools that they return to.
 pub struct PortIo {
+    /// Of a device that says by it when frames arrived; it holds the device, as the queue does.
+    clock: Option<DeviceClock>,
     queue: PortQueue,
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
@@ -62,19 +66,27 @@ struct Attaching {
 /// An IPv6 advertisement: 14 + 40 + 32, in answer to a solicitation that may leave out its sender.
 const ANSWER_MIN: usize = 86;
 
+/// How long the rate of a device's clock is learnt: brackets of 2 us then make 40 ppm, and a
+/// reading comes within 10 ms.
+const ACQUAINTANCE: Duration = Duration::from_ms(50);
+
 /// The longest frame of ours: 9 KB jumbo with room for all headers.
 const FRAME_MAX: usize = 9216;
 
 impl PortIo {
-    /// Sends at the device's own pace, with frames from `pool`.
+    /// Sends at the device's own pace, with frames from `pool`. Without `stamps`, frames arrived
+    /// when the device says, if it does, and else when they are found.
     #[must_use]
     pub fn new(queue: PortQueue, pool: Arc<Pool>, stamps: Option<TimestampField>) -> Self {
         let rx_checked = queue.caps().rx_checksums;
         let tx_sums = queue.caps().tx_checksums;
+        let clock = queue.times().filter(|_| stamps.is_none());
+        let clock = clock.map(|field| DeviceClock::new(field, queue.ticks()));
         Self {
             queue,
             pool,
             stamps,
+            clock,
             pacer: None,
             hand_over: None,
             station: None,
@@ -108,8 +120,34 @@ impl PortIo {
     /// Shares the device with other workers, each at a queue of its own.
     #[must_use]
     pub fn steered(mut self, hand_over: HandOver) -> Self {
+        if let Some(clock) = &mut self.clock {
+            clock.share();
+        }
         self.hand_over = Some(hand_over);
         self
+    }
+
+    /// Frames arrived when their stamps say, by `clock`: for a device that is emulated.
+    #[must_use]
+    pub fn clocked(mut self, clock: DeviceClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Learns the rate of the device's clock, if it has one that stamps frames: 50 ms, in which the
+    /// thread sleeps. Without, the first 5 ms of a worker's frames arrive when they are found.
+    #[must_use]
+    pub fn acquainted<C: Clock>(mut self, clock: &mut C) -> Self {
+        if let Some(device) = &mut self.clock {
+            device.learn_rate(clock, ACQUAINTANCE);
+        }
+        self
+    }
+
+    /// The device's clock, where it says when frames arrived.
+    #[must_use]
+    pub const fn device_clock(&self) -> Option<&DeviceClock> {
+        self.clock.as_ref()
     }
 
     /// Answers what others ask of `station`: its MAC, and echoes.
@@ -230,7 +268,7 @@ impl PortIo {
 
 impl PacketIo for PortIo {
     #[inline]
-    fn rx_burst(&mut self) -> usize {
+    fn rx_burst(&mut self, now: Instant) -> usize {
         self.rx.clear();
         if let Some(hand_over) = &mut self.hand_over {
             hand_over.take(&mut self.rx);
@@ -243,13 +281,20 @@ impl PacketIo for PortIo {
         }
         // A burst's headers are read one after the other right behind: by then they are there.
         self.rx.iter().for_each(Mbuf::prefetch);
+        if let Some(clock) = &mut self.clock {
+            clock.stamp(&self.rx, now);
+        }
         self.rx.len()
     }
 
     #[inline]
     fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>> {
         let mbuf = self.rx.get(index)?;
-        let stamp = self.stamps.and_then(|field| field.get(mbuf)).map(Instant::from_ps);
+        let stamp = match (&self.clock, self.stamps) {
+            (None, None) => None,
+            (None, Some(field)) => field.get(mbuf).map(Instant::from_ps),
+            (Some(clock), _) => clock.arrival(index),
+        };
         let check = if mbuf.checksum_bad() {
             RxCheck::Bad
         } else if self.rx_checked && mbuf.checksum_good() {
@@ -277,6 +322,15 @@ impl PacketIo for PortIo {
     #[inline]
     fn rx_release(&mut self) {
         self.rx.clear();
+    }
+
+    #[inline]
+    fn look_after_clock<C: Clock>(&mut self, now: Instant, busy: bool, clock: &mut C) {
+        if let Some(device) = &mut self.clock
+            && device.is_due(now, busy)
+        {
+            device.read(clock);
+        }
     }
 
     #[inline]
@@ -377,7 +431,20 @@ impl PacketIo for PortIo {
     fn counts(&self) -> IoCounts {
         let HandOverCounts { given, taken, ring_full } = self.hand_over();
         let (starved, refused, answers) = (self.starved, self.queue.refused(), self.answers);
-        IoCounts { starved, refused, answers, given, taken, ring_full }
+        let clock = self.clock.as_ref().map(DeviceClock::counts).unwrap_or_default();
+        IoCounts {
+            starved,
+            refused,
+            answers,
+            stamped: clock.stamped,
+            stamps_refused: clock.refused,
+            clock_readings: clock.readings,
+            clock_jumps: clock.jumps,
+            clock_lost: clock.lost,
+            given,
+            taken,
+            ring_full,
+        }
     }
 }
 

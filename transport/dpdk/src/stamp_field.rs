@@ -11,8 +11,9 @@ use dpdk_sys as sys;
 use crate::eal::{self, Eal};
 use crate::mbuf::{Mbuf, MbufError};
 
-/// A dynamic field: picoseconds of network time at which the packet was received. An emulated
-/// device fills it as a NIC would; mbufs without it say so.
+/// A dynamic field with a time in it; mbufs without one say so. [`TimestampField::register`] makes
+/// our own, of picoseconds of network time, which an emulated device fills as a NIC would;
+/// [`TimestampField::of_devices`] is DPDK's, of ticks of the receiving device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampField {
     offset: usize,
@@ -42,16 +43,32 @@ impl TimestampField {
         }
     }
 
-    /// Stamps `mbuf` with a time in picoseconds.
+    /// The field that drivers fill at receiving, once they are asked to
+    /// (`rte_mbuf_dyn_rx_timestamp_register`).
+    ///
+    /// # Errors
+    /// As [`TimestampField::register`].
+    pub fn of_devices(_eal: &Eal) -> Result<Self, MbufError> {
+        let (mut offset, mut flag) = (-1, 0);
+        // SAFETY: EAL runs; two places for the answer.
+        let ret =
+            unsafe { sys::rte_mbuf_dyn_rx_timestamp_register(&raw mut offset, &raw mut flag) };
+        match usize::try_from(offset) {
+            Ok(offset) if ret == 0 => Ok(Self { offset, flag }),
+            _ => Err(MbufError::Field(eal::last_errno())),
+        }
+    }
+
+    /// Stamps `mbuf` with a time: picoseconds in our field, ticks in that of devices.
     #[inline]
-    pub fn set(self, mbuf: &mut Mbuf, ps: u64) {
+    pub fn set(self, mbuf: &mut Mbuf, time: u64) {
         mbuf.add_flags(self.flag);
         let place = mbuf.raw().cast::<u8>().wrapping_add(self.offset).cast::<u64>();
         // SAFETY: DPDK gave these 8 aligned bytes of every mbuf to this field.
-        unsafe { place.write(ps) };
+        unsafe { place.write(time) };
     }
 
-    /// The time in picoseconds, when `mbuf` was stamped since it was allocated.
+    /// The time, in the field's unit, when `mbuf` was stamped since it was allocated.
     #[inline]
     #[must_use]
     pub fn get(self, mbuf: &Mbuf) -> Option<u64> {

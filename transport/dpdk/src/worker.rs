@@ -259,6 +259,7 @@ where
         self.clock.mark(Stage::Core);
         let busy = due || taken + received + sent > 0;
         self.end_lingering(busy);
+        self.io.look_after_clock(now, busy, &mut self.clock);
         let told: usize = self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum();
         let is_full = |app: &Application| !app.outbox.is_empty() && app.end.room() == 0;
         self.counts.completions_waited += u64::from(self.apps.iter().any(is_full));
@@ -311,7 +312,7 @@ where
 
     /// Receives a burst and does what the core says about it. Says how many frames there were.
     fn receive(&mut self, now: Instant) -> usize {
-        let frames = self.io.rx_burst();
+        let frames = self.io.rx_burst(now);
         self.clock.mark(Stage::Device);
         if frames == 0 {
             return 0;

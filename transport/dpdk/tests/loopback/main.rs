@@ -15,6 +15,7 @@ mod links;
 mod pair;
 mod process;
 mod sharing;
+mod stamps;
 mod traffic;
 mod workers;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         links::CHECKS,
         workers::CHECKS,
         sharing::CHECKS,
+        stamps::CHECKS,
         process::CHECKS,
         pair::CHECKS,
     ];

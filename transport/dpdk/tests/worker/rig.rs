@@ -72,7 +72,7 @@ impl MemIo {
 }
 
 impl PacketIo for MemIo {
-    fn rx_burst(&mut self) -> usize {
+    fn rx_burst(&mut self, _now: Instant) -> usize {
         assert!(self.rx.is_empty(), "a burst is released before the next");
         let count = self.inbox.len().min(BURST);
         self.rx.extend(self.inbox.drain(..count));

@@ -1,0 +1,357 @@
+//! Times of arrival by a device's clock. No device here has one, so a wire between two rings stamps
+//! frames as a card would, by a clock that drifts, in a world whose time is the test's; and net_pcap
+//! shows that the field which drivers fill is the one that is read.
+//!
+//! Times are picoseconds of the test's world.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transport::record::Recorder;
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
+use transport_dpdk::telemetry::HistogramName;
+use transport_dpdk::{
+    AppEnd, AppMemory, Clock, Completion, DeviceClock, DeviceName, Eal, IoCounts, Link, LinkConfig,
+    LinkEnd, Mbuf, MbufBurst, MemoryConfig, PacketIo, Pattern, Pool, PortConfig, PortIo, Request,
+    RxTimes, Source, Telemetry, TimestampField, UdpSums, Worker, WorkerConfig, app_ring,
+};
+
+use crate::Outcome::{self, Passed};
+use crate::traffic;
+use crate::workers::wide_pool;
+
+pub(crate) const CHECKS: &[crate::Check] = &[
+    ("round_trips_are_right_by_stamps_and_50_us_too_long_without_where_polls_are_late", late_polls),
+    ("a_clock_that_stops_is_given_up_and_frames_arrive_when_they_are_found", stopped),
+    ("a_stamp_that_cannot_be_true_is_refused_and_counted", absurd),
+    ("net_pcap_fills_the_field_of_devices_and_its_clock_is_not_taken_for_one", pcap),
+];
+
+const US: u64 = 1_000_000;
+
+/// One way from wire to wire.
+const DELAY: u64 = 5 * US;
+
+/// The world's time. Reading a device's clock takes a microsecond of it.
+#[derive(Clone, Debug, Default)]
+struct World(Arc<AtomicU64>);
+
+impl World {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn pass(&self, ps: u64) {
+        self.0.fetch_add(ps, Ordering::Relaxed);
+    }
+}
+
+impl Clock for World {
+    fn now(&mut self) -> Instant {
+        Instant::from_ps(World::now(self))
+    }
+}
+
+/// A card's clock: 156.25 MHz, off by some ppm, and close to its wrap at the start.
+#[derive(Clone, Copy, Debug)]
+struct Card {
+    ppm: i64,
+    /// It stands still from here on.
+    stops_at: u64,
+}
+
+impl Card {
+    fn ticks(self, at_ps: u64) -> u64 {
+        let at = i128::from(at_ps.min(self.stops_at));
+        let ticks = at * 15_625 * i128::from(1_000_000 + self.ppm) / 100_000_000_000_000;
+        (u64::MAX - 1_000_000).wrapping_add(u64::try_from(ticks).unwrap())
+    }
+
+    /// The clock as a worker reads it: in the middle of a microsecond, or not quite.
+    fn clock(self, field: TimestampField, world: &World) -> DeviceClock {
+        let (world, mut odd) = (world.clone(), false);
+        let ticks = move || {
+            odd = !odd;
+            let early = if odd { US / 4 } else { US * 3 / 4 };
+            world.pass(early);
+            let ticks = self.ticks(world.now());
+            world.pass(US - early);
+            Some(ticks)
+        };
+        DeviceClock::new(field, Box::new(ticks))
+    }
+}
+
+struct Host {
+    worker: Worker<PortIo, AppMemory, World>,
+    app: AppEnd,
+    wire: LinkEnd,
+    /// On the way to it, with the time of arrival.
+    coming: VecDeque<(u64, Mbuf)>,
+}
+
+/// Two hosts and what is between them.
+struct Rig {
+    world: World,
+    hosts: [Host; 2],
+    field: TimestampField,
+    cards: [Card; 2],
+    /// What stamps are wrong by.
+    off_ticks: i64,
+    telemetry: Telemetry,
+    pools: [Arc<Pool>; 2],
+}
+
+fn config() -> Config {
+    let settings = Settings {
+        line_rate: Rate::from_gbps(10),
+        base_rtt: Duration::from_us(10),
+        tx_flows_max: 4,
+        rx_flows_max: 4,
+        msgs_max: 16,
+        ..Settings::default()
+    };
+    Config::new(settings).unwrap()
+}
+
+fn message() -> Request {
+    let source = Source::Pattern(Pattern { seed: 1, tag: 1 });
+    let len = NonZeroU32::new(1_000_000).unwrap();
+    Request::Send { connection: 0, source, len, tag: 1, cookie: 1 }
+}
+
+impl Rig {
+    /// Host 0 always has a message for host 1; `clocked`: devices say when frames arrived.
+    fn new(eal: &Eal, cards: [Card; 2], clocked: bool) -> Self {
+        let field = TimestampField::of_devices(eal).unwrap();
+        assert_eq!(TimestampField::of_devices(eal), Ok(field), "as drivers find it");
+        let world = World::default();
+        let telemetry = Telemetry::default();
+        let pools = [wide_pool(eal, 4608), wide_pool(eal, 4608)];
+        let host = |i: usize| {
+            let (host_pool, switch_pool) = (Arc::clone(&pools[i]), Arc::clone(&pools[i]));
+            let link = LinkConfig { max_frame: 4300, depth: 512, host_pool, switch_pool };
+            let Link { host, switch_side } = Link::ring(eal, &link).unwrap();
+            let io = PortIo::of_port(host, Arc::clone(&pools[i]), None).unwrap();
+            let io = if clocked { io.clocked(cards[i].clock(field, &world)) } else { io };
+            let (app, end) = app_ring(64, 64);
+            let id = HostId(u32::try_from(i).unwrap());
+            let config = config();
+            let memory =
+                MemoryConfig { bytes_max: 1 << 26, messages_max: 100, parity_max: 1 << 20 };
+            let parts = (io, AppMemory::new(&config, &memory), world.clone());
+            let worker_config = WorkerConfig {
+                addressing: Addressing::Emulated(IpVersion::V6),
+                connections_max: 4,
+                msgs_max: config.msgs_max,
+                stuck_after: Duration::from_s(10),
+                udp: UdpSums::Software,
+                digest: true,
+            };
+            let core = Recorder::off(&config, id, Rng::new(1).fork("host", u64::from(id.0)));
+            let mut worker = Worker::new(core, parts, end, worker_config);
+            worker.observe(telemetry.meter(id, config.msgs_max, Duration::from_us(100)));
+            Host { worker, app, wire: switch_side, coming: VecDeque::new() }
+        };
+        let mut hosts = [host(0), host(1)];
+        let path = config().default_path();
+        let app = &mut hosts[0].app;
+        app.submit(Request::Open { connection: 0, peer: HostId(1), path }).unwrap();
+        (0..4).for_each(|_| app.submit(message()).unwrap());
+        Self { world, hosts, field, cards, off_ticks: 0, telemetry, pools }
+    }
+
+    /// Both workers turn, and `gap` passes.
+    fn step(&mut self, gap: u64) {
+        for at in 0..2 {
+            self.arrive(at);
+            self.hosts[at].worker.poll_once();
+            self.leave(at);
+            while let Some(heard) = self.hosts[at].app.poll() {
+                match heard {
+                    Completion::Sent { .. } => self.hosts[at].app.submit(message()).unwrap(),
+                    Completion::Delivered { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        self.world.pass(gap);
+    }
+
+    /// What has come for host `at` by now is in its queue, stamped as it came.
+    fn arrive(&mut self, at: usize) {
+        let (now, card, off) = (self.world.now(), self.cards[at], self.off_ticks);
+        let host = &mut self.hosts[at];
+        let mut burst = MbufBurst::new();
+        while host.coming.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((due, mut mbuf)) = host.coming.pop_front() else { break };
+            self.field.set(&mut mbuf, card.ticks(due).wrapping_add_signed(off));
+            burst.push(mbuf).unwrap();
+            if burst.room() == 0 {
+                host.wire.tx_burst(&mut burst);
+            }
+        }
+        host.wire.tx_burst(&mut burst);
+        assert!(burst.is_empty(), "the queue is long enough");
+    }
+
+    /// What host `at` has sent is on its way.
+    fn leave(&mut self, at: usize) {
+        let due = self.world.now() + DELAY;
+        let mut burst = MbufBurst::new();
+        while self.hosts[at].wire.rx_burst(&mut burst) > 0 {
+            self.hosts[1 - at].coming.extend(burst.drain().map(|mbuf| (due, mbuf)));
+        }
+    }
+
+    fn counts(&mut self, at: usize) -> IoCounts {
+        self.hosts[at].worker.io().counts()
+    }
+
+    /// Round trips of host 0 so far: how many, and their sum in nanoseconds.
+    fn round_trips(&self) -> (u64, u64) {
+        let picture = self.telemetry.worker(0).unwrap().histogram(HistogramName::Rtt).picture();
+        (picture.count(), picture.sum)
+    }
+
+    /// The mean round trip of the next `turns` turns, nanoseconds.
+    fn mean_rtt(&mut self, turns: u32, gap: u64) -> u64 {
+        let (count, sum) = self.round_trips();
+        (0..turns).for_each(|_| self.step(gap));
+        let (count_after, sum_after) = self.round_trips();
+        assert!(count_after > count + 100, "{count_after}");
+        (sum_after - sum) / (count_after - count)
+    }
+
+    fn end(self) {
+        let Self { hosts, pools, .. } = self;
+        drop(hosts);
+        assert_eq!((pools[0].in_use(), pools[1].in_use()), (0, 0));
+    }
+}
+
+fn cards(stops_at: u64) -> [Card; 2] {
+    [Card { ppm: 80, stops_at }, Card { ppm: -95, stops_at }]
+}
+
+fn late_polls(eal: &Eal) -> Outcome {
+    // A poll is 25 us late after 5 us on the way, at either end.
+    let gap = 30 * US;
+    let mut blind = Rig::new(eal, cards(u64::MAX), false);
+    (0..1000).for_each(|_| blind.step(gap));
+    let without = blind.mean_rtt(2000, gap);
+    assert!((59_000..61_000).contains(&without), "{without} ns");
+    assert_eq!(blind.counts(0).stamped, 0);
+    blind.end();
+    let mut rig = Rig::new(eal, cards(u64::MAX), true);
+    // Learnt within 5 ms, and right to a few brackets; then to one.
+    (0..200).for_each(|_| rig.step(gap));
+    let young = rig.mean_rtt(1000, gap);
+    assert!(young.abs_diff(10_000) < 3000, "{young} ns");
+    (0..33_000).for_each(|_| rig.step(gap));
+    // The card's clock has wrapped around in between.
+    let with = rig.mean_rtt(2000, gap);
+    assert!(with.abs_diff(10_000) < 1000, "{with} ns");
+    let received = rig.hosts[0].worker.counts().received;
+    let counts = rig.counts(0);
+    assert!(counts.stamped > received - 100 && counts.stamped <= received, "{counts:?}");
+    assert_eq!((counts.stamps_refused, counts.clock_jumps, counts.clock_lost), (0, 0, 0));
+    // Each 10 ms late, for the worker is never idle.
+    assert!((50..80).contains(&counts.clock_readings), "{counts:?}");
+    rig.end();
+    Passed
+}
+
+fn stopped(eal: &Eal) -> Outcome {
+    let gap = 30 * US;
+    let mut rig = Rig::new(eal, cards(200_000 * US), true);
+    (0..5000).for_each(|_| rig.step(gap));
+    assert!(rig.mean_rtt(1000, gap).abs_diff(10_000) < 1500);
+    (0..6000).for_each(|_| rig.step(gap));
+    let counts = rig.counts(0);
+    assert_eq!(counts.clock_lost, 1, "{counts:?}");
+    let after = rig.mean_rtt(1000, gap);
+    assert!((59_000..61_000).contains(&after), "{after} ns");
+    assert_eq!(rig.counts(0).stamped, counts.stamped);
+    assert_eq!(rig.counts(0).clock_readings, counts.clock_readings, "nobody asks it any more");
+    rig.end();
+    Passed
+}
+
+fn absurd(eal: &Eal) -> Outcome {
+    // So often that most polls find nothing.
+    let gap = 2 * US;
+    let mut rig = Rig::new(eal, cards(u64::MAX), true);
+    (0..20_000).for_each(|_| rig.step(gap));
+    let before = rig.counts(0);
+    assert_eq!(before.stamps_refused, 0);
+    let mut refused = 0;
+    // 20 ms ago, when the queue was empty since, and in 20 ms.
+    for off in [-3_125_000, 3_125_000] {
+        rig.off_ticks = off;
+        let (stamped, received) = (rig.counts(0).stamped, rig.hosts[0].worker.counts().received);
+        (0..1000).for_each(|_| rig.step(gap));
+        refused += rig.hosts[0].worker.counts().received - received;
+        assert_eq!(rig.counts(0).stamped, stamped);
+        assert_eq!(rig.counts(0).stamps_refused, refused);
+    }
+    assert!(refused > 100, "{refused}");
+    rig.off_ticks = 0;
+    assert!(rig.mean_rtt(2000, gap).abs_diff(10_000) < 3000);
+    assert_eq!(rig.counts(0).stamps_refused, refused);
+    rig.end();
+    Passed
+}
+
+/// A capture file with a frame for each time, microseconds.
+fn capture(times: &[u64]) -> Vec<u8> {
+    let u32s = |words: &[u64]| -> Vec<u8> {
+        let word = |word: &u64| u32::try_from(*word).unwrap().to_le_bytes();
+        words.iter().flat_map(word).collect()
+    };
+    // Magic, version 2.4, no zone, no accuracy, snap length, Ethernet.
+    let mut file = u32s(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
+    for (number, us) in (0..).zip(times) {
+        let frame = traffic::frame(number, 60);
+        file.extend(u32s(&[us / 1_000_000, us % 1_000_000, 60, 60]));
+        file.extend(frame);
+    }
+    file
+}
+
+fn pcap(eal: &Eal) -> Outcome {
+    let times = [1_700_000_000_123_456, 1_700_000_000_123_457, 1_800_000_000_999_999];
+    let path = std::env::temp_dir().join(format!("headrace-stamps-{}.pcap", std::process::id()));
+    std::fs::write(&path, capture(&times)).unwrap();
+    let name = format!("net_pcap_stamps,rx_pcap={}", path.display());
+    let device: DeviceName = name.parse().unwrap();
+    let pool = traffic::pool(eal, 1023);
+    let opened = device.open(eal, &PortConfig::default(), Arc::clone(&pool));
+    let mut port = match opened {
+        Ok(port) => port,
+        Err(error) => return Outcome::Skipped(format!("no net_pcap: {error}")),
+    };
+    // What its stamps mean nobody can ask it: they are wall-clock time, of when a file was written.
+    assert_eq!(port.caps().rx_times, RxTimes::Poll);
+    let field = TimestampField::of_devices(eal).unwrap();
+    let mut burst = MbufBurst::new();
+    while burst.len() < times.len() {
+        assert!(port.rx_burst(&mut burst) > 0, "{} frames", burst.len());
+    }
+    let stamps: Vec<Option<u64>> = burst.iter().map(|mbuf| field.get(mbuf)).collect();
+    assert_eq!(stamps, times.map(Some));
+    assert_eq!(field.get(&pool.alloc().unwrap()), None, "a fresh mbuf has none");
+    let own = TimestampField::register(eal).unwrap();
+    assert!(burst.iter().all(|mbuf| own.get(mbuf).is_none()), "ours is another field");
+    // A worker at such a device goes by its polls.
+    drop(burst);
+    let io = PortIo::of_port(port, Arc::clone(&pool), None).unwrap();
+    assert!(io.device_clock().is_none());
+    drop(io);
+    assert_eq!(pool.in_use(), 0);
+    std::fs::remove_file(&path).unwrap();
+    Passed
+}

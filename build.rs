@@ -24,7 +24,7 @@ const FUNCTIONS: [&str; 14] = [
     "rte_thread_(register|unregister)",
     "rte_(version|strerror)",
     "rte_pktmbuf_(pool_create|copy)",
-    "rte_mbuf_(check|dynfield_register|dynflag_register|dyn_rx_timestamp_register)",
+    "rte_mbuf_(check|dynfield_register|dynflag_register|dyn_(rx|tx)_timestamp_register)",
     "rte_mempool_(free|avail_count)",
     "rte_ring_(create|free)",
     "rte_eth_from_rings",

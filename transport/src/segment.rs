@@ -141,6 +141,17 @@ pub enum Placement {
 }
 
 impl TxSegment {
+    /// When it is to leave, as it was given at `now`: when its header says that it was sent. That is
+    /// `now`, unless the endpoint may give segments ahead of their time; then it may be later.
+    #[inline]
+    #[must_use]
+    pub const fn departure(&self, now: Instant) -> Instant {
+        match &self.hdr.body {
+            Body::Data(data) => now.next_wire(data.sent_at),
+            _ => now,
+        }
+    }
+
     /// True for all but DATA: acknowledgements, refusals and what schedulers say
     /// to each other travel in the control class.
     #[must_use]

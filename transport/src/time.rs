@@ -69,6 +69,25 @@ impl Instant {
     pub const fn since_wire(self, stamp: u32) -> Duration {
         Duration((self.to_wire().wrapping_sub(stamp) as u64) << WIRE_TIME_SHIFT)
     }
+
+    /// The instant of wire time `stamp`, if that is ahead by at most half of the wrap; else `self`.
+    #[must_use]
+    pub const fn next_wire(self, stamp: u32) -> Self {
+        let units = stamp.wrapping_sub(self.to_wire());
+        if units.cast_signed() <= 0 {
+            return self;
+        }
+        let at = (self.0 >> WIRE_TIME_SHIFT).saturating_add(units as u64);
+        Self(at.saturating_mul(1 << WIRE_TIME_SHIFT))
+    }
+
+    /// The same as [`Instant::since_wire`] for a stamp that may be ahead: at most half of it, and zero for one that is. A
+    /// device may send a little before the time that it was told, by its clock.
+    #[must_use]
+    pub const fn round_trip(self, stamp: u32) -> Duration {
+        let is_ahead = self.to_wire().wrapping_sub(stamp).cast_signed() < 0;
+        if is_ahead { Duration::ZERO } else { self.since_wire(stamp) }
+    }
 }
 
 /// Wire time counts units of 2^10 ps, so one stamp wraps after 2^42 ps = 4.398 s.
@@ -302,7 +321,12 @@ mod tests {
     fn a_wire_stamp_survives_the_wrap() {
         let sent = Instant::from_ps((u64::from(u32::MAX) - 3) << WIRE_TIME_SHIFT);
         let back = sent + Duration::from_ps(10 << WIRE_TIME_SHIFT);
-        assert_eq!(back.since_wire(sent.to_wire()), Duration::from_ps(10 << WIRE_TIME_SHIFT));
+        let ten = Duration::from_ps(10 << WIRE_TIME_SHIFT);
+        assert_eq!([back.since_wire(sent.to_wire()), back.round_trip(sent.to_wire())], [ten; 2]);
+        assert_eq!(sent.round_trip(back.to_wire()), Duration::ZERO, "sent before its time");
+        let off = Duration::from_ps(700);
+        assert_eq!([sent + off, back].map(|now| now.next_wire(back.to_wire())), [back; 2]);
+        assert_eq!((back + off).next_wire(sent.to_wire()), back + off, "past");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
+//! | `timed` | frames handed over ahead of their departure, of which the device was told |
 //! | `stamped`, `stamps_refused` | frames whose arrival the device's clock has told; stamps that could not be true |
 //! | `clock_jumps`, `clock_lost` | times that this clock jumped; 1 when it was given up |
 //! | `ring_full` | frames dropped because another worker's ring was full |
@@ -18,6 +19,7 @@
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
 
+use transport_dpdk::boundary::PacketIo as _;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 
 use crate::measure::Counters;
@@ -56,6 +58,7 @@ pub(crate) fn of_device(io: &PortIo) -> Counters {
         ("device_full", io.full()),
         ("ring_full", io.hand_over().ring_full),
         ("refused", queue.refused()),
+        ("timed", io.counts().timed),
         ("stamped", clock.stamped),
         ("stamps_refused", clock.refused),
         ("clock_jumps", clock.jumps),

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use transport::wire::addressing::IpVersion;
 use transport::wire::checksum::Checksum;
-use transport::{Instant, MsgId, PayloadRef, Restore, counters};
+use transport::{Duration, Instant, MsgId, PayloadRef, Restore, counters};
 
 use crate::mbuf::ExtBuf;
 use crate::source::Source;
@@ -103,6 +103,8 @@ counters! {
         pub starved: u64,
         /// Frames that the device can never send: too long, or in too many pieces.
         pub refused: u64,
+        /// Frames handed over ahead of their departure, of which the device was told.
+        pub timed: u64,
         /// Answers sent to who asks for the host's address, or whether it lives.
         pub answers: u64,
         /// Frames received whose time of arrival is the device's, not the poll's.
@@ -144,9 +146,16 @@ pub trait PacketIo {
     /// Full-sized frames that [`PacketIo::tx_frame`] gives for sure at `now`, 0..=32: what the
     /// device, its buffers and its pace allow.
     fn tx_room(&mut self, now: Instant) -> usize;
-    /// Appends a frame of `len` bytes to the burst, stamped `now`, and lends its bytes to be
-    /// written; whatever was there before shows through. `None` only without [`PacketIo::tx_room`].
-    fn tx_frame(&mut self, len: u16, now: Instant) -> Option<&mut [u8]>;
+    /// How far ahead of their departure frames may be given: zero but for a device that sends at a
+    /// time. Asked once a turn, before frames are given.
+    #[inline]
+    fn send_ahead(&self) -> Duration {
+        Duration::ZERO
+    }
+    /// Appends a frame of `len` bytes to the burst, to leave at `at`, the time of the turn or up to
+    /// [`PacketIo::send_ahead`] later, and lends its bytes to be written; whatever was there before
+    /// shows through. `None` only without [`PacketIo::tx_room`].
+    fn tx_frame(&mut self, len: u16, at: Instant) -> Option<&mut [u8]>;
     /// Appends a frame of `head` bytes, which it lends to be written, and the bytes of `memory` at
     /// `range`, which are not copied. `None`, and nothing is changed, when this device, or this
     /// memory, or the moment asks for a copy.
@@ -155,7 +164,7 @@ pub trait PacketIo {
         _head: u16,
         _memory: &ExtBuf,
         _range: Range<usize>,
-        _now: Instant,
+        _at: Instant,
     ) -> Option<&mut [u8]> {
         None
     }

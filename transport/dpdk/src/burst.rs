@@ -110,6 +110,12 @@ impl MbufBurst {
         self.slots[..self.length].iter_mut().flatten()
     }
 
+    /// Sorts by `key`; equal ones stay in order.
+    pub(crate) fn sort_by_key(&mut self, key: impl Fn(&Mbuf) -> i64) {
+        // Nearly sorted as a rule, and short.
+        self.slots[..self.length].sort_by_key(|slot| slot.as_ref().map(&key));
+    }
+
     /// Takes all in order and leaves the burst empty.
     #[inline]
     pub fn drain(&mut self) -> Drain {

@@ -53,6 +53,19 @@ pub enum RxTimes {
     Poll,
 }
 
+/// Who sees to it that paced frames leave at their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxTimes {
+    /// The device does, at a transmit queue of its own for each worker.
+    Device,
+    /// The device could, but nobody can tell it when: its clock cannot be read.
+    NoClock,
+    /// The device could, but has too few transmit queues.
+    NoQueue,
+    /// Whoever polls it: they leave at the first poll behind it.
+    Poll,
+}
+
 /// The effective configuration of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caps {
@@ -75,8 +88,8 @@ pub struct Caps {
     pub rx_checksums: bool,
     /// Who says when frames arrived.
     pub rx_times: RxTimes,
-    /// Whether it could send at a given time. It is not asked to: nothing tells it when.
-    pub send_at: bool,
+    /// Who sees to it that paced frames leave at their time.
+    pub tx_times: TxTimes,
     /// How received frames come to its queues.
     pub steering: Rung,
     /// NUMA node, -1 when it has none.
@@ -93,6 +106,8 @@ pub(crate) struct Plan {
     pub(crate) rss_types: u64,
     /// 0: say nothing, the device has its own default.
     pub(crate) mtu: u16,
+    /// Those of the workers, and those of frames with a departure.
+    pub(crate) tx_queues: u16,
     /// The frame length that `mtu` stands for.
     pub(crate) mtu_frame: u32,
     pub(crate) caps: Caps,
@@ -134,9 +149,16 @@ pub(crate) fn negotiate(
     let wanted = if wish.times { sys::RDPDK_RX_OFFLOAD_TIMESTAMP } else { 0 };
     let offered = all(offer.rx_offloads, wanted);
     let stamps = if offer.has_clock != 0 { offered } else { 0 };
-    // Noted only: nothing tells the device when.
-    let send_at = all(offer.tx_offloads, sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP);
+    let departures = if wish.times { sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP } else { 0 };
+    let departures = all(offer.tx_offloads, departures);
     let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
+    let tx_times = match (departures, stamps) {
+        (0, _) => TxTimes::Poll,
+        (_, 0) => TxTimes::NoClock,
+        _ if queues > offer.tx_queues_max / 2 => TxTimes::NoQueue,
+        _ => TxTimes::Device,
+    };
+    let timed = tx_times == TxTimes::Device;
     let rss_types = if queues > 1 { offer.rss_types & RSS_TYPES } else { 0 };
     // Scatter costs a slower receive function in some drivers, so it is asked for only when needed.
     let needs_scatter = wish.max_frame + RECEIVED_EXTRA > u32::from(room);
@@ -156,7 +178,7 @@ pub(crate) fn negotiate(
             (0, _) => RxTimes::NoClock,
             _ => RxTimes::Device,
         },
-        send_at: send_at != 0,
+        tx_times,
         steering: match (queues, rss_types) {
             (1, _) => Rung::Single,
             (_, 0) => Rung::Software,
@@ -167,7 +189,8 @@ pub(crate) fn negotiate(
     };
     Plan {
         rx_offloads: rx_sums | stamps | if needs_scatter { scatter } else { 0 },
-        tx_offloads: tx_sums | segments,
+        tx_offloads: tx_sums | segments | if timed { departures } else { 0 },
+        tx_queues: if timed { 2 * queues } else { queues },
         rss_types,
         mtu,
         mtu_frame,
@@ -202,7 +225,11 @@ pub enum Lost {
     /// Times of arrival that could be converted.
     RxClock,
     /// Sending at a given time.
-    SendAt,
+    TxTimes,
+    /// Sending at a time that could be told.
+    TxClock,
+    /// Transmit queues for it.
+    TxQueue,
     /// Steering between several queues.
     Steering,
     /// Fewer queues than wished.
@@ -239,7 +266,9 @@ impl Caps {
             (!self.tx_multi_segs, Lost::MultiSegs),
             (wish.times && self.rx_times == RxTimes::Poll, Lost::RxTimes),
             (self.rx_times == RxTimes::NoClock, Lost::RxClock),
-            (!self.send_at, Lost::SendAt),
+            (wish.times && self.tx_times == TxTimes::Poll, Lost::TxTimes),
+            (self.tx_times == TxTimes::NoClock, Lost::TxClock),
+            (self.tx_times == TxTimes::NoQueue, Lost::TxQueue),
             (self.steering == Rung::Software, Lost::Steering),
             (self.queues < wish.queues, Lost::Queues { wanted: wish.queues, got: self.queues }),
             (most < wish.max_frame || unproven, frames),
@@ -270,7 +299,16 @@ impl fmt::Display for Lost {
                 "receive timestamps by a clock that its driver does not read: they are not used, \
                  and round trips contain the wait for the poll"
             ),
-            Self::SendAt => write!(f, "no sending at a time: segments leave at the next poll"),
+            Self::TxTimes => write!(f, "no sending at a time: paced segments leave at a poll"),
+            Self::TxClock => write!(
+                f,
+                "sending at a time by a clock that cannot be read: paced segments leave at a poll"
+            ),
+            Self::TxQueue => write!(
+                f,
+                "no sending at a time: it takes two transmit queues a worker; paced segments leave \
+                 at a poll"
+            ),
             Self::Steering => {
                 write!(f, "no spreading over queues: one worker receives for all and hands over")
             }
@@ -319,14 +357,24 @@ impl fmt::Display for RxTimes {
     }
 }
 
+impl fmt::Display for TxTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "device",
+            Self::NoClock => "software (the device's clock cannot be read)",
+            Self::NoQueue => "software (too few transmit queues for the device to do it)",
+            Self::Poll => "software",
+        })
+    }
+}
+
 impl fmt::Display for Caps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = |hardware: bool| if hardware { "device" } else { "software" };
-        let could = |offered: bool| if offered { " (offered by the device)" } else { "" };
         write!(
             f,
             "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, checksums tx {} rx {}, \
-             timestamps {}, pacing software{}, steering by {}",
+             timestamps {}, pacing {}, steering by {}",
             self.driver,
             self.queues,
             self.descriptors.0,
@@ -336,7 +384,7 @@ impl fmt::Display for Caps {
             by(self.tx_checksums),
             by(self.rx_checksums),
             self.rx_times,
-            could(self.send_at),
+            self.tx_times,
             self.steering,
         )?;
         match self.link_mbps {
@@ -405,7 +453,7 @@ mod tests {
             tx_checksums: true,
             rx_checksums: true,
             rx_times: RxTimes::Device,
-            send_at: true,
+            tx_times: TxTimes::Device,
             steering: Rung::Addresses,
             max_frame: FrameLimit::Set(9014),
             ..caps
@@ -448,12 +496,24 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_uses_is_told_and_not_asked_for() {
+    fn a_device_that_sends_at_a_time_gets_a_second_queue_for_each_worker() {
         let tx_offloads = sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP;
-        let plan = plan(&sys::rdpdk_port_info { tx_offloads, ..offer() }, 1, 1514);
-        assert!(plan.tx_offloads == 0 && plan.caps.send_at);
-        let told = plan.caps.to_string();
-        assert!(told.contains("pacing software (offered by the device)"), "{told}");
+        let rx_offloads = sys::RDPDK_RX_OFFLOAD_TIMESTAMP;
+        let all = sys::rdpdk_port_info { tx_offloads, rx_offloads, has_clock: 1, ..offer() };
+        let asked = |offer: &sys::rdpdk_port_info, queues| {
+            let plan = plan(offer, queues, 1514);
+            (plan.caps.tx_times, plan.tx_queues, plan.tx_offloads)
+        };
+        assert_eq!(asked(&all, 4), (TxTimes::Device, 8, tx_offloads));
+        assert_eq!(asked(&all, 5), (TxTimes::NoQueue, 5, 0));
+        let blind = sys::rdpdk_port_info { has_clock: 0, ..all };
+        assert_eq!(asked(&blind, 1), (TxTimes::NoClock, 1, 0));
+        assert_eq!(asked(&sys::rdpdk_port_info { tx_offloads: 0, ..all }, 1).0, TxTimes::Poll);
+        let wish = PortConfig { times: false, ..PortConfig::default() };
+        assert_eq!(negotiate(&all, &wish, "net_test".into(), 2048).tx_offloads, 0);
+        let told = plan(&all, 5, 1514).caps;
+        assert!(told.to_string().contains("pacing software (too few transmit queues"), "{told}");
+        assert!(told.lost(&PortConfig::default()).contains(&Lost::TxQueue));
     }
 
     #[test]

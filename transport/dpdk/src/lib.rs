@@ -22,6 +22,7 @@
 //! | [`telemetry`] | what workers tell while they run: counters, histograms, and who may ask |
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //! | [`clock_fit`] | what a device's clock shows, in the driver's time |
+//! | [`timed`] | frames that a device sends at their time |
 //! | [`device_clock`] | a device's clock at one queue: read now and then, and what it makes of stamps |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
@@ -68,12 +69,13 @@ pub mod steering;
 pub mod tap;
 pub mod telemetry;
 mod templates;
+pub mod timed;
 pub mod worker;
 
 pub use app_ring::{AppEnd, WorkerEnd, app_ring};
 pub use boundary::{Clock, IoCounts, PacketIo, PayloadStore, RxCheck, RxFrame, Stage};
 pub use burst::{BURST, MbufBurst};
-pub use caps::{Caps, FrameLimit, Lost, PortConfig, RxTimes};
+pub use caps::{Caps, FrameLimit, Lost, PortConfig, RxTimes, TxTimes};
 pub use clock::{Calibration, DilatedClock, TimeScale};
 pub use descriptor::{Completion, Failure, Request};
 pub use device::{DeviceName, DeviceNameError};

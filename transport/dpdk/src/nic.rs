@@ -19,7 +19,7 @@ use dpdk_sys as sys;
 use transport::wire::frame::UDP_PORT;
 
 use crate::burst::{BURST, MbufBurst};
-use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes};
+use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes, TxTimes};
 use crate::device_clock::ReadTicks;
 use crate::eal::{self, Eal, Errno};
 use crate::mbuf::{Pool, as_pointers};
@@ -78,6 +78,8 @@ struct Device {
     caps: Caps,
     /// Where it says when frames arrived, if it does.
     times: Option<TimestampField>,
+    /// Where it is told when frames are to leave, if it is.
+    departures: Option<TimestampField>,
     is_vdev: bool,
     #[allow(dead_code, reason = "held, not read")]
     keep: Keep,
@@ -165,6 +167,7 @@ impl Port {
             name: eal::c_string(name)?,
             caps: caps::negotiate(&offer, config, String::new(), 0).caps,
             times: None,
+            departures: None,
             is_vdev,
             keep,
             pool,
@@ -181,7 +184,10 @@ impl Port {
             if !config.keep_mtu {
                 set_mtu(id, config, &mut plan);
             }
-            set_up_queues(id, name, &plan.caps, &device.pool)?;
+            set_up_queues(id, name, &plan, &device.pool)?;
+            if plan.caps.tx_times == TxTimes::Device {
+                device.departures = TimestampField::of_departures(&device.eal).ok();
+            }
             // SAFETY: a valid, configured port.
             let ret = unsafe { sys::rte_eth_dev_start(id) };
             check(name, Step::Start, ret)?;
@@ -376,6 +382,16 @@ impl PortQueue {
         Box::new(move || device.clock())
     }
 
+    /// The queue for frames that the device sends at their time, and where it is told; `None` where
+    /// it does not. To be asked once.
+    pub(crate) fn timed(&self) -> Option<(Self, TimestampField)> {
+        let device = &self.device;
+        let field = device.departures.filter(|_| device.caps.tx_times == TxTimes::Device)?;
+        let index = device.caps.queues + self.index;
+        let (device, tie) = (Arc::clone(device), self.tie.clone());
+        Some((Self { index, refused: 0, device, tie }, field))
+    }
+
     /// Asks the driver to free what it has sent and kept; drivers without such a call free it when
     /// more is sent.
     pub(crate) fn reclaim(&mut self) {
@@ -453,6 +469,11 @@ impl Device {
         self.times = self.clock().and_then(|_| TimestampField::of_devices(&self.eal).ok());
         if self.times.is_none() {
             self.caps.rx_times = RxTimes::NoClock;
+        }
+        if self.caps.tx_times == TxTimes::Device
+            && (self.times.is_none() || self.departures.is_none())
+        {
+            self.caps.tx_times = TxTimes::NoClock;
         }
     }
 
@@ -639,7 +660,7 @@ fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
         rss_types: plan.rss_types,
         mtu: plan.mtu,
         rx_queues: plan.caps.queues,
-        tx_queues: plan.caps.queues,
+        tx_queues: plan.tx_queues,
     };
     // SAFETY: a valid port and a settings struct that is read during the call.
     let ret = unsafe { sys::rdpdk_port_configure(id, &raw const config) };
@@ -668,15 +689,17 @@ fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
 
 const STANDARD_FRAME: u32 = 1514;
 
-fn set_up_queues(id: u16, name: &str, caps: &Caps, pool: &Pool) -> Result<(), PortError> {
-    for queue in 0..caps.queues {
-        let descriptors = caps.descriptors.0;
+fn set_up_queues(id: u16, name: &str, plan: &Plan, pool: &Pool) -> Result<(), PortError> {
+    for queue in 0..plan.caps.queues {
+        let descriptors = plan.caps.descriptors.0;
         // SAFETY: a configured port, defaults for the settings, and a pool that the device keeps.
         let ret = unsafe {
             sys::rte_eth_rx_queue_setup(id, queue, descriptors, ANY_SOCKET, ptr::null(), pool.raw())
         };
         check(name, Step::RxQueue, ret)?;
-        let descriptors = caps.descriptors.1;
+    }
+    for queue in 0..plan.tx_queues {
+        let descriptors = plan.caps.descriptors.1;
         // SAFETY: a configured port and defaults for the settings.
         let ret =
             unsafe { sys::rte_eth_tx_queue_setup(id, queue, descriptors, ANY_SOCKET, ptr::null()) };

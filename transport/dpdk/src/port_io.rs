@@ -25,13 +25,14 @@ use crate::nic::{Port, PortQueue};
 use crate::pacer::LinkPacer;
 use crate::stamp_field::TimestampField;
 use crate::steering::{HandOver, HandOverCounts};
+use crate::timed::{HORIZON, Timed};
 
 /// One queue, its pace and its frames.
 ///
 /// Field order: mbufs are freed before the pools that they return to.
 pub struct PortIo {
     /// Of a device that says by it when frames arrived; it holds the device, as the queue does.
-    clock: Option<DeviceClock>,
+    clock: Option<Box<DeviceClock>>,
     queue: PortQueue,
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
@@ -46,6 +47,12 @@ pub struct PortIo {
     rx: MbufBurst,
     /// Filled, or kept.
     tx: MbufBurst,
+    /// Of a device that sends at a time.
+    timed: Option<Box<Timed>>,
+    /// The time of the turn, where frames may be given ahead of it.
+    now: Instant,
+    /// The frame given last is ahead of its time.
+    is_ahead: bool,
     spare: MbufBurst,
     pool: Arc<Pool>,
     /// For frames whose payload is attached.
@@ -81,11 +88,16 @@ impl PortIo {
         let rx_checked = queue.caps().rx_checksums;
         let tx_sums = queue.caps().tx_checksums;
         let clock = queue.times().filter(|_| stamps.is_none());
-        let clock = clock.map(|field| DeviceClock::new(field, queue.ticks()));
+        let clock = clock.map(|field| Box::new(DeviceClock::new(field, queue.ticks())));
+        let timed = queue.timed().filter(|_| clock.is_some());
+        let timed = timed.map(|(queue, field)| Box::new(Timed::new(queue, field, HORIZON)));
         Self {
             queue,
             pool,
             stamps,
+            timed,
+            now: Instant::ZERO,
+            is_ahead: false,
             clock,
             pacer: None,
             hand_over: None,
@@ -130,7 +142,15 @@ impl PortIo {
     /// Frames arrived when their stamps say, by `clock`: for a device that is emulated.
     #[must_use]
     pub fn clocked(mut self, clock: DeviceClock) -> Self {
-        self.clock = Some(clock);
+        self.clock = Some(Box::new(clock));
+        self
+    }
+
+    /// Frames leave at their time by `queue`, told in `field`, and may be given `horizon` ahead of
+    /// it, while the device's clock is known: for a device that is emulated.
+    #[must_use]
+    pub fn timed(mut self, queue: PortQueue, field: TimestampField, horizon: Duration) -> Self {
+        self.timed = Some(Box::new(Timed::new(queue, field, horizon)));
         self
     }
 
@@ -146,8 +166,8 @@ impl PortIo {
 
     /// The device's clock, where it says when frames arrived.
     #[must_use]
-    pub const fn device_clock(&self) -> Option<&DeviceClock> {
-        self.clock.as_ref()
+    pub fn device_clock(&self) -> Option<&DeviceClock> {
+        self.clock.as_deref()
     }
 
     /// Answers what others ask of `station`: its MAC, and echoes.
@@ -257,12 +277,37 @@ impl PortIo {
         *burst = kept;
     }
 
+    /// Takes a frame that leaves at `at`, and lends its bytes.
+    fn keep(&mut self, frame: Mbuf, at: Instant) -> Option<&mut [u8]> {
+        let plain = match self.timed.as_mut().filter(|_| at > self.now) {
+            Some(timed) => timed.keep(frame, at, self.clock.as_deref()),
+            None => Err(frame),
+        };
+        self.is_ahead = plain.is_ok();
+        if let Err(frame) = plain {
+            self.tx.push(frame).ok()?;
+        }
+        let burst = self.burst_of_last();
+        let last = burst.len().checked_sub(1)?;
+        burst.get_mut(last)?.data_mut()
+    }
+
+    /// Where the frame given last is.
+    #[inline]
+    fn burst_of_last(&mut self) -> &mut MbufBurst {
+        match &mut self.timed {
+            Some(timed) if self.is_ahead => timed.frames_mut(),
+            _ => &mut self.tx,
+        }
+    }
+
     /// Mbufs in its hands: received, kept and spare. All return to their pools when it is dropped.
     #[must_use]
     pub fn held(&self) -> usize {
         let small = |small: &Attaching| small.heads.len() + small.pieces.len();
         let small = self.attaching.as_ref().map_or(0, small);
-        self.rx.len() + self.tx.len() + self.spare.len() + small
+        let timed = self.timed.as_ref().map_or(0, |timed| timed.frames().len());
+        self.rx.len() + self.tx.len() + self.spare.len() + small + timed
     }
 }
 
@@ -336,7 +381,11 @@ impl PacketIo for PortIo {
     #[inline]
     fn tx_room(&mut self, now: Instant) -> usize {
         let pace = self.pacer.as_mut().map_or(BURST, |pacer| pacer.room(now));
-        let wanted = pace.min(self.tx.room());
+        let mut wanted = pace.min(self.tx.room());
+        if let Some(timed) = &self.timed {
+            wanted = wanted.min(timed.frames().room());
+            self.now = now;
+        }
         if self.spare.len() < wanted {
             refill(&self.pool, &mut self.spare, wanted);
             self.starved += u64::from(self.spare.is_empty());
@@ -348,18 +397,27 @@ impl PacketIo for PortIo {
     }
 
     #[inline]
-    fn tx_frame(&mut self, len: u16, now: Instant) -> Option<&mut [u8]> {
+    fn send_ahead(&self) -> Duration {
+        let horizon = |timed: &Timed| timed.horizon(self.clock.as_deref());
+        self.timed.as_deref().map_or(Duration::ZERO, horizon)
+    }
+
+    #[inline]
+    fn tx_frame(&mut self, len: u16, at: Instant) -> Option<&mut [u8]> {
         let mut mbuf = self.spare.pop()?;
         mbuf.append(len)?;
         if let Some(field) = self.stamps {
-            field.set(&mut mbuf, now.as_ps());
+            field.set(&mut mbuf, at.as_ps());
         }
-        let at = self.tx.len();
-        self.tx.push(mbuf).ok()?;
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(u64::from(len));
         }
-        self.tx.get_mut(at)?.data_mut()
+        if self.timed.is_some() {
+            return self.keep(mbuf, at);
+        }
+        let last = self.tx.len();
+        self.tx.push(mbuf).ok()?;
+        self.tx.get_mut(last)?.data_mut()
     }
 
     #[inline]
@@ -368,22 +426,25 @@ impl PacketIo for PortIo {
         head: u16,
         memory: &ExtBuf,
         range: Range<usize>,
-        now: Instant,
+        at: Instant,
     ) -> Option<&mut [u8]> {
-        let at = self.tx.len();
+        let last = self.tx.len();
         if self.tx.room() == 0 {
             return None;
         }
         let length = u64::from(head) + range.len() as u64;
         let mut frame = self.attaching.as_mut()?.frame(head, memory, range)?;
         if let Some(field) = self.stamps {
-            field.set(&mut frame, now.as_ps());
+            field.set(&mut frame, at.as_ps());
         }
         if let Some(pacer) = &mut self.pacer {
             pacer.sent(length);
         }
+        if self.timed.is_some() {
+            return self.keep(frame, at);
+        }
         self.tx.push(frame).ok()?;
-        self.tx.get_mut(at)?.data_mut()
+        self.tx.get_mut(last)?.data_mut()
     }
 
     #[inline]
@@ -393,48 +454,59 @@ impl PacketIo for PortIo {
 
     #[inline]
     fn tx_sum(&mut self, ip: IpVersion) {
-        let last = self.tx.len().saturating_sub(1);
-        if let Some(mbuf) = self.tx.get_mut(last) {
+        let burst = self.burst_of_last();
+        let last = burst.len().saturating_sub(1);
+        if let Some(mbuf) = burst.get_mut(last) {
             mbuf.request_udp_checksum(ETHERNET_LEN, ip);
         }
     }
 
     fn tx_reclaim(&mut self) {
         self.queue.reclaim();
+        if let Some(timed) = &mut self.timed {
+            timed.reclaim();
+        }
     }
 
     fn tx_cancel(&mut self) {
-        drop(self.tx.pop());
+        drop(self.burst_of_last().pop());
     }
 
     #[inline]
     fn tx_burst(&mut self) -> usize {
+        let ahead = self.timed.as_mut().map_or(0, |timed| timed.burst());
         if self.tx.is_empty() {
-            return 0;
+            return ahead;
         }
         let sent = self.queue.tx_burst(&mut self.tx);
         self.full += u64::from(!self.tx.is_empty());
-        sent
+        sent + ahead
     }
 
     #[inline]
     fn tx_kept(&self) -> usize {
-        self.tx.len()
+        self.tx.len() + self.timed.as_ref().map_or(0, |timed| timed.frames().len())
     }
 
     fn tx_discard(&mut self) -> usize {
-        let discarded = self.tx.len();
+        let discarded = self.tx_kept();
         self.tx.clear();
+        if let Some(timed) = &mut self.timed {
+            timed.discard();
+        }
         discarded
     }
 
     fn counts(&self) -> IoCounts {
         let HandOverCounts { given, taken, ring_full } = self.hand_over();
-        let (starved, refused, answers) = (self.starved, self.queue.refused(), self.answers);
-        let clock = self.clock.as_ref().map(DeviceClock::counts).unwrap_or_default();
+        let timed = self.timed.as_deref();
+        let (starved, answers) = (self.starved, self.answers);
+        let refused = self.queue.refused() + timed.map_or(0, Timed::refused);
+        let clock = self.device_clock().map(DeviceClock::counts).unwrap_or_default();
         IoCounts {
             starved,
             refused,
+            timed: timed.map_or(0, Timed::sent),
             answers,
             stamped: clock.stamped,
             stamps_refused: clock.refused,

@@ -59,6 +59,22 @@ impl TimestampField {
         }
     }
 
+    /// The same field for sending, with a flag of its own: when a frame is to leave
+    /// (`rte_mbuf_dyn_tx_timestamp_register`). Drivers look for it when they start.
+    ///
+    /// # Errors
+    /// As [`TimestampField::register`].
+    pub fn of_departures(_eal: &Eal) -> Result<Self, MbufError> {
+        let (mut offset, mut flag) = (-1, 0);
+        // SAFETY: EAL runs; two places for the answer.
+        let ret =
+            unsafe { sys::rte_mbuf_dyn_tx_timestamp_register(&raw mut offset, &raw mut flag) };
+        match usize::try_from(offset) {
+            Ok(offset) if ret == 0 => Ok(Self { offset, flag }),
+            _ => Err(MbufError::Field(eal::last_errno())),
+        }
+    }
+
     /// Stamps `mbuf` with a time: picoseconds in our field, ticks in that of devices.
     #[inline]
     pub fn set(self, mbuf: &mut Mbuf, time: u64) {

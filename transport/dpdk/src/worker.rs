@@ -147,6 +147,8 @@ pub struct Worker<Io, P, C> {
     burst: RxBurst,
     tx: Burst<TxSegment>,
     now: Instant,
+    /// How far ahead of their departure the device takes frames.
+    ahead: Duration,
     /// When the device last took a frame or had none to take.
     took_at: Instant,
     counts: Counts,
@@ -219,6 +221,7 @@ where
             burst: RxBurst::new(),
             tx: Burst::with_limit(BURST),
             now: Instant::ZERO,
+            ahead: Duration::ZERO,
             took_at: Instant::ZERO,
             counts: Counts::default(),
             meter: None,
@@ -414,6 +417,11 @@ where
     /// Sends what is kept, then what the core has, until device, pace or burst are full. Says how
     /// many frames the device took.
     fn transmit(&mut self, now: Instant) -> usize {
+        let ahead = self.io.send_ahead();
+        if ahead != self.ahead {
+            self.ahead = ahead;
+            self.core.send_ahead(ahead);
+        }
         let mut filled = 0;
         // Acknowledgements are small, so the room left is asked for again; each turn fills a frame.
         while filled < BURST {
@@ -451,7 +459,9 @@ where
         let host = self.core.endpoint().host();
         let by_device = self.config.udp == UdpSums::Software && self.io.sums_udp();
         let summed = self.config.udp != UdpSums::Without && !by_device;
+        let is_timed = self.ahead > Duration::ZERO;
         for segment in self.tx.iter() {
+            let at = if is_timed { segment.departure(now) } else { now };
             let (header, payload) = (&segment.hdr, &segment.payload);
             let ends = (host, segment.peer);
             let addressing = &self.config.addressing;
@@ -463,7 +473,7 @@ where
             if payload.len >= ATTACH_MIN
                 && let Some((memory, range)) = self.store.lend(payload)
                 && let Some(bytes) = memory.bytes().get(range.clone())
-                && let Some(head) = self.io.tx_attached(headers, memory, range, now)
+                && let Some(head) = self.io.tx_attached(headers, memory, range, at)
             {
                 let sum = summed.then(|| sum_of(bytes));
                 template.emit(header, payload.len, sum, head);
@@ -480,7 +490,7 @@ where
                 self.counts.attached += 1;
                 continue;
             }
-            let Some(out) = self.io.tx_frame(headers + payload.len, now) else {
+            let Some(out) = self.io.tx_frame(headers + payload.len, at) else {
                 self.counts.unsendable += 1;
                 continue;
             };

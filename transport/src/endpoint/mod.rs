@@ -23,6 +23,7 @@ use crate::cc::{Path, Window};
 use crate::config::{Config, Policies};
 use crate::ec::EcKind;
 use crate::event::Event;
+use crate::flow::ahead::Ahead;
 use crate::flow::open_blocks::{OpenBlock, OpenBlocks};
 use crate::flow::reassembly::RxMsg;
 use crate::flow::recovery::earliest;
@@ -136,6 +137,7 @@ pub struct Endpoint {
     controllers: Controllers,
     round_trips: RoundTrips,
     sched: Sched,
+    ahead: Ahead,
     acks: AckQueue,
     /// Erasure-coded blocks that arrive.
     blocks: OpenBlocks,
@@ -178,6 +180,7 @@ impl Endpoint {
             controllers: Controllers::default(),
             round_trips: RoundTrips::new(),
             sched: Sched::new(config.sched, &config.sched_setup()),
+            ahead: Ahead::default(),
             acks: AckQueue::new(config),
             blocks: OpenBlocks::new(config),
             restores: VecDeque::with_capacity(restores),
@@ -247,7 +250,7 @@ impl Endpoint {
         self.sched.on_backlog(flow, &open.backlog(), now);
         // Of a flow whose timer runs, more to send brings nothing forward but its pacer.
         if timer.is_none() || open.window().0.pacing.is_some() {
-            let wanted = open.next_timer(now, &self.config);
+            let wanted = open.next_timer(now, &self.ahead, &self.config);
             rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
         }
         Ok(id)
@@ -482,6 +485,15 @@ impl Endpoint {
         Ok(flow)
     }
 
+    /// From now on paced segments may be given up to `horizon` ahead of their departure
+    /// ([`TxSegment::departure`]), a second and a 16th of their path's base RTT at most: for a
+    /// driver whose device sends at a time. Zero, as at first, for all others. They count as in
+    /// flight when given and as sent when they leave. Those of one `now` are in any order, and none
+    /// leaves before one that was given at an earlier.
+    pub fn send_ahead(&mut self, horizon: Duration) {
+        self.ahead.horizon = horizon;
+    }
+
     /// Fills `tx` with what may leave now: control packets first, then one segment a flow in turn.
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         self.poll_control(now, tx);
@@ -538,20 +550,22 @@ impl Endpoint {
             self.sched.on_backlog(flow, &Backlog::default(), now);
             return;
         };
+        let leave = self.ahead.leave(now, open.path());
         for _ in 0..turns {
             let segment = tx.place();
-            if open.poll_segment(now, &mut cx, segment).is_err() {
+            if open.poll_segment(leave, &mut cx, segment).is_err() {
                 let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
                 self.sched.on_backlog(flow, &backlog, now);
-                let wanted = open.next_timer(now, &self.config);
+                let wanted = open.next_timer(now, &self.ahead, &self.config);
                 rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
                 return;
             }
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
             self.sched.on_sent(flow, segment, || open.backlog(), now);
+            self.ahead.given(segment.departure(now));
             tx.commit();
             if timer.is_none() {
-                let wanted = open.next_timer(now, &self.config);
+                let wanted = open.next_timer(now, &self.ahead, &self.config);
                 rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
             }
         }
@@ -604,7 +618,7 @@ impl Endpoint {
                 return;
             }
             Outgoing::Over { .. } => {
-                return rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
+                return rearm_tx(&mut self.wheel, timed, flow, (now, &self.ahead), &self.config);
             }
             Outgoing::Open(open) => open,
         };
@@ -672,7 +686,7 @@ impl Endpoint {
             let (peer, until) = (open.peer, now + self.linger * 2);
             timed.flow = Outgoing::Over { peer, until, cwnd: open.window().0.cwnd };
         }
-        rearm_tx(&mut self.wheel, timed, flow, now, &self.config);
+        rearm_tx(&mut self.wheel, timed, flow, (now, &self.ahead), &self.config);
     }
 
     /// What has been counted so far.
@@ -731,11 +745,11 @@ fn rearm_tx(
     wheel: &mut Wheel<Due>,
     timed: &mut Timed<Outgoing>,
     id: FlowId,
-    now: Instant,
+    (now, ahead): (Instant, &Ahead),
     config: &Config,
 ) {
     let wanted = match &mut timed.flow {
-        Outgoing::Open(open) => open.next_timer(now, config),
+        Outgoing::Open(open) => open.next_timer(now, ahead, config),
         Outgoing::Over { until, .. } => Some(*until),
     };
     rearm(wheel, &mut timed.timer, wanted, Due::Tx(id));

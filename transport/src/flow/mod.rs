@@ -1,6 +1,7 @@
 //! The state of one flow: what the sender knows of its segments, what the receiver has of its
 //! messages.
 
+pub(crate) mod ahead;
 pub(crate) mod open_blocks;
 pub(crate) mod pacer;
 pub(crate) mod reassembly;

@@ -7,6 +7,7 @@ use alloc::collections::VecDeque;
 
 mod blocks;
 
+use super::ahead::{Ahead, Leave};
 use super::pacer::Pacer;
 use super::recovery::{Inference, Loss, Recovery, Timeout, earliest};
 use super::round_trips::RoundTrips;
@@ -171,6 +172,11 @@ impl TxFlow {
         self.next_msg = self.next_msg.plus(1);
     }
 
+    /// What is known of its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What controls and balances it.
     pub(crate) fn policies(&self) -> Policies {
         Policies { cc: self.cc.kind(), lb: self.lb.kind() }
@@ -214,28 +220,30 @@ impl TxFlow {
     /// Makes the next segment in `out`, or says why there is none.
     pub(crate) fn poll_segment(
         &mut self,
-        now: Instant,
+        leave: Leave,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
-        let sent = self.try_segment(now, cx, out);
+        let sent = self.try_segment(leave, cx, out);
         self.wait = sent.err();
         sent
     }
 
     fn try_segment(
         &mut self,
-        now: Instant,
+        leave: Leave,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
         if self.failed {
             return Err(Wait::Failed);
         }
-        if self.window.pacing.is_some() && self.pacer.next_at() > now {
-            return Err(Wait::Pacing);
-        }
-        if self.held_until > now {
+        // All that follows is as of the segment's departure.
+        let now = match self.window.pacing {
+            Some(_) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
+            None => leave.now,
+        };
+        if self.held_until > leave.now {
             return Err(Wait::Refusals);
         }
         while let Some((psn, &packet)) = self.recovery.next_lost() {
@@ -453,7 +461,7 @@ impl TxFlow {
             return None;
         }
         self.dst_flow = ack.src_flow;
-        let round_trip = rx.at.since_wire(ack.echo_sent_at);
+        let round_trip = rx.at.round_trip(ack.echo_sent_at);
         let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
         if self.recovery.is_slow(round_trip) {
             cx.round_trips.note(self.peer, round_trip, rx.at);
@@ -503,8 +511,14 @@ impl TxFlow {
         LossSample { now, bytes, in_flight, sent_at, sharers: 0, silent: false }
     }
 
-    /// When [`TxFlow::on_timer`] wants to be called.
-    pub(crate) fn next_timer(&mut self, now: Instant, config: &Config) -> Option<Instant> {
+    /// When [`TxFlow::on_timer`] wants to be called; for a paced segment as far `ahead` of its
+    /// departure, and when that is past and it was not given, at its departure.
+    pub(crate) fn next_timer(
+        &mut self,
+        now: Instant,
+        ahead: &Ahead,
+        config: &Config,
+    ) -> Option<Instant> {
         if self.failed {
             return None;
         }
@@ -513,6 +527,11 @@ impl TxFlow {
         let tail = self.unsent == 0 && self.code.is_none();
         let recovery = self.recovery.next_timer(now, tail, &config.loss);
         let paced = self.window.pacing.map(|_| self.pacer.next_at());
+        let paced = paced.map(|at| {
+            let early = at.as_ps().saturating_sub(ahead.of(&self.path).as_ps());
+            let early = Instant::from_ps(early);
+            if early > now { early } else { at }
+        });
         let leave_at = paced.map_or(self.held_until, |at| at.max(self.held_until));
         let leave_at = (leave_at > now && work).then_some(leave_at);
         earliest(earliest(recovery, leave_at), self.window.wake_at)

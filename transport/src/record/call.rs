@@ -43,6 +43,8 @@ kinds! {
     PollEvent = 7,
     /// The end of the recording.
     End = 8,
+    /// `send_ahead`
+    SendAhead = 9,
 }
 
 /// The longest Headrace header.

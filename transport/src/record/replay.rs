@@ -160,6 +160,11 @@ impl Replay {
                 self.report.sent += self.burst.len() as u64;
                 self.digest.sent(self.burst.iter());
             }
+            CallKind::SendAhead => {
+                let horizon = Duration::from_ps(reader.u64()?);
+                self.input(reader)?;
+                self.endpoint.send_ahead(horizon);
+            }
             CallKind::HandleTimeout => {
                 let now = self.now(reader)?;
                 self.input(reader)?;

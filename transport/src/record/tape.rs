@@ -16,7 +16,7 @@ use crate::path::Path;
 use crate::rng::Rng;
 use crate::segment::{Burst, Placement, Restore, RxSegment, TxSegment};
 use crate::stats::DropReason;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId, MsgId};
 
 /// An endpoint, and its tape when it has one. Methods are the endpoint's.
@@ -155,6 +155,15 @@ impl Recorder {
             out.extend(now.as_ps().to_le_bytes());
             out.push(u8::try_from(room).unwrap_or(u8::MAX));
             tape.end(|digest| digest.sent(tx.iter().skip(before)));
+        }
+    }
+
+    /// [`Endpoint::send_ahead`]
+    pub fn send_ahead(&mut self, horizon: Duration) {
+        self.endpoint.send_ahead(horizon);
+        if let Some(tape) = &mut self.tape {
+            tape.begin(CallKind::SendAhead).extend(horizon.as_ps().to_le_bytes());
+            tape.end(|_| ());
         }
     }
 

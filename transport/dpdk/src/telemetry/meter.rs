@@ -66,7 +66,7 @@ impl Meter {
         for segment in segments {
             // As the flow measures it (`flow/tx.rs`), whether or not it still has the segment.
             let (Body::Ack(ack) | Body::Nack(ack)) = segment.hdr.body else { continue };
-            let round_trip = segment.at.since_wire(ack.echo_sent_at);
+            let round_trip = segment.at.round_trip(ack.echo_sent_at);
             let rtt = round_trip.saturating_sub(Duration::from_wire(ack.held));
             self.count(HistogramName::Rtt, ns(rtt));
         }

@@ -141,8 +141,8 @@ pub enum Placement {
 }
 
 impl TxSegment {
-    /// When it is to leave, as it was given at `now`: when its header says that it was sent. That is
-    /// `now`, unless the endpoint may give segments ahead of their time; then it may be later.
+    /// When it is to leave, as it was given at `now`: when its header says that it was sent. That
+    /// is `now`, unless the endpoint may give segments ahead of their time.
     #[inline]
     #[must_use]
     pub const fn departure(&self, now: Instant) -> Instant {

@@ -81,8 +81,8 @@ impl Instant {
         Self(at.saturating_mul(1 << WIRE_TIME_SHIFT))
     }
 
-    /// The same as [`Instant::since_wire`] for a stamp that may be ahead: at most half of it, and zero for one that is. A
-    /// device may send a little before the time that it was told, by its clock.
+    /// [`Instant::since_wire`] for a stamp that may be ahead: at most half of it, and zero for one
+    /// that is. A device may send a little before the time that it was told, by its clock.
     #[must_use]
     pub const fn round_trip(self, stamp: u32) -> Duration {
         let is_ahead = self.to_wire().wrapping_sub(stamp).cast_signed() < 0;

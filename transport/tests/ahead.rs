@@ -17,7 +17,8 @@ use transport::{
 
 const DELAY: Duration = Duration::from_us(150);
 
-/// Longer than the network's, so that a window in a base RTT is a pace below what the window allows.
+/// Longer than the network's, so that a window in a base RTT is a pace below what the window
+/// allows.
 const BASE_RTT: Duration = Duration::from_us(400);
 
 /// A sender that is polled now and then, and a receiver that always is.
@@ -149,7 +150,10 @@ proptest! {
     ) {
         let horizon = Duration::from_us(horizon_us);
         let mut pair = Pair::new(CcKind::Bbr, flows, 1, horizon);
-        pair.run(|turn| Duration::from_us(1 + (seed.rotate_left(u32::try_from(turn % 64).unwrap()) % late_us)));
+        pair.run(|turn| {
+            let draw = seed.rotate_left(u32::try_from(turn % 64).unwrap());
+            Duration::from_us(1 + draw % late_us)
+        });
         let (mut instant, mut before, mut latest) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
         for &(now, leaves, _) in &pair.given {
             if now > instant {

@@ -12,7 +12,8 @@
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
 //! | `timed` | frames handed over ahead of their departure, of which the device was told |
-//! | `stamped`, `stamps_refused` | frames whose arrival the device's clock has told; stamps that could not be true |
+//! | `stamped` | frames whose time of arrival is the device's |
+//! | `stamps_refused` | such times that could not be true |
 //! | `clock_jumps`, `clock_lost` | times that this clock jumped; 1 when it was given up |
 //! | `ring_full` | frames dropped because another worker's ring was full |
 //! | `device_*` | what the device has counted of errors |

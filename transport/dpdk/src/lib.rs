@@ -23,12 +23,12 @@
 //! | [`clock`] | the calibrated TSC as network time, dilated on demand |
 //! | [`clock_fit`] | what a device's clock shows, in the driver's time |
 //! | [`timed`] | frames that a device sends at their time |
-//! | [`device_clock`] | a device's clock at one queue: read now and then, and what it makes of stamps |
+//! | [`device_clock`] | a device's clock at one queue, and what it makes of stamps |
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
 //! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf`,
-//! `nic` and `telemetry/rte.rs` only. Needs libdpdk 22.11 or newer; no other crate of ours names
-//! `dpdk-sys`.
+//! `nic`, `ring`, `stamp_field` and `telemetry/rte.rs` only. Needs libdpdk 22.11 or newer; no other
+//! crate of ours names `dpdk-sys`.
 
 pub mod app_ring;
 pub mod boundary;

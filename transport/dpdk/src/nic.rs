@@ -370,8 +370,8 @@ impl PortQueue {
         self.device.is_vdev
     }
 
-    /// Where the device says when frames arrived, in what [`Self::ticks`] reads; `None` where it does
-    /// not.
+    /// Where the device says when frames arrived, in what [`Self::ticks`] reads; `None` where it
+    /// does not.
     pub(crate) fn times(&self) -> Option<TimestampField> {
         self.device.times
     }

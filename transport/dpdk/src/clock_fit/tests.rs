@@ -93,7 +93,7 @@ proptest! {
                 let at = fit.at(device.ticks(at_ps)).unwrap();
                 prop_assert!(at >= newest, "{at:?} behind {newest:?}");
                 newest = at;
-                // A second is a hundred readings. Before, all readings so far may have been interrupted ones.
+                // A second is a hundred readings; of the first few all may be interrupted ones.
                 let interrupted = if turn > 12 { 0 } else { 3 * BRACKET_MAX.as_ps() };
                 let brackets = if turn > 100 { 2 } else { 6 };
                 let bound = brackets * width + 2 * tick + interrupted;

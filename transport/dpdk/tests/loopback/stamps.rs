@@ -1,5 +1,5 @@
 //! Times of arrival by a device's clock. No device here has one, so a wire between two rings stamps
-//! frames as a card would, by a clock that drifts, in a world whose time is the test's; and net_pcap
+//! frames as a card would, by a clock that drifts, in a world whose time is the test's. net_pcap
 //! shows that the field which drivers fill is the one that is read.
 //!
 //! Times are picoseconds of the test's world.

@@ -32,7 +32,7 @@ pub struct Reading {
     pub after: Instant,
 }
 
-/// Picoseconds a tick, times 2^[`SHIFT`].
+/// Picoseconds a tick, times 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate(u64);
 
@@ -304,7 +304,7 @@ impl ClockFit {
         Verdict::Lost(fault)
     }
 
-    /// Takes in a reading; each is later than the one before. Bounded: [`POINTS`] are looked at.
+    /// Takes in a reading; each is later than the one before. Bounded: 16 points are looked at.
     pub fn read(&mut self, reading: Reading) -> Verdict {
         if let Some(fault) = self.fault {
             return Verdict::Lost(fault);

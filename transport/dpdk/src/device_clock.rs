@@ -112,7 +112,7 @@ impl DeviceClock {
     }
 
     /// Looks at the stamps of a burst that was found at `now`.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn stamp(&mut self, burst: &MbufBurst, now: Instant) {
         let oldest = self.drained_at.as_ps().saturating_sub(self.reach.as_ps());
         let (oldest, newest) = (Instant::from_ps(oldest), now + AHEAD);
@@ -130,7 +130,7 @@ impl DeviceClock {
     }
 
     /// When frame `index` of the last burst arrived, by its stamp.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn arrival(&self, index: usize) -> Option<Instant> {
         let at = *self.arrivals[..self.stamped].get(index)?;
         (at != NO_STAMP).then_some(at)

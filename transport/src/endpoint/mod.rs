@@ -562,7 +562,9 @@ impl Endpoint {
             }
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
             self.sched.on_sent(flow, segment, || open.backlog(), now);
-            self.ahead.given(segment.departure(now));
+            if self.ahead.horizon > Duration::ZERO {
+                self.ahead.given(segment.departure(now));
+            }
             tx.commit();
             if timer.is_none() {
                 let wanted = open.next_timer(now, &self.ahead, &self.config);

@@ -239,7 +239,7 @@ fn a_window_is_paced_over_a_base_rtt() {
 }
 
 #[test]
-fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_four_settings() {
+fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_five_settings() {
     let of = |profile: &Profile| {
         let mut params = UnoCcParams::default();
         for (key, value) in profile.1 {
@@ -249,14 +249,60 @@ fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_four_se
     };
     let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
     let default = UnoCcParams::default();
-    let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
-    let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(paper) };
+    let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, fast_increase, .. } = default;
+    let ours =
+        UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, fast_increase, ..of(paper) };
     assert_eq!(ours, default);
     assert_eq!((of(paper).ewma_gain, of(paper).gentle), (0.5, Gentle::Compound));
-    assert_eq!(of(paper).qa_measure, QaMeasure::Bytes);
+    assert_eq!((of(paper).qa_measure, of(paper).fast_increase), (QaMeasure::Bytes, 0.0));
     let artifact = of(artifact);
     assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
     assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
+    assert_eq!(artifact.fast_increase, 0.0);
+}
+
+#[test]
+fn after_a_round_trip_without_congestion_a_window_grows_fast_until_there_is_some() {
+    let mut flow = Driver::new(FAR, &[("quick_adapt", "off"), ("on_loss", "ignore")]);
+    let rtt = FAR.base_rtt;
+    let grows = |flow: &mut Driver| {
+        let before = flow.cc.cwnd;
+        flow.acks(rtt, rtt / 500, Duration::ZERO, false);
+        flow.cc.cwnd - before
+    };
+    flow.ack(rtt, true, MTU);
+    flow.cc.cwnd = 500.0;
+    // Additive: a thousandth of 5000 packets. Then a quarter and a half of 500 as well.
+    for (least, most) in [(4.0, 6.0), (120.0, 135.0), (240.0, 260.0)] {
+        let grown = grows(&mut flow);
+        assert!(grown > least && grown < most, "{grown} of {least} to {most}");
+    }
+    let ends: [fn(&mut Driver); 3] = [
+        |flow| flow.ack(FAR.base_rtt, true, MTU),
+        |flow| flow.ack(FAR.base_rtt + Duration::from_us(10), false, MTU),
+        |flow| {
+            let loss = flow.loss(flow.now);
+            flow.cc.on_timeout(&loss, &flow.path);
+        },
+    ];
+    for end in ends {
+        assert!(grows(&mut flow) > 100.0);
+        end(&mut flow);
+        let grown = grows(&mut flow);
+        assert!(grown < 6.0, "{grown}");
+        grows(&mut flow);
+    }
+}
+
+#[test]
+fn the_pause_between_two_marks_of_a_small_window_is_no_idle_path() {
+    let mut flow = Driver::new(NEAR, &[("quick_adapt", "off")]);
+    flow.ack(NEAR.base_rtt, true, MTU);
+    flow.cc.cwnd = 5.0;
+    flow.acks(NEAR.base_rtt * 40, NEAR.base_rtt / 5, Duration::ZERO, false);
+    assert!(flow.cc.cwnd < 7.5, "{}", flow.cc.cwnd);
+    flow.acks(NEAR.base_rtt * 60, NEAR.base_rtt / 5, Duration::ZERO, false);
+    assert!(flow.cc.cwnd > 40.0, "{}", flow.cc.cwnd);
 }
 
 /// Two flows over one link whose phantom queue drains at nine tenths of its rate: a fluid model in

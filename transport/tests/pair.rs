@@ -17,7 +17,7 @@ use transport::sched::{CreditParams, SchedKind, SchedParams};
 use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Bytes, Coding, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId,
-    Instant, LossSettings, MsgId, MsgSpec, Placement, Policies, Rate, Restore, Rng, RxSegment,
+    Instant, LossSettings, MsgId, MsgSpec, Placement, Policies, Psn, Rate, Restore, Rng, RxSegment,
     Settings, TxSegment, Wait,
 };
 
@@ -440,6 +440,32 @@ fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity
 }
 
 #[test]
+fn one_request_for_a_block_tells_of_all_that_dead_paths_carry() {
+    // Half of the paths are dead, and all requests but the first are lost.
+    fn drops(tx: &TxSegment) -> bool {
+        matches!(&tx.hdr.body, Body::BlockNack(nack) if nack.psn != Psn(0))
+            || first_of(tx).is_some() && tx.hdr.ev.0.is_multiple_of(2)
+    }
+    let config = blocks(|s| (s.lb, s.loss.rto_quarters) = (LbKind::Subflow, 4000));
+    let pair = over(&config, 64, drops);
+    let sent = *pair.hosts[0].endpoint.stats();
+    assert_eq!((sent.block_nacks_received, sent.lost_by_timeout), (1, 0));
+    assert!(sent.lost_by_block >= 3 * 8, "{}", sent.lost_by_block);
+}
+
+#[test]
+fn a_block_is_not_asked_for_while_more_of_it_arrives() {
+    let config = blocks(|s| {
+        s.cc = CcKind::Fixed;
+        s.cc_params.fixed.bdps = 0.0;
+        // A packet each round trip: a block takes eight.
+        s.ec_params.block_timeout = s.base_rtt * 3;
+    });
+    let pair = over(&config, 18, |_| false);
+    assert_eq!(pair.hosts[1].endpoint.stats().block_nacks_sent, 0);
+}
+
+#[test]
 fn parity_of_a_block_that_is_whole_already_is_not_sent() {
     let config = blocks(|s| {
         s.cc = CcKind::Fixed;
@@ -676,8 +702,8 @@ fn forged_segments_are_counted_and_change_nothing() {
     };
     let ack = transport::wire::Ack {
         src_flow: FlowId::new(0, 1),
-        psn: transport::Psn(1 << 30),
-        cumulative: transport::Psn(1 << 30),
+        psn: Psn(1 << 30),
+        cumulative: Psn(1 << 30),
         sack: u64::MAX,
         echo_sent_at: 0,
         held: 0,

@@ -42,11 +42,12 @@ params! {
         /// not.
         //= uno#4.2
         base_rtt_min: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(2);
-        /// How long a receiver waits from the first packet of a block until it asks for what is
-        /// missing: what the packets of a block that take different ways may be apart. The default
-        /// is two full queues of 1 MB at 100 Gb/s; the simulator behind the paper's figures waits
-        /// for all eight on the way, 640 us, and no more is sent again with the shorter wait.
-        block_timeout: Duration = Duration::from_us(160),
+        /// A receiver asks for what is missing of a block when none of it has arrived for so long;
+        /// it looks once in this time, so it asks within twice of it. The default is a full queue
+        /// of 1 MB at 100 Gb/s, by which the packets of a block that take different ways may be
+        /// apart. The simulator behind the paper's figures waits for eight of these from the first
+        /// packet on, 640 us, and no more is sent again with the shorter wait.
+        block_timeout: Duration = Duration::from_us(80),
             in Duration::from_us(1)..=Duration::from_s(2);
         /// What is sent again of a block that lacks packets.
         resend: Resend = Resend::Lost;

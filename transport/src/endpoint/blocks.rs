@@ -2,6 +2,7 @@
 //! to be restored.
 
 use super::Endpoint;
+use crate::flow::open_blocks::OpenBlock;
 use crate::flow::rx::Answer;
 use crate::segment::{Restore, RxSegment};
 use crate::time::Instant;
@@ -43,11 +44,18 @@ impl Endpoint {
         });
     }
 
-    /// Asks for what blocks lack that have waited long enough.
+    /// Asks for what blocks lack of which nothing has arrived for long enough.
     pub(super) fn ask_for_blocks(&mut self, now: Instant) {
         while let Some(open) = self.blocks.pop_due(now) {
             let Some(timed) = self.rx_flows.get(open.flow) else { continue };
-            if timed.flow.missing(open.span, &self.rx_buffers) != 0 {
+            let missing = timed.flow.missing(open.span, &self.rx_buffers);
+            let have = open.span.packets - u8::try_from(missing.count_ones()).unwrap_or(0);
+            if missing == 0 {
+                continue;
+            }
+            if have > open.have {
+                self.blocks.wait_for(OpenBlock { since: now, asked: 0, have, ..open });
+            } else {
                 self.acks.answer(Answer::Block(open), &mut self.stats);
                 self.blocks.wait_again(open, now);
             }

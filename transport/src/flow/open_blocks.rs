@@ -2,11 +2,12 @@
 //! Source: \[uno\] sec. 4.2.
 //!
 //! One list for all flows of an endpoint: the time that a block has is the same for each, so the
-//! list is in order of time, and one timer is enough. Blocks that have been asked for wait in
-//! further ones, a round trip longer and twice as long each time. Which packets of a block have
-//! arrived the flow itself knows (its packets have consecutive PSNs), so a block that is whole is
-//! taken off when it comes first. Bounded: the oldest of a list is forgotten when there is no room;
-//! its sender's timeout remains.
+//! list is in order of time, and one timer is enough. A block of which more has arrived by then is
+//! given the same time again: its sender is slow, or answers. It is asked for when nothing has.
+//! Blocks that have been asked for wait in further lists, a round trip longer and twice as long
+//! each time in vain. Which packets of a block have arrived the flow itself knows (its packets have
+//! consecutive PSNs), so a block that is whole is taken off when it comes first. Bounded: the
+//! oldest of a list is forgotten when there is no room; its sender's timeout remains.
 
 use alloc::collections::VecDeque;
 
@@ -19,10 +20,12 @@ use crate::units::{EntropyValue, FlowId};
 /// A block that is not whole, or was not when last looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpenBlock {
-    /// When its first packet arrived, or it was last asked for.
+    /// When its first packet arrived, or it was last looked at.
     pub(crate) since: Instant,
-    /// How often it was asked for; counts up to the last list.
+    /// How often it was asked for in vain; counts up to the last list.
     pub(crate) asked: u8,
+    /// Packets of it that had arrived when it was last looked at, 1..=64.
+    pub(crate) have: u8,
     /// The incoming flow.
     pub(crate) flow: FlowId,
     /// Its packets.
@@ -129,7 +132,7 @@ mod tests {
     fn block(us: u64) -> OpenBlock {
         let span = Span { first: Psn(u32::try_from(us).unwrap()), packets: 10 };
         let since = Instant::ZERO + Duration::from_us(us);
-        OpenBlock { asked: 0, since, flow: FlowId::new(1, 1), span, ev: EntropyValue(7) }
+        OpenBlock { asked: 0, have: 1, since, flow: FlowId::new(1, 1), span, ev: EntropyValue(7) }
     }
 
     #[test]

@@ -193,18 +193,20 @@ impl Recovery {
     }
 
     /// Takes in news: `arrived` is told each segment it is news of. `sent_at` is when the segment
-    /// that caused the news was sent. True when it shows that a loss was declared wrongly.
+    /// that caused the news was sent, `round_trip` ago. True when it shows that a loss was declared
+    /// wrongly.
     pub(crate) fn on_news(
         &mut self,
         ack: &Ack,
         sent_at: Instant,
+        round_trip: Duration,
         mut arrived: impl FnMut(&SentPacket),
     ) -> bool {
         self.newest_acked = self.newest_acked.max(sent_at);
         let spurious = self.is_spurious(ack);
         if spurious {
             self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
-            self.block_window = (self.block_window + self.block_window / 2).min(self.rto);
+            self.block_window = self.block_window.max(round_trip).min(self.rto);
         }
         let word = Psn(ack.psn.0 & !63);
         let (mut any, mut sack) = (false, ack.sack);

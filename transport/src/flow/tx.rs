@@ -113,6 +113,8 @@ pub(crate) struct TxFlow {
     code: Option<Ec>,
     /// Parity that belongs right behind the last segment sent.
     parity: ParityDue,
+    /// What dead paths carry is not looked for again before this.
+    swept_until: Instant,
 }
 
 impl TxFlow {
@@ -156,6 +158,7 @@ impl TxFlow {
             held_until: Instant::ZERO,
             code,
             parity: ParityDue::default(),
+            swept_until: Instant::ZERO,
         }
     }
 
@@ -470,7 +473,7 @@ impl TxFlow {
         // Before the news moves what is outstanding past it.
         let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
-        let spurious = self.recovery.on_news(ack, sent_at, arrived);
+        let spurious = self.recovery.on_news(ack, sent_at, round_trip, arrived);
         if let Some(span) = whole {
             let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
             self.recovery.on_arrived_of(span, u64::MAX, arrived);

@@ -39,6 +39,11 @@ pub trait LoadBalancer {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
     /// What became of a segment sent with `ev`.
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
+    /// True when the path of `ev` is taken for dead: what it carries now is lost. Of a balancer
+    /// that does not look for dead paths never.
+    fn is_silent(&self, _ev: EntropyValue, _now: Instant) -> bool {
+        false
+    }
 }
 
 params! {
@@ -91,6 +96,7 @@ registry! {
     }
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
+    fn is_silent(&self, ev: EntropyValue, now: Instant) -> bool;
 }
 
 /// A path drawn uniformly from `paths`.

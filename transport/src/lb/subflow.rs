@@ -129,7 +129,7 @@ impl Subflow {
     }
 
     /// Whether an answer of subflow `lane` is overdue.
-    fn is_silent(&self, lane: usize, now: Instant) -> bool {
+    fn is_overdue(&self, lane: usize, now: Instant) -> bool {
         let waited = self.tick(now.as_ps()).wrapping_sub(self.lanes[lane].sent_at);
         self.asking & 1 << lane != 0 && waited > self.tick(self.base_rtt.as_ps())
     }
@@ -145,7 +145,7 @@ impl Subflow {
     fn draw_alive(&self, now: Instant, rng: &mut Rng) -> Option<usize> {
         let failed = self.lanes[usize::from(self.next)].ev;
         let alive = || {
-            let heard = |i| self.is_alive(i, now, self.base_rtt) && !self.is_silent(i, now);
+            let heard = |i| self.is_alive(i, now, self.base_rtt) && !self.is_overdue(i, now);
             (0..usize::from(self.count)).filter(move |i| self.lanes[*i].ev != failed && heard(*i))
         };
         let count @ 1.. = u64::try_from(alive().count()).unwrap_or(0) else { return None };
@@ -157,7 +157,7 @@ impl Subflow {
         let lane = usize::from(self.next);
         let copies = match self.reroute {
             Reroute::Acked => true,
-            Reroute::Mixed => self.is_silent(lane, now),
+            Reroute::Mixed => self.is_overdue(lane, now),
             Reroute::Drawn => false,
         };
         let alive = if copies { self.draw_alive(now, rng) } else { None };
@@ -183,7 +183,7 @@ impl Subflow {
         let mut moving = 0;
         for (i, lane) in self.lanes().iter().enumerate() {
             let moves = match self.reroute {
-                Reroute::Acked | Reroute::Mixed => lane.ev == ev || self.is_silent(i, now),
+                Reroute::Acked | Reroute::Mixed => lane.ev == ev || self.is_overdue(i, now),
                 Reroute::Drawn => !self.is_alive(i, now, self.base_rtt / 2),
             };
             moving |= u32::from(moves) << i;
@@ -227,6 +227,11 @@ impl LoadBalancer for Subflow {
             }
             PathFeedback::Nack | PathFeedback::Timeout => self.suspect(ev, now),
         }
+    }
+
+    fn is_silent(&self, ev: EntropyValue, now: Instant) -> bool {
+        let mut lanes = self.lanes().iter().enumerate();
+        lanes.any(|(i, lane)| lane.ev == ev && self.is_overdue(i, now))
     }
 }
 
@@ -336,6 +341,14 @@ mod tests {
                 assert!(from.is_some_and(|from| from < 6 || from == 8), "{moved:?} of {evs:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_path_is_dead_while_an_answer_of_it_is_overdue() {
+        let (lb, _, evs) = heard_of(Reroute::Mixed, &[0, 1], at(60));
+        // Sent at 10, and no answer to 2.
+        assert!(!lb.is_silent(evs[2], at(105)) && lb.is_silent(evs[2], at(120)));
+        assert!(!lb.is_silent(evs[0], at(120)) && !lb.is_silent(EntropyValue(1), at(120)));
     }
 
     #[test]

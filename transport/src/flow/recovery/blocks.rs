@@ -42,6 +42,11 @@ impl Recovery {
         self.sent.entry(psn)
     }
 
+    /// The first PSN that is outstanding; the next one when none is.
+    pub(crate) fn base(&self) -> Psn {
+        self.sent.base()
+    }
+
     /// The PSN that the next new packet gets.
     pub(crate) fn next(&self) -> Psn {
         self.sent.next()
@@ -54,6 +59,18 @@ impl Recovery {
             let psn = span.psn(packet);
             let arrived = psn.distance_from(self.sent.base()) < 0;
             bits | u64::from(is(self.sent.entry(psn).ok_or(arrived))) << packet
+        })
+    }
+
+    /// The packets of a block that may still arrive as things are: that have, are queued, are not
+    /// sent yet, or are in flight and not `gone`. As a bitmap.
+    pub(crate) fn hoped_of(&self, span: Span, gone: impl Fn(&SentPacket) -> bool) -> u64 {
+        self.bits_of(span, |entry| {
+            entry.map_or(true, |packet| match packet.fate {
+                Fate::Acked | Fate::Lost => true,
+                Fate::InFlight => !gone(packet),
+                Fate::Spare => false,
+            })
         })
     }
 

@@ -130,6 +130,7 @@ impl RxFlow {
             cx.blocks.wait_for(OpenBlock {
                 since: rx.at,
                 asked: 0,
+                have: 1,
                 flow: self.id,
                 span: gain.place.span,
                 ev: rx.hdr.ev,

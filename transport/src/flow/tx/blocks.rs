@@ -2,14 +2,16 @@
 //!
 //! Each block's parity leaves right behind its last segment, in PSNs of its own and through the
 //! same window and pacer. What is lost is sent again only when its block could not be decoded
-//! without it, which the receiver asks for by BLOCK_NACK, or silence tells. What belongs to a block
-//! that is decoded counts as acknowledged.
+//! without it, which the receiver asks for by BLOCK_NACK, or silence tells. Where the one block that
+//! is asked for shows paths to be dead, what these carry of others is lost, too. What belongs to a
+//! block that is decoded counts as acknowledged.
 
 use super::super::recovery::{Inference, Loss, Span};
-use super::super::sent_packets::{Marks, SentPacket};
+use super::super::sent_packets::{Fate, Marks, SentPacket};
 use super::{Carried, New, TxContext, TxFlow, TxMsg, Wait, arrivals};
 use crate::config::Config;
 use crate::ec::{Block, Blocks, Ec, ErasureCode as _};
+use crate::lb::{Lb, LoadBalancer as _};
 use crate::segment::{RxSegment, TxSegment};
 use crate::time::Instant;
 use crate::units::{Bytes, Psn};
@@ -212,6 +214,37 @@ impl TxFlow {
         self.want(span, &block, cx.config);
     }
 
+    /// A block could not be decoded. If paths of it are taken for dead, no block is decoded that
+    /// has too much on these: that is lost now, not when each block has been asked for, which is as
+    /// much later as it was sent. O(outstanding), once per round trip.
+    fn lose_silent(&mut self, lacking: Span, now: Instant, cx: &mut TxContext<'_>) {
+        let gone = |lb: &Lb, packet: &SentPacket| lb.is_silent(packet.ev, now);
+        let any = (0..lacking.packets).any(|number| {
+            let packet = self.recovery.entry(lacking.first.plus(u32::from(number)));
+            packet.is_some_and(|packet| packet.fate != Fate::Acked && gone(&self.lb, packet))
+        });
+        if !any || now < self.swept_until {
+            return;
+        }
+        self.swept_until = now + self.path.base_rtt;
+        let lb = self.lb.clone();
+        let mut psn = self.recovery.base();
+        while psn.distance_from(self.recovery.next()) < 0 {
+            let packet = self.recovery.entry(psn).copied();
+            let known = packet.and_then(|packet| Some((packet, self.block_of(psn, &packet, cx)?)));
+            let Some((packet, (span, block))) = known else {
+                psn = psn.plus(1);
+                continue;
+            };
+            let hoped = self.recovery.hoped_of(span, |packet| gone(&lb, packet));
+            if self.code.as_ref().is_some_and(|code| !code.is_decodable(&block, hoped)) {
+                let which = |_: u8, packet: &SentPacket| gone(&lb, packet);
+                self.lose(psn, &packet, which, Inference::Block, now, cx);
+            }
+            psn = span.first.plus(u32::from(span.packets));
+        }
+    }
+
     fn want(&mut self, span: Span, block: &Block, config: &Config) {
         if let Some(code) = &self.code {
             let resend = config.ec_params.resend;
@@ -263,6 +296,7 @@ impl TxFlow {
                 nack.missing & 1 << number != 0 && packet.sent_at <= limit
             };
             self.lose(lacking, &packet, gone, Inference::Block, rx.at, cx);
+            self.lose_silent(span, rx.at, cx);
         }
         self.window = crate::cc::CongestionControl::window(&self.cc);
         true

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Units: packets, picoseconds. A round is from the sending of a segment to its acknowledgement:
-//! one RTT of the flow's own, which is what UnoCC does otherwise. It does not pace.
+//! one RTT of the flow's own, which is what UnoCC does otherwise.
 
 use super::bounds::Bounds;
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
 use crate::params::{params, words};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
 words! {
@@ -45,6 +45,8 @@ params! {
         delay: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(1);
         /// g: weight of the last round in E.
         ewma_gain: f32 = 0.5, in 0.0..=1.0;
+        /// Spread the window over one base RTT.
+        pacing: bool = true;
         /// Initial window in BDPs.
         initial: f32 = 1.0, in 0.0..=64.0;
         /// Largest window in BDPs.
@@ -87,9 +89,18 @@ struct Scale {
     md: f64,
     /// RTTs above this one are congested.
     delayed_rtt: Duration,
+    /// Bits a second for each packet of window, so that a window takes one base RTT.
+    bps_per_packet: f64,
+    line_rate: Rate,
 }
 
 impl Scale {
+    /// The pacing rate of a window of `cwnd` packets.
+    fn rate(&self, cwnd: f64) -> Rate {
+        let bps = Bytes(1).scaled(cwnd * self.bps_per_packet).0;
+        Rate::from_bps(bps.clamp(1, self.line_rate.as_bps().max(1)))
+    }
+
     fn new(params: &GeminiParams, path: &Path) -> Self {
         let mtu = path.mtu.max(Bytes(1)).as_f64();
         let k = f64::from(params.k);
@@ -105,6 +116,8 @@ impl Scale {
             //= gemini#alg1
             md: if k > 0.0 { (4.0 * k / (k + bdp)).min(1.0) } else { 0.0 },
             delayed_rtt: path.base_rtt + params.delay,
+            bps_per_packet: Bytes(path.line_rate.as_bps()).as_f64() / bdp.max(1.0),
+            line_rate: path.line_rate,
         }
     }
 }
@@ -181,7 +194,8 @@ impl Gemini {
 impl CongestionControl for Gemini {
     #[inline]
     fn window(&self) -> Window {
-        Window { cwnd: self.bounds.bytes(self.cwnd), pacing: None, wake_at: None }
+        let pacing = self.params.pacing.then(|| self.at.rate(self.cwnd));
+        Window { cwnd: self.bounds.bytes(self.cwnd), pacing, wake_at: None }
     }
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
@@ -256,6 +270,16 @@ mod tests {
 
         fn packets(&self) -> f64 {
             self.cc.cwnd
+        }
+    }
+
+    #[test]
+    fn a_window_takes_a_base_rtt_to_leave_unless_told_otherwise() {
+        for (value, rate) in [("on", Some(Rate::from_gbps(50))), ("off", None)] {
+            let mut params = GeminiParams::default();
+            params.set("initial", "0.5").unwrap();
+            params.set("pacing", value).unwrap();
+            assert_eq!(Gemini::new(&params, &FAR).window().pacing, rate);
         }
     }
 

@@ -7,8 +7,8 @@
 //!   end of an epoch     marked: cwnd * (1 - E * 4K / (K + BDP) * MD_scale)
 //!                       MD_scale is 1 when the delay says that a real queue stands, else small
 //!   end of an RTT       acked < beta * cwnd: cwnd = acked, then an RTT without either cut
-//!   RTTs without any    cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of them: ours
-//!   congestion
+//!   RTTs without any    cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of them:
+//!   congestion          ours
 //! ```
 //!
 //! An epoch is as long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT at a
@@ -190,8 +190,8 @@ impl UnoCcParams {
 
 /// E above which a marked epoch decreases even though E falls, in the simulator.
 const ECN_HIGH: f64 = 0.9;
-/// Packets that the additive increase gains, without a mark, before the fast one begins. Where flows
-/// share a link a flow is marked for every seventh part of a packet or so that it gains, near or
+/// Packets that the additive increase gains, without a mark, before the fast one begins. Where
+/// flows share a link a flow is marked for every sixth of a packet or so that it gains, near or
 /// far, so that this much says that nobody else is there, however small the window is.
 const GAINED_MIN: f64 = 3.0;
 /// RTTs without congestion after which the fast increase is no faster.

@@ -2,8 +2,8 @@
 //!
 //! Each block's parity leaves right behind its last segment, in PSNs of its own and through the
 //! same window and pacer. What is lost is sent again only when its block could not be decoded
-//! without it, which the receiver asks for by BLOCK_NACK, or silence tells. Where the one block that
-//! is asked for shows paths to be dead, what these carry of others is lost, too. What belongs to a
+//! without it, which the receiver asks for by BLOCK_NACK, or silence tells. Where a block that is
+//! asked for shows paths to be dead, what these carry of others is lost, too. What belongs to a
 //! block that is decoded counts as acknowledged.
 
 use super::super::recovery::{Inference, Loss, Span};

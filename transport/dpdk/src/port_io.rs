@@ -403,7 +403,8 @@ impl PacketIo for PortIo {
         self.timed.as_deref().map_or(Duration::ZERO, horizon)
     }
 
-    #[inline]
+    // In line also where it is called from two places: its checks are few and its answer is long.
+    #[inline(always)]
     fn tx_frame(&mut self, len: u16, at: Instant) -> Option<&mut [u8]> {
         let mut mbuf = self.spare.pop()?;
         mbuf.append(len)?;
@@ -421,7 +422,7 @@ impl PacketIo for PortIo {
         self.tx.get_mut(last)?.data_mut()
     }
 
-    #[inline]
+    #[inline(always)]
     fn tx_attached(
         &mut self,
         head: u16,

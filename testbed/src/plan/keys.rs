@@ -136,7 +136,8 @@ keys! {
     "switch.phantom.physical", "whether the real queue beside a phantom one marks, too: on or off",
         |d, v| d.switch.phantom.physical = on_off(v)?,
         |d| (if d.switch.phantom.physical { "on" } else { "off" }).to_owned();
-    "switch.control_queue", "control bytes a port buffers, or auto: as much as data",
+    "switch.control_queue", "control bytes a port buffers, or auto: as much as data, and 64 \
+        acknowledgements at least",
         |d, v| d.switch.control_queue = unless(v, "auto", bytes)?,
         |d| shown(d.switch.control_queue, "auto");
     "switch.pfc.xoff", "bytes of one link above which a lossless switch pauses it, or auto: the \

@@ -31,7 +31,8 @@ pub struct FabricParams {
     pub ack_len: u16,
     /// Buffer of a switch port; 1 BDP of the network when `None`.
     pub buffer: Option<Bytes>,
-    /// Control buffer of a switch port; as much as for data when `None`.
+    /// Control buffer of a switch port; when `None` as much as for data, and room for
+    /// [`CONTROL_MIN`] acknowledgements at least.
     pub control_buffer: Option<Bytes>,
     /// Kmin and Kmax as shares of the data buffer, 0 ..= 1.
     pub mark: (f64, f64),
@@ -62,6 +63,11 @@ impl Default for FabricParams {
         }
     }
 }
+
+/// Acknowledgements that a control queue holds at least. A data queue of a packet or two is a
+/// choice; one of as many headers would lose what refusals say, and flows that hear of nothing
+/// give up.
+const CONTROL_MIN: u64 = 64;
 
 /// A tree whose numbers fit together, with its ports numbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -324,7 +330,9 @@ impl PortBuilder<'_> {
         let limit = own.unwrap_or(self.buffer);
         let mtu = Bytes(u64::from(self.params.mtu));
         let params = QdiscParams::for_buffer(limit, mtu, self.params.mark);
-        let control_limit = self.params.control_buffer.unwrap_or(params.control_limit);
+        let least = Bytes(CONTROL_MIN * u64::from(self.params.ack_len));
+        let auto = params.control_limit.max(least);
+        let control_limit = self.params.control_buffer.unwrap_or(auto);
         let phantom = PhantomParams::for_link(&self.params.phantom, self.phantom, rate);
         PortSpec {
             rate,

@@ -68,6 +68,19 @@ fn the_papers_trees_have_the_references_buffers_and_thresholds() {
     assert_eq!((params.kmin, params.kmax), (Bytes(232_960), Bytes(919_360)));
 }
 
+#[test]
+fn a_control_queue_holds_as_much_as_data_but_never_less_than_64_acknowledgements() {
+    let limit = |buffer: u64, control: Option<u64>| {
+        let control_buffer = control.map(Bytes);
+        let params =
+            FabricParams { buffer: Some(Bytes(buffer)), control_buffer, ..FabricParams::default() };
+        named("ft1024-8os").blueprint(&params).ports.last().unwrap().params.control_limit
+    };
+    assert_eq!(limit(1 << 20, None), Bytes(1 << 20));
+    assert_eq!(limit(164, None), Bytes(64 * 64));
+    assert_eq!(limit(1 << 20, Some(100)), Bytes(100), "who asks for less has it");
+}
+
 proptest! {
     #[test]
     fn every_link_ends_where_its_other_direction_starts(tree in any_tree()) {

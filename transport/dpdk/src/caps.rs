@@ -314,7 +314,7 @@ impl fmt::Display for Lost {
             }
             Self::Queues { wanted, got } => write!(
                 f,
-                "{got} queues of the {wanted} that were asked for: use as many workers as queues"
+                "{got} of the {wanted} queues that were asked for: use as many workers as queues"
             ),
             Self::Frames { wanted, most } => {
                 write!(f, "frames of {most} bytes instead of {wanted}: lower the MTU on all hosts")
@@ -446,7 +446,7 @@ mod tests {
         let wish = PortConfig { queues: 4, max_frame: 9014, ..PortConfig::default() };
         let told: Vec<String> = caps.lost(&wish).iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 8, "{told:#?}");
-        let fewer = "2 queues of the 4 that were asked for";
+        let fewer = "2 of the 4 queues that were asked for";
         assert!(told.iter().any(|line| line.starts_with(fewer)), "{told:#?}");
         let all = Caps {
             tx_multi_segs: true,

@@ -171,8 +171,13 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let out = self.in_use();
         if out > 0 {
-            // Those mbufs will return to this pool, so neither it nor EAL may go before them.
-            tracing::warn!(out, "a pool is dropped while mbufs are out; its memory is kept");
+            // Those mbufs may return to this pool, so neither it nor EAL may go before them.
+            tracing::warn!(
+                out,
+                "a pool's memory is kept until the process ends, because mbufs of it are out: \
+                 held by someone, or by a device that does not give back what waits to be filled \
+                 when it closes, as AF_XDP's in the kernel's ring"
+            );
             mem::forget(self.eal.clone());
         } else if !self.eal.others_registered() {
             // SAFETY: no mbuf is out, no other lcore can be inside a cache, and `self` is going.

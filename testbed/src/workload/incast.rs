@@ -30,14 +30,24 @@ pub struct Incast {
     pub stagger: Duration,
 }
 
+/// Parameters of every incast, also of one with other flows beside it.
+pub(super) const DEGREE: Parameter =
+    Parameter { name: "degree", about: "number of senders (all other hosts)" };
+pub(super) const RECEIVER: Parameter =
+    Parameter { name: "receiver", about: "the host that everybody sends to (0)" };
+pub(super) const SIZE: Parameter =
+    Parameter { name: "size", about: "bytes of each flow of a sender (1MiB)" };
+pub(super) const SENDERS: Parameter =
+    Parameter { name: "senders", about: "the sending hosts, like 1,64, instead of a degree" };
+
 impl Incast {
     /// What [`Incast::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
-        Parameter { name: "degree", about: "number of senders (all other hosts)" },
-        Parameter { name: "receiver", about: "the host they send to (0)" },
-        Parameter { name: "size", about: "bytes of each flow (1MiB)" },
+        DEGREE,
+        RECEIVER,
+        SIZE,
         Parameter { name: "remote", about: "senders from half the network away onwards (true)" },
-        Parameter { name: "senders", about: "the sending hosts, like 1,64, instead of a degree" },
+        SENDERS,
         Parameter { name: "first_size", about: "bytes of the first flow (size)" },
         Parameter { name: "stagger", about: "time between the starts of two flows (0us)" },
     ];

@@ -6,7 +6,7 @@
 
 use transport::{Bytes, Duration, HostId, Rng};
 
-use super::incast::Incast;
+use super::incast::{self, Incast};
 use super::matrix::{FlowSpec, Matrix, Start};
 use super::params::{Parameter, Params};
 use super::{Workload, does_not_fit};
@@ -32,10 +32,10 @@ pub struct IncastMice {
 impl IncastMice {
     /// What [`IncastMice::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
-        Parameter { name: "degree", about: "number of long flows (from all other hosts)" },
-        Parameter { name: "receiver", about: "the host all flows go to (0)" },
-        Parameter { name: "size", about: "bytes of each long flow (1MiB)" },
-        Parameter { name: "senders", about: "hosts of long flows, like 1,64, instead of a degree" },
+        incast::DEGREE,
+        incast::RECEIVER,
+        incast::SIZE,
+        incast::SENDERS,
         Parameter { name: "mice", about: "number of short flows (1000)" },
         Parameter { name: "mouse_min", about: "bytes of the shortest (4KiB)" },
         Parameter { name: "mouse_max", about: "bytes of the longest (16KiB)" },

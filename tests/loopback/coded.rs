@@ -6,28 +6,17 @@ use testbed::plan::{Plan, Source};
 use testbed::progress::Unwatched;
 use testbed::workload::{FlowSpec, Matrix};
 use testbed::{topology, virtual_time};
-use transport::record::replay;
-use transport::{Bytes, HostId};
+use transport::{Bytes, HostId, Stats};
 
-use super::{Verdict, assert_whole, draft, matrix, plan, run};
+use super::{Verdict, assert_whole, draft, matrix, plan, run, run_recorded, run_with_faults};
 
 /// Every flow is coded.
 const ALL: (&str, &str) = ("ec.base_rtt_min", "0us");
 
 /// Everything that can happen to packets, on links of near hosts.
 pub(super) fn faults() -> Verdict {
-    let settings = [
-        ("ec", "8,2"),
-        ALL,
-        ("fault", "block-loss:0.02/0.01/0.005@fabric,block=10"),
-        ("fault", "loss:0.01@all"),
-        ("fault", "reorder:0.02@all,delay_us=3"),
-        ("fault", "duplicate:0.01@all"),
-        ("fault", "corrupt:0.01@all"),
-    ];
-    let matrix = matrix("permutation", 16, &[("size", "512KiB")]);
-    let outcome = run(&plan(&settings, matrix, "paper-testbed"));
-    assert_whole(&outcome);
+    let bursts = ("fault", "block-loss:0.02/0.01/0.005@fabric,block=10");
+    let outcome = run_with_faults(&[("ec", "8,2"), ALL, bursts]);
     let Summary { drops, packets, ec, .. } = &outcome.summary;
     assert!(drops["burst_loss"] > 0 && drops["corrupt"] > 0, "{drops:?}");
     assert!(outcome.stats.duplicates > 0 && packets.parity > 0);
@@ -52,19 +41,9 @@ pub(super) fn memif() -> Verdict {
 }
 
 pub(super) fn record() -> Verdict {
-    let matrix = matrix("incast", 4, &[("degree", "3"), ("size", "256KiB")]);
-    let settings = [("vdev.record", "on"), ("ec", "8,2"), ALL, ("fault", "loss:0.02@all")];
-    let outcome = run(&plan(&settings, matrix, "leaf-spine:2,2,2"));
-    assert_whole(&outcome);
-    assert_eq!(outcome.recordings.len(), 4);
-    let (mut parity, mut restored) = (0, 0);
-    for bytes in &outcome.recordings {
-        let report = replay(bytes).unwrap_or_else(|error| panic!("{error}"));
-        parity += report.stats.parity_new;
-        restored += report.stats.restored;
-    }
-    assert_eq!((parity, restored), (outcome.stats.parity_new, outcome.stats.restored));
-    assert!(restored > 0);
+    let counts = |stats: &Stats| [stats.parity_new, stats.restored];
+    let settings = [("ec", "8,2"), ALL, ("fault", "loss:0.02@all")];
+    assert!(run_recorded(&settings, counts).stats.restored > 0);
     Verdict::Passed
 }
 

@@ -13,7 +13,7 @@ use testbed::workload::{self, Matrix, Params};
 use testbed::{real_time, topology};
 use transport::ec::BlockShape;
 use transport::record::replay;
-use transport::{Duration, Rng};
+use transport::{Duration, Rng, Stats};
 
 /// What a case ends with when it does not panic.
 pub(crate) enum Verdict {
@@ -151,16 +151,23 @@ fn permutation() -> Verdict {
     Verdict::Passed
 }
 
-fn faults() -> Verdict {
-    let settings = [
+/// Runs a permutation of 16 hosts with these settings and everything that happens to packets one by
+/// one.
+fn run_with_faults(settings: &[(&str, &str)]) -> Outcome {
+    let faults = [
         ("fault", "loss:0.01@all"),
         ("fault", "reorder:0.02@all,delay_us=3"),
         ("fault", "duplicate:0.01@all"),
         ("fault", "corrupt:0.01@all"),
     ];
     let matrix = matrix("permutation", 16, &[("size", "512KiB")]);
-    let outcome = run(&plan(&settings, matrix, "paper-testbed"));
+    let outcome = run(&plan(&[settings, &faults].concat(), matrix, "paper-testbed"));
     assert_whole(&outcome);
+    outcome
+}
+
+fn faults() -> Verdict {
+    let outcome = run_with_faults(&[]);
     let summary = &outcome.summary;
     assert!(
         summary.drops["random_loss"] > 0 && summary.drops["corrupt"] > 0,
@@ -224,19 +231,27 @@ fn null() -> Verdict {
     Verdict::Passed
 }
 
-fn record() -> Verdict {
+/// Runs an incast of four hosts with these settings; their recordings replay, and have together the
+/// counts of the run.
+fn run_recorded(settings: &[(&str, &str)], counts: impl Fn(&Stats) -> [u64; 2]) -> Outcome {
     let matrix = matrix("incast", 4, &[("degree", "3"), ("size", "256KiB")]);
-    let settings = [("vdev.record", "on"), ("fault", "loss:0.01@all")];
+    let settings = [&[("vdev.record", "on")], settings].concat();
     let outcome = run(&plan(&settings, matrix, "leaf-spine:2,2,2"));
     assert_whole(&outcome);
     assert_eq!(outcome.recordings.len(), 4);
-    let (mut sent, mut placed) = (0, 0);
+    let mut sums = [0; 2];
     for bytes in &outcome.recordings {
         let report = replay(bytes).unwrap_or_else(|error| panic!("{error}"));
-        sent += report.stats.data_new;
-        placed += report.stats.data_placed;
+        let both = sums.iter_mut().zip(counts(&report.stats));
+        both.for_each(|(sum, count)| *sum += count);
     }
-    assert_eq!((sent, placed), (outcome.stats.data_new, outcome.stats.data_placed));
+    assert_eq!(sums, counts(&outcome.stats));
+    outcome
+}
+
+fn record() -> Verdict {
+    let counts = |stats: &Stats| [stats.data_new, stats.data_placed];
+    let outcome = run_recorded(&[("fault", "loss:0.01@all")], counts);
     let mut damaged = outcome.recordings[1].clone();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;

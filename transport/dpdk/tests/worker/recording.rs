@@ -1,6 +1,7 @@
 //! A recorded run replays bit for bit through the core alone, and damage is noticed.
 
 use proptest::prelude::*;
+use transport::Stats;
 use transport::record::{FormatError, ReplayError, replay};
 
 use crate::exchange;
@@ -10,24 +11,31 @@ const WEATHER: Weather =
     Weather { loss: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.02, lies: 0.0 };
 
 fn recorded(seed: u64) -> Rig {
-    let shape = Sizes { record: true, ..Sizes::ample() };
-    exchange(&shape, seed, WEATHER, &[50_000, 1, 9000, 120_000, 4096], 64)
+    record(&Sizes::ample(), seed, WEATHER)
+}
+
+/// Hosts of these sizes that have exchanged messages of all lengths, and recorded it.
+pub(crate) fn record(sizes: &Sizes, seed: u64, weather: Weather) -> Rig {
+    let sizes = Sizes { record: true, ..sizes.clone() };
+    exchange(&sizes, seed, weather, &[50_000, 1, 9000, 120_000, 4096], 64)
+}
+
+/// Both recordings replay with the packets and the `counts` that there were.
+pub(crate) fn check_replay(rig: &mut Rig, counts: impl Fn(&Stats) -> [u64; 2]) {
+    for host in &mut rig.hosts {
+        let report = replay(&host.worker.recorder().finish()).unwrap();
+        assert_eq!(report.received, host.worker.counts().parsed);
+        assert_eq!(report.sent, host.worker.counts().filled);
+        assert_eq!(counts(&report.stats), counts(host.worker.stats()));
+        assert_eq!(report.host, host.worker.endpoint().host());
+    }
 }
 
 #[test]
 fn a_recording_replays_with_every_decision_the_same() {
     for seed in 1..6 {
-        let mut rig = recorded(seed);
-        for host in &mut rig.hosts {
-            let bytes = host.worker.recorder().finish();
-            let report = replay(&bytes).unwrap();
-            let stats = *host.worker.stats();
-            assert_eq!(report.received, host.worker.counts().parsed);
-            assert_eq!(report.sent, host.worker.counts().filled);
-            assert_eq!(report.stats.data_placed_bytes, stats.data_placed_bytes);
-            assert_eq!(report.stats.retransmitted, stats.retransmitted);
-            assert_eq!(report.host, host.worker.endpoint().host());
-        }
+        let counts = |stats: &Stats| [stats.data_placed_bytes, stats.retransmitted];
+        check_replay(&mut recorded(seed), counts);
     }
 }
 

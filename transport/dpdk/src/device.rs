@@ -54,6 +54,9 @@ pub enum DeviceNameError {
          virtual device (net_memif0,role=client)"
     )]
     Malformed(String),
+    /// An argument that the driver would take for another in silence.
+    #[error("`{0}` is no number, and the driver of net_null devices would read it as 0; write one")]
+    NoNumber(String),
     /// No such interface.
     #[error("there is no interface `{name}`; there are {known}")]
     NoInterface {
@@ -73,6 +76,10 @@ const PACKET_SLOT_HEAD: u32 = 128;
 /// Slots of an AF_PACKET ring.
 const PACKET_SLOTS: u32 = 512;
 
+/// Arguments of net_null that are numbers, decimal or 0x with hexadecimal digits. Its driver does
+/// not check them; others refuse what they do not understand.
+const NULL_NUMBERS: [&str; 3] = ["size", "copy", "no-rx"];
+
 /// The longest name of an interface (IFNAMSIZ less its NUL).
 const INTERFACE_MAX: usize = 15;
 
@@ -89,6 +96,9 @@ impl FromStr for DeviceName {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
         let is_name = !name.is_empty() && name.chars().all(is_word);
         if is_name && name.starts_with("net_") && !arguments.contains('\0') {
+            if let Some(wrong) = no_number(name, &arguments) {
+                return Err(DeviceNameError::NoNumber(wrong.chars().take(80).collect()));
+            }
             return Ok(Self::Virtual { name: name.to_owned(), arguments });
         }
         if is_name && name.len() <= INTERFACE_MAX && name == text && !name.starts_with(['.', '-']) {
@@ -96,6 +106,19 @@ impl FromStr for DeviceName {
         }
         Err(DeviceNameError::Malformed(text.chars().take(80).collect()))
     }
+}
+
+/// The first argument of a net_null device that should be a number and is none.
+fn no_number<'a>(name: &str, arguments: &'a str) -> Option<&'a str> {
+    let is_number = |value: &str| match value.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).is_ok(),
+        None => value.parse::<u32>().is_ok(),
+    };
+    let is_wrong = |argument: &&str| {
+        let pair = argument.split_once('=');
+        pair.is_some_and(|(key, value)| NULL_NUMBERS.contains(&key) && !is_number(value))
+    };
+    arguments.split(',').find(is_wrong).filter(|_| name.starts_with("net_null"))
 }
 
 /// `bb:dd.f` or `dddd:bb:dd.f` in hexadecimal, with its domain and in lower case.
@@ -272,6 +295,18 @@ mod tests {
         for text in ["", ",", "eth0,x=1", "../etc", "a name", "3b:00.10", "averyveryverylongname"] {
             let error = text.parse::<DeviceName>().unwrap_err().to_string();
             assert!(error.contains("0000:3b:00.0") && error.contains("net_memif0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_argument_that_net_null_would_read_as_0_is_refused() {
+        for wrong in ["copy=xy", "size=", "size=64k", "no-rx=yes", "copy=0x"] {
+            let error = format!("net_null0,{wrong},copy=1").parse::<DeviceName>().unwrap_err();
+            assert_eq!(error, DeviceNameError::NoNumber(wrong.to_owned()));
+            assert!(error.to_string().contains(wrong), "{error}");
+        }
+        for right in ["net_null0,copy=1,size=0x40", "net_null1,no-rx=1", "net_ring0,copy=xy"] {
+            assert_eq!(parsed(right).to_string(), right);
         }
     }
 

@@ -32,7 +32,7 @@ pub struct FabricParams {
     /// Buffer of a switch port; 1 BDP of the network when `None`.
     pub buffer: Option<Bytes>,
     /// Control buffer of a switch port; when `None` as much as for data, and room for
-    /// [`CONTROL_MIN`] acknowledgements at least.
+    /// 64 acknowledgements at least.
     pub control_buffer: Option<Bytes>,
     /// Kmin and Kmax as shares of the data buffer, 0 ..= 1.
     pub mark: (f64, f64),

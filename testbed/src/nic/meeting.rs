@@ -608,7 +608,8 @@ mod tests {
         let setting = says(&|hello| hello.settings[0].1 = "9000".to_owned()).unwrap_err();
         assert!(setting.contains("setting mtu is 9000 on `b`, 4096 on `a`"), "{setting}");
         let version = says(&|hello| hello.version = "2".to_owned()).unwrap_err();
-        assert!(version.contains("2 (protocol 1) on `b`"), "{version}");
+        let expected = format!("2 (protocol {PROTOCOL}) on `b`");
+        assert!(version.contains(&expected), "{version}");
         let matrix = says(&|hello| hello.inputs.clear()).unwrap_err();
         assert!(matrix.contains("fingerprint of the matrix is missing on `b`"), "{matrix}");
         let more = says(&|hello| hello.settings.push(("x".into(), "y".into()))).unwrap_err();

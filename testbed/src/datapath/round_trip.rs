@@ -316,7 +316,7 @@ impl Frames {
         let mut missing = self.lens.len();
         while missing > 0 {
             let count = self.port.rx_burst(&mut self.burst);
-            self.burst.iter().for_each(transport_dpdk::Mbuf::prefetch);
+            self.burst.iter().for_each(transport_dpdk::Mbuf::prefetch_unread);
             for mbuf in self.burst.iter() {
                 let bytes = mbuf.data();
                 let read = bytes.iter().step_by(LINE).chain(bytes.last());

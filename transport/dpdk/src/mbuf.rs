@@ -491,10 +491,16 @@ impl Mbuf {
         Err(unsafe { CStr::from_ptr(reason) }.to_str().unwrap_or("not UTF-8"))
     }
 
-    /// Asks for the header, and for the first two lines of data where a pool's buffers have them:
-    /// all at once, though only the header says where the data is. Elsewhere it does no harm.
+    /// Asks for the first line of data to be brought into the cache. Reads the header.
     #[inline]
     pub fn prefetch(&self) {
+        prefetch(data_start(self.head()));
+    }
+
+    /// Asks for the header, and for the first three lines of data where a pool's buffers have them:
+    /// all at once, though only the header says where the data is. Elsewhere it does no harm.
+    #[inline]
+    pub fn prefetch_unread(&self) {
         let header = self.0.as_ptr().cast::<u8>().cast_const();
         let data = header.wrapping_add(size_of::<rte_mbuf>() + usize::from(HEADROOM));
         prefetch(header);

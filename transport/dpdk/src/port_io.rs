@@ -77,6 +77,9 @@ const ANSWER_MIN: usize = 86;
 /// reading comes within 10 ms.
 const ACQUAINTANCE: Duration = Duration::from_ms(50);
 
+/// Frames of a burst that comes from a peer who waits for an answer, not from one who streams.
+const FEW: usize = 4;
+
 /// The longest frame of ours: 9 KB jumbo with room for all headers.
 const FRAME_MAX: usize = 9216;
 
@@ -326,8 +329,13 @@ impl PacketIo for PortIo {
         } else {
             self.queue.rx_burst(&mut self.rx);
         }
-        // A burst's headers are read one after the other right behind: by then they are there.
-        self.rx.iter().for_each(Mbuf::prefetch);
+        // A burst's headers are read one after the other right behind: by then they are there. Of a
+        // few frames each line would be waited for, after the header that says where it is.
+        if self.rx.len() <= FEW {
+            self.rx.iter().for_each(Mbuf::prefetch_unread);
+        } else {
+            self.rx.iter().for_each(Mbuf::prefetch);
+        }
         if let Some(clock) = &mut self.clock {
             clock.stamp(&self.rx, now);
         }

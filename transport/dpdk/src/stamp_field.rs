@@ -4,12 +4,15 @@
 //! bytes of every mbuf and a flag that says whether they mean something.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 
 use dpdk_sys as sys;
 
 use crate::eal::{self, Eal};
 use crate::mbuf::{Mbuf, MbufError};
+
+/// How DPDK registers a field and a flag that drivers know: gives the offset and the flag.
+type Registration = unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int;
 
 /// A dynamic field with a time in it; mbufs without one say so. [`TimestampField::register`] makes
 /// our own, of picoseconds of network time, which an emulated device fills as a NIC would;
@@ -49,14 +52,7 @@ impl TimestampField {
     /// # Errors
     /// As [`TimestampField::register`].
     pub fn of_devices(_eal: &Eal) -> Result<Self, MbufError> {
-        let (mut offset, mut flag) = (-1, 0);
-        // SAFETY: EAL runs; two places for the answer.
-        let ret =
-            unsafe { sys::rte_mbuf_dyn_rx_timestamp_register(&raw mut offset, &raw mut flag) };
-        match usize::try_from(offset) {
-            Ok(offset) if ret == 0 => Ok(Self { offset, flag }),
-            _ => Err(MbufError::Field(eal::last_errno())),
-        }
+        Self::known_to_drivers(sys::rte_mbuf_dyn_rx_timestamp_register)
     }
 
     /// The same field for sending, with a flag of its own: when a frame is to leave
@@ -65,10 +61,14 @@ impl TimestampField {
     /// # Errors
     /// As [`TimestampField::register`].
     pub fn of_departures(_eal: &Eal) -> Result<Self, MbufError> {
+        Self::known_to_drivers(sys::rte_mbuf_dyn_tx_timestamp_register)
+    }
+
+    /// The field and the flag that `register` says.
+    fn known_to_drivers(register: Registration) -> Result<Self, MbufError> {
         let (mut offset, mut flag) = (-1, 0);
-        // SAFETY: EAL runs; two places for the answer.
-        let ret =
-            unsafe { sys::rte_mbuf_dyn_tx_timestamp_register(&raw mut offset, &raw mut flag) };
+        // SAFETY: one of DPDK's two registrations, as EAL runs, with two places for the answer.
+        let ret = unsafe { register(&raw mut offset, &raw mut flag) };
         match usize::try_from(offset) {
             Ok(offset) if ret == 0 => Ok(Self { offset, flag }),
             _ => Err(MbufError::Field(eal::last_errno())),

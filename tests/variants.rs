@@ -98,12 +98,62 @@ fn a_variant_runs_alone_by_its_name_or_a_part_of_it() {
     assert_eq!(array[1]["seed"], 9);
     let none = headrace(&["run", &file, "--variant", "ecpm"]);
     assert_eq!((none.code, none.out.as_str()), (2, ""), "{none:?}");
-    assert!(none.err.contains("--variant") && none.err.contains("ecmp,size=64KiB"), "{none:?}");
+    assert_eq!(
+        none.err,
+        format!(
+            "error: --variant: found `ecpm`, expected at most one value of each axis, joined by \
+             commas\n  help: did you mean `ecmp`? the axes of 4 runs:\n    reps ecmp\n    \
+             size=64KiB size=256KiB\n  all names: headrace list variants {file}\n"
+        )
+    );
     let plain = headrace(&["run", "incast-15to1", "--variant", "x"]);
     assert_eq!(plain.code, 2, "{plain:?}");
     assert!(plain.err.contains("leave --variant out"), "{plain:?}");
     let flows = headrace(&["run", &file, "--flows"]);
     assert_eq!(flows.code, 2, "{flows:?}");
+}
+
+#[test]
+fn a_wrong_name_of_a_variant_is_answered_with_the_axes_however_many_runs_there_are() {
+    let error = |name: &str| {
+        let ran = headrace(&["run", "fig12-incast", "--variant", name]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.err.lines().all(|line| line.len() <= 160), "{}", ran.err);
+        ran.err
+    };
+    // One part of several, a value without its axis, two values of an axis, and nothing known.
+    for (name, parts) in [
+        ("smartt,dgree=8", ["found `dgree=8` in `smartt,dgree=8`", "did you mean `degree=8`?"]),
+        ("1MiB", ["found `1MiB`", "did you mean `size=1MiB`?"]),
+        ("size=1MiB,size=4MiB", ["two values of one axis", "name each in a --variant of its own"]),
+        ("quicksilver", ["found `quicksilver`", "help: the axes of"]),
+    ] {
+        let text = error(name);
+        for part in parts.into_iter().chain(["headrace list variants fig12-incast"]) {
+            assert!(text.contains(part), "no {part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_variants_of_a_scenario_are_listed() {
+    let (_dir, file) = scenario();
+    let listed = headrace(&["list", "variants", &file]);
+    assert_eq!((listed.code, listed.out.lines().count()), (0, 4), "{listed:?}");
+    assert_eq!(listed.out.lines().next(), Some("reps,size=64KiB   variant reps, size 64KiB"));
+    let array = json(&headrace(&["list", "variants", "fig12-incast", "--json"]).out);
+    let name = array.as_array().unwrap().last().unwrap()["name"].as_str().unwrap().to_owned();
+    assert!(name.contains(",degree=") && name.contains(",size="), "{name}");
+    for (wrong, part) in [
+        (&["list", "variants"][..], "SCENARIO"),
+        (&["list", "variants", "permutation-16"], "which is one run"),
+        (&["list", "variants", "smart"], "a built-in scenario"),
+        (&["list", "cc", "smartt"], "nothing behind it"),
+    ] {
+        let ran = headrace(wrong);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.err.contains(part), "no {part}: {ran:?}");
+    }
 }
 
 #[test]

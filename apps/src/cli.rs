@@ -56,6 +56,9 @@ pub(crate) enum Command {
     List {
         /// What to list.
         what: What,
+        /// Of `variants`: the scenario, a file or one of `headrace list scenarios`.
+        #[arg(required_if_eq("what", "variants"), value_name = "SCENARIO")]
+        of: Option<PathBuf>,
         /// Prints JSON.
         #[arg(long)]
         json: bool,

@@ -1,11 +1,14 @@
 //! `headrace list`: everything that has a name, one line each.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use serde::Serialize;
 use testbed::fabric::QdiscKind;
+use testbed::input::InputError;
 use testbed::plan::keys;
 use testbed::plan::transports::TRANSPORTS;
-use testbed::scenario::Scenario;
+use testbed::scenario::{Part, Run, Scenario};
 use testbed::workload::distributions::DISTRIBUTIONS;
 use testbed::{topology, workload};
 use transport::cc::CcKind;
@@ -16,6 +19,7 @@ use transport::sched::SchedKind;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::run::experiment;
 use crate::scenarios::{BUILT_IN, BuiltIn};
 
 /// What can be listed.
@@ -41,6 +45,8 @@ pub(crate) enum What {
     Distributions,
     /// Named experiments that come with the program.
     Scenarios,
+    /// The runs of a scenario, each with what differs.
+    Variants,
     /// Keys of --set.
     Settings,
 }
@@ -55,9 +61,21 @@ pub(crate) struct Entry {
 /// Prints the list.
 ///
 /// # Errors
-/// When standard output fails.
-pub(crate) fn run(what: What, json: bool, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let entries = entries(what);
+/// When standard output fails, or the variants' scenario cannot be read.
+pub(crate) fn run(
+    what: What,
+    of: Option<&Path>,
+    json: bool,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let entries = match (what, of) {
+        (What::Variants, Some(input)) => variants(input)?,
+        (_, None) => entries(what),
+        (_, Some(input)) => {
+            let error = InputError::new(format!("`{}`", input.display()), "nothing behind it");
+            return Err(error.at("headrace list", 0, 0).into());
+        }
+    };
     if json {
         serde_json::to_writer_pretty(&mut *console.out, &entries).map_err(std::io::Error::from)?;
         writeln!(console.out)?;
@@ -95,7 +113,31 @@ fn entries(what: What) -> Vec<Entry> {
             BUILT_IN.iter().map(|known| entry(known.name, &about(known))).collect()
         }
         What::Settings => keys::all().map(|(name, about)| Entry { name, about }).collect(),
+        // Of no scenario there are none; the command line asks for one.
+        What::Variants => Vec::new(),
     }
+}
+
+/// The runs of the scenario that `input` names.
+fn variants(input: &Path) -> Result<Vec<Entry>, Failure> {
+    let wrong = |found: &str, expected: &str| {
+        let error = InputError::new(format!("`{}`, {found}", input.display()), expected);
+        Failure::from(error.at("headrace list variants", 0, 0))
+    };
+    let scenario = experiment::scenario(input)?
+        .ok_or_else(|| wrong("a matrix", "a scenario: FILE.toml, or a built-in one"))?;
+    if !scenario.has_variants() {
+        return Err(wrong("which is one run", "a scenario with variants"));
+    }
+    let about = |run: &Run| {
+        let part = |part: &Part| format!("{} {}", part.axis, part.label);
+        run.parts.iter().map(part).collect::<Vec<_>>().join(", ")
+    };
+    Ok(scenario
+        .runs
+        .iter()
+        .map(|run| Entry { name: run.name.clone(), about: about(run) })
+        .collect())
 }
 
 /// What a scenario shows, the figure that it is, and how many runs it has.
@@ -126,6 +168,7 @@ fn about(what: What, name: &str) -> Option<&'static str> {
         | What::Workloads
         | What::Distributions
         | What::Scenarios
+        | What::Variants
         | What::Settings => &[],
     };
     of.iter().find(|(known, _)| *known == name).map(|(_, about)| *about)
@@ -207,7 +250,7 @@ mod tests {
 
     #[test]
     fn everything_registered_is_listed_with_a_sentence() {
-        for what in What::value_variants() {
+        for what in What::value_variants().iter().filter(|what| **what != What::Variants) {
             let entries = entries(*what);
             assert!(!entries.is_empty(), "{what:?}");
             for entry in entries {

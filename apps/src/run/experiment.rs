@@ -90,6 +90,16 @@ impl Order {
             return Ok(Self::One(Box::new(reader.experiment(args, None, traffic)?)));
         };
         let has_variants = scenario.has_variants();
+        for wanted in args.variant.iter().filter(|_| has_variants) {
+            if let Err(error) = scenario.expect_variant(wanted) {
+                let all = format!(
+                    "{}\n  all names: headrace list variants {}",
+                    error.help,
+                    args.input.display()
+                );
+                return Err(on_flag("--variant", error.help(all)).into());
+            }
+        }
         let Scenario { name, about, figure, runs } = scenario;
         if !has_variants {
             no_variants(args)?;
@@ -100,13 +110,6 @@ impl Order {
         }
         let variants: Vec<_> =
             runs.iter().map(|run| (run.name.clone(), run.parts.clone())).collect();
-        for wanted in &args.variant {
-            if !variants.iter().any(|(_, parts)| picks(wanted, parts)) {
-                let known: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
-                let error = InputError::new(format!("`{wanted}`"), "a variant of this scenario");
-                return Err(on_flag("--variant", error.help(did_you_mean(wanted, &known))).into());
-            }
-        }
         let mut chosen = Vec::new();
         for run in runs {
             let wanted = |name: &String| picks(name, &run.parts);
@@ -117,6 +120,15 @@ impl Order {
         }
         Ok(Self::Several(Sweep { name, about, figure, variants, chosen }))
     }
+}
+
+/// The scenario that `input` names, a file or one that comes with the program; `None` when it names
+/// a matrix.
+///
+/// # Errors
+/// When there is none of that name, or it is wrong.
+pub(crate) fn scenario(input: &Path) -> Result<Option<Scenario>, Failure> {
+    Reader::default().scenario(input)
 }
 
 /// Refuses what nobody can see in a real network: a series has the queues of all switches, and

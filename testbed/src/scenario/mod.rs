@@ -191,6 +191,17 @@ impl Scenario {
     pub fn has_variants(&self) -> bool {
         self.runs.iter().any(|run| !run.parts.is_empty())
     }
+
+    /// That `name` picks a run of this scenario.
+    ///
+    /// # Errors
+    /// When it picks none, with the axes and their values and without a place.
+    pub fn expect_variant(&self, name: &str) -> Result<(), InputError> {
+        match self.runs.iter().any(|run| picks(name, &run.parts)) {
+            true => Ok(()),
+            false => Err(variants::no_such_variant(name, &self.runs)),
+        }
+    }
 }
 
 impl Part {

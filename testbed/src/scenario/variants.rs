@@ -6,10 +6,10 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Part;
 use super::reader::{COMMON, TABLES};
+use super::{Part, Run};
 use crate::input::table::{Table, scalar};
-use crate::input::{InputError, did_you_mean};
+use crate::input::{InputError, did_you_mean, nearest};
 
 /// The axis of `[[variant]]`.
 pub(super) const VARIANT: &str = "variant";
@@ -230,4 +230,38 @@ pub(super) fn no_such_axis(name: &str, axes: &[String]) -> InputError {
     let found = format!("axis `{}`", label(name));
     InputError::new(found, "an axis: `variant`, or the last word of a key of [grid]")
         .help(did_you_mean(name, &known))
+}
+
+/// The error for a name by which `picks` finds none of `runs`: what of it is unknown, and what
+/// there is. The axes stand for the names, which are their product and may be hundreds.
+pub(super) fn no_such_variant(name: &str, runs: &[Run]) -> InputError {
+    let mut axes: Vec<(&str, Vec<String>)> = Vec::new();
+    for part in runs.iter().flat_map(|run| &run.parts) {
+        let (axis, text) = (part.axis.as_str(), part.to_string());
+        match axes.iter_mut().find(|(known, _)| *known == axis) {
+            Some((_, values)) if values.contains(&text) => {}
+            Some((_, values)) => values.push(text),
+            None => axes.push((axis, vec![text])),
+        }
+    }
+    let all = || axes.iter().flat_map(|(_, values)| values).map(String::as_str);
+    let unknown = name.split(',').map(str::trim).find(|part| !all().any(|known| known == *part));
+    let found = match unknown {
+        Some(part) if part == name => format!("`{name}`"),
+        Some(part) => format!("`{part}` in `{name}`"),
+        // Every combination is a run, so that only a second value of an axis can be too much.
+        None => format!("`{name}`, two values of one axis"),
+    };
+    let bare = |part: &str| runs.iter().flat_map(|run| &run.parts).find(|p| p.label == part);
+    let advice = match unknown.map(|part| (bare(part), nearest(part, all()))) {
+        Some((Some(meant), _)) => format!("did you mean `{meant}`? "),
+        Some((None, Some(near))) => format!("did you mean `{near}`? "),
+        Some((None, None)) => String::new(),
+        None => "name each in a --variant of its own; ".to_owned(),
+    };
+    let lines: String =
+        axes.iter().map(|(_, values)| format!("\n    {}", values.join(" "))).collect();
+    let expected = "at most one value of each axis, joined by commas";
+    InputError::new(found, expected)
+        .help(format!("{advice}the axes of {} runs:{lines}", runs.len()))
 }

@@ -18,10 +18,11 @@ const OLDEST: (u32, u32) = (22, 11);
 const DRIVER_LIBS: [&str; 1] = ["rte_net_ring"];
 
 /// The functions taken from DPDK itself; everything inline comes through the shim.
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 15] = [
     "rdpdk_.*",
     "rte_eal_(init|cleanup|alarm_set|hotplug_add|hotplug_remove|get_runtime_dir|iova_mode)",
     "rte_thread_(register|unregister)",
+    "rte_extmem_(register|unregister)",
     "rte_(version|strerror)",
     "rte_pktmbuf_(pool_create|copy)",
     "rte_mbuf_(check|dynfield_register|dynflag_register|dyn_(rx|tx)_timestamp_register)",
@@ -120,7 +121,7 @@ fn generate_bindings(includes: &[PathBuf], flags: &[String]) {
         .allowlist_var("RDPDK_.*|RTE_IOVA_VA|RTE_IOVA_PA")
         // Mirrored by hand in lib.rs: newer headers hide its fields in anonymous unions.
         .blocklist_type("rte_mbuf")
-        .opaque_type("rte_mempool|rte_ring")
+        .opaque_type("rte_mempool|rte_ring|rte_device")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .derive_default(true)

@@ -168,6 +168,23 @@ static uint16_t frame_overhead(const struct rte_eth_dev_info *info)
 	return RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 }
 
+struct rte_device *rdpdk_port_device(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+
+	return rte_eth_dev_info_get(port, &info) == 0 ? info.device : NULL;
+}
+
+int rdpdk_dma_map(struct rte_device *device, void *address, size_t length)
+{
+	return rte_dev_dma_map(device, address, (uint64_t)(uintptr_t)address, length);
+}
+
+int rdpdk_dma_unmap(struct rte_device *device, void *address, size_t length)
+{
+	return rte_dev_dma_unmap(device, address, (uint64_t)(uintptr_t)address, length);
+}
+
 int rdpdk_port_info(uint16_t port, struct rdpdk_port_info *out)
 {
 	struct rte_eth_dev_info info;

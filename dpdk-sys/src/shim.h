@@ -183,6 +183,14 @@ int rdpdk_port_configure(uint16_t port, const struct rdpdk_port_config *config);
 /* Link speed in Mbit/s and whether it is up, without waiting: 0 or -errno. */
 int rdpdk_port_link(uint16_t port, uint32_t *speed_mbps, int32_t *up);
 
+/* ---- memory of applications ---- */
+/* What a port belongs to; lives until EAL ends. NULL when the port does not say. */
+struct rte_device *rdpdk_port_device(uint16_t port);
+/* Has a device read registered pages by their process address, and no longer: 0, or -1 with
+ * rte_errno. */
+int rdpdk_dma_map(struct rte_device *device, void *address, size_t length);
+int rdpdk_dma_unmap(struct rte_device *device, void *address, size_t length);
+
 /* ---- rules for received packets (rte_flow) ---- */
 /* Of UDP packets to `udp_port`, those to address `dst` come to `queue`; with `queues` above 0 those
  * to any address come to the first `queues`, spread by address. */

@@ -140,6 +140,10 @@ impl PacketIo for MeasuredIo {
         self.io.tx_attached(head, memory, range, now)
     }
 
+    fn tx_over(&mut self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
+        self.io.tx_over(memory, acknowledged)
+    }
+
     fn tx_reclaim(&mut self) {
         self.io.tx_reclaim();
     }

@@ -12,7 +12,7 @@ use transport::wire::addressing::IpVersion;
 use transport::wire::checksum::Checksum;
 use transport::{Duration, Instant, MsgId, PayloadRef, Restore, counters};
 
-use crate::mbuf::ExtBuf;
+use crate::ext_buf::ExtBuf;
 use crate::source::Source;
 
 /// Tells network time. Read once a poll.
@@ -158,7 +158,7 @@ pub trait PacketIo {
     fn tx_frame(&mut self, len: u16, at: Instant) -> Option<&mut [u8]>;
     /// Appends a frame of `head` bytes, which it lends to be written, and the bytes of `memory` at
     /// `range`, which are not copied. `None`, and nothing is changed, when this device, or this
-    /// memory, or the moment asks for a copy.
+    /// memory, or the moment asks for a copy. First transmissions only: see [`PacketIo::tx_over`].
     fn tx_attached(
         &mut self,
         _head: u16,
@@ -167,6 +167,11 @@ pub trait PacketIo {
         _at: Instant,
     ) -> Option<&mut [u8]> {
         None
+    }
+    /// The message that `memory` was attached for is over, acknowledged to its last byte or not.
+    /// Returns what may still be read by the device, and is to be asked until it has one holder.
+    fn tx_over(&mut self, memory: ExtBuf, _acknowledged: bool) -> Option<ExtBuf> {
+        Some(memory)
     }
     /// Whether the device computes the UDP checksums of frames for which [`PacketIo::tx_sum`] asks.
     fn sums_udp(&self) -> bool {

@@ -79,6 +79,9 @@ pub struct Caps {
     pub max_frame: FrameLimit,
     /// Whether chains can be sent; else they are gathered in one segment first.
     pub tx_multi_segs: bool,
+    /// Whether payload in memory of applications is sent from where it lies; else it is copied into
+    /// the frame.
+    pub attaches: bool,
     /// Whether long frames are received as chains.
     pub rx_scatter: bool,
     /// Whether it completes UDP checksums; else software does. IPv4 headers are software's always:
@@ -170,6 +173,7 @@ pub(crate) fn negotiate(
         descriptors: (wish.rx_descriptors, wish.tx_descriptors),
         max_frame: FrameLimit::Unproven(wish.max_frame),
         tx_multi_segs: segments != 0,
+        attaches: false,
         rx_scatter: needs_scatter && scatter != 0,
         tx_checksums: tx_sums != 0,
         rx_checksums: rx_sums != 0,
@@ -220,6 +224,8 @@ pub enum Lost {
     RxChecksums,
     /// Sending chains.
     MultiSegs,
+    /// Reading memory of applications.
+    Attaching,
     /// Times of arrival.
     RxTimes,
     /// Times of arrival that could be converted.
@@ -264,6 +270,7 @@ impl Caps {
             (wish.checksums && !self.tx_checksums, Lost::TxChecksums),
             (wish.checksums && !self.rx_checksums, Lost::RxChecksums),
             (!self.tx_multi_segs, Lost::MultiSegs),
+            (self.tx_multi_segs && !self.attaches, Lost::Attaching),
             (wish.times && self.rx_times == RxTimes::Poll, Lost::RxTimes),
             (self.rx_times == RxTimes::NoClock, Lost::RxClock),
             (wish.times && self.tx_times == TxTimes::Poll, Lost::TxTimes),
@@ -291,6 +298,12 @@ impl fmt::Display for Lost {
             Self::MultiSegs => {
                 write!(f, "no chains sent: payload is copied into the frame instead of attached")
             }
+            Self::Attaching => write!(
+                f,
+                "memory of applications is not the device's to read (physical addresses, a driver \
+                 without mapping for DMA, a device that passes frames on, or one that sends at a \
+                 time): payload is copied into the frame instead of attached"
+            ),
             Self::RxTimes => {
                 write!(f, "no receive timestamps: round trips contain the wait for the poll")
             }
@@ -373,14 +386,15 @@ impl fmt::Display for Caps {
         let by = |hardware: bool| if hardware { "device" } else { "software" };
         write!(
             f,
-            "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, checksums tx {} rx {}, \
-             timestamps {}, pacing {}, steering by {}",
+            "{}: {} queue(s) of {}/{} descriptors, frames to {}, chains {}, payload {}, \
+             checksums tx {} rx {}, timestamps {}, pacing {}, steering by {}",
             self.driver,
             self.queues,
             self.descriptors.0,
             self.descriptors.1,
             self.max_frame,
             if self.tx_multi_segs { "sent" } else { "gathered" },
+            if self.attaches { "attached" } else { "copied" },
             by(self.tx_checksums),
             by(self.rx_checksums),
             self.rx_times,
@@ -450,6 +464,7 @@ mod tests {
         assert!(told.iter().any(|line| line.starts_with(fewer)), "{told:#?}");
         let all = Caps {
             tx_multi_segs: true,
+            attaches: true,
             tx_checksums: true,
             rx_checksums: true,
             rx_times: RxTimes::Device,
@@ -462,6 +477,8 @@ mod tests {
         let short = Caps { max_frame: FrameLimit::Set(1514), ..all };
         let frames = Lost::Frames { wanted: 9014, most: 1514 };
         assert_eq!(short.lost(&PortConfig { queues: 2, ..wish }), [frames]);
+        let copies = Caps { attaches: false, max_frame: FrameLimit::Set(9014), ..short };
+        assert_eq!(copies.lost(&PortConfig { queues: 2, ..wish }), [Lost::Attaching]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::thread::{self, JoinHandle};
 use dpdk_sys as sys;
 use thiserror::Error;
 
+use crate::extmem::Cards;
 use crate::memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 
 /// How EAL is started. The default suits the virtual devices on any machine.
@@ -136,6 +137,7 @@ struct Inner {
     keep_memory: AtomicBool,
     /// Device control is not thread-safe in DPDK.
     control: Mutex<()>,
+    cards: Cards,
 }
 
 static STARTED: OnceLock<Result<Weak<Inner>, EalError>> = OnceLock::new();
@@ -288,6 +290,11 @@ impl Eal {
         self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The cards that read memory of applications.
+    pub(crate) fn cards(&self) -> &Cards {
+        &self.0.cards
+    }
+
     /// Whether a thread other than the caller is an lcore, and so may be inside a pool's cache.
     pub(crate) fn others_registered(&self) -> bool {
         let own = usize::from(lcore_id().is_some());
@@ -355,6 +362,7 @@ impl Inner {
             registered: AtomicUsize::new(0),
             keep_memory: AtomicBool::new(false),
             control: Mutex::new(()),
+            cards: Cards::default(),
         })
     }
 }

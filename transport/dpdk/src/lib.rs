@@ -27,7 +27,8 @@
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
 //! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf`,
-//! `nic`, `ring`, `stamp_field` and `telemetry/rte.rs` only. Needs libdpdk 22.11 or newer; no other
+//! `ext_buf`, `extmem`, `nic`, `ring`, `stamp_field` and `telemetry/rte.rs` only, and in one
+//! call of `payload`. Needs libdpdk 22.11 or newer; no other
 //! crate of ours names `dpdk-sys`.
 
 pub mod app_ring;
@@ -43,6 +44,8 @@ pub mod device;
 pub mod device_clock;
 pub mod eal;
 pub mod enquiry;
+pub mod ext_buf;
+mod extmem;
 pub mod idle;
 pub mod interrupts;
 pub mod link;
@@ -82,10 +85,11 @@ pub use device::{DeviceName, DeviceNameError};
 pub use device_clock::{ClockCounts, DeviceClock};
 pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
 pub use enquiry::Enquiry;
+pub use ext_buf::ExtBuf;
 pub use idle::{Idle, IdleMode};
 pub use interrupts::InterruptHold;
 pub use link::{Link, LinkConfig, LinkEnd};
-pub use mbuf::{ExtBuf, HEADROOM, Mbuf, MbufError, Pool, PoolConfig};
+pub use mbuf::{HEADROOM, Mbuf, MbufError, Pool, PoolConfig};
 pub use meeting::{Side, SocketError};
 pub use memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 pub use netns::Netns;

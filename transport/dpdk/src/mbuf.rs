@@ -9,16 +9,14 @@
 //! mbufs) are not made here, but are recognised and kept read-only when a driver makes them.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, size_of};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::Ordering;
 
 use dpdk_sys as sys;
 use sys::rte_mbuf;
@@ -26,8 +24,8 @@ use transport::wire::addressing::IpVersion;
 
 use crate::burst::MbufBurst;
 use crate::eal::{self, Eal};
+use crate::ext_buf::ExtBuf;
 pub use crate::mbuf_error::MbufError;
-use crate::region::Region;
 
 /// Bytes before the data of a fresh mbuf, for headers put in front later.
 pub const HEADROOM: u16 = sys::RDPDK_PKTMBUF_HEADROOM;
@@ -58,17 +56,6 @@ pub struct Pool {
 /// A chain of one or more segments, one packet. Dropping it frees the chain.
 #[repr(transparent)]
 pub struct Mbuf(NonNull<rte_mbuf>);
-
-/// One use of a region: mbufs point into it instead of holding a copy. Counted: the region is let
-/// go when this handle and every mbuf attached through it are gone.
-///
-/// It counts holders in advance, a burst of them at a time, so that attaching touches the shared
-/// count, which other threads change, once a burst.
-pub struct ExtBuf {
-    shared: NonNull<ExtShared>,
-    /// Counted already, but not attached yet.
-    ahead: Cell<u16>,
-}
 
 impl Pool {
     /// A full pool.
@@ -646,113 +633,4 @@ pub(crate) fn forget_all(slots: &mut [Option<Mbuf>]) {
     for slot in slots {
         mem::forget(slot.take());
     }
-}
-
-/// Holders counted at once.
-const AHEAD: u16 = 32;
-
-/// DPDK counts holders in 16 bits. The distance to 65 535 covers threads that attach at once.
-const HOLDERS_MAX: u16 = 60_000;
-
-/// What a counted use consists of: one heap object that the last holder frees.
-struct ExtShared {
-    info: sys::rte_mbuf_ext_shared_info,
-    region: Arc<Region>,
-}
-
-impl ExtBuf {
-    /// A use of `region` that nobody shares yet.
-    #[must_use]
-    pub fn over(region: Arc<Region>) -> Self {
-        let info = sys::rte_mbuf_ext_shared_info::default();
-        let shared = NonNull::from(Box::leak(Box::new(ExtShared { info, region })));
-        let this = Self { shared, ahead: Cell::new(0) };
-        // SAFETY: `info` is valid and not shared yet; the callback gets the box's pointer back.
-        unsafe { sys::rdpdk_ext_init(this.info(), Some(free_ext), this.shared.as_ptr().cast()) };
-        this
-    }
-
-    /// The memory.
-    #[inline]
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        self.region().bytes()
-    }
-
-    /// Holders: this handle and every attached mbuf.
-    #[inline]
-    #[must_use]
-    pub fn holders(&self) -> u16 {
-        self.count().load(Ordering::Acquire) - self.ahead.get()
-    }
-
-    /// Address, address for devices, and length of `range`, for one holder more; `None`, and
-    /// nothing changed, when it is outside or longer than 65 535, or there are too many holders.
-    #[inline]
-    fn lend(&self, range: Range<usize>) -> Option<(*mut c_void, u64, u16)> {
-        let start = range.start;
-        let bytes = self.bytes().get(range)?;
-        let length = u16::try_from(bytes.len()).ok()?;
-        self.share().then(|| (bytes.as_ptr().cast_mut().cast(), self.region().iova(start), length))
-    }
-
-    /// One holder more, unless there are too many.
-    #[inline]
-    fn share(&self) -> bool {
-        if self.ahead.get() == 0 {
-            let room = HOLDERS_MAX.saturating_sub(self.count().load(Ordering::Relaxed));
-            if room == 0 {
-                return false;
-            }
-            let more = room.min(AHEAD);
-            self.count().fetch_add(more, Ordering::Relaxed);
-            self.ahead.set(more);
-        }
-        self.ahead.set(self.ahead.get() - 1);
-        true
-    }
-
-    #[inline]
-    fn region(&self) -> &Region {
-        // SAFETY: alive while this handle counts; never written after `over`.
-        unsafe { &(*self.shared.as_ptr()).region }
-    }
-
-    #[inline]
-    fn count(&self) -> &AtomicU16 {
-        // SAFETY: the address of a field of a live object; nothing is read.
-        let count = unsafe { &raw mut (*self.info()).refcnt };
-        // SAFETY: alive while this handle counts, aligned, and changed atomically only.
-        unsafe { AtomicU16::from_ptr(count) }
-    }
-
-    fn info(&self) -> *mut sys::rte_mbuf_ext_shared_info {
-        // SAFETY: the address of a field of a live object; nothing is read.
-        unsafe { &raw mut (*self.shared.as_ptr()).info }
-    }
-}
-
-// SAFETY: the bytes are read-only and the count is atomic; `ahead` goes with the handle.
-unsafe impl Send for ExtBuf {}
-
-impl Drop for ExtBuf {
-    fn drop(&mut self) {
-        let own = 1 + self.ahead.get();
-        if self.count().fetch_sub(own, Ordering::AcqRel) == own {
-            // SAFETY: the count reached zero here, so no mbuf will call it.
-            unsafe { free_ext(ptr::null_mut(), self.shared.as_ptr().cast()) };
-        }
-    }
-}
-
-impl fmt::Debug for ExtBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ExtBuf({} bytes, {} holders)", self.bytes().len(), self.holders())
-    }
-}
-
-/// Frees the memory; DPDK calls it when the last mbuf attached to it goes.
-unsafe extern "C" fn free_ext(_address: *mut c_void, opaque: *mut c_void) {
-    // SAFETY: `opaque` is the box that `ExtBuf::over` leaked; the count says that nobody is left.
-    drop(unsafe { Box::from_raw(opaque.cast::<ExtShared>()) });
 }

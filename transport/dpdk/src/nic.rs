@@ -11,6 +11,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
@@ -22,6 +23,8 @@ use crate::burst::{BURST, MbufBurst};
 use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes, TxTimes};
 use crate::device_clock::ReadTicks;
 use crate::eal::{self, Eal, Errno};
+use crate::ext_buf::ExtBuf;
+use crate::extmem::{Readers, VIRTUAL};
 use crate::mbuf::{Pool, as_pointers};
 use crate::netns::Netns;
 use crate::port_error::{PortError, Step};
@@ -81,6 +84,8 @@ struct Device {
     /// Where it is told when frames are to leave, if it is.
     departures: Option<TimestampField>,
     is_vdev: bool,
+    /// Its bit in who may read memory of applications; 0 when it reads none.
+    reader: Readers,
     #[allow(dead_code, reason = "held, not read")]
     keep: Keep,
     /// Receive queues take their buffers from it.
@@ -169,6 +174,7 @@ impl Port {
             times: None,
             departures: None,
             is_vdev,
+            reader: 0,
             keep,
             pool,
             eal: eal.clone(),
@@ -196,6 +202,8 @@ impl Port {
             device.caps = plan.caps;
         }
         device.find_clock();
+        device.reader = device.reader_bit();
+        device.caps.attaches = device.reader != 0;
         device.warn_of_distance();
         device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
         let device = Arc::new(device);
@@ -363,11 +371,33 @@ impl PortQueue {
         ready
     }
 
-    /// Whether the device reads the memory of applications where it lies. A card behind an IOMMU
-    /// would have to be told of it, and without that it reads nothing and sends nothing.
+    /// Whether the device reads `range` of `memory` where it lies. A card that was not told of it
+    /// would read nothing and send nothing.
     #[inline]
-    pub(crate) fn reads_any_memory(&self) -> bool {
-        self.device.is_vdev
+    pub(crate) fn reads(&self, memory: &ExtBuf, range: &Range<usize>) -> bool {
+        memory.is_read_by(self.device.reader, range)
+    }
+
+    /// The message that `memory` was attached for is over, acknowledged to its last byte or not.
+    /// Returns what is still to be waited for.
+    ///
+    /// Drivers of cards keep the last frames that they sent until more are sent, which an idle card
+    /// never does, so they are not waited for. An acknowledgement proves that the card has read a
+    /// segment: it takes the frames of a queue in order; what is attached is a segment's first
+    /// transmission, retransmissions and parity are copied and come behind it; so whichever frame
+    /// told the receiver of the bytes, that transmission had left. A peer that acknowledges what it
+    /// never got may be sent what the application writes there next, within the region. Of a
+    /// message that failed nothing is proven: the region comes back with the driver's frames.
+    pub(crate) fn message_over(&self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
+        if self.device.is_vdev {
+            return Some(memory);
+        }
+        if acknowledged {
+            // SAFETY: the mbufs were given to this card, whose driver only frees them, and the card
+            // has read them, see above.
+            unsafe { memory.give_back() };
+        }
+        None
     }
 
     /// Where the device says when frames arrived, in what [`Self::ticks`] reads; `None` where it
@@ -474,6 +504,21 @@ impl Device {
             && (self.times.is_none() || self.departures.is_none())
         {
             self.caps.tx_times = TxTimes::NoClock;
+        }
+    }
+
+    /// Its bit in who may read memory of applications; 0 when it reads none, or when what it sends
+    /// at a time of its own can be overtaken, so that [`PortQueue::message_over`] would not hold.
+    fn reader_bit(&self) -> Readers {
+        let Caps { tx_multi_segs, tx_times, ref driver, .. } = self.caps;
+        if !tx_multi_segs {
+            0
+        } else if self.is_vdev {
+            if READS_ALL.contains(&driver.as_str()) { VIRTUAL } else { 0 }
+        } else if tx_times == TxTimes::Device {
+            0
+        } else {
+            self.eal.cards().add(&self.eal, self.id, self.name.to_str().unwrap_or_default())
         }
     }
 
@@ -606,6 +651,9 @@ const HANDSHAKE_MS: u32 = 3000;
 
 impl Drop for Device {
     fn drop(&mut self) {
+        if !self.is_vdev {
+            self.eal.cards().remove(self.reader);
+        }
         let control = self.eal.control();
         // Some drivers refuse to close over rules.
         rules::Rules::clear(&mut Rules(self.id));
@@ -627,6 +675,11 @@ impl fmt::Debug for Device {
         write!(f, "Device({:?}, {})", self.name, self.caps)
     }
 }
+
+/// Virtual devices that copy what they send, or hand it to a reader within this process. Others may
+/// pass it on to cards, or to processes that cannot read it.
+const READS_ALL: [&str; 7] =
+    ["net_af_packet", "net_af_xdp", "net_memif", "net_null", "net_pcap", "net_ring", "net_tap"];
 
 const ANY_SOCKET: u32 = u32::MAX;
 

@@ -23,7 +23,7 @@ use transport::{BURST, Coding, Config, MsgId, PayloadRef, Restore};
 
 use crate::boundary::PayloadStore;
 use crate::coding::{self, Accumulated, Kept, Wanted};
-use crate::mbuf::ExtBuf;
+use crate::ext_buf::ExtBuf;
 use crate::source::Source;
 use crate::spare::Spare;
 

@@ -19,7 +19,8 @@ use crate::boundary::{Clock, IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::burst::MbufBurst;
 use crate::device_clock::DeviceClock;
 use crate::enquiry::Enquiry;
-use crate::mbuf::{ExtBuf, Mbuf, Pool};
+use crate::ext_buf::ExtBuf;
+use crate::mbuf::{Mbuf, Pool};
 use crate::neighbour::Station;
 use crate::nic::{Port, PortQueue};
 use crate::pacer::LinkPacer;
@@ -239,12 +240,12 @@ impl PortIo {
         self.full
     }
 
-    /// Attaches payload instead of copying it, where the device sends chains and is a virtual one:
-    /// cards are not told of applications' memory. Two buffers of `pool`
-    /// go with each such frame; they hold headers only.
+    /// Attaches payload instead of copying it, where the device sends chains and reads memory of
+    /// applications. Two buffers of `pool` go with each such frame; they hold headers only. Cards
+    /// keep those of their last frames: as many as a transmit queue has descriptors.
     #[must_use]
     pub fn attaching(mut self, pool: Arc<Pool>) -> Self {
-        if self.queue.caps().tx_multi_segs && self.queue.reads_any_memory() {
+        if self.queue.caps().attaches {
             let (heads, pieces) = (MbufBurst::new(), MbufBurst::new());
             self.attaching = Some(Attaching { pool, heads, pieces });
         }
@@ -439,7 +440,7 @@ impl PacketIo for PortIo {
         at: Instant,
     ) -> Option<&mut [u8]> {
         let last = self.tx.len();
-        if self.tx.room() == 0 {
+        if self.tx.room() == 0 || !self.queue.reads(memory, &range) {
             return None;
         }
         let length = u64::from(head) + range.len() as u64;
@@ -455,6 +456,10 @@ impl PacketIo for PortIo {
         }
         self.tx.push(frame).ok()?;
         self.tx.get_mut(last)?.data_mut()
+    }
+
+    fn tx_over(&mut self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
+        self.queue.message_over(memory, acknowledged)
     }
 
     #[inline]

@@ -23,10 +23,10 @@ use std::num::NonZeroU32;
 
 use transport::record::Recorder;
 use transport::stats::DropReason;
-use transport::wire::Body;
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
+use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgNo, Placement,
     RxSegment, Stats, TxSegment, counters,
@@ -36,7 +36,7 @@ use crate::app_ring::WorkerEnd;
 use crate::boundary::{Clock, PacketIo, PayloadStore, RxCheck, Stage};
 use crate::connections::{Connections, Step};
 use crate::descriptor::{Completion, Failure};
-use crate::mbuf::ExtBuf;
+use crate::ext_buf::ExtBuf;
 use crate::outbox::Outbox;
 use crate::payload::{Received, add_payload};
 use crate::tap::Tap;
@@ -471,6 +471,7 @@ where
             };
             let headers = template.overhead() + header.emit_len();
             if payload.len >= ATTACH_MIN
+                && is_first(header)
                 && let Some((memory, range)) = self.store.lend(payload)
                 && let Some(bytes) = memory.bytes().get(range.clone())
                 && let Some(head) = self.io.tx_attached(headers, memory, range, at)
@@ -550,6 +551,7 @@ where
     /// Tells the application that a message is over, once the device is done with its memory too.
     fn end_message(&mut self, msg: MsgId, failed: Option<Failure>, at: Instant) {
         let lent = self.store.release(msg);
+        let lent = lent.and_then(|memory| self.io.tx_over(memory, failed.is_none()));
         let app = self.owners.get(msg.index()).map_or(0, |owner| usize::from(*owner));
         let names = self.apps.get_mut(app).and_then(|app| app.connections.end_message(msg));
         let Some((connection, cookie)) = names else { return };
@@ -659,6 +661,13 @@ where
 /// Shorter payloads are copied: attaching takes a second mbuf and two changes of a shared count,
 /// some 30 ns, in which 512 bytes are copied.
 const ATTACH_MIN: u16 = 512;
+
+/// Whether a data segment was never sent before. Others are copied, and so an acknowledgement
+/// proves that what was attached has left: [`PacketIo::tx_over`].
+#[inline]
+fn is_first(header: &Header) -> bool {
+    matches!(&header.body, Body::Data(data) if !data.retransmission)
+}
 
 /// Does with the payload of a segment what the core says; false when that cannot be.
 #[inline]

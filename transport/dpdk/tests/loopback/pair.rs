@@ -9,6 +9,10 @@
 //! | `messages`, `bytes` | messages each way, and their length | 8, 1 000 000 |
 //! | `seconds` | after which it has failed | 60 |
 //! | `workers` | workers at each device, with a queue each | 1 |
+//! | `attach` | `yes`, `no`: devices must, must not read payload where it lies | neither |
+//!
+//! Every other message lies in a region, which must be the application's again when its message is
+//! told as sent, and is overwritten then; the rest is made up where it is sent.
 //!
 //! With several workers a line `worker ...` tells what came to each queue and what was handed over;
 //! a packet of a flow at another worker than the flow's would be foreign there, and fail.
@@ -24,7 +28,8 @@ use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, Pattern, Pool,
-    PoolConfig, Port, PortConfig, PortIo, Request, Source, TimeScale, UdpSums, app_ring, share,
+    PoolConfig, Port, PortConfig, PortIo, Region, Request, Source, TimeScale, UdpSums, app_ring,
+    share,
 };
 
 use crate::Outcome::{self, Passed};
@@ -39,6 +44,8 @@ struct End {
     driver: String,
     worker: PortWorker,
     app: AppEnd,
+    /// By tag; those that were made up have none.
+    regions: Vec<Option<Arc<Region>>>,
     delivered: u32,
     sent: u32,
 }
@@ -48,7 +55,7 @@ fn memif_pair(_eal: &Eal) -> Outcome {
     let child = Command::new(std::env::current_exe().unwrap())
         .arg("--pair")
         .args([format!("net_memif0,role=server,{socket}"), format!("net_memif1,{socket}")])
-        .args(["frame=2000", "messages=8", "bytes=1000000"])
+        .args(["frame=2000", "messages=8", "bytes=1000000", "attach=yes"])
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -81,8 +88,11 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let limit = Duration::from_s(value(&options, "seconds", 60));
     let sizes = (value(&options, "frame", 1514), value(&options, "workers", 1));
     let (ends, pools, config) = open(&eal, &names, sizes);
-    exchange(ends, &config, (messages, bytes), limit);
-    assert_eq!(pools.map(|pool| pool.in_use()), [0, 0], "buffers are held");
+    let attached = exchange(&eal, ends, &config, (messages, bytes), limit);
+    assert_eq!(pools.map(|pool| pool.in_use()), [0; 3], "buffers are held");
+    if let Some(wanted) = options.get("attach") {
+        assert_eq!(attached > 0, *wanted == "yes", "{attached} segments attached");
+    }
     ExitCode::SUCCESS
 }
 
@@ -91,7 +101,7 @@ fn open(
     eal: &Eal,
     names: &[DeviceName; 2],
     (max_frame, workers): (u32, u16),
-) -> (Vec<End>, [Arc<Pool>; 2], Config) {
+) -> (Vec<End>, [Arc<Pool>; 3], Config) {
     let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
     let room = u16::try_from(max_frame.max(2048)).unwrap();
     let config_of = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
@@ -109,6 +119,8 @@ fn open(
     for port in [&one, &two] {
         assert!(port.wait_link(15_000), "the link of {} stays down", port.name());
     }
+    let small = PoolConfig { room: 256, ..config_of };
+    let small = Arc::new(Pool::new(eal, small).unwrap());
     let config = config(&one, max_frame, workers);
     let ends = |first: u32, port: Port, pool: &Arc<Pool>| -> Vec<End> {
         let (name, driver) = (port.name().to_owned(), port.caps().driver.clone());
@@ -118,16 +130,18 @@ fn open(
         let shared = shared.unwrap_or_else(|error| panic!("{error}"));
         println!("port {name} {}", shared[0].queue().caps());
         let end = |(host, io): (&HostId, PortIo)| {
+            let io = io.attaching(Arc::clone(&small));
             let (app, end) = app_ring(64, 64);
             let worker = worker_of(&config, host.0, io, (clock, UdpSums::Software), vec![end]);
             let (name, driver) = (name.clone(), driver.clone());
-            End { name, driver, worker, app, delivered: 0, sent: 0 }
+            End { name, driver, worker, app, regions: Vec::new(), delivered: 0, sent: 0 }
         };
         hosts.iter().zip(shared).map(end).collect()
     };
     let mut all = ends(0, one, &pools[0]);
     all.extend(ends(u32::from(workers), two, &pools[1]));
-    (all, pools, config)
+    let [left, right] = pools;
+    (all, [left, right, small], config)
 }
 
 /// Segments that fill `max_frame`, a window for the device's speed and an emulator's delays.
@@ -158,13 +172,21 @@ fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
 const HEADERS_MAX: u32 = 128;
 
 impl End {
-    fn ask(&mut self, config: &Config, peer: u32, messages: u32, len: u32) {
+    fn ask(&mut self, eal: &Eal, config: &Config, peer: u32, (messages, len): (u32, u32)) {
         let (path, peer_id) = (config.default_path(), HostId(peer));
         self.app.submit(Request::Open { connection: 0, peer: peer_id, path }).unwrap();
         for tag in (0..messages).map(u64::from) {
-            let source = Source::Pattern(Pattern { seed: u64::from(peer), tag });
-            let len = NonZeroU32::new(len).unwrap();
-            self.app.submit(Request::Send { connection: 0, source, len, tag, cookie: 0 }).unwrap();
+            let pattern = Pattern { seed: u64::from(peer), tag };
+            let mut bytes = vec![0; len as usize].into_boxed_slice();
+            pattern.read(0, &mut bytes);
+            let region =
+                if tag % 2 == 0 { Region::new(eal, bytes).ok().map(Arc::new) } else { None };
+            let source = region
+                .clone()
+                .map_or(Source::Pattern(pattern), |region| Source::Region { region, offset: 0 });
+            self.regions.push(region);
+            let (len, cookie) = (NonZeroU32::new(len).unwrap(), tag);
+            self.app.submit(Request::Send { connection: 0, source, len, tag, cookie }).unwrap();
         }
     }
 
@@ -177,7 +199,14 @@ impl End {
                     assert_eq!(checksum, Pattern { seed, tag }.checksum(len), "message {tag}");
                     self.delivered += 1;
                 }
-                Completion::Sent { .. } => self.sent += 1,
+                Completion::Sent { cookie, .. } => {
+                    let region = self.regions.get_mut(usize::try_from(cookie).unwrap());
+                    if let Some(region) = region.and_then(Option::as_mut) {
+                        let region = Arc::get_mut(region).expect("no device reads it any more");
+                        region.bytes_mut().fill(0xee);
+                    }
+                    self.sent += 1;
+                }
                 other => panic!("{}: {other:?}", self.name),
             }
         }
@@ -207,11 +236,18 @@ impl End {
 }
 
 /// Both ends send all messages; turns on one thread, so that no scheduler stands between them.
-fn exchange(mut ends: Vec<End>, config: &Config, (messages, len): (u32, u32), limit: Duration) {
+/// Says how many segments were not copied.
+fn exchange(
+    eal: &Eal,
+    mut ends: Vec<End>,
+    config: &Config,
+    (messages, len): (u32, u32),
+    limit: Duration,
+) -> u64 {
     // Each worker of one device with one of the other's.
     let count = u32::try_from(ends.len()).unwrap();
     for (host, end) in (0..).zip(&mut ends) {
-        end.ask(config, (host + count / 2) % count, messages, len);
+        end.ask(eal, config, (host + count / 2) % count, (messages, len));
     }
     let started = ends[0].worker.poll_once().now;
     let mut now = started;
@@ -244,9 +280,11 @@ fn exchange(mut ends: Vec<End>, config: &Config, (messages, len): (u32, u32), li
     let ms = now.since(started).as_ps() / 1_000_000_000;
     let mbps = bytes * 8 / 1000 / ms.max(1);
     let [segments, again, silence, twice] = sum;
+    let attached = ends.iter().map(|end| end.worker.counts().attached).sum();
     println!(
-        "pair {} ok {bytes} B in {ms} ms, {mbps} Mbit/s, {segments} segments, {again} sent again \
-         ({silence} after silence), {twice} received twice",
+        "pair {} ok {bytes} B in {ms} ms, {mbps} Mbit/s, {segments} segments, {attached} attached, \
+         {again} sent again ({silence} after silence), {twice} received twice",
         ends[0].driver
     );
+    attached
 }

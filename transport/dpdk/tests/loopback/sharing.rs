@@ -21,6 +21,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_region_is_free_again_only_when_acknowledged_and_freed_by_the_device", held_back),
     ("a_region_arrives_in_place_with_and_without_udp_checksums", in_place),
     ("coded_segments_in_a_region_are_attached_and_restored_from_parity", coded),
+    ("what_is_sent_again_is_copied", sent_again),
     ("a_worker_without_buffers_waits_and_loses_nothing", starved),
     ("three_threads_share_two_workers_and_a_full_ring_loses_nothing", threads),
     ("no_packet_of_a_flow_reaches_two_workers_of_a_device_that_sprays", steered),
@@ -193,11 +194,23 @@ fn in_place(eal: &Eal) -> Outcome {
 
 /// Turns both, and carries their frames, until `one` has heard that its message is over.
 fn run(one: &mut End, two: &mut End) {
-    let started = one.worker.poll_once().now;
+    run_with_losses(one, two, |_| false);
+}
+
+/// As [`run`], but those of the frames of `one` do not arrive whose number, from 0, `is_lost`.
+fn run_with_losses(one: &mut End, two: &mut End, is_lost: impl Fn(u64) -> bool) {
+    let (started, mut carried) = (one.worker.poll_once().now, 0);
     while one.sent() == 0 {
         one.turn();
         two.turn();
-        two.wire.tx_burst(&mut one.frames);
+        let mut arrive = MbufBurst::new();
+        for mbuf in one.frames.drain() {
+            if !is_lost(carried) {
+                arrive.push(mbuf).unwrap();
+            }
+            carried += 1;
+        }
+        two.wire.tx_burst(&mut arrive);
         one.wire.tx_burst(&mut two.frames);
         let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
         assert!(!late, "{:?}", one.worker.stats());
@@ -223,29 +236,36 @@ fn coded(eal: &Eal) -> Outcome {
     let (mut one, mut two) = (end(0), end(1));
     one.open(0, 1);
     one.send(0, Source::Region { region: Arc::clone(&region), offset: 0 }, 1);
-    let (started, mut carried) = (one.worker.poll_once().now, 0);
-    while one.sent() == 0 {
-        one.turn();
-        two.turn();
-        let mut kept = MbufBurst::new();
-        for mbuf in one.frames.drain() {
-            // The first two of ten.
-            if carried % 10 > 1 {
-                kept.push(mbuf).unwrap();
-            }
-            carried += 1;
-        }
-        two.wire.tx_burst(&mut kept);
-        one.wire.tx_burst(&mut two.frames);
-        let late = one.worker.poll_once().now.since(started) > Duration::from_s(20);
-        assert!(!late, "{:?}", one.worker.stats());
-    }
+    // The first two of ten are lost.
+    run_with_losses(&mut one, &mut two, |frame| frame % 10 < 2);
     assert!(two.delivered().eq([(1, &*expected())]));
     // 25 segments in blocks of 8, 8, 8 and 1, each with two of parity.
     let (sent, counts) = (*one.worker.stats(), *one.worker.counts());
     assert!(two.worker.stats().restored >= 6, "{:?}", two.worker.stats());
     assert_eq!((sent.data_new, counts.unsendable), (25, 0));
-    assert!(counts.attached >= 25 && counts.attached < counts.filled, "parity is copied");
+    assert!(counts.attached == 25 && counts.attached < counts.filled, "parity is copied");
+    drop((one, two));
+    assert_eq!((wide.in_use(), small.in_use(), Arc::strong_count(&region)), (0, 0, 1));
+    Passed
+}
+
+/// Cards need it so: an acknowledgement proves that they have read what was attached.
+fn sent_again(eal: &Eal) -> Outcome {
+    let clock = clock();
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
+    let region = match Region::new(eal, expected().into_boxed_slice()) {
+        Ok(region) => Arc::new(region),
+        Err(refused) => return Skipped(refused.to_string()),
+    };
+    let mut one = End::new(eal, 0, [&wide, &small], clock);
+    let mut two = End::new(eal, 1, [&wide, &small], clock);
+    one.open(0, 1);
+    one.send(0, Source::Region { region: Arc::clone(&region), offset: 0 }, 1);
+    run_with_losses(&mut one, &mut two, |frame| frame % 4 == 3);
+    assert!(two.delivered().eq([(1, &*expected())]));
+    let (sent, counts) = (*one.worker.stats(), *one.worker.counts());
+    assert!(sent.retransmitted >= 6, "{sent:?}");
+    assert_eq!((sent.data_new, counts.attached), (25, 25));
     drop((one, two));
     assert_eq!((wide.in_use(), small.in_use(), Arc::strong_count(&region)), (0, 0, 1));
     Passed

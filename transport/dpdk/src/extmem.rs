@@ -1,0 +1,299 @@
+//! Pages of applications that cards read by DMA.
+//!
+//! Source: DPDK Programmer's Guide, "Support for Externally Allocated Memory"; Linux
+//! `Documentation/driver-api/vfio.rst`. A card behind an IOMMU reads only what it was told of, page
+//! by page, so each [`Pages`] has pages of its own: with a page that two of them share, the second
+//! mapping would be taken for done and be missing. They lie low in the address space, because the
+//! address is the card's too (IOVA as VA) and some IOMMUs translate 39 bits only.
+//!
+//! A card that is opened later is not told of pages that exist already. Where cards use physical
+//! addresses nothing is told: pages of applications may be moved.
+//!
+//! [`Pages`] are written by one owner, and stay mapped while anything, such as an mbuf in a
+//! driver's ring, refers to them by a [`Mapping`]. Lengths are bytes.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dpdk_sys as sys;
+
+use crate::eal::{self, Eal};
+
+/// Who may read some memory, a bit for each card and one for all virtual devices.
+pub(crate) type Readers = u64;
+
+/// The virtual devices, which read whatever the process can.
+pub(crate) const VIRTUAL: Readers = 1;
+
+/// The cards that are open and take memory of applications.
+#[derive(Debug, Default)]
+pub(crate) struct Cards(Mutex<Listed>);
+
+#[derive(Debug, Default)]
+struct Listed {
+    open: Vec<Card>,
+    /// Cards that were ever listed: a bit is not used again.
+    ever: u32,
+}
+
+/// A card that takes memory of applications.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Card {
+    device: NonNull<sys::rte_device>,
+    bit: Readers,
+    /// Whether one mapping serves all such cards: those of vfio are in one container.
+    contained: bool,
+}
+
+// SAFETY: DPDK's description of a device, which lives as long as EAL and is only handed back to it.
+unsafe impl Send for Card {}
+// SAFETY: as above.
+unsafe impl Sync for Card {}
+
+/// Memory that cards were told of, with the right to read and write it.
+#[derive(Debug)]
+pub(crate) struct Pages(Arc<Mapping>);
+
+/// What keeps memory mapped, for the process and for cards. It gives nobody the bytes.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    address: NonNull<u8>,
+    /// Bytes in use, of the pages.
+    len: usize,
+    /// All bytes, whole pages.
+    mapped: usize,
+    /// Bytes of a page, a power of two.
+    page: usize,
+    is_registered: bool,
+    cards: Vec<Card>,
+    readers: Readers,
+    /// Keeps the descriptions of the devices.
+    #[allow(dead_code, reason = "held, not read")]
+    eal: Eal,
+}
+
+impl Cards {
+    /// Lists the card of `port` when it takes memory of applications, which is tried, and gives its
+    /// bit; 0 when it does not. The port is open.
+    pub(crate) fn add(&self, eal: &Eal, port: u16, name: &str) -> Readers {
+        // SAFETY: a valid port.
+        let device = NonNull::new(unsafe { sys::rdpdk_port_device(port) });
+        let Some(device) = device.filter(|_| eal.iova_is_va()) else { return 0 };
+        let mut listed = self.lock();
+        let Some(bit) = Readers::checked_shl(2, listed.ever).filter(|bit| *bit != 0) else {
+            return 0;
+        };
+        let card = Card { device, bit, contained: is_vfio(name) };
+        if Pages::told(eal, b"a trial", &[card]).is_none() {
+            return 0;
+        }
+        listed.ever += 1;
+        listed.open.push(card);
+        bit
+    }
+
+    /// Takes a card off the list before its port is closed.
+    pub(crate) fn remove(&self, bit: Readers) {
+        self.lock().open.retain(|card| card.bit != bit);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Listed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the kernel's driver of PCI device `name` is vfio's.
+fn is_vfio(name: &str) -> bool {
+    let driver = fs::read_link(Path::new("/sys/bus/pci/devices").join(name).join("driver"));
+    let driver = driver.as_deref().ok().and_then(Path::file_name);
+    driver.is_some_and(|driver| driver.to_string_lossy().contains("vfio"))
+}
+
+impl Pages {
+    /// A copy of `bytes` that the open cards can read; `None` when there are none, or one refuses.
+    pub(crate) fn new(eal: &Eal, bytes: &[u8]) -> Option<Self> {
+        let cards = eal.cards().lock().open.clone();
+        if cards.is_empty() { None } else { Self::told(eal, bytes, &cards) }
+    }
+
+    /// A copy of `bytes` that `cards` can read; `None` when one of them refuses.
+    pub(crate) fn told(eal: &Eal, bytes: &[u8], cards: &[Card]) -> Option<Self> {
+        let mut mapping = Mapping::of(eal, bytes.len())?;
+        let told = mapping.register();
+        let told = told.and_then(|()| cards.iter().try_for_each(|card| mapping.tell(*card)));
+        if let Err(error) = told {
+            tracing::info!(
+                "{} bytes of an application are not told to cards ({error}): they are copied",
+                bytes.len()
+            );
+            return None;
+        }
+        let mut pages = Self(Arc::new(mapping));
+        pages.bytes_mut().copy_from_slice(bytes);
+        Some(pages)
+    }
+
+    /// What keeps them mapped.
+    pub(crate) fn mapping(&self) -> Arc<Mapping> {
+        Arc::clone(&self.0)
+    }
+
+    /// Whether `range` lies in one page. Emulated cards behind an emulated IOMMU lose a frame with
+    /// a piece that physical memory does not hold as one.
+    #[inline]
+    pub(crate) fn holds_as_one(&self, range: &Range<usize>) -> bool {
+        range.start / self.0.page == range.end.saturating_sub(1) / self.0.page
+    }
+
+    pub(crate) fn readers(&self) -> Readers {
+        self.0.readers
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `len` bytes of pages that stay mapped, zeroed by the kernel or written since.
+        // This value alone gives them out, and `self` is borrowed.
+        unsafe { slice::from_raw_parts(self.0.address.as_ptr(), self.0.len) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and `self` is borrowed exclusively; cards only read, and what they
+        // read then is not the program's.
+        unsafe { slice::from_raw_parts_mut(self.0.address.as_ptr(), self.0.len) }
+    }
+}
+
+impl Mapping {
+    /// Fresh pages for `len` bytes, of which nobody was told.
+    fn of(eal: &Eal, len: usize) -> Option<Self> {
+        let (address, mapped, page) = if len >= HUGE_FROM {
+            map(len, HUGE_BYTES, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
+        } else {
+            None
+        }
+        .or_else(|| map(len, page_bytes(), 0))?;
+        Some(Self {
+            address,
+            len,
+            mapped,
+            page,
+            is_registered: false,
+            cards: Vec::new(),
+            readers: VIRTUAL,
+            eal: eal.clone(),
+        })
+    }
+
+    fn register(&mut self) -> Result<(), eal::Errno> {
+        let first = self.address.as_ptr() as u64;
+        let mut iovas: Vec<u64> = (first..first + self.mapped as u64).step_by(self.page).collect();
+        let count = u32::try_from(iovas.len()).map_err(|_| eal::Errno(libc::E2BIG))?;
+        // SAFETY: `count` whole pages of this value, which unregisters them before it unmaps them;
+        // the array is read during the call.
+        let ret = unsafe {
+            sys::rte_extmem_register(
+                self.start(),
+                self.mapped,
+                iovas.as_mut_ptr(),
+                count,
+                self.page,
+            )
+        };
+        if ret != 0 {
+            return Err(eal::last_errno());
+        }
+        self.is_registered = true;
+        Ok(())
+    }
+
+    fn tell(&mut self, card: Card) -> Result<(), eal::Errno> {
+        let is_told = card.contained && self.cards.iter().any(|told| told.contained);
+        if !is_told {
+            let device = card.device.as_ptr();
+            // SAFETY: a device of the running EAL and registered pages of this value, which has
+            // them unmapped before it goes.
+            let ret = unsafe { sys::rdpdk_dma_map(device, self.start(), self.mapped) };
+            if ret != 0 {
+                return Err(eal::last_errno());
+            }
+            self.cards.push(card);
+        }
+        self.readers |= card.bit;
+        Ok(())
+    }
+
+    const fn start(&self) -> *mut c_void {
+        self.address.as_ptr().cast()
+    }
+}
+
+// SAFETY: memory that this value keeps, to which `Pages` alone gives access.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let mut is_clear = true;
+        for card in &self.cards {
+            let device = card.device.as_ptr();
+            // SAFETY: EAL runs, so the device's description is there, its port open or closed; the
+            // last mbuf is back, so no device reads the pages.
+            is_clear &= unsafe { sys::rdpdk_dma_unmap(device, self.start(), self.mapped) } == 0;
+        }
+        if self.is_registered {
+            // SAFETY: registered by this value with this length.
+            is_clear &= unsafe { sys::rte_extmem_unregister(self.start(), self.mapped) } == 0;
+        }
+        if is_clear {
+            // SAFETY: mapped by this value with this length, and nobody refers to it any more.
+            unsafe { libc::munmap(self.start(), self.mapped) };
+        } else {
+            // Other pages at this address would be taken for told, and a card would send old bytes.
+            tracing::warn!(bytes = self.mapped, "a card keeps pages of an application mapped");
+        }
+    }
+}
+
+/// Zeroed pages of `page` bytes for `len` bytes: where they start, all their bytes, and `page`.
+fn map(len: usize, page: usize, flags: i32) -> Option<(NonNull<u8>, usize, usize)> {
+    let mapped = len.max(1).checked_next_multiple_of(page)?;
+    let hint = NEXT.fetch_add(mapped.checked_next_multiple_of(HUGE_BYTES)?, Ordering::Relaxed);
+    // SAFETY: a hint without MAP_FIXED, so nothing that is mapped already is replaced.
+    let address = unsafe {
+        libc::mmap(
+            ptr::without_provenance_mut(hint % SPAN + LOW),
+            mapped,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return None;
+    }
+    NonNull::new(address.cast()).map(|address| (address, mapped, page))
+}
+
+/// From this length on hugepages are tried: fewer payloads cross a border, and IOMMUs miss less.
+const HUGE_FROM: usize = 256 << 10;
+const HUGE_BYTES: usize = 2 << 20;
+/// Where pages are looked for first: above what EAL reserves and below 2^39.
+const LOW: usize = 1 << 38;
+/// As far up.
+const SPAN: usize = 1 << 37;
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+fn page_bytes() -> usize {
+    // SAFETY: asks for a constant of the system.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}

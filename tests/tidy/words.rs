@@ -47,6 +47,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/stamp_field.rs",
     "transport/dpdk/src/telemetry/rte.rs",
     "transport/ffi/src/ffi.rs",
+    "transport/ffi/src/ffi/attach.rs",
+    "transport/ffi/src/ffi/region.rs",
     "transport/gf/src/x86/mod.rs",
     "transport/gf/src/x86/gfni.rs",
     "transport/gf/src/x86/avx2.rs",

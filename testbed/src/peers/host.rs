@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::thread;
 
 use transport::record::Recorder;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
@@ -16,7 +15,7 @@ use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
-    InterruptHold, MemoryConfig, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortError, PortIo,
+    InterruptHold, MemoryConfig, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortIo,
     RegisteredThread, Request, Side, Source, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
     clock,
 };
@@ -449,31 +448,11 @@ fn open_device(
     wait: Duration,
     watch: &mut dyn Watch,
 ) -> Result<Port, PeerError> {
-    let device = setup.device.clone().completed(setup.side, config);
-    let connects = device.meets() && setup.side == Side::Connects;
-    if !connects {
-        device.clear_socket().map_err(PortError::from)?;
-    }
-    let mut left_ms = if connects { wait.as_ps() / 1_000_000_000 } else { 0 };
-    loop {
-        if !connects || device.is_awaited() {
-            match device.open(eal, config, Arc::clone(pool)) {
-                Err(error) if left_ms == 0 => return Err(error.into()),
-                Err(error) => tracing::debug!(%error, "not connected yet"),
-                Ok(port) => return Ok(port),
-            }
-        }
-        if left_ms == 0 {
-            let seconds = wait.as_ps() / 1_000_000_000_000;
-            return Err(PeerError::LinkDown { device: device.to_string(), seconds });
-        }
-        if watch.wants_end() {
-            return Err(PeerError::Interrupted);
-        }
-        let nap = left_ms.min(100);
-        thread::sleep(core::time::Duration::from_millis(nap));
-        left_ms -= nap;
-    }
+    let end = |ends| if ends { Err(PeerError::Interrupted) } else { Ok(()) };
+    let (device, side) = (setup.device.clone(), (setup.side, wait));
+    let port = device.open_with_patience(eal, config, pool, side, || end(watch.wants_end()))?;
+    let seconds = wait.as_ps() / 1_000_000_000_000;
+    port.ok_or_else(|| PeerError::LinkDown { device: setup.device.to_string(), seconds })
 }
 
 fn rng(incarnation: u16) -> Rng {

@@ -10,11 +10,18 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
 
 use thiserror::Error;
+use transport::Duration;
 
 use crate::caps::PortConfig;
 use crate::device::{DeviceName, packet_slot};
+use crate::eal::Eal;
+use crate::mbuf::Pool;
+use crate::nic::Port;
+use crate::port_error::PortError;
 
 /// Which of two processes waits for the other, where a device connects two of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +58,9 @@ const ROOM_XDP: u16 = 3712;
 /// The longest frame over AF_XDP: the kernel keeps 256 bytes of each buffer for programs
 /// (XDP_PACKET_HEADROOM), and drops what is longer than the rest.
 const FRAME_XDP: u16 = ROOM_XDP - 256;
+/// Between two tries to connect.
+const RETRY_MS: u64 = 100;
+const PS_A_MS: u64 = 1_000_000_000;
 /// Name of the abstract socket that two memif devices meet at when none is given.
 const SOCKET: &str = "headrace";
 
@@ -189,6 +199,44 @@ impl DeviceName {
                     .filter_map(|line| line.split_whitespace().last())
                     .any(|shown| shown.trim_end_matches('@') == name)
             }
+        }
+    }
+
+    /// Opens it on its side of a link. Where it connects to a process that is not there yet, it is
+    /// tried again and again for as long as `patience`, with `meanwhile` between, which may end it;
+    /// `None` when nobody came.
+    ///
+    /// # Errors
+    /// Of the device, and that of `meanwhile`.
+    pub fn open_with_patience<E: From<PortError>>(
+        self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: &Arc<Pool>,
+        (side, patience): (Side, Duration),
+        mut meanwhile: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<Port>, E> {
+        let device = self.completed(side, config);
+        let connects = device.meets() && side == Side::Connects;
+        if !connects {
+            device.clear_socket().map_err(PortError::from)?;
+        }
+        let mut left_ms = if connects { patience.as_ps() / PS_A_MS } else { 0 };
+        loop {
+            if !connects || device.is_awaited() {
+                match device.open(eal, config, Arc::clone(pool)) {
+                    Err(error) if left_ms == 0 => return Err(error.into()),
+                    Err(error) => tracing::debug!(%error, "not connected yet"),
+                    Ok(port) => return Ok(Some(port)),
+                }
+            }
+            if left_ms == 0 {
+                return Ok(None);
+            }
+            meanwhile()?;
+            let nap = left_ms.min(RETRY_MS);
+            thread::sleep(core::time::Duration::from_millis(nap));
+            left_ms -= nap;
         }
     }
 

@@ -123,6 +123,11 @@ typedef struct headrace_app headrace_app;
 typedef struct headrace_message headrace_message;
 
 /*
+ Memory of an application that devices read where it lies.
+ */
+typedef struct headrace_region headrace_region;
+
+/*
  DPDK and the thread that serves the applications of this process.
  */
 typedef struct headrace_stack headrace_stack;
@@ -175,6 +180,11 @@ typedef struct headrace_config {
    1: in hugepages; 0: without; -1: as the machine has them.
    */
   int32_t hugepages;
+  /*
+   Cards that headrace_attach_device will open, with spaces between: DPDK hears of them when it
+   starts. Null for none. Read by headrace_start only.
+   */
+  const char *cards;
 } headrace_config;
 
 /*
@@ -227,6 +237,56 @@ typedef struct headrace_event {
   struct headrace_message *message;
 } headrace_event;
 
+/*
+ One host of a network.
+ */
+typedef struct headrace_address {
+  /*
+   IPv4 or IPv6, as text; of one kind for all hosts.
+   */
+  const char *ip;
+  /*
+   MAC of the host, or of the next hop to it; all 0: it is asked for, and the own one is the
+   device's.
+   */
+  uint8_t mac[6];
+} headrace_address;
+
+/*
+ A device, and who is reached by it. headrace_device_init fills it in.
+ */
+typedef struct headrace_device {
+  /*
+   Bytes of this structure; set by headrace_device_init.
+   */
+  uint32_t size;
+  /*
+   The own place among `hosts`.
+   */
+  uint32_t own;
+  /*
+   A PCI address that is among the configuration's `cards`, an interface of the kernel, or a
+   virtual device: 0000:3b:00.0, eth1, net_memif0,socket=name.
+   */
+  const char *name;
+  /*
+   All hosts of the network, this one among them; host numbers are places in this list.
+   */
+  const struct headrace_address *hosts;
+  /*
+   How many.
+   */
+  uint32_t count;
+  /*
+   1: the other process of a memif listens, and this one connects; 0: this one listens.
+   */
+  int32_t connects;
+  /*
+   For the other process, the link and the MACs that are asked for, together, milliseconds.
+   */
+  uint32_t wait_ms;
+} headrace_device;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -253,8 +313,8 @@ void headrace_config_init(struct headrace_config *config);
  Starts DPDK and the stack's thread, which takes half a second. Once a process.
 
  # Safety
- `config` is null or points to a configuration, `stack` is null or points to a place for a
- pointer.
+ `config` is null or points to a configuration whose text ends with a NUL, `stack` is null or
+ points to a place for a pointer.
  */
 headrace_code headrace_start(const struct headrace_config *config, struct headrace_stack **stack);
 
@@ -266,17 +326,6 @@ headrace_code headrace_start(const struct headrace_config *config, struct headra
  `stack` is null or comes from headrace_start, and is not used again.
  */
 void headrace_stop(struct headrace_stack *stack);
-
-/*
- Attaches two applications, each at a host of its own, whose devices are joined by rings.
-
- # Safety
- `stack` is null or comes from headrace_start; `first` and `second` are null or point to places
- for pointers.
- */
-headrace_code headrace_attach_pair(struct headrace_stack *stack,
-                                   struct headrace_app **first,
-                                   struct headrace_app **second);
 
 /*
  Detaches an application. Messages that it has posted are still sent.
@@ -367,6 +416,87 @@ int32_t headrace_poll(struct headrace_app *app, struct headrace_event *events, u
  `message` is null or comes from an event, and is not used again, nor are its bytes.
  */
 void headrace_release(struct headrace_message *message);
+
+/*
+ Fills in a device without name and hosts.
+
+ # Safety
+ `device` is null or points to a place for a device.
+ */
+void headrace_device_init(struct headrace_device *device);
+
+/*
+ Attaches two applications, each at a host of its own, whose devices are joined by rings.
+
+ # Safety
+ `stack` is null or comes from headrace_start; `first` and `second` are null or point to places
+ for pointers.
+ */
+headrace_code headrace_attach_pair(struct headrace_stack *stack,
+                                   struct headrace_app **first,
+                                   struct headrace_app **second);
+
+/*
+ Attaches an application at a device of its own: a card, an interface of the kernel, one end of a
+ memif. Waits for the link, for the other process of a memif, and for the MACs of hosts that have
+ not given theirs, for `wait_ms` in all; this host answers who asks for its own from then on.
+
+ # Safety
+ `stack` is null or comes from headrace_start; `device` is null or points to a device whose name
+ and addresses are null or end with a NUL, and whose `hosts` are `count`; `app` is null or points
+ to a place for a pointer.
+ */
+headrace_code headrace_attach_device(struct headrace_stack *stack,
+                                     const struct headrace_device *device,
+                                     struct headrace_app **app);
+
+/*
+ Makes a region of `len` bytes, all 0, and says where they are. Cards read it where it lies if
+ they are attached before; it is moved nowhere, and takes pages of its own then, so make few and
+ large ones, and send parts of them.
+
+ # Safety
+ `stack` is null or comes from headrace_start; `region` and `data` are null or point to places
+ for pointers.
+ */
+headrace_code headrace_region_alloc(struct headrace_stack *stack,
+                                    uint64_t len,
+                                    struct headrace_region **region,
+                                    void **data);
+
+/*
+ Uses of a region: messages that are under way, and failed ones of which a card has frames left.
+ While there are any the bytes that they were posted with must not be changed. 0 for null.
+
+ # Safety
+ `region` is null or comes from headrace_region_alloc.
+ */
+uint64_t headrace_region_uses(const struct headrace_region *region);
+
+/*
+ Gives a region up. Its memory goes with its last use.
+
+ # Safety
+ `region` is null or comes from headrace_region_alloc, and neither it nor its bytes are used
+ again.
+ */
+void headrace_region_free(struct headrace_region *region);
+
+/*
+ Posts a message of the `len` bytes of `region` from `first` on, which are not copied, and must
+ not be changed until it ends: in one HEADRACE_SENT, or HEADRACE_FAILED, with `cookie`, behind
+ which headrace_region_uses may say that a card still reads them.
+
+ # Safety
+ `app` is null or attached; `region` is null or comes from headrace_region_alloc of its stack.
+ */
+headrace_code headrace_post_region(struct headrace_app *app,
+                                   uint32_t connection,
+                                   const struct headrace_region *region,
+                                   uint64_t first,
+                                   uint32_t len,
+                                   uint64_t tag,
+                                   uint64_t cookie);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use transport::{HostId, Instant, Path};
-use transport_dpdk::{AppEnd, Completion, Failure, Received, Request, Source};
+use transport_dpdk::{AppEnd, Completion, Failure, Received, Region, Request, Source};
 
 use crate::stack::Attached;
 
@@ -40,6 +40,37 @@ pub(crate) enum Event {
     Request { peer: HostId, token: u64, memory: Received, at: Instant },
     Response { peer: HostId, cookie: u64, memory: Received, at: Instant },
     Aborted { peer: HostId, at: Instant },
+}
+
+/// The bytes of a message to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bytes<'a> {
+    /// To be copied.
+    Copied(&'a [u8]),
+    /// Where devices may read them: first and length.
+    InRegion(&'a Arc<Region>, u64, u32),
+}
+
+impl Bytes<'_> {
+    /// How many; `None` when there cannot be so many, or not there.
+    fn len(self) -> Option<u32> {
+        match self {
+            Self::Copied(bytes) => u32::try_from(bytes.len()).ok(),
+            Self::InRegion(region, first, len) => {
+                let end = first.checked_add(len.into())?;
+                (end <= region.bytes().len() as u64).then_some(len)
+            }
+        }
+    }
+
+    fn source(self) -> Source {
+        match self {
+            Self::Copied(bytes) => Source::Owned(Arc::from(bytes)),
+            Self::InRegion(region, offset, _) => {
+                Source::Region { region: Arc::clone(region), offset }
+            }
+        }
+    }
 }
 
 /// What a message is.
@@ -133,7 +164,7 @@ impl App {
     pub(crate) fn post(
         &mut self,
         connection: u32,
-        bytes: &[u8],
+        bytes: Bytes<'_>,
         tag: u64,
         cookie: u64,
     ) -> Result<(), Refusal> {
@@ -157,6 +188,7 @@ impl App {
         }
         let number = self.next_request;
         let asks = Some((peer, number));
+        let bytes = Bytes::Copied(bytes);
         self.send(connection, bytes, (Kind::Request, number), Outgoing { cookie, asks })?;
         self.asked.insert((peer, number), cookie);
         self.next_request = number % TAG_MASK + 1;
@@ -182,6 +214,7 @@ impl App {
             Some(known) => u32::try_from(known).unwrap_or(u32::MAX),
             None => self.open(peer, true, 2)?,
         };
+        let bytes = Bytes::Copied(bytes);
         self.send(connection, bytes, (Kind::Response, token), Outgoing { cookie, asks: None })
     }
 
@@ -280,18 +313,18 @@ impl App {
     fn send(
         &mut self,
         connection: u32,
-        bytes: &[u8],
+        bytes: Bytes<'_>,
         (kind, number): (Kind, u64),
         outgoing: Outgoing,
     ) -> Result<(), Refusal> {
-        let len = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
+        let len = bytes.len().and_then(NonZeroU32::new);
         let len = len.ok_or(Refusal::Invalid)?;
         // Seen before the bytes are copied.
         if self.ring.room() == 0 && !self.ring.is_abandoned() {
             return Err(Refusal::Again);
         }
         let place = self.free.pop().ok_or(Refusal::Again)?;
-        let source = Source::Owned(Arc::from(bytes));
+        let source = bytes.source();
         let tag = (kind as u64) << TAG_BITS | number;
         let request = Request::Send { connection, source, len, tag, cookie: place as u64 };
         if let Err(refusal) = self.submit(request) {

@@ -2,20 +2,23 @@
 //!
 //! Names and layouts are C's. A function that can fail returns a `headrace_code`; what is behind a
 //! code in the case at hand, where more is known, is in `headrace_error_detail`. Nothing blocks but
-//! start and stop, and nothing unwinds: there is no panic in what is called.
+//! start, stop and what opens a device, and nothing unwinds: there is no panic in what is called.
 #![allow(unsafe_code)]
 #![allow(non_camel_case_types, reason = "names of C")]
 
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::slice;
 
 use transport::{Duration, HostId, Instant, Rate};
-use transport_dpdk::{Failure, Received};
+use transport_dpdk::{DeviceName, Failure, Received};
 
-use crate::app::{App, Event, Refusal};
-use crate::stack::{Attached, Setup, Stack};
+use crate::app::{App, Bytes, Event, Refusal};
+use crate::stack::{Setup, Stack};
+
+pub mod attach;
+pub mod region;
 
 /// What a function says, and why something failed. Negative but for `HEADRACE_OK`.
 #[repr(i32)]
@@ -97,6 +100,9 @@ pub struct headrace_config {
     pub dpdk_mb: u32,
     /// 1: in hugepages; 0: without; -1: as the machine has them.
     pub hugepages: i32,
+    /// Cards that headrace_attach_device will open, with spaces between: DPDK hears of them when it
+    /// starts. Null for none. Read by headrace_start only.
+    pub cards: *const c_char,
 }
 
 /// DPDK and the thread that serves the applications of this process.
@@ -193,19 +199,37 @@ pub unsafe extern "C" fn headrace_config_init(config: *mut headrace_config) {
             ring: 256,
             dpdk_mb: 256,
             hugepages: -1,
+            cards: ptr::null(),
         };
     }
 }
 
-const SIZE: u32 = 64;
+const SIZE: u32 = 72;
 const _: () = assert!(size_of::<headrace_config>() == SIZE as usize);
 const _: () = assert!(size_of::<headrace_event>() == 72);
 
-fn setup(config: &headrace_config) -> Option<Setup> {
+/// # Safety
+/// `text` is null or ends with a NUL.
+unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}
+
+/// What `name` means, or why not.
+fn device_name(name: &str) -> Result<DeviceName, headrace_code> {
+    let parsed = name.parse::<DeviceName>().and_then(DeviceName::resolved);
+    parsed.map_err(|error| environment(&error.to_string()))
+}
+
+fn setup(config: &headrace_config, cards: Vec<DeviceName>) -> Option<Setup> {
     let within = |value: u32, most: u32| (1..=most).contains(&value).then_some(value);
     let span = |ns: u64| ns.checked_mul(1000).map(Duration::from_ps);
     (config.size == SIZE).then_some(())?;
     Some(Setup {
+        cards,
         line_rate: Rate::from_bps(config.line_rate_bps),
         base_rtt: span(config.base_rtt_ns)?,
         rto_min: span(config.rto_min_ns)?,
@@ -227,8 +251,8 @@ fn setup(config: &headrace_config) -> Option<Setup> {
 /// Starts DPDK and the stack's thread, which takes half a second. Once a process.
 ///
 /// # Safety
-/// `config` is null or points to a configuration, `stack` is null or points to a place for a
-/// pointer.
+/// `config` is null or points to a configuration whose text ends with a NUL, `stack` is null or
+/// points to a place for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headrace_start(
     config: *const headrace_config,
@@ -238,7 +262,14 @@ pub unsafe extern "C" fn headrace_start(
     let Some(config) = (unsafe { config.as_ref() }) else { return HEADRACE_INVALID };
     // SAFETY: the caller's promise.
     let Some(stack) = (unsafe { stack.as_mut() }) else { return HEADRACE_INVALID };
-    let Some(setup) = setup(config) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise, if this is such a structure at all.
+    let cards = if config.size == SIZE { unsafe { text_of(config.cards) } } else { None };
+    let cards = cards.unwrap_or_default().split_whitespace().map(device_name).collect();
+    let cards = match cards {
+        Ok(cards) => cards,
+        Err(code) => return code,
+    };
+    let Some(setup) = setup(config, cards) else { return HEADRACE_INVALID };
     match Stack::start(setup) {
         Ok(started) => {
             *stack = Box::into_raw(Box::new(headrace_stack(started)));
@@ -261,38 +292,6 @@ pub unsafe extern "C" fn headrace_stop(stack: *mut headrace_stack) {
     }
 }
 
-/// Attaches two applications, each at a host of its own, whose devices are joined by rings.
-///
-/// # Safety
-/// `stack` is null or comes from headrace_start; `first` and `second` are null or point to places
-/// for pointers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn headrace_attach_pair(
-    stack: *mut headrace_stack,
-    first: *mut *mut headrace_app,
-    second: *mut *mut headrace_app,
-) -> headrace_code {
-    // SAFETY: the caller's promise.
-    let Some(headrace_stack(stack)) = (unsafe { stack.as_mut() }) else { return HEADRACE_INVALID };
-    if first.is_null() || second.is_null() || ptr::eq(first, second) {
-        return HEADRACE_INVALID;
-    }
-    let (connections, messages) = stack.limits();
-    match stack.attach_pair() {
-        Ok([one, two]) => {
-            let made = |attached: Attached| {
-                Box::into_raw(Box::new(headrace_app(App::new(attached, connections, messages))))
-            };
-            // SAFETY: not null, and a place for a pointer by the caller's promise.
-            unsafe { first.write(made(one)) };
-            // SAFETY: likewise.
-            unsafe { second.write(made(two)) };
-            HEADRACE_OK
-        }
-        Err(detail) => environment(&detail),
-    }
-}
-
 /// Detaches an application. Messages that it has posted are still sent.
 ///
 /// # Safety
@@ -300,7 +299,7 @@ pub unsafe extern "C" fn headrace_attach_pair(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headrace_detach(app: *mut headrace_app) {
     if !app.is_null() {
-        // SAFETY: made by Box::into_raw in headrace_attach_pair, and given back once.
+        // SAFETY: made by Box::into_raw when it was attached, and given back once.
         drop(unsafe { Box::from_raw(app) });
     }
 }
@@ -361,7 +360,7 @@ pub unsafe extern "C" fn headrace_post_send(
     let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
     // SAFETY: the caller's promise.
     let Some(bytes) = (unsafe { bytes_of(bytes, len) }) else { return HEADRACE_INVALID };
-    code(app.post(connection, bytes, tag, cookie))
+    code(app.post(connection, Bytes::Copied(bytes), tag, cookie))
 }
 
 /// Posts a request of `len` bytes, which are copied. It ends in one HEADRACE_RESPONSE or
@@ -578,8 +577,6 @@ mod tests {
             // SAFETY: null is allowed, by the function's own words.
             unsafe { headrace_start(ptr::null(), ptr::null_mut()) },
             // SAFETY: as above.
-            unsafe { headrace_attach_pair(ptr::null_mut(), ptr::null_mut(), ptr::null_mut()) },
-            // SAFETY: as above.
             unsafe { headrace_connect(null, 0, nowhere) },
             // SAFETY: as above.
             unsafe { headrace_close(null, 0) },
@@ -590,7 +587,7 @@ mod tests {
             // SAFETY: as above.
             unsafe { headrace_respond(null, 0, 1, none, 1, 0) },
         ];
-        assert_eq!(codes, [HEADRACE_INVALID; 7]);
+        assert_eq!(codes, [HEADRACE_INVALID; 6]);
         // SAFETY: as above.
         assert_eq!(unsafe { headrace_poll(null, ptr::null_mut(), 1) }, HEADRACE_INVALID as i32);
         // SAFETY: as above.
@@ -615,10 +612,11 @@ mod tests {
             ring: 0,
             dpdk_mb: 0,
             hugepages: 0,
+            cards: ptr::null(),
         };
         // SAFETY: a place for a configuration.
         unsafe { headrace_config_init(&raw mut good) };
-        assert!(setup(&good).is_some());
+        assert!(setup(&good, Vec::new()).is_some());
         let changes: [fn(&mut headrace_config); 7] = [
             |config| config.size = 8,
             |config| config.payload_max = 70_000,
@@ -631,7 +629,7 @@ mod tests {
         for change in changes {
             let mut bad = good;
             change(&mut bad);
-            assert!(setup(&bad).is_none(), "{bad:?}");
+            assert!(setup(&bad, Vec::new()).is_none(), "{bad:?}");
         }
     }
 }

@@ -4,13 +4,15 @@
 //! C program -> ffi (headrace.h) -> App -> rings -> Worker on the stack's thread -> device
 //! ```
 //!
-//! `ffi` is the only file with `unsafe`: it checks pointers and hands over to `app` and `stack`,
-//! which are ordinary Rust. The header is made from it by cbindgen and committed
+//! `ffi` alone has `unsafe`: it checks pointers and hands over to `app`, `stack` and
+//! `device`, which are ordinary Rust. The header is made from it by cbindgen and committed
 //! (`include/headrace.h`); a test says when it is out of date. What a C program may do is in
 //! docs/C_API.md. Nothing is here without the feature `dpdk`.
 
 #[cfg(feature = "dpdk")]
 mod app;
+#[cfg(feature = "dpdk")]
+mod device;
 #[cfg(feature = "dpdk")]
 pub mod ffi;
 #[cfg(feature = "dpdk")]

@@ -2,7 +2,8 @@
 //!
 //! One stack a process: DPDK starts once. Its thread takes in workers as applications attach, polls
 //! all of them in turn, lets go of those whose application is gone, and shares its core when there
-//! is nothing to do.
+//! is nothing to do. While a device joins two processes (memif), that thread holds DPDK's interrupt
+//! thread, so that a peer that is killed takes no memory away under it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,19 +12,21 @@ use std::thread::JoinHandle;
 
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::{Config, Duration, HostId, LossSettings, Path, Rate, Rng, Settings};
+use transport::{Config, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, DilatedClock, Eal, EalError, EalOptions, Idle, IdleMode, Link,
-    LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig, Port, PortIo, TimeScale, UdpSums,
-    Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Calibration, DeviceName, DilatedClock, Eal, EalError, EalOptions, Idle,
+    IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig, Port,
+    PortIo, Region, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock,
 };
 
 type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
 
 /// How a stack is set up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// Cards that will be opened: DPDK hears of them when it starts.
+    pub(crate) cards: Vec<DeviceName>,
     pub(crate) line_rate: Rate,
     pub(crate) base_rtt: Duration,
     pub(crate) rto_min: Duration,
@@ -45,11 +48,21 @@ pub(crate) struct Stack {
     config: Config,
     clock: DilatedClock,
     hosts: u32,
-    give: Sender<PortWorker>,
+    give: Sender<Given>,
+    /// While a device is opened DPDK's interrupt thread may be needed.
+    pub(crate) opening: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), EalError>>>,
     /// Last: everything above holds memory of it.
     eal: Eal,
+}
+
+/// A worker for the stack's thread.
+#[derive(Debug)]
+struct Given {
+    worker: PortWorker,
+    /// Its device joins it to another process.
+    meets: bool,
 }
 
 /// What an application gets of a worker.
@@ -61,10 +74,10 @@ pub(crate) struct Attached {
 }
 
 /// Headers of a frame are shorter.
-const HEADERS_MAX: u16 = 128;
-const BUFFERS: u32 = 4095;
-const CACHE: u32 = 128;
-const DEPTH: u16 = 512;
+pub(crate) const HEADERS_MAX: u16 = 128;
+pub(crate) const BUFFERS: u32 = 4095;
+pub(crate) const CACHE: u32 = 128;
+pub(crate) const DEPTH: u16 = 512;
 
 impl Stack {
     /// Starts DPDK and the thread.
@@ -78,6 +91,7 @@ impl Stack {
             tx_flows_max: setup.connections_max,
             rx_flows_max: setup.connections_max,
             msgs_max: setup.messages_max,
+            incarnation: clock::incarnation(),
             loss,
             ..Settings::default()
         };
@@ -89,19 +103,42 @@ impl Stack {
             Some(false) => MemoryMode::NoHuge,
         };
         let options = EalOptions { memory, memory_mb: setup.dpdk_mb, ..EalOptions::default() };
+        let options = setup.cards.iter().fold(options, |options, card| card.allowed_in(options));
         let eal = Eal::start(&options).map_err(|error| text(&error))?;
+        let clock = rate.clock(TimeScale::REAL);
         let (give, take) = channel();
         let stop = Arc::new(AtomicBool::new(false));
+        let opening = Arc::new(AtomicBool::new(false));
+        let poller = Poller {
+            workers: Vec::new(),
+            hold: None,
+            heard: (0, Instant::ZERO),
+            look_at: Instant::ZERO,
+            opening: Arc::clone(&opening),
+            clock,
+            eal: eal.clone(),
+        };
         let stopped = Arc::clone(&stop);
-        let thread = eal.spawn("headrace", None, move |_| poll(&take, &stopped));
+        let thread = eal.spawn("headrace", None, move |_| poller.poll(&take, &stopped));
         let thread = Some(thread.map_err(|error| text(&error))?);
-        let clock = rate.clock(TimeScale::REAL);
-        Ok(Self { setup, config, clock, hosts: 0, give, stop, thread, eal })
+        Ok(Self { setup, config, clock, hosts: 0, give, opening, stop, thread, eal })
     }
 
     /// Connections and messages that an application may have.
     pub(crate) const fn limits(&self) -> (u32, u32) {
         (self.setup.connections_max, self.setup.messages_max)
+    }
+
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) const fn eal(&self) -> &Eal {
+        &self.eal
+    }
+
+    pub(crate) fn clock_now(&self) -> Instant {
+        self.clock.now()
     }
 
     /// Two hosts, each of which receives what the other sends, and an application at each.
@@ -117,15 +154,34 @@ impl Stack {
             switch_pool: Arc::clone(&pool),
         };
         let ports = Link::ring_pair(&self.eal, &link).map_err(|error| error.to_string())?;
-        let first = self.attach(ports.0, &pool)?;
-        Ok([first, self.attach(ports.1, &pool)?])
+        let small = self.small_pool()?;
+        let [one, two] = [ports.0, ports.1].map(|port| {
+            let host = HostId(self.hosts);
+            self.hosts += 1;
+            let io = io_of(port, &pool)?.attaching(Arc::clone(&small));
+            self.attach(io, (host, Addressing::Emulated(IpVersion::V4)), false)
+        });
+        Ok([one?, two?])
     }
 
-    fn attach(&mut self, port: Port, pool: &Arc<Pool>) -> Result<Attached, String> {
-        let host = HostId(self.hosts);
-        let name = port.name().to_owned();
-        let io = PortIo::of_port(port, Arc::clone(pool), None);
-        let io = io.ok_or_else(|| format!("device {name} has no queue"))?;
+    /// Memory of an application, zeroed, at an address that devices know.
+    pub(crate) fn region(&self, len: usize) -> Result<Region, String> {
+        Region::new(&self.eal, vec![0; len].into()).map_err(|error| error.to_string())
+    }
+
+    /// Buffers for headers of frames whose payload lies in a region, and for what points to it.
+    pub(crate) fn small_pool(&self) -> Result<Arc<Pool>, String> {
+        let config = PoolConfig { count: BUFFERS, room: HEADERS_MAX, cache: CACHE, socket: -1 };
+        Pool::new(&self.eal, config).map(Arc::new).map_err(|error| error.to_string())
+    }
+
+    /// A worker for host `host` at `io`, and its application's end.
+    pub(crate) fn attach(
+        &mut self,
+        io: PortIo,
+        (host, addressing): (HostId, Addressing),
+        meets: bool,
+    ) -> Result<Attached, String> {
         let setup = &self.setup;
         let store = AppMemory::new(
             &self.config,
@@ -138,7 +194,7 @@ impl Stack {
         let ring = usize::try_from(setup.ring).unwrap_or(usize::MAX);
         let (app, end) = app_ring(ring, ring);
         let worker = WorkerConfig {
-            addressing: Addressing::Emulated(IpVersion::V4),
+            addressing,
             connections_max: setup.connections_max,
             msgs_max: setup.messages_max,
             stuck_after: Duration::from_s(1),
@@ -148,8 +204,8 @@ impl Stack {
         let rng = Rng::new(1).fork("host", u64::from(host.0));
         let core = Recorder::off(&self.config, host, rng);
         let worker = Worker::new(core, (io, store, self.clock), end, worker);
-        self.give.send(worker).map_err(|_| "the stack's thread has ended".to_owned())?;
-        self.hosts += 1;
+        let given = self.give.send(Given { worker, meets });
+        given.map_err(|_| "the stack's thread has ended".to_owned())?;
         Ok(Attached { ring: app, host, path: self.config.default_path() })
     }
 }
@@ -163,21 +219,68 @@ impl Drop for Stack {
     }
 }
 
-/// The loop of the stack's thread.
-fn poll(take: &Receiver<PortWorker>, stop: &AtomicBool) {
-    let mut workers: Vec<PortWorker> = Vec::new();
-    let mut idle = Idle::new(IdleMode::Adaptive);
-    while !stop.load(Ordering::Acquire) {
-        workers.extend(take.try_iter());
-        let mut busy = false;
-        for worker in &mut workers {
-            busy |= worker.poll_once().busy;
+/// The first queue of `port`, which is sent from `pool`.
+pub(crate) fn io_of(port: Port, pool: &Arc<Pool>) -> Result<PortIo, String> {
+    let name = port.name().to_owned();
+    PortIo::of_port(port, Arc::clone(pool), None)
+        .ok_or_else(|| format!("device {name} has no queue"))
+}
+
+/// What the stack's thread has.
+struct Poller {
+    workers: Vec<Given>,
+    hold: Option<InterruptHold>,
+    /// Frames received by all, and when that last changed.
+    heard: (u64, Instant),
+    look_at: Instant,
+    opening: Arc<AtomicBool>,
+    clock: DilatedClock,
+    eal: Eal,
+}
+
+/// Nothing has come in for so long: what waits for the interrupt thread is let through.
+const QUIET: Duration = Duration::from_ms(5);
+const LOOK_EVERY: Duration = Duration::from_ms(10);
+
+impl Poller {
+    fn poll(mut self, take: &Receiver<Given>, stop: &AtomicBool) {
+        let mut idle = Idle::new(IdleMode::Adaptive);
+        while !stop.load(Ordering::Acquire) {
+            self.workers.extend(take.try_iter());
+            let mut busy = false;
+            for given in &mut self.workers {
+                busy |= given.worker.poll_once().busy;
+            }
+            if !busy {
+                self.workers.retain(|given| !given.worker.is_abandoned());
+            }
+            self.look_after_interrupts();
+            idle.turn(busy);
         }
-        if !busy {
-            workers.retain(|worker| !worker.is_abandoned());
-        }
-        idle.turn(busy);
+        self.hold = None;
+        // What was delivered in the last turn is acknowledged still.
+        self.workers.into_iter().for_each(|given| drop(given.worker.into_io()));
     }
-    // What was delivered in the last turn is acknowledged still.
-    workers.into_iter().for_each(|worker| drop(worker.into_io()));
+
+    /// Holds DPDK's interrupt thread while devices are polled that a peer's end takes away.
+    fn look_after_interrupts(&mut self) {
+        let wanted = self.workers.iter().any(|given| given.meets);
+        if !wanted || self.opening.load(Ordering::Acquire) {
+            self.hold = None;
+            return;
+        }
+        let now = self.clock.now();
+        let received = self.workers.iter().map(|given| given.worker.counts().received).sum();
+        if received != self.heard.0 {
+            self.heard = (received, now);
+        }
+        match &mut self.hold {
+            None => self.hold = Some(InterruptHold::new(&self.eal)),
+            Some(hold) if now >= self.look_at && now.since(self.heard.1) >= QUIET => {
+                hold.let_through();
+                self.look_at = now + LOOK_EVERY;
+            }
+            Some(_) => {}
+        }
+    }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
@@ -29,7 +29,9 @@ fn header() -> String {
         sys_includes: vec!["stdint.h".to_owned()],
         ..Config::default()
     };
-    let builder = Builder::new().with_config(config).with_src(here().join("src/ffi.rs"));
+    let sources = ["src/ffi.rs", "src/ffi/attach.rs", "src/ffi/region.rs"];
+    let builder = Builder::new().with_config(config);
+    let builder = sources.iter().fold(builder, |builder, file| builder.with_src(here().join(file)));
     let mut text = Vec::new();
     builder.generate().unwrap().write(&mut text);
     String::from_utf8(text).unwrap()
@@ -58,15 +60,14 @@ fn library() -> PathBuf {
     library.expect("libheadrace_c.so is built with the tests")
 }
 
-#[test]
-fn two_applications_in_c_exchange_messages_a_request_and_a_response() {
-    let build = tempfile::tempdir().unwrap();
-    let program = build.path().join("exchange");
+/// Compiles an example; where it is.
+fn compiled(build: &Path, name: &str) -> PathBuf {
+    let program = build.join(name);
     let library = library();
     let output = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
         .arg(&program)
-        .arg(here().join("example/exchange.c"))
+        .arg(here().join("example").join(name).with_extension("c"))
         .arg("-I")
         .arg(here().join("include"))
         .arg("-L")
@@ -77,10 +78,58 @@ fn two_applications_in_c_exchange_messages_a_request_and_a_response() {
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
-    let output = Command::new(&program).output().unwrap();
+    program
+}
+
+/// What a program has printed, which must have ended well.
+fn said(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     println!("{said}{errors}");
     assert!(output.status.success(), "{said}{errors}");
+    said
+}
+
+#[test]
+fn two_applications_in_c_exchange_messages_a_request_and_a_response() {
+    let build = tempfile::tempdir().unwrap();
+    let program = compiled(build.path(), "exchange");
+    let said = said(&Command::new(&program).output().unwrap());
     assert_eq!(said, "1000 messages, 1 request, 1 response, ring full now and then\n");
+}
+
+#[test]
+fn two_processes_in_c_send_a_region_over_memif_and_use_it_again() {
+    let build = tempfile::tempdir().unwrap();
+    let program = compiled(build.path(), "peer");
+    let device = format!("net_memif0,socket=headrace-c-{}", std::process::id());
+    let start = |role: &str| {
+        let mut command = Command::new(&program);
+        command.args([role, &device]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let (listens, connects) = (start("listens"), start("connects"));
+    let connects = connects.wait_with_output().unwrap();
+    if !connects.status.success() {
+        // It would wait for ever.
+        let id = i32::try_from(listens.id()).unwrap();
+        drop(Command::new("kill").arg(id.to_string()).status());
+    }
+    assert_eq!(said(&connects), "32 of 32 parts came whole\n");
+    assert_eq!(said(&listens.wait_with_output().unwrap()), "32 parts came whole\n");
+}
+
+#[test]
+fn what_is_missing_at_a_device_is_told_to_a_program_in_c() {
+    let build = tempfile::tempdir().unwrap();
+    let program = compiled(build.path(), "peer");
+    let told = |device: &str| {
+        let output = Command::new(&program).args(["listens", device]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = told("nosuchif0");
+    assert!(text.contains("there is no interface `nosuchif0`"), "{text}");
+    let text = told("0000:ff:1f.7");
+    assert!(text.contains("headrace_attach_device") && text.contains("0000:ff:1f.7"), "{text}");
 }

@@ -1,0 +1,105 @@
+//! An application at a device: a card, an interface of the kernel, one end of a memif.
+//!
+//! The hosts of the network are given by address; MACs that are not given are asked for (ARP,
+//! neighbour discovery), and this host answers who asks for its own.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::{Duration, HostId};
+use transport_dpdk::neighbour::{Mac, Resolution, Station};
+use transport_dpdk::{DeviceName, Pool, PoolConfig, Port, PortConfig, PortError, PortIo, Side};
+
+use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, HEADERS_MAX, Stack, io_of};
+
+/// A device and who is reached by it.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceSetup {
+    pub(crate) name: DeviceName,
+    pub(crate) side: Side,
+    /// For the other process of a memif, the link, and answers, together.
+    pub(crate) patience: Duration,
+    pub(crate) hosts: Vec<(IpAddr, Option<Mac>)>,
+    /// The own place among them.
+    pub(crate) own: u32,
+}
+
+impl Stack {
+    /// An application at a device of its own.
+    pub(crate) fn attach_device(&mut self, setup: &DeviceSetup) -> Result<Attached, String> {
+        self.opening.store(true, Ordering::Release);
+        let opened = self.open_device(setup);
+        self.opening.store(false, Ordering::Release);
+        let (io, addressing) = opened?;
+        self.attach(io, (HostId(setup.own), addressing), setup.name.meets())
+    }
+
+    fn open_device(&self, setup: &DeviceSetup) -> Result<(PortIo, Addressing), String> {
+        let until = self.clock_now() + setup.patience;
+        let (port, pool) = self.open_port(setup)?;
+        let left_ms = |now| until.since(now).as_ps() / 1_000_000_000;
+        if !port.wait_link(u32::try_from(left_ms(self.clock_now())).unwrap_or(u32::MAX)) {
+            return Err(format!("the link of {} did not come up in time", port.name()));
+        }
+        let Some((own_ip, own_mac)) = setup.hosts.get(setup.own as usize).copied() else {
+            return Err(format!("host {} is not among the {}", setup.own, setup.hosts.len()));
+        };
+        let own_mac = own_mac.unwrap_or(port.mac());
+        let station = Station { mac: own_mac, ip: own_ip, prefix: 0, gateway: None };
+        let io = io_of(port, &pool)?.attaching(self.small_pool()?);
+        let mut io = io.answering(station);
+        let mut hosts = setup.hosts.clone();
+        hosts[setup.own as usize].1 = Some(own_mac);
+        let table = self.resolved(&mut io, &hosts, until.since(self.clock_now()))?;
+        Ok((io, Addressing::Table(table)))
+    }
+
+    fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {
+        let device = &setup.name;
+        let frame = self.config().payload_max + HEADERS_MAX;
+        let fits = |most: u32| {
+            let room = most.saturating_sub(u32::from(HEADERS_MAX));
+            let text = format!(
+                "{device} carries frames of {most} bytes: set payload_max to {room} or less"
+            );
+            if u32::from(frame) <= most { Ok(()) } else { Err(text) }
+        };
+        fits(device.frame_max().into())?;
+        let (count, room) = (BUFFERS + device.buffers_kept(), device.buffer_room());
+        let config = PoolConfig { count, room, cache: CACHE, socket: device.socket() };
+        let pool = Arc::new(Pool::new(self.eal(), config).map_err(|error| error.to_string())?);
+        let config = PortConfig {
+            rx_descriptors: DEPTH,
+            tx_descriptors: DEPTH,
+            max_frame: device.frame_max().min(room).into(),
+            keep_mtu: device.interface().is_some(),
+            ..PortConfig::default()
+        };
+        let (side, end) = ((setup.side, setup.patience), || Ok::<(), PortError>(()));
+        let port = device.clone().open_with_patience(self.eal(), &config, &pool, side, end);
+        let port = port.map_err(|error| error.to_string())?;
+        let port = port.ok_or_else(|| format!("nobody listens at the other end of {device}"))?;
+        fits(port.caps().max_frame.bytes())?;
+        Ok((port, pool))
+    }
+
+    /// The addresses of all hosts; who has not given a MAC is asked for it.
+    fn resolved(
+        &self,
+        io: &mut PortIo,
+        hosts: &[(IpAddr, Option<Mac>)],
+        patience: Duration,
+    ) -> Result<AddressTable, String> {
+        let mut enquiry = io.enquire().ok_or("the device has no queue")?;
+        let never = || Ok::<(), std::convert::Infallible>(());
+        let Ok(found) = enquiry.resolve(hosts, patience, || self.clock_now(), never);
+        let entry = |(found, (ip, _)): (Resolution, &(IpAddr, _))| match found {
+            Resolution::Known(mac) => Ok(HostAddr { mac, ip: *ip }),
+            other => Err(format!("{ip} has told no MAC ({other:?}): is it there, at this link?")),
+        };
+        let table = found.into_iter().zip(hosts).map(entry).collect::<Result<Vec<_>, _>>()?;
+        AddressTable::new(table).map_err(|error| error.to_string())
+    }
+}

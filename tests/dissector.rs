@@ -221,7 +221,7 @@ fn samples() -> Vec<Sample> {
 }
 
 fn sample(version: IpVersion, header: &Header, trimmed: bool) -> Sample {
-    let addressing = Addressing::Emulated(version);
+    let addressing = Addressing::emulated(version);
     let addrs = addressing.pair(HostId(700), HostId(3)).unwrap();
     let is_data = matches!(header.body, Body::Data(_));
     let class = if is_data { TrafficClass::Data } else { TrafficClass::Control };
@@ -274,8 +274,14 @@ fn broken() -> Vec<Vec<u8>> {
     broken
 }
 
-/// Runs tshark over `frames`: a line of values for each, of `fields`. `None` without tshark.
-fn dissected(name: &str, frames: &[Vec<u8>], fields: &[String]) -> Option<Vec<Vec<String>>> {
+/// Runs tshark with `preferences` over `frames`: a line of values for each, of `fields`. `None`
+/// without tshark.
+fn dissected(
+    name: &str,
+    frames: &[Vec<u8>],
+    fields: &[String],
+    preferences: &[&str],
+) -> Option<Vec<Vec<String>>> {
     if let Err(error) = Command::new("tshark").arg("--version").output() {
         println!("SKIP: tshark does not start ({error}); make setup installs it");
         return None;
@@ -294,6 +300,9 @@ fn dissected(name: &str, frames: &[Vec<u8>], fields: &[String]) -> Option<Vec<Ve
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{}", script.display()));
     command.args(["-o", "udp.try_heuristic_first:TRUE", "-o", "udp.check_checksum:TRUE"]);
+    for preference in preferences {
+        command.args(["-o", preference]);
+    }
     command.args(["-T", "fields", "-E", "separator=|", "-E", "aggregator=;", "-r"]).arg(&path);
     for field in fields {
         command.args(["-e", field]);
@@ -325,7 +334,7 @@ fn every_packet_is_dissected_as_our_parser_reads_it() {
     let more = ["version", "flags", "payload_len", "trimmed", "malformed", "truncated"];
     fields.extend(more.iter().map(|name| format!("headrace.{name}")));
     fields.extend(["_ws.expert.message", "frame.protocols", "_ws.malformed"].map(str::to_owned));
-    let Some(rows) = dissected("all", &frames, &fields) else { return };
+    let Some(rows) = dissected("all", &frames, &fields, &[]) else { return };
     for (sample, row) in samples.iter().zip(&rows) {
         let said: BTreeMap<&str, u64> = NUMBERS
             .into_iter()
@@ -354,13 +363,41 @@ fn every_packet_is_dissected_as_our_parser_reads_it() {
 }
 
 #[test]
+fn another_port_is_a_preference_and_only_that_port_is_looked_at() {
+    let addressing = Addressing::emulated(IpVersion::V4).with_udp_port(5000);
+    let addrs = addressing.pair(HostId(700), HostId(3)).unwrap();
+    let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Control };
+    let mut rng = Rng::new(12);
+    let ack = bodies(&mut rng).into_iter().find(|body| matches!(body, Body::Ack(_))).unwrap();
+    let frames: Vec<Vec<u8>> = PORTS
+        .iter()
+        .flat_map(|ev| {
+            let header = Header { ev: EntropyValue(*ev), dst_flow: flow(&mut rng), body: ack };
+            let mut frame = vec![0; 128];
+            let len = frame::emit(&spec, &header, 0, &mut frame);
+            frame.truncate(len);
+            frame::finish_udp_checksum(&mut frame, Checksum::new());
+            let mut elsewhere = frame.clone();
+            elsewhere[36..38].copy_from_slice(&5002u16.to_be_bytes());
+            [frame, elsewhere]
+        })
+        .collect();
+    let fields = ["headrace.psn".to_owned()];
+    let Some(rows) = dissected("port", &frames, &fields, &["headrace.port:5000"]) else { return };
+    let Body::Ack(ack) = ack else { panic!("{ack:?}") };
+    for row in rows.chunks(2) {
+        assert_eq!((row[0][0].as_str(), row[1][0].as_str()), (&*ack.psn.0.to_string(), ""));
+    }
+}
+
+#[test]
 fn a_packet_that_the_format_does_not_allow_is_marked() {
     let frames = broken();
     let fields = ["headrace.malformed", "headrace.truncated", "frame.protocols"];
     let fields = fields.map(str::to_owned);
-    let Some(rows) = dissected("broken", &frames, &fields) else { return };
+    let Some(rows) = dissected("broken", &frames, &fields, &[]) else { return };
     for (frame, row) in frames.iter().zip(&rows) {
-        let addressing = Addressing::Emulated(IpVersion::V4);
+        let addressing = Addressing::emulated(IpVersion::V4);
         assert!(frame::parse(frame, &addressing, UdpCheck::Skip).is_err(), "{row:?}");
         let marked = !row[0].is_empty() || !row[1].is_empty();
         assert!(marked && row[2].contains("headrace"), "{row:?}");

@@ -233,6 +233,10 @@ pub(crate) struct RunArgs {
     /// Threads that run a simulation, 1 to 64; results are the same on any number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: Option<u8>,
+    /// UDP port that hosts listen at, the same on all of them [default: that of the hosts file,
+    /// else 4797].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) udp_port: Option<u16>,
     /// Of a scenario with variants: only those of this name, or with these parts of it, like
     /// smartt,size=1MiB; may be given several times.
     #[arg(long, value_name = "NAME")]

@@ -7,10 +7,15 @@
 -- "Try heuristic sub-dissectors first" of UDP. The source port of a packet is its entropy value,
 -- any number, so whoever looks at ports first takes some packets for another protocol's.
 
-local PORT = 4797
+--
+-- Packets to another UDP port than 4797 (headrace --udp-port): -o headrace.port:N, or the
+-- protocol's preferences.
+
 local VERSION = 1
 
 local headrace = Proto("headrace", "Headrace transport")
+
+headrace.prefs.port = Pref.uint("UDP port", 4797, "UDP port at which hosts listen")
 
 local KINDS = {
    [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST", [5] = "PARITY",
@@ -281,7 +286,7 @@ headrace.dissector = dissect
 
 -- Ours by port and version, whatever the source port says.
 local function is_headrace(buffer, pinfo, tree)
-   if pinfo.dst_port ~= PORT or buffer:len() == 0 or math.floor(buffer(0, 1):uint() / 16) ~= VERSION then
+   if pinfo.dst_port ~= headrace.prefs.port or buffer:len() == 0 or math.floor(buffer(0, 1):uint() / 16) ~= VERSION then
       return false
    end
    dissect(buffer, pinfo, tree)
@@ -289,4 +294,13 @@ local function is_headrace(buffer, pinfo, tree)
 end
 
 headrace:register_heuristic("udp", is_headrace)
-DissectorTable.get("udp.port"):add(PORT, headrace)
+
+local ports = DissectorTable.get("udp.port")
+local registered = headrace.prefs.port
+ports:add(registered, headrace)
+
+function headrace.prefs_changed()
+   ports:remove(registered, headrace)
+   registered = headrace.prefs.port
+   ports:add(registered, headrace)
+end

@@ -2,6 +2,8 @@
 //! the matrix.
 //!
 //! ```toml
+//! udp_port = 4797                  # optional: where all hosts expect packets; 4797 unless given
+//!
 //! [[host]]
 //! name = "node0"                   # how --host and reports call it
 //! address = "10.0.0.1/24"          # of the device: IPv4 or IPv6, one version for all hosts
@@ -29,6 +31,8 @@ pub struct HostsFile {
     pub file: String,
     /// By number, `2..=`[`HOSTS_MAX`].
     pub hosts: Vec<HostEntry>,
+    /// The UDP port that all of them listen at, where the file says so; not 0.
+    pub udp_port: Option<u16>,
 }
 
 /// One host.
@@ -84,7 +88,8 @@ impl HostsFile {
         let document = Document::new(name, text);
         let parsed = document.parse()?;
         let root = Table::root(&document, "a hosts file", &parsed);
-        root.expect_only(&["host"])?;
+        root.expect_only(&["host", "udp_port"])?;
+        let udp_port = bounded(root, "udp_port", 1..=u64::from(u16::MAX))?;
         let tables = root.tables("host", "[[host]]")?;
         if !(2..=HOSTS_MAX).contains(&tables.len()) {
             let found = format!("{} hosts", tables.len());
@@ -97,7 +102,8 @@ impl HostsFile {
             check_against(table, &host, &hosts)?;
             hosts.push(host);
         }
-        Ok(Self { file: name.to_owned(), hosts })
+        let udp_port = udp_port.and_then(|port| u16::try_from(port).ok());
+        Ok(Self { file: name.to_owned(), hosts, udp_port })
     }
 
     /// The number of the host called `name`.
@@ -302,6 +308,8 @@ device = \"eth1\"
         assert_eq!(host.mac, Some([0x0c, 0x42, 0xa1, 0, 0, 1]));
         assert_eq!(host.gateway, Some(IpAddr::from([10, 0, 0, 254])));
         assert_eq!((host.core, host.memory_mb, host.hugepages), (Some(2), Some(512), Some(false)));
+        let elsewhere = read(&format!("udp_port = 5000\n{TWO}")).unwrap();
+        assert_eq!((elsewhere.udp_port, read(TWO).unwrap().udp_port), (Some(5000), None));
         let v6 = TWO.replace("10.0.0.1/24", "fd00::1/64").replace("10.0.0.2/24", "fd00::2/64");
         assert_eq!(read(&v6).unwrap().hosts[1].prefix, 64);
     }
@@ -324,6 +332,9 @@ device = \"eth1\"
             ("name = \"b\"", "name = \"b\"\nmac = \"01:00:00:00:00:01\"", "8:7", "MAC"),
             ("name = \"b\"", "name = \"b\"\ngateway = \"10.0.1.1\"", "8:11", "10.0.0.2/24"),
             ("name = \"b\"", "name = \"b\"\ncore = 9999", "8:8", "0..=4095"),
+            ("name = \"b\"", "name = \"b\"\nudp_port = 5000", "8:1", "udp_port"),
+            ("[[host]]", "udp_port = 0\n[[host]]", "1:12", "1..=65535"),
+            ("[[host]]", "udp_port = 65536\n[[host]]", "1:12", "1..=65535"),
         ];
         for (right, wrong, place, words) in cases {
             let text = TWO.replacen(right, wrong, 1);

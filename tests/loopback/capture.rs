@@ -31,11 +31,11 @@ fn captured(name: &str, limits: &str, settings: &[(&str, &str)]) -> (PathBuf, Ou
 }
 
 pub(super) fn whole() -> Verdict {
-    let (path, outcome) = captured("whole", "", &[]);
+    let (path, outcome) = captured("whole", "", &[("udp_port", "5001")]);
     let file = read(&path);
     assert_eq!(file.interfaces, ["host0", "host1", "host2", "host3"]);
     assert_eq!(file.packets.len() as u64 + file.lost, file.seen);
-    let addressing = Addressing::Emulated(IpVersion::V4);
+    let addressing = Addressing::emulated(IpVersion::V4).with_udp_port(5001);
     let (mut data, mut acks, mut received, mut bytes) = (0, 0, 0, 0);
     for seen in &file.packets {
         let Seen { interface, sent, len, bytes: frame, .. } = seen;

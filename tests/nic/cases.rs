@@ -1,5 +1,6 @@
 //! The cases of the `nic` world.
 
+use std::fs;
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -85,6 +86,7 @@ fn same_story(ended: &[Ended]) -> Value {
 
 fn memif() -> Verdict {
     let files = over_memif(PAIR);
+    files.begin_hosts_with("udp_port = 5001\n");
     let out = [0, 1].map(|host| files.path(&format!("out{host}")));
     let all = [0_u32, 1].map(|host| {
         let dir = out[host as usize].to_str().unwrap();
@@ -93,6 +95,10 @@ fn memif() -> Verdict {
     let ended = all.map(crate::hosts::Running::wait);
     let summary = same_story(&ended);
     assert_eq!(summary["flows"]["total"], 3);
+    let manifest: Value =
+        serde_json::from_str(&fs::read_to_string(out[0].join("manifest.json")).unwrap()).unwrap();
+    let port = serde_json::json!({"key": "udp_port", "value": "5001", "source": "hosts file"});
+    assert!(manifest["configuration"].as_array().unwrap().contains(&port), "{manifest:#}");
     let lines = out.map(|dir| flows(&dir));
     assert_eq!(lines[0], lines[1]);
     let at = |flow: usize, key: &str| lines[0][flow][key].as_f64().unwrap();
@@ -122,6 +128,12 @@ fn differing() -> Verdict {
     for ended in [first.wait(), second.wait()] {
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
         assert!(ended.err.contains("setting mtu is 1024 on `h1`, 2048 on `h0`"), "{ended:?}");
+    }
+    let files = over_memif(PAIR);
+    let hosts = [files.start(0, &[]), files.start(1, &["--udp-port", "5000"])];
+    for ended in hosts.map(crate::hosts::Running::wait) {
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(ended.err.contains("setting udp_port is 5000 on `h1`, 4797 on `h0`"), "{ended:?}");
     }
     Passed
 }

@@ -63,6 +63,13 @@ impl Files {
         self.dir.path().join(name)
     }
 
+    /// Puts `text` in front of the hosts.
+    pub(crate) fn begin_hosts_with(&self, text: &str) {
+        let path = self.path("hosts.toml");
+        let hosts = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{text}{hosts}")).unwrap();
+    }
+
     /// Starts host `number` with more flags.
     pub(crate) fn start(&self, number: u32, more: &[&str]) -> Running {
         let program = std::env::current_exe().unwrap();

@@ -27,6 +27,7 @@ type Case = (&'static str, fn() -> Verdict);
 pub(crate) const CASES: &[Case] = &[
     ("every_byte_arrives_over_memif_in_both_directions_and_comes_back", memif),
     ("terms_that_cannot_be_are_refused_with_a_reason", refused),
+    ("another_udp_port_carries_it_all_and_a_peer_at_a_different_one_is_told_of", udp_port),
     ("ctrl_c_on_either_side_ends_both_and_their_books_balance", interrupted),
     ("one_signal_ends_a_measurement_that_has_nothing_to_keep", measurement_ended),
     ("killed_processes_leave_nothing_behind_and_their_successors_work", killed),
@@ -132,6 +133,24 @@ fn refused() -> Verdict {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("start the other side"), "{}", ended.err);
     stage.end();
+    Verdict::Passed
+}
+
+/// Both sides of a mistake say so; the server goes on, and books what came by name.
+fn udp_port() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = Stage::memif(dir.path(), &["--udp-port", "5000", "--json"]);
+    let result = stage.run("ping", &["--count", "10", "--udp-port", "5000"]).result();
+    assert_eq!(result["round_trip_us"]["count"], 10);
+    let lost = stage.run("ping", &["--count", "10", "--wait", "1"]);
+    assert_eq!((lost.code, lost.out.as_str()), (Some(1), ""), "{lost:?}");
+    assert!(lost.err.contains("at host 0, UDP port 4797, within 1 s"), "{}", lost.err);
+    assert!(lost.err.contains("--udp-port on both sides"), "{}", lost.err);
+    stage.server.hears("UDP packets come to another port than 5000");
+    let again = stage.run("perf", &["--bytes", "1MiB", "--verify", "--udp-port", "5000"]);
+    assert_eq!(again.result()["to_server"]["bytes"], 1 << 20);
+    let served: Value = serde_json::from_str(&stage.end().out).unwrap();
+    assert!(served["counters"]["other_port"].as_u64() > Some(0), "{served:#}");
     Verdict::Passed
 }
 
@@ -285,7 +304,11 @@ fn across(pair: &Pair, devices: [&str; 2]) -> Stage {
 
 /// Addresses without MACs, and who is told apart from whom by them.
 fn resolved() -> Verdict {
-    let hosts = |a, b| ["--at".to_owned(), format!("0={a}"), "--at".to_owned(), format!("1={b}")];
+    let hosts = |a, b| {
+        let port = ["--udp-port", "5003"].map(str::to_owned);
+        let [a, b] = [format!("0={a}"), format!("1={b}")];
+        ["--at".to_owned(), a, "--at".to_owned(), b].into_iter().chain(port).collect::<Vec<_>>()
+    };
     let (v4, v6) = (hosts("192.0.2.1", "192.0.2.2"), hosts("fd00::1", "fd00::2"));
     let dir = tempfile::tempdir().unwrap();
     for at in [&v4, &v6] {
@@ -299,6 +322,8 @@ fn resolved() -> Verdict {
         let ended = stage.run("ping", &wrong);
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains("198.51.100.9) does not say its MAC"), "{}", ended.err);
+        let elsewhere = stage.run("ping", &[&at[..4], &["--wait", "1"]].concat());
+        assert!(elsewhere.err.contains("no server answered"), "{}", elsewhere.err);
         stage.end();
     }
     let pair = match Pair::new("asked", 9000) {

@@ -86,8 +86,10 @@ reasons! {
     Corrupt => "corrupt",
     /// Shorter than its header.
     Truncated => "truncated",
-    /// Not a Headrace packet.
+    /// Not UDP in IPv4 or IPv6.
     NotHeadrace => "not_headrace",
+    /// UDP to another port than ours: another protocol's, or of a peer that is set to another one.
+    OtherPort => "other_port",
     /// No bytes, another wire version, an unknown kind or a field out of range.
     Malformed => "malformed",
     /// Addressed to another host, or from or to an address of no known host.
@@ -111,6 +113,7 @@ impl From<ParseError> for DropReason {
         match error {
             ParseError::Truncated => Self::Truncated,
             ParseError::NotHeadrace => Self::NotHeadrace,
+            ParseError::Port => Self::OtherPort,
             ParseError::Checksum => Self::Corrupt,
             ParseError::Address => Self::WrongHost,
             ParseError::Version | ParseError::Kind | ParseError::Field => Self::Malformed,

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use testbed::input::number;
+use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Rate};
 
 use crate::cli::{PolicyArgs, Switch};
@@ -39,6 +40,10 @@ pub(crate) struct DeviceArgs {
     /// or neighbour discovery; one's own is the device's.
     #[arg(long, value_name = "N=IP[,MAC]")]
     pub(crate) at: Vec<String>,
+    /// UDP port of packets, the same on both sides.
+    #[arg(long, value_name = "N", default_value_t = UDP_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) udp_port: u16,
     /// Hugepages: used when there are enough, unless this says.
     #[arg(long, value_enum)]
     pub(crate) hugepages: Option<Switch>,

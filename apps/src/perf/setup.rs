@@ -34,7 +34,7 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
         device,
         side,
         host: HostId(args.host.unwrap_or(default)),
-        addressing,
+        addressing: addressing.with_udp_port(args.udp_port),
         unresolved,
         memory: match args.hugepages {
             None => MemoryMode::Auto,
@@ -132,7 +132,7 @@ fn wrong(error: DeviceNameError) -> Failure {
 /// Addresses by number, or those that were given.
 fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), Failure> {
     if args.at.is_empty() {
-        return Ok((Addressing::Emulated(IpVersion::V4), Vec::new()));
+        return Ok((Addressing::emulated(IpVersion::V4), Vec::new()));
     }
     let wrong = |text: &str, why: String| {
         let help = "like --at 0=192.0.2.1 --at 1=192.0.2.2,02:00:00:00:00:02";
@@ -161,7 +161,7 @@ fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), 
     if own as usize >= known {
         return Err(wrong(&args.at.join(" "), format!("host {own}, this one, is missing")));
     }
-    Ok((Addressing::Table(table), unresolved))
+    Ok((Addressing::table(table), unresolved))
 }
 
 /// Stands for a MAC that is not known yet: locally administered, and nobody's.
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn addresses_are_derived_or_given_for_all_hosts() {
-        assert_eq!(addresses(&[]), Ok((Addressing::Emulated(IpVersion::V4), Vec::new())));
+        assert_eq!(addresses(&[]), Ok((Addressing::emulated(IpVersion::V4), Vec::new())));
         let both = ["1=192.0.2.2,02:00:00:00:00:02", "0=192.0.2.1,02:00:00:00:00:01"];
-        let Ok((Addressing::Table(table), unresolved)) = addresses(&both) else { panic!() };
+        let (table, unresolved) = addresses(&both).unwrap();
         assert_eq!(unresolved, []);
-        let first = Addressing::Table(table).addr(HostId(0)).unwrap();
+        let first = table.addr(HostId(0)).unwrap();
         assert_eq!(first.ip.to_string(), "192.0.2.1");
         for (at, why) in [
             (vec!["0=192.0.2.1,02:00:00:00:00:01"], "host 1, this one, is missing"),
@@ -249,9 +249,9 @@ mod tests {
             assert!(text.contains(why) && text.contains("--at"), "{text}");
         }
         let asked = ["0=fd00::1", "1=fd00::2,02:00:00:00:00:02"];
-        let Ok((Addressing::Table(table), unresolved)) = addresses(&asked) else { panic!() };
+        let (table, unresolved) = addresses(&asked).unwrap();
         assert_eq!(unresolved, [HostId(0)]);
-        assert_eq!(Addressing::Table(table).version(), IpVersion::V6);
+        assert_eq!(table.version(), IpVersion::V6);
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl<'a> Shown<'a> {
             Told::Opened(device) => writeln!(self.err, "{device}"),
             Told::Link(true) => writeln!(self.err, "the link is up"),
             Told::Link(false) => writeln!(self.err, "the link is down"),
+            Told::OtherPort(port) => writeln!(
+                self.err,
+                "UDP packets come to another port than {port}, at which this process listens; if a \
+                 peer sends them, give both sides the same --udp-port"
+            ),
             Told::Begins(host, terms) => {
                 writeln!(self.err, "session with host {host}: {}", line_of(terms))
             }

@@ -203,6 +203,11 @@ impl Reader {
             check_real(&draft)?;
         }
         let real = self.real(args, world)?;
+        if let Some(port) = real.as_ref().and_then(|real| real.hosts.udp_port)
+            && matches!(draft.source("udp_port"), Source::Default | Source::Scenario(_))
+        {
+            draft.set("udp_port", &port.to_string(), Source::HostsFile)?;
+        }
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;
         if real.is_some() && !plan.link_faults()?.is_empty() {
@@ -356,6 +361,9 @@ impl Reader {
         }
         if let Some(threads) = args.threads {
             draft.set_threads(threads.into(), Source::Flag("threads"));
+        }
+        if let Some(port) = args.udp_port {
+            draft.set("udp_port", &port.to_string(), Source::Flag("udp-port"))?;
         }
         for (key, value) in args.policies.settings()? {
             draft.set(key, value, Source::Set).map_err(|error| on_flag("--set", error))?;

@@ -266,7 +266,7 @@ impl Bench {
         );
         let (mut app, end) = app_ring(RING, RING);
         let worker = WorkerConfig {
-            addressing: Addressing::Emulated(IpVersion::V4),
+            addressing: Addressing::emulated(IpVersion::V4),
             connections_max: 1,
             msgs_max: config.msgs_max,
             stuck_after: Duration::from_s(1),

@@ -342,7 +342,7 @@ impl Bench {
             LinkEnd::None => (MeasuredIo::mirrored(io), FarEnd::Mirror),
             end => (MeasuredIo::plain(io), FarEnd::Link { end, burst: Box::default() }),
         };
-        let addressing = Addressing::Emulated(IpVersion::V4);
+        let addressing = Addressing::emulated(IpVersion::V4);
         let ends = [HostId(1), HostId(0)];
         let peer = Peer::new(&config, ends, addressing.clone(), !attaches, far);
         let Some(peer) = peer else { return Err(down) };

@@ -53,7 +53,8 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
         stats.add(&report.stats);
         driver.add(&report.driver);
     });
-    let strays = stats.drops.of(DropReason::NotHeadrace) + stats.drops.of(DropReason::WrongHost);
+    let strays = [DropReason::NotHeadrace, DropReason::OtherPort, DropReason::WrongHost];
+    let strays: u64 = strays.iter().map(|reason| stats.drops.of(*reason)).sum();
     let arrived = driver.received - strays.min(driver.received);
     let count = DriverCount {
         handed_over: driver.taken,

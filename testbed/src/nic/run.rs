@@ -211,6 +211,7 @@ impl Attendance<'_> {
         let [sends_to, exchanges_with] = peers(&plan, own);
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
         let addressing = desk.resolve(network, own, &exchanges_with, &mut meanwhile)?;
+        let addressing = addressing.with_udp_port(plan.draft.udp_port);
         let id = u16::try_from(own).unwrap_or(u16::MAX);
         let (rtts, longest) = desk.probe(network, (&sends_to, &addressing), id, &mut meanwhile)?;
         let bounds = rtts.iter().min().copied().zip(rtts.iter().max().copied());
@@ -320,7 +321,9 @@ fn report(
     let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = report::of_real_network(lateness::judge(&threads, 1.0));
-    let strays = seen.strays + sum.stats.drops.of(DropReason::NotHeadrace);
+    let drops = &sum.stats.drops;
+    let others = drops.of(DropReason::NotHeadrace) + drops.of(DropReason::OtherPort);
+    let strays = seen.strays + others;
     let mut seen = HostSeen { lateness, strays, ..seen };
     for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
         let stats = host.io().queue().stats();

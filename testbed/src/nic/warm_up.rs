@@ -226,7 +226,7 @@ impl Desk {
         }
         let hosts = network.hosts.iter().zip(macs).map(|(host, mac)| HostAddr { mac, ip: host.ip });
         let table = AddressTable::new(hosts.collect());
-        table.map(Addressing::Table).map_err(|error| unfit(&error))
+        table.map(Addressing::table).map_err(|error| unfit(&error))
     }
 
     /// Base RTTs to `peers`, in their order, and the longest echo; full frames have passed.

@@ -170,7 +170,8 @@ impl Client<'_> {
             if self.host.now() > until {
                 let address = format!("host {server}");
                 let seconds = self.options.wait.as_ps() / 1_000_000_000_000;
-                return Err(PeerError::NoServer { address, seconds });
+                let udp_port = self.host.setup().addressing.udp_port();
+                return Err(PeerError::NoServer { address, udp_port, seconds });
             }
             while self.turn(None)? < retry_at {}
         }

@@ -46,12 +46,14 @@ pub enum PeerError {
     },
     /// Nobody answered.
     #[error(
-        "no server answered at {address} within {seconds} s; start `headrace perf server` there, \
-         and check --server and --host on both sides"
+        "no server answered at {address}, UDP port {udp_port}, within {seconds} s; start `headrace \
+         perf server` there, and check --server, --host and --udp-port on both sides"
     )]
     NoServer {
         /// Whose address.
         address: String,
+        /// Where it was asked.
+        udp_port: u16,
         /// How long it was asked.
         seconds: u64,
     },

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use transport::record::Recorder;
+use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Config, Duration, HostId, Instant, Path, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
@@ -94,6 +95,8 @@ pub(super) struct Host {
     heard: (u64, Instant),
     look_at: Instant,
     is_up: bool,
+    /// It was told that somebody sends to another UDP port.
+    told_port: bool,
     link_downs: u64,
     #[allow(dead_code, reason = "held, not read")]
     lcore: RegisteredThread,
@@ -160,6 +163,7 @@ impl Host {
             heard: (0, Instant::ZERO),
             look_at: Instant::ZERO,
             is_up: false,
+            told_port: false,
             link_downs: 0,
             lcore,
             eal,
@@ -290,6 +294,10 @@ impl Host {
     /// What is done now and then: interrupts, the link.
     fn look(&mut self, now: Instant, watch: &mut dyn Watch) {
         self.look_at = now + LOOK_EVERY;
+        if !self.told_port && self.other_port() > 0 {
+            self.told_port = true;
+            watch.hears(&Told::OtherPort(self.setup.addressing.udp_port()));
+        }
         if now.since(self.heard.1) < QUIET {
             return;
         }
@@ -355,6 +363,12 @@ impl Host {
         self.worker.as_ref().map_or(0, |worker| worker.stats().retransmitted)
     }
 
+    /// UDP packets to another port than ours that this worker has received.
+    fn other_port(&self) -> u64 {
+        let drops = self.worker.as_ref().map(|worker| worker.stats().drops);
+        drops.map_or(0, |drops| drops.of(DropReason::OtherPort))
+    }
+
     /// A number that no other session of this host has.
     pub(super) fn session_number(&self) -> u64 {
         transport::rng::mix(u64::from(self.incarnation) << 32 | u64::from(self.setup.host.0))
@@ -384,7 +398,8 @@ impl HostSetup {
         }
         let table = AddressTable::new(hosts);
         let table = table.map_err(|error| PeerError::Address(error.to_string()))?;
-        self.addressing = Addressing::Table(table);
+        let udp_port = self.addressing.udp_port();
+        self.addressing = Addressing::table(table).with_udp_port(udp_port);
         self.unresolved.retain(|known| *known != host);
         Ok(())
     }

@@ -50,6 +50,8 @@ pub enum Told<'a> {
     Opened(&'a str),
     /// The link went down, or came up again.
     Link(bool),
+    /// Packets have come to another UDP port than this one, at which we listen; told once.
+    OtherPort(u16),
     /// A session begins with this host.
     Begins(HostId, &'a Terms),
     /// Traffic since the last time this was told.

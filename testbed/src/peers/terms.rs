@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
-use transport::wire::addressing::IpVersion;
+use transport::wire::addressing::{IpVersion, UDP_PORT};
 use transport::wire::frame;
 use transport::{Bytes, Config, Duration, Rate};
 
@@ -165,6 +165,12 @@ impl Terms {
         for (key, value) in &self.set {
             draft.set(key, value, Source::Set).map_err(|error| on(error, "--set"))?;
         }
+        if draft.udp_port != UDP_PORT {
+            // Notes travel to it before there are terms.
+            let found = format!("udp_port={} among a session's terms", draft.udp_port);
+            let error = InputError::new(found, "no such setting").at("--set udp_port", 0, 0);
+            return Err(error.help("--udp-port on both sides"));
+        }
         if draft.settings.ec != EcKind::Uncoded {
             // Notes travel between an end that has agreed to a code and one that has not yet.
             let error = InputError::new("an erasure code between two processes", "`off`");
@@ -215,6 +221,8 @@ mod tests {
         assert!(terms(|t| t.cc = Some("smart".into())).contains("smartt"));
         assert!(terms(|t| t.set = vec![("losss.rto".into(), "1".into())]).contains("loss.rto"));
         assert!(terms(|t| t.set = vec![("mtu".into(), "7".into())]).contains("mtu"));
+        let port = terms(|t| t.set = vec![("udp_port".into(), "5000".into())]);
+        assert!(port.contains("--udp-port on both sides"), "{port}");
         let coded = terms(|t| t.set = vec![("ec".into(), "8,2".into())]);
         assert!(coded.contains("--set ec") && coded.contains("--world nic"), "{coded}");
     }

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbKind;
+use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
 
 use super::keys;
@@ -29,6 +30,8 @@ pub enum Source {
     Topology,
     /// The scenario of this name.
     Scenario(String),
+    /// The hosts file of a real network.
+    HostsFile,
     /// A flag of the command line.
     Flag(&'static str),
     /// `--set` on the command line.
@@ -42,6 +45,7 @@ impl fmt::Display for Source {
             Self::Transport(name) => write!(f, "transport {name}"),
             Self::Topology => f.write_str("topology"),
             Self::Scenario(name) => write!(f, "scenario {name}"),
+            Self::HostsFile => f.write_str("hosts file"),
             Self::Flag(flag) => write!(f, "flag --{flag}"),
             Self::Set => f.write_str("--set"),
         }
@@ -139,6 +143,8 @@ pub struct Draft {
     pub sampling: Option<Duration>,
     /// Unit of `start` in `.cm` files.
     pub start_unit: StartUnit,
+    /// UDP port that hosts listen at, not 0.
+    pub udp_port: u16,
     /// Faults, each with its source at the same place of `fault_sources`.
     pub(super) faults: Vec<FaultSpec>,
     fault_sources: Vec<Source>,
@@ -181,6 +187,7 @@ impl Default for Draft {
             memory: None,
             sampling: None,
             start_unit: StartUnit::Us,
+            udp_port: UDP_PORT,
             faults: Vec::new(),
             fault_sources: Vec::new(),
             vdev: VdevSettings {

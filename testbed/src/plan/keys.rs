@@ -162,6 +162,8 @@ keys! {
     "cm.start_unit", "unit of start in .cm files: us or ps",
         |d, v| d.start_unit = StartUnit::by_name(v).ok_or("us or ps")?,
         |d| (if d.start_unit == StartUnit::Ps { "ps" } else { "us" }).to_owned();
+    "udp_port", "UDP port that hosts listen at, 1..=65535",
+        |d, v| d.udp_port = udp_port(v)?, |d| d.udp_port.to_string();
     "fault", "adds a fault: KIND[:VALUE]@LINKS[,key=value]..., e.g. loss:0.01@all",
         |d, v| d.faults.push(v.parse()?),
         |d| d.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
@@ -394,6 +396,10 @@ fn workers(text: &str) -> Result<usize, &'static str> {
 fn memory(text: &str) -> Result<u32, &'static str> {
     integer(text)
         .and_then(|n| if (64..=1 << 20).contains(&n) { Ok(n) } else { Err("64..=1048576 MiB") })
+}
+
+fn udp_port(text: &str) -> Result<u16, &'static str> {
+    text.parse().ok().filter(|port| *port != 0).ok_or("a port, 1..=65535")
 }
 
 fn on_off(text: &str) -> Result<bool, &'static str> {

@@ -257,12 +257,13 @@ impl Plan {
         self.tree.spec().nodes
     }
 
-    /// How hosts are addressed: headers of 42 bytes are IPv4's, IPv6's are longer.
+    /// How emulated hosts are addressed: headers of 42 bytes are IPv4's, IPv6's are longer.
     #[must_use]
     pub fn addressing(&self) -> Addressing {
         let v4 = header_overhead(IpVersion::V4);
         let is_v4 = self.settings.frame_overhead == v4;
-        Addressing::Emulated(if is_v4 { IpVersion::V4 } else { IpVersion::V6 })
+        let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
+        Addressing::emulated(version).with_udp_port(self.draft.udp_port)
     }
 
     /// The path between two hosts, as the sender's controller knows it.

@@ -10,7 +10,7 @@ use transport::wire::frame::*;
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, frame)) = bytes.split_first() else { return };
     let version = if choice & 1 == 0 { IpVersion::V4 } else { IpVersion::V6 };
-    let addressing = Addressing::Emulated(version);
+    let addressing = Addressing::emulated(version);
     let check = match choice >> 1 & 3 {
         0 => UdpCheck::Required,
         1 => UdpCheck::IfPresent,

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::thread;
 
 use dpdk_sys as sys;
-use transport::wire::frame::UDP_PORT;
 
 use crate::burst::{BURST, MbufBurst};
 use crate::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes, TxTimes};
@@ -260,10 +259,10 @@ impl Port {
         self.device.xstats()
     }
 
-    /// Has frames for `addresses[i]` come to queue `i`, as far as the device can, and says how far:
-    /// here, in the effective configuration, and in the log with why not better. Comes before
-    /// [`Port::tie_to`].
-    pub fn steer(&mut self, addresses: &[IpAddr]) -> Rung {
+    /// Has frames for `udp_port` of `addresses[i]` come to queue `i`, as far as the device can, and
+    /// says how far: here, in the effective configuration, and in the log with why not better.
+    /// Comes before [`Port::tie_to`].
+    pub fn steer(&mut self, addresses: &[IpAddr], udp_port: u16) -> Rung {
         let Caps { queues, steering, .. } = *self.caps();
         if queues <= 1 {
             return steering;
@@ -271,7 +270,7 @@ impl Port {
         let (rung, refused) = {
             let _control = self.device.eal.control();
             let hashes = steering == Rung::Spread;
-            rules::climb(&mut Rules(self.device.id), addresses, queues, hashes)
+            rules::climb(&mut Rules { port: self.device.id, udp_port }, addresses, queues, hashes)
         };
         for why in refused {
             tracing::info!("{}: not steered by {why}", self.name());
@@ -600,12 +599,15 @@ impl Device {
     }
 }
 
-/// The rules of a port, while its device is held.
-struct Rules(u16);
+/// The rules of a port, while its device is held, for UDP to one port.
+struct Rules {
+    port: u16,
+    udp_port: u16,
+}
 
 impl rules::Rules for Rules {
     fn add(&mut self, rule: Rule) -> Result<(), String> {
-        let mut raw = sys::rdpdk_rule { udp_port: UDP_PORT, ..Default::default() };
+        let mut raw = sys::rdpdk_rule { udp_port: self.udp_port, ..Default::default() };
         match rule {
             Rule::Queue { address, queue } => {
                 raw.queue = queue;
@@ -620,14 +622,20 @@ impl rules::Rules for Rules {
         let mut words = [0; 160];
         let room = 160;
         // SAFETY: a started port, a rule that is read, and `room` bytes for a text.
-        let ret = unsafe { sys::rdpdk_rule_add(self.0, &raw const raw, words.as_mut_ptr(), room) };
+        let ret =
+            unsafe { sys::rdpdk_rule_add(self.port, &raw const raw, words.as_mut_ptr(), room) };
         if ret == 0 { Ok(()) } else { Err(c_text(&words)) }
     }
 
     fn clear(&mut self) {
-        // SAFETY: a started port.
-        unsafe { sys::rdpdk_rules_clear(self.0) };
+        clear_rules(self.port);
     }
+}
+
+/// Takes all rules of a started port back.
+fn clear_rules(port: u16) {
+    // SAFETY: a started port.
+    unsafe { sys::rdpdk_rules_clear(port) };
 }
 
 impl Drop for Tie {
@@ -656,7 +664,7 @@ impl Drop for Device {
         }
         let control = self.eal.control();
         // Some drivers refuse to close over rules.
-        rules::Rules::clear(&mut Rules(self.id));
+        clear_rules(self.id);
         // SAFETY: no queue is left, so nobody polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
         // SAFETY: as above; also allowed for a port that was never started.

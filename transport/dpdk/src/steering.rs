@@ -74,7 +74,7 @@ pub fn share(
         return Err(PortError::Queues { port, workers, queues });
     }
     let addresses = hosts.iter().filter_map(|host| Some(addressing.addr(*host)?.ip));
-    port.steer(&addresses.collect::<Vec<_>>());
+    port.steer(&addresses.collect::<Vec<_>>(), addressing.udp_port());
     let rings = HandOver::between(eal, addressing, hosts, depth)?;
     let queues = port.into_queues().into_iter().zip(rings);
     let io = |(queue, hand_over)| PortIo::new(queue, Arc::clone(pool), None).steered(hand_over);

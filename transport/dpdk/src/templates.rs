@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn peers_that_share_a_place_get_their_own_template_each_time() {
-        let addressing = Addressing::Emulated(IpVersion::V6);
+        let addressing = Addressing::emulated(IpVersion::V6);
         let mut templates = Templates::new();
         let far = HostId(1 + u32::try_from(PLACES).unwrap());
         for peer in [HostId(1), far, HostId(1), HostId(2)] {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_host_without_an_address_has_no_template() {
-        let addressing = Addressing::Emulated(IpVersion::V4);
+        let addressing = Addressing::emulated(IpVersion::V4);
         let nobody = HostId(Addressing::EMULATED_V4_HOSTS);
         assert!(Templates::new().of(&addressing, (HostId(0), nobody), true).is_none());
     }

@@ -53,7 +53,7 @@ impl Stack {
         let mut hosts = setup.hosts.clone();
         hosts[setup.own as usize].1 = Some(own_mac);
         let table = self.resolved(&mut io, &hosts, until.since(self.clock_now()))?;
-        Ok((io, Addressing::Table(table)))
+        Ok((io, Addressing::table(table)))
     }
 
     fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {

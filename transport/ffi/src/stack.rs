@@ -159,7 +159,7 @@ impl Stack {
             let host = HostId(self.hosts);
             self.hosts += 1;
             let io = io_of(port, &pool)?.attaching(Arc::clone(&small));
-            self.attach(io, (host, Addressing::Emulated(IpVersion::V4)), false)
+            self.attach(io, (host, Addressing::emulated(IpVersion::V4)), false)
         });
         Ok([one?, two?])
     }

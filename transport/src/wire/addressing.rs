@@ -28,7 +28,7 @@ pub struct HostAddr {
     pub ip: IpAddr,
 }
 
-/// Both ends of a frame; the IP versions cannot differ. Cheap to keep per peer: 44 bytes.
+/// Both ends of a frame; the IP versions cannot differ. Cheap to keep per peer: 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddrPair {
     /// MAC of the sender.
@@ -37,6 +37,8 @@ pub struct AddrPair {
     pub dst_mac: [u8; 6],
     /// IP addresses.
     pub ip: IpPair,
+    /// UDP destination port.
+    pub udp_port: u16,
 }
 
 /// Source and destination IP of one version.
@@ -58,14 +60,24 @@ pub enum IpPair {
     },
 }
 
-/// How [`HostId`]s map to addresses.
+/// How [`HostId`]s map to addresses, and the UDP port that all of them listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Addressing {
+pub struct Addressing {
+    hosts: Hosts,
+    udp_port: u16,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Hosts {
     /// Computed from the host number; no state.
     Emulated(IpVersion),
     /// Listed, for real NICs.
     Table(AddressTable),
 }
+
+/// UDP destination port of Headrace packets unless operators choose another. Next to RoCEv2 (4791)
+/// and UET (4793), and neither.
+pub const UDP_PORT: u16 = 4797;
 
 /// Explicit addresses: host i has the i-th entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,15 +137,15 @@ impl IpVersion {
 }
 
 impl AddrPair {
-    /// A frame from `src` to `dst`; `None` when one is IPv4 and the other IPv6.
+    /// A frame from `src` to port `udp_port` of `dst`; `None` when one is IPv4 and the other IPv6.
     #[must_use]
-    pub fn new(src: &HostAddr, dst: &HostAddr) -> Option<Self> {
+    pub fn new(src: &HostAddr, dst: &HostAddr, udp_port: u16) -> Option<Self> {
         let ip = match (src.ip, dst.ip) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => IpPair::V4 { src, dst },
             (IpAddr::V6(src), IpAddr::V6(dst)) => IpPair::V6 { src, dst },
             _ => return None,
         };
-        Some(Self { src_mac: src.mac, dst_mac: dst.mac, ip })
+        Some(Self { src_mac: src.mac, dst_mac: dst.mac, ip, udp_port })
     }
 
     /// The IP version of both ends.
@@ -150,61 +162,86 @@ impl Addressing {
     /// Hosts that emulated IPv4 can number: 0 .. this - 1. IPv6 numbers all of them.
     pub const EMULATED_V4_HOSTS: u32 = 254 << 16;
 
+    /// Addresses that are computed from the host number; no state.
+    #[must_use]
+    pub const fn emulated(version: IpVersion) -> Self {
+        Self { hosts: Hosts::Emulated(version), udp_port: UDP_PORT }
+    }
+
+    /// Addresses that are listed, for real NICs.
+    #[must_use]
+    pub const fn table(table: AddressTable) -> Self {
+        Self { hosts: Hosts::Table(table), udp_port: UDP_PORT }
+    }
+
+    /// The same addresses at another port than [`UDP_PORT`].
+    #[must_use]
+    pub fn with_udp_port(self, udp_port: u16) -> Self {
+        Self { udp_port, ..self }
+    }
+
+    /// The UDP port that every host listens at.
+    #[inline]
+    #[must_use]
+    pub const fn udp_port(&self) -> u16 {
+        self.udp_port
+    }
+
     /// The IP version of every host.
     #[must_use]
     pub const fn version(&self) -> IpVersion {
-        match self {
-            Self::Emulated(version) => *version,
-            Self::Table(table) => table.version,
+        match &self.hosts {
+            Hosts::Emulated(version) => *version,
+            Hosts::Table(table) => table.version,
         }
     }
 
     /// The addresses of `host`; `None` when there is no such host. O(1).
     #[must_use]
     pub fn addr(&self, host: HostId) -> Option<HostAddr> {
-        match self {
-            Self::Emulated(IpVersion::V4) => {
+        match &self.hosts {
+            Hosts::Emulated(IpVersion::V4) => {
                 Some(HostAddr { mac: emulated_mac(host), ip: emulated_v4(host)?.into() })
             }
-            Self::Emulated(IpVersion::V6) => {
+            Hosts::Emulated(IpVersion::V6) => {
                 Some(HostAddr { mac: emulated_mac(host), ip: emulated_v6(host).into() })
             }
-            Self::Table(table) => table.hosts.get(usize::try_from(host.0).ok()?).copied(),
+            Hosts::Table(table) => table.hosts.get(usize::try_from(host.0).ok()?).copied(),
         }
     }
 
     /// The addresses of a frame from `src` to `dst`; `None` when one of them does not exist.
     #[must_use]
     pub fn pair(&self, src: HostId, dst: HostId) -> Option<AddrPair> {
-        AddrPair::new(&self.addr(src)?, &self.addr(dst)?)
+        AddrPair::new(&self.addr(src)?, &self.addr(dst)?, self.udp_port)
     }
 
     /// The host with this IPv4 address. O(1) emulated, O(log n) with a table.
     #[inline]
     #[must_use]
     pub fn host_of_v4(&self, ip: [u8; 4]) -> Option<HostId> {
-        match self {
-            Self::Emulated(IpVersion::V4) => match ip {
+        match &self.hosts {
+            Hosts::Emulated(IpVersion::V4) => match ip {
                 [10, x, y, z @ 1..=254] => {
                     Some(HostId((u32::from(x) << 8 | u32::from(y)) * 254 + u32::from(z) - 1))
                 }
                 _ => None,
             },
-            Self::Emulated(IpVersion::V6) => None,
-            Self::Table(table) => table.host_of(Ipv4Addr::from(ip).into()),
+            Hosts::Emulated(IpVersion::V6) => None,
+            Hosts::Table(table) => table.host_of(Ipv4Addr::from(ip).into()),
         }
     }
 
     /// The host with this IPv6 address. O(1) emulated, O(log n) with a table.
     #[must_use]
     pub fn host_of_v6(&self, ip: [u8; 16]) -> Option<HostId> {
-        match self {
-            Self::Emulated(IpVersion::V6) => {
+        match &self.hosts {
+            Hosts::Emulated(IpVersion::V6) => {
                 let bits = u128::from_be_bytes(ip).checked_sub(EMULATED_V6_FIRST)?;
                 u32::try_from(bits).ok().map(HostId)
             }
-            Self::Emulated(IpVersion::V4) => None,
-            Self::Table(table) => table.host_of(Ipv6Addr::from(ip).into()),
+            Hosts::Emulated(IpVersion::V4) => None,
+            Hosts::Table(table) => table.host_of(Ipv6Addr::from(ip).into()),
         }
     }
 }
@@ -278,8 +315,8 @@ mod tests {
 
     use super::*;
 
-    const V4: Addressing = Addressing::Emulated(IpVersion::V4);
-    const V6: Addressing = Addressing::Emulated(IpVersion::V6);
+    const V4: Addressing = Addressing::emulated(IpVersion::V4);
+    const V6: Addressing = Addressing::emulated(IpVersion::V6);
 
     fn host(last: u8) -> HostAddr {
         HostAddr { mac: [2, 0, 0, 0, 0, last], ip: Ipv4Addr::new(192, 0, 2, last).into() }
@@ -308,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_table_finds_hosts_both_ways() {
-        let table = Addressing::Table(AddressTable::new(vec![host(9), host(3)]).unwrap());
+        let table = Addressing::table(AddressTable::new(vec![host(9), host(3)]).unwrap());
         assert_eq!(table.addr(HostId(1)), Some(host(3)));
         assert_eq!(table.host_of_v4([192, 0, 2, 9]), Some(HostId(0)));
         assert_eq!(table.host_of_v4([192, 0, 2, 4]), None);

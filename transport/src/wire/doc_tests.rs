@@ -209,7 +209,7 @@ fn acknowledgements_lie_where_the_document_says() {
 /// All headers of a DATA frame of class Control with ECT(0) and 256 octets of payload from host 257
 /// to 2.
 fn frame(version: IpVersion) -> Vec<u8> {
-    let addrs = Addressing::Emulated(version).pair(HostId(257), HostId(2)).unwrap();
+    let addrs = Addressing::emulated(version).pair(HostId(257), HostId(2)).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Control };
     let mut out = vec![0; 128];
     let len = emit(&spec, &data(false, 0), 256, &mut out);
@@ -310,7 +310,7 @@ fn the_table_of_sizes_is_right() {
     ];
     assert_eq!(table("Sizes"), expected);
     assert!(WIRE_MD.contains(&format!("14..46            1..{PAYLOAD_LEN_MAX}")));
-    assert!(WIRE_MD.contains(&format!("Port {UDP_PORT} is")));
+    assert!(WIRE_MD.contains(&format!("Port {} is", addressing::UDP_PORT)));
     assert!(WIRE_MD.contains(&format!("h < {}", Addressing::EMULATED_V4_HOSTS)));
 }
 
@@ -328,6 +328,7 @@ fn every_parse_error_is_documented_and_no_other() {
     let all = [
         ParseError::Truncated,
         ParseError::NotHeadrace,
+        ParseError::Port,
         ParseError::Address,
         ParseError::Checksum,
         ParseError::Version,

@@ -21,10 +21,6 @@ use super::outer::{
 use super::{Header, ParseError, ack, credit, data};
 use crate::units::{EntropyValue, HostId};
 
-/// UDP destination port of every Headrace packet. Next to RoCEv2 (4791) and UET (4793), and
-/// neither.
-pub const UDP_PORT: u16 = 4797;
-
 /// Octets of an Ethernet header without VLAN tag.
 pub const ETHERNET_LEN: u16 = 14;
 /// Octets of a UDP header.
@@ -140,7 +136,7 @@ pub(super) fn emit_outer(
     };
     let udp = Udp {
         src_port: ev.0.into(),
-        dst_port: UDP_PORT.into(),
+        dst_port: spec.addrs.udp_port.into(),
         len: udp_len.into(),
         checksum: 0.into(),
     };
@@ -217,8 +213,8 @@ pub fn parse_into(
 /// checksum.
 ///
 /// # Errors
-/// [`ParseError`] when it is not UDP to the Headrace port, cut short inside the headers, has a
-/// wrong IPv4 checksum, or an address is nobody's.
+/// [`ParseError`] when it is not UDP to the port of `addressing`, cut short inside the headers, has
+/// a wrong IPv4 checksum, or an address is nobody's.
 pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseError> {
     match outer::version(frame)? {
         IpVersion::V4 => outer::open::<Head4>(frame)?.route(addressing),
@@ -226,7 +222,8 @@ pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseErr
     }
 }
 
-/// Where the Headrace header of `frame` starts; `None` when it is not a Headrace frame.
+/// Where the Headrace header of `frame` starts; `None` when it is not UDP. Whether the port is that
+/// of Headrace, [`route_of`] says: who edits a frame has asked it, or has made the frame.
 fn header_start(frame: &[u8]) -> Option<usize> {
     match outer::version(frame).ok()? {
         IpVersion::V4 => outer::open::<Head4>(frame).ok().map(|_| Head4::LEN),
@@ -235,7 +232,8 @@ fn header_start(frame: &[u8]) -> Option<usize> {
 }
 
 /// Where the payload of a DATA frame starts, which is what [`trim`] leaves of it; `None` when it is
-/// not Headrace DATA or is cut inside its headers. `frame` may be its first 128 octets alone.
+/// no DATA or is cut inside its headers. `frame`, to whichever UDP port, may be its first 128
+/// octets alone.
 #[must_use]
 pub fn payload_start(frame: &[u8]) -> Option<usize> {
     let at = header_start(frame)?;
@@ -248,8 +246,8 @@ pub fn payload_start(frame: &[u8]) -> Option<usize> {
 ///
 /// DSCP becomes Trimmed and the IP length (and IPv4 checksum) that of what is left; UDP length and
 /// checksum stay: the length tells the receiver what was lost, the checksum can no longer be
-/// verified. A frame that is not Headrace DATA, or has no payload left, is not touched: its length
-/// is returned.
+/// verified. A frame that is no DATA, or has no payload left, is not touched: its length is
+/// returned. To which UDP port it goes is not looked at.
 pub fn trim(frame: &mut [u8]) -> usize {
     let len = frame.len();
     let Some(at) = header_start(frame) else { return len };
@@ -286,7 +284,7 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
 /// Writes the UDP checksum. `head` is what [`emit`] wrote, `payload` the sum over the payload,
 /// whose pieces the driver added in order, while copying them or before.
 ///
-/// Does nothing when `head` is not a Headrace frame. A sum of zero is sent as 0xFFFF (RFC 768).
+/// Does nothing when `head` is not UDP. A sum of zero is sent as 0xFFFF (RFC 768).
 pub fn finish_udp_checksum(head: &mut [u8], payload: Checksum) {
     write_udp_checksum(head, |pseudo, datagram| {
         let mut sum = pseudo;
@@ -300,7 +298,7 @@ pub fn finish_udp_checksum(head: &mut [u8], payload: Checksum) {
 }
 
 /// Writes the pseudo-header sum into the UDP checksum field, as a NIC expects it that computes the
-/// rest (`RTE_MBUF_F_TX_UDP_CKSUM`). Does nothing when `head` is not a Headrace frame.
+/// rest (`RTE_MBUF_F_TX_UDP_CKSUM`). Does nothing when `head` is not UDP.
 pub fn seed_udp_checksum(head: &mut [u8]) {
     write_udp_checksum(head, |pseudo, _| pseudo.folded());
 }

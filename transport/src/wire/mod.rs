@@ -181,8 +181,10 @@ const _: () = assert!(size_of::<Header>() <= 48);
 pub enum ParseError {
     /// Shorter than its kind needs.
     Truncated,
-    /// Not IPv4/IPv6 over UDP to the Headrace port.
+    /// Not UDP in IPv4 or IPv6.
     NotHeadrace,
+    /// UDP to another port: another protocol's, or a peer's with another setting.
+    Port,
     /// Another version of the wire format.
     Version,
     /// A kind this version does not know.
@@ -199,7 +201,8 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "packet shorter than its header",
-            Self::NotHeadrace => "not UDP to the Headrace port",
+            Self::NotHeadrace => "not UDP",
+            Self::Port => "UDP to another port",
             Self::Version => "unknown wire version",
             Self::Kind => "unknown packet kind",
             Self::Field => "header field outside its range",

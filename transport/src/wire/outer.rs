@@ -10,9 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::addressing::{Addressing, IpVersion};
 use super::checksum::Checksum;
 use super::class::{Ecn, TrafficClass};
-use super::frame::{
-    Envelope, PAYLOAD_LEN_MAX, Route, UDP_LEN, UDP_PORT, UdpCheck, header_overhead,
-};
+use super::frame::{Envelope, PAYLOAD_LEN_MAX, Route, UDP_LEN, UdpCheck, header_overhead};
 use super::{Body, Header, ParseError};
 use crate::units::{EntropyValue, HostId};
 
@@ -104,7 +102,7 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
     fn ip_payload_len(&self) -> Result<u16, ParseError>;
     /// Source and destination, one behind the other.
     fn addresses(&self) -> &[u8];
-    /// Whether a Headrace packet may follow, and the IP header is what its sender wrote.
+    /// Whether UDP follows, and the IP header is what its sender wrote.
     fn check(&self) -> Result<(), ParseError>;
     /// Sender and receiver.
     fn hosts(&self, addressing: &Addressing) -> Result<(HostId, HostId), ParseError>;
@@ -120,6 +118,9 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
 
     #[inline]
     fn route(&self, addressing: &Addressing) -> Result<Route, ParseError> {
+        if self.udp().dst_port != addressing.udp_port() {
+            return Err(ParseError::Port);
+        }
         let (src, dst) = self.hosts(addressing)?;
         let tos = self.tos();
         let (ecn, class) = (Ecn::of_tos(tos), TrafficClass::of_dscp(tos >> 2));
@@ -216,7 +217,6 @@ impl Outer for Head4 {
         if ip.version_ihl != VERSION_IHL
             || ip.fragment.get() & FRAGMENTED != 0
             || ip.protocol != PROTOCOL_UDP
-            || self.udp.dst_port != UDP_PORT
         {
             return Err(ParseError::NotHeadrace);
         }
@@ -259,10 +259,8 @@ impl Outer for Head6 {
 
     #[inline]
     fn check(&self) -> Result<(), ParseError> {
-        let ours = self.ip.first.get() >> 28 == 6
-            && self.ip.next_header == PROTOCOL_UDP
-            && self.udp.dst_port == UDP_PORT;
-        if ours { Ok(()) } else { Err(ParseError::NotHeadrace) }
+        let udp = self.ip.first.get() >> 28 == 6 && self.ip.next_header == PROTOCOL_UDP;
+        if udp { Ok(()) } else { Err(ParseError::NotHeadrace) }
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use super::Header;
 use super::addressing::{IpPair, IpVersion};
 use super::checksum::Checksum;
 use super::frame::{
-    ETHERNET_LEN, FrameSpec, PAYLOAD_LEN_MAX, UDP_LEN, UDP_PORT, emit_outer, header_overhead,
+    ETHERNET_LEN, FrameSpec, PAYLOAD_LEN_MAX, UDP_LEN, emit_outer, header_overhead,
 };
 use crate::units::EntropyValue;
 
@@ -49,7 +49,7 @@ impl FrameTemplate {
             }
         }
         udp.add(&[0, PROTOCOL_UDP]);
-        udp.add(&UDP_PORT.to_be_bytes());
+        udp.add(&spec.addrs.udp_port.to_be_bytes());
         Self { octets, version: spec.addrs.version(), ip, udp }
     }
 
@@ -116,7 +116,7 @@ impl FrameTemplate {
         let Some(udp) = head.get_mut(udp_at..udp_at + usize::from(UDP_LEN)) else { return };
         let mut sum = self.udp;
         // The port is in the datagram, which the device sums: adding the complement takes it out.
-        sum.add(&(!UDP_PORT).to_be_bytes());
+        sum.add(&[!udp[2], !udp[3]]);
         sum.add(&[udp[4], udp[5]]);
         udp[6..8].copy_from_slice(&sum.folded().to_be_bytes());
     }

@@ -91,7 +91,7 @@ fn any_header() -> impl Strategy<Value = Header> {
 }
 
 fn spec(version: IpVersion, ecn: Ecn, class: TrafficClass) -> FrameSpec {
-    let addrs = Addressing::Emulated(version).pair(HostId(700), HostId(3)).unwrap();
+    let addrs = Addressing::emulated(version).pair(HostId(700), HostId(3)).unwrap();
     FrameSpec { addrs, ecn, class }
 }
 
@@ -109,7 +109,7 @@ fn frame_of(spec: &FrameSpec, header: &Header, payload: &[u8]) -> Vec<u8> {
 }
 
 fn read(version: IpVersion, frame: &[u8]) -> Result<Parsed, ParseError> {
-    parse(frame, &Addressing::Emulated(version), UdpCheck::Required)
+    parse(frame, &Addressing::emulated(version), UdpCheck::Required)
 }
 
 fn version() -> impl Strategy<Value = IpVersion> {
@@ -133,8 +133,10 @@ proptest! {
     #[test]
     fn a_template_writes_the_same_octets_as_emit(
         h in any_header(), version in version(), payload in payload(), summed in any::<bool>(),
+        udp_port in 1u16..,
     ) {
-        let spec = spec(version, Ecn::Ect0, TrafficClass::Data);
+        let mut spec = spec(version, Ecn::Ect0, TrafficClass::Data);
+        spec.addrs.udp_port = udp_port;
         let payload = if matches!(h.body, Body::Data(_)) { &payload[..] } else { &[] };
         let len = u16::try_from(payload.len()).unwrap();
         let mut sum = Checksum::new();
@@ -168,7 +170,7 @@ proptest! {
         let headers = usize::from(header_overhead(version) + h.emit_len());
         let (head, tail) = frame.split_at(headers + at.index(frame.len() - headers + 1));
         let whole = read(version, &frame);
-        let (addressing, check) = (Addressing::Emulated(version), UdpCheck::Required);
+        let (addressing, check) = (Addressing::emulated(version), UdpCheck::Required);
         let mut header = Header::VACANT;
         let parts = parse_into(head, tail, &addressing, check, &mut header);
         let told = parts.map(|Envelope { route, start, payload_len, .. }| {
@@ -220,7 +222,7 @@ proptest! {
             prop_assert_eq!(usize::from(parsed.payload_len), expected.len());
             let head = usize::from(header_overhead(v) + h.emit_len());
             prop_assert_eq!(parsed.payload.start, head);
-            let route = route_of(&frame, &Addressing::Emulated(v)).unwrap();
+            let route = route_of(&frame, &Addressing::emulated(v)).unwrap();
             prop_assert_eq!((route.src, route.dst, route.ev), (parsed.src, parsed.dst, h.ev));
         }
     }
@@ -280,7 +282,7 @@ proptest! {
             bytes[..keep].copy_from_slice(&head[..keep]);
         }
         for check in [UdpCheck::Required, UdpCheck::IfPresent, UdpCheck::Skip] {
-            let parsed = parse(&bytes, &Addressing::Emulated(v), check);
+            let parsed = parse(&bytes, &Addressing::emulated(v), check);
             if let Ok(p) = parsed {
                 prop_assert!(p.payload.end <= bytes.len());
                 let mut out = [0; 128];
@@ -385,7 +387,7 @@ fn plain(body: Body) -> Header {
 #[test]
 fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
     for v in VERSIONS {
-        let addressing = Addressing::Emulated(v);
+        let addressing = Addressing::emulated(v);
         let mut frame = [0; 200];
         let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
         let len = emit(&spec, &plain(Body::Data(DATA)), 10, &mut frame) + 10;
@@ -438,19 +440,39 @@ fn what_is_not_headrace_is_named() {
         let mut sum = Checksum::new();
         sum.add(&frame[14..34]);
         frame[24..26].copy_from_slice(&sum.finish().to_be_bytes());
-        parse(&frame, &Addressing::Emulated(IpVersion::V4), UdpCheck::Skip).map(|_| ())
+        parse(&frame, &Addressing::emulated(IpVersion::V4), UdpCheck::Skip).map(|_| ())
     };
     assert_eq!(with(14, 0x45), Ok(()));
     assert_eq!(with(12, 0x81), Err(ParseError::NotHeadrace), "ethertype");
     assert_eq!(with(14, 0x46), Err(ParseError::NotHeadrace), "options");
     assert_eq!(with(20, 0x20), Err(ParseError::NotHeadrace), "fragment");
     assert_eq!(with(23, 6), Err(ParseError::NotHeadrace), "TCP");
-    assert_eq!(with(37, 0xB7), Err(ParseError::NotHeadrace), "RoCEv2 port");
+    assert_eq!(with(37, 0xB7), Err(ParseError::Port), "RoCEv2");
     assert_eq!(with(26, 11), Err(ParseError::Address), "source 11.x");
     assert_eq!(with(42, 0x21), Err(ParseError::Version));
     assert_eq!(with(42, 0x1F), Err(ParseError::Kind));
     assert_eq!(with(43, 0x80), Err(ParseError::Field), "flag");
     assert_eq!(with(15, TrafficClass::Trimmed.dscp() << 2), Err(ParseError::Field), "trimmed ack");
+}
+
+#[test]
+fn a_frame_is_read_at_the_port_that_it_goes_to_and_nowhere_else() {
+    for version in VERSIONS {
+        let here = Addressing::emulated(version).with_udp_port(5000);
+        let addrs = here.pair(HostId(700), HostId(3)).unwrap();
+        let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
+        let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &[7; 100]);
+        let at = usize::from(header_overhead(version) - UDP_LEN) + 2;
+        assert_eq!(frame[at..at + 2], 5000u16.to_be_bytes());
+        let there = Addressing::emulated(version);
+        assert_eq!(route_of(&frame, &here).unwrap().src, HostId(700));
+        assert_eq!(route_of(&frame, &there), Err(ParseError::Port));
+        assert_eq!(parse(&frame, &there, UdpCheck::Required), Err(ParseError::Port));
+        let whole = parse(&frame, &here, UdpCheck::Required).unwrap();
+        let len = trim(&mut frame);
+        let cut = parse(&frame[..len], &here, UdpCheck::Required).unwrap();
+        assert_eq!((cut.header, cut.trimmed, cut.payload_len), (whole.header, true, 100));
+    }
 }
 
 #[test]

@@ -207,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_says_of_each_counter_what_the_code_says() {
+        let page = include_str!("../../../../docs/TELEMETRY.md");
+        // What was dropped why is one family of metrics, whose reasons have no text of their own.
+        for counter in COUNTERS.iter().filter(|counter| counter.group != Group::Drops) {
+            let row = format!("| `{}` | {} |", counter.name, counter.help.trim());
+            let of_group = page.split("### `").find(|part| part.starts_with(counter.group.name()));
+            assert!(of_group.unwrap().lines().any(|line| line == row), "expected {row}");
+        }
+    }
+
+    #[test]
     fn names_are_distinct_in_their_groups_and_values_come_in_their_order() {
         let names: BTreeSet<_> = COUNTERS.iter().map(|c| (c.group.name(), c.name)).collect();
         assert_eq!(names.len(), COUNTERS.len());

@@ -125,7 +125,7 @@ fn open(
     let ends = |first: u32, port: Port, pool: &Arc<Pool>| -> Vec<End> {
         let (name, driver) = (port.name().to_owned(), port.caps().driver.clone());
         let hosts: Vec<HostId> = (first..first + u32::from(workers)).map(HostId).collect();
-        let addressing = Addressing::Emulated(IpVersion::V6);
+        let addressing = Addressing::emulated(IpVersion::V6);
         let shared = share(eal, port, pool, (&hosts, &addressing), 256);
         let shared = shared.unwrap_or_else(|error| panic!("{error}"));
         println!("port {name} {}", shared[0].queue().caps());

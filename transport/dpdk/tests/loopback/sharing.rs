@@ -372,7 +372,7 @@ fn steered(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
     {
-        let addressing = Addressing::Emulated(IpVersion::V6);
+        let addressing = Addressing::emulated(IpVersion::V6);
         let hosts: Vec<HostId> = (0..WORKERS).map(HostId).collect();
         let queues = u16::try_from(WORKERS).unwrap();
         let (port, wires) = Link::ring_queues(eal, &link_config(&wide), queues).unwrap();
@@ -428,7 +428,7 @@ fn exchange(near: &mut [End], far: &mut [End]) {
             for mbuf in from.frames.drain() {
                 let route = transport::wire::frame::route_of(
                     mbuf.data(),
-                    &Addressing::Emulated(IpVersion::V6),
+                    &Addressing::emulated(IpVersion::V6),
                 );
                 let to = usize::try_from(route.unwrap().dst.0 - WORKERS).unwrap();
                 let mut one = MbufBurst::new();

@@ -169,7 +169,7 @@ impl Rig {
                 MemoryConfig { bytes_max: 1 << 26, messages_max: 100, parity_max: 1 << 20 };
             let parts = (io, AppMemory::new(config, &memory), world.clone());
             let worker_config = WorkerConfig {
-                addressing: Addressing::Emulated(IpVersion::V6),
+                addressing: Addressing::emulated(IpVersion::V6),
                 connections_max: 4,
                 msgs_max: config.msgs_max,
                 stuck_after: Duration::from_s(10),

@@ -71,7 +71,7 @@ pub(crate) fn worker_of(
         },
     );
     let worker_config = WorkerConfig {
-        addressing: Addressing::Emulated(IpVersion::V6),
+        addressing: Addressing::emulated(IpVersion::V6),
         connections_max: 4,
         msgs_max: config.msgs_max,
         stuck_after: Duration::from_s(10),

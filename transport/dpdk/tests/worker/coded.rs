@@ -193,7 +193,7 @@ fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
         code: Some(Coded { data: NonZeroU8::new(8).unwrap(), parity: 2, packet }),
     });
     let header = Header { ev: EntropyValue(7), dst_flow: FlowId::UNKNOWN, body };
-    let addrs = Addressing::Emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();
+    let addrs = Addressing::emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
     let mut head = [0; 128];
     let payload = [0x5A; 64];

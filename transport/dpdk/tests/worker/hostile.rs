@@ -15,7 +15,7 @@ use transport::{Duration, FlowId, MsgNo, Psn, Rng};
 
 use crate::rig::{Rig, Sizes, Weather, config};
 
-const ADDRESSING: Addressing = Addressing::Emulated(IpVersion::V4);
+const ADDRESSING: Addressing = Addressing::emulated(IpVersion::V4);
 
 /// `sent` with a field or three changed to something that might have been meant.
 pub(crate) fn lie(sent: &[u8], rng: &mut Rng) -> Vec<u8> {

@@ -92,7 +92,7 @@ fn a_tap_holds_every_frame_both_ways_as_it_was() {
             readers.push(reader);
         }
     });
-    let addressing = Addressing::Emulated(IpVersion::V4);
+    let addressing = Addressing::emulated(IpVersion::V4);
     for (host, reader) in rig.hosts.iter().zip(&mut readers) {
         let (mut filled, mut received) = (0, 0);
         let mut bytes = Vec::new();

@@ -191,7 +191,7 @@ impl Rig {
                 parity_max: sizes.parity,
             };
             let config = WorkerConfig {
-                addressing: Addressing::Emulated(IpVersion::V4),
+                addressing: Addressing::emulated(IpVersion::V4),
                 connections_max: 32,
                 msgs_max,
                 stuck_after: Duration::from_us(100),

@@ -40,6 +40,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/mbuf.rs",
     "transport/dpdk/src/nic.rs",
     "transport/dpdk/src/eal.rs",
+    "transport/dpdk/src/ethdev.rs",
     "transport/dpdk/src/ext_buf.rs",
     "transport/dpdk/src/extmem.rs",
     "transport/dpdk/src/payload.rs",

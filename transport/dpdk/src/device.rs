@@ -19,9 +19,10 @@ use thiserror::Error;
 
 use crate::caps::PortConfig;
 use crate::eal::{Eal, EalOptions};
+use crate::ethdev::Keep;
 use crate::link::MEMIF_GATHERS;
 use crate::mbuf::Pool;
-use crate::nic::{Keep, Port};
+use crate::nic::Port;
 use crate::port_error::PortError;
 
 /// A device, named but not opened.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`memory`] | what memory the machine offers, and the choice of hugepages or not |
 //! | [`eal`] | DPDK's process-wide environment, threads as lcores |
-//! | [`mbuf`], [`burst`] | packet buffers: pools, move-only mbufs, bursts of 32, attached memory |
+//! | [`mbuf`], [`burst`], [`ext_buf`] | buffers: pools, move-only mbufs, bursts, attached memory |
 //! | [`nic`], [`caps`], [`port_error`] | devices set up by what they offer, and rings of mbufs |
 //! | [`port_stats`] | what a device counts of itself |
 //! | [`device`], [`meeting`] | devices by the names that people give them; who waits for whom |
@@ -27,9 +27,8 @@
 //!
 //! Everything is owned: an mbuf returns to its pool, a port is closed and unplugged, a ring is
 //! drained and freed, and EAL ends when the last of them is gone. `unsafe` is in `eal`, `mbuf`,
-//! `ext_buf`, `extmem`, `nic`, `ring`, `stamp_field` and `telemetry/rte.rs` only, and in one
-//! call of `payload`. Needs libdpdk 22.11 or newer; no other
-//! crate of ours names `dpdk-sys`.
+//! `ext_buf`, `extmem`, `ethdev`, `nic`, `ring`, `stamp_field` and `telemetry/rte.rs` only, and in
+//! one call of `payload`. Needs libdpdk 22.11 or newer; no other crate of ours names `dpdk-sys`.
 
 pub mod app_ring;
 pub mod boundary;
@@ -44,6 +43,7 @@ pub mod device;
 pub mod device_clock;
 pub mod eal;
 pub mod enquiry;
+mod ethdev;
 pub mod ext_buf;
 mod extmem;
 pub mod idle;

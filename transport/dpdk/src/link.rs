@@ -13,9 +13,10 @@ use std::sync::Arc;
 use crate::burst::MbufBurst;
 use crate::caps::PortConfig;
 use crate::eal::{self, Eal};
+use crate::ethdev::Keep;
 use crate::mbuf::Pool;
 use crate::netns::Netns;
-use crate::nic::{Keep, Port};
+use crate::nic::Port;
 use crate::port_error::PortError;
 use crate::ring::{Ring, RingRx, RingTx};
 

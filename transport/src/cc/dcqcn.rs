@@ -204,8 +204,10 @@ impl CongestionControl for Dcqcn {
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
-        // DEVIATION(dcqcn#3): the paper's network loses nothing. A full queue says more than a
-        // mark, and ignoring it would let a network without flow control collapse.
+        // DEVIATION(dcqcn#3): the paper's network loses nothing, and its controller hears of marks
+        // alone. A full queue says more than a mark, and ignoring it would let a network without
+        // flow control collapse: it counts as a notification, under the same rule of one in
+        // `cnp_interval`. So does silence.
         self.notify(loss.now);
     }
 
@@ -276,6 +278,27 @@ mod tests {
         assert_eq!(cc.window().pacing, Some(Rate::from_gbps(50)));
         ack(&mut cc, 150, MTU, true);
         // alpha is still 1: (1 - g) x 1 + g.
+        assert_eq!(gbps(&cc), 25.0);
+    }
+
+    #[test]
+    fn a_refusal_or_silence_is_a_notification_like_any() {
+        let loss = |at_us, silent| LossSample {
+            now: us(at_us),
+            sent_at: us(at_us - 12),
+            bytes: MTU,
+            in_flight: MTU,
+            sharers: 0,
+            silent,
+        };
+        let mut cc = new(&[]);
+        cc.on_nack(&loss(100, false), &PATH);
+        assert_eq!(gbps(&cc), 50.0);
+        // One in 50 us, whoever it is from.
+        cc.on_timeout(&loss(149, true), &PATH);
+        ack(&mut cc, 149, MTU, true);
+        assert_eq!(gbps(&cc), 50.0);
+        cc.on_timeout(&loss(150, true), &PATH);
         assert_eq!(gbps(&cc), 25.0);
     }
 

@@ -90,6 +90,7 @@ fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
     for (at, curve) in panel.curves.iter().enumerate() {
         let color = COLOURS[at % COLOURS.len()];
         let drawn = match panel.kind {
+            PlotKind::Violin if curve.points.is_empty() => continue,
             PlotKind::Violin => {
                 let outline = violin(curve, at);
                 chart.draw_series([Polygon::new(outline, color.mix(0.6).filled())])?;
@@ -222,7 +223,8 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
     };
     let (y_from, y_to) = match panel.kind {
         // Values that are nearly the same are told apart; bars would lie.
-        PlotKind::Lines if y_least > 0.0 && y_to < 1.5 * y_least => {
+        // Without any point the least is more than the most.
+        PlotKind::Lines if (0.0..=y_to).contains(&y_least) && y_to < 1.5 * y_least => {
             let span = (y_to - y_least).max(0.01 * y_to);
             (y_least - 0.1 * span, y_to + 0.3 * span)
         }
@@ -350,6 +352,16 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_drawn_as_nothing() {
+        for kind in [PlotKind::Cdf, PlotKind::Bars, PlotKind::Lines, PlotKind::Violin] {
+            let empty = Panel { curves: Vec::new(), ..panel(kind, &["a", "b"]) };
+            let (x, y) = bounds(&empty);
+            assert!(x.0 < x.1 && y == (0.0, 1.0), "{kind:?}: {x:?} {y:?}");
+            let gap = Curve { name: "a".to_owned(), points: Vec::new() };
+            for curves in [Vec::new(), vec![gap]] {
+                let panel = Panel { curves, ..empty.clone() };
+                assert!(svg("", &[vec![panel]]).unwrap().contains("</svg>"));
+            }
+        }
         let empty = Panel { curves: Vec::new(), ..panel(PlotKind::Series, &[]) };
         assert!(svg("", &[vec![empty]]).unwrap().contains("</svg>"));
         assert!(svg("", &[]).is_ok());

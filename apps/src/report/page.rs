@@ -40,7 +40,9 @@ fn replaced(text: &str, name: &str, block: &str) -> Result<String, InputError> {
         let error = InputError::new("no place for these results", format!("a line `{begin}`"));
         return Err(error.help(format!("add it, and below it a line `{end}`")));
     };
-    let Some((_, tail)) = rest.split_once(end) else {
+    // An end behind the beginning of other results is theirs.
+    let own = rest.split("<!-- results: ").next().unwrap_or_default();
+    let Some((_, tail)) = rest.split_once(end).filter(|_| own.contains(end)) else {
         let line = head.lines().count() + 1;
         let error = InputError::new(format!("`{begin}` without an end"), format!("`{end}`"));
         return Err(error.at("", u32::try_from(line).unwrap_or(0), 0));
@@ -228,6 +230,8 @@ mod tests {
     fn a_document_without_a_place_says_what_to_add() {
         let error = replaced(PAGE, "z", "").unwrap_err();
         assert!(error.expected.contains("<!-- results: z -->"), "{error}");
+        let other = format!("{PAGE}<!-- results: z -->\nkept\n<!-- end -->\n");
+        assert!(replaced(&other, "y", "").is_err(), "what follows is of z");
         let error = replaced(PAGE, "y", "").unwrap_err();
         assert_eq!((error.line, error.found.contains("without an end")), (6, true), "{error}");
     }

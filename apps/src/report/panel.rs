@@ -21,7 +21,7 @@ pub(super) struct Panel {
     pub(super) categories: Vec<String>,
     /// What is along y.
     pub(super) y: String,
-    /// The curves, at least one.
+    /// The curves; of violins one for each category, without points where there are no flows.
     pub(super) curves: Vec<Curve>,
 }
 
@@ -64,11 +64,13 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
             Some(axis) => run.parts.get(axis) == Some(&title),
         };
         let runs: Vec<&Run> = results.runs.iter().filter(is_here).collect();
+        // Those of all panels, so that a panel which lacks a run has a gap there.
         let categories = plot.x.as_ref().map(|axis| labels(&results.runs, axis));
+        let categories = categories.unwrap_or_default();
         let curves = match (&plot.x, plot.kind) {
             (None, _) => curves(&runs, plot, &varying)?,
-            (Some(axis), PlotKind::Violin) => violins(&runs, plot, axis)?,
-            (Some(axis), _) => by_axis(&runs, plot, axis, &varying),
+            (Some(axis), PlotKind::Violin) => violins(&runs, plot, (axis, &categories))?,
+            (Some(axis), _) => by_axis(&runs, plot, (axis, &categories), &varying),
         };
         let x = plot.x.clone().unwrap_or_else(|| match plot.kind {
             PlotKind::Cdf => plot.y.clone(),
@@ -79,8 +81,7 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
             Some(axis) => called(axis, &title),
             None => title,
         };
-        let (kind, categories) = (plot.kind, categories.unwrap_or_default());
-        row.push(Panel { kind, title, x, categories, y, curves });
+        row.push(Panel { kind: plot.kind, title, x, categories, y, curves });
     }
     Ok(row)
 }
@@ -122,23 +123,17 @@ fn called(axis: &str, label: &str) -> String {
     if bare && axis != "variant" { format!("{axis} {label}") } else { label.to_owned() }
 }
 
-fn by_axis(runs: &[&Run], plot: &Plot, axis: &str, varying: &[String]) -> Vec<Curve> {
-    let all = {
-        let mut all: Vec<&String> = Vec::new();
-        for label in runs.iter().filter_map(|run| run.parts.get(axis)) {
-            if !all.contains(&label) {
-                all.push(label);
-            }
-        }
-        all
-    };
+fn by_axis(
+    runs: &[&Run],
+    plot: &Plot,
+    (axis, categories): (&str, &[String]),
+    varying: &[String],
+) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for run in runs {
         let Some(value) = run.measure(&plot.y) else { continue };
-        let Some(at) = run.parts.get(axis).and_then(|label| all.iter().position(|l| *l == label))
-        else {
-            continue;
-        };
+        let place = |label| categories.iter().position(|known| known == label);
+        let Some(at) = run.parts.get(axis).and_then(place) else { continue };
         let name = name_of(&run.parts, varying);
         #[expect(clippy::cast_precision_loss, reason = "a place among few")]
         let point = (at as f64, rounded(value));
@@ -175,15 +170,20 @@ fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, 
     Ok(curves)
 }
 
-/// One distribution for each label of the axis.
-fn violins(runs: &[&Run], plot: &Plot, axis: &str) -> Result<Vec<Curve>, InputError> {
-    let mut curves = Vec::new();
-    for (name, times) in pooled(runs.iter().copied(), plot, axis)? {
-        let mut points = distribution(&times);
+/// One distribution for each category, in their order.
+fn violins(
+    runs: &[&Run],
+    plot: &Plot,
+    (axis, categories): (&str, &[String]),
+) -> Result<Vec<Curve>, InputError> {
+    let pools = pooled(runs.iter().copied(), plot, axis)?;
+    let violin = |name: &String| {
+        let times = pools.iter().find(|(known, _)| known == name).map(|(_, times)| &times[..]);
+        let mut points = distribution(times.unwrap_or_default());
         points.retain(|point| is_shown(plot, point.0));
-        curves.push(Curve { name, points });
-    }
-    Ok(curves)
+        Curve { name: name.clone(), points }
+    };
+    Ok(categories.iter().map(violin).collect())
 }
 
 /// The times, ascending, of the flows of all runs that have the same label on an axis, by label.
@@ -303,7 +303,13 @@ pub(super) fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use testbed::scenario::Figure;
+
     use super::*;
+    use crate::sweep_dir::{SweepDir, Variant};
 
     #[test]
     fn a_distribution_goes_from_the_shortest_to_the_longest() {
@@ -343,6 +349,50 @@ mod tests {
         assert_eq!(jain([3.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
         assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);
+    }
+
+    #[test]
+    fn a_panel_that_lacks_a_run_has_a_gap_in_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let plot = |kind, y: &str| Plot {
+            kind,
+            y: y.to_owned(),
+            x: Some("size".to_owned()),
+            panel: Some("lb".to_owned()),
+            flows: 1,
+            from_us: 0.0,
+            until_us: None,
+        };
+        let parts = |lb: &str, size: &str| {
+            BTreeMap::from([("lb", lb), ("size", size)].map(|(a, b)| (a.to_owned(), b.to_owned())))
+        };
+        let named = |lb: &str, size: &str| (format!("{lb}-{size}"), parts(lb, size));
+        let all = [("reps", "1MiB"), ("reps", "4MiB"), ("spray", "1MiB"), ("spray", "4MiB")];
+        let variants = all.map(|(lb, size)| named(lb, size));
+        let variants = variants.map(|(name, parts)| Variant { name, parts });
+        let plots = vec![plot(PlotKind::Bars, "slowdown"), plot(PlotKind::Violin, "fct_us")];
+        let figure = Figure { plots, ..Figure::default() };
+        let (name, about) = ("x".to_owned(), String::new());
+        let head = SweepDir { schema: 1, name, about, figure, variants: variants.into() };
+        fs::write(dir.path().join("scenario.json"), serde_json::to_vec(&head).unwrap()).unwrap();
+        // Of the second panel the first size has not run.
+        for (lb, size) in [all[0], all[1], all[3]] {
+            let run = dir.path().join(named(lb, size).0);
+            fs::create_dir(&run).unwrap();
+            fs::write(run.join("summary.json"), r#"{"slowdown": 2.5}"#).unwrap();
+            fs::write(run.join("flows.jsonl"), "{\"fct_us\": 7.0, \"inter\": null}\n").unwrap();
+        }
+        let rows = plots_of(dir.path());
+        let [_, spray] = &rows[0][..] else { panic!("two panels") };
+        assert_eq!(spray.categories, ["1MiB", "4MiB"]);
+        assert_eq!(spray.curves[0].points, [(1.0, 2.5)], "bars stand over 4MiB");
+        let [_, spray] = &rows[1][..] else { panic!("two panels") };
+        let flows: Vec<usize> = spray.curves.iter().map(|curve| curve.points.len()).collect();
+        assert_eq!(flows, [0, 2], "and violins");
+    }
+
+    fn plots_of(dir: &Path) -> Vec<Vec<Panel>> {
+        plots(&super::super::read::one(dir).unwrap()).unwrap()
     }
 
     #[test]

@@ -321,7 +321,8 @@ impl ClockFit {
                 return self.jump(reading);
             }
         }
-        self.calm += 1;
+        // Saturates: at a reading a millisecond it would overflow within two months.
+        self.calm = self.calm.saturating_add(1);
         if self.calm >= CALM {
             self.jumps = 0;
         }

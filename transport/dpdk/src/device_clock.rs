@@ -11,7 +11,7 @@ use transport::{BURST, Duration, Instant};
 
 use crate::boundary::Clock;
 use crate::burst::MbufBurst;
-use crate::clock_fit::{ClockFault, ClockFit, Reading, TickRate, Verdict};
+use crate::clock_fit::{BRACKET_MAX, ClockFault, ClockFit, Reading, TickRate, Verdict};
 use crate::stamp_field::TimestampField;
 
 /// Reads the clock that stamps frames, somewhere between call and return; `None` when it cannot.
@@ -152,7 +152,7 @@ impl DeviceClock {
         let verdict = match self.reading(clock) {
             Some(reading) => {
                 let verdict = self.fit.read(reading);
-                self.due = reading.after + self.fit.interval().max(reading.width() * SHARE);
+                self.due = reading.after + pause(self.fit.interval(), reading.width());
                 verdict
             }
             None => self.fit.give_up(ClockFault::Refused),
@@ -201,8 +201,28 @@ impl DeviceClock {
     }
 }
 
+/// From a reading of that width to the next, for which the fit has a wish. What took longer than
+/// any clock that is kept was interrupted, and says nothing about how long the next will take.
+fn pause(wish: Duration, width: Duration) -> Duration {
+    wish.max(width.min(BRACKET_MAX) * SHARE)
+}
+
 impl fmt::Debug for DeviceClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceClock({:?}, {:?})", self.fit.fault(), self.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_takes_a_thousandth_of_the_time_and_an_interrupted_one_stops_nothing_for_long() {
+        let wish = Duration::from_ms(1);
+        assert_eq!(pause(wish, Duration::from_ns(200)), wish);
+        assert_eq!(pause(wish, Duration::from_us(5)), Duration::from_ms(5));
+        // A process that was stopped for a second would not look again for a quarter of an hour.
+        assert_eq!(pause(wish, Duration::from_s(1)), BRACKET_MAX * SHARE);
     }
 }

@@ -202,6 +202,16 @@ fn a_clock_that_jumps_three_times_in_a_row_is_given_up_and_one_that_jumps_rarely
 }
 
 #[test]
+fn a_clock_that_was_read_for_months_is_read_on() {
+    let mut device = Device::new(1_000_000_000, 3, 500_000, 10);
+    let mut fit = learnt(&mut device);
+    fit.calm = u32::MAX;
+    assert_eq!(fit.read(device.reading(201 * EVERY)), Verdict::Taken);
+    device.offset += 50_000_000;
+    assert_eq!(fit.read(device.reading(202 * EVERY)), Verdict::Jumped);
+}
+
+#[test]
 fn a_rate_that_a_daemon_bends_is_followed_without_a_jump() {
     let mut device = Device::new(1_000_000_000, 0, 500_000, 4);
     let mut fit = learnt(&mut device);

@@ -68,14 +68,17 @@ pub struct FlowRecord {
     pub failed: bool,
 }
 
-const UNSTARTED: FlowRecord = FlowRecord {
-    start: Instant::FAR_FUTURE,
-    delivered_at: Instant::FAR_FUTURE,
-    acked_at: Instant::FAR_FUTURE,
-    delivered: 0,
-    acked: 0,
-    failed: false,
-};
+impl FlowRecord {
+    /// Of a flow that has not started.
+    pub(crate) const UNSTARTED: Self = Self {
+        start: Instant::FAR_FUTURE,
+        delivered_at: Instant::FAR_FUTURE,
+        acked_at: Instant::FAR_FUTURE,
+        delivered: 0,
+        acked: 0,
+        failed: false,
+    };
+}
 
 /// The state of a matrix being run, or of a part of it: the flows that some hosts send.
 #[derive(Clone, Debug)]
@@ -149,7 +152,7 @@ impl<'a> Conductor<'a> {
             delayed: BTreeSet::new(),
             connections,
             lines_left,
-            records: vec![UNSTARTED; matrix.flows.len()],
+            records: vec![FlowRecord::UNSTARTED; matrix.flows.len()],
             active: 0,
             finished: 0,
             delivered_bytes: 0,

@@ -23,14 +23,14 @@ use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::wire::{ack, data};
-use transport::{Config, Duration, HostId, LossSettings, Rate, Rng, Settings};
+use transport::{Config, Duration, HostId, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Completion, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
     MemoryConfig, Pool, Port, PortIo, Request, Source, TimeScale, UdpSums, Worker, WorkerConfig,
     app_ring, eal,
 };
 
-use super::run::{Bench, BenchError};
+use super::run::{Bench, BenchError, unhindered};
 use super::windows::precise;
 
 /// Round trips of one message.
@@ -351,19 +351,9 @@ impl End {
     }
 }
 
-/// A network that loses nothing, whose only delays are those of a scheduler.
+/// The only delays are those of a scheduler.
 fn config() -> Result<Config, BenchError> {
-    let loss = LossSettings { rto_min: Duration::from_ms(100), ..LossSettings::default() };
-    let settings = Settings {
-        payload_max: 1024,
-        line_rate: Rate::from_gbps(400),
-        base_rtt: Duration::from_us(200),
-        msgs_max: 256,
-        tx_flows_max: 16,
-        rx_flows_max: 16,
-        loss,
-        ..Settings::default()
-    };
+    let settings = Settings { payload_max: 1024, ..unhindered() };
     Config::new(settings).map_err(|error| BenchError::Segment(1024, error))
 }
 

@@ -430,22 +430,27 @@ const RING: usize = 256;
 /// The sender receives no messages.
 const NOTHING: MemoryConfig = MemoryConfig { bytes_max: 0, messages_max: 0, parity_max: 0 };
 
-/// An endpoint whose window never stands in the way: what is measured is the path, not the network.
-fn config(case: &Case) -> Result<Config, BenchError> {
-    let loss = LossSettings { rto_min: Duration::from_ms(100), ..LossSettings::default() };
-    let ec = if case.code.is_some() { EcKind::Mds } else { EcKind::Uncoded };
-    let settings = Settings {
-        ec,
-        ec_shape: case.code.unwrap_or_default(),
-        payload_max: case.segment_bytes,
-        ack_every: case.ack_every,
+/// A network that loses nothing and a window that never stands in the way: what is measured is the
+/// path.
+pub(super) fn unhindered() -> Settings {
+    Settings {
         line_rate: Rate::from_gbps(400),
         base_rtt: Duration::from_us(200),
         msgs_max: 256,
         tx_flows_max: 16,
         rx_flows_max: 16,
-        loss,
+        loss: LossSettings { rto_min: Duration::from_ms(100), ..LossSettings::default() },
         ..Settings::default()
+    }
+}
+
+fn config(case: &Case) -> Result<Config, BenchError> {
+    let settings = Settings {
+        ec: if case.code.is_some() { EcKind::Mds } else { EcKind::Uncoded },
+        ec_shape: case.code.unwrap_or_default(),
+        payload_max: case.segment_bytes,
+        ack_every: case.ack_every,
+        ..unhindered()
     };
     Config::new(settings).map_err(|error| BenchError::Segment(case.segment_bytes, error))
 }

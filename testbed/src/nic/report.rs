@@ -102,15 +102,7 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
 /// The records of all flows: from the sender, and what was delivered from the receiver, whose times
 /// are turned by how much its clock has drifted from the first host's.
 fn records(plan: &Plan, reports: &[Report]) -> Vec<FlowRecord> {
-    let never = FlowRecord {
-        start: Instant::FAR_FUTURE,
-        delivered_at: Instant::FAR_FUTURE,
-        acked_at: Instant::FAR_FUTURE,
-        delivered: 0,
-        acked: 0,
-        failed: false,
-    };
-    let mut records = vec![never; plan.matrix.flows.len()];
+    let mut records = vec![FlowRecord::UNSTARTED; plan.matrix.flows.len()];
     let mut starts = vec![(0, 0); records.len()];
     for report in reports {
         for flow in &report.sent {

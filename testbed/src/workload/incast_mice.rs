@@ -6,10 +6,10 @@
 
 use transport::{Bytes, Duration, HostId, Rng};
 
+use super::Workload;
 use super::incast::{self, Incast};
 use super::matrix::{FlowSpec, Matrix, Start};
 use super::params::{Parameter, Params};
-use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
 /// The parameters of an incast with short flows.
@@ -71,10 +71,8 @@ impl Workload for IncastMice {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
         let mut matrix = self.incast.generate(nodes, rng)?;
         let receiver = self.incast.receiver;
+        // The incast has a sender: one at least.
         let others = nodes - 1;
-        if others == 0 {
-            return Err(does_not_fit(format!("{nodes} host"), "at least two"));
-        }
         for mouse in 0..self.mice {
             let step = u64::from(1 + mouse % self.mouse_hosts.min(others));
             let host = (u64::from(receiver) + step) % u64::from(nodes);

@@ -50,6 +50,19 @@ mod blocks;
 mod controllers;
 mod lookup;
 
+/// What a sending flow may touch of an endpoint, each field borrowed by itself: the flows are not.
+macro_rules! tx_context {
+    ($endpoint:ident) => {
+        TxContext {
+            config: &$endpoint.config,
+            msgs: &mut $endpoint.tx_msgs,
+            round_trips: &mut $endpoint.round_trips,
+            stats: &mut $endpoint.stats,
+            events: &mut $endpoint.events,
+        }
+    };
+}
+
 /// A message to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsgSpec {
@@ -403,13 +416,7 @@ impl Endpoint {
 
     /// Acknowledgements and refusals for one flow. False when all of them were dropped.
     fn on_acks(&mut self, flow: FlowId, run: &[RxSegment], now: Instant) -> bool {
-        let mut cx = TxContext {
-            config: &self.config,
-            msgs: &mut self.tx_msgs,
-            round_trips: &mut self.round_trips,
-            stats: &mut self.stats,
-            events: &mut self.events,
-        };
+        let mut cx = tx_context!(self);
         let Some(timed) = self.tx_flows.get_mut(flow) else {
             run.iter().for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
             return false;
@@ -538,13 +545,7 @@ impl Endpoint {
 
     /// Sends up to `turns` segments of a flow.
     fn transmit(&mut self, flow: FlowId, turns: usize, now: Instant, tx: &mut Burst<TxSegment>) {
-        let mut cx = TxContext {
-            config: &self.config,
-            msgs: &mut self.tx_msgs,
-            round_trips: &mut self.round_trips,
-            stats: &mut self.stats,
-            events: &mut self.events,
-        };
+        let mut cx = tx_context!(self);
         let timed = self.tx_flows.get_mut(flow);
         let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
             self.sched.on_backlog(flow, &Backlog::default(), now);
@@ -598,13 +599,7 @@ impl Endpoint {
 
     /// Fails the messages of a flow whose peer's scheduler is silent.
     fn give_up(&mut self, flow: FlowId, now: Instant) {
-        let mut cx = TxContext {
-            config: &self.config,
-            msgs: &mut self.tx_msgs,
-            round_trips: &mut self.round_trips,
-            stats: &mut self.stats,
-            events: &mut self.events,
-        };
+        let mut cx = tx_context!(self);
         if let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) {
             open.fail(&mut cx);
         }
@@ -624,13 +619,7 @@ impl Endpoint {
             }
             Outgoing::Open(open) => open,
         };
-        let mut cx = TxContext {
-            config: &self.config,
-            msgs: &mut self.tx_msgs,
-            round_trips: &mut self.round_trips,
-            stats: &mut self.stats,
-            events: &mut self.events,
-        };
+        let mut cx = tx_context!(self);
         open.on_timer(now, &mut cx);
         self.trace.record(now, TraceKind::Timer, flow, 0, 0);
         self.update_tx(flow, now);

@@ -31,18 +31,5 @@ impl Qdisc for DropTail {
         Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
     }
 
-    #[inline]
-    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
-        self.classes.depart_control(now)
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        self.classes.backlog()
-    }
-
-    #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-        self.classes.pass(packet, now)
-    }
+    as_its!(classes);
 }

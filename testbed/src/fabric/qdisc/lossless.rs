@@ -35,18 +35,5 @@ impl Qdisc for Lossless {
         self.queue.dequeue(now, rng)
     }
 
-    #[inline]
-    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
-        self.queue.dequeue_control(now)
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        self.queue.backlog()
-    }
-
-    #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-        self.queue.pass(packet, now)
-    }
+    as_its!(queue);
 }

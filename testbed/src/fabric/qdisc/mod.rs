@@ -4,6 +4,26 @@
 //! is by a closed enum, stored inline in the port. Units: bytes. A discipline decides about
 //! packets and never about time: when a departure starts is the port's business.
 
+/// What a discipline leaves to the queue that it is built on, a field of it.
+macro_rules! as_its {
+    ($queue:ident) => {
+        #[inline]
+        fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
+            self.$queue.dequeue_control(now)
+        }
+
+        #[inline]
+        fn backlog(&self) -> Backlog {
+            self.$queue.backlog()
+        }
+
+        #[inline]
+        fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+            self.$queue.pass(packet, now)
+        }
+    };
+}
+
 mod drop_tail;
 mod ecn;
 mod lossless;

@@ -59,7 +59,7 @@ impl TwoClass {
 
     /// `Qdisc::dequeue_control`. Nothing marks a control packet.
     #[inline]
-    pub fn depart_control(&mut self, start: Instant) -> Option<Departure> {
+    pub fn dequeue_control(&mut self, start: Instant) -> Option<Departure> {
         let packet = self.control.take()?;
         Some(Departure { packet, marked: false, data_left: self.data.bytes, start })
     }

@@ -42,18 +42,5 @@ impl Qdisc for Trim {
         self.red.dequeue(&mut self.classes, now, rng)
     }
 
-    #[inline]
-    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
-        self.classes.depart_control(now)
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        self.classes.backlog()
-    }
-
-    #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-        self.classes.pass(packet, now)
-    }
+    as_its!(classes);
 }

@@ -201,18 +201,15 @@ fn cwnd(cc: &Cc) -> u64 {
 
 /// Brings the window down to about `target` by trims.
 fn shrink(cc: &mut Cc, target: u64) {
-    let now = Instant::ZERO;
     while cwnd(cc) > target {
-        let loss = LossSample {
-            now,
-            sent_at: now,
-            bytes: Bytes(MTU),
-            in_flight: Bytes(BDP),
-            sharers: 0,
-            silent: false,
-        };
-        cc.on_nack(&loss, &PATH);
+        cc.on_nack(&trimmed(Instant::ZERO), &PATH);
     }
+}
+
+/// The refusal of one packet that was sent just now.
+fn trimmed(now: Instant) -> LossSample {
+    let (bytes, in_flight) = (Bytes(MTU), Bytes(BDP));
+    LossSample { now, sent_at: now, bytes, in_flight, sharers: 0, silent: false }
 }
 
 #[test]
@@ -307,16 +304,7 @@ fn a_trim_sent_before_quick_adapt_acted_is_ignored_and_one_sent_after_is_not() {
 fn an_idle_flow_does_not_take_its_silence_for_congestion() {
     let mut cc = one(&[]);
     cc.on_ack(&ack(us(12), us(12), false), &PATH);
-    let now = Instant::ZERO + us(5000);
-    let loss = LossSample {
-        now,
-        sent_at: now,
-        bytes: Bytes(MTU),
-        in_flight: Bytes(BDP),
-        sharers: 0,
-        silent: false,
-    };
-    cc.on_nack(&loss, &PATH);
+    cc.on_nack(&trimmed(Instant::ZERO + us(5000)), &PATH);
     assert_eq!(cwnd(&cc), 1_800_000 - MTU);
 }
 

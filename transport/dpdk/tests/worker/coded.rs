@@ -164,17 +164,7 @@ fn a_turn_with_coded_messages_allocates_nothing() {
     (0..2).for_each(|host| rig.send(host, 0, 30_000_000, 1));
     (0..400).for_each(|_| rig.step(64));
     let before = totals(&rig)[0];
-    let mut allocated = 0;
-    for _ in 0..1500 {
-        for host in 0..2 {
-            let worker = &mut rig.hosts[host].worker;
-            let turn = || {
-                worker.poll_once();
-            };
-            allocated += allocation_counter::measure(turn).count_total;
-        }
-        rig.step(64);
-    }
+    let allocated = rig.allocated_in_turns(1500);
     assert!(totals(&rig)[0] > before + 10);
     assert_eq!(allocated, 0);
 }

@@ -252,18 +252,7 @@ fn a_turn_allocates_nothing_while_messages_run() {
     (0..2).for_each(|host| rig.send(host, 0, 30_000_000, 1));
     (0..400).for_each(|_| rig.step(64));
     let before = rig.hosts[0].worker.stats().data_placed;
-    let mut allocated = 0;
-    for _ in 0..1500 {
-        for host in 0..2 {
-            let worker = &mut rig.hosts[host].worker;
-            let turn = || {
-                worker.poll_once();
-            };
-            allocated += allocation_counter::measure(turn).count_total;
-        }
-        // Both have turned; this turn finds little to do, and moves the frames.
-        rig.step(64);
-    }
+    let allocated = rig.allocated_in_turns(1500);
     assert!(rig.hosts[0].worker.stats().data_placed > before + 1000);
     assert!(rig.hosts[0].worker.stats().retransmitted > 0);
     assert_eq!(allocated, 0);

@@ -221,6 +221,22 @@ impl Rig {
         self.hosts[from].wanted.push_back(request);
     }
 
+    /// How often both hosts allocate in so many turns.
+    pub(crate) fn allocated_in_turns(&mut self, turns: u32) -> u64 {
+        let mut allocated = 0;
+        for _ in 0..turns {
+            for host in &mut self.hosts {
+                let turn = || {
+                    host.worker.poll_once();
+                };
+                allocated += allocation_counter::measure(turn).count_total;
+            }
+            // Both have turned; this turn finds little to do, and moves the frames.
+            self.step(64);
+        }
+        allocated
+    }
+
     /// Half a microsecond: applications ask, workers turn, frames travel. Applications listen to at
     /// most `listen` completions each.
     pub(crate) fn step(&mut self, listen: usize) {

@@ -24,8 +24,8 @@ use transport::{Bytes, Duration, HostId};
 use super::check::{Subject, find_defect};
 use super::lines::LineMap;
 use super::matrix::{
-    FLOWS_MAX, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start, SwitchTier, TRIGGERS_MAX,
-    Trigger, TriggerIndex, TriggerKind,
+    FLOW_BYTES_MAX, FLOWS_MAX, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start,
+    SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
 };
 use crate::input::number::{self, NumberError};
 use crate::input::{InputError, Line, Source, Token, Warning, did_you_mean};
@@ -219,7 +219,7 @@ impl Reader {
         }
         match word.text {
             b"id" => flow.id = Some(nonzero("the flow's id", line)?),
-            b"size" => flow.size = Bytes(line.integer("the size in bytes", 1, SIZE_MAX)?),
+            b"size" => flow.size = Bytes(line.integer("the size in bytes", 1, FLOW_BYTES_MAX)?),
             b"start" | b"trigger" if seen.has(START) && seen.has(TRIGGER) => {
                 return Err(line
                     .error(word, "either `start` or `trigger`, not both")
@@ -418,9 +418,6 @@ const FAILURE_WORDS: [&str; 3] = ["switch_type", "switch_id", "link_id"];
 
 /// Beyond this a start time is probably in the wrong unit.
 const START_EXPECTED_MAX: Duration = Duration::from_s(1);
-
-/// No flow outlasts the clock: 2^63 bytes take 213 days at 4 Tb/s.
-const SIZE_MAX: u64 = i64::MAX as u64;
 
 /// Which words of [`FLOW_WORDS`] a line has had, one bit each.
 #[derive(Default)]

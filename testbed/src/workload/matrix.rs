@@ -17,6 +17,9 @@ pub const HOSTS_MAX: u32 = 1 << 24;
 /// The most flows a matrix may hold: 5.6 GB of them.
 pub const FLOWS_MAX: u32 = 100_000_000;
 
+/// The most bytes of a flow, so that none outlasts the clock: 2^63 take 213 days at 4 Tb/s.
+pub const FLOW_BYTES_MAX: u64 = i64::MAX as u64;
+
 /// The most triggers, and the most failures, a matrix may hold.
 pub const TRIGGERS_MAX: u32 = FLOWS_MAX;
 
@@ -42,7 +45,7 @@ pub const MESSAGE_MAX: u32 = 1 << 30;
 /// One connection line: a flow, or a message on a flow that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// What is sent, at least one byte.
+    /// What is sent, `1..=`[`FLOW_BYTES_MAX`] bytes.
     pub size: Bytes,
     /// When it starts.
     pub start: Start,

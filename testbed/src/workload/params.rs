@@ -9,6 +9,7 @@ use transport::{Bytes, Duration, Rate};
 
 use super::cdf::Cdf;
 use super::distributions;
+use super::matrix::FLOW_BYTES_MAX;
 use crate::input::number::{self, NumberError};
 use crate::input::{InputError, did_you_mean};
 
@@ -105,16 +106,16 @@ impl Params {
         self.parsed(name, default, &format!("an integer in {min}..={max}"), parse)
     }
 
-    /// A number of bytes, at least 1, or `default`.
+    /// A number of bytes that a flow can have, or `default`.
     ///
     /// # Errors
     /// When the value is something else.
     pub fn bytes(&self, name: &str, default: Bytes) -> Result<Bytes, InputError> {
         let parse = |text: &str| match number::bytes(text)? {
-            Bytes(0) => Err(NumberError::Malformed),
-            bytes => Ok(bytes),
+            bytes @ Bytes(1..=FLOW_BYTES_MAX) => Ok(bytes),
+            _ => Err(NumberError::TooLarge),
         };
-        self.parsed(name, default, "a size of at least one byte, like 65536 or 64KiB", parse)
+        self.parsed(name, default, "a size of 1 to 2^63 - 1 bytes, like 65536 or 64KiB", parse)
     }
 
     /// A span of time, or `default`.
@@ -227,6 +228,11 @@ mod tests {
         let params = Params::from_pairs([("flow-size", "64KiB"), ("load", "0.5")]);
         assert_eq!(params.bytes("flow_size", Bytes(1)), Ok(Bytes(65_536)));
         assert_eq!(params.real("load", 1.0, 0.0, 1.0), Ok(0.5));
+        let sizes = [FLOW_BYTES_MAX, FLOW_BYTES_MAX + 1, 0].map(|size| {
+            let text = size.to_string();
+            Params::from_pairs([("size", text.as_str())]).bytes("size", Bytes(1)).is_ok()
+        });
+        assert_eq!(sizes, [true, false, false], "what .cm files can hold");
         assert_eq!(params.integer("degree", 8, 1, 9), Ok(8));
     }
 

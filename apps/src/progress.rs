@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::Duration as RealDuration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use testbed::measure::Sample;
 use testbed::progress::{Progress, Watch};
 
 use crate::console::Console;
@@ -94,6 +95,11 @@ impl Watch for Shown<'_> {
         }
         !interrupt::requested()
     }
+
+    /// Without a directory for results nobody reads them.
+    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
+        samples.clear();
+    }
 }
 
 /// Shows nothing and passes on the user's wish to stop.
@@ -102,6 +108,11 @@ pub(crate) struct Silent;
 impl Watch for Silent {
     fn goes_on(&mut self, _: &Progress) -> bool {
         !interrupt::requested()
+    }
+
+    /// Without a directory for results nobody reads them.
+    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
+        samples.clear();
     }
 }
 

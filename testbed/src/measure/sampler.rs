@@ -69,6 +69,9 @@ impl Seen {
     }
 }
 
+/// Samples that are held before a watch is offered them: they are a kilobyte and more each.
+const HELD: usize = 1024;
+
 impl Sampler {
     /// A sampler as the plan asks for; one that never samples when it does not.
     pub(crate) fn new(plan: &Plan) -> Self {
@@ -83,11 +86,19 @@ impl Sampler {
     }
 
     /// Takes the samples due before `now`, of the state that has lasted until `now`, which `look`
-    /// sees.
-    pub(crate) fn catch_up(&mut self, now: Instant, look: impl FnOnce() -> Seen) {
+    /// sees. Those of a long silence are many: `watch` is offered them in between.
+    pub(crate) fn catch_up(
+        &mut self,
+        now: Instant,
+        watch: &mut dyn Watch,
+        look: impl FnOnce() -> Seen,
+    ) {
         let Some(interval) = self.interval.filter(|_| self.next_at <= now) else { return };
         let seen = look();
         while self.next_at <= now {
+            if self.series.len() >= HELD {
+                self.offer(watch);
+            }
             self.take(interval, &seen);
             self.next_at += interval;
         }
@@ -118,5 +129,43 @@ impl Sampler {
     /// The samples that nobody took.
     pub(crate) fn into_series(self) -> Vec<Sample> {
         self.series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Progress;
+
+    /// Takes all that it is offered.
+    #[derive(Default)]
+    struct Taker {
+        most: usize,
+        taken: usize,
+    }
+
+    impl Watch for Taker {
+        fn goes_on(&mut self, _: &Progress) -> bool {
+            true
+        }
+
+        fn on_samples(&mut self, samples: &mut Vec<Sample>) {
+            self.most = self.most.max(samples.len());
+            self.taken += samples.drain(..).count();
+        }
+    }
+
+    #[test]
+    fn a_long_silence_is_sampled_without_being_held() {
+        let interval = Some(Duration::from_us(1));
+        let series = Vec::new();
+        let mut sampler = Sampler { interval, next_at: Instant::ZERO, delivered_before: 0, series };
+        let mut taker = Taker::default();
+        let seen = Seen { delivered: 1000, ..Seen::default() };
+        sampler.catch_up(Instant::ZERO + Duration::from_ms(100), &mut taker, || seen);
+        let left = sampler.into_series();
+        assert!(taker.most <= HELD && left.len() <= HELD, "{} and {}", taker.most, left.len());
+        assert_eq!(taker.taken + left.len(), 100_001);
+        assert_eq!(left.last().map(|sample| sample.t_us), Some(100_000.0));
     }
 }

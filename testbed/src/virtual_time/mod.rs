@@ -176,7 +176,7 @@ impl Sim {
                 return over_at == Instant::FAR_FUTURE;
             }
             let block_end = self.block_end(next);
-            let span = self.span(next, block_end, &parts);
+            let span = self.span((next, block_end), &parts, watch);
             drop(parts);
             crew.run(span);
             parts = crew.meet();
@@ -212,11 +212,11 @@ impl Sim {
     /// The window that begins with `next`, the first thing due; samples are taken before it.
     fn span<'a>(
         &mut self,
-        next: Instant,
-        block_end: Instant,
+        (next, block_end): (Instant, Instant),
         parts: &[impl Deref<Target = Part<'a>>],
+        watch: &mut dyn Watch,
     ) -> Span {
-        self.sampler.catch_up(next, || {
+        self.sampler.catch_up(next, watch, || {
             let seen = parts.iter().map(|part| part.seen());
             seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
         });

@@ -155,3 +155,17 @@ fn uno_is_ahead_of_what_it_is_compared_with_inside_and_across_and_auto_is_not_be
         auto.iter().flatten().zip(uno.iter().flatten()).all(|(auto, uno)| *auto < 1.05 * uno);
     assert!(level, "{auto:?}, Uno: {uno:?}");
 }
+
+#[test]
+fn bursts_that_overflow_the_links_between_sites_fit_when_they_are_sent_again() {
+    // 64 hosts send 1 MB each over eight links at once: a timeout of 2.24 ms, an RTT and 0.6 ms of
+    // the links, or all that and another timeout.
+    let pairs: Vec<_> = (0..64).map(|host| (host, 128 + host)).collect();
+    let longest_ms = |early| {
+        let settings = [("transport", "uno"), ("cc.unocc.qa_early", early)];
+        let summary = run(&settings, flows_of(&pairs, 1_000_000), TOPOLOGY).summary;
+        summary.fct_us.max.unwrap() / 1e3
+    };
+    let (early, late) = (longest_ms("0.95"), longest_ms("0"));
+    assert!((4.0..5.0).contains(&early) && late > 6.0, "{early} {late}");
+}

@@ -6,7 +6,8 @@
 //!   unmarked ack        cwnd + alpha * acked / cwnd
 //!   end of an epoch     marked: cwnd * (1 - E * 4K / (K + BDP) * MD_scale)
 //!                       MD_scale is 1 when the delay says that a real queue stands, else small
-//!   end of an RTT       acked < beta * cwnd: cwnd = acked, then an RTT without either cut
+//!   end of an RTT       acked < beta * cwnd: cwnd = acked, then an RTT without either cut;
+//!                       of a burst shorter than that at its first loss: ours, see `early`
 //!   RTTs without any    cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of them:
 //!   congestion          ours
 //! ```
@@ -22,6 +23,8 @@
 //! Units: packets, picoseconds. The paper and the simulator that its figures were made with differ;
 //! [`UnoCcParams::PROFILES`] has both. It does not choose paths or code blocks: see `lb::subflow`
 //! and `ec`.
+
+mod early;
 
 use super::bounds::Bounds;
 use super::{AckSample, CongestionControl, LossSample, Path, Window};
@@ -128,6 +131,11 @@ params! {
         /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
         /// flow with little to send is not taken for one that is starved.
         qa_in_flight: bool = true;
+        /// QuickAdapt by rate does not wait for the end of its RTT when most of a burst is lost:
+        /// what it takes of the rate then; 0 is never. The paper waits, and what was lost of a
+        /// message shorter than its path is then sent again as fast as it was lost. A little less
+        /// than all, so that queues drain.
+        qa_early: f32 = 0.95, in 0.0..=1.0;
         /// What a lost segment does.
         on_loss: OnLoss = OnLoss::Reduce;
         /// Fast increase: the share of what is acknowledged that is added to the window after an
@@ -161,6 +169,7 @@ impl UnoCcParams {
                 ("qa_scaling", "1"),
                 ("qa_rtts", "1"),
                 ("qa_measure", "bytes"),
+                ("qa_early", "0"),
                 ("empty_delay", "0ns"),
                 ("empty_rtts", "0"),
                 ("fast_increase", "0"),
@@ -178,6 +187,7 @@ impl UnoCcParams {
                 ("qa_scaling", "0.96"),
                 ("qa_rtts", "1.05"),
                 ("qa_measure", "bytes"),
+                ("qa_early", "0"),
                 ("qa_in_flight", "off"),
                 ("empty_delay", "0ns"),
                 ("empty_rtts", "0.055"),
@@ -242,6 +252,8 @@ pub struct UnoCc {
     congested_at: Instant,
     /// Packets that the additive increase has gained from segments sent since.
     gained: f64,
+    /// Window before QuickAdapt acted early, to which it grows back; 0 if it did not.
+    former: f64,
     at: Scale,
     params: UnoCcParams,
 }
@@ -329,6 +341,7 @@ impl UnoCc {
             adapted_at: Instant::ZERO,
             congested_at: Instant::ZERO,
             gained: 0.0,
+            former: 0.0,
             at: Scale::new(params, path),
             params: *params,
         }
@@ -433,20 +446,26 @@ impl UnoCc {
         //= uno#alg1
         // Line 19.
         if acked < expected * f64::from(self.params.qa_factor) {
-            //= uno#4.1.2
-            // What is in flight now was sent with the old window; an RTT later is what answers the
-            // new one. The epoch, too, begins with that.
             let acked = match self.params.qa_measure {
                 QaMeasure::Bytes => acked,
                 QaMeasure::Rate => acked.max(self.at.in_a_period(&done)).min(self.cwnd),
             };
-            self.set(acked * f64::from(self.params.qa_scaling));
-            self.adapted_at = ack.now;
-            self.meet_congestion(ack.now);
-            self.measurement = None;
-            self.seen = Seen::default();
-            self.epoch = Some(ack.now + self.params.intra_rtt);
+            self.former = 0.0;
+            self.adapt(acked, ack.now);
         }
+    }
+
+    /// QuickAdapt's cut to what `acked` packets in its RTT allow.
+    fn adapt(&mut self, acked: f64, now: Instant) {
+        self.set(acked * f64::from(self.params.qa_scaling));
+        //= uno#4.1.2
+        // What is in flight now was sent with the old window; an RTT later is what answers the
+        // new one. The epoch, too, begins with that.
+        self.adapted_at = now;
+        self.meet_congestion(now);
+        self.measurement = None;
+        self.seen = Seen::default();
+        self.epoch = Some(now + self.params.intra_rtt);
     }
 
     /// What was sent at `sent_at` was marked, lost or queued.
@@ -474,6 +493,9 @@ impl UnoCc {
 
     fn on_lost(&mut self, loss: &LossSample) {
         self.meet_congestion(loss.sent_at);
+        if loss.sent_at >= self.adapted_at && self.adapt_early(loss) {
+            return;
+        }
         // DEVIATION(uno#alg1): the paper has no reaction to losses. With marks that come too late
         // or not at all a window would stay twice as large as what arrives, for QuickAdapt acts
         // only below that.
@@ -505,6 +527,9 @@ impl CongestionControl for UnoCc {
         }
         if sent_at < self.adapted_at {
             return;
+        }
+        if self.former > 0.0 {
+            self.regrow(sent_at, acked, ack);
         }
         self.seen.all += acked;
         self.seen.marked += if ack.ecn { acked } else { 0.0 };

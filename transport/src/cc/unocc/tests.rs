@@ -239,7 +239,7 @@ fn a_window_is_paced_over_a_base_rtt() {
 }
 
 #[test]
-fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_five_settings() {
+fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_six_settings() {
     let of = |profile: &Profile| {
         let mut params = UnoCcParams::default();
         for (key, value) in profile.1 {
@@ -249,16 +249,18 @@ fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_five_se
     };
     let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
     let default = UnoCcParams::default();
-    let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, fast_increase, .. } = default;
-    let ours =
-        UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, fast_increase, ..of(paper) };
+    let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
+    let UnoCcParams { qa_early, fast_increase, .. } = default;
+    let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(paper) };
+    let ours = UnoCcParams { qa_early, fast_increase, ..ours };
     assert_eq!(ours, default);
     assert_eq!((of(paper).ewma_gain, of(paper).gentle), (0.5, Gentle::Compound));
     assert_eq!((of(paper).qa_measure, of(paper).fast_increase), (QaMeasure::Bytes, 0.0));
+    assert_eq!((of(paper).qa_early, default.qa_early), (0.0, 0.95));
     let artifact = of(artifact);
     assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
     assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
-    assert_eq!(artifact.fast_increase, 0.0);
+    assert_eq!((artifact.fast_increase, artifact.qa_early), (0.0, 0.0));
 }
 
 #[test]
@@ -375,4 +377,97 @@ fn quick_adapt_by_rate_takes_a_burst_that_is_shorter_than_its_path_for_what_it_i
         let cwnd = flow.cc.cwnd;
         assert!((cwnd / window - 1.0).abs() < 0.1, "{measure}: {cwnd}");
     }
+}
+
+/// A tenth of a BDP leaves at once; `arrived` packets of it do, at a quarter of the line rate.
+fn burst(flow: &mut Driver, arrived: u64) {
+    for i in 1..=arrived {
+        flow.now += PACKET * 4;
+        flow.ack(FAR.base_rtt, false, Bytes(MTU.0 * (500 - i)));
+    }
+}
+
+/// A packet of the burst is lost now: when its timeout is over.
+fn lose_of_the_burst(flow: &mut Driver) {
+    flow.now += FAR.base_rtt / 4;
+    let loss = flow.loss(Instant::ZERO + PACKET * 400);
+    flow.cc.on_timeout(&loss, &flow.path);
+}
+
+#[test]
+fn the_first_loss_of_a_burst_that_starves_makes_the_window_what_arrived() {
+    // 101 packets at a quarter of the line rate, of which the first starts the clock.
+    for (early, window) in [("1", 1250.0), ("0.8", 1000.0), ("0", 4999.0)] {
+        let mut flow = Driver::new(FAR, &[("qa_early", early), ("alpha", "0")]);
+        burst(&mut flow, 101);
+        lose_of_the_burst(&mut flow);
+        assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-6, "{early}: {}", flow.cc.cwnd);
+        // What else of it is lost is the same congestion.
+        lose_of_the_burst(&mut flow);
+        let again = if early == "0" { 4998.0 } else { window };
+        assert!((flow.cc.cwnd / again - 1.0).abs() < 1e-6, "{early}: {}", flow.cc.cwnd);
+    }
+    let mut by_bytes = Driver::new(FAR, &[("qa_measure", "bytes"), ("alpha", "0")]);
+    burst(&mut by_bytes, 101);
+    lose_of_the_burst(&mut by_bytes);
+    assert_eq!(by_bytes.cc.cwnd, 4999.0);
+}
+
+#[test]
+fn a_burst_most_of_which_arrived_or_that_is_not_over_is_no_reason_to_adapt_early() {
+    // More than half arrived.
+    let mut most = Driver::new(FAR, &[("alpha", "0")]);
+    burst(&mut most, 260);
+    lose_of_the_burst(&mut most);
+    assert_eq!(most.cc.cwnd, 4999.0);
+    // The rest may be on its way: 500 packets take 160 us.
+    let mut soon = Driver::new(FAR, &[("alpha", "0")]);
+    burst(&mut soon, 101);
+    let loss = soon.loss(Instant::ZERO + PACKET * 400);
+    soon.cc.on_timeout(&loss, &FAR);
+    assert_eq!(soon.cc.cwnd, 4999.0);
+    // A full window takes the whole RTT.
+    let mut full = Driver::new(FAR, &[("alpha", "0")]);
+    for _ in 0..101 {
+        full.now += PACKET * 4;
+        full.ack(FAR.base_rtt, false, FAR.bdp());
+    }
+    lose_of_the_burst(&mut full);
+    assert_eq!(full.cc.cwnd, 4999.0);
+    // Of ten packets six are lost: that is chance.
+    let mut short = Driver::new(FAR, &[("alpha", "0")]);
+    for i in 1..=4 {
+        short.now += PACKET;
+        short.ack(FAR.base_rtt, false, Bytes(MTU.0 * (10 - i)));
+    }
+    lose_of_the_burst(&mut short);
+    assert_eq!(short.cc.cwnd, 4999.0);
+}
+
+#[test]
+fn what_was_cut_early_grows_back_over_empty_queues_marked_or_not_for_eight_rtts() {
+    let cut = || {
+        let mut flow = Driver::new(FAR, &[("qa_early", "1"), ("alpha", "0"), ("k", "0")]);
+        burst(&mut flow, 101);
+        lose_of_the_burst(&mut flow);
+        flow.now += FAR.base_rtt;
+        flow
+    };
+    let rtt = FAR.base_rtt;
+    // An RTT of the window's packets doubles it, up to what it was.
+    let mut flow = cut();
+    for (window, acks) in [(2500.0, 1250), (5000.0, 2500), (5000.0, 5000)] {
+        flow.acks(rtt, rtt / acks, NO_QUEUE, true);
+        assert!((flow.cc.cwnd / window - 1.0).abs() < 0.01, "{} {window}", flow.cc.cwnd);
+    }
+    // Behind a queue it does not, and after eight RTTs not any more.
+    let mut queued = cut();
+    queued.acks(rtt * 7, rtt / 1250, QUEUE, true);
+    assert_eq!(queued.cc.cwnd, 1250.0);
+    let mut late = Driver { cc: queued.cc.clone(), ..queued };
+    queued.acks(rtt / 2, rtt / 1250, NO_QUEUE, true);
+    assert!(queued.cc.cwnd > 1800.0, "{}", queued.cc.cwnd);
+    late.acks(rtt * 2, rtt / 1250, QUEUE, true);
+    late.acks(rtt, rtt / 1250, NO_QUEUE, true);
+    assert_eq!(late.cc.cwnd, 1250.0);
 }

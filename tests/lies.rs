@@ -70,6 +70,25 @@ fn a_matrix_that_lies_is_refused_at_the_lie() {
 }
 
 #[test]
+fn flows_whose_sum_nobody_can_count_run_until_their_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = "Nodes 4\nConnections 3\n".to_owned();
+    for at in 1..4 {
+        writeln!(text, "{at}->0 id {at} start 0 size {}", i64::MAX).unwrap();
+    }
+    let path = file(dir.path(), "huge.cm", text.as_bytes());
+    for setting in ["mtu=64", "mtu=4096", "run.message=1"] {
+        let args = ["run", &path, "--set", setting, "--set", "run.limit=1us", "--json", "--quiet"];
+        let (code, out, err) = headrace(&args);
+        assert_eq!(code, 1, "{setting}: {err}");
+        let summary: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(summary["audit"]["ok"], true, "{setting}");
+        // As long as the clock goes.
+        assert!(summary["ideal_us"].as_f64() > Some(1.8e13), "{setting}: {}", summary["ideal_us"]);
+    }
+}
+
+#[test]
 fn a_header_that_promises_something_else_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let flow = "0->1 start 0 size 5\n";

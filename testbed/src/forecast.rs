@@ -103,7 +103,7 @@ fn lost_hops(plan: &Plan) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let share = 1.0 / sends[flow.src.0 as usize] as f64;
         load[dst] += share;
-        offered[dst] += segments(plan, flow.size);
+        offered[dst] = segments(plan, flow.size).saturating_add(offered[dst]);
     }
     let window = window(plan);
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -182,5 +182,29 @@ impl fmt::Display for Forecast {
         let seconds = self.time.as_us_f64() / 1e6;
         let digits = usize::from(seconds < 10.0);
         write!(f, "~{hops:.0} M hops, ~{seconds:.digits$} s, ~{memory:.0} MB")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::HostId;
+
+    use super::*;
+    use crate::plan::{Draft, Source};
+    use crate::topology;
+    use crate::workload::{FlowSpec, Matrix};
+
+    #[test]
+    fn more_segments_than_can_be_counted_are_the_most_that_can() {
+        let mut draft = Draft::default();
+        draft.set("mtu", "64", Source::Set).unwrap();
+        let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+        for at in 0..300 {
+            let size = Bytes(crate::workload::matrix::FLOW_BYTES_MAX);
+            matrix.push_flow(FlowSpec::new(HostId(1 + at % 15), HostId(0), size));
+        }
+        let tree = topology::by_name("paper-testbed").unwrap();
+        let forecast = Forecast::of(&Plan::new(&draft, matrix, &tree).unwrap());
+        assert_eq!((forecast.hops, forecast.time), (u64::MAX, Duration::MAX));
     }
 }

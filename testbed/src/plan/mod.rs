@@ -293,7 +293,8 @@ impl Plan {
         let header = u64::from(self.fabric.mtu - self.settings.payload_max);
         let payload = u64::from(self.settings.payload_max);
         let first = size.0.min(payload);
-        let rest = size.0 - first + size.0.div_ceil(payload).saturating_sub(1) * header;
+        let headers = (size.0.div_ceil(payload).max(1) - 1).saturating_mul(header);
+        let rest = (size.0 - first).saturating_add(headers);
         let ack = u64::from(self.fabric.ack_len);
         base_rtt(&self.tree, src, dst, first + header, ack)
             + self.settings.line_rate.time_for(Bytes(rest))
@@ -308,9 +309,9 @@ impl Plan {
         for flow in &self.matrix.flows {
             let messages = self.matrix.messages(flow.size);
             let src = &mut needs[flow.src.0 as usize];
-            (src.tx_flows, src.tx_msgs) = (src.tx_flows + 1, src.tx_msgs + messages);
+            (src.tx_flows, src.tx_msgs) = (src.tx_flows + 1, src.tx_msgs.saturating_add(messages));
             let dst = &mut needs[flow.dst.0 as usize];
-            (dst.rx_flows, dst.rx_msgs) = (dst.rx_flows + 1, dst.rx_msgs + messages);
+            (dst.rx_flows, dst.rx_msgs) = (dst.rx_flows + 1, dst.rx_msgs.saturating_add(messages));
         }
         let clamp = |n: u64| u32::try_from(n.clamp(1, 1 << 20)).unwrap_or(1 << 20);
         let config = |needs: Needs| {
@@ -372,7 +373,8 @@ impl Plan {
                     Start::At(after) => Instant::ZERO + after,
                     Start::On(_) => Instant::ZERO,
                 };
-                let wire_bytes = flow.size.0 + packets * header;
+                let headers = packets.saturating_mul(header);
+                let wire_bytes = flow.size.0.saturating_add(headers);
                 Transfer { src: flow.src, dst: flow.dst, wire_bytes, packets, start }
             })
             .collect();

@@ -44,7 +44,7 @@ pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len
 /// and over the links up from and down to each ToR, each pod and each site, the first start, plus
 /// the bytes that cross by the capacity there, plus the shortest one-way delay among the transfers
 /// that cross, less the one packet counted in both; and no sooner than any transfer would be alone.
-/// Zero without transfers.
+/// Zero without transfers; bytes beyond 64 bits saturate.
 #[must_use]
 pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
     let mut cuts = Cuts::new(tree);
@@ -133,7 +133,7 @@ impl<'a> Cuts<'a> {
             let [up, down] = [src, dst].map(|host| (host / level.hosts) as usize);
             let rest = one_way - serialisation(len, level.rate);
             for cut in [&mut level.up[up], &mut level.down[down]] {
-                cut.bytes += transfer.wire_bytes;
+                cut.bytes = cut.bytes.saturating_add(transfer.wire_bytes);
                 cut.start = cut.start.min(transfer.start);
                 cut.rest = cut.rest.min(rest);
             }
@@ -230,6 +230,14 @@ mod tests {
         assert_eq!(ideal_completion(&tree, &transfers), Instant::from_ps(expected));
         let one = base_one_way(&tree, HostId(0), HostId(128), 4160);
         assert_eq!(one, Duration::from_ps(one_way));
+    }
+
+    #[test]
+    fn more_bytes_than_can_be_counted_take_for_ever() {
+        let tree = one_to_one();
+        let huge = |src| Transfer { wire_bytes: u64::MAX, packets: 1 << 57, ..transfer(src, 0, 1) };
+        let ideal = ideal_completion(&tree, &[huge(1), huge(2), huge(3)]);
+        assert_eq!(ideal, Instant::FAR_FUTURE);
     }
 
     #[test]

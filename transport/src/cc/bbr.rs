@@ -27,6 +27,16 @@ words! {
     }
 }
 
+words! {
+    /// The window after a timeout.
+    pub enum OnTimeout: "one or left" {
+        /// One packet, from which it doubles each RTT, as TCP's does.
+        One = "one",
+        /// What is in flight, as after any other loss.
+        Left = "left",
+    }
+}
+
 params! {
     /// Settings of [`Bbr`].
     pub struct BbrParams {
@@ -36,6 +46,8 @@ params! {
         startup_gain: f32 = STARTUP_GAIN, in 1.0..=16.0;
         /// Window in PROBE_BW, in BDPs as measured.
         cwnd_gain: f32 = 2.0, in 1.0..=16.0;
+        /// The window after a timeout; one packet is what the comparison of \[uno\] has.
+        on_timeout: OnTimeout = OnTimeout::One;
         /// Initial window in BDPs of the line rate, as in the comparison of \[uno\].
         initial: f32 = 1.0, in 0.0..=64.0;
         /// Largest window in BDPs of the line rate, as in the comparison of \[uno\].
@@ -240,14 +252,15 @@ impl Bbr {
         self.cwnd = self.bounds.clamp(cwnd);
     }
 
-    /// A loss makes the window no larger than what is in flight, once for all that was in flight
-    /// together; acknowledgements let it grow again.
+    /// A loss makes the window no larger than what is in flight, a timeout one packet, once for all
+    /// that was in flight together; acknowledgements let it grow again.
     //= bbr#4.2.3.4
     fn on_lost(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.recovered_at {
             self.recovered_at = loss.now;
-            let in_flight = self.bounds.packets(loss.in_flight);
-            self.cwnd = self.bounds.clamp(self.cwnd.min(in_flight + 1.0));
+            let restarts = loss.silent && self.params.on_timeout == OnTimeout::One;
+            let left = if restarts { 0.0 } else { self.bounds.packets(loss.in_flight) };
+            self.cwnd = self.bounds.clamp(self.cwnd.min(left + 1.0));
         }
     }
 }
@@ -473,5 +486,26 @@ mod tests {
         assert!((pipe.cc.cwnd - 101.0).abs() < 0.01, "{}", pipe.cc.cwnd);
         pipe.run(RTT * 5, 100, usize::MAX);
         assert!(pipe.cc.cwnd > before * 0.9, "{}", pipe.cc.cwnd);
+    }
+
+    #[test]
+    fn a_timeout_leaves_one_packet_that_doubles_each_rtt() {
+        for (on_timeout, left, later) in [("one", 1.0, 7.5..8.5), ("left", 101.0, 400.0..501.0)] {
+            let mut pipe = Pipe::new(&[("on_timeout", on_timeout)]);
+            pipe.run(RTT * 60, 100, usize::MAX);
+            let loss = LossSample {
+                now: pipe.now,
+                sent_at: Instant::from_ps(pipe.now.as_ps() - RTT.as_ps()),
+                bytes: MTU,
+                in_flight: Bytes(MTU.0 * 100),
+                sharers: 0,
+                silent: true,
+            };
+            pipe.cc.on_timeout(&loss, &PATH);
+            assert!((pipe.cc.cwnd - left).abs() < 0.01, "{on_timeout}: {}", pipe.cc.cwnd);
+            pipe.in_flight.clear();
+            pipe.run(RTT * 3 + RTT / 2, 100, usize::MAX);
+            assert!(later.contains(&pipe.cc.cwnd), "{on_timeout}: {}", pipe.cc.cwnd);
+        }
     }
 }

@@ -11,7 +11,7 @@ use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Station, Verdict};
 use transport_dpdk::{
     DeviceName, DilatedClock, Eal, EalOptions, Enquiry, MbufError, MemoryMode, Pool, PoolConfig,
-    Port, PortConfig, PortError, Step,
+    Port, PortConfig,
 };
 
 use super::meeting::Meanwhile;
@@ -38,7 +38,6 @@ const UP_MS: u32 = 20_000;
 
 /// How long the other end of a virtual device is waited for, and the pauses between attempts.
 const CONNECT_FOR: Duration = Duration::from_s(20);
-const RETRY: core::time::Duration = core::time::Duration::from_millis(500);
 
 /// How long a peer is asked for its MAC.
 const RESOLVE_FOR: Duration = Duration::from_s(10);
@@ -119,20 +118,12 @@ impl Desk {
             max_frame: u32::from(full),
             ..PortConfig::default()
         };
-        let until = clock.now() + CONNECT_FOR;
-        let port = loop {
-            match device.open(&eal, &config, Arc::clone(&pool)) {
-                Ok(port) => break port,
-                // A client of a memif that no server listens to yet.
-                Err(PortError::Setup { step: Step::Start, .. })
-                    if device.connects() && clock.now() < until =>
-                {
-                    meanwhile()?;
-                    thread::sleep(RETRY);
-                }
-                Err(error) => return Err(unfit(&error)),
-            }
-        };
+        let (side, name) = (device.side(), device.to_string());
+        let port =
+            device.open_with_patience(&eal, &config, &pool, (side, CONNECT_FOR), meanwhile)?;
+        let port = port.ok_or_else(|| {
+            RunError::Environment(format!("nobody listens at the other end of {name}"))
+        })?;
         let (ip, prefix, gateway) = (host.ip, host.prefix, host.gateway);
         let station = Station { mac: host.mac.unwrap_or(port.mac()), ip, prefix, gateway };
         Ok(Self { port, pool, station, clock, full, strays: 0, answers: 0, eal })

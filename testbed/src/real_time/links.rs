@@ -227,6 +227,12 @@ pub(crate) fn unfit(error: &dyn std::error::Error) -> RunError {
     RunError::Environment(error.to_string())
 }
 
+impl From<PortError> for RunError {
+    fn from(error: PortError) -> Self {
+        unfit(&error)
+    }
+}
+
 impl From<EalError> for RunError {
     fn from(error: EalError) -> Self {
         unfit(&error)

@@ -22,6 +22,7 @@ use crate::eal::{Eal, EalOptions};
 use crate::ethdev::Keep;
 use crate::link::MEMIF_GATHERS;
 use crate::mbuf::Pool;
+use crate::meeting::Side;
 use crate::nic::Port;
 use crate::port_error::PortError;
 
@@ -165,13 +166,6 @@ impl DeviceName {
         matches!(self, Self::Pci { .. })
     }
 
-    /// Whether it is one end of a link that another process makes, so that opening it may have to
-    /// be tried again.
-    #[must_use]
-    pub fn connects(&self) -> bool {
-        matches!(self, Self::Virtual { name, .. } if name.starts_with("net_memif"))
-    }
-
     /// `options` with what EAL has to be told of this device.
     #[must_use]
     pub fn allowed_in(&self, mut options: EalOptions) -> EalOptions {
@@ -220,7 +214,7 @@ impl DeviceName {
         match self {
             Self::Pci { address, .. } => Port::open(eal, address, config, pool),
             Self::Virtual { name, arguments } => {
-                let is_memif = self.connects();
+                let is_memif = self.meets();
                 let mut arguments = arguments.clone();
                 if is_memif {
                     // See `Link::memif`.
@@ -233,7 +227,10 @@ impl DeviceName {
                 }
                 let gather = config.gather || is_memif && MEMIF_GATHERS;
                 let config = PortConfig { gather, ..*config };
-                Port::open_vdev(eal, (name, &arguments), &config, pool, Keep::Nothing)
+                let listens = is_memif && self.side() == Side::Listens;
+                let socket = self.socket_path().map(str::to_owned);
+                let keep = if listens { Keep::Listening(socket) } else { Keep::Nothing };
+                Port::open_vdev(eal, (name, &arguments), &config, pool, keep)
             }
             Self::Interface(name) => {
                 let device = format!("net_af_packet_{name}");

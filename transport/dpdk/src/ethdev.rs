@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
+use std::fs;
 use std::net::IpAddr;
 use std::ptr;
 use std::sync::Arc;
@@ -29,6 +30,11 @@ use crate::stamp_field::TimestampField;
 pub(crate) enum Keep {
     /// Nothing.
     Nothing,
+    /// Nothing, but it listens to other processes, and is stopped instead of closed until EAL ends:
+    /// the memif driver of 22.11 frees what it listens with and goes on listening, so that the next
+    /// process to connect would end this one. Stopped, it does nothing for who comes. The file that
+    /// others find it by, if there is one, goes with it.
+    Listening(Option<String>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
     /// The namespace that its kernel side lives in.
@@ -48,7 +54,6 @@ pub(crate) struct Device {
     pub(crate) is_vdev: bool,
     /// Its bit in who may read memory of applications; 0 when it reads none.
     pub(crate) reader: Readers,
-    #[allow(dead_code, reason = "held, not read")]
     keep: Keep,
     /// Receive queues take their buffers from it.
     pub(crate) pool: Arc<Pool>,
@@ -273,6 +278,10 @@ impl Drop for Device {
         clear_rules(self.id);
         // SAFETY: no queue is left, so nobody polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
+        if let Keep::Listening(socket) = &self.keep {
+            socket.iter().for_each(|path| drop(fs::remove_file(path)));
+            return;
+        }
         // SAFETY: as above; also allowed for a port that was never started.
         let ret = unsafe { sys::rte_eth_dev_close(self.id) };
         if ret != 0 {

@@ -19,6 +19,7 @@ use transport::Duration;
 use crate::caps::PortConfig;
 use crate::device::{DeviceName, packet_slot};
 use crate::eal::Eal;
+use crate::interrupts::InterruptHold;
 use crate::mbuf::Pool;
 use crate::nic::Port;
 use crate::port_error::PortError;
@@ -60,6 +61,8 @@ const ROOM_XDP: u16 = 3712;
 const FRAME_XDP: u16 = ROOM_XDP - 256;
 /// Between two tries to connect.
 const RETRY_MS: u64 = 100;
+/// For the other process to answer: it takes milliseconds, unless the machine is busy.
+const HANDSHAKE_MS: u32 = 1000;
 const PS_A_MS: u64 = 1_000_000_000;
 /// Name of the abstract socket that two memif devices meet at when none is given.
 const SOCKET: &str = "headrace";
@@ -202,9 +205,16 @@ impl DeviceName {
         }
     }
 
-    /// Opens it on its side of a link. Where it connects to a process that is not there yet, it is
-    /// tried again and again for as long as `patience`, with `meanwhile` between, which may end it;
-    /// `None` when nobody came.
+    /// The side that its arguments say; where they say nothing it listens.
+    #[must_use]
+    pub fn side(&self) -> Side {
+        let role = self.argument("role").filter(|_| self.meets());
+        if matches!(role, Some("client" | "slave")) { Side::Connects } else { Side::Listens }
+    }
+
+    /// Opens it on its side of a link. Where it connects to another process, it is tried again and
+    /// again for as long as `patience`, with `meanwhile` between, which may end it; `None` when
+    /// nobody answered.
     ///
     /// # Errors
     /// Of the device, and that of `meanwhile`.
@@ -217,17 +227,18 @@ impl DeviceName {
         mut meanwhile: impl FnMut() -> Result<(), E>,
     ) -> Result<Option<Port>, E> {
         let device = self.completed(side, config);
-        let connects = device.meets() && side == Side::Connects;
-        if !connects {
+        if !device.meets() || side == Side::Listens {
             device.clear_socket().map_err(PortError::from)?;
+            return Ok(Some(device.open(eal, config, Arc::clone(pool))?));
         }
-        let mut left_ms = if connects { patience.as_ps() / PS_A_MS } else { 0 };
+        let mut left_ms = patience.as_ps() / PS_A_MS;
         loop {
-            if !connects || device.is_awaited() {
-                match device.open(eal, config, Arc::clone(pool)) {
+            if device.is_awaited() {
+                match device.connect(eal, config, pool) {
                     Err(error) if left_ms == 0 => return Err(error.into()),
                     Err(error) => tracing::debug!(%error, "not connected yet"),
-                    Ok(port) => return Ok(Some(port)),
+                    Ok(Some(port)) => return Ok(Some(port)),
+                    Ok(None) => left_ms = left_ms.saturating_sub(HANDSHAKE_MS.into()),
                 }
             }
             if left_ms == 0 {
@@ -238,6 +249,25 @@ impl DeviceName {
             thread::sleep(core::time::Duration::from_millis(nap));
             left_ms -= nap;
         }
+    }
+
+    /// Opens the connecting end; `None` when it is not answered. A listener refuses whoever comes
+    /// between its socket and its start, and the driver of 22.11 never asks again.
+    fn connect(
+        &self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: &Arc<Pool>,
+    ) -> Result<Option<Port>, PortError> {
+        let port = self.open(eal, config, Arc::clone(pool))?;
+        if port.wait_link(HANDSHAKE_MS) {
+            return Ok(Some(port));
+        }
+        tracing::debug!("{}: not answered within {HANDSHAKE_MS} ms", port.name());
+        // A handshake that is late after all would meet a device that is being closed.
+        let _hold = InterruptHold::new(eal);
+        drop(port);
+        Ok(None)
     }
 
     /// Removes the socket of a process that was killed, for another to listen there.
@@ -260,7 +290,7 @@ impl DeviceName {
     }
 
     /// The file of the socket; abstract ones have none.
-    fn socket_path(&self) -> Option<&str> {
+    pub(crate) fn socket_path(&self) -> Option<&str> {
         let path = self.argument("socket").filter(|path| path.starts_with('/'));
         path.filter(|_| self.argument("socket-abstract") != Some("yes"))
     }

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use transport::Duration;
 use transport_dpdk::{
-    BURST, Eal, FrameLimit, Link, LinkConfig, LinkEnd, MbufBurst, Netns, Port, PortConfig,
-    PortError,
+    BURST, DeviceName, Eal, FrameLimit, Link, LinkConfig, LinkEnd, MbufBurst, Netns, Port,
+    PortConfig, PortError, Side,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -20,6 +21,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_ring_link_refuses_frames_beyond_its_limit_and_sends_the_rest", oversize),
     ("a_full_link_keeps_the_unsent_in_the_burst", full),
     ("sixteen_links_share_a_process_and_the_33rd_port_is_an_error", many),
+    ("a_memif_that_came_before_its_listener_was_ready_asks_again", refused),
     ("an_unknown_device_is_an_error_that_says_how_to_bind_it", unknown),
 ];
 
@@ -67,6 +69,41 @@ fn memif(eal: &Eal) -> Outcome {
     assert!(link.wait_up(10_000), "memif connects within seconds");
     println!("     {}", link.host.caps());
     exercise(link, &config, (10_000, u32::MAX), &MIXED);
+    Passed
+}
+
+/// Another device listens at the same socket first, so the driver refuses, as it does between a
+/// listener's socket and its start.
+fn refused(eal: &Eal) -> Outcome {
+    let config = PortConfig { max_frame: 2000, ..PortConfig::default() };
+    let pool = traffic::link_config(eal, 2000).host_pool;
+    let socket = format!("socket=hr-refused-{},socket-abstract=yes", std::process::id());
+    let device = |text: &str| format!("{text},{socket}").parse::<DeviceName>().unwrap();
+    let opened = |text| device(text).open(eal, &config, Arc::clone(&pool)).unwrap();
+    let other = opened("net_memif70,role=server,id=70");
+    let mut late = None;
+    let late_enough = || {
+        late.get_or_insert_with(|| opened("net_memif71,role=server,id=71"));
+        Ok::<(), PortError>(())
+    };
+    let connects = device("net_memif72,role=client,id=71");
+    assert_eq!((connects.side(), device("net_memif73").side()), (Side::Connects, Side::Listens));
+    let patience = (connects.side(), Duration::from_s(20));
+    let one = connects.open_with_patience(eal, &config, &pool, patience, late_enough).unwrap();
+    let mut one = one.expect("the listener was there in the end");
+    let mut late = late.expect("it was refused at first");
+    assert!(one.wait_link(0) && late.wait_link(5000) && !other.wait_link(0));
+    one.tie_to(&mut late);
+    drop((one, late, other));
+    // Whoever comes when listeners are over does no harm, answered or not.
+    for id in [70, 71, 72] {
+        let connects = device(&format!("net_memif73,role=client,id={id}"));
+        let patience = (Side::Connects, Duration::from_ms(300));
+        let meanwhile = || Ok::<(), PortError>(());
+        let found = connects.open_with_patience(eal, &config, &pool, patience, meanwhile).unwrap();
+        assert!(id != 72 || found.is_none());
+    }
+    assert_eq!(pool.in_use(), 0);
     Passed
 }
 

@@ -285,6 +285,10 @@ typedef struct headrace_device {
    For the other process, the link and the MACs that are asked for, together, milliseconds.
    */
   uint32_t wait_ms;
+  /*
+   The port that all hosts send to and receive at, 1 to 65535.
+   */
+  uint32_t udp_port;
 } headrace_device;
 
 #ifdef __cplusplus

@@ -24,6 +24,8 @@ pub(crate) struct DeviceSetup {
     pub(crate) hosts: Vec<(IpAddr, Option<Mac>)>,
     /// The own place among them.
     pub(crate) own: u32,
+    /// That all of them send to and receive at.
+    pub(crate) udp_port: u16,
 }
 
 impl Stack {
@@ -53,7 +55,7 @@ impl Stack {
         let mut hosts = setup.hosts.clone();
         hosts[setup.own as usize].1 = Some(own_mac);
         let table = self.resolved(&mut io, &hosts, until.since(self.clock_now()))?;
-        Ok((io, Addressing::table(table)))
+        Ok((io, Addressing::table(table).with_udp_port(setup.udp_port)))
     }
 
     fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {

@@ -6,6 +6,7 @@ use std::ptr;
 use std::slice;
 
 use transport::Duration;
+use transport::wire::addressing::UDP_PORT;
 use transport_dpdk::Side;
 use transport_dpdk::neighbour::Mac;
 
@@ -45,6 +46,8 @@ pub struct headrace_device {
     pub connects: i32,
     /// For the other process, the link and the MACs that are asked for, together, milliseconds.
     pub wait_ms: u32,
+    /// The port that all hosts send to and receive at, 1 to 65535.
+    pub udp_port: u32,
 }
 
 /// Fills in a device without name and hosts.
@@ -63,6 +66,7 @@ pub unsafe extern "C" fn headrace_device_init(device: *mut headrace_device) {
             count: 0,
             connects: 0,
             wait_ms: 5000,
+            udp_port: UDP_PORT.into(),
         };
     }
 }
@@ -145,6 +149,8 @@ unsafe fn device_setup(device: &headrace_device) -> Result<DeviceSetup, headrace
     if !sound || device.count > HOSTS_MAX {
         return Err(HEADRACE_INVALID);
     }
+    let udp_port = u16::try_from(device.udp_port).ok().filter(|port| *port != 0);
+    let udp_port = udp_port.ok_or(HEADRACE_INVALID)?;
     // SAFETY: the caller's promise.
     let name = unsafe { text_of(device.name) }.ok_or(HEADRACE_INVALID)?;
     // SAFETY: not null, and the caller's promise.
@@ -161,6 +167,7 @@ unsafe fn device_setup(device: &headrace_device) -> Result<DeviceSetup, headrace
         patience: Duration::from_ms(device.wait_ms.into()),
         hosts: hosts.iter().map(host).collect::<Result<_, _>>()?,
         own: device.own,
+        udp_port,
     })
 }
 
@@ -204,15 +211,17 @@ mod tests {
             count: 0,
             connects: 0,
             wait_ms: 0,
+            udp_port: 0,
         };
         // SAFETY: a place for a device.
         unsafe { headrace_device_init(&raw mut good) };
         (good.name, good.hosts, good.count) = (c"net_null0".as_ptr(), hosts.as_ptr(), 2);
         // SAFETY: texts of C, and two hosts.
         let setup = unsafe { device_setup(&good) }.unwrap();
-        assert_eq!((setup.hosts.len(), setup.own), (2, 0));
+        assert_eq!((setup.hosts.len(), setup.own, setup.udp_port), (2, 0, UDP_PORT));
         assert_eq!(setup.hosts[1], ("10.0.0.2".parse().unwrap(), None));
-        let changes: [fn(&mut headrace_device); 5] = [
+        let changes: [fn(&mut headrace_device); 6] = [
+            |device| device.udp_port = 1 << 16,
             |device| device.size = 8,
             |device| device.own = 2,
             |device| device.count = u32::MAX,

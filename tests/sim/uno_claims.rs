@@ -61,7 +61,8 @@ fn near_and_far_flows_share_evenly_within_an_eighth_of_a_second_and_queues_stay_
     // Messages count when they are whole, so only the mean says anything: 93.8 there.
     let mean = steady.iter().sum::<f64>() / f64::from(u32::try_from(steady.len()).unwrap());
     assert!(steady.len() > 20 && mean >= 93.8, "{mean} Gb/s of {} samples", steady.len());
-    assert!(outcome.summary.packets.dropped < 20_000, "{:?}", outcome.summary.packets);
+    // 27 thousand there.
+    assert!(outcome.summary.packets.dropped < 23_000, "{:?}", outcome.summary.packets);
 }
 
 //= uno#5.2.1
@@ -72,7 +73,7 @@ fn far_flows_that_start_together_lose_less_than_a_first_window_of_each() {
     let (packets, slowdown) = (outcome.summary.packets, slowdown(&outcome.summary));
     println!("{packets:?}, slowdown {slowdown:.3}");
     // 63 thousand in the simulator.
-    assert!(packets.dropped < 45_000, "{packets:?}");
+    assert!(packets.dropped < 55_000, "{packets:?}");
     assert!(slowdown < 1.25, "{slowdown}");
 }
 

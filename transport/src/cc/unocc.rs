@@ -8,6 +8,7 @@
 //!                       MD_scale is 1 when the delay says that a real queue stands, else small
 //!   end of an RTT       acked < beta * cwnd: cwnd = acked, then an RTT without either cut;
 //!                       of a burst shorter than that at its first loss: ours, see `early`
+//!   losses              cwnd - lost, of what one window sent at most a quarter of it: ours
 //!   RTTs without any    cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of them:
 //!   congestion          ours
 //! ```
@@ -138,6 +139,10 @@ params! {
         qa_early: f32 = 0.95, in 0.0..=1.0;
         /// What a lost segment does.
         on_loss: OnLoss = OnLoss::Reduce;
+        /// Largest part of a window that the losses of what it sent take off it; 1 is no limit.
+        /// Where half of what a far flow sends is lost, little would be left after two RTTs, and
+        /// alpha does not find it again once the others are done.
+        loss_max: f32 = 0.25, in 0.0..=1.0;
         /// Fast increase: the share of what is acknowledged that is added to the window after an
         /// RTT in which nothing was marked, lost or queued; twice, three times and four times that
         /// after so many RTTs. The paper has none: what one overload has cut, alpha finds again
@@ -172,6 +177,7 @@ impl UnoCcParams {
                 ("qa_early", "0"),
                 ("empty_delay", "0ns"),
                 ("empty_rtts", "0"),
+                ("loss_max", "1"),
                 ("fast_increase", "0"),
             ],
         ),
@@ -192,6 +198,7 @@ impl UnoCcParams {
                 ("empty_delay", "0ns"),
                 ("empty_rtts", "0.055"),
                 ("on_loss", "ignore"),
+                ("loss_max", "1"),
                 ("fast_increase", "0"),
             ],
         ),
@@ -254,6 +261,11 @@ pub struct UnoCc {
     gained: f64,
     /// Window before QuickAdapt acted early, to which it grows back; 0 if it did not.
     former: f64,
+    /// When losses began to come off the window last; zero if they never did. Those of what was
+    /// sent before are of the same window.
+    reduced_at: Instant,
+    /// Packets that they leave of it.
+    reduced_min: f64,
     at: Scale,
     params: UnoCcParams,
 }
@@ -342,6 +354,8 @@ impl UnoCc {
             congested_at: Instant::ZERO,
             gained: 0.0,
             former: 0.0,
+            reduced_at: Instant::ZERO,
+            reduced_min: 0.0,
             at: Scale::new(params, path),
             params: *params,
         }
@@ -500,8 +514,18 @@ impl UnoCc {
         // or not at all a window would stay twice as large as what arrives, for QuickAdapt acts
         // only below that.
         if self.params.on_loss == OnLoss::Reduce && loss.sent_at >= self.adapted_at {
-            self.set(self.cwnd - self.bounds.packets(loss.bytes));
+            self.reduce(loss);
         }
+    }
+
+    /// Takes a loss off the window, down to what a window's losses leave of it.
+    fn reduce(&mut self, loss: &LossSample) {
+        if loss.sent_at >= self.reduced_at {
+            self.reduced_at = loss.now;
+            self.reduced_min = self.cwnd * (1.0 - f64::from(self.params.loss_max));
+        }
+        let reduced = self.cwnd - self.bounds.packets(loss.bytes);
+        self.set(reduced.max(self.reduced_min.min(self.cwnd)));
     }
 }
 

@@ -229,6 +229,39 @@ fn a_trim_marks_its_epoch_and_a_loss_comes_off_the_window() {
 }
 
 #[test]
+fn what_a_window_loses_takes_no_more_than_a_part_of_it() {
+    for (most, windows) in [("0.25", [3750.0, 2812.5]), ("1", [1000.0, 1.0]), ("0", [5000.0; 2])] {
+        let mut flow = Driver::new(FAR, &[("loss_max", most), ("quick_adapt", "off")]);
+        for window in windows {
+            // Four packets of five that have been sent until now; the last loss is an RTT late.
+            let sent_at = flow.now;
+            for n in 1..=4000 {
+                flow.now += if n == 4000 { FAR.base_rtt } else { PACKET };
+                let loss = flow.loss(sent_at);
+                flow.cc.on_timeout(&loss, &FAR);
+            }
+            assert!((flow.cc.cwnd - window).abs() < 1e-6, "{most}: {}", flow.cc.cwnd);
+            flow.now += FAR.base_rtt;
+        }
+    }
+}
+
+#[test]
+fn losses_never_make_a_window_larger() {
+    let mut flow = Driver::new(FAR, &[("alpha", "0")]);
+    let sent_at = flow.now;
+    flow.now += PACKET;
+    let loss = flow.loss(sent_at);
+    flow.cc.on_timeout(&loss, &FAR);
+    // Marks have brought it below what losses may leave.
+    flow.cc.cwnd = 1000.0;
+    flow.now += PACKET;
+    let loss = flow.loss(sent_at);
+    flow.cc.on_timeout(&loss, &FAR);
+    assert_eq!(flow.cc.cwnd, 1000.0);
+}
+
+#[test]
 fn a_window_is_paced_over_a_base_rtt() {
     let flow = Driver::new(FAR, &[("initial", "0.25")]);
     assert_eq!(flow.cc.window().pacing, Some(Rate::from_gbps(25)));
@@ -239,7 +272,7 @@ fn a_window_is_paced_over_a_base_rtt() {
 }
 
 #[test]
-fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_six_settings() {
+fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_seven_settings() {
     let of = |profile: &Profile| {
         let mut params = UnoCcParams::default();
         for (key, value) in profile.1 {
@@ -250,13 +283,14 @@ fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_six_set
     let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
     let default = UnoCcParams::default();
     let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
-    let UnoCcParams { qa_early, fast_increase, .. } = default;
+    let UnoCcParams { qa_early, fast_increase, loss_max, .. } = default;
     let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(paper) };
-    let ours = UnoCcParams { qa_early, fast_increase, ..ours };
+    let ours = UnoCcParams { qa_early, fast_increase, loss_max, ..ours };
     assert_eq!(ours, default);
     assert_eq!((of(paper).ewma_gain, of(paper).gentle), (0.5, Gentle::Compound));
     assert_eq!((of(paper).qa_measure, of(paper).fast_increase), (QaMeasure::Bytes, 0.0));
     assert_eq!((of(paper).qa_early, default.qa_early), (0.0, 0.95));
+    assert_eq!((of(paper).loss_max, default.loss_max), (1.0, 0.25));
     let artifact = of(artifact);
     assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
     assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));

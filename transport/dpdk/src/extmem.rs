@@ -149,7 +149,7 @@ impl Pages {
     /// a piece that physical memory does not hold as one.
     #[inline]
     pub(crate) fn holds_as_one(&self, range: &Range<usize>) -> bool {
-        range.start / self.0.page == range.end.saturating_sub(1) / self.0.page
+        is_in_one_page(range, self.0.page)
     }
 
     pub(crate) fn readers(&self) -> Readers {
@@ -262,6 +262,13 @@ impl Drop for Mapping {
     }
 }
 
+/// Whether `range` of memory that begins with a page lies in one of `page` bytes, a power of two.
+/// Asked for each segment, so without a division.
+#[inline]
+const fn is_in_one_page(range: &Range<usize>, page: usize) -> bool {
+    range.start ^ range.end.saturating_sub(1) < page
+}
+
 /// Zeroed pages of `page` bytes for `len` bytes: where they start, all their bytes, and `page`.
 fn map(len: usize, page: usize, flags: i32) -> Option<(NonNull<u8>, usize, usize)> {
     let mapped = len.max(1).checked_next_multiple_of(page)?;
@@ -296,4 +303,19 @@ fn page_bytes() -> usize {
     // SAFETY: asks for a constant of the system.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_in_one_page_when_its_first_and_last_byte_are() {
+        for start in [0, 1, 4095, 4096, 4097, 8191, 12_288] {
+            for len in [1, 2, 4095, 4096, 4097, 9000] {
+                let expected = start / 4096 == (start + len - 1) / 4096;
+                assert_eq!(is_in_one_page(&(start..start + len), 4096), expected, "{start} {len}");
+            }
+        }
+    }
 }

@@ -349,6 +349,18 @@ mod tests {
             }
         }
 
+        /// A packet of an RTT ago is lost, 100 are in flight.
+        fn loss(&self, silent: bool) -> LossSample {
+            LossSample {
+                now: self.now,
+                sent_at: Instant::from_ps(self.now.as_ps() - RTT.as_ps()),
+                bytes: MTU,
+                in_flight: Bytes(MTU.0 * 100),
+                sharers: 0,
+                silent,
+            }
+        }
+
         /// Runs for `span`; `limit` packets in flight at most, by want of data.
         fn run(&mut self, span: Duration, gbps: u64, limit: usize) {
             let end = self.now + span;
@@ -472,14 +484,7 @@ mod tests {
         let mut pipe = Pipe::new(&[]);
         pipe.run(RTT * 60, 100, usize::MAX);
         let before = pipe.cc.cwnd;
-        let loss = LossSample {
-            now: pipe.now,
-            sent_at: Instant::from_ps(pipe.now.as_ps() - RTT.as_ps()),
-            bytes: MTU,
-            in_flight: Bytes(MTU.0 * 100),
-            sharers: 0,
-            silent: false,
-        };
+        let loss = pipe.loss(false);
         pipe.cc.on_timeout(&loss, &PATH);
         assert!((pipe.cc.cwnd - 101.0).abs() < 0.01, "{}", pipe.cc.cwnd);
         pipe.cc.on_nack(&LossSample { in_flight: Bytes(MTU.0 * 50), ..loss }, &PATH);
@@ -493,15 +498,7 @@ mod tests {
         for (on_timeout, left, later) in [("one", 1.0, 7.5..8.5), ("left", 101.0, 400.0..501.0)] {
             let mut pipe = Pipe::new(&[("on_timeout", on_timeout)]);
             pipe.run(RTT * 60, 100, usize::MAX);
-            let loss = LossSample {
-                now: pipe.now,
-                sent_at: Instant::from_ps(pipe.now.as_ps() - RTT.as_ps()),
-                bytes: MTU,
-                in_flight: Bytes(MTU.0 * 100),
-                sharers: 0,
-                silent: true,
-            };
-            pipe.cc.on_timeout(&loss, &PATH);
+            pipe.cc.on_timeout(&pipe.loss(true), &PATH);
             assert!((pipe.cc.cwnd - left).abs() < 0.01, "{on_timeout}: {}", pipe.cc.cwnd);
             pipe.in_flight.clear();
             pipe.run(RTT * 3 + RTT / 2, 100, usize::MAX);

@@ -123,12 +123,18 @@ fn expected() -> Vec<u8> {
     bytes
 }
 
+/// A region of `bytes`, or why devices have none here.
+fn region_of(eal: &Eal, bytes: Vec<u8>) -> Result<Arc<Region>, Outcome> {
+    let region = Region::new(eal, bytes.into_boxed_slice()).map(Arc::new);
+    region.map_err(|refused| Skipped(refused.to_string()))
+}
+
 fn held_back(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
-    let region = match Region::new(eal, expected().into_boxed_slice()) {
-        Ok(region) => Arc::new(region),
-        Err(refused) => return Skipped(refused.to_string()),
+    let region = match region_of(eal, expected()) {
+        Ok(region) => region,
+        Err(refused) => return refused,
     };
     let mut region = Some(region);
     let mut held = Vec::new();
@@ -173,9 +179,9 @@ fn in_place(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
     let bytes = [&b"odd"[..], &expected()].concat();
-    let region = match Region::new(eal, bytes.into_boxed_slice()) {
-        Ok(region) => Arc::new(region),
-        Err(refused) => return Skipped(refused.to_string()),
+    let region = match region_of(eal, bytes) {
+        Ok(region) => region,
+        Err(refused) => return refused,
     };
     for udp in [UdpSums::Software, UdpSums::Without] {
         let mut one = End::with(eal, 0, [&wide, &small], (clock, udp));
@@ -221,9 +227,9 @@ fn run_with_losses(one: &mut End, two: &mut End, is_lost: impl Fn(u64) -> bool) 
 fn coded(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
-    let region = match Region::new(eal, expected().into_boxed_slice()) {
-        Ok(region) => Arc::new(region),
-        Err(refused) => return Skipped(refused.to_string()),
+    let region = match region_of(eal, expected()) {
+        Ok(region) => region,
+        Err(refused) => return refused,
     };
     let settings = Settings { ec: EcKind::Mds, ..(*config()).clone() };
     let config = Config::new(settings).unwrap();
@@ -253,9 +259,9 @@ fn coded(eal: &Eal) -> Outcome {
 fn sent_again(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
-    let region = match Region::new(eal, expected().into_boxed_slice()) {
-        Ok(region) => Arc::new(region),
-        Err(refused) => return Skipped(refused.to_string()),
+    let region = match region_of(eal, expected()) {
+        Ok(region) => region,
+        Err(refused) => return refused,
     };
     let mut one = End::new(eal, 0, [&wide, &small], clock);
     let mut two = End::new(eal, 1, [&wide, &small], clock);

@@ -76,7 +76,7 @@ pub mod lb;
 pub mod params;
 pub mod path;
 pub mod record;
-mod registry;
+pub mod registry;
 pub mod rng;
 pub mod sched;
 pub mod segment;

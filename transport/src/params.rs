@@ -3,7 +3,11 @@
 //! set by text, and again as a whole by `validate`, because the fields are public.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+/// Text of a setting's value; for [`params!`] and [`words!`], which crates with and without `std`
+/// expand.
+#[doc(hidden)]
+pub use alloc::string::String;
+use alloc::string::ToString;
 use core::fmt;
 use core::ops::RangeInclusive;
 
@@ -51,9 +55,10 @@ impl fmt::Display for ParamError {
 impl core::error::Error for ParamError {}
 
 /// A type that a setting may have.
-pub(crate) trait ParamValue: Sized {
+pub trait ParamValue: Sized {
     /// What its values look like, for messages.
     const VALUES: &'static str;
+    /// The value that `text` stands for; `None` when it stands for none.
     fn parse(text: &str) -> Option<Self>;
     /// All of it in 64 bits, for recordings.
     fn to_word(self) -> u64;
@@ -141,12 +146,15 @@ impl ParamValue for Duration {
 }
 
 /// True when `value` lies in `range`; a NaN lies in none.
-pub(crate) fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> bool {
+#[doc(hidden)]
+pub fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> bool {
     range.contains(value)
 }
 
 /// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in
 /// low..=high`. Gives the struct, `Default`, `KEYS`, `set`, `show` and `validate`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! params {
     (
         $(#[$meta:meta])*
@@ -205,19 +213,20 @@ macro_rules! params {
             }
 
             /// Every value in 64 bits, in the order of declaration.
-            pub(crate) fn words(&self, out: &mut dyn FnMut(u64)) {
+            $vis fn words(&self, out: &mut dyn FnMut(u64)) {
                 $(out($crate::params::ParamValue::to_word(self.$field));)+
             }
 
             /// Back; `None` when the words end early or one is no value. Ranges are not checked.
-            pub(crate) fn from_words(next: &mut dyn FnMut() -> Option<u64>) -> Option<Self> {
+            #[must_use]
+            $vis fn from_words(next: &mut dyn FnMut() -> Option<u64>) -> Option<Self> {
                 Some(Self { $($field: $crate::params::ParamValue::from_word(next()?)?),+ })
             }
 
             /// The value of the setting called `key`, as text that sets it; `None` when there is no
             /// such setting.
             #[must_use]
-            $vis fn show(&self, key: &str) -> Option<alloc::string::String> {
+            $vis fn show(&self, key: &str) -> Option<$crate::params::String> {
                 match key {
                     $(stringify!($field) => Some($crate::params::ParamValue::show(&self.$field)),)+
                     _ => None,
@@ -241,6 +250,8 @@ macro_rules! params {
 }
 
 /// Declares an enum whose values are words.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -263,14 +274,14 @@ macro_rules! words {
             fn from_word(word: u64) -> Option<Self> {
                 [$(Self::$variant),+].into_iter().find(|value| *value as u64 == word)
             }
-            fn show(&self) -> alloc::string::String {
-                alloc::string::String::from(match self { $(Self::$variant => $word),+ })
+            fn show(&self) -> $crate::params::String {
+                $crate::params::String::from(match self { $(Self::$variant => $word),+ })
             }
         }
     };
 }
 
-pub(crate) use {params, words};
+pub use {params, words};
 
 #[cfg(test)]
 mod tests {

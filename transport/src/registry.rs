@@ -18,7 +18,10 @@
 /// gives `CcKind` (without data: `NAMES`, `ALL`, `by_name`, `name`), `Cc` (the policies by value:
 /// `new`, `kind`), and the trait for `Cc`, each listed method going to the policy inside by one
 /// `match`. The variant of a policy is called as its type. List every method of the trait: one that
-/// is left out would fall back to the trait's default.
+/// is left out would fall back to the trait's default. Other crates declare their own registries
+/// with it: `use transport::registry::registry;`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! registry {
     (
         $(#[$kind_meta:meta])* $kind_vis:vis enum $kind:ident;
@@ -75,6 +78,8 @@ macro_rules! registry {
 }
 
 /// The bodies of a registry's trait methods, one `match` each.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! dispatch {
     ($variants:tt) => {};
     ([$($variant:ident)+]
@@ -98,10 +103,12 @@ macro_rules! dispatch {
 }
 
 /// One call to whichever policy is inside. `$args` is one token tree, so it may repeat per variant.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! forward {
     ($me:ident [$($variant:ident)+] $method:ident $args:tt) => {
         match $me { $(Self::$variant(policy) => policy.$method $args),+ }
     };
 }
 
-pub(crate) use {dispatch, forward, registry};
+pub use {dispatch, forward, registry};

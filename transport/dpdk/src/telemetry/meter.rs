@@ -64,7 +64,7 @@ impl Meter {
     pub(crate) fn received(&self, frames: usize, segments: &[RxSegment]) {
         self.count(HistogramName::RxBurst, frames as u64);
         for segment in segments {
-            // As the flow measures it (`flow/tx.rs`), whether or not it still has the segment.
+            // As `flow/tx/feedback.rs` measures it, whether or not it still has the segment.
             let (Body::Ack(ack) | Body::Nack(ack)) = segment.hdr.body else { continue };
             let round_trip = segment.at.round_trip(ack.echo_sent_at);
             let rtt = round_trip.saturating_sub(Duration::from_wire(ack.held));

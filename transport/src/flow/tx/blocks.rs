@@ -8,7 +8,9 @@
 
 use super::super::recovery::{Inference, Loss, Span};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
-use super::{Carried, New, TxContext, TxFlow, TxMsg, Wait, arrivals};
+use super::feedback::arrivals;
+use super::send::{Carried, New};
+use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
 use crate::ec::{Block, Blocks, Ec, ErasureCode as _};
 use crate::lb::{Lb, LoadBalancer as _};

@@ -1,0 +1,56 @@
+//! Packets of the scheduler's own protocol, in and out.
+
+use super::Endpoint;
+use super::timers::{Due, rearm};
+use crate::sched::Scheduler as _;
+use crate::segment::{Burst, RxSegment, TxSegment};
+use crate::stats::DropReason;
+use crate::time::Instant;
+use crate::units::FlowId;
+use crate::wire::{Allowance, Body};
+
+impl Endpoint {
+    /// A packet of the scheduler's own protocol.
+    pub(super) fn on_control(&mut self, rx: &RxSegment, now: Instant) {
+        let flow = match &rx.hdr.body {
+            Body::Request(request) => self.requesting_flow(rx, request),
+            _ => {
+                let flow = rx.hdr.dst_flow;
+                let timed = self.tx_flows.get(flow).filter(|timed| timed.peer() == rx.from);
+                timed.map(|_| flow).ok_or(DropReason::UnknownFlow)
+            }
+        };
+        match flow {
+            Ok(flow) if self.sched.on_control(flow, rx.from, &rx.hdr, now) => {
+                self.stats.control_received += 1;
+            }
+            Ok(_) => self.stats.drops.count(DropReason::BadSegment),
+            Err(reason) => self.stats.drops.count(reason),
+        }
+    }
+
+    /// The incoming flow of a packet for its scheduler, which may be the first that is heard of it.
+    fn requesting_flow(
+        &mut self,
+        rx: &RxSegment,
+        request: &Allowance,
+    ) -> Result<FlowId, DropReason> {
+        let flow = self.rx_flow_of(rx, Some(request.src_flow))?;
+        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        if (timed.flow.from, timed.flow.src_flow) != (rx.from, request.src_flow) {
+            return Err(DropReason::UnknownFlow);
+        }
+        timed.flow.heard_at = rx.at;
+        let forget_at = rx.at + self.linger;
+        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+        Ok(flow)
+    }
+
+    /// The part of [`Endpoint::poll_transmit`] that is no data: for a link that takes none now.
+    pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        let before = tx.len();
+        self.sched.poll_control(now, tx);
+        self.stats.control_sent += (tx.len() - before) as u64;
+        self.transmit_acks(now, tx);
+    }
+}

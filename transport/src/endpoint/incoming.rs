@@ -1,0 +1,159 @@
+//! What an endpoint receives: segments that find their flow, and the answers to them.
+
+use core::num::NonZeroU32;
+
+use super::Endpoint;
+use super::timers::{Due, Timed, rearm};
+use crate::event::Event;
+use crate::flow::open_blocks::OpenBlock;
+use crate::flow::rx::{Answer, RxContext, RxFlow};
+use crate::sched::{Arrival, Scheduler as _};
+use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
+use crate::stats::DropReason;
+use crate::time::Instant;
+use crate::trace::TraceKind;
+use crate::units::{Bytes, FlowId};
+use crate::wire::{Body, Data};
+
+impl Endpoint {
+    /// The length of the message of which `rx` may be the first segment to be placed; `None` when
+    /// another was before, or it places nothing.
+    ///
+    /// A driver whose memory is bounded asks this of every segment before
+    /// [`Endpoint::handle_burst`], and keeps those that it has no memory for to itself. It is never
+    /// `None` for a segment that then is the first of its message, even when earlier ones of the
+    /// same burst change what is known.
+    #[must_use]
+    pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
+        let Body::Data(data) = &rx.hdr.body else { return None };
+        if rx.trimmed {
+            return None;
+        }
+        match self.known_flow(rx, data) {
+            Some(flow) => flow.would_open(data, &self.rx_msgs, &self.rx_buffers),
+            None => data.open.map(|open| open.msg_len),
+        }
+    }
+
+    /// The incoming flow of a segment, if it has been heard of.
+    pub(super) fn known_flow(&self, rx: &RxSegment, data: &Data) -> Option<&RxFlow> {
+        let named = rx.hdr.dst_flow;
+        let flow = if named == FlowId::UNKNOWN {
+            let key = (rx.from, data.open?.src_flow);
+            self.rx_by_sender.get(&key).copied()?
+        } else {
+            named
+        };
+        self.rx_flows.get(flow).map(|timed| &timed.flow)
+    }
+
+    pub(super) fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
+        match self.take_data(rx, data, now) {
+            Ok(placement) => placement,
+            Err(reason) => {
+                self.stats.drops.count(reason);
+                self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
+                Placement::Release
+            }
+        }
+    }
+
+    fn take_data(
+        &mut self,
+        rx: &RxSegment,
+        data: &Data,
+        now: Instant,
+    ) -> Result<Placement, DropReason> {
+        let flow = self.rx_flow_of(rx, data.open.map(|open| open.src_flow))?;
+        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        let sender = (timed.flow.from, timed.flow.src_flow);
+        if sender.0 != rx.from || data.open.is_some_and(|open| open.src_flow != sender.1) {
+            return Err(DropReason::UnknownFlow);
+        }
+        let mut cx = RxContext {
+            config: &self.config,
+            msgs: &mut self.rx_msgs,
+            buffers: &mut self.rx_buffers,
+            acks: &mut self.acks,
+            receiving: &mut self.receiving,
+            stats: &mut self.stats,
+            events: &mut self.events,
+            blocks: &mut self.blocks,
+            restores: &mut self.restores,
+            missing: Bytes::ZERO,
+        };
+        let placement = timed.flow.on_data(rx, data, &mut cx);
+        if placement.is_ok() {
+            let missing = cx.missing;
+            let arrival =
+                Arrival { from: rx.from, src_flow: sender.1, ev: rx.hdr.ev, data, missing };
+            self.sched.on_arrival(flow, &arrival, now);
+        }
+        let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
+        let forget_at = timed.flow.heard_at + self.linger;
+        let wanted = due.map_or(forget_at, |at| at.min(forget_at));
+        // Also when the segment was refused: a flow without a timer is never forgotten.
+        rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+        placement
+    }
+
+    /// The flow that a packet from its sender belongs to: by its id, or by the sender's name for
+    /// it while the flow opens.
+    pub(super) fn rx_flow_of(
+        &mut self,
+        rx: &RxSegment,
+        src_flow: Option<FlowId>,
+    ) -> Result<FlowId, DropReason> {
+        if rx.hdr.dst_flow != FlowId::UNKNOWN {
+            return Ok(rx.hdr.dst_flow);
+        }
+        let src_flow = src_flow.ok_or(DropReason::UnknownFlow)?;
+        let key = (rx.from, src_flow);
+        if let Some(&flow) = self.rx_by_sender.get(&key) {
+            return Ok(flow);
+        }
+        let id = self
+            .rx_flows
+            .insert_with(|id| Timed { flow: RxFlow::new(id, rx.from, src_flow), timer: None });
+        let id = id.ok_or(DropReason::TableFull)?;
+        self.rx_by_sender.insert(key, id);
+        Ok(id)
+    }
+
+    pub(super) fn transmit_acks(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        while tx.room() > 0 {
+            let Some(answer) = self.acks.pop() else { return };
+            let (Answer::Segment(flow, _) | Answer::Block(OpenBlock { flow, .. })) = answer;
+            // The flow may have been forgotten in the meantime; its sender has too.
+            let Some(timed) = self.rx_flows.get(flow) else { continue };
+            let buffers = &self.rx_buffers;
+            let hdr = match &answer {
+                Answer::Segment(_, ack) => {
+                    Some(timed.flow.header(ack, now, self.receiving, buffers))
+                }
+                Answer::Block(block) => timed.flow.block_header(block, buffers),
+            };
+            let Some(hdr) = hdr else { continue };
+            match hdr.body {
+                Body::Nack(_) => self.stats.nacks_sent += 1,
+                Body::BlockNack(_) => self.stats.block_nacks_sent += 1,
+                _ => self.stats.acks_sent += 1,
+            }
+            tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from });
+        }
+    }
+
+    /// Gives up an incoming flow; messages that are not whole never will be.
+    pub(super) fn forget(&mut self, flow: FlowId) {
+        self.sched.on_forgotten(flow);
+        let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
+        self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
+        self.rx_by_sender.remove(&(flow.from, flow.src_flow));
+        let from = flow.from;
+        flow.end(&mut self.rx_buffers, |msg| {
+            if self.rx_msgs.remove(msg).is_some() {
+                self.events.push_back(Event::Aborted { msg, from });
+            }
+        });
+    }
+}

@@ -1,0 +1,245 @@
+//! What an endpoint sends: flows opened and closed, messages posted, segments on their way out, and
+//! what acknowledgements say of them.
+
+use alloc::boxed::Box;
+use core::num::NonZeroU32;
+
+use super::error::PostError;
+use super::timers::{Due, Timed, rearm, rearm_tx};
+use super::{Endpoint, tx_context};
+use crate::cc::Path;
+use crate::flow::tx::{TxContext, TxFlow, TxMsg};
+use crate::lb::Lb;
+use crate::sched::{Backlog, Scheduler as _};
+use crate::segment::{Burst, RxSegment, TxSegment};
+use crate::stats::DropReason;
+use crate::time::{Duration, Instant};
+use crate::trace::TraceKind;
+use crate::units::{Bytes, FlowId, HostId, MsgId};
+use crate::wire::Body;
+
+/// A message to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MsgSpec {
+    /// The flow that carries it.
+    pub flow: FlowId,
+    /// Length, bytes.
+    pub len: NonZeroU32,
+    /// Handed to the receiving application; 0 is none.
+    pub tag: u64,
+}
+
+/// An outgoing flow.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// What it is worth remembering of a flow is behind one pointer, so that a table with room for
+    /// many is small.
+    Open(Box<TxFlow>),
+    /// Closed and finished; its id stays taken until the receiver has forgotten it.
+    Over { peer: HostId, until: Instant, cwnd: Bytes },
+}
+
+impl Timed<Outgoing> {
+    pub(super) fn peer(&self) -> HostId {
+        match &self.flow {
+            Outgoing::Open(flow) => flow.peer,
+            Outgoing::Over { peer, .. } => *peer,
+        }
+    }
+
+    pub(super) fn open(&self) -> Option<&TxFlow> {
+        match &self.flow {
+            Outgoing::Open(flow) => Some(flow),
+            Outgoing::Over { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn open_mut(&mut self) -> Option<&mut TxFlow> {
+        match &mut self.flow {
+            Outgoing::Open(flow) => Some(flow),
+            Outgoing::Over { .. } => None,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens a flow to `peer` over `path`; nothing is sent until a message is posted. Amortised
+    /// O(1).
+    ///
+    /// # Errors
+    /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].
+    pub fn open_flow(&mut self, peer: HostId, path: Path) -> Result<FlowId, PostError> {
+        if peer == self.host {
+            return Err(PostError::SelfSend);
+        }
+        let mut rng = self.rng.fork("flow", self.flows_opened);
+        let config = &self.config;
+        let chosen = config.policies(&path);
+        let cc = self.controllers.on(config, chosen.cc, &path);
+        let lb = Lb::new(chosen.lb, &config.lb_params, &path, &mut rng);
+        let opened = self.tx_flows.insert_with(|id| Timed {
+            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, cc, lb, rng))),
+            timer: None,
+        });
+        let flow = opened.ok_or(PostError::FlowTableFull)?;
+        self.flows_opened += 1;
+        self.sched.on_open(flow, peer, &path);
+        Ok(flow)
+    }
+
+    /// Closes a flow once its messages are finished. Its id stays taken until the receiver has
+    /// forgotten it too.
+    pub fn close_flow(&mut self, now: Instant, flow: FlowId) {
+        if let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) {
+            open.closing = true;
+            self.update_tx(flow, now);
+        }
+    }
+
+    /// Takes a message for its flow. Allocates; never call it between the polls of a burst.
+    ///
+    /// # Errors
+    /// Every variant of [`PostError`] but [`PostError::FlowTableFull`].
+    pub fn post_send(&mut self, now: Instant, spec: MsgSpec) -> Result<MsgId, PostError> {
+        let timed = self.tx_flows.get_mut(spec.flow).ok_or(PostError::NoSuchFlow)?;
+        let Timed { flow: Outgoing::Open(open), timer } = timed else {
+            return Err(PostError::NoSuchFlow);
+        };
+        if open.closing {
+            return Err(PostError::NoSuchFlow);
+        }
+        if open.has_failed() {
+            return Err(PostError::FlowFailed);
+        }
+        let no = open.next_msg_no();
+        let (len, tag, flow) = (spec.len, spec.tag, spec.flow);
+        let msg = TxMsg { no, len, next_offset: 0, acked: 0, tag, opened: false };
+        let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
+        open.post(&self.config, id, len.get());
+        self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
+        self.sched.on_backlog(flow, &open.backlog(), now);
+        // Of a flow whose timer runs, more to send brings nothing forward but its pacer.
+        if timer.is_none() || open.window().0.pacing.is_some() {
+            let wanted = open.next_timer(now, &self.ahead, &self.config);
+            rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+        }
+        Ok(id)
+    }
+
+    /// Acknowledgements and refusals for one flow. False when all of them were dropped.
+    pub(super) fn on_acks(&mut self, flow: FlowId, run: &[RxSegment], now: Instant) -> bool {
+        let mut cx = tx_context!(self);
+        let Some(timed) = self.tx_flows.get_mut(flow) else {
+            run.iter().for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
+            return false;
+        };
+        let peer = timed.peer();
+        let mut heard = false;
+        for rx in run {
+            if rx.from != peer {
+                cx.stats.drops.count(DropReason::UnknownFlow);
+                continue;
+            }
+            let Some(open) = timed.open_mut() else {
+                // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
+                match rx.hdr.body {
+                    Body::Ack(_) => cx.stats.acks_received += 1,
+                    Body::Nack(_) => cx.stats.nacks_received += 1,
+                    _ => cx.stats.block_nacks_received += 1,
+                }
+                continue;
+            };
+            let (sane, psn, kind) = match &rx.hdr.body {
+                Body::Ack(ack) => (open.on_ack(rx, ack, &mut cx), ack.psn, TraceKind::Ack),
+                Body::Nack(nack) => (open.on_nack(rx, nack, &mut cx), nack.psn, TraceKind::Nack),
+                Body::BlockNack(nack) => {
+                    (open.on_block_nack(rx, nack, &mut cx), nack.psn, TraceKind::BlockNack)
+                }
+                Body::Data(_) | Body::Credit(_) | Body::Request(_) => continue,
+            };
+            if !sane {
+                cx.stats.drops.count(DropReason::BadSegment);
+                continue;
+            }
+            heard = true;
+            let cwnd = u32::try_from(open.window().0.cwnd.0).unwrap_or(u32::MAX);
+            self.trace.record(now, kind, flow, psn.0, cwnd);
+        }
+        heard
+    }
+
+    /// From now on paced segments may be given up to `horizon` ahead of their departure
+    /// ([`TxSegment::departure`]), a second and a 16th of their path's base RTT at most: for a
+    /// driver whose device sends at a time. Zero, as at first, for all others. They count as in
+    /// flight when given and as sent when they leave. Those of one `now` are in any order, and none
+    /// leaves before one that was given at an earlier.
+    pub fn send_ahead(&mut self, horizon: Duration) {
+        self.ahead.horizon = horizon;
+    }
+
+    /// Fills `tx` with what may leave now: control packets first, then one segment a flow in turn.
+    pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        self.poll_control(now, tx);
+        // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
+        while tx.room() > 0 {
+            let Some(flow) = self.sched.next_flow(now) else { return };
+            let turns = self.sched.turns().min(tx.room());
+            self.transmit(flow, turns, now, tx);
+        }
+    }
+
+    /// Sends up to `turns` segments of a flow.
+    fn transmit(&mut self, flow: FlowId, turns: usize, now: Instant, tx: &mut Burst<TxSegment>) {
+        let mut cx = tx_context!(self);
+        let timed = self.tx_flows.get_mut(flow);
+        let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
+            self.sched.on_backlog(flow, &Backlog::default(), now);
+            return;
+        };
+        let leave = self.ahead.leave(now, open.path());
+        for _ in 0..turns {
+            let segment = tx.place();
+            if open.poll_segment(leave, &mut cx, segment).is_err() {
+                let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
+                self.sched.on_backlog(flow, &backlog, now);
+                let wanted = open.next_timer(now, &self.ahead, &self.config);
+                rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+                return;
+            }
+            self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
+            self.sched.on_sent(flow, segment, || open.backlog(), now);
+            if self.ahead.horizon > Duration::ZERO {
+                self.ahead.given(segment.departure(now));
+            }
+            tx.commit();
+            if timer.is_none() {
+                let wanted = open.next_timer(now, &self.ahead, &self.config);
+                rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+            }
+        }
+    }
+
+    /// Fails the messages of a flow whose peer's scheduler is silent.
+    pub(super) fn give_up(&mut self, flow: FlowId, now: Instant) {
+        let mut cx = tx_context!(self);
+        if let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) {
+            open.fail(&mut cx);
+        }
+        self.update_tx(flow, now);
+    }
+
+    /// Brings scheduler and timer in line with an outgoing flow after something happened to it.
+    pub(super) fn update_tx(&mut self, flow: FlowId, now: Instant) {
+        let Some(timed) = self.tx_flows.get_mut(flow) else { return };
+        let Outgoing::Open(open) = &mut timed.flow else { return };
+        let backlog = open.backlog();
+        self.sched.on_backlog(flow, &backlog, now);
+        if open.is_over() {
+            // Twice as long as receivers remember it.
+            let (peer, until) = (open.peer, now + self.linger * 2);
+            timed.flow = Outgoing::Over { peer, until, cwnd: open.window().0.cwnd };
+        }
+        rearm_tx(&mut self.wheel, timed, flow, (now, &self.ahead), &self.config);
+    }
+}

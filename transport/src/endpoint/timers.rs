@@ -1,0 +1,133 @@
+//! The timers of an endpoint: one a flow, in one wheel, and what happens when they fire.
+
+use super::outgoing::Outgoing;
+use super::{Endpoint, tx_context};
+use crate::config::Config;
+use crate::flow::ahead::Ahead;
+use crate::flow::recovery::earliest;
+use crate::flow::rx::RxFlow;
+use crate::flow::tx::TxContext;
+use crate::sched::Scheduler as _;
+use crate::time::{Duration, Instant};
+use crate::timer::{TimerHandle, Wheel};
+use crate::trace::TraceKind;
+use crate::units::FlowId;
+
+/// Which flow a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    Tx(FlowId),
+    Rx(FlowId),
+}
+
+/// A flow in its slab, with its one timer.
+#[derive(Debug)]
+pub(super) struct Timed<T> {
+    pub(super) flow: T,
+    pub(super) timer: Option<FlowTimer>,
+}
+
+/// When a flow's timer fires, and its name in the wheel.
+pub(super) type FlowTimer = (Instant, TimerHandle);
+
+// Bytes of a table's place, used or not: what a flow that is over or idle costs.
+const _: () = assert!(size_of::<Timed<Outgoing>>() <= 48);
+const _: () = assert!(size_of::<Timed<RxFlow>>() <= 64);
+
+/// Resolution of the endpoint's timers.
+pub(super) const TIMER_TICK: Duration = Duration::from_ps(1 << 16);
+
+impl Endpoint {
+    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only events can change
+    /// things.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timers = earliest(self.wheel.poll_at(), self.sched.poll_timeout());
+        earliest(timers, self.blocks.poll_at())
+    }
+
+    /// Does everything that is due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, due)) = self.wheel.expire(now) {
+            match due {
+                Due::Tx(flow) => self.tx_timer_fired(flow, now),
+                Due::Rx(flow) => self.rx_timer_fired(flow, now),
+            }
+        }
+        self.ask_for_blocks(now);
+        self.sched.handle_timeout(now);
+        while let Some(flow) = self.sched.next_given_up() {
+            self.give_up(flow, now);
+        }
+    }
+
+    fn tx_timer_fired(&mut self, flow: FlowId, now: Instant) {
+        let Some(timed) = self.tx_flows.get_mut(flow) else { return };
+        timed.timer = None;
+        let open = match &mut timed.flow {
+            Outgoing::Over { until, .. } if *until <= now => {
+                self.tx_flows.remove(flow);
+                return;
+            }
+            Outgoing::Over { .. } => {
+                return rearm_tx(&mut self.wheel, timed, flow, (now, &self.ahead), &self.config);
+            }
+            Outgoing::Open(open) => open,
+        };
+        let mut cx = tx_context!(self);
+        open.on_timer(now, &mut cx);
+        self.trace.record(now, TraceKind::Timer, flow, 0, 0);
+        self.update_tx(flow, now);
+    }
+
+    fn rx_timer_fired(&mut self, flow: FlowId, now: Instant) {
+        let Some(timed) = self.rx_flows.get_mut(flow) else { return };
+        timed.timer = None;
+        let due = timed.flow.ack_due(&self.config, &self.rx_buffers).filter(|at| *at <= now);
+        if let Some(ack) = due.and_then(|_| timed.flow.take_pending(&mut self.rx_buffers)) {
+            self.acks.push(flow, ack, &mut self.stats);
+        }
+        let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
+        let forget_at = timed.flow.heard_at + self.linger;
+        if forget_at <= now {
+            self.forget(flow);
+        } else {
+            let wanted = due.map_or(forget_at, |at| at.min(forget_at));
+            rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+        }
+    }
+}
+
+/// Sees to it that an outgoing flow's timer fires when the flow wants it to.
+#[inline]
+pub(super) fn rearm_tx(
+    wheel: &mut Wheel<Due>,
+    timed: &mut Timed<Outgoing>,
+    id: FlowId,
+    (now, ahead): (Instant, &Ahead),
+    config: &Config,
+) {
+    let wanted = match &mut timed.flow {
+        Outgoing::Open(open) => open.next_timer(now, ahead, config),
+        Outgoing::Over { until, .. } => Some(*until),
+    };
+    rearm(wheel, &mut timed.timer, wanted, Due::Tx(id));
+}
+
+/// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is
+/// cheaper than a moved one, since firing early does nothing but look again.
+pub(super) fn rearm(
+    wheel: &mut Wheel<Due>,
+    timer: &mut Option<FlowTimer>,
+    wanted: Option<Instant>,
+    due: Due,
+) {
+    let Some(wanted) = wanted else { return };
+    if let Some((at, handle)) = *timer {
+        if at <= wanted {
+            return;
+        }
+        wheel.cancel(handle);
+    }
+    *timer = Some((wanted, wheel.insert(wanted, due)));
+}

@@ -1,0 +1,189 @@
+//! What acknowledgements, refusals and silence say of a flow's segments.
+
+use alloc::collections::VecDeque;
+
+use super::super::recovery::{Inference, Loss, Timeout};
+use super::super::sent_packets::SentPacket;
+use super::{TxContext, TxFlow};
+use crate::cc::{AckSample, CongestionControl as _, LossSample};
+use crate::config::Config;
+use crate::event::Event;
+use crate::lb::{LoadBalancer as _, PathFeedback};
+use crate::segment::RxSegment;
+use crate::stats::Stats;
+use crate::time::{Duration, Instant};
+use crate::units::{Bytes, MsgId};
+use crate::wire::{Ack, Receipt};
+
+impl TxFlow {
+    /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
+    /// dropped.
+    pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
+        let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
+        cx.stats.acks_received += 1;
+        cx.stats.ecn_echoes += u64::from(ack.ce);
+        let what = if ack.ce { PathFeedback::Ecn } else { PathFeedback::Good };
+        self.lb.on_feedback(rx.hdr.ev, what, rx.at);
+        let in_flight = self.recovery.in_flight();
+        let held = Duration::from_wire(ack.held);
+        let (now, ecn, sharers) = (rx.at, ack.ce, ack.sharers);
+        let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
+        self.cc.on_ack(&sample, &self.path);
+        while let Some(loss) = self.recovery.next_overtaken() {
+            self.on_loss(&loss, rx.at, cx.stats);
+        }
+        self.window = self.cc.window();
+        true
+    }
+
+    /// A NACK arrived: the payload of one segment was trimmed away. False as in [`TxFlow::on_ack`].
+    pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
+        let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
+        cx.stats.nacks_received += 1;
+        self.lb.on_feedback(rx.hdr.ev, PathFeedback::Nack, rx.at);
+        let now = rx.at;
+        if acked > Bytes::ZERO {
+            // A header alone passes the queues that the payload met, so its round trip says nothing
+            // of them; that it was trimmed does.
+            let in_flight = self.recovery.in_flight();
+            let held = Duration::from_wire(nack.held);
+            let (ecn, sharers) = (true, nack.sharers);
+            let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
+            self.cc.on_ack(&sample, &self.path);
+        }
+        if let Some(packet) = self.take_refused(nack, cx) {
+            self.refused += packet.wire_bytes();
+            if packet.marks.resent() && self.recovery.in_flight() == Bytes::ZERO {
+                self.hold(now, cx.config);
+            }
+            let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };
+            self.cc.on_nack(&loss, &self.path);
+        }
+        self.window = self.cc.window();
+        true
+    }
+
+    /// The only segment in flight was refused again: a window cannot be smaller, so time has to
+    /// make room. The next copy waits, twice as long each time, until something has arrived.
+    fn hold(&mut self, now: Instant, config: &Config) {
+        let wait = self.path.base_rtt * (1 << self.refused_again.min(config.loss.backoff_max));
+        self.held_until = now + wait.min(self.recovery.patience_max(&config.loss));
+        self.refused_again = self.refused_again.saturating_add(1);
+    }
+
+    /// What ACK and NACK have in common: news of which segments have arrived, and a round trip.
+    /// `None` when the news is impossible.
+    fn on_feedback(
+        &mut self,
+        rx: &RxSegment,
+        ack: &Ack,
+        cx: &mut TxContext<'_>,
+    ) -> Option<(Bytes, Duration)> {
+        if !self.recovery.is_plausible(ack, self.parity.left) {
+            return None;
+        }
+        self.dst_flow = ack.src_flow;
+        let round_trip = rx.at.round_trip(ack.echo_sent_at);
+        let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
+        if self.recovery.is_slow(round_trip) {
+            cx.round_trips.note(self.peer, round_trip, rx.at);
+        }
+        let mut acked = Bytes::ZERO;
+        // Before the news moves what is outstanding past it.
+        let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
+        let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
+        let spurious = self.recovery.on_news(ack, sent_at, round_trip, arrived);
+        if let Some(span) = whole {
+            let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
+            self.recovery.on_arrived_of(span, u64::MAX, arrived);
+        }
+        if acked > Bytes::ZERO {
+            (self.refused_again, self.held_until) = (0, Instant::ZERO);
+        }
+        self.pass_over_parity(cx);
+        cx.stats.spurious += u64::from(spurious);
+        Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))
+    }
+
+    /// A segment was declared lost without being refused.
+    pub(super) fn on_loss(&mut self, loss: &Loss, now: Instant, stats: &mut Stats) {
+        let feedback = match loss.by {
+            Inference::LaterAck => {
+                stats.lost_by_sack += 1;
+                PathFeedback::Nack
+            }
+            Inference::Silence => {
+                stats.lost_by_timeout += 1;
+                PathFeedback::Timeout
+            }
+            Inference::Block => {
+                stats.lost_by_block += 1;
+                PathFeedback::Nack
+            }
+        };
+        self.lb.on_feedback(loss.packet.ev, feedback, now);
+        let silent = loss.by == Inference::Silence;
+        let sample = LossSample { silent, ..self.loss_sample(&loss.packet, now) };
+        self.cc.on_timeout(&sample, &self.path);
+    }
+
+    fn loss_sample(&self, packet: &SentPacket, now: Instant) -> LossSample {
+        let in_flight = self.recovery.in_flight();
+        let (bytes, sent_at) = (packet.wire_bytes(), packet.sent_at);
+        LossSample { now, bytes, in_flight, sent_at, sharers: 0, silent: false }
+    }
+
+    /// Does what is due. Spurious calls are no-ops.
+    pub(crate) fn on_timer(&mut self, now: Instant, cx: &mut TxContext<'_>) {
+        if self.window.wake_at.is_some_and(|at| at <= now) {
+            self.cc.on_wake(now, &self.path);
+        }
+        let lately = cx.round_trips.lately(self.peer, now);
+        match self.recovery.on_timer(now, &cx.config.loss, lately) {
+            Timeout::NotDue => {}
+            Timeout::Before(limit) if self.code.is_some() => self.on_silence(limit, now, cx),
+            Timeout::Before(limit) => {
+                let by = Inference::Silence;
+                while let Some(loss) = self.recovery.next_sent_before(limit, by) {
+                    self.on_loss(&loss, now, cx.stats);
+                }
+            }
+            Timeout::GiveUp => self.fail(cx),
+        }
+        self.window = self.cc.window();
+    }
+}
+
+/// What is done about each packet that arrived: it counts towards `acked` and its message, and
+/// messages that are whole are taken off the front.
+pub(super) fn arrivals(
+    unfinished: &mut VecDeque<MsgId>,
+    acked: &mut Bytes,
+    cx: &mut TxContext<'_>,
+) -> impl FnMut(&SentPacket) {
+    |packet| {
+        *acked += packet.wire_bytes();
+        if credit(packet, cx) {
+            while unfinished.front().is_some_and(|&id| cx.msgs.get(id).is_none()) {
+                unfinished.pop_front();
+            }
+        }
+    }
+}
+
+/// Counts `packet` towards its message. True when that is all of it now.
+fn credit(packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
+    let Some(msg) = cx.msgs.get_mut(packet.msg) else { return false };
+    msg.opened = true;
+    if packet.marks.parity_index().is_some() {
+        return false;
+    }
+    msg.acked += u32::from(packet.payload_len);
+    if msg.acked < msg.len.get() {
+        return false;
+    }
+    cx.msgs.remove(packet.msg);
+    cx.stats.messages_sent += 1;
+    cx.events.push_back(Event::Sent { msg: packet.msg });
+    true
+}

@@ -1,0 +1,228 @@
+//! How a flow makes its segments: what is lost first, then what is new.
+
+use super::super::ahead::Leave;
+use super::super::sent_packets::{Fate, Links, Marks, SentPacket};
+use super::{TxContext, TxFlow, TxMsg, Wait};
+use crate::config::Config;
+use crate::ec::ErasureCode as _;
+use crate::lb::LoadBalancer as _;
+use crate::segment::{Coding, PayloadRef, TxSegment};
+use crate::time::Instant;
+use crate::units::{Bytes, FlowId, MsgId, MsgNo, Psn};
+use crate::wire::{Body, Coded, Data, Header, Open, data};
+
+impl TxFlow {
+    /// Makes the next segment in `out`, or says why there is none.
+    pub(crate) fn poll_segment(
+        &mut self,
+        leave: Leave,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        let sent = self.try_segment(leave, cx, out);
+        self.wait = sent.err();
+        sent
+    }
+
+    fn try_segment(
+        &mut self,
+        leave: Leave,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        if self.failed {
+            return Err(Wait::Failed);
+        }
+        // All that follows is as of the segment's departure.
+        let now = match self.window.pacing {
+            Some(_) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
+            None => leave.now,
+        };
+        if self.held_until > leave.now {
+            return Err(Wait::Refusals);
+        }
+        while let Some((psn, &packet)) = self.recovery.next_lost() {
+            // Each turn ends the loop or takes a block off the queue.
+            if self.code.is_none() || !self.settle(psn, &packet, cx) {
+                return self.resend(psn, packet, now, cx, out);
+            }
+        }
+        if self.parity.left > 0 {
+            return self.send_parity(now, cx, out);
+        }
+        self.send_new(now, cx, out)
+    }
+
+    fn resend(
+        &mut self,
+        psn: Psn,
+        mut packet: SentPacket,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
+            self.carried(cx.config, state, packet.offset, packet.marks)
+        });
+        packet.wire_len = carried.wire_len(cx.config, packet.payload_len);
+        self.fits(packet.wire_len)?;
+        packet.ev = self.lb.next_ev(now, &mut self.rng);
+        packet.sent_at = now;
+        packet.fate = Fate::InFlight;
+        packet.marks = packet.marks.again();
+        self.recovery.on_resent(psn, packet);
+        cx.stats.retransmitted += 1;
+        self.segment(psn, &packet, &carried, out);
+        Ok(())
+    }
+
+    #[inline]
+    fn send_new(
+        &mut self,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        if self.unsent == 0 {
+            let waiting = !self.unfinished.is_empty();
+            return Err(if waiting { Wait::Acknowledgement } else { Wait::Application });
+        }
+        // Whoever sends a segment has room for the parity of its block, too.
+        let parity = self.code.as_ref().map_or(0, |code| usize::from(code.shape().parity()));
+        if self.recovery.room() <= parity {
+            return Err(Wait::PsnWindow);
+        }
+        let ahead = self.unfinished.len() - self.unsent as usize;
+        if ahead >= usize::from(cx.config.msg_window) {
+            return Err(Wait::MsgWindow);
+        }
+        let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
+        let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
+        let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
+        let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
+        let new = New { msg, offset, payload_len, marks: Marks::default() };
+        self.send(&new, state, now, cx.config, out)?;
+        state.next_offset += u32::from(payload_len);
+        let last = left == u32::from(payload_len);
+        if self.code.is_some() {
+            self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
+        }
+        self.unsent -= u32::from(last && self.parity.left == 0);
+        cx.stats.data_new += 1;
+        cx.stats.data_new_bytes += u64::from(payload_len);
+        Ok(())
+    }
+
+    /// Sends a packet for the first time, if the window lets it.
+    #[inline(always)]
+    pub(super) fn send(
+        &mut self,
+        new: &New,
+        state: &TxMsg,
+        now: Instant,
+        config: &Config,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        let New { msg, offset, payload_len, marks } = *new;
+        let carried = self.carried(config, state, offset, marks);
+        let wire_len = carried.wire_len(config, payload_len);
+        self.fits(wire_len)?;
+        let packet = SentPacket {
+            sent_at: now,
+            msg,
+            offset,
+            wire_len,
+            payload_len,
+            ev: self.lb.next_ev(now, &mut self.rng),
+            fate: Fate::InFlight,
+            marks,
+            links: Links::default(),
+        };
+        let psn = self.recovery.on_sent(packet);
+        self.unsent_segments -= 1;
+        self.unsent_bytes -= Bytes(u64::from(self.overhead(config) + payload_len));
+        self.segment(psn, &packet, &carried, out);
+        Ok(())
+    }
+
+    /// One packet may always be in flight, or a window below one packet would stop the flow.
+    fn fits(&self, wire_len: u16) -> Result<(), Wait> {
+        let in_flight = self.recovery.in_flight();
+        let after = in_flight + Bytes(u64::from(wire_len));
+        if in_flight == Bytes::ZERO || after <= self.window.cwnd {
+            return Ok(());
+        }
+        Err(Wait::Window)
+    }
+
+    /// Makes the segment that `packet` stands for, on its way, where it stays.
+    #[inline]
+    fn segment(&mut self, psn: Psn, packet: &SentPacket, carried: &Carried, out: &mut TxSegment) {
+        if let Some(rate) = self.window.pacing {
+            self.pacer.on_sent(packet.sent_at, packet.wire_bytes(), rate);
+        }
+        let body = Body::Data(Data {
+            psn,
+            msg: carried.no,
+            offset: packet.offset,
+            sent_at: packet.sent_at.to_wire(),
+            retransmission: packet.marks.resent(),
+            open: carried.open,
+            tag: carried.tag,
+            demand: None,
+            code: carried.code,
+        });
+        let coding = carried.code.map_or(Coding::Data, |code| match packet.marks.parity_index() {
+            Some(parity) => Coding::Parity(parity),
+            None if packet.marks.resent() => Coding::Data,
+            None => Coding::Block(code.packet),
+        });
+        *out = TxSegment {
+            hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
+            payload: PayloadRef {
+                msg: packet.msg,
+                offset: packet.offset,
+                len: packet.payload_len,
+                coding,
+            },
+            peer: self.peer,
+        };
+    }
+}
+
+/// A packet to be sent for the first time.
+pub(super) struct New {
+    pub(super) msg: MsgId,
+    pub(super) offset: u32,
+    pub(super) payload_len: u16,
+    pub(super) marks: Marks,
+}
+
+/// What a segment carries beside its payload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Carried {
+    pub(super) open: Option<Open>,
+    pub(super) tag: u64,
+    pub(super) no: MsgNo,
+    pub(super) code: Option<Coded>,
+}
+
+impl Carried {
+    /// What a segment of a message of flow `src` at `offset` carries.
+    #[inline]
+    pub(super) fn of(state: &TxMsg, offset: u32, src: FlowId, dst: FlowId) -> Self {
+        let known = state.opened && dst != FlowId::UNKNOWN;
+        let open = (!known).then_some(Open { src_flow: src, msg_len: state.len });
+        let tag = if offset == 0 { state.tag } else { 0 };
+        Self { open, tag, no: state.no, code: None }
+    }
+
+    /// Bytes on the wire of a segment that carries this and `payload_len` bytes.
+    fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
+        config.segment_overhead()
+            + if self.open.is_some() { data::OPEN_LEN } else { 0 }
+            + if self.tag == 0 { 0 } else { data::TAG_LEN }
+            + if self.code.is_some() { data::CODE_LEN } else { 0 }
+            + payload_len
+    }
+}

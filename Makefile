@@ -10,7 +10,7 @@ MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 TESTS := check unit golden swarm system dpdk-test
-NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --no-default-features --all-targets
+NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --exclude live --no-default-features --all-targets
 SYSTEM := $(CARGO) test -p system-tests
 
 help: ## this list
@@ -73,7 +73,7 @@ perf-compare: build ## throughput and round trips between two network namespaces
 bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code
 	$(CARGO) bench -p transport --bench endpoint
 	$(CARGO) bench -p transport --bench endpoint -- --instructions
-	$(CARGO) bench -p testbed --bench fabric_hops
+	$(CARGO) bench -p experiments --bench fabric_hops
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
 
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds

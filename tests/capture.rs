@@ -6,14 +6,14 @@ mod pcapng;
 
 use std::path::Path;
 
+use experiments::capture::Capture;
+use experiments::measure::Outcome;
+use experiments::observe::Observe;
+use experiments::plan::{Draft, Plan, Source};
+use experiments::progress::Unwatched;
+use experiments::workload::{self, Params};
+use experiments::{topology, virtual_time};
 use pcapng::{Seen, read};
-use testbed::capture::Capture;
-use testbed::measure::Outcome;
-use testbed::observe::Observe;
-use testbed::plan::{Draft, Plan, Source};
-use testbed::progress::Unwatched;
-use testbed::workload::{self, Params};
-use testbed::{topology, virtual_time};
 use transport::Rng;
 use transport::wire::Body;
 use transport::wire::addressing::{Addressing, IpVersion};

@@ -8,10 +8,10 @@ mod program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use experiments::workload::cm::{self, StartUnit};
+use experiments::workload::matrix::Start;
+use experiments::workload::{FlowSpec, GENERATORS, check};
 use serde_json::Value;
-use testbed::workload::cm::{self, StartUnit};
-use testbed::workload::matrix::Start;
-use testbed::workload::{FlowSpec, GENERATORS, check};
 use transport::Duration;
 
 use program::headrace;

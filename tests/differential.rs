@@ -4,11 +4,12 @@
 //! One run in real time a process, so one test. Bounds are wide because real time is: hosts poll,
 //! and what they send together leaves in another order.
 
-use testbed::measure::Outcome;
-use testbed::plan::{Draft, Plan};
-use testbed::progress::Unwatched;
-use testbed::workload::{self, Params};
-use testbed::{real_time, topology, virtual_time};
+use experiments::measure::Outcome;
+use experiments::plan::{Draft, Plan};
+use experiments::progress::Unwatched;
+use experiments::workload::{self, Params};
+use experiments::{topology, virtual_time};
+use live::vdev;
 use transport::Rng;
 
 #[test]
@@ -19,7 +20,7 @@ fn an_incast_takes_as_many_packets_and_about_the_same_time_in_both_worlds() {
     let topology = topology::by_name("leaf-spine:4,4,2").unwrap();
     let plan = Plan::new(&Draft::default(), matrix, &topology).unwrap();
     let sim = virtual_time::run(&plan, &mut Unwatched).unwrap();
-    let vdev = real_time::run(&plan, &mut Unwatched).unwrap_or_else(|error| panic!("{error}"));
+    let vdev = vdev::run(&plan, &mut Unwatched).unwrap_or_else(|error| panic!("{error}"));
     for outcome in [&sim, &vdev] {
         let summary = &outcome.summary;
         println!(

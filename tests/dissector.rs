@@ -10,7 +10,7 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::process::Command;
 
-use testbed::capture::pcapng::{Direction, Interface, Packet, Writer};
+use experiments::capture::pcapng::{Direction, Interface, Packet, Writer};
 use transport::units::Credit;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;

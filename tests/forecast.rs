@@ -6,11 +6,11 @@
 
 use std::process::Command;
 
-use testbed::forecast::{Forecast, PROCESS};
-use testbed::plan::{Draft, Plan};
-use testbed::progress::Unwatched;
-use testbed::workload::{self, Params};
-use testbed::{topology, virtual_time};
+use experiments::forecast::{Forecast, PROCESS};
+use experiments::plan::{Draft, Plan};
+use experiments::progress::Unwatched;
+use experiments::workload::{self, Params};
+use experiments::{topology, virtual_time};
 use transport::Rng;
 
 /// A matrix that is not made yet, its topology, and what to call it.

@@ -5,13 +5,13 @@
 //! prints what it measured: `cargo test -p system-tests --test sim -- --nocapture`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use testbed::conductor::FlowRecord;
-use testbed::measure::{Outcome, Sample, Summary, write_flow, write_series};
-use testbed::plan::{Draft, Plan, Source};
-use testbed::progress::{Progress, Unwatched, Watch};
-use testbed::topology;
-use testbed::virtual_time;
-use testbed::workload::{self, Matrix, Params, cm, cm_write};
+use experiments::conductor::FlowRecord;
+use experiments::measure::{Outcome, Sample, Summary, write_flow, write_series};
+use experiments::plan::{Draft, Plan, Source};
+use experiments::progress::{Progress, Unwatched, Watch};
+use experiments::topology;
+use experiments::virtual_time;
+use experiments::workload::{self, Matrix, Params, cm, cm_write};
 use transport::cc::CcKind;
 use transport::{Bytes, Duration, HostId, Rng};
 

@@ -6,8 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-
-use testbed::input::InputError;
+use experiments::input::InputError;
 use transport::ec::BlockShape;
 
 use crate::generate::Order;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use testbed::input::InputError;
-use testbed::plan::RunError;
+use experiments::input::InputError;
+use experiments::plan::RunError;
 
 use crate::exit::Exit;
 use crate::output::OutputError;

@@ -7,11 +7,11 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches, value_parser};
-use testbed::input::InputError;
-use testbed::workload::by_name;
-use testbed::workload::cm::StartUnit;
-use testbed::workload::matrix::{HOSTS_MAX, Start};
-use testbed::workload::{GENERATORS, Generator, Matrix, Parameter, Params, check, cm_write};
+use experiments::input::InputError;
+use experiments::workload::by_name;
+use experiments::workload::cm::StartUnit;
+use experiments::workload::matrix::{HOSTS_MAX, Start};
+use experiments::workload::{GENERATORS, Generator, Matrix, Parameter, Params, check, cm_write};
 use transport::{Duration, Rng};
 
 use crate::console::Console;
@@ -157,7 +157,7 @@ fn switch(arg: Arg) -> Arg {
 
 fn start(text: &str) -> Result<Duration, String> {
     let decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let parsed = testbed::input::number::duration(text).ok().filter(|_| decimal);
+    let parsed = experiments::input::number::duration(text).ok().filter(|_| decimal);
     parsed.ok_or_else(|| "a number of microseconds, like 10 or 0.5".to_owned())
 }
 

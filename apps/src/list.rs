@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use clap::ValueEnum;
+use experiments::input::InputError;
+use experiments::plan::keys;
+use experiments::plan::transports::TRANSPORTS;
+use experiments::scenario::{Part, Run, Scenario};
+use experiments::workload::distributions::DISTRIBUTIONS;
+use experiments::{topology, workload};
+use fabric::QdiscKind;
 use serde::Serialize;
-use testbed::fabric::QdiscKind;
-use testbed::input::InputError;
-use testbed::plan::keys;
-use testbed::plan::transports::TRANSPORTS;
-use testbed::scenario::{Part, Run, Scenario};
-use testbed::workload::distributions::DISTRIBUTIONS;
-use testbed::{topology, workload};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::lb::LbKind;

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use experiments::measure::Adapted;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use testbed::measure::Adapted;
 
 /// What was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

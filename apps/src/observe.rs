@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use testbed::capture::Capture;
-use testbed::input::InputError;
-use testbed::observe::Observe;
+use experiments::capture::Capture;
+use experiments::input::InputError;
+use experiments::observe::Observe;
 
 use crate::cli::RunArgs;
 use crate::failure::Failure;

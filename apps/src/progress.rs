@@ -6,9 +6,9 @@
 use std::io::Write;
 use std::time::Duration as RealDuration;
 
+use experiments::measure::Sample;
+use experiments::progress::{Progress, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use testbed::measure::Sample;
-use testbed::progress::{Progress, Watch};
 
 use crate::console::Console;
 use crate::interrupt;

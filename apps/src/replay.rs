@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use testbed::input::InputError;
+use experiments::input::InputError;
 use transport::Instant;
 use transport::record::{ReplayError, replay};
 

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use testbed::input::InputError;
-use testbed::scenario::Scenario;
+use experiments::input::InputError;
+use experiments::scenario::Scenario;
 
 /// A scenario inside the program.
 #[derive(Clone, Copy, Debug)]

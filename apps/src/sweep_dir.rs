@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use experiments::scenario::{Figure, Part, picks};
 use serde::{Deserialize, Serialize};
-use testbed::scenario::{Figure, Part, picks};
 
 use crate::run::experiment::Sweep;
 

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use experiments::measure::summary::QueueBytes;
+use experiments::measure::{Outcome, Summary};
+use experiments::workload::Matrix;
 use serde_json::Value;
-use testbed::measure::summary::QueueBytes;
-use testbed::measure::{Outcome, Summary};
-use testbed::workload::Matrix;
 use transport::Instant;
 
 /// Writes the summary, and below it what a reader must not miss: findings, invalid runs, early

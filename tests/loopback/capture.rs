@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testbed::capture::Capture;
-use testbed::measure::Outcome;
-use testbed::observe::Observe;
-use testbed::progress::Unwatched;
-use testbed::real_time;
+use experiments::capture::Capture;
+use experiments::measure::Outcome;
+use experiments::observe::Observe;
+use experiments::progress::Unwatched;
+use live::vdev;
 use transport::wire::Body;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::{self, UdpCheck};
@@ -24,7 +24,7 @@ fn captured(name: &str, limits: &str, settings: &[(&str, &str)]) -> (PathBuf, Ou
     let matrix = matrix("permutation", 4, &[("size", "256KiB")]);
     let plan = plan(settings, matrix, "leaf-spine:2,2,2");
     let observe = Observe { capture: Some(capture), ..Observe::default() };
-    let outcome = real_time::run_observed(&plan, &observe, &mut Unwatched).unwrap();
+    let outcome = vdev::run_observed(&plan, &observe, &mut Unwatched).unwrap();
     show(&outcome);
     assert_whole(&outcome);
     (path, outcome)

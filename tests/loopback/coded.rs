@@ -1,11 +1,11 @@
 //! Erasure-coded messages over real devices: what a code restores arrives intact and is sent again
 //! less often.
 
-use testbed::measure::Summary;
-use testbed::plan::{Plan, Source};
-use testbed::progress::Unwatched;
-use testbed::workload::{FlowSpec, Matrix};
-use testbed::{topology, virtual_time};
+use experiments::measure::Summary;
+use experiments::plan::{Plan, Source};
+use experiments::progress::Unwatched;
+use experiments::workload::{FlowSpec, Matrix};
+use experiments::{topology, virtual_time};
 use transport::{Bytes, HostId, Stats};
 
 use super::{Verdict, assert_whole, draft, matrix, plan, run, run_recorded, run_with_faults};

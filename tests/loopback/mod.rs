@@ -5,12 +5,13 @@ mod capture;
 mod coded;
 mod telemetry;
 
-use testbed::datapath::{self, Bench, Device, MESSAGE};
-use testbed::measure::{Outcome, Summary};
-use testbed::plan::{Draft, Plan, RunError, Source};
-use testbed::progress::{Progress, Unwatched, Watch};
-use testbed::workload::{self, Matrix, Params};
-use testbed::{real_time, topology};
+use experiments::measure::{Outcome, Summary};
+use experiments::plan::{Draft, Plan, RunError, Source};
+use experiments::progress::{Progress, Unwatched, Watch};
+use experiments::topology;
+use experiments::workload::{self, Matrix, Params};
+use live::datapath::{self, Bench, Device, MESSAGE};
+use live::vdev;
 use transport::ec::BlockShape;
 use transport::record::replay;
 use transport::{Duration, Rng, Stats};
@@ -95,7 +96,7 @@ fn plan(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Plan {
 }
 
 fn run(plan: &Plan) -> Outcome {
-    let outcome = real_time::run(plan, &mut Unwatched).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = vdev::run(plan, &mut Unwatched).unwrap_or_else(|error| panic!("{error}"));
     show(&outcome);
     outcome
 }
@@ -205,7 +206,7 @@ fn memif() -> Verdict {
 fn tap() -> Verdict {
     let matrix = matrix("permutation", 2, &[("size", "64KiB")]);
     let plan = plan(&[("vdev.pmd", "net_tap")], matrix, "dumbbell:1");
-    match real_time::run(&plan, &mut Unwatched) {
+    match vdev::run(&plan, &mut Unwatched) {
         Ok(outcome) => {
             show(&outcome);
             assert_whole(&outcome);
@@ -271,7 +272,7 @@ impl Watch for Impatient {
 fn stopped() -> Verdict {
     let matrix = matrix("permutation", 8, &[("size", "64MiB")]);
     let plan = plan(&[], matrix, "leaf-spine:4,2,2");
-    let outcome = real_time::run(&plan, &mut Impatient).unwrap();
+    let outcome = vdev::run(&plan, &mut Impatient).unwrap();
     show(&outcome);
     assert!(outcome.stopped && outcome.summary.flows.finished < 8);
     assert_eq!(outcome.summary.audit.findings, [""; 0]);
@@ -279,8 +280,8 @@ fn stopped() -> Verdict {
 }
 
 fn sampled_triggers() -> Verdict {
-    use testbed::workload::FlowSpec;
-    use testbed::workload::matrix::{Start, TriggerKind};
+    use experiments::workload::FlowSpec;
+    use experiments::workload::matrix::{Start, TriggerKind};
     use transport::{Bytes, HostId};
     let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
     let trigger = matrix.push_trigger(TriggerKind::Oneshot).unwrap();
@@ -306,7 +307,7 @@ fn without_hugepages() -> Verdict {
 fn too_many_hosts() -> Verdict {
     let refused = |settings: &[(&str, &str)], topology: &str| {
         let plan = plan(settings, matrix("permutation", 2, &[("size", "1KiB")]), topology);
-        let error = real_time::run(&plan, &mut Unwatched).unwrap_err();
+        let error = vdev::run(&plan, &mut Unwatched).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         error.to_string()
     };

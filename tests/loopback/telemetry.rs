@@ -5,11 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use experiments::measure::Outcome;
+use experiments::observe::Observe;
+use experiments::progress::{Progress, Watch};
+use live::vdev;
 use serde_json::Value;
-use testbed::measure::Outcome;
-use testbed::observe::Observe;
-use testbed::progress::{Progress, Watch};
-use testbed::real_time;
 
 use super::{Verdict, assert_whole, matrix, plan, show};
 
@@ -48,7 +48,7 @@ pub(super) fn scraped() -> Verdict {
     let matrix = matrix("permutation", 4, &[("size", "4MiB")]);
     let plan = plan(&[], matrix, "leaf-spine:2,2,2");
     let observe = Observe { metrics: Some(path.clone()), ..Observe::default() };
-    let outcome = real_time::run_observed(&plan, &observe, &mut scraper).unwrap();
+    let outcome = vdev::run_observed(&plan, &observe, &mut scraper).unwrap();
     show(&outcome);
     assert_whole(&outcome);
     assert!(!path.exists(), "the socket outlives the run");
@@ -129,7 +129,7 @@ pub(super) fn asked() -> Verdict {
     let plan = plan(&[("run.message", "1MiB")], matrix, "leaf-spine:2,2,2");
     let observe = Observe { telemetry: true, ..Observe::default() };
     let mut asker = Asker::default();
-    let outcome = real_time::run_observed(&plan, &observe, &mut asker).unwrap();
+    let outcome = vdev::run_observed(&plan, &observe, &mut asker).unwrap();
     show(&outcome);
     let answer = asker.answer.expect("DPDK's telemetry answers while the run goes on");
     println!("{answer}");

@@ -1,8 +1,8 @@
 //! Senders wait for what is slow: queues deeper than timeouts are made for, and acknowledgements
 //! that are held for longer than a short path takes. Bounds measured.
 
-use testbed::workload::FlowSpec;
-use testbed::workload::matrix::Start;
+use experiments::workload::FlowSpec;
+use experiments::workload::matrix::Start;
 use transport::{Duration, HostId};
 
 use super::*;

@@ -2,7 +2,7 @@
 //!
 //! Source: \[uno\] sec. 2.4 and 5.1; hosts 0 to 127 are the first site's, 128 to 255 the second's.
 
-use testbed::workload::FlowSpec;
+use experiments::workload::FlowSpec;
 use transport::{Duration, HostId};
 
 use super::*;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use testbed::measure::Sample;
+use experiments::measure::Sample;
 
 use super::*;
 

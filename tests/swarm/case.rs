@@ -10,11 +10,11 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
-use testbed::fabric::QdiscKind;
-use testbed::plan::{Draft, Source, transports};
-use testbed::topology::{FatTreeSpec, TierSpec, WanSpec, topo_file};
-use testbed::workload::matrix::{Message, Start, TriggerKind};
-use testbed::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
+use experiments::plan::{Draft, Source, transports};
+use experiments::topology::{FatTreeSpec, TierSpec, WanSpec, topo_file};
+use experiments::workload::matrix::{Message, Start, TriggerKind};
+use experiments::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
+use fabric::QdiscKind;
 use transport::cc::{CcKind, CcParams};
 use transport::ec::EcKind;
 use transport::lb::LbKind;

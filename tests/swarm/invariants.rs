@@ -5,14 +5,14 @@
 //! is faster than the network; work is bounded by what there is to do; the same plan gives the same
 //! results, however time is cut into windows and on any number of threads.
 
-use testbed::conductor::FlowRecord;
-use testbed::fabric::QdiscKind;
-use testbed::measure::Outcome;
-use testbed::plan::Plan;
-use testbed::progress::{Progress, Watch};
-use testbed::topology::base_one_way;
-use testbed::virtual_time;
-use testbed::workload::FlowSpec;
+use experiments::conductor::FlowRecord;
+use experiments::measure::Outcome;
+use experiments::plan::Plan;
+use experiments::progress::{Progress, Watch};
+use experiments::topology::base_one_way;
+use experiments::virtual_time;
+use experiments::workload::FlowSpec;
+use fabric::QdiscKind;
 use transport::cc::CcKind;
 use transport::{Bytes, Config, DropReason, Duration, HostId, Instant};
 

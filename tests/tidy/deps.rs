@@ -12,10 +12,12 @@ const MAY: &[(&str, &[&str])] = &[
     ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
     ("transport-ffi", &["transport", "transport-dpdk?"]),
     ("transport-ofi", &["transport", "transport-dpdk"]),
-    ("testbed", &["transport", "transport-dpdk?"]),
-    ("headrace", &["transport", "transport-dpdk?", "testbed"]),
-    ("system-tests", &["transport", "transport-dpdk?", "testbed", "headrace"]),
-    ("fuzz", &["transport", "testbed", "headrace"]),
+    ("fabric", &["transport"]),
+    ("experiments", &["transport", "fabric"]),
+    ("live", &["transport", "transport-dpdk", "fabric", "experiments"]),
+    ("headrace", &["transport", "fabric", "experiments", "live?"]),
+    ("system-tests", &["transport", "fabric", "experiments", "live?", "headrace"]),
+    ("fuzz", &["transport", "experiments"]),
 ];
 
 /// Checks one manifest.
@@ -82,8 +84,8 @@ mod tests {
 
     #[test]
     fn the_core_may_use_nothing_of_ours() {
-        let found = messages("transport", "[dependencies]\nlibm = \"1\"\ntestbed = \"1\"\n");
-        assert_eq!(found, ["`transport` must not depend on `testbed`: see docs"]);
+        let found = messages("transport", "[dependencies]\nlibm = \"1\"\nfabric = \"1\"\n");
+        assert_eq!(found, ["`transport` must not depend on `fabric`: see docs"]);
     }
 
     #[test]
@@ -93,17 +95,26 @@ mod tests {
             "[dev-dependencies]\nother = { package = \"dpdk-sys\", version = \"1\" }\n",
             "[target.'cfg(unix)'.build-dependencies]\ndpdk-sys = { workspace = true }\n",
         ] {
-            assert_eq!(messages("testbed", rest).len(), 1, "{rest}");
+            assert_eq!(messages("experiments", rest).len(), 1, "{rest}");
             assert_eq!(messages("transport-dpdk", rest), [""; 0], "{rest}");
         }
     }
 
     #[test]
-    fn the_testbed_takes_the_driver_only_as_an_option() {
-        let optional = "[dependencies]\ntransport-dpdk = { workspace = true, optional = true }\n";
-        let always = "[dependencies]\ntransport-dpdk = { workspace = true }\n";
-        assert_eq!(messages("testbed", optional), [""; 0]);
-        assert_eq!(messages("testbed", always).len(), 1);
+    fn commands_take_what_runs_on_dpdk_only_as_an_option() {
+        let optional = "[dependencies]\nlive = { workspace = true, optional = true }\n";
+        let always = "[dependencies]\nlive = { workspace = true }\n";
+        assert_eq!(messages("headrace", optional), [""; 0]);
+        assert_eq!(messages("headrace", always).len(), 1);
+    }
+
+    #[test]
+    fn the_fabric_knows_nothing_of_experiments_nor_these_of_what_runs_live() {
+        let uses = |name| format!("[dev-dependencies]\n{name} = {{ workspace = true }}\n");
+        assert_eq!(messages("fabric", &uses("experiments")).len(), 1);
+        assert_eq!(messages("experiments", &uses("live")).len(), 1);
+        assert_eq!(messages("experiments", &uses("transport-dpdk")).len(), 1);
+        assert_eq!(messages("live", &uses("experiments")), [""; 0]);
     }
 
     #[test]

@@ -120,6 +120,6 @@ mod tests {
     fn tests_and_other_crates_may_use_anything() {
         let text = "#[cfg(test)]\nmod tests {\n    use crate::endpoint::Endpoint;\n}\n";
         assert_eq!(lines("transport/src/cc/smartt.rs", text), []);
-        assert_eq!(lines("testbed/src/a.rs", "use crate::endpoint::Endpoint;\n"), []);
+        assert_eq!(lines("testbed/live/src/a.rs", "use crate::endpoint::Endpoint;\n"), []);
     }
 }

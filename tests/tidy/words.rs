@@ -65,7 +65,7 @@ fn not_build(path: &str) -> bool {
 }
 
 fn is_core(path: &str) -> bool {
-    path.starts_with("transport/src/") || path.starts_with("testbed/src/fabric/")
+    path.starts_with("transport/src/") || path.starts_with("testbed/fabric/src/")
 }
 
 fn may_not_print(path: &str) -> bool {
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(banned("transport/src/a.rs", text), []);
         assert_eq!(banned("apps/src/a.rs", "fn a() { println!(); }"), []);
         assert_eq!(banned("transport/dpdk/src/clock.rs", "use std::time::Duration;"), []);
-        assert_eq!(banned("testbed/src/a.rs", "fn a() { writeln!(); MyHashMapper; }"), []);
+        assert_eq!(banned("testbed/live/src/a.rs", "fn a() { writeln!(); MyHashMapper; }"), []);
         let map = "use hashbrown::HashMap;\ntype A = HashMap<u8, u8, BuildHasherDefault<H>>;\n";
         assert_eq!(banned("transport/src/a.rs", map), []);
         assert_eq!(lines(&banned("transport/src/a.rs", "use hashbrown::HashMap;\n")), [1]);
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn unsafe_is_found_outside_its_files() {
         let text = "fn a() { unsafe { b() } }\n#![allow(unsafe_code)]\n#![forbid(unsafe_code)]\n";
-        assert_eq!(lines(&unsafety("testbed/src/a.rs", text)), [1, 2]);
+        assert_eq!(lines(&unsafety("testbed/live/src/a.rs", text)), [1, 2]);
     }
 
     #[test]

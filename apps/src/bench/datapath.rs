@@ -1,6 +1,6 @@
 //! The cases of `headrace bench datapath`, one after the other.
 
-use testbed::datapath::{Bench, BenchError, Case, Device, MESSAGE};
+use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
 use super::report::{self, Row};
 use super::testpmd::{self, Testpmd};

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
+use live::datapath::{Bench, Case, Device, RoundTrip};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use testbed::datapath::{Bench, Case, Device, RoundTrip};
 
 use super::datapath::unfit;
 use super::report::{round, stages};

@@ -9,7 +9,7 @@
 //! | `testpmd_mpps` | frames of the same length that dpdk-testpmd makes and sends on one core |
 //! | `ratio` | the first over the second; null without dpdk-testpmd |
 //!
-//! The measuring is the testbed's (`testbed::datapath`); here it is asked for and told.
+//! `live::datapath` measures; the command asks for it and prints the result.
 
 #[cfg(feature = "dpdk")]
 mod datapath;

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
+use live::datapath::{Case, Cost, PolicyCosts};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use testbed::datapath::{Case, Cost, PolicyCosts};
 
 /// One device at one size. Nanoseconds are of the sending core, a segment.
 #[derive(Clone, Debug, Serialize)]

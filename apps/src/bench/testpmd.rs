@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use testbed::datapath::Device;
+use live::datapath::Device;
 
 /// The program.
 #[derive(Debug)]

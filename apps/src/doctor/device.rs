@@ -10,7 +10,7 @@ use crate::failure::Failure;
 #[cfg(feature = "dpdk")]
 pub(crate) fn look_at(device: &str, queues: u16) -> Result<Vec<Finding>, Failure> {
     let named = crate::perf::setup::resolved(device)?;
-    let inspected = testbed::inspect::inspect(&named, queues)
+    let inspected = live::inspect::inspect(&named, queues)
         .map_err(|error| Failure::Unfit(format!("--device {device}: {error}")))?;
     let why = "what headrace uses of the device, and who does the rest";
     let line = format!("{named}: {}", inspected.configuration);

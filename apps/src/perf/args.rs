@@ -1,7 +1,7 @@
 //! The flags of `headrace perf` and `headrace ping`.
 
 use clap::{Args, Subcommand};
-use testbed::input::number;
+use experiments::input::number;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Rate};
 

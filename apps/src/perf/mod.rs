@@ -1,8 +1,7 @@
 //! `headrace perf` and `headrace ping`: throughput and round trips between two processes.
 //!
-//! The two ends and what they say to each other are the testbed's (`testbed::peers`); here the
-//! flags become a set-up and terms, and what has come of it is told. A result goes to standard
-//! output, progress to standard error.
+//! `live::peers` has the two ends and what they say to each other; here flags become a set-up and
+//! terms, and the outcome is printed. A result goes to standard output, progress to standard error.
 
 pub(crate) mod args;
 #[cfg(feature = "dpdk")]
@@ -47,15 +46,15 @@ pub(crate) fn ping(what: &Ping, console: &mut Console<'_>) -> Result<Exit, Failu
 
 #[cfg(feature = "dpdk")]
 fn serve(args: &args::ServerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let host = setup::host(&args.device, testbed::peers::Side::Listens)?;
+    let host = setup::host(&args.device, live::peers::Side::Listens)?;
     check_environment(console)?;
-    let options = testbed::peers::ServerOptions {
+    let options = live::peers::ServerOptions {
         patience: transport::Duration::from_s(args.device.patience),
         memory_bytes: args.memory.0,
         sessions_max: args.sessions,
     };
     let mut shown = show::Shown::new(args.device.quiet, console.err);
-    let served = testbed::peers::serve(host, &options, &mut shown)?;
+    let served = live::peers::serve(host, &options, &mut shown)?;
     if args.device.json {
         show::served_json(&served, console.out)?;
     } else {
@@ -67,14 +66,14 @@ fn serve(args: &args::ServerArgs, console: &mut Console<'_>) -> Result<Exit, Fai
 #[cfg(feature = "dpdk")]
 fn client(
     args: &args::ClientArgs,
-    terms: &testbed::peers::Terms,
-    options: &testbed::peers::ClientOptions,
+    terms: &live::peers::Terms,
+    options: &live::peers::ClientOptions,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let host = setup::host(&args.device, testbed::peers::Side::Connects)?;
+    let host = setup::host(&args.device, live::peers::Side::Connects)?;
     check_environment(console)?;
     let mut shown = show::Shown::new(args.device.quiet, console.err);
-    let outcome = testbed::peers::run(host, terms, options, &mut shown)?;
+    let outcome = live::peers::run(host, terms, options, &mut shown)?;
     let result = show::Result::of(&outcome, &args.device.device);
     if args.device.json {
         result.write_json(console.out)?;

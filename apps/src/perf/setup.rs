@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use testbed::input::InputError;
-use testbed::peers::{
+use experiments::input::InputError;
+use experiments::plan::RunError;
+use live::peers::{
     ClientOptions, DeviceName, DeviceNameError, HostSetup, Job, MemoryMode, PeerError, Side, Terms,
 };
-use testbed::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
 use transport::{Duration, HostId, Rate};
 

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use experiments::measure::Counters;
+use live::peers::{Interval, Job, Outcome, Served, Terms, Told, Totals, Watch};
 use serde::Serialize;
-use testbed::measure::Counters;
-use testbed::peers::{Interval, Job, Outcome, Served, Terms, Told, Totals, Watch};
 use transport::Duration;
 
 use crate::interrupt;

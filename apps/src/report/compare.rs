@@ -11,7 +11,7 @@ use super::read::{self, Results, Run, measure};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use testbed::input::InputError;
+use experiments::input::InputError;
 
 /// Prints the comparison. Of two scenarios the variants of the same name are compared; two single
 /// runs always are.

@@ -3,9 +3,9 @@
 //! The same panels give the same bytes. Colours are those of Okabe and Ito, which people who see
 //! fewer colours tell apart as well.
 
+use experiments::scenario::PlotKind;
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use testbed::scenario::PlotKind;
 
 use super::panel::{Curve, Panel};
 use crate::failure::Failure;

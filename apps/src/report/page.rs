@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use testbed::input::InputError;
-use testbed::scenario::{Plot, PlotKind};
+use experiments::input::InputError;
+use experiments::scenario::{Plot, PlotKind};
 
 use super::panel::{labels, name_of, pooled, varying};
 use super::read::{Results, Run};

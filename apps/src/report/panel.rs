@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use experiments::input::InputError;
+use experiments::scenario::{Plot, PlotKind};
 use serde::Serialize;
-use testbed::input::InputError;
-use testbed::scenario::{Plot, PlotKind};
 
 use super::read::{Results, Run, Sample};
 
@@ -306,7 +306,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use testbed::scenario::Figure;
+    use experiments::scenario::Figure;
 
     use super::*;
     use crate::sweep_dir::{SweepDir, Variant};

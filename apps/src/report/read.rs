@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use experiments::input::InputError;
+use experiments::scenario::Figure;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use testbed::input::InputError;
-use testbed::scenario::Figure;
 
 use crate::sweep_dir::{FILE, SweepDir, Variant};
 

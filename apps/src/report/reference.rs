@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use experiments::input::InputError;
 use serde::Deserialize;
 use serde_json::Value;
-use testbed::input::InputError;
 
 use super::read;
 use crate::sweep_dir::Variant;

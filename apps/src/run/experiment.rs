@@ -6,13 +6,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use testbed::hosts_file::HostsFile;
-use testbed::input::{InputError, Located, Warning, did_you_mean};
-use testbed::observe::Observe;
-use testbed::plan::{Draft, Plan, Source};
-use testbed::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
-use testbed::topology::FatTreeSpec;
-use testbed::workload::Matrix;
+use experiments::hosts_file::HostsFile;
+use experiments::input::{InputError, Located, Warning, did_you_mean};
+use experiments::observe::Observe;
+use experiments::plan::{Draft, Plan, Source};
+use experiments::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
+use experiments::topology::FatTreeSpec;
+use experiments::workload::Matrix;
 use transport::ec::EcKind;
 
 use crate::cli::{RunArgs, Switch, World};

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use testbed::forecast::Forecast;
-use testbed::plan::Plan;
+use experiments::forecast::Forecast;
+use experiments::plan::Plan;
 use transport::{Bytes, Duration};
 
 use crate::console::Console;
@@ -66,9 +66,9 @@ const MB: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
-    use testbed::plan::{Draft, Source};
-    use testbed::topology;
-    use testbed::workload::{FlowSpec, Matrix};
+    use experiments::plan::{Draft, Source};
+    use experiments::topology;
+    use experiments::workload::{FlowSpec, Matrix};
     use transport::HostId;
 
     use super::*;

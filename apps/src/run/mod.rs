@@ -10,11 +10,11 @@ mod sweep;
 
 use std::ffi::OsString;
 
-use testbed::measure::Outcome;
-use testbed::observe::Observe;
-use testbed::plan::{Plan, RunError};
-use testbed::progress::Watch;
-use testbed::virtual_time;
+use experiments::measure::Outcome;
+use experiments::observe::Observe;
+use experiments::plan::{Plan, RunError};
+use experiments::progress::Watch;
+use experiments::virtual_time;
 
 use crate::cli::{RunArgs, World};
 use crate::console::Console;
@@ -93,7 +93,7 @@ fn check_environment(experiment: &Experiment, console: &mut Console<'_>) -> Resu
 fn needs_card(real: &Real) -> bool {
     let device = real.hosts.hosts.get(real.own as usize).map(|host| &host.device.value);
     #[cfg(feature = "dpdk")]
-    return device.is_some_and(|device| testbed::nic::is_card(device));
+    return device.is_some_and(|device| live::nic::is_card(device));
     #[cfg(not(feature = "dpdk"))]
     device.is_some()
 }
@@ -125,7 +125,7 @@ fn in_real_time(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
     #[cfg(feature = "dpdk")]
-    return testbed::real_time::run_observed(plan, observe, watch);
+    return live::vdev::run_observed(plan, observe, watch);
     #[cfg(not(feature = "dpdk"))]
     {
         let _ = (plan, observe, watch);
@@ -138,8 +138,8 @@ fn on_real_devices(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Out
     #[cfg(feature = "dpdk")]
     if let Some(Real { hosts, own, topology_given }) = experiment.real.clone() {
         let observe = experiment.observe.clone();
-        let network = testbed::nic::RealNetwork { hosts, own, topology_given, observe };
-        return testbed::nic::run(&experiment.plan, &network, watch);
+        let network = live::nic::RealNetwork { hosts, own, topology_given, observe };
+        return live::nic::run(&experiment.plan, &network, watch);
     }
     let _ = (experiment, watch);
     Err(RunError::Environment("this headrace was built without DPDK".to_owned()))

@@ -6,10 +6,10 @@
 use std::ffi::OsString;
 use std::io;
 
-use testbed::conductor::FlowRecord;
-use testbed::measure::{self, Outcome, Sample};
-use testbed::plan::Plan;
-use testbed::progress::{Progress, Watch};
+use experiments::conductor::FlowRecord;
+use experiments::measure::{self, Outcome, Sample};
+use experiments::plan::Plan;
+use experiments::progress::{Progress, Watch};
 
 use super::execute;
 use super::experiment::Experiment;

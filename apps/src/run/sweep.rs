@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
+use experiments::measure::{Outcome, Summary};
 use serde::Serialize;
 use serde_json::Value;
-use testbed::measure::{Outcome, Summary};
 
 use super::experiment::{Experiment, Sweep};
 use super::{check_environment, forecast, results};

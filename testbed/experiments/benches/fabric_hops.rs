@@ -4,7 +4,7 @@
 //! a permutation with 16 packets in flight a host, each delivery followed by another packet, and
 //! nobody at the ends. The full simulation is a permutation of 2 MiB flows across the core. Prints
 //! the median of some rounds, in processor time where the system tells it.
-//! Run: `cargo bench -p testbed --no-default-features --bench fabric_hops`. Not a test: what a busy
+//! Run: `cargo bench -p experiments --bench fabric_hops`. Not a test: what a busy
 //! machine does in a nanosecond varies; compare medians, and instructions where they can be
 //! counted.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
@@ -12,12 +12,12 @@
 
 use std::time::Instant as Wall;
 
-use testbed::fabric::{Flags, Network, Output, Packet};
-use testbed::plan::{Draft, Plan};
-use testbed::progress::Unwatched;
-use testbed::topology::{FabricParams, FatTree, by_name};
-use testbed::virtual_time;
-use testbed::workload::{self, Params};
+use experiments::plan::{Draft, Plan};
+use experiments::progress::Unwatched;
+use experiments::topology::{FabricParams, FatTree, by_name};
+use experiments::virtual_time;
+use experiments::workload::{self, Params};
+use fabric::{Flags, Network, Output, Packet};
 use transport::rng::mix;
 use transport::{HostId, Rng};
 

@@ -70,7 +70,7 @@ pub struct FlowRecord {
 
 impl FlowRecord {
     /// Of a flow that has not started.
-    pub(crate) const UNSTARTED: Self = Self {
+    pub const UNSTARTED: Self = Self {
         start: Instant::FAR_FUTURE,
         delivered_at: Instant::FAR_FUTURE,
         acked_at: Instant::FAR_FUTURE,
@@ -475,7 +475,7 @@ impl<'a> Conductor<'a> {
 
     /// The record of a line of the matrix that has finished, so that it stays as it is; `None` for
     /// those of other parts.
-    pub(crate) fn settled(&self, line: usize) -> Option<&FlowRecord> {
+    pub fn settled(&self, line: usize) -> Option<&FlowRecord> {
         let record = self.records.get(line)?;
         let is_whole = record.acked_at.max(record.delivered_at) < Instant::FAR_FUTURE;
         let is_own = self.senders.contains(&self.matrix.flows[line].src.0);
@@ -483,7 +483,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// The records, when all is over: none are left here.
-    pub(crate) fn take_records(&mut self) -> Vec<FlowRecord> {
+    pub fn take_records(&mut self) -> Vec<FlowRecord> {
         std::mem::take(&mut self.records)
     }
 

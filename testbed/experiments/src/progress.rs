@@ -36,7 +36,7 @@ pub trait Watch {
 
 /// Tells a watch of the lines that have finished.
 #[derive(Debug, Default)]
-pub(crate) struct Teller {
+pub struct Teller {
     /// The first line not told.
     next: usize,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Teller {
 impl Teller {
     /// Tells what has come since the last time; `record_of` gives the record of a line, `None`
     /// while it may change or when there is no such line.
-    pub(crate) fn tell<'r>(
+    pub fn tell<'r>(
         &mut self,
         watch: &mut dyn Watch,
         record_of: impl Fn(usize) -> Option<&'r FlowRecord>,

@@ -1,15 +1,14 @@
 //! Tests of whole networks: conservation, determinism, late polls, and what packets experience.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
-use proptest::prelude::*;
-use transport::rng::mix;
-use transport::{Bytes, Duration, HostId, Instant, Rng};
-
-use super::*;
-use crate::fabric::Flags;
-use crate::fabric::qdisc::QdiscKind;
-use crate::topology::{
+use experiments::topology::{
     FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
 };
+use fabric::{Backlog, FaultKind, FaultSpec, Flags, Network, Output, Packet, PortId, QdiscKind};
+use proptest::prelude::*;
+use transport::rng::mix;
+use transport::stats::DropReason;
+use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 const DATA: Flags = Flags::ECT.with(Flags::TRIMMABLE);
 

@@ -19,15 +19,15 @@ use transport::HostId;
 
 /// A packet on a link, a pause frame, or a call to look at a port again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flight {
+pub struct Flight {
     /// When it is there.
-    pub(crate) at: Instant,
+    pub at: Instant,
     /// The port it left; breaks ties.
     pub(super) origin: u32,
     /// The port it goes to. The NIC of a host stands for the host.
     pub(super) target: u32,
     /// The packet; of length 0, which no packet has, in a wake-up and a pause.
-    pub(crate) packet: Packet,
+    pub packet: Packet,
 }
 
 const _: () = assert!(size_of::<Flight>() == 32, "two to a cache line");
@@ -64,18 +64,18 @@ impl Flight {
 
     /// Whether it is a packet.
     #[inline]
-    pub(crate) const fn is_packet(&self) -> bool {
+    pub const fn is_packet(&self) -> bool {
         self.packet.len > 0
     }
 
     /// Whether it is a wake-up.
-    pub(crate) const fn is_wake(&self) -> bool {
+    pub const fn is_wake(&self) -> bool {
         self.packet.len == 0 && self.packet.trim_len == 0
     }
 
     /// Whether it tells a port to pause, or to go on; `None` for anything else.
     #[inline]
-    pub(crate) const fn pause(&self) -> Option<bool> {
+    pub const fn pause(&self) -> Option<bool> {
         match self.packet.trim_len {
             _ if self.packet.len != 0 => None,
             PAUSE => Some(true),

@@ -10,10 +10,14 @@
 //!           qdisc         fault                    qdisc
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod audit;
 mod blueprint;
 mod calendar;
 mod fault;
+#[cfg(test)]
+mod leaf_spine;
 mod network;
 mod packet;
 mod parts;
@@ -27,13 +31,13 @@ mod window;
 
 pub use audit::{Audit, Imbalance};
 pub use blueprint::{Blueprint, Node, PortSpec, SwitchSpec};
-pub(crate) use calendar::Flight;
+pub use calendar::Flight;
 pub use fault::{BLOCK_MAX, FaultError, FaultKind, FaultSpec, LOSSES_MAX};
 pub use network::{Network, Output, PortId};
 pub use packet::{Flags, Packet, flow_hash};
-pub(crate) use parts::Parts;
+pub use parts::Parts;
 pub use pfc::{Shortage, check_buffers, least_buffer};
 pub use port::{Port, serialisation};
-pub use qdisc::{PauseParams, PhantomParams, PhantomShares, QdiscKind, QdiscParams};
+pub use qdisc::{Backlog, PauseParams, PhantomParams, PhantomShares, QdiscKind, QdiscParams};
 pub use stats::{Histogram, PortStats, QueueStats};
-pub(crate) use window::Window;
+pub use window::{Group, Window};

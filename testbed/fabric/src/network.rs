@@ -165,7 +165,7 @@ impl Network {
 
     /// Prepares an idle network for windows of one instant: with shorter slots there is less to
     /// look through for each.
-    pub(crate) fn expect_instants(&mut self) {
+    pub fn expect_instants(&mut self) {
         let slot = slot(self.lookahead).min(SLOT_OF_INSTANTS);
         self.links.calendar = Calendar::new(slot.ilog2());
     }
@@ -254,20 +254,20 @@ impl Network {
 
     /// Puts everything due before `end` to work; the window goes back by [`Network::close`]. From
     /// the first thing due to `end` it must be no longer than the lookahead.
-    pub(crate) fn open(&mut self, end: Instant) -> Window {
+    pub fn open(&mut self, end: Instant) -> Window {
         let mut window = std::mem::take(&mut self.window);
         window.take(&mut self.links.calendar, end);
         window
     }
 
     /// The window that ends at `end` has been worked through.
-    pub(crate) fn close(&mut self, window: Window, end: Instant) {
+    pub fn close(&mut self, window: Window, end: Instant) {
         self.window = window;
         self.now = self.now.max(before(end));
     }
 
     /// Runs the switches through a window that ends at `end`.
-    pub(crate) fn run_switches(&mut self, window: &Window, end: Instant, out: &mut Vec<Output>) {
+    pub fn run_switches(&mut self, window: &Window, end: Instant, out: &mut Vec<Output>) {
         let groups = window.switches();
         if let Some(pfc) = &mut self.pfc {
             let (ports, links) = (&mut self.ports, &mut self.links);
@@ -320,13 +320,7 @@ impl Network {
 
     /// The switch of `host` tells its NIC at `at` to pause its data, or to go on.
     #[cold]
-    pub(crate) fn pause_nic(
-        &mut self,
-        host: HostId,
-        paused: bool,
-        at: Instant,
-        out: &mut Vec<Output>,
-    ) {
+    pub fn pause_nic(&mut self, host: HostId, paused: bool, at: Instant, out: &mut Vec<Output>) {
         self.run_nic(host, at, out);
         if let Some(pfc) = &mut self.pfc {
             pfc.obey(&mut self.ports[host.0 as usize], paused, at);
@@ -336,13 +330,13 @@ impl Network {
 
     /// Whether the NIC of `host` has been told to send no data.
     #[inline]
-    pub(crate) fn nic_is_paused(&self, host: HostId) -> bool {
+    pub fn nic_is_paused(&self, host: HostId) -> bool {
         self.ports[host.0 as usize].port.is_paused()
     }
 
     /// Notes that `count` packets were given to their host.
     #[inline]
-    pub(crate) fn count_delivered(&mut self, count: u64) {
+    pub fn count_delivered(&mut self, count: u64) {
         self.links.counts.delivered += count;
         self.links.counts.on_wire -= count;
     }
@@ -350,7 +344,7 @@ impl Network {
     /// The window that ends at `end` is over for `host`; its next turn is in that of `at`, unless
     /// something arrives earlier.
     #[inline]
-    pub(crate) fn wake_host(&mut self, host: HostId, end: Instant, at: Instant) {
+    pub fn wake_host(&mut self, host: HostId, end: Instant, at: Instant) {
         let state = &mut self.ports[host.0 as usize];
         state.wakes_used_up(before(end));
         self.links.wake(state, at);
@@ -358,31 +352,25 @@ impl Network {
 
     /// When the next packet that waits at the NIC of `host` starts to be sent.
     #[inline]
-    pub(crate) fn nic_departure(&self, host: HostId) -> Option<Instant> {
+    pub fn nic_departure(&self, host: HostId) -> Option<Instant> {
         self.ports[host.0 as usize].port.next_departure()
     }
 
     /// Packets that wait at the NIC of `host`.
     #[inline]
-    pub(crate) fn nic_waiting(&self, host: HostId) -> usize {
+    pub fn nic_waiting(&self, host: HostId) -> usize {
         self.ports[host.0 as usize].port.waiting()
     }
 
     /// Runs the departures of the NIC of `host` that are due by `at`.
     #[inline]
-    pub(crate) fn run_nic(&mut self, host: HostId, at: Instant, out: &mut Vec<Output>) {
+    pub fn run_nic(&mut self, host: HostId, at: Instant, out: &mut Vec<Output>) {
         self.links.depart_until(&mut self.ports[host.0 as usize], at, out);
     }
 
     /// [`Network::inject`] by a driver that itself gives the host its turns.
     #[inline]
-    pub(crate) fn send(
-        &mut self,
-        host: HostId,
-        packet: Packet,
-        at: Instant,
-        out: &mut Vec<Output>,
-    ) {
+    pub fn send(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
         self.links.counts.injected += 1;
         match self.refuses(host, &packet) {
             Some(reason) => self.links.drop_packet(packet, reason, at, out),
@@ -439,7 +427,7 @@ impl Network {
     }
 
     /// What waits at the ports of switches, one by one.
-    pub(crate) fn switch_backlogs(&self) -> impl Iterator<Item = Backlog> + '_ {
+    pub fn switch_backlogs(&self) -> impl Iterator<Item = Backlog> + '_ {
         self.ports[self.blueprint.hosts as usize..].iter().map(|state| state.port.backlog())
     }
 
@@ -510,6 +498,3 @@ const PICOSECOND: Duration = Duration::from_ps(1);
 
 /// How many ports ahead one is touched.
 const AHEAD: usize = 2;
-
-#[cfg(test)]
-mod tests;

@@ -19,11 +19,11 @@ use super::pfc;
 
 /// Who runs what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub struct Parts {
     /// The hosts of each part.
-    pub(crate) hosts: Vec<Range<u32>>,
+    pub hosts: Vec<Range<u32>>,
     /// By port: its part.
-    ports: Vec<u32>,
+    pub ports: Vec<u32>,
     /// By target of flights, a port or a whole switch: its part.
     homes: Arc<[u32]>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Border {
 
 impl Parts {
     /// At most `count` parts of a network whose hosts have traffic of `weights`, at least one.
-    pub(crate) fn new(blueprint: &Blueprint, weights: &[u64], count: usize) -> Self {
+    pub fn new(blueprint: &Blueprint, weights: &[u64], count: usize) -> Self {
         let count = u32::try_from(count).unwrap_or(u32::MAX).clamp(1, blueprint.hosts.max(1));
         let below = blueprint.switches.iter().map(|switch| switch.hosts);
         let fits = |unit: &u32| blueprint.hosts / unit.max(&1) >= count;
@@ -75,7 +75,7 @@ impl Parts {
     }
 
     /// How many parts there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.hosts.len()
     }
 }
@@ -124,7 +124,7 @@ impl Border {
 
 impl Network {
     /// A network nothing has happened in, once for each part.
-    pub(crate) fn split(self, parts: &Parts) -> Vec<Self> {
+    pub fn split(self, parts: &Parts) -> Vec<Self> {
         debug_assert_eq!(self.next_event_at(), None, "nothing has happened yet");
         let mut networks = Vec::with_capacity(parts.count());
         networks.resize_with(parts.count() - 1, || self.clone());
@@ -140,20 +140,20 @@ impl Network {
     }
 
     /// What has left for the part called `to`, in the order in which it left.
-    pub(crate) fn crossed(&mut self, to: usize) -> impl Iterator<Item = Flight> + '_ {
+    pub fn crossed(&mut self, to: usize) -> impl Iterator<Item = Flight> + '_ {
         let crossed = self.links.border.as_mut().and_then(|border| border.crossed.get_mut(to));
         crossed.into_iter().flat_map(|flights| flights.drain(..))
     }
 
     /// Takes over what comes from another part.
     #[inline]
-    pub(crate) fn admit(&mut self, flight: Flight) {
+    pub fn admit(&mut self, flight: Flight) {
         self.links.counts.on_wire += u64::from(flight.is_packet());
         self.links.calendar.push(flight);
     }
 
     /// The whole with all counts and queues, for its books: what is on links stays behind.
-    pub(crate) fn join(mut networks: Vec<Self>, parts: &Parts) -> Self {
+    pub fn join(mut networks: Vec<Self>, parts: &Parts) -> Self {
         let mut whole = networks.remove(0);
         whole.links.border = None;
         for (part, mut network) in (1..).zip(networks) {
@@ -169,78 +169,5 @@ impl Network {
             }
         }
         whole
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::fabric::PortSpec;
-    use crate::topology::{self, FabricParams, FatTree};
-
-    fn blueprint(name: &str) -> Blueprint {
-        let tree = FatTree::new(topology::by_name(name).unwrap()).unwrap();
-        tree.blueprint(&FabricParams::default())
-    }
-
-    proptest! {
-        #[test]
-        fn every_host_is_in_one_part_and_every_switch_in_a_whole_one(
-            name in prop_oneof![
-                Just("ft128-8os"), Just("ft1024-1os"), Just("leaf-spine:4,8,8,800"), Just("two-dc"),
-            ],
-            count in 1usize..=64,
-            weights in prop::collection::vec(0u64..1000, 0..1024),
-        ) {
-            let blueprint = blueprint(name);
-            let parts = Parts::new(&blueprint, &weights, count);
-            let expected = count.min(blueprint.hosts as usize);
-            prop_assert_eq!(parts.count(), expected);
-            let mut next = 0;
-            for range in &parts.hosts {
-                prop_assert!(range.start == next && range.end > next, "{:?}", parts.hosts);
-                next = range.end;
-            }
-            prop_assert_eq!(next, blueprint.hosts);
-            let mut homes = vec![None; blueprint.switches.len()];
-            for (port, home) in blueprint.ports.iter().zip(&parts.ports) {
-                match port.owner {
-                    Node::Host(host) => {
-                        prop_assert!(parts.hosts[*home as usize].contains(&host));
-                    }
-                    Node::Switch(switch) => {
-                        let known = homes[switch as usize].get_or_insert(home);
-                        prop_assert_eq!(*known, home);
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn only_links_between_two_sites_leave_their_parts() {
-        let blueprint = blueprint("two-dc");
-        let parts = Parts::new(&blueprint, &[1; 256], 2);
-        assert_eq!(parts.hosts, [0..128, 128..256]);
-        let owned = blueprint.ports.iter().zip(&parts.ports);
-        let home = |node| owned.clone().find(|(port, _)| port.owner == node).map(|(_, home)| *home);
-        let crosses = |port: &&PortSpec| home(port.owner) != home(port.to);
-        assert_eq!(blueprint.ports.iter().filter(crosses).count(), 2 * 8);
-    }
-
-    #[test]
-    fn pods_stay_whole_and_parts_weigh_the_same_where_that_is_possible() {
-        let blueprint = blueprint("ft1024-1os");
-        let even = Parts::new(&blueprint, &[1; 1024], 2);
-        assert_eq!(even.hosts, [0..512, 512..1024]);
-        // One host has as much to do as all others together.
-        let mut weights = [1; 1024];
-        weights[70] = 1024;
-        let parts = Parts::new(&blueprint, &weights, 2);
-        assert!(parts.hosts[0].end < 512, "{:?}", parts.hosts);
-        let pod = blueprint.switches.iter().map(|switch| switch.hosts).filter(|n| *n < 1024).max();
-        assert_eq!(parts.hosts[0].end % pod.unwrap(), 0);
     }
 }

@@ -229,8 +229,8 @@ mod tests {
     use transport::{HostId, Rng};
 
     use super::*;
-    use crate::fabric::packet::Flags;
-    use crate::fabric::qdisc::{AnyQdisc, PauseParams, PhantomParams, QdiscKind, QdiscParams};
+    use crate::packet::Flags;
+    use crate::qdisc::{AnyQdisc, PauseParams, PhantomParams, QdiscKind, QdiscParams};
 
     const PHANTOM: PhantomParams = PhantomParams {
         drain: Rate::from_gbps(90),

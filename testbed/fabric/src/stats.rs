@@ -55,13 +55,21 @@ pub struct Histogram {
 const SUB_BITS: u32 = 3;
 const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Histogram {
-    pub(crate) const fn new() -> Self {
+    /// Without a sample.
+    pub const fn new() -> Self {
         Self { buckets: [0; BUCKETS], samples: 0, sum: 0, max: 0 }
     }
 
+    /// Counts one sample.
     #[inline]
-    pub(crate) fn sample(&mut self, value: u64) {
+    pub fn sample(&mut self, value: u64) {
         self.buckets[bucket(value)] += 1;
         self.samples += 1;
         self.sum = self.sum.saturating_add(value);
@@ -69,7 +77,7 @@ impl Histogram {
     }
 
     /// Takes `other`'s samples too.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets) {
             *mine += theirs;
         }

@@ -9,7 +9,7 @@ use transport::Instant;
 
 /// The flights of one stretch of time; empty between two.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Window {
+pub struct Window {
     due: Due,
     len: usize,
     /// How many of `groups` are hosts.
@@ -27,8 +27,9 @@ pub(crate) struct Window {
 
 /// The flights to one target: `from..to` of the window's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) target: u32,
+pub struct Group {
+    /// Their target: the number of a port, or of a host's.
+    pub target: u32,
     pub(super) from: usize,
     pub(super) to: usize,
 }
@@ -106,12 +107,12 @@ impl Window {
     }
 
     /// How many flights there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn flight_count(&self) -> usize {
         self.len
     }
 
     /// The groups of hosts, ascending.
-    pub(crate) fn hosts(&self) -> &[Group] {
+    pub fn hosts(&self) -> &[Group] {
         &self.groups[..self.host_groups]
     }
 
@@ -122,7 +123,7 @@ impl Window {
 
     /// The flights of a group.
     #[inline]
-    pub(crate) fn flights(&self, group: Group) -> &[Flight] {
+    pub fn flights(&self, group: Group) -> &[Flight] {
         &self.flights[group.from..group.to]
     }
 }
@@ -147,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fabric::packet::Packet;
+    use crate::packet::Packet;
 
     proptest! {
         #[test]
@@ -172,7 +173,7 @@ mod tests {
                 let found: Vec<_> = groups.flat_map(|group| window.flights(*group)).collect();
                 let due = |flight: &&Flight| flight.at < Instant::from_ps(20_000);
                 let expected: Vec<_> = expected.iter().filter(due).collect();
-                prop_assert_eq!(window.len(), expected.len());
+                prop_assert_eq!(window.flight_count(), expected.len());
                 prop_assert_eq!(found, expected.clone());
                 let targets = window.groups.iter().map(|group| group.target);
                 prop_assert!(targets.is_sorted_by(|a, b| a < b));

@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use experiments::capture::pcapng::{Direction, Interface, Packet, Statistics, Writer};
 use transport_dpdk::tap::{Captured, TapReader};
-
-use super::pcapng::{Direction, Interface, Packet, Statistics, Writer};
 
 /// One worker's.
 #[derive(Debug)]

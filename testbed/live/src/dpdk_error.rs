@@ -1,5 +1,6 @@
 //! What DPDK, its buffers, its devices or the clock refuse: a machine that is not fit.
 
+use experiments::plan::RunError;
 use thiserror::Error;
 use transport_dpdk::clock::ClockError;
 use transport_dpdk::{EalError, MbufError, PortError};
@@ -19,4 +20,19 @@ pub enum DpdkError {
     /// No clock.
     #[error(transparent)]
     Clock(#[from] ClockError),
+}
+
+/// The machine is not fit for a run.
+pub(crate) fn unfit(error: &dyn std::error::Error) -> RunError {
+    RunError::Environment(error.to_string())
+}
+
+/// Why a run ends, where code that is generic over its error refuses devices.
+#[derive(Debug)]
+pub(crate) struct Unfit(pub(crate) RunError);
+
+impl From<PortError> for Unfit {
+    fn from(error: PortError) -> Self {
+        Self(unfit(&error))
+    }
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use testbed::workload::Cdf;
+use experiments::workload::Cdf;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(cdf) = Cdf::read(bytes, "fuzz.csv") else { return };

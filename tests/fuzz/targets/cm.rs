@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use testbed::workload::cm::{StartUnit, read};
-use testbed::workload::{Triggers, check, cm_write};
+use experiments::workload::cm::{StartUnit, read};
+use experiments::workload::{Triggers, check, cm_write};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = read(bytes, "fuzz.cm", StartUnit::Us) else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use testbed::hosts_file::HostsFile;
+use experiments::hosts_file::HostsFile;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = HostsFile::read(bytes, "fuzz.toml") else { return };

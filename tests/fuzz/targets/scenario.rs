@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use testbed::scenario::{FaultSpec, Scenario};
+use experiments::scenario::{FaultSpec, Scenario};
 
 fuzz_target!(|bytes: &[u8]| {
     let by_file = Scenario::read(bytes, "fuzz.toml", Path::new("/nonexistent"));

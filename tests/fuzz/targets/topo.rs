@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use testbed::topology::{by_name, topo_file};
+use experiments::topology::{by_name, topo_file};
 use transport::Bytes;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -4,8 +4,6 @@
 //! from the workers of a run in real time, with the feature `dpdk`. Those of a simulation come from
 //! `virtual_time/capture.rs`.
 
-#[cfg(feature = "dpdk")]
-pub(crate) mod live;
 pub mod pcapng;
 
 use std::fs::File;
@@ -71,7 +69,7 @@ impl Capture {
     ///
     /// # Errors
     /// A host that is not in the run, a file that cannot be written.
-    pub(crate) fn create(&self, hosts: u32) -> Result<File, RunError> {
+    pub fn create(&self, hosts: u32) -> Result<File, RunError> {
         if let Some(HostId(host)) = self.host.filter(|host| host.0 >= hosts) {
             let expected = format!("host=I, below {hosts}");
             let error = InputError::new(format!("`host={host}`"), expected);
@@ -81,7 +79,7 @@ impl Capture {
     }
 
     /// The file cannot be written.
-    pub(crate) fn unwritable(&self, error: &io::Error) -> RunError {
+    pub fn unwritable(&self, error: &io::Error) -> RunError {
         let found = format!("`{}` ({error})", self.file.display());
         RunError::Input(InputError::new(found, "a file that can be written").at("--capture", 0, 0))
     }

@@ -1,10 +1,10 @@
 //! Conservation: whatever was created was delivered, dropped for a reason, or is still under way.
 
+use fabric::Network;
 use serde::Serialize;
 use transport::Stats;
 
 use crate::conductor::Conductor;
-use crate::fabric::Network;
 
 /// The verdict at the end of a run, and every imbalance found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -2,7 +2,7 @@
 
 pub mod audit;
 pub mod fct;
-pub(crate) mod sampler;
+pub mod sampler;
 pub mod series;
 pub mod summary;
 
@@ -12,11 +12,11 @@ use std::io::{self, Write};
 use transport::{Duration, Instant, Stats};
 
 pub use audit::Audit;
+use fabric::Network;
 pub use series::Sample;
 pub use summary::{HostSeen, Summary};
 
 use crate::conductor::{Conductor, FlowRecord};
-use crate::fabric::Network;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,16 @@
 //! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver says
 //! when.
 
+use fabric::Network;
 use transport::{Duration, Instant};
 
 use super::series::{FLOWS_SHOWN, Sample};
 use crate::conductor::Conductor;
-use crate::fabric::Network;
 use crate::plan::Plan;
 use crate::progress::Watch;
 
 /// The samples so far, and when the next is due.
-pub(crate) struct Sampler {
+pub struct Sampler {
     interval: Option<Duration>,
     next_at: Instant,
     delivered_before: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Sampler {
 
 /// What there is to see at an instant.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     queue_max_bytes: u64,
     queue_sum_bytes: u64,
     trimmed: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// The state of a run, or of a part of it. `cwnd` tells the window of a line of the matrix,
     /// bytes, where it can be seen.
-    pub(crate) fn of(
+    pub fn of(
         network: &Network,
         conductor: &Conductor<'_>,
         cwnd: impl Fn(usize) -> Option<u64>,
@@ -74,25 +74,20 @@ const HELD: usize = 1024;
 
 impl Sampler {
     /// A sampler as the plan asks for; one that never samples when it does not.
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         let interval = plan.draft.sampling;
         let next_at = if interval.is_some() { Instant::ZERO } else { Instant::FAR_FUTURE };
         Self { interval, next_at, delivered_before: 0, series: Vec::new() }
     }
 
     /// When the next sample is due; [`Instant::FAR_FUTURE`] when none is.
-    pub(crate) fn next_at(&self) -> Instant {
+    pub fn next_at(&self) -> Instant {
         self.next_at
     }
 
     /// Takes the samples due before `now`, of the state that has lasted until `now`, which `look`
     /// sees. Those of a long silence are many: `watch` is offered them in between.
-    pub(crate) fn catch_up(
-        &mut self,
-        now: Instant,
-        watch: &mut dyn Watch,
-        look: impl FnOnce() -> Seen,
-    ) {
+    pub fn catch_up(&mut self, now: Instant, watch: &mut dyn Watch, look: impl FnOnce() -> Seen) {
         let Some(interval) = self.interval.filter(|_| self.next_at <= now) else { return };
         let seen = look();
         while self.next_at <= now {
@@ -122,12 +117,12 @@ impl Sampler {
     }
 
     /// Offers the samples so far to a watch.
-    pub(crate) fn offer(&mut self, watch: &mut dyn Watch) {
+    pub fn offer(&mut self, watch: &mut dyn Watch) {
         watch.on_samples(&mut self.series);
     }
 
     /// The samples that nobody took.
-    pub(crate) fn into_series(self) -> Vec<Sample> {
+    pub fn into_series(self) -> Vec<Sample> {
         self.series
     }
 }

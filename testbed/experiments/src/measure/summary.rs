@@ -2,6 +2,7 @@
 //!
 //! Times are microseconds of network time, rates gigabits a second; null where not applicable.
 
+use fabric::{Network, PortStats, QdiscKind};
 use serde::{Deserialize, Serialize};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
@@ -12,7 +13,6 @@ use super::audit::Audit;
 use super::fct::{Fct, jain};
 use super::{Counters, Lateness};
 use crate::conductor::{Conductor, FlowRecord};
-use crate::fabric::{Network, PortStats, QdiscKind};
 use crate::plan::Plan;
 use crate::workload::FlowSpec;
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
+use fabric::{PhantomShares, QdiscKind};
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbKind;
 use transport::wire::addressing::UDP_PORT;
@@ -14,7 +15,6 @@ use transport::{Bytes, Duration, Settings};
 
 use super::keys;
 use super::transports::{self, Transport};
-use crate::fabric::{PhantomShares, QdiscKind};
 use crate::input::{InputError, did_you_mean};
 use crate::scenario::FaultSpec;
 use crate::workload::cm::StartUnit;

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroU32;
 
+use fabric::QdiscKind;
 use transport::cc::{CcKind, CcParams};
 use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::lb::{LbKind, LbParams};
@@ -12,7 +13,6 @@ use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration, Settings};
 
 use super::draft::Draft;
-use crate::fabric::QdiscKind;
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
 use crate::workload::cm::StartUnit;

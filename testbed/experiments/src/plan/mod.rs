@@ -20,11 +20,11 @@ use transport::{
 };
 
 pub use draft::{Draft, NicSettings, Source, SwitchSettings, VdevSettings};
-
-use crate::fabric::{
+use fabric::{
     Blueprint, FaultError, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers,
     least_buffer,
 };
+
 use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::{

@@ -21,9 +21,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fabric::{BLOCK_MAX, LOSSES_MAX};
 use transport::Duration;
 
-use crate::fabric::{BLOCK_MAX, LOSSES_MAX};
 use crate::input::number::{self, write_us};
 use crate::input::{InputError, did_you_mean};
 use crate::workload::matrix::SwitchTier;

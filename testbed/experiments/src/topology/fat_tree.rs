@@ -10,13 +10,13 @@
 //! Ports are numbered NICs first, then tier by tier, switch by switch, down ports before up ports.
 //! Units: bytes on the wire, picoseconds.
 
-use transport::{Bytes, Duration, Rate};
-
-use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
-use crate::fabric::{
+use fabric::{
     Blueprint, Node, PauseParams, PhantomParams, PhantomShares, PortSpec, QdiscKind, QdiscParams,
     SwitchSpec,
 };
+use transport::{Bytes, Duration, Rate};
+
+use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
 
 /// How the switches of a run behave.
 #[derive(Clone, Copy, Debug, PartialEq)]

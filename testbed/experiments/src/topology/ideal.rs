@@ -6,10 +6,10 @@
 //! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores
 //! a packet before it forwards it.
 
+use fabric::serialisation;
 use transport::{Bytes, Duration, HostId, Instant, Rate};
 
 use super::fat_tree::FatTree;
-use crate::fabric::serialisation;
 
 /// One flow of a traffic matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

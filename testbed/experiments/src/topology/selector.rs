@@ -6,10 +6,10 @@
 
 use core::fmt;
 
+use fabric::{self, PortId};
 use transport::Instant;
 
 use super::fat_tree::FatTree;
-use crate::fabric::{self, PortId};
 use crate::scenario::{FaultKind, FaultSpec, LinkSelector, Ports};
 use crate::workload::matrix::SwitchTier;
 

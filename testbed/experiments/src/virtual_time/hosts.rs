@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
 use transport::wire::frame::{Ecn, TrafficClass};
 use transport::{
     BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
@@ -15,7 +16,6 @@ use super::capture::{Taken, Tap};
 use super::packets::{InFlight, PacketSlab};
 use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
-use crate::fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
 use crate::measure::audit::DriverCount;
 use crate::plan::Plan;
 use crate::workload::FlowIndex;

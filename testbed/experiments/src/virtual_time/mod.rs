@@ -29,11 +29,11 @@ mod part;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
+use fabric::{Network, Parts};
 use transport::{Duration, Instant, Rng, Stats};
 
 use crate::capture::Capture;
 use crate::conductor::Conductor;
-use crate::fabric::{Network, Parts};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::Sampler;
 use crate::measure::{Adapted, Audit, Outcome};

@@ -1,4 +1,4 @@
-//! The packets that are in the network, as their sender made them: what a [`crate::fabric::Packet`]
+//! The packets that are in the network, as their sender made them: what a [`fabric::Packet`]
 //! is a handle of.
 //!
 //! A slab with reference counts, since a faulty link may deliver a packet twice. Grows to the most

@@ -4,13 +4,13 @@
 use std::ops::Range;
 use std::sync::MutexGuard;
 
+use fabric::{Flight, Network, Output, Parts};
 use transport::{Instant, Rng};
 
 use super::hosts::{Around, Hosts};
 use super::packets::{InFlight, PacketSlab};
 use crate::capture::Capture;
 use crate::conductor::Conductor;
-use crate::fabric::{Flight, Network, Output, Parts};
 use crate::measure::sampler::Seen;
 use crate::plan::{Plan, RunError};
 
@@ -116,7 +116,7 @@ impl Part<'_> {
                 Output::Delivered { .. } => {}
             }
         }
-        self.flights = window.len();
+        self.flights = window.flight_count();
         around.network.close(window, span.end);
         self.send();
     }

@@ -21,7 +21,7 @@ macro_rules! distributions {
         pub const DISTRIBUTIONS: &[Distribution] = &[$(Distribution {
             name: $name,
             about: $about,
-            text: include_str!(concat!("../../cdfs/", $name, ".csv")),
+            text: include_str!(concat!("../../../cdfs/", $name, ".csv")),
         }),+];
     };
 }

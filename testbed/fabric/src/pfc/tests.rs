@@ -5,23 +5,18 @@ use transport::rng::mix;
 use transport::{HostId, Rng};
 
 use super::*;
-use crate::fabric::{Flags, Network, Packet, PauseParams};
-use crate::topology::{FabricParams, FatTree, by_name};
+use crate::{Flags, Network, Packet, PauseParams, QdiscParams, leaf_spine};
 
 const DATA: Flags = Flags::ECT;
 const MTU: u16 = 4160;
 
-/// Four leaves with four hosts each, two spines, 800 Gbps: 2:1 above the leaves.
-fn tree() -> FatTree {
-    FatTree::new(by_name("leaf-spine:4,2,4,800").unwrap()).unwrap()
-}
-
-/// With `buffer` bytes for each link in, or the least that there may be.
+/// The network of [`leaf_spine`] with `buffer` bytes for each link in, or the least that there may
+/// be.
 fn blueprint(qdisc: QdiscKind, buffer: Option<u64>, xoff: Option<u64>) -> Blueprint {
     let pause = PauseParams { packet_max: Bytes(u64::from(MTU)), xoff: xoff.map(Bytes), xon: None };
-    let buffer = buffer.map(Bytes).or(Some(Bytes(1 << 40)));
-    let params = FabricParams { qdisc, buffer, pause, ..FabricParams::default() };
-    tree().blueprint(&params)
+    let buffer = Bytes(buffer.unwrap_or(1 << 40));
+    let params = QdiscParams::for_buffer(buffer, pause.packet_max, QdiscParams::MARK);
+    leaf_spine::blueprint(qdisc, QdiscParams { pause, ..params })
 }
 
 /// A lossless network with the least buffers for this XOFF.

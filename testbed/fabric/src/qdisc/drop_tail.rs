@@ -3,7 +3,7 @@
 use transport::{Instant, Rng};
 
 use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
-use crate::fabric::packet::Packet;
+use crate::packet::Packet;
 
 /// Drops what does not fit; marks and trims nothing.
 #[derive(Clone, Debug)]

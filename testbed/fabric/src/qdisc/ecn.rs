@@ -8,7 +8,7 @@
 use transport::{Instant, Rng};
 
 use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
-use crate::fabric::packet::{Flags, Packet};
+use crate::packet::{Flags, Packet};
 
 /// Marks ECN-capable data at dequeue; drops what does not fit.
 #[derive(Clone, Debug)]

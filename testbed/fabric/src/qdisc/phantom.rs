@@ -13,7 +13,7 @@
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::{Backlog, Departure, Ecn, Qdisc, QdiscParams, Trim, Verdict};
-use crate::fabric::packet::{Flags, Packet};
+use crate::packet::{Flags, Packet};
 
 /// A phantom queue beside drop-tail with RED marks.
 pub type PhantomEcn = Phantom<Ecn>;
@@ -205,7 +205,7 @@ mod tests {
     use transport::{HostId, Rng};
 
     use super::*;
-    use crate::fabric::qdisc::PauseParams;
+    use crate::qdisc::PauseParams;
 
     fn params(phantom: PhantomParams) -> QdiscParams {
         QdiscParams {

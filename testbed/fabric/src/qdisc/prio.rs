@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use transport::{Bytes, Instant};
 
 use super::{Backlog, Departure, QdiscParams};
-use crate::fabric::packet::Packet;
+use crate::packet::Packet;
 use transport::DropReason;
 
 /// Two FIFOs with limits; the control one goes first.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transport::{HostId, Rng};
 
 use super::*;
-use crate::fabric::packet::Flags;
+use crate::packet::Flags;
 
 const PARAMS: QdiscParams = QdiscParams {
     data_limit: Bytes(10_000),

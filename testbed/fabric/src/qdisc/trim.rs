@@ -7,7 +7,7 @@ use transport::{Instant, Rng};
 
 use super::ecn::Red;
 use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
-use crate::fabric::packet::{Flags, Packet};
+use crate::packet::{Flags, Packet};
 
 /// Marks at dequeue, trims at enqueue, drops when not even the headers fit.
 #[derive(Clone, Debug)]

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use experiments::observe::Observe;
+use experiments::plan::RunError;
 use thiserror::Error;
 use transport::ec::{BlockShape, EcKind};
 use transport::record::Recorder;
@@ -23,9 +25,7 @@ use super::policies::{PolicyCosts, policies};
 use super::stage_clock::{StageClock, StageTicks};
 use super::windows::{Window, fastest_quarter, precise};
 use crate::dpdk_error::DpdkError;
-use crate::observe::Observe;
-use crate::plan::RunError;
-use crate::real_time::observers::Observers;
+use crate::workers::observers::Observers;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use experiments::hosts_file::HostsFile;
+use experiments::plan::RunError;
 use transport::{Duration, Instant};
 use transport_dpdk::DilatedClock;
 
 use super::message::{Hello, PROTOCOL, Part, Round, Say};
 use super::offset::Offset;
 use super::wire::{Heard, Wire};
-use crate::hosts_file::HostsFile;
-use crate::plan::RunError;
 
 /// What is done while others are waited for: it keeps peers answered, and fails to end the wait.
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;

@@ -12,12 +12,11 @@
 
 use std::collections::BTreeMap;
 
+use experiments::conductor::Poke;
+use experiments::measure::HostSeen;
 use serde::{Deserialize, Serialize};
 use transport::Stats;
 use transport::stats::DropReason;
-
-use crate::conductor::Poke;
-use crate::measure::HostSeen;
 
 /// Changes with every change of what is said here.
 pub(super) const PROTOCOL: u32 = 2;

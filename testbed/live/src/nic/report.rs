@@ -4,13 +4,13 @@
 //! real network: what they drop is what left hosts and did not arrive, and what they mark, queue or
 //! forward is unknown.
 
+use experiments::conductor::{Conductor, FlowRecord};
+use experiments::measure::audit::DriverCount;
+use experiments::measure::{Audit, Lateness, Outcome};
+use experiments::plan::Plan;
 use transport::{Instant, Stats};
 
 use super::message::{DriverPart, ReceivedFlow, Report, SentFlow};
-use crate::conductor::{Conductor, FlowRecord};
-use crate::measure::audit::DriverCount;
-use crate::measure::{Audit, Lateness, Outcome};
-use crate::plan::Plan;
 use transport::stats::DropReason;
 
 /// What this host's flows came to.

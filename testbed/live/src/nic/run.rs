@@ -4,6 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use experiments::conductor::Conductor;
+use experiments::hosts_file::{HostEntry, HostsFile};
+use experiments::measure::{Adapted, HostSeen, Outcome};
+use experiments::observe::Observe;
+use experiments::plan::{Plan, RunError};
+use experiments::progress::{Progress, Watch};
+use experiments::topology::{self, topo_file};
+use experiments::workload::cm_write;
 use transport::ec::EcKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
@@ -22,20 +30,13 @@ use super::offset::Offset;
 use super::report;
 use super::turn::Turn;
 use super::warm_up::{Desk, Opened, devices};
-use crate::conductor::Conductor;
-use crate::hosts_file::{HostEntry, HostsFile};
-use crate::measure::{Adapted, HostSeen, Outcome};
-use crate::observe::Observe;
-use crate::plan::{Plan, RunError};
-use crate::progress::{Progress, Watch};
-use crate::real_time::control::Control;
-use crate::real_time::hosts::{Crew, Crewed, Host, HostSetup, RING, RunClock, needs};
-use crate::real_time::lateness::{self, Gaps};
-use crate::real_time::links::{HEADERS_MAX, unfit};
-use crate::real_time::observers::Observers;
-use crate::real_time::result;
-use crate::topology::{self, topo_file};
-use crate::workload::cm_write;
+use crate::dpdk_error::unfit;
+use crate::workers::HEADERS_MAX;
+use crate::workers::control::Control;
+use crate::workers::counters;
+use crate::workers::hosts::{Crew, Crewed, Host, HostSetup, RING, RunClock, needs};
+use crate::workers::lateness::{self, Gaps};
+use crate::workers::observers::Observers;
 
 /// The network of a run, and who this process is in it.
 #[derive(Clone, Debug)]
@@ -317,7 +318,7 @@ fn report(
     (own, gaps, now): (HostId, Gaps, Instant),
     seen: HostSeen,
 ) -> Report {
-    let sum = result::sum(crewed);
+    let sum = counters::sum(crewed);
     let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = report::of_real_network(lateness::judge(&threads, 1.0));

@@ -5,17 +5,17 @@
 //! word of being idle), and all that was acknowledged anywhere has been delivered to its
 //! application, which may poke. A host repeats its word whenever it changes.
 
+use experiments::conductor::{FlowCounts, Poke};
+use experiments::plan::{Plan, RunError};
+use experiments::progress::{Progress, Watch};
 use transport::{Duration, Instant};
 use transport_dpdk::{Idle, IdleMode};
 
 use super::meeting::Meeting;
 use super::message::Say;
-use crate::conductor::{FlowCounts, Poke};
-use crate::plan::{Plan, RunError};
-use crate::progress::{Progress, Watch};
-use crate::real_time::control::Control;
-use crate::real_time::hosts::{Crew, RunClock};
-use crate::real_time::lateness::Gaps;
+use crate::workers::control::Control;
+use crate::workers::hosts::{Crew, RunClock};
+use crate::workers::lateness::Gaps;
 
 /// A run under way on one host.
 pub(super) struct Turn<'a, 'm> {

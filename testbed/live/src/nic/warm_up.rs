@@ -6,6 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 
+use experiments::hosts_file::{HostEntry, HostsFile};
+use experiments::input::InputError;
+use experiments::plan::{Plan, RunError};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Station, Verdict};
@@ -15,10 +18,8 @@ use transport_dpdk::{
 };
 
 use super::meeting::Meanwhile;
-use crate::hosts_file::{HostEntry, HostsFile};
-use crate::input::InputError;
-use crate::plan::{Plan, RunError};
-use crate::real_time::links::{HEADERS_MAX, unfit};
+use crate::dpdk_error::{Unfit, unfit};
+use crate::workers::HEADERS_MAX;
 
 /// Buffers of a host: full windows and rings at 100 Gbps with room to spare. 2^k - 1 fits DPDK's
 /// rings best.
@@ -108,7 +109,7 @@ impl Desk {
             telemetry,
             ..EalOptions::default()
         });
-        let eal = Eal::start(&options)?;
+        let eal = Eal::start(&options).map_err(|error| unfit(&error))?;
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
         let pool = Pool::new(&eal, config).map_err(|error: MbufError| unfit(&error))?;
         let pool = Arc::new(pool);
@@ -119,8 +120,10 @@ impl Desk {
             ..PortConfig::default()
         };
         let (side, name) = (device.side(), device.to_string());
-        let port =
-            device.open_with_patience(&eal, &config, &pool, (side, CONNECT_FOR), meanwhile)?;
+        let going_on = || meanwhile().map_err(Unfit);
+        let port = device
+            .open_with_patience(&eal, &config, &pool, (side, CONNECT_FOR), going_on)
+            .map_err(|Unfit(error)| error)?;
         let port = port.ok_or_else(|| {
             RunError::Environment(format!("nobody listens at the other end of {name}"))
         })?;

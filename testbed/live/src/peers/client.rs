@@ -1,5 +1,6 @@
 //! The client: asks a server for a session, does the job, and compares what both ends counted.
 
+use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
 
@@ -10,7 +11,6 @@ use super::session::Session;
 use super::stream::short;
 use super::terms::{Policies, Terms};
 use super::{Told, Watch};
-use crate::measure::Counters;
 
 /// How a client goes about it.
 #[derive(Clone, Copy, Debug)]

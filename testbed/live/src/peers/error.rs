@@ -1,11 +1,11 @@
 //! Why there was no session, or why it ended early.
 
+use experiments::input::InputError;
+use experiments::plan::RunError;
 use thiserror::Error;
 use transport::HostId;
 
 use crate::dpdk_error::DpdkError;
-use crate::input::InputError;
-use crate::plan::RunError;
 
 /// Why a process came to nothing.
 #[derive(Debug, Error)]

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use experiments::measure::Counters;
 use transport::record::Recorder;
 use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
@@ -26,8 +27,7 @@ use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{Told, Watch};
-use crate::measure::Counters;
-use crate::real_time::counters;
+use crate::workers::counters;
 
 /// What a process is made of.
 #[derive(Clone, Debug)]

@@ -39,9 +39,8 @@ pub use server::{Served, ServerOptions, serve};
 pub use terms::{Policies, Terms};
 pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, Side};
 
+use experiments::measure::Counters;
 use transport::{Duration, HostId};
-
-use crate::measure::Counters;
 
 /// What is told while it goes on.
 #[derive(Clone, Debug, PartialEq)]

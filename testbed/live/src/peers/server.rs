@@ -10,6 +10,7 @@
 //! In the lobby it sleeps between polls. A client that is killed is silent: its session ends after
 //! the server's patience, or at once when the same host asks for another.
 
+use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request};
 
@@ -20,7 +21,6 @@ use super::session::Session;
 use super::stream::short;
 use super::terms::Terms;
 use super::{Told, Watch};
-use crate::measure::Counters;
 
 /// How a server serves.
 #[derive(Clone, Copy, Debug)]

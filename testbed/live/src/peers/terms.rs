@@ -4,6 +4,8 @@
 //! base RTT are given, or guessed by the device. The network is taken not to trim unless the
 //! client says so. Bytes are payload unless said otherwise.
 
+use experiments::input::InputError;
+use experiments::plan::{Draft, RunError, Source, link_settings};
 use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
 use transport::wire::addressing::{IpVersion, UDP_PORT};
@@ -11,8 +13,6 @@ use transport::wire::frame;
 use transport::{Bytes, Config, Duration, Rate};
 
 use super::protocol::Job;
-use crate::input::InputError;
-use crate::plan::{Draft, RunError, Source, link_settings};
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

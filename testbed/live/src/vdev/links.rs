@@ -12,13 +12,15 @@
 
 use std::sync::Arc;
 
+use experiments::plan::{Plan, RunError};
 use transport_dpdk::netns::NetnsError;
 use transport_dpdk::{
-    Eal, EalError, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool,
-    PoolConfig, Port, PortError, TimestampField,
+    Eal, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool, PoolConfig,
+    Port, PortError, TimestampField,
 };
 
-use crate::plan::{Plan, RunError};
+use crate::dpdk_error::unfit;
+use crate::workers::HEADERS_MAX;
 
 /// The kinds of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +38,6 @@ pub(super) const PMDS: [(&str, Pmd); 4] = [
     ("net_tap", Pmd::Tap),
     ("net_null", Pmd::Null),
 ];
-
-/// Ethernet, IP, UDP and Headrace headers are shorter than this.
-pub(crate) const HEADERS_MAX: u16 = 128;
 
 /// Packets that a link holds in each direction.
 const DEPTH: u16 = 512;
@@ -222,27 +221,11 @@ fn memory_mb(plan: &Plan, pmd: Pmd, count: u32, room: u16) -> u32 {
     u32::try_from(bytes.div_ceil(1 << 20) + links_mb + EAL_MB).unwrap_or(u32::MAX)
 }
 
-/// The machine is not fit.
-pub(crate) fn unfit(error: &dyn std::error::Error) -> RunError {
-    RunError::Environment(error.to_string())
-}
-
-impl From<PortError> for RunError {
-    fn from(error: PortError) -> Self {
-        unfit(&error)
-    }
-}
-
-impl From<EalError> for RunError {
-    fn from(error: EalError) -> Self {
-        unfit(&error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use experiments::plan::keys;
+
     use super::*;
-    use crate::plan::keys;
 
     #[test]
     fn every_device_that_can_be_set_is_known_here() {

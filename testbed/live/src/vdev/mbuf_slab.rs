@@ -1,4 +1,4 @@
-//! The mbufs that are in the emulated network: what a [`crate::fabric::Packet`] is a handle of.
+//! The mbufs that are in the emulated network: what a [`fabric::Packet`] is a handle of.
 //!
 //! A faulty link may deliver a packet twice, so a place counts the copies under way; each but the
 //! last end gets a copy of the bytes. Grows to the most packets ever under way at once, then

@@ -13,17 +13,11 @@
 //!
 //! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.
 
-pub(crate) mod control;
-pub(crate) mod counters;
-pub(crate) mod hosts;
-pub(crate) mod lateness;
-pub(crate) mod links;
+mod links;
 mod mbuf_slab;
-pub(crate) mod observers;
-pub(crate) mod result;
+mod result;
 mod run;
 mod soft_switch;
 mod time_scale;
 
-pub use lateness::LATE_SHARE_MAX;
 pub use run::{run, run_observed};

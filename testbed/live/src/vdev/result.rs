@@ -1,20 +1,19 @@
 //! What a run in real time leaves behind: the books of workers, links, switch and pools in one
 //! outcome.
 
-use transport::{Instant, Stats};
+use experiments::measure::audit::DriverCount;
+use experiments::measure::sampler::Sampler;
+use experiments::measure::{Audit, Outcome};
+use experiments::plan::Plan;
+use transport::Instant;
 use transport_dpdk::TimeScale;
-use transport_dpdk::boundary::PacketIo;
 
-use super::control::Control;
-use super::counters;
-use super::hosts::Crewed;
-use super::lateness::{self, Gaps};
 use super::links::{Pmd, Pools};
 use super::soft_switch::SoftSwitch;
-use crate::measure::audit::DriverCount;
-use crate::measure::sampler::Sampler;
-use crate::measure::{Audit, Counters, Outcome};
-use crate::plan::Plan;
+use crate::workers::control::Control;
+use crate::workers::counters::{self, Workers};
+use crate::workers::hosts::Crewed;
+use crate::workers::lateness::{self, Gaps};
 
 /// A run whose threads have ended.
 pub(super) struct Ended<'a> {
@@ -28,26 +27,6 @@ pub(super) struct Ended<'a> {
     pub(super) stopped: bool,
 }
 
-/// Sums over workers. Packets.
-#[derive(Default)]
-pub(crate) struct Workers {
-    pub(crate) stats: Stats,
-    /// Segments taken from endpoints.
-    pub(crate) taken: u64,
-    /// Of those, lost before the link.
-    pub(crate) lost: u64,
-    /// Of those, because the device took nothing.
-    pub(crate) stuck: u64,
-    /// Of those, without bytes or address.
-    pub(crate) unsendable: u64,
-    /// Given to workers.
-    pub(crate) received: u64,
-    /// By name.
-    pub(crate) counters: Counters,
-    /// Found on links after the end.
-    pub(crate) left: u64,
-}
-
 /// Takes everything down and puts the outcome together.
 pub(super) fn outcome(
     plan: &Plan,
@@ -57,7 +36,7 @@ pub(super) fn outcome(
     pmd: Pmd,
 ) -> Outcome {
     let Ended { switch, mut control, sampler, gaps, now, mut crewed, stopped } = ended;
-    let workers = sum(&mut crewed);
+    let workers = counters::sum(&mut crewed);
     let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
     let conductor = control.conductor_mut();
@@ -138,32 +117,4 @@ fn recordings(crewed: &mut [Crewed]) -> Vec<Vec<u8>> {
     let mut hosts: Vec<_> = crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts).collect();
     hosts.sort_unstable_by_key(|host| host.endpoint().host());
     hosts.into_iter().map(|host| host.recorder().finish()).collect()
-}
-
-/// What the workers of all threads have counted.
-pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
-    let mut sum = Workers::default();
-    for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
-        let counts = *host.counts();
-        sum.stats.add(host.stats());
-        counters::join(&mut sum.counters, counters::of_worker(host));
-        counters::join(&mut sum.counters, counters::of_device(host.io()));
-        sum.taken += counts.filled + counts.unsendable;
-        sum.stuck += counts.stuck;
-        sum.unsendable += counts.unsendable;
-        sum.received += counts.received;
-        let io = host.io();
-        let kept = io.tx_kept() as u64;
-        sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
-        // Bounded by what the link holds: nobody sends any more.
-        loop {
-            let left = io.rx_burst(Instant::ZERO);
-            io.rx_release();
-            sum.left += left as u64;
-            if left == 0 {
-                break;
-            }
-        }
-    }
-    sum
 }

@@ -1,24 +1,27 @@
 //! One run in real time: makes it, drives it, and ends it with nothing left behind.
 
+use experiments::conductor::Conductor;
+use experiments::measure::sampler::{Sampler, Seen};
+use experiments::measure::{Adapted, Outcome};
+use experiments::observe::Observe;
+use experiments::plan::{Plan, RunError};
+use experiments::progress::{Progress, Teller, Watch};
+use experiments::workload::matrix::Start;
+use fabric::Network;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::clock::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
 
-use super::control::Control;
-use super::hosts::{self, Crew, HostSetup, RunClock};
-use super::lateness::Gaps;
-use super::links::{Devices, Pmd, Pools, unfit};
-use super::observers::Observers;
+use super::links::{Devices, Pmd, Pools};
 use super::result::{self, Ended};
 use super::soft_switch::SoftSwitch;
 use super::time_scale;
-use crate::conductor::Conductor;
-use crate::fabric::Network;
-use crate::measure::sampler::{Sampler, Seen};
-use crate::measure::{Adapted, Outcome};
-use crate::observe::Observe;
-use crate::plan::{Plan, RunError};
-use crate::progress::{Progress, Teller, Watch};
+use crate::dpdk_error::unfit;
+use crate::workers::control::Control;
+use crate::workers::hosts::{self, Crew, HostSetup, RunClock};
+use crate::workers::lateness::Gaps;
+use crate::workers::network_time;
+use crate::workers::observers::Observers;
 
 /// Real time between two looks at the watch.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
@@ -123,7 +126,7 @@ fn adapt(
         note("vdev.workers", count, "one core is the switch's, and a host is on one thread");
     }
     let turn_around = if pmd.keeps_stamps() { TURN_AROUND_STAMPED } else { TURN_AROUND_UNSTAMPED };
-    let allowance = time_scale::network_time(turn_around, scale);
+    let allowance = network_time(turn_around, scale);
     let rto_min = time_scale::rto_min(scale).max(plan.settings.loss.rto_min);
     let is_longer = rto_min > plan.settings.loss.rto_min;
     let patience = plan.settings.ec_params.block_timeout;
@@ -185,13 +188,13 @@ fn drive<'a>(
         rng: &rng,
         clock: &clock,
         addressing: &addressing,
-        stuck_after: time_scale::network_time(STUCK_AFTER, scale),
+        stuck_after: network_time(STUCK_AFTER, scale),
         record: plan.draft.vdev.record,
         observers,
         rate: (plan.settings.line_rate, scale),
     };
     let Devices { ports, ends, pools, stamp, eal } = devices;
-    let (hosts, rings) = hosts::hosts(plan, ports, &pools, stamp, &setup)?;
+    let (hosts, rings) = hosts::hosts(plan, ports, &pools.hosts, stamp, &setup)?;
     let base_rtt = plan.settings.base_rtt;
     let switch_pool = pools.switch.clone();
     let corruption = rng.fork("corruption", 0);
@@ -206,7 +209,7 @@ fn drive<'a>(
         teller: Teller::default(),
         gaps: Gaps::new(base_rtt),
         now: Instant::ZERO,
-        look_every: time_scale::network_time(LOOK_EVERY, scale),
+        look_every: network_time(LOOK_EVERY, scale),
         limit: limit(plan, pmd, scale),
         clock,
     };
@@ -273,13 +276,13 @@ fn limit(plan: &Plan, pmd: Pmd, scale: TimeScale) -> Instant {
         return limit;
     }
     let last_start = plan.matrix.flows.iter().map(|flow| match flow.start {
-        crate::workload::matrix::Start::At(after) => after,
-        crate::workload::matrix::Start::On(_) => Duration::ZERO,
+        Start::At(after) => after,
+        Start::On(_) => Duration::ZERO,
     });
     let rate = plan.settings.line_rate;
     let window = rate.bytes_in(plan.settings.base_rtt).0 * 2;
     let windows = rate.time_for(Bytes(window * plan.matrix.flows.len() as u64));
-    let extra = time_scale::network_time(NULL_EXTRA, scale);
+    let extra = network_time(NULL_EXTRA, scale);
     let enough = last_start.max().unwrap_or_default() + windows + extra;
     limit.min(Instant::ZERO + enough)
 }

@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use fabric::{Flags, Network, Output, Packet, flow_hash};
 use transport::wire::addressing::Addressing;
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::frame;
@@ -25,7 +26,6 @@ use transport::{HostId, Instant, Rng};
 use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 
 use super::mbuf_slab::MbufSlab;
-use crate::fabric::{Flags, Network, Output, Packet, flow_hash};
 
 /// No Headrace frame has longer headers.
 const HEADERS_MAX: usize = 128;

@@ -12,8 +12,9 @@ use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::clock::ClockError;
 use transport_dpdk::{Calibration, TimeScale};
 
-use crate::fabric::{Flags, Network, Packet};
-use crate::plan::{Plan, RunError};
+use crate::workers::network_time;
+use experiments::plan::{Plan, RunError};
+use fabric::{Flags, Network, Packet};
 
 /// Real time that a base RTT takes at best: ten scheduler slices.
 const RTT_WANTED: Duration = Duration::from_ms(40);
@@ -61,12 +62,6 @@ pub(super) fn choose(
 /// The shortest timeout in network time.
 pub(super) fn rto_min(scale: TimeScale) -> Duration {
     network_time(RTO_MIN, scale)
-}
-
-/// `real` time in network time.
-pub(super) fn network_time(real: Duration, scale: TimeScale) -> Duration {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scale is >= 1")]
-    Duration::from_ps((real.as_us_f64() * 1e6 / scale.factor()) as u64)
 }
 
 /// A scale at which `packet_ns` of real time a packet are affordable, rounded up to two digits.
@@ -132,10 +127,11 @@ fn network_ns(plan: &Plan, rate: Calibration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use experiments::plan::Draft;
+    use experiments::topology;
+    use experiments::workload::{FlowSpec, Matrix};
+
     use super::*;
-    use crate::plan::Draft;
-    use crate::topology;
-    use crate::workload::{FlowSpec, Matrix};
 
     fn plan(size: u64) -> Plan {
         let mut matrix = Matrix { nodes: 16, ..Matrix::default() };

@@ -7,12 +7,11 @@
 
 use std::collections::VecDeque;
 
+use experiments::conductor::{Conductor, Order};
+use experiments::plan::Plan;
+use experiments::workload::FlowIndex;
 use transport::{HostId, Instant};
 use transport_dpdk::{AppEnd, Completion, Pattern, Request, Source};
-
-use crate::conductor::{Conductor, Order};
-use crate::plan::Plan;
-use crate::workload::FlowIndex;
 
 /// Completions taken from one host in a poll.
 const COMPLETIONS: usize = 64;

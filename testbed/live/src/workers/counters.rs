@@ -20,10 +20,12 @@
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
 
+use experiments::measure::Counters;
+use transport::{Instant, Stats};
 use transport_dpdk::boundary::PacketIo as _;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 
-use crate::measure::Counters;
+use super::hosts::Crewed;
 
 /// What a worker has counted; without its device, which may outlive it.
 pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Counters {
@@ -81,4 +83,52 @@ pub(crate) fn join(all: &mut Counters, more: Counters) {
 fn collect(named: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
     let counted = named.into_iter().filter(|(_, count)| *count > 0);
     counted.map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+/// Sums over workers. Packets.
+#[derive(Default)]
+pub(crate) struct Workers {
+    pub(crate) stats: Stats,
+    /// Segments taken from endpoints.
+    pub(crate) taken: u64,
+    /// Of those, lost before the link.
+    pub(crate) lost: u64,
+    /// Of those, because the device took nothing.
+    pub(crate) stuck: u64,
+    /// Of those, without bytes or address.
+    pub(crate) unsendable: u64,
+    /// Given to workers.
+    pub(crate) received: u64,
+    /// By name.
+    pub(crate) counters: Counters,
+    /// Found on links after the end.
+    pub(crate) left: u64,
+}
+
+/// What the workers of all threads have counted.
+pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
+    let mut sum = Workers::default();
+    for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
+        let counts = *host.counts();
+        sum.stats.add(host.stats());
+        join(&mut sum.counters, of_worker(host));
+        join(&mut sum.counters, of_device(host.io()));
+        sum.taken += counts.filled + counts.unsendable;
+        sum.stuck += counts.stuck;
+        sum.unsendable += counts.unsendable;
+        sum.received += counts.received;
+        let io = host.io();
+        let kept = io.tx_kept() as u64;
+        sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
+        // Bounded by what the link holds: nobody sends any more.
+        loop {
+            let left = io.rx_burst(Instant::ZERO);
+            io.rx_release();
+            sum.left += left as u64;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    sum
 }

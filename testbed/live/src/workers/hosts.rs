@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
+use experiments::plan::{Plan, RunError};
+use experiments::workload::matrix::MESSAGE_MAX;
 use transport::record::Recorder;
 use transport::wire::addressing::Addressing;
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Port,
-    PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Pool,
+    Port, PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
-use super::links::Pools;
 use super::observers::Observers;
-use crate::plan::{Plan, RunError};
-use crate::workload::matrix::MESSAGE_MAX;
+use crate::dpdk_error::unfit;
 
 /// Descriptors in the rings between an application and its worker.
 pub(crate) const RING: usize = 256;
@@ -74,10 +74,10 @@ pub(crate) struct Crewed {
 }
 
 /// All hosts of `plan`, at their `ports`, and the applications' ends of their rings.
-pub(super) fn hosts(
+pub(crate) fn hosts(
     plan: &Plan,
     ports: Vec<Port>,
-    pools: &Pools,
+    pool: &Arc<Pool>,
     stamp: transport_dpdk::TimestampField,
     setup: &HostSetup<'_>,
 ) -> Result<(Vec<Host>, Vec<AppEnd>), RunError> {
@@ -86,7 +86,7 @@ pub(super) fn hosts(
     let needs = needs(plan);
     for (((id, config), port), needs) in (0..).zip(plan.host_configs()?).zip(ports).zip(needs) {
         let name = port.name().to_owned();
-        let io = PortIo::of_port(port, Arc::clone(&pools.hosts), Some(stamp));
+        let io = PortIo::of_port(port, Arc::clone(pool), Some(stamp));
         let io = io.ok_or_else(|| RunError::Environment(format!("device {name} has no queue")))?;
         let io = io.paced(plan.settings.line_rate, Bytes(u64::from(plan.fabric.mtu)));
         let (app, worker) = app_ring(RING, RING);
@@ -188,11 +188,11 @@ impl Crew {
             let (stop, clock) = (Arc::clone(&crew.stop), clock.clone());
             let ready = Arc::clone(&crew.ready);
             let gaps = Gaps::new(base_rtt);
-            let thread = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
+            let spawned = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
                 ready.fetch_add(1, Ordering::AcqRel);
                 poll(Crewed { hosts: share, gaps }, &clock, &stop)
-            })?;
-            crew.threads.push(thread);
+            });
+            crew.threads.push(spawned.map_err(|error| unfit(&error))?);
         }
         while crew.ready.load(Ordering::Acquire) < count && !crew.is_broken() {
             thread::yield_now();
@@ -218,7 +218,7 @@ impl Crew {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        failed.map_or(Ok(back), |error| Err(error.into()))
+        failed.map_or(Ok(back), |error| Err(unfit(&error)))
     }
 }
 

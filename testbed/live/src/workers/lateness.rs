@@ -6,10 +6,9 @@
 //! own instants (see `fabric`). So a run is doubted only when much of it was spent in gaps that are
 //! long against the control loop that it emulates: longer than half a base RTT.
 
+use experiments::measure::Lateness;
+use fabric::Histogram;
 use transport::{Duration, Instant};
-
-use crate::fabric::Histogram;
-use crate::measure::Lateness;
 
 /// Runs are invalid in which a thread spent a larger share of the time in late gaps.
 ///

@@ -4,19 +4,19 @@
 use std::cell::RefCell;
 use std::fs::File;
 
+use experiments::capture::Capture;
+use experiments::input::InputError;
+use experiments::observe::Observe;
+use experiments::plan::RunError;
 use transport::{Duration, HostId, Rate};
 use transport_dpdk::boundary::{Clock, PacketIo};
 use transport_dpdk::{
     AppMemory, Eal, MetricsError, MetricsServer, Telemetry, TimeScale, Worker, tap,
 };
 
-use super::links::unfit;
-use super::time_scale;
-use crate::capture::Capture;
-use crate::capture::live::{CaptureThread, Source};
-use crate::input::InputError;
-use crate::observe::Observe;
-use crate::plan::RunError;
+use super::network_time;
+use crate::capture::{CaptureThread, Source};
+use crate::dpdk_error::unfit;
 
 /// Real time after which a worker's counters are shown anew.
 const TOLD_EVERY: Duration = Duration::from_ms(5);
@@ -80,7 +80,7 @@ impl Observers {
         (rate, scale): (Rate, TimeScale),
     ) {
         if let Some(telemetry) = &self.telemetry {
-            let interval = time_scale::network_time(TOLD_EVERY, scale);
+            let interval = network_time(TOLD_EVERY, scale);
             worker.observe(telemetry.meter(host, msgs_max, interval));
         }
         if let Some((capture, _)) = self.capture.as_ref().filter(|(wanted, _)| wanted.wants(host)) {

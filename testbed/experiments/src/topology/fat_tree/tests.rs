@@ -1,9 +1,9 @@
 //! Tests of the tree's arithmetic: against the wiring it describes, and against the reference.
 
+use fabric::{FaultSpec, Network, PortId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fabric::{FaultSpec, Network, PortId};
 use crate::scenario::FaultSpec as NamedFault;
 use crate::topology::spec::{TierSpec, WanSpec};
 use crate::topology::{SelectorError, by_name};

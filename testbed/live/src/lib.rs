@@ -1,0 +1,26 @@
+//! What runs live: the same endpoints and switches on DPDK devices, in real time.
+//!
+//! | Module | Is |
+//! |---|---|
+//! | [`vdev`] | the `vdev` world: hosts on virtual devices, emulated switches between them |
+//! | [`nic`] | the `nic` world: one process a server, real devices, a real network |
+//! | `workers` | what both worlds share: hosts as workers on polling threads |
+//! | [`peers`] | throughput and round trips between two processes with a device each |
+//! | [`datapath`] | what one segment costs on a DPDK device |
+//! | `capture` | the thread that writes frames of workers into a file |
+//! | [`inspect`] | what a device is and does |
+//! | [`dpdk_error`] | what DPDK refuses |
+//!
+//! DPDK starts once in a process, so a process has one run.
+#![forbid(unsafe_code)]
+
+mod capture;
+pub mod datapath;
+pub mod dpdk_error;
+pub mod inspect;
+pub mod nic;
+pub mod peers;
+pub mod vdev;
+mod workers;
+
+pub use workers::LATE_SHARE_MAX;

@@ -1,0 +1,25 @@
+//! Hosts as workers on polling threads: what every world in real time shares.
+//!
+//! [`hosts`] makes the workers and their threads, [`control`] is the application of each,
+//! [`observers`] shows them while they run, [`counters`] collects what they counted, and
+//! [`lateness`] judges whether their polls came in time.
+
+pub(crate) mod control;
+pub(crate) mod counters;
+pub(crate) mod hosts;
+pub(crate) mod lateness;
+pub(crate) mod observers;
+
+use transport::Duration;
+use transport_dpdk::TimeScale;
+
+pub use lateness::LATE_SHARE_MAX;
+
+/// Ethernet, IP, UDP and Headrace headers are shorter than this. Bytes.
+pub(crate) const HEADERS_MAX: u16 = 128;
+
+/// `real` time in network time.
+pub(crate) fn network_time(real: Duration, scale: TimeScale) -> Duration {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scale is >= 1")]
+    Duration::from_ps((real.as_us_f64() * 1e6 / scale.factor()) as u64)
+}

@@ -37,15 +37,15 @@ const PRINT: &str = "a value that apps/ prints, or tracing";
 const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 const UNSAFE_ALLOWED: &[&str] = &[
-    "transport/dpdk/src/mbuf.rs",
-    "transport/dpdk/src/nic.rs",
-    "transport/dpdk/src/eal.rs",
-    "transport/dpdk/src/ethdev.rs",
-    "transport/dpdk/src/ext_buf.rs",
-    "transport/dpdk/src/extmem.rs",
-    "transport/dpdk/src/payload.rs",
-    "transport/dpdk/src/ring.rs",
-    "transport/dpdk/src/stamp_field.rs",
+    "transport/dpdk/src/buffers/mbuf.rs",
+    "transport/dpdk/src/device/port.rs",
+    "transport/dpdk/src/eal/mod.rs",
+    "transport/dpdk/src/device/ethdev.rs",
+    "transport/dpdk/src/buffers/ext_buf.rs",
+    "transport/dpdk/src/buffers/pages.rs",
+    "transport/dpdk/src/payload/memory.rs",
+    "transport/dpdk/src/buffers/ring.rs",
+    "transport/dpdk/src/buffers/stamp_field.rs",
     "transport/dpdk/src/telemetry/rte.rs",
     "transport/ffi/src/ffi.rs",
     "transport/ffi/src/ffi/attach.rs",
@@ -220,7 +220,7 @@ mod tests {
                     #[cfg(test)]\nmod tests {\n fn a() { b.unwrap(); }\n}\n";
         assert_eq!(banned("transport/src/a.rs", text), []);
         assert_eq!(banned("apps/src/a.rs", "fn a() { println!(); }"), []);
-        assert_eq!(banned("transport/dpdk/src/clock.rs", "use std::time::Duration;"), []);
+        assert_eq!(banned("transport/dpdk/src/clock/tsc.rs", "use std::time::Duration;"), []);
         assert_eq!(banned("testbed/live/src/a.rs", "fn a() { writeln!(); MyHashMapper; }"), []);
         let map = "use hashbrown::HashMap;\ntype A = HashMap<u8, u8, BuildHasherDefault<H>>;\n";
         assert_eq!(banned("transport/src/a.rs", map), []);
@@ -236,11 +236,11 @@ mod tests {
     #[test]
     fn unsafe_without_a_reason_is_found_in_its_files() {
         let bad = "fn a() {\n    b();\n    unsafe { c() }\n}\nunsafe impl Send for A {}\n";
-        assert_eq!(lines(&unsafety("transport/dpdk/src/nic.rs", bad)), [3, 5]);
+        assert_eq!(lines(&unsafety("transport/dpdk/src/device/port.rs", bad)), [3, 5]);
         let good = "// SAFETY: the port is open.\nlet x =\n    unsafe { c() };\n\
                     // SAFETY: two\n// lines.\n#[inline]\nunsafe impl Send for A {}\n\
                     unsafe fn d();\nlet y = unsafe { e() }; // SAFETY: same line.\n";
-        assert_eq!(unsafety("transport/dpdk/src/nic.rs", good), []);
+        assert_eq!(unsafety("transport/dpdk/src/device/port.rs", good), []);
     }
 
     #[test]

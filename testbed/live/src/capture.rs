@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use experiments::capture::pcapng::{Direction, Interface, Packet, Statistics, Writer};
-use transport_dpdk::tap::{Captured, TapReader};
+use transport_dpdk::{Captured, TapReader};
 
 /// One worker's.
 #[derive(Debug)]

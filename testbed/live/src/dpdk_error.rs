@@ -2,7 +2,7 @@
 
 use experiments::plan::RunError;
 use thiserror::Error;
-use transport_dpdk::clock::ClockError;
+use transport_dpdk::ClockError;
 use transport_dpdk::{EalError, MbufError, PortError};
 
 /// Why there is no device to send through.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 use transport::ec::{Block, BlockShape, EcKind};
 use transport::{Coding, Config, MsgId, PayloadRef, Restore, Rng, Settings};
-use transport_dpdk::boundary::PayloadStore as _;
+use transport_dpdk::PayloadStore as _;
 use transport_dpdk::{AppMemory, MemoryConfig, Pattern, Source};
 
 /// A message and how it is cut.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, DeviceName, DilatedClock, Eal, EalError, EalOptions, Idle,
     IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig, Port,

@@ -11,7 +11,7 @@ use transport::ec::{BlockShape, EcKind};
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, Settings};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalOptions, Link, LinkConfig,
     LinkEnd, Memory, MemoryConfig, Pool, PoolConfig, PortIo, Region, RegisteredThread, Request,

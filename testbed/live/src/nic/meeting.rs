@@ -423,7 +423,7 @@ pub(super) fn agree(names: &[String], hellos: &[Hello]) -> Result<(), RunError> 
 mod tests {
     use std::io::Write as _;
 
-    use transport_dpdk::clock::CALIBRATION_MIN;
+    use transport_dpdk::CALIBRATION_MIN;
     use transport_dpdk::{Calibration, TimeScale};
 
     use super::*;

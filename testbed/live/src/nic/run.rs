@@ -17,7 +17,7 @@ use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::{Duration, HostId, Instant, Rng};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, ClockCounts, DeviceClock, DeviceName, DilatedClock, Pool, PortIo,
     RegisteredThread, TimeScale, app_ring,

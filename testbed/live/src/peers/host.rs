@@ -13,7 +13,7 @@ use transport::record::Recorder;
 use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Config, Duration, HostId, Instant, Path, Rng};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,

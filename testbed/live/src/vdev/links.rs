@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use experiments::plan::{Plan, RunError};
-use transport_dpdk::netns::NetnsError;
+use transport_dpdk::NetnsError;
 use transport_dpdk::{
     Eal, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool, PoolConfig,
     Port, PortError, TimestampField,

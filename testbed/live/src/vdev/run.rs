@@ -9,7 +9,7 @@ use experiments::progress::{Progress, Teller, Watch};
 use experiments::workload::matrix::Start;
 use fabric::Network;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
 
 use super::links::{Devices, Pmd, Pools};

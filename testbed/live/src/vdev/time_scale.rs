@@ -9,7 +9,7 @@
 //! the run (`lateness`).
 
 use transport::{Bytes, Duration, HostId, Instant, Rng};
-use transport_dpdk::clock::ClockError;
+use transport_dpdk::ClockError;
 use transport_dpdk::{Calibration, TimeScale};
 
 use crate::workers::network_time;

@@ -22,7 +22,7 @@
 
 use experiments::measure::Counters;
 use transport::{Instant, Stats};
-use transport_dpdk::boundary::PacketIo as _;
+use transport_dpdk::PacketIo as _;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 
 use super::hosts::Crewed;

@@ -9,7 +9,7 @@ use experiments::input::InputError;
 use experiments::observe::Observe;
 use experiments::plan::RunError;
 use transport::{Duration, HostId, Rate};
-use transport_dpdk::boundary::{Clock, PacketIo};
+use transport_dpdk::{Clock, PacketIo};
 use transport_dpdk::{
     AppMemory, Eal, MetricsError, MetricsServer, Telemetry, TimeScale, Worker, tap,
 };

@@ -6,7 +6,7 @@
 use transport::stats::{DropCounts, DropReason};
 
 use super::meter::Pressure;
-use crate::boundary::IoCounts;
+use crate::io::packet_io::IoCounts;
 use crate::worker::Counts;
 
 /// Whose counter it is.

@@ -9,7 +9,7 @@ use transport::wire::Body;
 use transport::{Duration, Instant, MsgId, RxSegment, Stats, counters};
 
 use super::{Board, HistogramName, catalogue};
-use crate::boundary::IoCounts;
+use crate::io::packet_io::IoCounts;
 use crate::worker::Counts;
 
 counters! {

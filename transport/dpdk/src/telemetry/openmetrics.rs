@@ -106,7 +106,7 @@ mod tests {
     use openmetrics_parser::openmetrics::parse_openmetrics;
     use transport::{Duration, HostId, Instant, Stats};
 
-    use crate::boundary::IoCounts;
+    use crate::io::packet_io::IoCounts;
     use crate::telemetry::meter::Turn;
     use crate::worker::Counts;
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, Pattern, Pool,
     PoolConfig, Port, PortConfig, PortIo, Region, Request, Source, TimeScale, UdpSums, app_ring,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transport::ec::EcKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Settings};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd, Mbuf, MbufBurst,
     Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, Source, TimeScale, UdpSums, app_ring,

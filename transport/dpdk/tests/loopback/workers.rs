@@ -6,7 +6,7 @@ use std::sync::Arc;
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
-use transport_dpdk::clock::CALIBRATION_MIN;
+use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Resolution, Resolver, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd,

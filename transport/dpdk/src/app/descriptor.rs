@@ -1,0 +1,497 @@
+//! What an application and a worker say to each other, and its fixed layout.
+//!
+//! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64
+//! bytes each, `repr(C)`, plain integers in the machine's byte order, every combination of which
+//! is understood or refused: the other end may be another process one day. Memory does not travel
+//! in them; it takes the ring beside (`app_ring.rs`). Times are picoseconds of network time,
+//! lengths bytes, rates bit/s.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use transport::{Bytes, Duration, FailReason, HostId, Instant, Path, PostError, Rate};
+
+use crate::buffers::region::Region;
+use crate::payload::memory::Received;
+use crate::payload::source::{Pattern, Source};
+
+/// What an application asks of a worker.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Request {
+    /// Open a flow that the application calls `connection`.
+    Open {
+        /// Dense from 0, below `WorkerConfig::connections_max`, free to use again once closed.
+        connection: u32,
+        /// Whom to.
+        peer: HostId,
+        /// What is known of the way there.
+        path: Path,
+    },
+    /// Send a message. Ends in one [`Completion::Sent`] or [`Completion::Failed`].
+    Send {
+        /// As opened.
+        connection: u32,
+        /// Its bytes.
+        source: Source,
+        /// How many.
+        len: NonZeroU32,
+        /// Handed to the receiver; 0 is none.
+        tag: u64,
+        /// Comes back with the completion.
+        cookie: u64,
+    },
+    /// Close once all messages are finished.
+    Close {
+        /// As opened.
+        connection: u32,
+    },
+}
+
+impl Request {
+    /// Whether memory travels beside it.
+    #[inline]
+    pub(crate) fn has_memory(&self) -> bool {
+        let Self::Send { source, .. } = self else { return false };
+        matches!(source, Source::Owned(_) | Source::Region { .. })
+    }
+}
+
+/// A [`Request`] as the worker finds it in the ring, without its source.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Asked {
+    Open {
+        connection: u32,
+        peer: HostId,
+        path: Path,
+    },
+    Send {
+        connection: u32,
+        len: NonZeroU32,
+        tag: u64,
+        cookie: u64,
+        /// Whether the source has so many bytes.
+        covered: bool,
+    },
+    Close {
+        connection: u32,
+    },
+}
+
+/// What a worker tells its application.
+#[derive(PartialEq, Debug)]
+pub enum Completion {
+    /// A message is wholly acknowledged; its memory is the application's again.
+    Sent {
+        /// Of the request.
+        cookie: u64,
+        /// Of the request.
+        connection: u32,
+        /// When the last acknowledgement was handled.
+        at: Instant,
+    },
+    /// A message was not, or not as a whole, sent.
+    Failed {
+        /// Of the request.
+        cookie: u64,
+        /// Of the request.
+        connection: u32,
+        /// Why.
+        reason: Failure,
+        /// When.
+        at: Instant,
+    },
+    /// A flow could not be opened.
+    Refused {
+        /// Of the request.
+        connection: u32,
+        /// Why.
+        reason: Failure,
+        /// When.
+        at: Instant,
+    },
+    /// A message has come in, whole; said once.
+    Delivered {
+        /// Its sender.
+        from: HostId,
+        /// The sender's tag; 0 is none.
+        tag: u64,
+        /// XXH3-64 over all bytes.
+        checksum: u64,
+        /// The bytes; dropping them makes room for others.
+        memory: Received,
+        /// When its last segment was handled.
+        at: Instant,
+    },
+    /// A message has come in part and never will be whole.
+    Aborted {
+        /// Its sender.
+        from: HostId,
+        /// When.
+        at: Instant,
+    },
+}
+
+/// Why a request came to nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Failure {
+    /// The peer acknowledged nothing through all retries.
+    PeerSilent = 1,
+    /// An earlier message of this connection failed so: open another.
+    FlowFailed = 2,
+    /// No such connection is open.
+    NoSuchConnection = 3,
+    /// The connection's number is taken, or not below the limit.
+    ConnectionTaken = 4,
+    /// A host cannot send to itself.
+    SelfSend = 5,
+    /// The host has no address.
+    NoSuchHost = 6,
+    /// The source has fewer bytes than the message.
+    ShortSource = 7,
+    /// The slot holds no request.
+    Malformed = 8,
+}
+
+impl Failure {
+    const ALL: [Self; 8] = [
+        Self::PeerSilent,
+        Self::FlowFailed,
+        Self::NoSuchConnection,
+        Self::ConnectionTaken,
+        Self::SelfSend,
+        Self::NoSuchHost,
+        Self::ShortSource,
+        Self::Malformed,
+    ];
+}
+
+impl From<PostError> for Failure {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::FlowFailed => Self::FlowFailed,
+            PostError::SelfSend => Self::SelfSend,
+            // The tables' variants never get here: such a request waits.
+            PostError::NoSuchFlow | PostError::FlowTableFull | PostError::MsgTableFull => {
+                Self::NoSuchConnection
+            }
+        }
+    }
+}
+
+impl From<FailReason> for Failure {
+    fn from(reason: FailReason) -> Self {
+        match reason {
+            FailReason::PeerSilent => Self::PeerSilent,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PeerSilent => "the peer acknowledged nothing through all retries",
+            Self::FlowFailed => "the connection's peer fell silent: open another connection",
+            Self::NoSuchConnection => "no such connection is open: open it first",
+            Self::ConnectionTaken => {
+                "the connection's number is taken or too large: close it, or raise connections_max"
+            }
+            Self::SelfSend => "a host cannot send to itself",
+            Self::NoSuchHost => "the peer has no address: list it in the address table",
+            Self::ShortSource => "the source has fewer bytes than the message",
+            Self::Malformed => "the descriptor holds no request",
+        })
+    }
+}
+
+/// Memory of a message, on its way beside the slot.
+#[derive(Clone, Debug)]
+pub(crate) enum Memory {
+    Owned(Arc<[u8]>),
+    Region(Arc<Region>),
+}
+
+impl Memory {
+    /// That of `source`, if it has any.
+    pub(crate) fn of(source: Source) -> Option<Self> {
+        match source {
+            Source::Owned(memory) => Some(Self::Owned(memory)),
+            Source::Region { region, .. } => Some(Self::Region(region)),
+            Source::Pattern(_) => None,
+        }
+    }
+}
+
+/// A [`Request`] in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct RequestSlot {
+    kind: u32,
+    connection: u32,
+    /// Open: the peer. Send: the length.
+    number: u32,
+    reserved: u32,
+    /// Open: base RTT. Send: the cookie.
+    first: u64,
+    /// Open: line rate. Send: the tag.
+    second: u64,
+    /// Open: MTU. Send: the pattern's seed, or the first byte in the region.
+    third: u64,
+    /// Send: the pattern's tag.
+    fourth: u64,
+    unused: [u64; 2],
+}
+
+/// A [`Completion`] in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CompletionSlot {
+    kind: u32,
+    connection: u32,
+    /// Delivered, Aborted: the sender. Failed, Refused: the reason.
+    number: u32,
+    /// Delivered: the length.
+    len: u32,
+    /// Sent, Failed: the cookie. Delivered: the tag.
+    first: u64,
+    /// Delivered: the checksum.
+    second: u64,
+    at: u64,
+    unused: [u64; 3],
+}
+
+const _: () = assert!(size_of::<RequestSlot>() == 64);
+const _: () = assert!(size_of::<CompletionSlot>() == 64);
+
+const OPEN: u32 = 1;
+const SEND_OWNED: u32 = 2;
+const SEND_PATTERN: u32 = 3;
+const CLOSE: u32 = 4;
+const SEND_REGION: u32 = 5;
+
+const SENT: u32 = 1;
+const FAILED: u32 = 2;
+const REFUSED: u32 = 3;
+const DELIVERED: u32 = 4;
+const ABORTED: u32 = 5;
+
+impl RequestSlot {
+    /// The slot of `request`; memory stays behind.
+    #[inline]
+    pub(crate) fn of(request: &Request) -> Self {
+        match *request {
+            Request::Open { connection, peer, path } => Self {
+                kind: OPEN,
+                connection,
+                number: peer.0,
+                first: path.base_rtt.as_ps(),
+                second: path.line_rate.as_bps(),
+                third: path.mtu.0,
+                ..Self::default()
+            },
+            Request::Send { connection, ref source, len, tag, cookie } => {
+                let (kind, third, fourth) = match source {
+                    Source::Owned(_) => (SEND_OWNED, 0, 0),
+                    Source::Region { offset, .. } => (SEND_REGION, *offset, 0),
+                    Source::Pattern(pattern) => (SEND_PATTERN, pattern.seed, pattern.tag),
+                };
+                let number = len.get();
+                let (first, second) = (cookie, tag);
+                Self { kind, connection, number, first, second, third, fourth, ..Self::default() }
+            }
+            Request::Close { connection } => Self { kind: CLOSE, connection, ..Self::default() },
+        }
+    }
+
+    /// Whether memory belongs to it.
+    pub(crate) fn has_memory(&self) -> bool {
+        matches!(self.kind, SEND_OWNED | SEND_REGION)
+    }
+
+    /// The request, with a look at the memory that belongs to it; `None` when the slot holds none.
+    #[inline]
+    pub(crate) fn read(&self, memory: Option<&Memory>) -> Option<Asked> {
+        let connection = self.connection;
+        let holds = |bytes: usize, first: u64| {
+            first.checked_add(u64::from(self.number)).is_some_and(|end| end <= bytes as u64)
+        };
+        let covered = match (self.kind, memory) {
+            (OPEN, _) => {
+                let path = Path {
+                    base_rtt: Duration::from_ps(self.first),
+                    line_rate: Rate::from_bps(self.second),
+                    mtu: Bytes(self.third),
+                };
+                return Some(Asked::Open { connection, peer: HostId(self.number), path });
+            }
+            (CLOSE, _) => return Some(Asked::Close { connection }),
+            (SEND_OWNED, Some(Memory::Owned(memory))) => holds(memory.len(), 0),
+            (SEND_REGION, Some(Memory::Region(region))) => holds(region.bytes().len(), self.third),
+            (SEND_PATTERN, None) => true,
+            _ => return None,
+        };
+        let len = NonZeroU32::new(self.number)?;
+        Some(Asked::Send { connection, len, tag: self.second, cookie: self.first, covered })
+    }
+
+    /// The source of a message, with the memory that belongs to the slot.
+    #[inline]
+    pub(crate) fn source(&self, memory: Option<Memory>) -> Option<Source> {
+        match (self.kind, memory) {
+            (SEND_OWNED, Some(Memory::Owned(memory))) => Some(Source::Owned(memory)),
+            (SEND_REGION, Some(Memory::Region(region))) => {
+                Some(Source::Region { region, offset: self.third })
+            }
+            (SEND_PATTERN, None) => {
+                Some(Source::Pattern(Pattern { seed: self.third, tag: self.fourth }))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a slot without a request names, for the answer: (connection, cookie).
+    pub(crate) fn names(&self) -> (u32, u64) {
+        (self.connection, self.first)
+    }
+}
+
+impl CompletionSlot {
+    /// The slot of `completion`; memory stays behind.
+    #[inline]
+    pub(crate) fn of(completion: &Completion) -> Self {
+        match *completion {
+            Completion::Sent { cookie, connection, at } => {
+                Self { kind: SENT, connection, first: cookie, at: at.as_ps(), ..Self::default() }
+            }
+            Completion::Failed { cookie, connection, reason, at } => Self {
+                kind: FAILED,
+                connection,
+                number: reason as u32,
+                first: cookie,
+                at: at.as_ps(),
+                ..Self::default()
+            },
+            Completion::Refused { connection, reason, at } => Self {
+                kind: REFUSED,
+                connection,
+                number: reason as u32,
+                at: at.as_ps(),
+                ..Self::default()
+            },
+            Completion::Delivered { from, tag, checksum, ref memory, at } => Self {
+                kind: DELIVERED,
+                number: from.0,
+                len: u32::try_from(memory.len()).unwrap_or(u32::MAX),
+                first: tag,
+                second: checksum,
+                at: at.as_ps(),
+                ..Self::default()
+            },
+            Completion::Aborted { from, at } => {
+                Self { kind: ABORTED, number: from.0, at: at.as_ps(), ..Self::default() }
+            }
+        }
+    }
+
+    /// Whether memory belongs to it.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.kind == DELIVERED
+    }
+
+    /// The completion, with the memory that belongs to it; `None` when the slot holds none.
+    #[inline]
+    pub(crate) fn read(&self, memory: Option<Received>) -> Option<Completion> {
+        let (connection, cookie) = (self.connection, self.first);
+        let at = Instant::from_ps(self.at);
+        let reason = || Failure::ALL.into_iter().find(|reason| *reason as u32 == self.number);
+        Some(match self.kind {
+            SENT => Completion::Sent { cookie, connection, at },
+            FAILED => Completion::Failed { cookie, connection, reason: reason()?, at },
+            REFUSED => Completion::Refused { connection, reason: reason()?, at },
+            DELIVERED => Completion::Delivered {
+                from: HostId(self.number),
+                tag: self.first,
+                checksum: self.second,
+                memory: memory?,
+                at,
+            },
+            ABORTED => Completion::Aborted { from: HostId(self.number), at },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Asked {
+        /// The request again, of which `source` was the source.
+        pub(crate) fn with(self, source: Option<Source>) -> Request {
+            match self {
+                Self::Open { connection, peer, path } => Request::Open { connection, peer, path },
+                Self::Send { connection, len, tag, cookie, .. } => {
+                    let source = source.unwrap();
+                    Request::Send { connection, source, len, tag, cookie }
+                }
+                Self::Close { connection } => Request::Close { connection },
+            }
+        }
+    }
+
+    #[test]
+    fn every_request_survives_its_slot() {
+        let path = Path {
+            base_rtt: Duration::from_us(12),
+            line_rate: Rate::from_gbps(100),
+            mtu: Bytes(4160),
+        };
+        let send = |source| Request::Send {
+            connection: 3,
+            source,
+            len: NonZeroU32::new(6).unwrap(),
+            tag: u64::MAX,
+            cookie: 1 << 63,
+        };
+        let memory: Arc<[u8]> = Arc::from(&b"abcdef"[..]);
+        for request in [
+            Request::Open { connection: 1, peer: HostId(9), path },
+            send(Source::Owned(memory.clone())),
+            send(Source::Pattern(Pattern { seed: 4, tag: 5 })),
+            Request::Close { connection: u32::MAX },
+        ] {
+            let slot = RequestSlot::of(&request);
+            assert_eq!(slot.has_memory(), request.has_memory());
+            let memory = slot.has_memory().then(|| Memory::Owned(memory.clone()));
+            let asked = slot.read(memory.as_ref()).unwrap();
+            assert_eq!(asked.with(slot.source(memory)), request);
+        }
+    }
+
+    #[test]
+    fn a_message_longer_than_its_source_is_seen() {
+        let memory = Memory::Owned(Arc::from(&b"abcdef"[..]));
+        for (len, fits) in [(1, true), (6, true), (7, false), (u32::MAX, false)] {
+            let slot = RequestSlot { kind: SEND_OWNED, number: len, ..Default::default() };
+            let asked = slot.read(Some(&memory));
+            assert!(matches!(asked, Some(Asked::Send { covered, .. }) if covered == fits), "{len}");
+        }
+        // Memory of another kind than the slot says.
+        let slot = RequestSlot { kind: SEND_REGION, number: 1, ..Default::default() };
+        assert_eq!((slot.read(Some(&memory)), slot.source(Some(memory))), (None, None));
+    }
+
+    #[test]
+    fn slots_that_say_nothing_known_are_refused() {
+        for kind in [0, 6, u32::MAX] {
+            assert_eq!(RequestSlot { kind, number: 1, ..Default::default() }.read(None), None);
+        }
+        for kind in [SEND_OWNED, SEND_PATTERN, SEND_REGION] {
+            assert_eq!(RequestSlot { kind, ..Default::default() }.read(None), None);
+        }
+        for kind in [0, FAILED, REFUSED, DELIVERED, 6] {
+            assert_eq!(CompletionSlot { kind, ..Default::default() }.read(None), None);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Rings: single-producer, single-consumer queues of mbufs.
+//!
+//! Source: DPDK Programmer's Guide, "Ring Library". A ring is made as its two halves, each of which
+//! may go to another thread. Counts are mbufs; a burst is at most 32. It waits for nothing.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use dpdk_sys as sys;
+
+use crate::buffers::burst::{BURST, MbufBurst};
+use crate::buffers::mbuf::as_pointers;
+use crate::device::error::PortError;
+use crate::eal::{self, Eal};
+
+/// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it
+/// when both are gone is freed.
+pub struct Ring {
+    raw: NonNull<sys::rte_ring>,
+    #[allow(dead_code, reason = "keeps EAL alive for the ring's memory")]
+    eal: Eal,
+}
+
+/// The producer's half.
+#[derive(Debug)]
+pub struct RingTx(Arc<Ring>);
+
+/// The consumer's half.
+#[derive(Debug)]
+pub struct RingRx(Arc<Ring>);
+
+impl Ring {
+    /// A ring for at least `entries` mbufs, 1 ..= 1 048 575.
+    ///
+    /// # Errors
+    /// [`PortError::RingSize`] and [`PortError::RingMemory`].
+    pub fn spsc(eal: &Eal, entries: u32) -> Result<(RingTx, RingRx), PortError> {
+        if !(1..1 << 20).contains(&entries) {
+            return Err(PortError::RingSize(entries));
+        }
+        let name = eal::c_string(&eal::unique_name())?;
+        // One entry of a power of two is lost to telling full from empty.
+        let size = (entries + 1).next_power_of_two();
+        // SAFETY: EAL runs; the name is NUL-terminated and copied.
+        let raw = unsafe { sys::rte_ring_create(name.as_ptr(), size, -1, sys::RDPDK_RING_SPSC) };
+        let raw = NonNull::new(raw)
+            .ok_or_else(|| PortError::RingMemory { entries, errno: eal::last_errno() })?;
+        let ring = Arc::new(Self { raw, eal: eal.clone() });
+        Ok((RingTx(Arc::clone(&ring)), RingRx(ring)))
+    }
+
+    fn count(&self) -> u32 {
+        // SAFETY: the ring lives as long as `self`.
+        unsafe { sys::rdpdk_ring_count(self.raw.as_ptr()) }
+    }
+
+    fn room(&self) -> u32 {
+        // SAFETY: the ring lives as long as `self`.
+        unsafe { sys::rdpdk_ring_free_count(self.raw.as_ptr()) }
+    }
+
+    fn dequeue(&self, burst: &mut MbufBurst) -> usize {
+        let spare = burst.spare();
+        let room = u32::from(count_u16(spare.len()));
+        let slots = as_pointers(spare);
+        // SAFETY: called by the one consumer, or when no other holder is left; room for `room`.
+        let got = unsafe { sys::rdpdk_ring_sc_dequeue_burst(self.raw.as_ptr(), slots, room) };
+        let got = usize::try_from(got).unwrap_or(0);
+        burst.grow(got);
+        got
+    }
+}
+
+// SAFETY: the two halves synchronise inside the ring, and there is one of each.
+unsafe impl Send for Ring {}
+// SAFETY: as above; `count` and `room` only read.
+unsafe impl Sync for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut burst = MbufBurst::new();
+        while self.dequeue(&mut burst) > 0 {
+            burst.clear();
+        }
+        // SAFETY: both halves are gone, and so is a device that served them.
+        unsafe { sys::rte_ring_free(self.raw.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ring({} of {})", self.count(), self.count() + self.room())
+    }
+}
+
+impl RingTx {
+    /// For a device that serves it.
+    pub(crate) fn raw(&self) -> *mut sys::rte_ring {
+        self.0.raw.as_ptr()
+    }
+
+    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and says how
+    /// many.
+    #[inline]
+    pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        let filled = burst.filled();
+        let count = u32::from(count_u16(filled.len()));
+        let slots = as_pointers(filled).cast_const();
+        // SAFETY: this half is the one producer; `count` owned mbufs.
+        let put = unsafe { sys::rdpdk_ring_sp_enqueue_burst(self.0.raw.as_ptr(), slots, count) };
+        let put = usize::try_from(put).unwrap_or(0);
+        burst.forget_front(put);
+        put
+    }
+
+    /// Mbufs that fit now, at least.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        self.0.room()
+    }
+}
+
+impl RingRx {
+    /// For a device that serves it.
+    pub(crate) fn raw(&self) -> *mut sys::rte_ring {
+        self.0.raw.as_ptr()
+    }
+
+    /// Takes up to `burst.room()` mbufs, adds them to `burst`, and says how many.
+    #[inline]
+    pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
+        self.0.dequeue(burst)
+    }
+
+    /// Mbufs in the ring now, at least.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.count()
+    }
+}
+
+#[inline]
+fn count_u16(count: usize) -> u16 {
+    // Bursts are at most 32 long.
+    u16::try_from(count.min(BURST)).unwrap_or(0)
+}

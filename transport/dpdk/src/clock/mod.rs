@@ -1,0 +1,7 @@
+//! Network time: the calibrated TSC, and clocks of devices related to it.
+
+pub mod device_clock;
+pub mod fit;
+pub mod tsc;
+
+pub use tsc::incarnation;

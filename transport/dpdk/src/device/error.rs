@@ -1,0 +1,138 @@
+//! Why a port, a ring or a virtual link is not to be had.
+//!
+//! Each error names the device, the step that failed, DPDK's reason, and what mends it. Frame
+//! lengths are bytes without FCS. Nothing here happens after the setup: a running device has
+//! counters instead.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::device::meeting::SocketError;
+use crate::device::netns::NetnsError;
+use crate::eal::{EalError, Errno};
+
+/// Why a port or a ring is not to be had.
+#[derive(Debug, Error)]
+pub enum PortError {
+    /// EAL refused.
+    #[error(transparent)]
+    Eal(#[from] EalError),
+    /// One step of the setup failed.
+    #[error("port `{port}`: cannot {step} ({errno}); {}", step.mend())]
+    Setup {
+        /// The device.
+        port: String,
+        /// What failed.
+        step: Step,
+        /// DPDK's reason.
+        errno: Errno,
+    },
+    /// More devices than DPDK was built for.
+    #[error(
+        "DPDK has room for {0} ports in a process and all are taken; keep the switch's side of \
+         links on rings (net_ring), or use fewer hosts"
+    )]
+    TooMany(u32),
+    /// A frame length that the kind of link cannot carry.
+    #[error("frames of {wanted} bytes do not fit this link, which carries {most}; lower the MTU")]
+    Frame {
+        /// Asked for, bytes without FCS.
+        wanted: u32,
+        /// Carried, bytes without FCS.
+        most: u32,
+    },
+    /// More workers than queues.
+    #[error(
+        "{workers} workers want a queue of `{port}` each, which has {queues}: use as many workers \
+         as queues"
+    )]
+    Queues {
+        /// The device.
+        port: String,
+        /// Asked for.
+        workers: usize,
+        /// Given.
+        queues: u16,
+    },
+    /// A ring of no or of too many entries.
+    #[error("a ring of {0} entries cannot be; choose 1 ..= 1048575")]
+    RingSize(u32),
+    /// No memory for a ring.
+    #[error("no memory for a ring of {entries} entries ({errno}); give DPDK more memory")]
+    RingMemory {
+        /// Entries asked for.
+        entries: u32,
+        /// DPDK's reason.
+        errno: Errno,
+    },
+    /// The socket that two processes meet at is not to be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The private network namespace is not to be had.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+}
+
+/// A step in the setup of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Looking the device up by name.
+    Find,
+    /// Asking what it offers.
+    Query,
+    /// Setting queues, offloads and MTU.
+    Configure,
+    /// A receive queue.
+    RxQueue,
+    /// A transmit queue.
+    TxQueue,
+    /// Starting it.
+    Start,
+}
+
+impl PortError {
+    /// The error of `step` on `port`, from a DPDK return value.
+    pub(crate) fn setup(port: &str, step: Step, ret: i32) -> Self {
+        Self::Setup { port: port.to_owned(), step, errno: Errno(ret.abs()) }
+    }
+}
+
+impl Step {
+    fn mend(self) -> &'static str {
+        match self {
+            Self::Find => {
+                "bind it to a DPDK driver (dpdk-devbind.py --status shows all), allow it with -a"
+            }
+            Self::Query | Self::Configure => "see the driver's limits in DPDK's NIC guide",
+            Self::RxQueue => "use fewer descriptors, or buffers as large as the driver's minimum",
+            Self::TxQueue => "use fewer descriptors",
+            Self::Start => "see what the driver printed above; more memory often helps",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Find => "find the device",
+            Self::Query => "ask the device what it offers",
+            Self::Configure => "configure the device",
+            Self::RxQueue => "set up a receive queue",
+            Self::TxQueue => "set up a transmit queue",
+            Self::Start => "start the device",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_names_the_port_the_reason_and_the_cure() {
+        let text = PortError::setup("0000:3b:00.0", Step::Find, -libc::ENODEV).to_string();
+        assert!(text.starts_with("port `0000:3b:00.0`: cannot find the device (No such device"));
+        assert!(text.contains("dpdk-devbind.py"), "{text}");
+    }
+}

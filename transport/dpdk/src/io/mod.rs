@@ -1,0 +1,10 @@
+//! Packets between a worker and its device: the trait that a worker calls, and DPDK's queue behind
+//! it.
+
+pub mod enquiry;
+pub mod pacer;
+pub mod packet_io;
+pub mod port_io;
+pub mod steering;
+pub mod tap;
+pub mod timed;

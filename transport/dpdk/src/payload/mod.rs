@@ -1,0 +1,6 @@
+//! The bytes of messages: where they come from, where they are put, and the parity of their blocks.
+
+mod coding;
+pub mod memory;
+pub mod source;
+mod spare;

@@ -1,0 +1,158 @@
+//! From the application's names to the endpoint's: connections to flows, messages to cookies.
+//!
+//! Requests are served one by one in the order they were made, and where they lie: the one that a
+//! full table keeps out stays in the ring, and all others behind it. Tables are sized once. It
+//! sends nothing.
+
+use transport::record::Recorder;
+use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};
+
+use crate::app::descriptor::{Asked, Completion, Failure};
+use crate::app::ring::WorkerEnd;
+use crate::io::packet_io::PayloadStore;
+use crate::worker::WorkerConfig;
+
+/// The names of one worker's connections and messages.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    /// By connection.
+    flows: Box<[Option<FlowId>]>,
+    /// By index of the message: which one, its connection and its cookie.
+    posted: Box<[Option<(MsgId, u32, u64)>]>,
+    posted_count: usize,
+}
+
+/// What a request led to at once.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A message was posted, and the store has its source.
+    Posted(MsgId),
+    /// It came to nothing, which the application must hear.
+    Failed(Completion),
+    /// Neither.
+    Done,
+}
+
+impl Connections {
+    pub(crate) fn new(config: &WorkerConfig) -> Self {
+        Self {
+            flows: (0..config.connections_max).map(|_| None).collect(),
+            posted: (0..config.msgs_max).map(|_| None).collect(),
+            posted_count: 0,
+        }
+    }
+
+    /// Serves the next request; `None` when there is none or it must wait. The source of a message
+    /// goes to `store`.
+    pub(crate) fn step<P: PayloadStore>(
+        &mut self,
+        app: &mut WorkerEnd,
+        core: &mut Recorder,
+        store: &mut P,
+        reachable: impl Fn(HostId) -> bool,
+        now: Instant,
+    ) -> Option<Step> {
+        let (slot, memory) = app.peek()?;
+        let names = slot.names();
+        let refused =
+            |connection, reason| Step::Failed(Completion::Refused { connection, reason, at: now });
+        let step = match slot.read(memory) {
+            Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
+            Some(Asked::Open { connection, peer, path }) => {
+                let opened = self.open(connection, core, |core| {
+                    if reachable(peer) {
+                        Ok(core.open_flow(peer, path))
+                    } else {
+                        Err(Failure::NoSuchHost)
+                    }
+                });
+                let failed = opened.ok()?.err();
+                failed.map_or(Step::Done, |reason| refused(connection, reason))
+            }
+            Some(Asked::Close { connection }) => {
+                let flow = self.flows.get_mut(connection as usize).and_then(Option::take);
+                if let Some(flow) = flow {
+                    core.close_flow(now, flow);
+                    Step::Done
+                } else {
+                    refused(connection, Failure::NoSuchConnection)
+                }
+            }
+            None => {
+                let ((connection, cookie), reason) = (names, Failure::Malformed);
+                Step::Failed(Completion::Failed { cookie, connection, reason, at: now })
+            }
+        };
+        drop(app.take());
+        Some(step)
+    }
+
+    /// `Err` when the flow table is full: ask again.
+    fn open(
+        &mut self,
+        connection: u32,
+        core: &mut Recorder,
+        open: impl FnOnce(&mut Recorder) -> Result<Result<FlowId, PostError>, Failure>,
+    ) -> Result<Result<(), Failure>, PostError> {
+        let slot = self.flows.get_mut(connection as usize).filter(|slot| slot.is_none());
+        let Some(slot) = slot else { return Ok(Err(Failure::ConnectionTaken)) };
+        match open(core) {
+            Ok(Ok(flow)) => {
+                *slot = Some(flow);
+                Ok(Ok(()))
+            }
+            Ok(Err(PostError::FlowTableFull)) => Err(PostError::FlowTableFull),
+            Ok(Err(error)) => Ok(Err(error.into())),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    #[inline]
+    fn send<P: PayloadStore>(
+        &mut self,
+        asked: Asked,
+        app: &mut WorkerEnd,
+        core: &mut Recorder,
+        store: &mut P,
+        now: Instant,
+    ) -> Option<Step> {
+        let Asked::Send { connection, len, tag, cookie, covered } = asked else { return None };
+        let flow = self.flows.get(connection as usize).copied().flatten();
+        let posted = match flow {
+            None => Err(Failure::NoSuchConnection),
+            Some(_) if !covered => Err(Failure::ShortSource),
+            Some(flow) => match core.post_send(now, MsgSpec { flow, len, tag }) {
+                Err(PostError::MsgTableFull) => return None,
+                posted => posted.map_err(Failure::from),
+            },
+        };
+        let source = app.take();
+        let (msg, source) = match (posted, source) {
+            (Ok(msg), Some(source)) => (msg, source),
+            (posted, _) => {
+                let reason = posted.err().unwrap_or(Failure::Malformed);
+                let failed = Completion::Failed { cookie, connection, reason, at: now };
+                return Some(Step::Failed(failed));
+            }
+        };
+        store.insert(msg, len.get(), source);
+        if let Some(slot) = self.posted.get_mut(msg.index()) {
+            *slot = Some((msg, connection, cookie));
+            self.posted_count += 1;
+        }
+        Some(Step::Posted(msg))
+    }
+
+    /// Outgoing message `msg` is over: its connection and cookie.
+    pub(crate) fn end_message(&mut self, msg: MsgId) -> Option<(u32, u64)> {
+        let slot = self.posted.get_mut(msg.index())?;
+        let (_, connection, cookie) = slot.take_if(|(held, _, _)| *held == msg)?;
+        self.posted_count -= 1;
+        Some((connection, cookie))
+    }
+
+    /// Whether no message is out.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.posted_count == 0
+    }
+}

@@ -1,0 +1,82 @@
+//! What waits for the application, in order, and the checksums of what has come in.
+//!
+//! A delivered message is told with the XXH3-64 of its bytes, where that is wanted. Long messages
+//! are summed over several polls, 256 KiB each (some 25 us), so that no message holds up the
+//! device. Only the first waiting message is being summed. Its length is bounded by the messages
+//! that endpoint and memory can hold.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use transport::BURST;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::app::descriptor::Completion;
+use crate::app::ring::WorkerEnd;
+
+/// The waiting completions.
+pub(crate) struct Outbox {
+    waiting: VecDeque<Completion>,
+    /// Over the first bytes of the first waiting message.
+    hash: Xxh3,
+    hashed: usize,
+    /// Whether messages are summed at all.
+    digest: bool,
+}
+
+/// Bytes summed in one poll.
+const HASHED_A_POLL: usize = 256 << 10;
+
+impl Outbox {
+    pub(crate) fn new(msgs_max: u32, digest: bool) -> Self {
+        let room = 2 * msgs_max as usize + BURST;
+        Self { waiting: VecDeque::with_capacity(room), hash: Xxh3::new(), hashed: 0, digest }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, completion: Completion) {
+        self.waiting.push_back(completion);
+    }
+
+    /// Tells what is ready and fits, at most 32, and sums on. Says how many were told or summed.
+    #[inline]
+    pub(crate) fn flush(&mut self, app: &mut WorkerEnd) -> usize {
+        let most = self.waiting.len().min(BURST);
+        if most == 0 {
+            return 0;
+        }
+        let most = most.min(app.room());
+        let ready = if self.digest { self.sum(most) } else { most };
+        app.tell(self.waiting.drain(..ready));
+        ready + usize::from(ready < most)
+    }
+
+    /// Sums on over the first `most` messages, and says how many of them are done.
+    fn sum(&mut self, most: usize) -> usize {
+        let mut budget = HASHED_A_POLL;
+        for (done, completion) in self.waiting.iter_mut().take(most).enumerate() {
+            let Completion::Delivered { memory, checksum, .. } = completion else { continue };
+            let rest = &memory[self.hashed..];
+            let length = rest.len().min(budget);
+            self.hash.update(&rest[..length]);
+            self.hashed += length;
+            budget -= length;
+            if self.hashed < memory.len() {
+                return done;
+            }
+            *checksum = self.hash.digest();
+            self.hash.reset();
+            self.hashed = 0;
+        }
+        most
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outbox({} waiting)", self.waiting.len())
+    }
+}

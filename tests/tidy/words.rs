@@ -43,6 +43,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/device/ethdev.rs",
     "transport/dpdk/src/buffers/ext_buf.rs",
     "transport/dpdk/src/buffers/pages.rs",
+    "transport/dpdk/src/buffers/pool.rs",
+    "transport/dpdk/src/eal/cards.rs",
     "transport/dpdk/src/payload/memory.rs",
     "transport/dpdk/src/buffers/ring.rs",
     "transport/dpdk/src/buffers/stamp_field.rs",

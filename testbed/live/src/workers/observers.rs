@@ -9,10 +9,10 @@ use experiments::input::InputError;
 use experiments::observe::Observe;
 use experiments::plan::RunError;
 use transport::{Duration, HostId, Rate};
-use transport_dpdk::{Clock, PacketIo};
 use transport_dpdk::{
     AppMemory, Eal, MetricsError, MetricsServer, Telemetry, TimeScale, Worker, tap,
 };
+use transport_dpdk::{Clock, PacketIo};
 
 use super::network_time;
 use crate::capture::{CaptureThread, Source};

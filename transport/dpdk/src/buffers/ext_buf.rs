@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use dpdk_sys as sys;
 
-use crate::buffers::pages::{Mapping, Readers};
+use crate::buffers::pages::Mapping;
 use crate::buffers::region::Region;
+use crate::eal::cards::Readers;
 
 /// One use of a region: mbufs point into it instead of holding a copy. Counted: the region is let
 /// go when this handle and every mbuf attached through it are gone, or before that by a card that
@@ -167,7 +168,8 @@ unsafe extern "C" fn free_ext(_address: *mut c_void, opaque: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffers::mbuf::{Mbuf, Pool, PoolConfig};
+    use crate::buffers::mbuf::Mbuf;
+    use crate::buffers::pool::{Pool, PoolConfig};
     use crate::eal::{Eal, EalOptions};
 
     /// A use of the region, and an mbuf that a driver keeps.

@@ -19,43 +19,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dpdk_sys as sys;
 
+use crate::eal::cards::{Card, Readers, VIRTUAL};
 use crate::eal::{self, Eal};
-
-/// Who may read some memory, a bit for each card and one for all virtual devices.
-pub(crate) type Readers = u64;
-
-/// The virtual devices, which read whatever the process can.
-pub(crate) const VIRTUAL: Readers = 1;
-
-/// The cards that are open and take memory of applications.
-#[derive(Debug, Default)]
-pub(crate) struct Cards(Mutex<Listed>);
-
-#[derive(Debug, Default)]
-struct Listed {
-    open: Vec<Card>,
-    /// Cards that were ever listed: a bit is not used again.
-    ever: u32,
-}
-
-/// A card that takes memory of applications.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Card {
-    device: NonNull<sys::rte_device>,
-    bit: Readers,
-    /// Whether one mapping serves all such cards: those of vfio are in one container.
-    contained: bool,
-}
-
-// SAFETY: DPDK's description of a device, which lives as long as EAL and is only handed back to it.
-unsafe impl Send for Card {}
-// SAFETY: as above.
-unsafe impl Sync for Card {}
 
 /// Memory that cards were told of, with the right to read and write it.
 #[derive(Debug)]
@@ -79,34 +49,15 @@ pub(crate) struct Mapping {
     eal: Eal,
 }
 
-impl Cards {
-    /// Lists the card of `port` when it takes memory of applications, which is tried, and gives its
-    /// bit; 0 when it does not. The port is open.
-    pub(crate) fn add(&self, eal: &Eal, port: u16, name: &str) -> Readers {
-        // SAFETY: a valid port.
-        let device = NonNull::new(unsafe { sys::rdpdk_port_device(port) });
-        let Some(device) = device.filter(|_| eal.iova_is_va()) else { return 0 };
-        let mut listed = self.lock();
-        let Some(bit) = Readers::checked_shl(2, listed.ever).filter(|bit| *bit != 0) else {
-            return 0;
-        };
-        let card = Card { device, bit, contained: is_vfio(name) };
-        if Pages::told(eal, b"a trial", &[card]).is_none() {
-            return 0;
-        }
-        listed.ever += 1;
-        listed.open.push(card);
-        bit
-    }
-
-    /// Takes a card off the list before its port is closed.
-    pub(crate) fn remove(&self, bit: Readers) {
-        self.lock().open.retain(|card| card.bit != bit);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Listed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Lists the card of `port` when it takes memory of applications, which is tried, and gives its
+/// bit; 0 when it does not. The port is open.
+pub(crate) fn enlist(eal: &Eal, port: u16, name: &str) -> Readers {
+    // SAFETY: a valid port.
+    let device = NonNull::new(unsafe { sys::rdpdk_port_device(port) });
+    let Some(device) = device.filter(|_| eal.iova_is_va()) else { return 0 };
+    let contained = is_vfio(name);
+    let takes = |card: &Card| Pages::told(eal, b"a trial", &[*card]).is_some();
+    eal.cards().add(|bit| Card { device, bit, contained }, takes)
 }
 
 /// Whether the kernel's driver of PCI device `name` is vfio's.
@@ -119,7 +70,7 @@ fn is_vfio(name: &str) -> bool {
 impl Pages {
     /// A copy of `bytes` that the open cards can read; `None` when there are none, or one refuses.
     pub(crate) fn new(eal: &Eal, bytes: &[u8]) -> Option<Self> {
-        let cards = eal.cards().lock().open.clone();
+        let cards = eal.cards().open();
         if cards.is_empty() { None } else { Self::told(eal, bytes, &cards) }
     }
 

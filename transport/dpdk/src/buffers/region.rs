@@ -13,8 +13,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::buffers::mbuf::MbufError;
-use crate::buffers::pages::{Mapping, Pages, Readers, VIRTUAL};
+use crate::buffers::error::MbufError;
+use crate::buffers::pages::{Mapping, Pages};
+use crate::eal::cards::{Readers, VIRTUAL};
 use crate::eal::{self, Eal};
 
 /// Memory of an application, at an address that devices know.

@@ -9,11 +9,30 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use dpdk_sys as sys;
+use thiserror::Error;
 
 use crate::buffers::burst::{BURST, MbufBurst};
 use crate::buffers::mbuf::as_pointers;
-use crate::device::error::PortError;
-use crate::eal::{self, Eal};
+use crate::eal::{self, Eal, EalError, Errno};
+
+/// Why a ring is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RingError {
+    /// EAL refused.
+    #[error(transparent)]
+    Eal(#[from] EalError),
+    /// A ring of no or of too many entries.
+    #[error("a ring of {0} entries cannot be; choose 1 ..= 1048575")]
+    Size(u32),
+    /// No memory for a ring.
+    #[error("no memory for a ring of {entries} entries ({errno}); give DPDK more memory")]
+    Memory {
+        /// Entries asked for.
+        entries: u32,
+        /// DPDK's reason.
+        errno: Errno,
+    },
+}
 
 /// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it
 /// when both are gone is freed.
@@ -35,10 +54,10 @@ impl Ring {
     /// A ring for at least `entries` mbufs, 1 ..= 1 048 575.
     ///
     /// # Errors
-    /// [`PortError::RingSize`] and [`PortError::RingMemory`].
-    pub fn spsc(eal: &Eal, entries: u32) -> Result<(RingTx, RingRx), PortError> {
+    /// [`RingError::Size`] and [`RingError::Memory`].
+    pub fn spsc(eal: &Eal, entries: u32) -> Result<(RingTx, RingRx), RingError> {
         if !(1..1 << 20).contains(&entries) {
-            return Err(PortError::RingSize(entries));
+            return Err(RingError::Size(entries));
         }
         let name = eal::c_string(&eal::unique_name())?;
         // One entry of a power of two is lost to telling full from empty.
@@ -46,7 +65,7 @@ impl Ring {
         // SAFETY: EAL runs; the name is NUL-terminated and copied.
         let raw = unsafe { sys::rte_ring_create(name.as_ptr(), size, -1, sys::RDPDK_RING_SPSC) };
         let raw = NonNull::new(raw)
-            .ok_or_else(|| PortError::RingMemory { entries, errno: eal::last_errno() })?;
+            .ok_or_else(|| RingError::Memory { entries, errno: eal::last_errno() })?;
         let ring = Arc::new(Self { raw, eal: eal.clone() });
         Ok((RingTx(Arc::clone(&ring)), RingRx(ring)))
     }

@@ -8,7 +8,8 @@ use std::ffi::{CStr, c_char, c_int};
 
 use dpdk_sys as sys;
 
-use crate::buffers::mbuf::{Mbuf, MbufError};
+use crate::buffers::error::MbufError;
+use crate::buffers::mbuf::Mbuf;
 use crate::eal::{self, Eal};
 
 /// How DPDK registers a field and a flag that drivers know: gives the offset and the flag.

@@ -12,7 +12,7 @@ use transport::{BURST, Duration, Instant};
 use crate::buffers::burst::MbufBurst;
 use crate::buffers::stamp_field::TimestampField;
 use crate::clock::fit::{BRACKET_MAX, ClockFault, ClockFit, Reading, TickRate, Verdict};
-use crate::io::packet_io::Clock;
+use crate::clock::poll_clock::Clock;
 
 /// Reads the clock that stamps frames, somewhere between call and return; `None` when it cannot.
 pub type ReadTicks = Box<dyn FnMut() -> Option<u64> + Send>;

@@ -2,6 +2,7 @@
 
 pub mod device_clock;
 pub mod fit;
+pub mod poll_clock;
 pub mod tsc;
 
 pub use tsc::incarnation;

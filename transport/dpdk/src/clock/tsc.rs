@@ -15,8 +15,8 @@ use std::thread;
 use thiserror::Error;
 use transport::{Duration, Instant};
 
+use crate::clock::poll_clock::Clock;
 use crate::eal;
-use crate::io::packet_io::Clock;
 
 /// The shortest calibration that is worth having.
 pub const CALIBRATION_MIN: Duration = Duration::from_ms(200);

@@ -8,8 +8,9 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::device::meeting::SocketError;
-use crate::device::netns::NetnsError;
+use crate::buffers::ring::RingError;
+use crate::device::socket::SocketError;
+use crate::eal::netns::NetnsError;
 use crate::eal::{EalError, Errno};
 
 /// Why a port or a ring is not to be had.
@@ -55,17 +56,9 @@ pub enum PortError {
         /// Given.
         queues: u16,
     },
-    /// A ring of no or of too many entries.
-    #[error("a ring of {0} entries cannot be; choose 1 ..= 1048575")]
-    RingSize(u32),
-    /// No memory for a ring.
-    #[error("no memory for a ring of {entries} entries ({errno}); give DPDK more memory")]
-    RingMemory {
-        /// Entries asked for.
-        entries: u32,
-        /// DPDK's reason.
-        errno: Errno,
-    },
+    /// A ring is not to be had.
+    #[error(transparent)]
+    Ring(#[from] RingError),
     /// The socket that two processes meet at is not to be had.
     #[error(transparent)]
     Socket(#[from] SocketError),

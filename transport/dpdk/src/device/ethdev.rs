@@ -15,15 +15,16 @@ use std::thread;
 
 use dpdk_sys as sys;
 
-use crate::buffers::mbuf::Pool;
-use crate::buffers::pages::{Readers, VIRTUAL};
+use crate::buffers::pages;
+use crate::buffers::pool::Pool;
 use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::device::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes, TxTimes};
 use crate::device::error::{PortError, Step};
-use crate::device::netns::Netns;
 use crate::device::rules::{self, Rule};
 use crate::device::stats::PortStats;
+use crate::eal::cards::{Readers, VIRTUAL};
+use crate::eal::netns::Netns;
 use crate::eal::{self, Eal, Errno};
 /// What a device needs until it is closed.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ impl Device {
         } else if tx_times == TxTimes::Device {
             0
         } else {
-            self.eal.cards().add(&self.eal, self.id, self.name.to_str().unwrap_or_default())
+            pages::enlist(&self.eal, self.id, self.name.to_str().unwrap_or_default())
         }
     }
 

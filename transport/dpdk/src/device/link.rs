@@ -11,13 +11,13 @@ use std::process;
 use std::sync::Arc;
 
 use crate::buffers::burst::MbufBurst;
-use crate::buffers::mbuf::Pool;
+use crate::buffers::pool::Pool;
 use crate::buffers::ring::{Ring, RingRx, RingTx};
 use crate::device::caps::PortConfig;
 use crate::device::error::PortError;
 use crate::device::ethdev::Keep;
-use crate::device::netns::Netns;
 use crate::device::port::Port;
+use crate::eal::netns::Netns;
 use crate::eal::{self, Eal};
 
 /// Both sides of a virtual link.

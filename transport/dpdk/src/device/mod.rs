@@ -1,12 +1,13 @@
 //! Devices: found by name, set up by what they offer, steered by rules, opened and closed.
 
 pub mod caps;
+pub mod drivers;
 pub mod error;
 pub(crate) mod ethdev;
 pub mod link;
-pub mod meeting;
 pub mod name;
-pub mod netns;
+pub mod open;
 pub mod port;
 pub mod rules;
+pub mod socket;
 pub mod stats;

@@ -13,18 +13,10 @@
 use std::fmt;
 use std::fs;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::buffers::mbuf::Pool;
-use crate::device::caps::PortConfig;
-use crate::device::error::PortError;
-use crate::device::ethdev::Keep;
-use crate::device::link::MEMIF_GATHERS;
-use crate::device::meeting::Side;
-use crate::device::port::Port;
-use crate::eal::{Eal, EalOptions};
+use crate::eal::EalOptions;
 
 /// A device, named but not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,12 +63,6 @@ pub enum DeviceNameError {
 
 /// Drivers of the kernel beside which DPDK may use the same card.
 const SHARING_DRIVERS: [&str; 2] = ["mlx5_core", "mlx4_core"];
-
-/// What AF_PACKET puts in front of a frame in its slot, generously.
-const PACKET_SLOT_HEAD: u32 = 128;
-
-/// Slots of an AF_PACKET ring.
-const PACKET_SLOTS: u32 = 512;
 
 /// Arguments of net_null that are numbers, decimal or 0x with hexadecimal digits. Its driver does
 /// not check them; others refuse what they do not understand.
@@ -178,13 +164,6 @@ impl DeviceName {
         options
     }
 
-    /// What a buffer must hold so that frames of `max_frame` bytes are received in one.
-    #[must_use]
-    pub fn room(&self, max_frame: u16) -> u16 {
-        let slot = packet_slot(u32::from(max_frame));
-        u16::try_from(slot).unwrap_or(u16::MAX).max(max_frame)
-    }
-
     /// The NUMA node that it is at, for the pools of its buffers; -1 when there is none.
     #[must_use]
     pub fn socket(&self) -> i32 {
@@ -195,58 +174,6 @@ impl DeviceName {
         };
         fs::read_to_string(node).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(-1)
     }
-
-    /// Opens it; received packets come from `pool`. The log has its effective configuration in a
-    /// line, and one for each thing that software does instead.
-    ///
-    /// # Errors
-    /// [`PortError`].
-    pub fn open(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
-        let port = self.set_up(eal, config, pool)?;
-        tracing::info!("{}: {}", port.name(), port.caps());
-        for lost in port.caps().lost(config) {
-            tracing::info!("{}: {lost}", port.name());
-        }
-        Ok(port)
-    }
-
-    fn set_up(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
-        match self {
-            Self::Pci { address, .. } => Port::open(eal, address, config, pool),
-            Self::Virtual { name, arguments } => {
-                let is_memif = self.meets();
-                let mut arguments = arguments.clone();
-                if is_memif {
-                    // See `Link::memif`.
-                    eal.keep_memory();
-                    if !arguments.split(',').any(|argument| argument.starts_with("bsize=")) {
-                        let buffer = config.max_frame.next_multiple_of(64).max(2048);
-                        let comma = if arguments.is_empty() { "" } else { "," };
-                        arguments = format!("{arguments}{comma}bsize={buffer}");
-                    }
-                }
-                let gather = config.gather || is_memif && MEMIF_GATHERS;
-                let config = PortConfig { gather, ..*config };
-                let listens = is_memif && self.side() == Side::Listens;
-                let socket = self.socket_path().map(str::to_owned);
-                let keep = if listens { Keep::Listening(socket) } else { Keep::Nothing };
-                Port::open_vdev(eal, (name, &arguments), &config, pool, keep)
-            }
-            Self::Interface(name) => {
-                let device = format!("net_af_packet_{name}");
-                let slot = packet_slot(config.max_frame);
-                let sizes = format!("blocksz={},framesz={slot},framecnt={PACKET_SLOTS}", 4 * slot);
-                let arguments = format!("iface={name},qdisc_bypass=1,{sizes}");
-                let config = PortConfig { keep_mtu: true, ..*config };
-                Port::open_vdev(eal, (&device, &arguments), &config, pool, Keep::Nothing)
-            }
-        }
-    }
-}
-
-/// The slot of AF_PACKET's ring for a frame; four fill whole pages.
-pub(crate) fn packet_slot(max_frame: u32) -> u32 {
-    (max_frame + PACKET_SLOT_HEAD).next_multiple_of(1024).max(2048)
 }
 
 /// The interfaces of the calling thread's network namespace.
@@ -321,14 +248,5 @@ mod tests {
         assert!(options.pci && options.extra_args == ["-a", "0000:3b:00.0,mprq_en=1"]);
         let options = parsed("net_null0").allowed_in(EalOptions::default());
         assert!(!options.pci && options.extra_args.is_empty());
-    }
-
-    #[test]
-    fn slots_of_packet_rings_hold_the_frame_and_fill_pages_in_fours() {
-        for frame in [60, 1514, 4180, 9014] {
-            let slot = packet_slot(frame);
-            assert!(slot >= frame + PACKET_SLOT_HEAD && (4 * slot).is_multiple_of(4096));
-        }
-        assert_eq!(parsed("eth0").room(1514), 2048);
     }
 }

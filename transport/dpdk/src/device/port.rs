@@ -16,7 +16,8 @@ use dpdk_sys as sys;
 
 use crate::buffers::burst::{BURST, MbufBurst};
 use crate::buffers::ext_buf::ExtBuf;
-use crate::buffers::mbuf::{Pool, as_pointers};
+use crate::buffers::mbuf::as_pointers;
+use crate::buffers::pool::Pool;
 use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::clock::device_clock::ReadTicks;

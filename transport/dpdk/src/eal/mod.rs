@@ -11,8 +11,10 @@
 //! multi-process support, and no argument parsing: the caller's own EAL arguments pass through.
 #![allow(unsafe_code)]
 
+pub(crate) mod cards;
 pub mod interrupts;
 pub mod memory;
+pub mod netns;
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
@@ -28,7 +30,7 @@ use std::thread::{self, JoinHandle};
 use dpdk_sys as sys;
 use thiserror::Error;
 
-use crate::buffers::pages::Cards;
+use crate::eal::cards::Cards;
 use crate::eal::memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 
 /// How EAL is started. The default suits the virtual devices on any machine.

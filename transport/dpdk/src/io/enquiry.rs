@@ -9,7 +9,7 @@ use std::thread;
 use transport::{Duration, Instant};
 
 use crate::buffers::burst::MbufBurst;
-use crate::buffers::mbuf::Pool;
+use crate::buffers::pool::Pool;
 use crate::device::port::PortQueue;
 use crate::neighbour::{Mac, Resolution, Resolver, Station};
 

@@ -2,6 +2,7 @@
 //! it.
 
 pub mod enquiry;
+pub mod hand_over;
 pub mod pacer;
 pub mod packet_io;
 pub mod port_io;

@@ -1,61 +1,16 @@
-//! What a worker asks of its surroundings: a clock, a device, and a store of application bytes.
+//! A device as a worker sees it.
 //!
-//! Three traits, one instantiation a binary, all calls inlined. They differ from the sketch in the
-//! style guide where bursts of mbufs demand it: a device keeps the frames of its bursts itself and
-//! lends their bytes, because only it knows how to hand 32 of them to C at once; and a store copies
-//! between bytes and bytes, because what it copies from or to may be a chain. Times are network
-//! time, lengths are bytes without FCS. Nothing here does anything.
+//! One implementation a binary, all calls inlined. A device keeps the frames of its bursts itself
+//! and lends their bytes, because only it knows how to hand 32 of them to C at once. Times are
+//! network time, lengths are bytes without FCS. Nothing here does anything.
 
 use std::ops::Range;
 
 use transport::wire::addressing::IpVersion;
-use transport::wire::checksum::Checksum;
-use transport::{Duration, Instant, MsgId, PayloadRef, Restore, counters};
+use transport::{Duration, Instant, counters};
 
 use crate::buffers::ext_buf::ExtBuf;
-use crate::payload::source::Source;
-
-/// Tells network time. Read once a poll.
-pub trait Clock {
-    /// Now; a worker does not let it run backwards.
-    fn now(&mut self) -> Instant;
-    /// Part `stage` of a poll ends here. For clocks that measure where a worker's time goes; it
-    /// costs nothing with all others.
-    #[inline]
-    fn mark(&mut self, _stage: Stage) {}
-}
-
-/// The parts of a worker's poll, in the order of their first mark.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// Requests from the application and completions to it.
-    Ring,
-    /// The device: receiving, sending, and freeing what was received.
-    Device,
-    /// Headers: parsing received ones and writing those of frames to send.
-    Header,
-    /// The endpoint: flows, messages, loss, congestion control, load balancing.
-    Core,
-    /// Payload: copied, summed, attached or placed.
-    Payload,
-}
-
-impl Stage {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Ring, Self::Device, Self::Header, Self::Core, Self::Payload];
-
-    /// The word of reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::Device => "device",
-            Self::Header => "header",
-            Self::Core => "core",
-            Self::Payload => "payload",
-        }
-    }
-}
+use crate::clock::poll_clock::Clock;
 
 /// One received frame, lent by the device until [`PacketIo::rx_release`].
 #[derive(Clone, Copy, Debug)]
@@ -195,53 +150,6 @@ pub trait PacketIo {
     fn counts(&self) -> IoCounts {
         IoCounts::default()
     }
-}
-
-/// The bytes of messages. The worker sees to it that every message is released exactly once.
-pub trait PayloadStore {
-    /// What an application gets for an incoming message.
-    type Received;
-
-    /// Outgoing message `msg` of `len` bytes takes them from `source` until
-    /// [`PayloadStore::release`].
-    fn insert(&mut self, msg: MsgId, len: u32, source: Source);
-    /// Copies the bytes that `payload` names to `out`, which has their length, and adds them to
-    /// `sum`, if asked, and to the parity of their block; false when there is no such message or
-    /// its source is shorter.
-    fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool;
-    /// Where the bytes lie that `payload` names, when devices may read them there. They count as
-    /// sent: they are added to the parity of their block.
-    fn lend(&mut self, payload: &PayloadRef) -> Option<(&ExtBuf, Range<usize>)>;
-    /// How often a block's parity was computed from the memory of its message, when it was due.
-    fn parity_recomputed(&self) -> u64;
-    /// Outgoing message `msg` is over; its source is the application's again, once nobody holds
-    /// what is returned but the caller.
-    fn release(&mut self, msg: MsgId) -> Option<ExtBuf>;
-
-    /// Whether incoming messages of `bytes` in total, `messages` of them, could be stored now.
-    fn has_room(&self, messages: usize, bytes: u64) -> bool;
-    /// Copies `bytes` to `offset` of incoming message `msg` of `msg_len` bytes, whose memory is
-    /// reserved when it is new; false when there is no memory or the range is outside.
-    fn place(&mut self, msg: MsgId, offset: u32, msg_len: u32, bytes: &[u8]) -> bool;
-    /// Blocks of incoming messages that parity could be kept for now, beside those it is kept for.
-    fn parity_room(&self) -> usize;
-    /// Keeps parity packet `index` of the block at `offset` of incoming message `msg`, as
-    /// [`PayloadStore::place`] would; its bytes lie in up to two pieces.
-    fn keep(
-        &mut self,
-        msg: MsgId,
-        offset: u32,
-        msg_len: u32,
-        index: u8,
-        bytes: (&[u8], &[u8]),
-    ) -> bool;
-    /// Restores what a block of an incoming message lacks, and lets its parity go; false when its
-    /// packets do not suffice.
-    fn restore(&mut self, restore: &Restore) -> bool;
-    /// Hands over incoming message `msg`, which is whole.
-    fn deliver(&mut self, msg: MsgId) -> Option<Self::Received>;
-    /// Incoming message `msg` will never be whole: frees its memory.
-    fn abort(&mut self, msg: MsgId);
 }
 
 #[cfg(test)]

@@ -17,14 +17,16 @@ use transport::{BURST, Duration, Instant, Rate};
 
 use crate::buffers::burst::MbufBurst;
 use crate::buffers::ext_buf::ExtBuf;
-use crate::buffers::mbuf::{Mbuf, Pool};
+use crate::buffers::mbuf::Mbuf;
+use crate::buffers::pool::Pool;
 use crate::buffers::stamp_field::TimestampField;
 use crate::clock::device_clock::DeviceClock;
+use crate::clock::poll_clock::Clock;
 use crate::device::port::{Port, PortQueue};
 use crate::io::enquiry::Enquiry;
+use crate::io::hand_over::{HandOver, HandOverCounts};
 use crate::io::pacer::LinkPacer;
-use crate::io::packet_io::{Clock, IoCounts, PacketIo, RxCheck, RxFrame};
-use crate::io::steering::{HandOver, HandOverCounts};
+use crate::io::packet_io::{IoCounts, PacketIo, RxCheck, RxFrame};
 use crate::io::timed::{HORIZON, Timed};
 use crate::neighbour::Station;
 

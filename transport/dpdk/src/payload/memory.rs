@@ -1,7 +1,7 @@
 //! Application memory: where outgoing bytes come from and incoming ones go.
 //!
-//! Bytes are copied once each way, between the memory of a message and the frame; those of a
-//! [`Region`](crate::buffers::region::Region) not at all, where the device can read them there. An incoming
+//! Bytes are copied once each way between the memory of a message and a frame. Bytes of a
+//! [`Region`](crate::Region) are not copied where the device can read them in place. An incoming
 //! message gets its memory, all of it at once, with its first segment, and keeps it until the
 //! application drops it; a budget bounds what all messages of one store hold together.
 //!
@@ -22,10 +22,10 @@ use transport::wire::checksum::Checksum;
 use transport::{BURST, Coding, Config, MsgId, PayloadRef, Restore};
 
 use crate::buffers::ext_buf::ExtBuf;
-use crate::io::packet_io::PayloadStore;
 use crate::payload::coding::{self, Accumulated, Kept, Wanted};
 use crate::payload::source::Source;
 use crate::payload::spare::Spare;
+use crate::payload::store::PayloadStore;
 
 /// How much an [`AppMemory`] may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

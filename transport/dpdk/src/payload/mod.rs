@@ -4,3 +4,4 @@ mod coding;
 pub mod memory;
 pub mod source;
 mod spare;
+pub mod store;

@@ -5,9 +5,8 @@
 
 use transport::stats::{DropCounts, DropReason};
 
-use super::meter::Pressure;
 use crate::io::packet_io::IoCounts;
-use crate::worker::Counts;
+use crate::telemetry::counts::{Counts, Pressure};
 
 /// Whose counter it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,23 +6,11 @@
 use std::sync::Arc;
 
 use transport::wire::Body;
-use transport::{Duration, Instant, MsgId, RxSegment, Stats, counters};
+use transport::{Duration, Instant, MsgId, RxSegment, Stats};
 
 use super::{Board, HistogramName, catalogue};
 use crate::io::packet_io::IoCounts;
-use crate::worker::Counts;
-
-counters! {
-    /// Turns that ended with something waiting: where back-pressure comes from.
-    pub struct Pressure {
-        /// Turns that ended with completions for which an application's ring has no room.
-        pub application: u64,
-        /// Turns that ended with frames that the device has not taken.
-        pub device: u64,
-        /// Turns that ended with messages whose memory the device still reads.
-        pub lingering: u64,
-    }
-}
+use crate::telemetry::counts::{Counts, Pressure};
 
 /// What a turn has left behind.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,7 @@
 //! Times are network time. Nothing here reads a clock or opens a device.
 
 pub mod catalogue;
+pub mod counts;
 mod histogram;
 pub(crate) mod meter;
 mod openmetrics;
@@ -28,8 +29,9 @@ use std::thread::yield_now;
 use transport::{Duration, HostId};
 
 pub use catalogue::{COUNTERS, Counter, Group, HISTOGRAMS, HistogramName};
+pub use counts::{Counts, Pressure};
 pub use histogram::{Histogram, Picture};
-pub use meter::{Meter, Pressure};
+pub use meter::Meter;
 pub use openmetrics::exposition;
 pub use server::{MetricsError, MetricsServer};
 

@@ -107,8 +107,8 @@ mod tests {
     use transport::{Duration, HostId, Instant, Stats};
 
     use crate::io::packet_io::IoCounts;
+    use crate::telemetry::counts::Counts;
     use crate::telemetry::meter::Turn;
-    use crate::worker::Counts;
 
     fn busy(telemetry: &Telemetry) {
         for host in 0..3 {

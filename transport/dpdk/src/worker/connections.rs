@@ -9,8 +9,8 @@ use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};
 
 use crate::app::descriptor::{Asked, Completion, Failure};
 use crate::app::ring::WorkerEnd;
-use crate::io::packet_io::PayloadStore;
-use crate::worker::WorkerConfig;
+use crate::payload::store::PayloadStore;
+use crate::worker::config::WorkerConfig;
 
 /// The names of one worker's connections and messages.
 #[derive(Debug)]

@@ -18,6 +18,7 @@
 //! should not post the close behind an open. It allocates only where a message begins: its memory
 //! and its state.
 
+pub mod config;
 mod connections;
 pub mod idle;
 mod outbox;
@@ -28,58 +29,29 @@ use std::num::NonZeroU32;
 
 use transport::record::Recorder;
 use transport::stats::DropReason;
-use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
 use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgNo, Placement,
-    RxSegment, Stats, TxSegment, counters,
+    RxSegment, Stats, TxSegment,
 };
 
 use crate::app::descriptor::{Completion, Failure};
 use crate::app::ring::WorkerEnd;
 use crate::buffers::ext_buf::ExtBuf;
-use crate::io::packet_io::{Clock, PacketIo, PayloadStore, RxCheck, Stage};
+use crate::clock::poll_clock::{Clock, Stage};
+use crate::io::packet_io::{PacketIo, RxCheck};
 use crate::io::tap::Tap;
 use crate::payload::memory::{Received, add_payload};
+use crate::payload::store::PayloadStore;
 use crate::telemetry::Meter;
+use crate::telemetry::counts::Counts;
 use crate::telemetry::meter::Turn;
+use crate::worker::config::{UdpSums, WorkerConfig};
 use crate::worker::connections::{Connections, Step};
 use crate::worker::outbox::Outbox;
 use crate::worker::templates::Templates;
-
-/// What a worker needs to know beyond its endpoint's configuration.
-#[derive(Clone, Debug)]
-pub struct WorkerConfig {
-    /// How hosts are addressed; the worker's own host is its endpoint's.
-    pub addressing: Addressing,
-    /// Connections that the application may have open at once.
-    pub connections_max: u32,
-    /// `Settings::msgs_max` of the endpoint.
-    pub msgs_max: u32,
-    /// Frames that the device has refused for this long are dropped and counted as `device_stuck`.
-    pub stuck_after: Duration,
-    /// UDP checksums. All hosts of a network must agree.
-    pub udp: UdpSums,
-    /// Whether delivered messages are told with the XXH3-64 of their bytes; else with 0. Summing
-    /// reads every byte once more.
-    pub digest: bool,
-}
-
-/// Who sees to UDP checksums.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum UdpSums {
-    /// They are computed and verified: by the device where it offers that, else by the worker.
-    #[default]
-    Software,
-    /// The worker computes them, and verifies those that others send. For hosts that do not know
-    /// yet what others do.
-    Offered,
-    /// Nobody: they are sent as 0, and those that others send are verified. For networks whose
-    /// links check every frame anyway; payload that is not copied is then not even read.
-    Without,
-}
 
 /// What a turn has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,46 +62,6 @@ pub struct Progress {
     pub now: Instant,
     /// When a timer is due next; a turn before has only packets and requests to look for.
     pub next_timer: Option<Instant>,
-}
-
-counters! {
-    /// Packets through one worker, for the audit of the run. Frames kept are in
-    /// `PacketIo::tx_kept`.
-    pub struct Counts {
-        /// Frames received: `parsed + malformed + foreign + refused`.
-        pub received: u64,
-        /// Given to the endpoint.
-        pub parsed: u64,
-        /// Damaged, cut short, or no Headrace frame; by reason in the endpoint's drops.
-        pub malformed: u64,
-        /// For another host.
-        pub foreign: u64,
-        /// No memory for the message that they would have begun, or for parity.
-        pub refused: u64,
-        /// Of those, parity.
-        pub parity_refused: u64,
-        /// Blocks acknowledged that could not be restored: their sender contradicts itself, and its
-        /// message is delivered as damaged as it was sent.
-        pub unrestored: u64,
-        /// How often a block's parity was computed from the memory of its message, because it was
-        /// not accumulated or was sent again.
-        pub parity_recomputed: u64,
-        /// Frames filled: `handed_over + stuck` and those kept.
-        pub filled: u64,
-        /// Taken by the device.
-        pub handed_over: u64,
-        /// Dropped because the device took nothing for too long.
-        pub stuck: u64,
-        /// Segments that could not be sent because their bytes or their peer's address were
-        /// missing; never without a bug.
-        pub unsendable: u64,
-        /// Of `filled`, those whose payload was not copied.
-        pub attached: u64,
-        /// Turns that ended with something that an application's ring had no room for.
-        pub completions_waited: u64,
-        /// Turns.
-        pub polls: u64,
-    }
 }
 
 /// One endpoint at its device. `P` is the store, `C` the clock.

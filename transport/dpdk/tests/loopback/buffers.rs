@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use transport_dpdk::{
-    BURST, Eal, ExtBuf, HEADROOM, Link, Mbuf, MbufBurst, MbufError, Pool, PoolConfig, PortError,
-    Region, Ring, TimestampField,
+    BURST, Eal, ExtBuf, HEADROOM, Link, Mbuf, MbufBurst, MbufError, Pool, PoolConfig, Region, Ring,
+    RingError, TimestampField,
 };
 
 use crate::Outcome::{self, Passed};
@@ -236,8 +236,8 @@ fn timestamps(eal: &Eal) -> Outcome {
 
 fn rings(eal: &Eal) -> Outcome {
     let pool = traffic::pool(eal, 255);
-    assert!(matches!(Ring::spsc(eal, 0), Err(PortError::RingSize(0))));
-    assert!(matches!(Ring::spsc(eal, 1 << 20), Err(PortError::RingSize(_))));
+    assert!(matches!(Ring::spsc(eal, 0), Err(RingError::Size(0))));
+    assert!(matches!(Ring::spsc(eal, 1 << 20), Err(RingError::Size(_))));
     let (mut tx, mut rx) = Ring::spsc(eal, 40).unwrap();
     assert_eq!((tx.room(), rx.count()), (63, 0), "40 entries round up to 64, less one");
     let mut burst = MbufBurst::new();

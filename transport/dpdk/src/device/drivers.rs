@@ -1,28 +1,13 @@
-//! Two processes that meet at a device: who waits for whom, and where.
+//! What each driver needs beyond a device's name: sizes, roles, and what is measured of it.
 //!
-//! What the drivers need for that and a device's name leaves out is filled in here: a memif's role
-//! and socket, the sizes of AF_PACKET's ring. Source: DPDK's guides to the memif, AF_PACKET, AF_XDP
-//! and TAP drivers, and what was measured of them (limits below). Frame lengths are bytes without
-//! FCS. It changes no interface of the kernel, and removes no file but the socket of a process that
-//! is gone.
+//! A memif's role and socket and the sizes of AF_PACKET's ring are filled in where a name leaves
+//! them out. Source: DPDK's guides to the memif, AF_PACKET, AF_XDP and TAP drivers, and
+//! measurements (limits below). Frame lengths are bytes without FCS. Nothing here opens a device.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::thread;
 
-use thiserror::Error;
-use transport::Duration;
-
-use crate::buffers::mbuf::Pool;
 use crate::device::caps::PortConfig;
-use crate::device::error::PortError;
-use crate::device::name::{DeviceName, packet_slot};
-use crate::device::port::Port;
-use crate::eal::Eal;
-use crate::eal::interrupts::InterruptHold;
+use crate::device::name::DeviceName;
 
 /// Which of two processes waits for the other, where a device connects two of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,19 +18,11 @@ pub enum Side {
     Connects,
 }
 
-/// Why a listening socket's file cannot be made ready.
-#[derive(Debug, Error)]
-pub enum SocketError {
-    /// Somebody listens there.
-    #[error("another process listens on {0}; end it, or name another socket=PATH")]
-    InUse(String),
-    /// Something of that name is no socket.
-    #[error("{0} is there and no socket; remove it, or name another socket=PATH")]
-    NoSocket(String),
-    /// The file system refused.
-    #[error("cannot replace the socket {0} ({1}); name another socket=PATH")]
-    Io(String, io::Error),
-}
+/// What AF_PACKET puts in front of a frame in its slot, generously.
+const PACKET_SLOT_HEAD: u32 = 128;
+
+/// Slots of an AF_PACKET ring.
+pub(crate) const PACKET_SLOTS: u32 = 512;
 
 /// The drivers that are treated in a way of their own.
 const DRIVERS: [&str; 4] = ["net_memif", "net_af_packet", "net_af_xdp", "net_tap"];
@@ -59,13 +36,8 @@ const ROOM_XDP: u16 = 3712;
 /// The longest frame over AF_XDP: the kernel keeps 256 bytes of each buffer for programs
 /// (XDP_PACKET_HEADROOM), and drops what is longer than the rest.
 const FRAME_XDP: u16 = ROOM_XDP - 256;
-/// Between two tries to connect.
-const RETRY_MS: u64 = 100;
-/// For the other process to answer: it takes milliseconds, unless the machine is busy.
-const HANDSHAKE_MS: u32 = 1000;
-const PS_A_MS: u64 = 1_000_000_000;
 /// Name of the abstract socket that two memif devices meet at when none is given.
-const SOCKET: &str = "headrace";
+pub(crate) const SOCKET: &str = "headrace";
 
 impl DeviceName {
     /// The driver, where the name says it.
@@ -111,6 +83,13 @@ impl DeviceName {
             "net_af_packet" => by_mtu.unwrap_or(FRAME_STANDARD).min(FRAME_MAX),
             _ => FRAME_MAX,
         }
+    }
+
+    /// What a buffer must hold so that frames of `max_frame` bytes are received in one.
+    #[must_use]
+    pub fn room(&self, max_frame: u16) -> u16 {
+        let slot = packet_slot(u32::from(max_frame));
+        u16::try_from(slot).unwrap_or(u16::MAX).max(max_frame)
     }
 
     /// Data bytes of a receive buffer for frames of [`Self::frame_max`] bytes.
@@ -186,107 +165,11 @@ impl DeviceName {
         Self::Virtual { name, arguments }.completed(Side::Listens, config)
     }
 
-    /// Whether the other process is there, as far as can be seen without connecting to it.
-    #[must_use]
-    pub fn is_awaited(&self) -> bool {
-        if !self.meets() {
-            return true;
-        }
-        match self.socket_path() {
-            Some(path) => fs::metadata(path).is_ok(),
-            None => {
-                let name = format!("@{}", self.argument("socket").unwrap_or(SOCKET));
-                let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-                // Abstract names are shown with their padding, as more `@`.
-                all.lines()
-                    .filter_map(|line| line.split_whitespace().last())
-                    .any(|shown| shown.trim_end_matches('@') == name)
-            }
-        }
-    }
-
     /// The side that its arguments say; where they say nothing it listens.
     #[must_use]
     pub fn side(&self) -> Side {
         let role = self.argument("role").filter(|_| self.meets());
         if matches!(role, Some("client" | "slave")) { Side::Connects } else { Side::Listens }
-    }
-
-    /// Opens it on its side of a link. Where it connects to another process, it is tried again and
-    /// again for as long as `patience`, with `meanwhile` between, which may end it; `None` when
-    /// nobody answered.
-    ///
-    /// # Errors
-    /// Of the device, and that of `meanwhile`.
-    pub fn open_with_patience<E: From<PortError>>(
-        self,
-        eal: &Eal,
-        config: &PortConfig,
-        pool: &Arc<Pool>,
-        (side, patience): (Side, Duration),
-        mut meanwhile: impl FnMut() -> Result<(), E>,
-    ) -> Result<Option<Port>, E> {
-        let device = self.completed(side, config);
-        if !device.meets() || side == Side::Listens {
-            device.clear_socket().map_err(PortError::from)?;
-            return Ok(Some(device.open(eal, config, Arc::clone(pool))?));
-        }
-        let mut left_ms = patience.as_ps() / PS_A_MS;
-        loop {
-            if device.is_awaited() {
-                match device.connect(eal, config, pool) {
-                    Err(error) if left_ms == 0 => return Err(error.into()),
-                    Err(error) => tracing::debug!(%error, "not connected yet"),
-                    Ok(Some(port)) => return Ok(Some(port)),
-                    Ok(None) => left_ms = left_ms.saturating_sub(HANDSHAKE_MS.into()),
-                }
-            }
-            if left_ms == 0 {
-                return Ok(None);
-            }
-            meanwhile()?;
-            let nap = left_ms.min(RETRY_MS);
-            thread::sleep(core::time::Duration::from_millis(nap));
-            left_ms -= nap;
-        }
-    }
-
-    /// Opens the connecting end; `None` when it is not answered. A listener refuses whoever comes
-    /// between its socket and its start, and the driver of 22.11 never asks again.
-    fn connect(
-        &self,
-        eal: &Eal,
-        config: &PortConfig,
-        pool: &Arc<Pool>,
-    ) -> Result<Option<Port>, PortError> {
-        let port = self.open(eal, config, Arc::clone(pool))?;
-        if port.wait_link(HANDSHAKE_MS) {
-            return Ok(Some(port));
-        }
-        tracing::debug!("{}: not answered within {HANDSHAKE_MS} ms", port.name());
-        // A handshake that is late after all would meet a device that is being closed.
-        let _hold = InterruptHold::new(eal);
-        drop(port);
-        Ok(None)
-    }
-
-    /// Removes the socket of a process that was killed, for another to listen there.
-    ///
-    /// # Errors
-    /// [`SocketError`], for example when somebody listens there.
-    pub fn clear_socket(&self) -> Result<(), SocketError> {
-        let Some(path) = self.socket_path().filter(|_| self.meets()) else { return Ok(()) };
-        let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
-        if !found.file_type().is_socket() {
-            return Err(SocketError::NoSocket(path.to_owned()));
-        }
-        match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(|error| SocketError::Io(path.to_owned(), error))
-            }
-            // A listener of packets answers a stream with a protocol error: it is there.
-            Ok(_) | Err(_) => Err(SocketError::InUse(path.to_owned())),
-        }
     }
 
     /// The file of the socket; abstract ones have none.
@@ -295,10 +178,15 @@ impl DeviceName {
         path.filter(|_| self.argument("socket-abstract") != Some("yes"))
     }
 
-    fn argument(&self, key: &str) -> Option<&str> {
+    pub(crate) fn argument(&self, key: &str) -> Option<&str> {
         let Self::Virtual { arguments, .. } = self else { return None };
         value_of(arguments, key)
     }
+}
+
+/// The slot of AF_PACKET's ring for a frame; four fill whole pages.
+pub(crate) fn packet_slot(max_frame: u32) -> u32 {
+    (max_frame + PACKET_SLOT_HEAD).next_multiple_of(1024).max(2048)
 }
 
 /// The value of `key` among `key=value,...`.
@@ -356,22 +244,6 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_processs_socket_is_removed_and_a_living_ones_is_not() {
-        let path = std::env::temp_dir().join(format!("headrace-{}.sock", std::process::id()));
-        let text = path.to_str().unwrap().to_owned();
-        let device = named(&format!("net_memif0,socket={text}"));
-        assert!(device.clear_socket().is_ok() && !device.is_awaited());
-        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(matches!(device.clear_socket(), Err(SocketError::InUse(_))));
-        drop(listener);
-        assert!(device.is_awaited(), "a killed process leaves the file");
-        assert!(device.clear_socket().is_ok() && !path.exists());
-        fs::write(&path, "no socket").unwrap();
-        assert!(matches!(device.clear_socket(), Err(SocketError::NoSocket(_))));
-        fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
     fn frames_fit_the_device_and_its_buffers_the_frames() {
         assert_eq!(named("net_tap0,iface=t0").frame_max(), 1514);
         assert_eq!(named("net_memif0").frame_max(), 9216);
@@ -379,5 +251,14 @@ mod tests {
         assert_eq!(named("net_af_xdp0,iface=x").buffer_room(), 3712);
         assert_eq!(named("net_af_xdp0,iface=x").interface(), Some("x"));
         assert!(named("nosuchnetdev0").is_interface_up(), "nobody says that it is not");
+    }
+
+    #[test]
+    fn slots_of_packet_rings_hold_the_frame_and_fill_pages_in_fours() {
+        for frame in [60, 1514, 4180, 9014] {
+            let slot = packet_slot(frame);
+            assert!(slot >= frame + PACKET_SLOT_HEAD && (4 * slot).is_multiple_of(4096));
+        }
+        assert_eq!(named("eth0").room(1514), 2048);
     }
 }

@@ -1,0 +1,130 @@
+//! Devices opened by name: alone, or on one side of a link whose other side is another process.
+
+use std::sync::Arc;
+use std::thread;
+
+use transport::Duration;
+
+use crate::buffers::pool::Pool;
+use crate::device::caps::PortConfig;
+use crate::device::drivers::{PACKET_SLOTS, Side, packet_slot};
+use crate::device::error::PortError;
+use crate::device::ethdev::Keep;
+use crate::device::link::MEMIF_GATHERS;
+use crate::device::name::DeviceName;
+use crate::device::port::Port;
+use crate::eal::Eal;
+use crate::eal::interrupts::InterruptHold;
+
+/// Between two tries to connect.
+const RETRY_MS: u64 = 100;
+/// For the other process to answer: it takes milliseconds, unless the machine is busy.
+const HANDSHAKE_MS: u32 = 1000;
+const PS_A_MS: u64 = 1_000_000_000;
+
+impl DeviceName {
+    /// Opens it; received packets come from `pool`. The log has its effective configuration in a
+    /// line, and one for each thing that software does instead.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub fn open(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+        let port = self.set_up(eal, config, pool)?;
+        tracing::info!("{}: {}", port.name(), port.caps());
+        for lost in port.caps().lost(config) {
+            tracing::info!("{}: {lost}", port.name());
+        }
+        Ok(port)
+    }
+
+    fn set_up(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+        match self {
+            Self::Pci { address, .. } => Port::open(eal, address, config, pool),
+            Self::Virtual { name, arguments } => {
+                let is_memif = self.meets();
+                let mut arguments = arguments.clone();
+                if is_memif {
+                    // See `Link::memif`.
+                    eal.keep_memory();
+                    if !arguments.split(',').any(|argument| argument.starts_with("bsize=")) {
+                        let buffer = config.max_frame.next_multiple_of(64).max(2048);
+                        let comma = if arguments.is_empty() { "" } else { "," };
+                        arguments = format!("{arguments}{comma}bsize={buffer}");
+                    }
+                }
+                let gather = config.gather || is_memif && MEMIF_GATHERS;
+                let config = PortConfig { gather, ..*config };
+                let listens = is_memif && self.side() == Side::Listens;
+                let socket = self.socket_path().map(str::to_owned);
+                let keep = if listens { Keep::Listening(socket) } else { Keep::Nothing };
+                Port::open_vdev(eal, (name, &arguments), &config, pool, keep)
+            }
+            Self::Interface(name) => {
+                let device = format!("net_af_packet_{name}");
+                let slot = packet_slot(config.max_frame);
+                let sizes = format!("blocksz={},framesz={slot},framecnt={PACKET_SLOTS}", 4 * slot);
+                let arguments = format!("iface={name},qdisc_bypass=1,{sizes}");
+                let config = PortConfig { keep_mtu: true, ..*config };
+                Port::open_vdev(eal, (&device, &arguments), &config, pool, Keep::Nothing)
+            }
+        }
+    }
+
+    /// Opens it on its side of a link. Where it connects to another process, it is tried again and
+    /// again for as long as `patience`, with `meanwhile` between, which may end it; `None` when
+    /// nobody answered.
+    ///
+    /// # Errors
+    /// Of the device, and that of `meanwhile`.
+    pub fn open_with_patience<E: From<PortError>>(
+        self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: &Arc<Pool>,
+        (side, patience): (Side, Duration),
+        mut meanwhile: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<Port>, E> {
+        let device = self.completed(side, config);
+        if !device.meets() || side == Side::Listens {
+            device.clear_socket().map_err(PortError::from)?;
+            return Ok(Some(device.open(eal, config, Arc::clone(pool))?));
+        }
+        let mut left_ms = patience.as_ps() / PS_A_MS;
+        loop {
+            if device.is_awaited() {
+                match device.connect(eal, config, pool) {
+                    Err(error) if left_ms == 0 => return Err(error.into()),
+                    Err(error) => tracing::debug!(%error, "not connected yet"),
+                    Ok(Some(port)) => return Ok(Some(port)),
+                    Ok(None) => left_ms = left_ms.saturating_sub(HANDSHAKE_MS.into()),
+                }
+            }
+            if left_ms == 0 {
+                return Ok(None);
+            }
+            meanwhile()?;
+            let nap = left_ms.min(RETRY_MS);
+            thread::sleep(core::time::Duration::from_millis(nap));
+            left_ms -= nap;
+        }
+    }
+
+    /// Opens the connecting end; `None` when it is not answered. A listener refuses whoever comes
+    /// between its socket and its start, and the driver of 22.11 never asks again.
+    fn connect(
+        &self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: &Arc<Pool>,
+    ) -> Result<Option<Port>, PortError> {
+        let port = self.open(eal, config, Arc::clone(pool))?;
+        if port.wait_link(HANDSHAKE_MS) {
+            return Ok(Some(port));
+        }
+        tracing::debug!("{}: not answered within {HANDSHAKE_MS} ms", port.name());
+        // A handshake that is late after all would meet a device that is being closed.
+        let _hold = InterruptHold::new(eal);
+        drop(port);
+        Ok(None)
+    }
+}

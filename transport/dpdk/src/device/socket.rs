@@ -1,0 +1,93 @@
+//! The socket at which two processes meet over memif: whether a listener is there, and what is left
+//! of one that was killed.
+//!
+//! No file is removed but the socket of a process that is gone.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+
+use thiserror::Error;
+
+use crate::device::drivers::SOCKET;
+use crate::device::name::DeviceName;
+
+/// Why a listening socket's file cannot be made ready.
+#[derive(Debug, Error)]
+pub enum SocketError {
+    /// Somebody listens there.
+    #[error("another process listens on {0}; end it, or name another socket=PATH")]
+    InUse(String),
+    /// Something of that name is no socket.
+    #[error("{0} is there and no socket; remove it, or name another socket=PATH")]
+    NoSocket(String),
+    /// The file system refused.
+    #[error("cannot replace the socket {0} ({1}); name another socket=PATH")]
+    Io(String, io::Error),
+}
+
+impl DeviceName {
+    /// Whether the other process is there, as far as can be seen without connecting to it.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        if !self.meets() {
+            return true;
+        }
+        match self.socket_path() {
+            Some(path) => fs::metadata(path).is_ok(),
+            None => {
+                let name = format!("@{}", self.argument("socket").unwrap_or(SOCKET));
+                let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+                // Abstract names are shown with their padding, as more `@`.
+                all.lines()
+                    .filter_map(|line| line.split_whitespace().last())
+                    .any(|shown| shown.trim_end_matches('@') == name)
+            }
+        }
+    }
+
+    /// Removes the socket of a process that was killed, for another to listen there.
+    ///
+    /// # Errors
+    /// [`SocketError`], for example when somebody listens there.
+    pub fn clear_socket(&self) -> Result<(), SocketError> {
+        let Some(path) = self.socket_path().filter(|_| self.meets()) else { return Ok(()) };
+        let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+        if !found.file_type().is_socket() {
+            return Err(SocketError::NoSocket(path.to_owned()));
+        }
+        match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(|error| SocketError::Io(path.to_owned(), error))
+            }
+            // A listener of packets answers a stream with a protocol error: it is there.
+            Ok(_) | Err(_) => Err(SocketError::InUse(path.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(text: &str) -> DeviceName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_killed_processs_socket_is_removed_and_a_living_ones_is_not() {
+        let path = std::env::temp_dir().join(format!("headrace-{}.sock", std::process::id()));
+        let text = path.to_str().unwrap().to_owned();
+        let device = named(&format!("net_memif0,socket={text}"));
+        assert!(device.clear_socket().is_ok() && !device.is_awaited());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(matches!(device.clear_socket(), Err(SocketError::InUse(_))));
+        drop(listener);
+        assert!(device.is_awaited(), "a killed process leaves the file");
+        assert!(device.clear_socket().is_ok() && !path.exists());
+        fs::write(&path, "no socket").unwrap();
+        assert!(matches!(device.clear_socket(), Err(SocketError::NoSocket(_))));
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,144 @@
+//! Several workers at one device: each frame to the worker whose host it is for.
+//!
+//! A worker is a host of its own, with an address of its own, and all flows of that host are its
+//! own: no flow has packets at two workers, because every packet names its destination. Devices may
+//! spread what they receive over their queues as they like, by a hash that looks at the entropy
+//! value for example, which differs from packet to packet. So each worker looks at what its queue
+//! brings and hands over what is another's, through a ring between every two of them.
+//!
+//! What does not fit the other's ring is dropped and counted: a worker that stands still must not
+//! stop the others, and the sender sends it again. Counts are frames.
+
+use std::fmt;
+use std::sync::Arc;
+
+use transport::wire::addressing::Addressing;
+use transport::wire::frame;
+use transport::{HostId, counters};
+
+use crate::buffers::burst::MbufBurst;
+use crate::buffers::mbuf::Mbuf;
+use crate::buffers::ring::{Ring, RingError, RingRx, RingTx};
+use crate::eal::Eal;
+
+/// What one worker has of the rings between all workers of a device.
+pub struct HandOver {
+    addressing: Addressing,
+    /// By worker.
+    hosts: Arc<[HostId]>,
+    own: usize,
+    /// Ways to the others, by worker; none to itself.
+    ways: Box<[Option<Way>]>,
+    from: Vec<RingRx>,
+    counts: HandOverCounts,
+}
+
+/// Frames for another worker, and its ring.
+struct Way {
+    ring: RingTx,
+    frames: MbufBurst,
+}
+
+counters! {
+    /// What was handed over.
+    pub struct HandOverCounts {
+        /// Given to other workers.
+        pub given: u64,
+        /// Taken from other workers.
+        pub taken: u64,
+        /// Another worker's, whose ring was full.
+        pub ring_full: u64,
+    }
+}
+
+impl HandOver {
+    /// One for each of `hosts`, the hosts of a device's workers. Each ring holds `depth` frames.
+    ///
+    /// # Errors
+    /// [`RingError`].
+    pub fn between(
+        eal: &Eal,
+        addressing: &Addressing,
+        hosts: &[HostId],
+        depth: u32,
+    ) -> Result<Vec<Self>, RingError> {
+        let hosts: Arc<[HostId]> = hosts.into();
+        let workers = hosts.len();
+        let mut all: Vec<Self> = (0..workers)
+            .map(|own| Self {
+                addressing: addressing.clone(),
+                hosts: Arc::clone(&hosts),
+                own,
+                ways: (0..workers).map(|_| None).collect(),
+                from: Vec::new(),
+                counts: HandOverCounts::default(),
+            })
+            .collect();
+        for from in 0..workers {
+            for to in (0..workers).filter(|to| *to != from) {
+                let (ring, end) = Ring::spsc(eal, depth)?;
+                all[from].ways[to] = Some(Way { ring, frames: MbufBurst::new() });
+                all[to].from.push(end);
+            }
+        }
+        Ok(all)
+    }
+
+    /// What was handed over so far.
+    #[must_use]
+    pub const fn counts(&self) -> HandOverCounts {
+        self.counts
+    }
+
+    /// Adds to `rx` what others have handed over, as much as fits.
+    #[inline]
+    pub(crate) fn take(&mut self, rx: &mut MbufBurst) {
+        for ring in &mut self.from {
+            if rx.room() == 0 {
+                return;
+            }
+            self.counts.taken += ring.rx_burst(rx) as u64;
+        }
+        // So that none of them is always asked last.
+        if self.from.len() > 1 {
+            self.from.rotate_left(1);
+        }
+    }
+
+    /// Gives away what is another's of `rx`, from frame `first` on; the order of the rest stays.
+    /// What is nobody's stays too, for the worker to count.
+    #[inline]
+    pub(crate) fn give(&mut self, rx: &mut MbufBurst, first: usize) {
+        for (index, mbuf) in rx.drain().enumerate() {
+            let owner = if index < first { None } else { self.owner(&mbuf) };
+            let way = owner.and_then(|owner| self.ways[owner].as_mut());
+            // Both hold what one burst brings.
+            let kept = match way {
+                Some(way) => way.frames.push(mbuf),
+                None => rx.push(mbuf),
+            };
+            debug_assert!(kept.is_ok(), "more frames than a burst");
+        }
+        for way in self.ways.iter_mut().flatten().filter(|way| !way.frames.is_empty()) {
+            self.counts.given += way.ring.tx_burst(&mut way.frames) as u64;
+            self.counts.ring_full += way.frames.len() as u64;
+            way.frames.clear();
+        }
+    }
+
+    /// The worker of the host that a frame is for.
+    #[inline]
+    fn owner(&self, mbuf: &Mbuf) -> Option<usize> {
+        let host = frame::route_of(mbuf.data(), &self.addressing).ok()?.dst;
+        if self.hosts.get(self.own) == Some(&host) {
+            return Some(self.own);
+        }
+        self.hosts.iter().position(|known| *known == host)
+    }
+}
+
+impl fmt::Debug for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HandOver(worker {} of {}, {:?})", self.own, self.hosts.len(), self.counts)
+    }
+}

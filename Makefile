@@ -70,11 +70,12 @@ vm-test: ## two workers at emulated PCI network cards of a virtual machine: the 
 perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
 	tests/compare/run
 
-bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code
+bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code; ns a decision of the pod scheduler
 	$(CARGO) bench -p transport --bench endpoint
 	$(CARGO) bench -p transport --bench endpoint -- --instructions
 	$(CARGO) bench -p experiments --bench fabric_hops
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
+	$(CARGO) bench -p transport-pod --bench scheduler
 
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \

@@ -9,6 +9,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("dpdk-sys", &[]),
     ("transport", &[]),
     ("transport-gf", &["transport"]),
+    ("transport-pod", &["transport"]),
     ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
     ("transport-ffi", &["transport", "transport-dpdk?"]),
     ("transport-ofi", &["transport", "transport-dpdk"]),

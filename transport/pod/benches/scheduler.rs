@@ -1,0 +1,101 @@
+//! What one decision of the pod scheduler costs one core, and how much of the pod it matches: every
+//! matcher and kernel.
+//!
+//! Run: `cargo bench -p transport-pod`. Everything compared takes turns; times are of the fastest
+//! of many runs, for a busy machine only ever adds to them. Not a test: wall time on a busy
+//! machine means little.
+#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+#![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
+
+use std::time::Instant as Wall;
+
+use transport_pod::load::Load;
+use transport_pod::matcher::{Match, Matcher, MatcherKind};
+use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Ports, Shape};
+
+/// Turns of everything that is compared, and decisions of a run in a turn.
+const TURNS: u32 = 200;
+const DECISIONS: u32 = 20;
+
+/// One thing that is measured.
+struct Case {
+    name: String,
+    matcher: Matcher,
+    demands: Demands,
+    chance: Chance,
+    grants: Vec<Grant>,
+    /// The fastest run, ns a decision.
+    best: f64,
+    granted: usize,
+    decided: usize,
+}
+
+impl Case {
+    fn new(kind: MatcherKind, kernel: Kernel, hosts: usize, load: Load, ladder: Ladder) -> Self {
+        let shape = Shape::square(hosts).expect("a pod");
+        let mut chance = Chance::new(1);
+        let demands = load.demands(&shape, ladder, &mut chance);
+        let load = match load {
+            Load::All => "all".to_owned(),
+            Load::Some(each) => each.to_string(),
+        };
+        let name = format!(
+            "{:<10} {:<7} {hosts:>5} {load:>5} {:>7}",
+            kind.name(),
+            kernel.name(),
+            ladder.classes()
+        );
+        let matcher = Matcher::new(kind, &shape, kernel);
+        let grants = Vec::with_capacity(hosts);
+        Self { name, matcher, demands, chance, grants, best: f64::INFINITY, granted: 0, decided: 0 }
+    }
+
+    fn turn(&mut self) {
+        let idle = Ports::idle(self.demands.shape());
+        let start = Wall::now();
+        for _ in 0..DECISIONS {
+            self.grants.clear();
+            self.matcher.decide(
+                &self.demands,
+                &mut idle.clone(),
+                &mut self.chance,
+                &mut self.grants,
+            );
+            self.granted += self.grants.len();
+        }
+        let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(DECISIONS);
+        self.decided += DECISIONS as usize * self.demands.shape().hosts();
+        self.best = self.best.min(ns);
+    }
+}
+
+fn main() {
+    let mut cases = Vec::new();
+    let best = Kernel::best();
+    for kind in MatcherKind::ALL {
+        for (hosts, load) in [(16, Load::All), (64, Load::All), (256, Load::All), (1024, Load::All)]
+        {
+            cases.push(Case::new(*kind, best, hosts, load, Ladder::One));
+        }
+        for each in [1, 4, 16] {
+            cases.push(Case::new(*kind, best, 256, Load::Some(each), Ladder::One));
+        }
+        for (hosts, load) in [(256, Load::All), (1024, Load::All), (256, Load::Some(16))] {
+            cases.push(Case::new(*kind, best, hosts, load, Ladder::Sizes));
+        }
+        for kernel in Kernel::ALL.iter().filter(|kernel| **kernel != best && kernel.is_supported())
+        {
+            cases.push(Case::new(*kind, *kernel, 256, Load::All, Ladder::One));
+            cases.push(Case::new(*kind, *kernel, 256, Load::All, Ladder::Sizes));
+        }
+    }
+    for _ in 0..TURNS {
+        cases.iter_mut().for_each(Case::turn);
+    }
+    println!("matcher    kernel  hosts demand classes  ns/decision  ns/host  matched");
+    for case in cases {
+        let hosts = case.demands.shape().hosts() as f64;
+        let matched = case.granted as f64 / case.decided as f64;
+        println!("{}  {:>11.0} {:>8.2}  {matched:.4}", case.name, case.best, case.best / hosts);
+    }
+}

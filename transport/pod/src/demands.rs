@@ -1,0 +1,550 @@
+//! What is asked for: the scheduler's three matrices, by class of priority and by age.
+//! Source: \[zeropod\] IV-A1, IV-B1.
+//!
+//! | Matrix | Sender | Receiver |
+//! |---|---|---|
+//! | E2E | host | host |
+//! | E2P | host | pod |
+//! | C2E | Core | host |
+//!
+//! Senders are numbered hosts first, then Cores. A demand is *open* while bytes of it wait for a
+//! grant. Beside the sizes there are indices for matchers, kept up to date with every change: a bit
+//! and a byte (its class) for each open demand by ToR, and for each sender the ToRs and the classes
+//! in which it has any. Open demands are also in a list, the one that waits longest first.
+
+use core::fmt;
+
+use crate::kernel::equal;
+use crate::ladder::{CLASSES, CLOSED, Ladder};
+use crate::shape::{PODS, Shape, Words};
+
+/// The far end of a demand, as its sender names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum To {
+    /// A host of this pod.
+    Host(u16),
+    /// Another pod, through any Core.
+    Pod(u16),
+}
+
+impl fmt::Display for To {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => write!(f, "host {host}"),
+            Self::Pod(pod) => write!(f, "pod {pod}"),
+        }
+    }
+}
+
+/// One entry of a matrix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Slot {
+    /// Bytes asked for so far, modulo 2^32.
+    asked: u32,
+    /// Bytes asked for and not granted.
+    backlog: u32,
+    /// Bytes of the shortest flow, 0 when unknown.
+    mouse: u32,
+    /// The epoch in which it opened, modulo 2^32.
+    opened: u32,
+    /// Neighbours in the list by age; [`NIL`] at its ends.
+    before: u32,
+    after: u32,
+}
+
+const _: () = assert!(size_of::<Slot>() == 24);
+
+const NIL: u32 = u32::MAX;
+const EMPTY: Slot = Slot { asked: 0, backlog: 0, mouse: 0, opened: 0, before: NIL, after: NIL };
+
+/// The matrices of one pod. Nothing is allocated after [`Demands::new`].
+#[derive(Clone, Debug)]
+pub struct Demands {
+    shape: Shape,
+    ladder: Ladder,
+    slots: Vec<Slot>,
+    /// The ends of the list by age.
+    oldest: u32,
+    youngest: u32,
+    open: usize,
+    /// By sender: the hosts to which it has an open demand, a bit each, a word a ToR.
+    rows: Vec<Words>,
+    /// By sender, ToR and host of the ToR: the class of its demand. `width` bytes a ToR.
+    classes: Vec<u8>,
+    /// 16 or 32, the first that has room for the hosts of a ToR.
+    width: usize,
+    /// By sender and class: ToRs of hosts to which it has such a demand.
+    tors: Vec<[u32; CLASSES]>,
+    /// By sender and class: how many demands it has.
+    counts: Vec<[u16; CLASSES]>,
+    /// By sender: classes of which it has any.
+    present: Vec<u64>,
+    /// By host and pod: the class of its demand.
+    pods: Vec<[u8; PODS]>,
+    /// By host: classes of which it has a demand to a pod.
+    pod_classes: Vec<u64>,
+}
+
+impl Demands {
+    /// Empty matrices.
+    #[must_use]
+    pub fn new(shape: Shape, ladder: Ladder) -> Self {
+        let width = if shape.per_tor() <= 16 { 16 } else { 32 };
+        let senders = shape.senders();
+        Self {
+            shape,
+            ladder,
+            slots: vec![EMPTY; senders * shape.hosts() + shape.hosts() * shape.pods()],
+            oldest: NIL,
+            youngest: NIL,
+            open: 0,
+            rows: vec![Words::ZERO; senders],
+            classes: vec![CLOSED; senders * shape.tors() * width],
+            width,
+            tors: vec![[0; CLASSES]; senders],
+            counts: vec![[0; CLASSES]; senders],
+            present: vec![0; senders],
+            pods: vec![[CLOSED; PODS]; shape.hosts()],
+            pod_classes: vec![0; shape.hosts()],
+        }
+    }
+
+    /// The pod.
+    #[must_use]
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How sizes become classes.
+    #[must_use]
+    pub const fn ladder(&self) -> Ladder {
+        self.ladder
+    }
+
+    /// Demands that are open.
+    #[must_use]
+    pub const fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Whether there is such an entry: a sender of this pod, a host of this pod or, for hosts,
+    /// another pod, and not the sender itself.
+    #[must_use]
+    pub fn has(&self, sender: usize, to: To) -> bool {
+        let shape = &self.shape;
+        match to {
+            To::Host(host) => {
+                sender < shape.senders()
+                    && usize::from(host) < shape.hosts()
+                    && usize::from(host) != sender
+            }
+            To::Pod(pod) => {
+                sender < shape.hosts()
+                    && usize::from(pod) < shape.pods()
+                    && usize::from(pod) != shape.pod()
+            }
+        }
+    }
+
+    /// The entry of a demand, which [exists](Self::has).
+    fn index(&self, sender: usize, to: To) -> usize {
+        debug_assert!(self.has(sender, to));
+        let hosts = self.shape.hosts();
+        match to {
+            To::Host(host) => sender * hosts + usize::from(host),
+            To::Pod(pod) => {
+                self.shape.senders() * hosts + sender * self.shape.pods() + usize::from(pod)
+            }
+        }
+    }
+
+    /// The demand of an entry.
+    #[expect(clippy::cast_possible_truncation, reason = "hosts and pods are below 2^16")]
+    fn demand(&self, index: usize) -> (usize, To) {
+        let hosts = self.shape.hosts();
+        let pods = self.shape.senders() * hosts;
+        if index < pods {
+            (index / hosts, To::Host((index % hosts) as u16))
+        } else {
+            let (host, pod) =
+                ((index - pods) / self.shape.pods(), (index - pods) % self.shape.pods());
+            (host, To::Pod(pod as u16))
+        }
+    }
+
+    /// Bytes asked for and not granted.
+    #[must_use]
+    pub fn backlog(&self, sender: usize, to: To) -> u32 {
+        self.slots[self.index(sender, to)].backlog
+    }
+
+    /// Bytes asked for so far, modulo 2^32.
+    #[must_use]
+    pub fn asked(&self, sender: usize, to: To) -> u32 {
+        self.slots[self.index(sender, to)].asked
+    }
+
+    /// Bytes granted so far, modulo 2^32.
+    #[must_use]
+    pub fn granted(&self, sender: usize, to: To) -> u32 {
+        let slot = &self.slots[self.index(sender, to)];
+        slot.asked.wrapping_sub(slot.backlog)
+    }
+
+    /// The epoch, modulo 2^32, in which a demand opened; `None` when it is closed.
+    #[must_use]
+    pub fn opened(&self, sender: usize, to: To) -> Option<u32> {
+        let slot = &self.slots[self.index(sender, to)];
+        (slot.backlog > 0).then_some(slot.opened)
+    }
+
+    /// Whether a mouse waits in a demand.
+    #[must_use]
+    pub fn has_mouse(&self, sender: usize, to: To) -> bool {
+        self.slots[self.index(sender, to)].mouse > 0
+    }
+
+    /// The class of a demand, when it is open.
+    #[must_use]
+    pub fn class(&self, sender: usize, to: To) -> Option<u8> {
+        let class = match to {
+            To::Host(host) => self.class_byte(sender, self.shape.place(usize::from(host))),
+            To::Pod(pod) => self.pods[sender][usize::from(pod)],
+        };
+        (class != CLOSED).then_some(class)
+    }
+
+    /// Adds `bytes` to what a demand asks for, in `epoch`.
+    pub fn ask(&mut self, sender: usize, to: To, bytes: u32, epoch: u32) {
+        let index = self.index(sender, to);
+        let slot = &mut self.slots[index];
+        let added = slot.backlog.saturating_add(bytes) - slot.backlog;
+        if added == 0 {
+            return;
+        }
+        let opens = slot.backlog == 0;
+        slot.asked = slot.asked.wrapping_add(added);
+        slot.backlog += added;
+        if opens {
+            slot.opened = epoch;
+            self.open += 1;
+            self.link(index);
+        }
+        self.classify(sender, to, index);
+    }
+
+    /// Notes the bytes of the shortest flow of a demand; 0 when none is short.
+    pub fn set_mouse(&mut self, sender: usize, to: To, bytes: u32) {
+        let index = self.index(sender, to);
+        self.slots[index].mouse = bytes;
+        self.classify(sender, to, index);
+    }
+
+    /// Takes up to `bytes` off a demand; what was taken.
+    pub fn grant(&mut self, sender: usize, to: To, bytes: u32) -> u32 {
+        let index = self.index(sender, to);
+        let slot = &mut self.slots[index];
+        let taken = slot.backlog.min(bytes);
+        slot.backlog -= taken;
+        slot.mouse = slot.mouse.saturating_sub(taken);
+        if slot.backlog == 0 && taken > 0 {
+            slot.mouse = 0;
+            self.open -= 1;
+            self.unlink(index);
+        }
+        self.classify(sender, to, index);
+        taken
+    }
+
+    /// Puts an open demand behind all others by age.
+    pub fn send_back(&mut self, sender: usize, to: To) {
+        let index = self.index(sender, to);
+        if self.slots[index].backlog > 0 {
+            self.unlink(index);
+            self.link(index);
+        }
+    }
+
+    /// Closes every demand and forgets all totals.
+    pub fn clear(&mut self) {
+        self.slots.fill(EMPTY);
+        (self.oldest, self.youngest, self.open) = (NIL, NIL, 0);
+        self.rows.fill(Words::ZERO);
+        self.classes.fill(CLOSED);
+        self.tors.fill([0; CLASSES]);
+        self.counts.fill([0; CLASSES]);
+        self.present.fill(0);
+        self.pods.fill([CLOSED; PODS]);
+        self.pod_classes.fill(0);
+    }
+
+    /// The open demands, the one that waits longest first.
+    pub fn by_age(&self) -> impl Iterator<Item = (usize, To)> + '_ {
+        let step = |at: u32| (at != NIL).then_some(at);
+        let first = step(self.oldest);
+        let places = core::iter::successors(first, move |at| step(self.slots[*at as usize].after));
+        places.map(|at| self.demand(at as usize))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "entries are below 2^21")]
+    fn link(&mut self, index: usize) {
+        let last = self.youngest;
+        (self.slots[index].before, self.slots[index].after) = (last, NIL);
+        match last {
+            NIL => self.oldest = index as u32,
+            last => self.slots[last as usize].after = index as u32,
+        }
+        self.youngest = index as u32;
+    }
+
+    fn unlink(&mut self, index: usize) {
+        let Slot { before, after, .. } = self.slots[index];
+        match before {
+            NIL => self.oldest = after,
+            before => self.slots[before as usize].after = after,
+        }
+        match after {
+            NIL => self.youngest = before,
+            after => self.slots[after as usize].before = before,
+        }
+    }
+
+    /// Brings the indices in line with an entry.
+    fn classify(&mut self, sender: usize, to: To, index: usize) {
+        let slot = &self.slots[index];
+        // A mouse counts instead of all that waits behind it.
+        //= zeropod#IV-B1
+        let size = if slot.mouse > 0 { slot.mouse.min(slot.backlog) } else { slot.backlog };
+        let class = if slot.backlog > 0 { self.ladder.class(size) } else { CLOSED };
+        match to {
+            To::Host(host) => self.classify_host(sender, usize::from(host), class),
+            To::Pod(pod) => self.classify_pod(sender, usize::from(pod), class),
+        }
+    }
+
+    fn classify_host(&mut self, sender: usize, host: usize, class: u8) {
+        let (tor, bit) = self.shape.place(host);
+        let block = (sender * self.shape.tors() + tor) * self.width;
+        let was = self.classes[block + bit];
+        if was == class {
+            return;
+        }
+        self.classes[block + bit] = class;
+        if was == CLOSED {
+            self.rows[sender].0[tor] |= 1 << bit;
+        } else {
+            if equal(&self.classes[block..block + self.width], was) == 0 {
+                self.tors[sender][usize::from(was)] &= !(1 << tor);
+            }
+            self.leave(sender, was);
+        }
+        if class == CLOSED {
+            self.rows[sender].0[tor] &= !(1 << bit);
+        } else {
+            self.tors[sender][usize::from(class)] |= 1 << tor;
+            self.enter(sender, class);
+        }
+    }
+
+    fn classify_pod(&mut self, host: usize, pod: usize, class: u8) {
+        let was = self.pods[host][pod];
+        if was == class {
+            return;
+        }
+        self.pods[host][pod] = class;
+        if was != CLOSED {
+            if equal(&self.pods[host], was) == 0 {
+                self.pod_classes[host] &= !(1 << was);
+            }
+            self.leave(host, was);
+        }
+        if class != CLOSED {
+            self.pod_classes[host] |= 1 << class;
+            self.enter(host, class);
+        }
+    }
+
+    fn enter(&mut self, sender: usize, class: u8) {
+        self.counts[sender][usize::from(class)] += 1;
+        self.present[sender] |= 1 << class;
+    }
+
+    fn leave(&mut self, sender: usize, class: u8) {
+        let count = &mut self.counts[sender][usize::from(class)];
+        *count -= 1;
+        if *count == 0 {
+            self.present[sender] &= !(1 << class);
+        }
+    }
+
+    /// The hosts to which a sender has an open demand.
+    #[inline(always)]
+    pub(crate) fn row(&self, sender: usize) -> &Words {
+        &self.rows[sender]
+    }
+
+    /// The class of a sender's demand to a host at `place`, or [`CLOSED`].
+    #[inline(always)]
+    pub(crate) fn class_byte(&self, sender: usize, (tor, bit): (usize, usize)) -> u8 {
+        self.classes[(sender * self.shape.tors() + tor) * self.width + bit]
+    }
+
+    /// The classes of a sender's demands to the hosts of a ToR, 16 or 32 bytes.
+    #[inline(always)]
+    pub(crate) fn class_bytes(&self, sender: usize, tor: usize) -> &[u8] {
+        let at = (sender * self.shape.tors() + tor) * self.width;
+        &self.classes[at..at + self.width]
+    }
+
+    /// The ToRs of hosts to which a sender has a demand of `class`.
+    #[inline(always)]
+    pub(crate) fn tors(&self, sender: usize, class: usize) -> u32 {
+        self.tors[sender][class]
+    }
+
+    /// The classes of a sender's open demands, a bit each.
+    #[inline(always)]
+    pub(crate) fn present(&self, sender: usize) -> u64 {
+        self.present[sender]
+    }
+
+    /// The classes of a host's demands to pods, [`CLOSED`] where there is none.
+    #[inline(always)]
+    pub(crate) fn pods(&self, host: usize) -> &[u8; PODS] {
+        &self.pods[host]
+    }
+
+    /// The classes in which a host has a demand to a pod, a bit each.
+    #[inline(always)]
+    pub(crate) fn pod_classes(&self, host: usize) -> u64 {
+        self.pod_classes[host]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Ask(usize, u16, bool, u32),
+        Grant(usize, u16, bool, u32),
+        Mouse(usize, u16, bool, u32),
+        Back(usize, u16, bool),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let bytes = prop_oneof![0u32..4000, any::<u32>()];
+        let step = (0usize..13, 0u16..9, any::<bool>(), bytes, 0..4).prop_map(
+            |(sender, to, pod, bytes, what)| match what {
+                0 => Step::Ask(sender, to, pod, bytes),
+                1 => Step::Grant(sender, to, pod, bytes),
+                2 => Step::Mouse(sender, to, pod, bytes),
+                _ => Step::Back(sender, to, pod),
+            },
+        );
+        prop::collection::vec(step, 1..200)
+    }
+
+    /// What every index says, made anew from the sizes.
+    fn check_indices(demands: &Demands) {
+        let shape = *demands.shape();
+        for sender in 0..shape.senders() {
+            let mut classes = 0u64;
+            for host in 0..shape.hosts() {
+                let (tor, bit) = shape.place(host);
+                let to = To::Host(u16::try_from(host).unwrap());
+                let class = if demands.has(sender, to) { demands.class(sender, to) } else { None };
+                let open = demands.row(sender).0[tor] >> bit & 1 == 1;
+                assert_eq!(open, class.is_some());
+                assert_eq!(demands.class_byte(sender, (tor, bit)), class.unwrap_or(CLOSED));
+                if let Some(class) = class {
+                    classes |= 1 << class;
+                    let slot = demands.slots[demands.index(sender, to)];
+                    let size = if slot.mouse > 0 { slot.mouse } else { slot.backlog };
+                    assert_eq!(class, demands.ladder().class(size.min(slot.backlog)));
+                }
+            }
+            for class in 0..CLASSES {
+                let tors = (0..shape.tors()).filter(|tor| {
+                    equal(demands.class_bytes(sender, *tor), u8::try_from(class).unwrap()) != 0
+                });
+                let tors = tors.fold(0, |mask, tor| mask | 1 << tor);
+                assert_eq!(demands.tors(sender, class), tors);
+            }
+            if sender < shape.hosts() {
+                let pods = demands.pods(sender).iter().filter(|class| **class != CLOSED);
+                let pods = pods.fold(0u64, |mask, class| mask | 1 << class);
+                assert_eq!(demands.pod_classes(sender), pods);
+                classes |= pods;
+            }
+            assert_eq!(demands.present(sender), classes);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_and_indices_follow_a_map(
+            steps in steps(),
+            ladder in prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Sizes]),
+        ) {
+            let shape = Shape::new(9, 3, 3).unwrap().with_cores(4, 1, 5, 2).unwrap();
+            let mut demands = Demands::new(shape, ladder);
+            let mut model: BTreeMap<(usize, To), (u32, u32)> = BTreeMap::new();
+            let mut ages: Vec<(usize, To)> = Vec::new();
+            for (epoch, step) in steps.into_iter().enumerate() {
+                let epoch = u32::try_from(epoch).unwrap();
+                let (Step::Ask(sender, to, pod, _)
+                | Step::Grant(sender, to, pod, _)
+                | Step::Mouse(sender, to, pod, _)
+                | Step::Back(sender, to, pod)) = step;
+                let to = if pod { To::Pod(to) } else { To::Host(to) };
+                if !demands.has(sender, to) {
+                    continue;
+                }
+                let key = (sender, to);
+                let (asked, backlog) = model.entry(key).or_default();
+                match step {
+                    Step::Ask(.., bytes) => {
+                        let bytes = bytes.min(u32::MAX - *backlog);
+                        if *backlog == 0 && bytes > 0 {
+                            ages.push(key);
+                        }
+                        *asked = asked.wrapping_add(bytes);
+                        *backlog += bytes;
+                        demands.ask(sender, to, bytes, epoch);
+                    }
+                    Step::Grant(.., bytes) => {
+                        let taken = bytes.min(*backlog);
+                        if taken > 0 && taken == *backlog {
+                            ages.retain(|other| *other != key);
+                        }
+                        *backlog -= taken;
+                        prop_assert_eq!(demands.grant(sender, to, bytes), taken);
+                    }
+                    Step::Mouse(.., bytes) => demands.set_mouse(sender, to, bytes),
+                    Step::Back(..) => {
+                        if *backlog > 0 {
+                            ages.retain(|other| *other != key);
+                            ages.push(key);
+                        }
+                        demands.send_back(sender, to);
+                    }
+                }
+                prop_assert_eq!(demands.asked(sender, to), *asked);
+                prop_assert_eq!(demands.backlog(sender, to), *backlog);
+                prop_assert_eq!(demands.granted(sender, to), asked.wrapping_sub(*backlog));
+                prop_assert_eq!(demands.by_age().collect::<Vec<_>>(), ages.clone());
+                prop_assert_eq!(demands.open(), ages.len());
+            }
+            check_indices(&demands);
+            demands.clear();
+            check_indices(&demands);
+            prop_assert_eq!(demands.open() + demands.by_age().count(), 0);
+        }
+    }
+}

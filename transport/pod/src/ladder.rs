@@ -1,0 +1,91 @@
+//! Classes of priority: what a size is worth. Class 0 goes first. Source: \[zeropod\] IV-B1.
+
+use transport::params::words;
+
+/// Classes at most: the bits of one word.
+pub const CLASSES: usize = 64;
+
+/// Marks a demand that is not open, where its class would stand.
+pub(crate) const CLOSED: u8 = u8::MAX;
+
+words! {
+    /// How sizes are divided into classes.
+    pub enum Ladder: "one, pias or sizes" {
+        /// One class: every open demand is worth the same.
+        One = "one",
+        /// The levels of hosts' queues: below 2.5 KB, 20 KB, 100 KB, 1 MB, and the rest.
+        Pias = "pias",
+        /// 64 classes, four to a doubling, from 512 bytes to 32 MiB: shortest remaining first.
+        Sizes = "sizes",
+    }
+}
+
+/// Bytes below which a size is in the first, second, ... level.
+//= zeropod#IV-B
+const LEVELS: [u32; 4] = [2_500, 20_000, 100_000, 1_000_000];
+
+/// The binary logarithm of the size at which the first quarter of a doubling begins.
+const FIRST: u32 = 9;
+
+impl Ladder {
+    /// How many classes there are, 1 to 64.
+    #[must_use]
+    pub const fn classes(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Pias => LEVELS.len() + 1,
+            Self::Sizes => CLASSES,
+        }
+    }
+
+    /// The class of `bytes`.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
+    pub fn class(self, bytes: u32) -> u8 {
+        match self {
+            Self::One => 0,
+            Self::Pias => LEVELS.iter().take_while(|level| bytes >= **level).count() as u8,
+            Self::Sizes => {
+                let Some(exponent) = bytes.max(1).ilog2().checked_sub(FIRST) else { return 0 };
+                let quarter = (bytes >> (exponent + FIRST - 2)) & 3;
+                (exponent * 4 + quarter).min(CLASSES as u32 - 1) as u8
+            }
+        }
+    }
+
+    /// The least number of bytes of `class`, at least 1.
+    #[must_use]
+    pub fn least(self, class: u8) -> u32 {
+        match (self, u32::from(class)) {
+            (_, 0) | (Self::One, _) => 1,
+            (Self::Pias, class) => LEVELS[class as usize - 1],
+            (Self::Sizes, class) => (4 + class % 4) << (class / 4 + FIRST - 2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_bytes_are_never_worth_more_and_every_class_comes_up() {
+        for ladder in [Ladder::One, Ladder::Pias, Ladder::Sizes] {
+            let mut last = 0;
+            let mut seen = 0u64;
+            for step in 0..32 * 64 {
+                let bytes = 2f64.powf(f64::from(step) / 64.0);
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                let class = ladder.class(bytes as u32);
+                assert!(class >= last && usize::from(class) < ladder.classes());
+                assert_eq!(ladder.class(ladder.least(class)), class);
+                assert!(class == 0 || ladder.class(ladder.least(class) - 1) < class);
+                last = class;
+                seen |= 1 << class;
+            }
+            assert_eq!(seen.count_ones() as usize, ladder.classes(), "{ladder:?}");
+        }
+        assert_eq!(Ladder::Sizes.class(0), 0);
+        assert_eq!(Ladder::Pias.class(100_000), 3);
+    }
+}

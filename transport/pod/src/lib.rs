@@ -1,0 +1,28 @@
+//! Zeropod's pod scheduler: who may send to whom in which epoch, and by which links.
+//! Source: \[zeropod\] IV-A.
+//!
+//! Plain data in, plain data out: no clock, no device, no octets. A driver hands in what hosts and
+//! Cores ask for and takes out what they are granted; chance comes from a seed. Nothing is
+//! allocated after `new`.
+//!
+//! - [`Demands`] are the three matrices, with priorities and ages.
+//! - [`Ports`] are what is idle in an epoch.
+//! - A [`Matcher`](matcher::Matcher) turns both into [`Grant`]s.
+
+mod chance;
+mod demands;
+mod kernel;
+mod ladder;
+pub mod load;
+pub mod matcher;
+mod ports;
+mod shape;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub use chance::Chance;
+pub use demands::{Demands, To};
+pub use kernel::Kernel;
+pub use ladder::{CLASSES, Ladder};
+pub use ports::{Grant, Ports};
+pub use shape::{LANES, LAYERS, PODS, Shape, ShapeError, Words};

@@ -1,0 +1,95 @@
+//! `greedy`: one pass over the senders, each of which gets the first thing that fits. Maximal;
+//! paths are chosen as pairs are, so some pairs find none although another choice had left one.
+
+use super::Match;
+use super::pass::{Pass, Router, Work};
+use crate::chance::Chance;
+use crate::demands::Demands;
+use crate::kernel::{Job, Kernel, Ops};
+use crate::ports::{Grant, Ports, first_from};
+use crate::shape::{Shape, Words};
+
+/// The matcher.
+#[derive(Clone, Debug)]
+pub struct Greedy {
+    kernel: Kernel,
+    pass: Pass,
+}
+
+impl Greedy {
+    /// A matcher for `shape`.
+    #[must_use]
+    pub fn new(shape: &Shape, kernel: Kernel) -> Self {
+        Self { kernel, pass: Pass::new(shape) }
+    }
+}
+
+impl Match for Greedy {
+    fn decide(
+        &mut self,
+        demands: &Demands,
+        ports: &mut Ports,
+        chance: &mut Chance,
+        grants: &mut Vec<Grant>,
+    ) {
+        self.kernel.run(Decision { pass: &mut self.pass, demands, ports, chance, grants });
+    }
+}
+
+struct Decision<'a> {
+    pass: &'a mut Pass,
+    demands: &'a Demands,
+    ports: &'a mut Ports,
+    chance: &'a mut Chance,
+    grants: &'a mut Vec<Grant>,
+}
+
+impl Job for Decision<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<O: Ops>(self) {
+        let Self { pass, demands, ports, chance, grants } = self;
+        pass.draw(chance);
+        let router = &mut FirstIdle { first: pass.first_agg };
+        pass.run::<O, _>(&mut Work { demands, ports, router, chance, grants });
+    }
+}
+
+/// Takes the first idle Agg, from a given one on.
+pub(super) struct FirstIdle {
+    pub(super) first: u32,
+}
+
+impl Router for FirstIdle {
+    #[inline(always)]
+    fn up(&self, ports: &Ports, tor: usize) -> u32 {
+        ports.up.0[tor]
+    }
+
+    #[inline(always)]
+    fn down<'a>(&'a self, ports: &'a Ports) -> &'a Words {
+        &ports.down
+    }
+
+    #[inline(always)]
+    fn take(&mut self, ports: &mut Ports, from: usize, to: usize) -> u8 {
+        let agg = first_from(ports.up.0[from] & ports.down.0[to], self.first);
+        ports.up.0[from] &= !(1 << agg);
+        ports.down.0[to] &= !(1 << agg);
+        #[expect(clippy::cast_possible_truncation, reason = "below 32")]
+        let agg = agg as u8;
+        agg
+    }
+
+    #[inline(always)]
+    fn open_down(&self) -> u32 {
+        !0
+    }
+
+    #[inline(always)]
+    fn took_up(&mut self, _tor: usize) {}
+
+    #[inline(always)]
+    fn took_down(&mut self, _tor: usize) {}
+}

@@ -1,0 +1,195 @@
+//! What every registered matcher keeps, on every kernel, for any demands and any broken ports.
+#![allow(missing_docs, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use proptest::prelude::*;
+use transport_pod::matcher::{Match, Matcher, MatcherKind};
+use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Ports, Shape, To};
+
+/// A pod, what is asked for in it, and what is busy before the decision.
+#[derive(Clone, Debug)]
+struct State {
+    shape: Shape,
+    demands: Demands,
+    ports: Ports,
+}
+
+/// Every demand of the pod that there can be.
+fn all(shape: &Shape) -> Vec<(usize, To)> {
+    let number = |at: usize| u16::try_from(at).unwrap();
+    let empty = Demands::new(*shape, Ladder::One);
+    let hosts = (0..shape.hosts()).map(|host| To::Host(number(host)));
+    let to: Vec<To> = hosts.chain((0..shape.pods()).map(|pod| To::Pod(number(pod)))).collect();
+    let pairs = (0..shape.senders()).flat_map(|from| to.iter().map(move |to| (from, *to)));
+    pairs.filter(|(from, to)| empty.has(*from, *to)).collect()
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let square = (2usize..=9).prop_map(|m| Shape::square(m * m).unwrap());
+    let general = (1usize..=20, 1usize..=20).prop_flat_map(|(per_tor, aggs)| {
+        (2..=per_tor * 8).prop_map(move |hosts| Shape::new(hosts.max(2), per_tor, aggs).unwrap())
+    });
+    let inside = prop_oneof![square, general, Just(Shape::square(1024).unwrap())];
+    (inside, any::<bool>(), 1usize..=9, 2usize..=6).prop_map(|(shape, outside, cores, pods)| {
+        if outside {
+            shape.with_cores(cores.min(shape.aggs() * 8), cores / 3, pods, 1).unwrap_or(shape)
+        } else {
+            shape
+        }
+    })
+}
+
+fn states() -> impl Strategy<Value = State> {
+    let ladder = prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Sizes]);
+    (shapes(), ladder, 0u32..5, 0u32..4, any::<u64>()).prop_map(
+        |(shape, ladder, density, broken, seed)| {
+            let mut chance = Chance::new(seed);
+            let mut demands = Demands::new(shape, ladder);
+            let pairs = all(&shape);
+            // From one in a sender's row to all of them.
+            let of = [pairs.len(), shape.hosts(), 16, 4, 1][density as usize];
+            for (from, to) in pairs {
+                if chance.below(u32::try_from(of).unwrap()) == 0 {
+                    demands.ask(from, to, 1 << chance.below(26), 0);
+                    if chance.below(3) == 0 {
+                        demands.set_mouse(from, to, 100);
+                    }
+                }
+            }
+            let mut ports = Ports::idle(&shape);
+            for _ in 0..broken * u32::try_from(shape.hosts()).unwrap() / 4 {
+                let below = |chance: &mut Chance, n: usize| {
+                    u16::try_from(chance.below(u32::try_from(n).unwrap())).unwrap()
+                };
+                let grant = Grant {
+                    sender: below(&mut chance, shape.senders()),
+                    to: To::Host(below(&mut chance, shape.hosts())),
+                    agg: u8::try_from(below(&mut chance, shape.aggs())).unwrap(),
+                    core: None,
+                };
+                // What does not fit is not busy either.
+                let _ = ports.occupy(&shape, &grant);
+            }
+            State { shape, demands, ports }
+        },
+    )
+}
+
+fn decide(state: &State, kind: MatcherKind, kernel: Kernel, seed: u64) -> (Vec<Grant>, Ports) {
+    let mut matcher = Matcher::new(kind, &state.shape, kernel);
+    let mut grants = Vec::with_capacity(state.shape.senders());
+    let mut ports = state.ports;
+    // The second decision begins with what the first one left in the matcher.
+    for round in 0..2 {
+        grants.clear();
+        ports = state.ports;
+        let chance = &mut Chance::new(seed ^ round);
+        matcher.decide(&state.demands, &mut ports, chance, &mut grants);
+    }
+    (grants, ports)
+}
+
+/// Whether a demand could still be granted.
+fn fits(state: &State, ports: &Ports, sender: usize, to: To) -> bool {
+    let shape = &state.shape;
+    if sender < shape.hosts() && !ports.may_send(shape, sender)
+        || matches!(to, To::Host(host) if !ports.may_receive(shape, usize::from(host)))
+    {
+        return false;
+    }
+    let cores = || 0..state.shape.cores();
+    let core_is_for = |core: usize| {
+        let first_mice = state.shape.cores() - state.shape.mice_cores();
+        core < first_mice || state.demands.has_mouse(sender, to)
+    };
+    let mut routes = (0..state.shape.aggs()).flat_map(|agg| match to {
+        To::Host(_) => vec![(agg, None)],
+        To::Pod(_) => {
+            cores().filter(|core| core_is_for(*core)).map(|core| (agg, Some(core))).collect()
+        }
+    });
+    routes.any(|(agg, core)| {
+        let number = |at: usize| u16::try_from(at).unwrap();
+        let agg = u8::try_from(agg).unwrap();
+        let grant = Grant { sender: number(sender), to, agg, core: core.map(number) };
+        ports.clone().occupy(&state.shape, &grant)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn grants_are_for_open_demands_and_take_every_port_once(state in states(), seed: u64) {
+        for kind in MatcherKind::ALL {
+            let (grants, left) = decide(&state, *kind, Kernel::Scalar, seed);
+            let mut ports = state.ports;
+            for grant in &grants {
+                let sender = usize::from(grant.sender);
+                prop_assert!(state.demands.backlog(sender, grant.to) > 0, "{:?}", grant);
+                prop_assert!(ports.occupy(&state.shape, grant), "{}: {:?}", kind.name(), grant);
+                if let Some(core) = grant.core {
+                    let first_mice = state.shape.cores() - state.shape.mice_cores();
+                    let mouse = state.demands.has_mouse(sender, grant.to);
+                    prop_assert!(usize::from(core) < first_mice || mouse);
+                }
+            }
+            prop_assert_eq!(ports, left, "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn all_kernels_give_the_same_grants(state in states(), seed: u64) {
+        for kind in MatcherKind::ALL {
+            let oracle = decide(&state, *kind, Kernel::Scalar, seed);
+            for kernel in Kernel::ALL.iter().filter(|kernel| kernel.is_supported()) {
+                let found = decide(&state, *kind, *kernel, seed);
+                prop_assert_eq!(&found, &oracle, "{} {:?}", kind.name(), kernel);
+            }
+        }
+    }
+
+    #[test]
+    fn greedy_and_exact_leave_nothing_that_fits(state in states(), seed: u64) {
+        for kind in [MatcherKind::Greedy, MatcherKind::Exact] {
+            let (_, ports) = decide(&state, kind, Kernel::best(), seed);
+            for (sender, to) in all(&state.shape) {
+                if state.demands.backlog(sender, to) > 0 {
+                    let left = fits(&state, &ports, sender, to);
+                    prop_assert!(!left, "{} {sender} {to}", kind.name());
+                }
+            }
+        }
+    }
+}
+
+fn permutation(hosts: usize, chance: &mut Chance) -> Vec<u16> {
+    let mut order: Vec<u16> = (0..u16::try_from(hosts).unwrap()).collect();
+    for at in (1..hosts).rev() {
+        order.swap(at, chance.below(u32::try_from(at + 1).unwrap()) as usize);
+    }
+    order
+}
+
+#[test]
+fn exact_routes_every_permutation_in_full() {
+    let mut chance = Chance::new(18);
+    for m in 2..=32 {
+        let shape = Shape::square(m * m).unwrap();
+        let mut matcher = Matcher::new(MatcherKind::Exact, &shape, Kernel::best());
+        let mut grants = Vec::with_capacity(shape.senders());
+        let mut demands = Demands::new(shape, Ladder::One);
+        for _ in 0..40 {
+            demands.clear();
+            for (from, to) in permutation(shape.hosts(), &mut chance).into_iter().enumerate() {
+                if usize::from(to) != from {
+                    demands.ask(from, To::Host(to), 1, 0);
+                }
+            }
+            grants.clear();
+            let mut ports = Ports::idle(&shape);
+            matcher.decide(&demands, &mut ports, &mut chance, &mut grants);
+            assert_eq!(grants.len(), demands.open(), "m = {m}");
+        }
+    }
+}

@@ -2,11 +2,11 @@
 //!
 //! | Module | Is |
 //! |---|---|
-//! | `cli` | the command line; `generate` makes its flags from the registered workloads |
+//! | `cli`, `args` | the command line; `generate` makes its flags from the registered workloads |
 //! | [`doctor`] | what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
-//! | `observe` | flags that show what goes on inside a run |
+//! | `observe` | what the flags of a run ask to see of it |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
 //! | `perf` | throughput and round trips between two processes |
@@ -16,9 +16,12 @@
 //! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to
 //! standard error.
 
+mod args;
 mod bench;
 mod cli;
 mod console;
+#[cfg(feature = "dpdk")]
+mod device;
 pub mod doctor;
 mod exit;
 mod failure;

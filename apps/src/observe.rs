@@ -1,34 +1,11 @@
-//! Flags that show what goes on inside a run, and what they ask for.
+//! What the flags of a run ask to see of it while it goes on.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use experiments::capture::Capture;
 use experiments::input::InputError;
 use experiments::observe::Observe;
 
-use crate::cli::RunArgs;
+use crate::args::RunArgs;
 use crate::failure::Failure;
-
-/// What to show of workers while they run.
-#[derive(Debug, Default, Args)]
-pub(crate) struct ObserveArgs {
-    /// Serves counters and histograms as OpenMetrics at this unix socket while it runs; over DPDK
-    /// only.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) metrics: Option<PathBuf>,
-    /// Opens DPDK's telemetry socket (dpdk-telemetry.py), with commands under /headrace/; over
-    /// DPDK only.
-    #[arg(long)]
-    pub(crate) telemetry: bool,
-}
-
-impl ObserveArgs {
-    /// What is asked for.
-    pub(crate) fn wanted(&self) -> Observe {
-        Observe { metrics: self.metrics.clone(), telemetry: self.telemetry, capture: None }
-    }
-}
 
 /// What `args` ask to see.
 ///

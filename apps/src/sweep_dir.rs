@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use experiments::scenario::{Figure, Part, picks};
 use serde::{Deserialize, Serialize};
 
-use crate::run::experiment::Sweep;
-
 /// The name of the file.
 pub(crate) const FILE: &str = "scenario.json";
 
@@ -33,21 +31,6 @@ pub(crate) struct Variant {
     pub(crate) name: String,
     /// Label by axis.
     pub(crate) parts: BTreeMap<String, String>,
-}
-
-/// What the file says of a scenario.
-pub(crate) fn of(sweep: &Sweep) -> SweepDir {
-    let variant = |(name, parts): &(String, Vec<Part>)| Variant {
-        name: name.clone(),
-        parts: parts.iter().map(|part| (part.axis.clone(), part.label.clone())).collect(),
-    };
-    SweepDir {
-        schema: 1,
-        name: sweep.name.clone(),
-        about: sweep.about.clone(),
-        figure: sweep.figure.clone(),
-        variants: sweep.variants.iter().map(variant).collect(),
-    }
 }
 
 impl Variant {

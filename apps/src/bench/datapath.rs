@@ -4,7 +4,7 @@ use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
 use super::report::{self, Row};
 use super::testpmd::{self, Testpmd};
-use crate::cli::DatapathArgs;
+use crate::args::DatapathArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::datapath::unfit;
 use super::report::{round, stages};
-use crate::cli::MessagesArgs;
+use crate::args::MessagesArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

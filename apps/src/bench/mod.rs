@@ -20,7 +20,7 @@ mod report;
 #[cfg(feature = "dpdk")]
 mod testpmd;
 
-use crate::cli::Bench;
+use crate::args::Bench;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

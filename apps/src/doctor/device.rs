@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// [`Failure::CommandLine`] when it names no device, [`Failure::Unfit`] when it does not open.
 #[cfg(feature = "dpdk")]
 pub(crate) fn look_at(device: &str, queues: u16) -> Result<Vec<Finding>, Failure> {
-    let named = crate::perf::setup::resolved(device)?;
+    let named = crate::device::resolved(device)?;
     let inspected = live::inspect::inspect(&named, queues)
         .map_err(|error| Failure::Unfit(format!("--device {device}: {error}")))?;
     let why = "what headrace uses of the device, and who does the rest";

@@ -5,7 +5,7 @@ use experiments::input::number;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Rate};
 
-use crate::cli::{PolicyArgs, Switch};
+use crate::args::{PolicyArgs, Switch};
 
 /// Which end of a measurement of throughput.
 #[derive(Debug, Subcommand)]

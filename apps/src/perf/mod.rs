@@ -5,7 +5,7 @@
 
 pub(crate) mod args;
 #[cfg(feature = "dpdk")]
-pub(crate) mod setup;
+mod setup;
 #[cfg(feature = "dpdk")]
 mod show;
 

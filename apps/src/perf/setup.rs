@@ -4,14 +4,13 @@ use std::net::IpAddr;
 
 use experiments::input::InputError;
 use experiments::plan::RunError;
-use live::peers::{
-    ClientOptions, DeviceName, DeviceNameError, HostSetup, Job, MemoryMode, PeerError, Side, Terms,
-};
+use live::peers::{ClientOptions, HostSetup, Job, MemoryMode, PeerError, Side, Terms};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
 use transport::{Duration, HostId, Rate};
 
 use super::args::{ClientArgs, DeviceArgs, PingArgs, StreamArgs};
-use crate::cli::Switch;
+use crate::args::Switch;
+use crate::device;
 use crate::failure::Failure;
 
 /// What flows take a link's rate to be when nobody says.
@@ -27,7 +26,7 @@ const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 
 /// The process of these flags.
 pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
-    let device = resolved(&args.device)?;
+    let device = device::resolved(&args.device)?;
     let default = if side == Side::Listens { 0 } else { 1 };
     let (addressing, unresolved) = addressing(args, args.host.unwrap_or(default))?;
     Ok(HostSetup {
@@ -87,7 +86,7 @@ fn options(args: &ClientArgs, pings: u64, interval: Option<Duration>) -> ClientO
 }
 
 fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Failure> {
-    let device = device(&args.device.device)?;
+    let device = device::named(&args.device.device)?;
     let is_memif = device.meets();
     let gbps = if is_memif { RATE_MEMIF } else { RATE_KERNEL };
     let rate = args.rate.unwrap_or_else(|| Rate::from_gbps(gbps));
@@ -114,19 +113,6 @@ fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Fai
         verify: args.verify,
         ..terms
     })
-}
-
-fn device(text: &str) -> Result<DeviceName, Failure> {
-    text.parse::<DeviceName>().map_err(wrong)
-}
-
-/// The device of `--device`, as DPDK knows it.
-pub(crate) fn resolved(text: &str) -> Result<DeviceName, Failure> {
-    device(text)?.resolved().map_err(wrong)
-}
-
-fn wrong(error: DeviceNameError) -> Failure {
-    Failure::CommandLine(format!("error: --device: {error}"))
 }
 
 /// Addresses by number, or those that were given.

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 pub(crate) use compare::compare;
 
-use crate::cli::ReportArgs;
+use crate::args::ReportArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

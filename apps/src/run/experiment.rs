@@ -15,7 +15,7 @@ use experiments::topology::FatTreeSpec;
 use experiments::workload::Matrix;
 use transport::ec::EcKind;
 
-use crate::cli::{RunArgs, Switch, World};
+use crate::args::{RunArgs, Switch, World};
 use crate::failure::Failure;
 use crate::generate;
 use crate::manifest::{Input, Setting};

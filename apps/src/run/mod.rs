@@ -16,7 +16,7 @@ use experiments::plan::{Plan, RunError};
 use experiments::progress::Watch;
 use experiments::virtual_time;
 
-use crate::cli::{RunArgs, World};
+use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::doctor::{self, FitWorld};
 use crate::exit::Exit;

@@ -13,7 +13,7 @@ use experiments::progress::{Progress, Watch};
 
 use super::execute;
 use super::experiment::Experiment;
-use crate::cli::RunArgs;
+use crate::args::RunArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::manifest::Manifest;

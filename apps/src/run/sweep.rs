@@ -11,12 +11,13 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use experiments::measure::{Outcome, Summary};
+use experiments::scenario::Part;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::experiment::{Experiment, Sweep};
 use super::{check_environment, forecast, results};
-use crate::cli::{RunArgs, Switch, World};
+use crate::args::{RunArgs, Switch, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -25,7 +26,7 @@ use crate::observe;
 use crate::output::OutDir;
 use crate::progress::Silent;
 use crate::stopwatch::Stopwatch;
-use crate::sweep_dir;
+use crate::sweep_dir::{self, SweepDir, Variant};
 use crate::table;
 
 /// One element of the array that `--json` prints.
@@ -76,7 +77,7 @@ pub(super) fn run(
     forecast::tell(&plans, args.jobs.into(), args.quiet, console)?;
     if let Some(out) = &args.out {
         let out = OutDir::create(out)?;
-        out.write(sweep_dir::FILE, |file| results::json(file, &sweep_dir::of(sweep)))?;
+        out.write(sweep_dir::FILE, |file| results::json(file, &directory(sweep)))?;
     }
     let mut log = Log::new(sweep, args.quiet);
     let mut ended: Vec<Option<Ended>> = vec![None; sweep.chosen.len()];
@@ -290,5 +291,20 @@ impl Log {
             self.names[at]
         )?;
         Ok(())
+    }
+}
+
+/// What scenario.json holds of a scenario with variants.
+fn directory(sweep: &Sweep) -> SweepDir {
+    let variant = |(name, parts): &(String, Vec<Part>)| Variant {
+        name: name.clone(),
+        parts: parts.iter().map(|part| (part.axis.clone(), part.label.clone())).collect(),
+    };
+    SweepDir {
+        schema: 1,
+        name: sweep.name.clone(),
+        about: sweep.about.clone(),
+        figure: sweep.figure.clone(),
+        variants: sweep.variants.iter().map(variant).collect(),
     }
 }

@@ -12,6 +12,7 @@
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
 //! | [`progress`] | how far a run has come, and whether it should go on |
+//! | [`series`] | samples of a run over time |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod observe;
 pub mod plan;
 pub mod progress;
 pub mod scenario;
+pub mod series;
 pub mod topology;
 pub mod virtual_time;
 pub mod workload;

@@ -4,7 +4,7 @@
 use transport::Duration;
 
 use crate::conductor::FlowRecord;
-use crate::measure::Sample;
+use crate::series::Sample;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

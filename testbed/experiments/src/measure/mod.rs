@@ -3,22 +3,21 @@
 pub mod audit;
 pub mod fct;
 pub mod sampler;
-pub mod series;
 pub mod summary;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use transport::{Duration, Instant, Stats};
-
-pub use audit::Audit;
 use fabric::Network;
-pub use series::Sample;
-pub use summary::{HostSeen, Summary};
+use serde::{Deserialize, Serialize};
+use transport::{Duration, Instant, Stats};
 
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
-use serde::{Deserialize, Serialize};
+
+pub use crate::series::Sample;
+pub use audit::Audit;
+pub use summary::{HostSeen, Summary};
 
 /// Counts by name, in the order of the alphabet; what was never counted is not there.
 pub type Counters = BTreeMap<String, u64>;

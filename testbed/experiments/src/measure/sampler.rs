@@ -4,10 +4,10 @@
 use fabric::Network;
 use transport::{Duration, Instant};
 
-use super::series::{FLOWS_SHOWN, Sample};
 use crate::conductor::Conductor;
 use crate::plan::Plan;
 use crate::progress::Watch;
+use crate::series::{FLOWS_SHOWN, Sample};
 
 /// The samples so far, and when the next is due.
 pub struct Sampler {

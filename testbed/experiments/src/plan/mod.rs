@@ -346,7 +346,7 @@ impl Plan {
     }
 
     fn fault(&self, fault: &fault::FaultSpec) -> Result<LinkFault, RunError> {
-        let named = self.tree.fault(fault);
+        let named = fault.on(&self.tree);
         let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
         Ok(LinkFault { ports, spec })
     }

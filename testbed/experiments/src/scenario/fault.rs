@@ -6,27 +6,24 @@
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
 //!   down@tor:0:up:2,from_us=10,until_us=20
 //!   block-loss:3.0e-4/7.5e-5/1.6e-5@border,block=10
-//! LINKS: all | hosts | fabric | border | wan | host:N
-//!        | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT | TIER:N:down:PORT
-//!        with TIER tor, agg, core or border
 //! ```
 //!
-//! `wan` is the links between sites, `border` these and those that lead to them. The value of
-//! `block-loss` is the probabilities that exactly 1, 2, ... packets of a block are lost.
+//! `topology/links.rs` has the spelling of LINKS. The value of `block-loss` is the probabilities
+//! that exactly 1, 2, ... packets of a block are lost.
 //!
 //! Parsing and printing are inverse to each other. Rates are probabilities a packet; times are
-//! microseconds in text and picoseconds in the data. Whether a named link exists is the fabric's to
-//! say; what a fault does to a packet is its part as well.
+//! microseconds in text and picoseconds in the data. Whether a named link exists
+//! is for a tree to decide, and what a fault does to a packet is the fabric's part.
 
 use std::fmt;
 use std::str::FromStr;
 
-use fabric::{BLOCK_MAX, LOSSES_MAX};
-use transport::Duration;
+use fabric::{BLOCK_MAX, LOSSES_MAX, PortId};
+use transport::{Duration, Instant};
 
 use crate::input::number::{self, write_us};
 use crate::input::{InputError, did_you_mean};
-use crate::workload::matrix::SwitchTier;
+use crate::topology::{FatTree, LinkSelector, SelectorError};
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,47 +72,6 @@ pub enum FaultKind {
     Down,
     /// The link keeps this share of its rate, above 0 and at most 1.
     Degrade(f64),
-}
-
-/// A set of links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkSelector {
-    /// Every link.
-    All,
-    /// The links between hosts and ToR switches.
-    Hosts,
-    /// The links between switches.
-    Fabric,
-    /// The links of border switches.
-    Border,
-    /// The links between sites.
-    Wan,
-    /// The link of this host.
-    Host(u32),
-    /// Links of one switch.
-    Switch {
-        /// The switch's tier.
-        tier: SwitchTier,
-        /// Which of the tier, from 0 across the network.
-        switch: u32,
-        /// Which of its ports.
-        ports: Ports,
-    },
-}
-
-/// Ports of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ports {
-    /// Both directions, all of them.
-    All,
-    /// All that go up.
-    Up,
-    /// All that go down.
-    Down,
-    /// This one of those that go up, from 0.
-    UpPort(u32),
-    /// This one of those that go down, from 0.
-    DownPort(u32),
 }
 
 /// The longest mean run of lost packets.
@@ -278,6 +234,51 @@ impl FaultKind {
     }
 }
 
+impl FaultSpec {
+    /// The fault as the fabric has it, and the ports of `tree` that it is for.
+    ///
+    /// # Errors
+    /// When it names a link that is not there.
+    pub fn on(&self, tree: &FatTree) -> Result<(Vec<PortId>, fabric::FaultSpec), SelectorError> {
+        let spec = fabric::FaultSpec {
+            from: Instant::ZERO + self.from,
+            until: self.until.map_or(Instant::FAR_FUTURE, |until| Instant::ZERO + until),
+            kind: kind_of_fabric(self.kind),
+        };
+        Ok((tree.select(&self.links)?, spec))
+    }
+}
+
+fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
+    match kind {
+        FaultKind::Loss(p) => fabric::FaultKind::Loss { p },
+        FaultKind::BurstLoss { rate, burst } => {
+            let [enter, leave] = burst_chances(rate, f64::from(burst.max(1)));
+            fabric::FaultKind::BurstLoss { enter, leave, loss: 1.0 }
+        }
+        FaultKind::BlockLoss { block, losses } => fabric::FaultKind::BlockLoss { block, losses },
+        FaultKind::Duplicate(p) => fabric::FaultKind::Duplicate { p },
+        FaultKind::Reorder { rate, delay } => {
+            fabric::FaultKind::Reorder { p: rate, extra_max: delay }
+        }
+        FaultKind::Corrupt(p) => fabric::FaultKind::Corrupt { p },
+        FaultKind::Down => fabric::FaultKind::Down,
+        FaultKind::Degrade(share) => fabric::FaultKind::Degrade { share },
+    }
+}
+
+/// The chances of entering and leaving the lossy state such that a share `rate` of packets is lost,
+/// in runs of `burst` on average: enter / (enter + leave) = rate and 1 / leave = burst. Where both
+/// cannot be had (high rates of short runs), the rate holds and the runs are longer.
+fn burst_chances(rate: f64, burst: f64) -> [f64; 2] {
+    if rate >= 1.0 {
+        return [1.0, 0.0];
+    }
+    let leave = 1.0 / burst;
+    let enter = leave * rate / (1.0 - rate);
+    if enter <= 1.0 { [enter, leave] } else { [1.0, ((1.0 - rate) / rate).min(1.0)] }
+}
+
 impl FromStr for FaultSpec {
     type Err = InputError;
 
@@ -361,84 +362,23 @@ impl fmt::Display for FaultSpec {
     }
 }
 
-impl FromStr for LinkSelector {
-    type Err = InputError;
-
-    fn from_str(text: &str) -> Result<Self, InputError> {
-        let index = |word: &str| {
-            let value = number::integer(word.as_bytes()).ok();
-            value.and_then(|value| u32::try_from(value).ok())
-        };
-        let words: Vec<&str> = text.trim().splitn(5, ':').collect();
-        let selector = match words[..] {
-            ["all"] => Some(Self::All),
-            ["hosts"] => Some(Self::Hosts),
-            ["fabric"] => Some(Self::Fabric),
-            ["border"] => Some(Self::Border),
-            ["wan"] => Some(Self::Wan),
-            ["host", host] => index(host).map(Self::Host),
-            [tier, switch, ref rest @ ..] => {
-                let ports = match rest {
-                    [] => Some(Ports::All),
-                    ["up"] => Some(Ports::Up),
-                    ["down"] => Some(Ports::Down),
-                    ["up", port] => index(port).map(Ports::UpPort),
-                    ["down", port] => index(port).map(Ports::DownPort),
-                    _ => None,
-                };
-                let tier = match tier {
-                    "tor" => Some(SwitchTier::Tor),
-                    "agg" => Some(SwitchTier::Agg),
-                    "core" => Some(SwitchTier::Core),
-                    "border" => Some(SwitchTier::Border),
-                    _ => None,
-                };
-                tier.zip(index(switch)).zip(ports).map(|((tier, switch), ports)| Self::Switch {
-                    tier,
-                    switch,
-                    ports,
-                })
-            }
-            _ => None,
-        };
-        selector.ok_or_else(|| {
-            let shown: String = text.chars().take(40).collect();
-            InputError::new(format!("links `{shown}`"), "links of the network").help(
-                "write all, hosts, fabric, border, wan, host:N, or TIER:N[:up|down[:PORT]] with \
-                 TIER tor, agg, core or border",
-            )
-        })
-    }
-}
-
-impl fmt::Display for LinkSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("all"),
-            Self::Hosts => f.write_str("hosts"),
-            Self::Fabric => f.write_str("fabric"),
-            Self::Border => f.write_str("border"),
-            Self::Wan => f.write_str("wan"),
-            Self::Host(host) => write!(f, "host:{host}"),
-            Self::Switch { tier, switch, ports } => {
-                write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
-                match ports {
-                    Ports::All => Ok(()),
-                    Ports::Up => f.write_str(":up"),
-                    Ports::Down => f.write_str(":down"),
-                    Ports::UpPort(port) => write!(f, ":up:{port}"),
-                    Ports::DownPort(port) => write!(f, ":down:{port}"),
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::topology::Ports;
+    use crate::workload::matrix::SwitchTier;
+
+    #[test]
+    fn burst_losses_have_the_rate_and_the_run_that_were_asked_for() {
+        for (rate, burst) in [(0.01, 8.0), (0.5, 1.0), (0.9, 20.0), (0.9, 2.0), (0.0, 5.0)] {
+            let [enter, leave] = burst_chances(rate, burst);
+            assert!((enter / (enter + leave) - rate).abs() < 1e-9, "{rate} {burst}");
+            assert!(1.0 / leave > burst - 1e-9, "{rate} {burst}");
+        }
+        assert_eq!(burst_chances(1.0, 4.0).map(f64::to_bits), [1.0, 0.0].map(f64::to_bits));
+    }
 
     fn links() -> impl Strategy<Value = LinkSelector> {
         let ports = prop_oneof![

@@ -186,4 +186,4 @@ fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
 }
 
 /// As many flows as a sample shows one by one.
-const FLOWS_MAX: usize = crate::measure::series::FLOWS_SHOWN;
+const FLOWS_MAX: usize = crate::series::FLOWS_SHOWN;

@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 
 use transport::{Duration, Rng};
 
-pub use fault::{FaultKind, FaultSpec, LinkSelector, Ports};
+pub use fault::{FaultKind, FaultSpec};
 pub use figure::{Figure, Plot, PlotKind};
 
 use self::reader::{COMMON, Reader, TABLES};

@@ -4,6 +4,7 @@
 pub mod builtin;
 pub mod fat_tree;
 mod ideal;
+mod links;
 mod selector;
 pub mod spec;
 pub mod topo_file;
@@ -11,5 +12,6 @@ pub mod topo_file;
 pub use builtin::{NAMES, by_name};
 pub use fat_tree::{FabricParams, FatTree};
 pub use ideal::{Transfer, base_one_way, base_rtt, ideal_completion};
+pub use links::{LinkSelector, Ports};
 pub use selector::SelectorError;
 pub use spec::{FatTreeSpec, SpecError, TIERS_MAX, TierSpec, WanSpec};

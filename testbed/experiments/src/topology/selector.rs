@@ -1,4 +1,4 @@
-//! From the links a fault names to ports, and from a fault as text has it to one of the fabric's.
+//! From the links that text names to ports of a tree.
 //!
 //! A link has two directions, a port each. `all`, `hosts`, `fabric`, `border`, `wan`, a host and a
 //! whole switch mean both directions of their links; `tor:0:up` or `tor:0:up:2` means only the
@@ -6,11 +6,10 @@
 
 use core::fmt;
 
-use fabric::{self, PortId};
-use transport::Instant;
+use fabric::PortId;
 
 use super::fat_tree::FatTree;
-use crate::scenario::{FaultKind, FaultSpec, LinkSelector, Ports};
+use super::links::{LinkSelector, Ports};
 use crate::workload::matrix::SwitchTier;
 
 /// A link that is not there: the number is not below what there is.
@@ -95,22 +94,6 @@ impl FatTree {
         };
         self.switch_ports(&at, tier, switch, ports)?;
         Ok(self.link_at(at, switch, first + link).map(PortId))
-    }
-
-    /// `fault` as the fabric has it, and the ports it is for.
-    ///
-    /// # Errors
-    /// When it names a link that is not there.
-    pub fn fault(
-        &self,
-        fault: &FaultSpec,
-    ) -> Result<(Vec<PortId>, fabric::FaultSpec), SelectorError> {
-        let spec = fabric::FaultSpec {
-            from: Instant::ZERO + fault.from,
-            until: fault.until.map_or(Instant::FAR_FUTURE, |until| Instant::ZERO + until),
-            kind: kind_of_fabric(fault.kind),
-        };
-        Ok((self.select(&fault.links)?, spec))
     }
 
     fn switch_ports(
@@ -198,49 +181,4 @@ impl FatTree {
 
 fn below(what: &'static str, given: u32, count: u32) -> Result<(), SelectorError> {
     if given < count { Ok(()) } else { Err(SelectorError { what, given, count }) }
-}
-
-fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
-    match kind {
-        FaultKind::Loss(p) => fabric::FaultKind::Loss { p },
-        FaultKind::BurstLoss { rate, burst } => {
-            let [enter, leave] = burst_chances(rate, f64::from(burst.max(1)));
-            fabric::FaultKind::BurstLoss { enter, leave, loss: 1.0 }
-        }
-        FaultKind::BlockLoss { block, losses } => fabric::FaultKind::BlockLoss { block, losses },
-        FaultKind::Duplicate(p) => fabric::FaultKind::Duplicate { p },
-        FaultKind::Reorder { rate, delay } => {
-            fabric::FaultKind::Reorder { p: rate, extra_max: delay }
-        }
-        FaultKind::Corrupt(p) => fabric::FaultKind::Corrupt { p },
-        FaultKind::Down => fabric::FaultKind::Down,
-        FaultKind::Degrade(share) => fabric::FaultKind::Degrade { share },
-    }
-}
-
-/// The chances of entering and leaving the lossy state such that a share `rate` of packets is lost,
-/// in runs of `burst` on average: enter / (enter + leave) = rate and 1 / leave = burst. Where both
-/// cannot be had (high rates of short runs), the rate holds and the runs are longer.
-fn burst_chances(rate: f64, burst: f64) -> [f64; 2] {
-    if rate >= 1.0 {
-        return [1.0, 0.0];
-    }
-    let leave = 1.0 / burst;
-    let enter = leave * rate / (1.0 - rate);
-    if enter <= 1.0 { [enter, leave] } else { [1.0, ((1.0 - rate) / rate).min(1.0)] }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn burst_losses_have_the_rate_and_the_run_that_were_asked_for() {
-        for (rate, burst) in [(0.01, 8.0), (0.5, 1.0), (0.9, 20.0), (0.9, 2.0), (0.0, 5.0)] {
-            let [enter, leave] = burst_chances(rate, burst);
-            assert!((enter / (enter + leave) - rate).abs() < 1e-9, "{rate} {burst}");
-            assert!(1.0 / leave > burst - 1e-9, "{rate} {burst}");
-        }
-        assert_eq!(burst_chances(1.0, 4.0).map(f64::to_bits), [1.0, 0.0].map(f64::to_bits));
-    }
 }

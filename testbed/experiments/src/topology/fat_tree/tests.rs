@@ -257,12 +257,12 @@ fn a_fault_as_text_becomes_one_the_fabric_takes() {
         "down@tor:0:up:2,from_us=10,until_us=20",
     ] {
         let named: NamedFault = text.parse().unwrap();
-        let (ports, spec) = tree.fault(&named).unwrap();
+        let (ports, spec) = named.on(&tree).unwrap();
         assert!(!ports.is_empty());
         assert_eq!(network.add_fault(&ports, spec), Ok(()), "{text}");
     }
-    let (_, FaultSpec { from, until, .. }) =
-        tree.fault(&"down,from_us=10,until_us=20".parse().unwrap()).unwrap();
+    let down: NamedFault = "down,from_us=10,until_us=20".parse().unwrap();
+    let (_, FaultSpec { from, until, .. }) = down.on(&tree).unwrap();
     assert_eq!((from.as_us_f64(), until.as_us_f64()), (10.0, 20.0));
 }
 

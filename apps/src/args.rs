@@ -1,0 +1,256 @@
+//! The flags of the command line, apart from those of `headrace perf` and `headrace gen`.
+//!
+//! Names of policies, topologies and settings are texts here; the registries check them and suggest
+//! the nearest name.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use experiments::input::InputError;
+use experiments::observe::Observe;
+use transport::ec::BlockShape;
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// What a segment costs one core: SMaRTT over a DPDK virtual device, every segment
+    /// acknowledged.
+    Datapath(DatapathArgs),
+    /// What a small message costs one core, and how long it takes from application to application
+    /// and back.
+    Messages(MessagesArgs),
+}
+
+/// Which messages, and how many.
+#[derive(Debug, Args)]
+pub(crate) struct MessagesArgs {
+    /// Bytes of a message, 1 to 1024.
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) bytes: u16,
+    /// Messages of a measurement.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
+    pub(crate) count: u64,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    /// Round trips; 0 measures none, for a machine without two cores to spare.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub(crate) trips: u64,
+    /// Prints JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which devices and segments, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct DatapathArgs {
+    /// Device; may be given several times [default: net_null, net_ring, net_memif].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Vec<String>,
+    /// Payload bytes of a segment, 64 to 8960; may be given several times [default: 256, 1500,
+    /// 4096, 8960].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) segment: Vec<u16>,
+    /// Segments to send in a measurement; each case is measured three times.
+    #[arg(long, value_name = "N", default_value_t = 2_000_000,
+          value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
+    pub(crate) segments: u64,
+    /// Segments that one acknowledgement answers at most, 1 to 64. SMaRTT's paper has one each.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) ack_every: u16,
+    /// Copies and sums payload also where the device could read it in place.
+    #[arg(long)]
+    pub(crate) copy: bool,
+    /// Codes messages: data and parity segments of a block. A segment's cost then holds its share
+    /// of the parity's.
+    #[arg(long, value_name = "X,Y")]
+    pub(crate) ec: Option<BlockShape>,
+    /// Leaves dpdk-testpmd out.
+    #[arg(long)]
+    pub(crate) no_testpmd: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    /// Prints JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which policies, and their settings.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// Preset of policies (headrace list transports).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<String>,
+    /// Congestion control (headrace list cc).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cc: Option<String>,
+    /// Load balancer (headrace list lb).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) lb: Option<String>,
+    /// Changes one setting; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+impl PolicyArgs {
+    /// The settings that are changed: keys and values.
+    ///
+    /// # Errors
+    /// A text without `=`.
+    pub(crate) fn settings<'a>(&'a self) -> Result<Vec<(&'a str, &'a str)>, InputError> {
+        let parted = |text: &'a String| match text.split_once('=') {
+            Some((key, value)) => Ok((key.trim(), value.trim())),
+            None => {
+                let error = InputError::new(format!("`{text}`"), "KEY=VALUE").at("--set", 0, 0);
+                Err(error.help("headrace list settings"))
+            }
+        };
+        self.set.iter().map(parted).collect()
+    }
+}
+
+/// What to run, and how.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios).
+    #[arg(value_name = "MATRIX.cm|SCENARIO.toml")]
+    pub(crate) input: PathBuf,
+    /// Where to run it: virtual time (default), DPDK virtual devices, or network cards.
+    #[arg(long, value_enum)]
+    pub(crate) world: Option<World>,
+    /// The network: a file, or a built-in name (headrace list topologies).
+    #[arg(long, value_name = "FILE.topo|NAME")]
+    pub(crate) topo: Option<String>,
+    /// The hosts of a real network, for --world nic.
+    #[arg(long, value_name = "HOSTS.toml")]
+    pub(crate) hosts: Option<PathBuf>,
+    /// Which of them this machine is.
+    #[arg(long, value_name = "NAME", requires = "hosts")]
+    pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArgs,
+    /// Erasure code: data and parity segments of a block.
+    #[arg(long, value_name = "X,Y|off")]
+    pub(crate) ec: Option<String>,
+    /// Whether switches trim packets that do not fit.
+    #[arg(long, value_enum)]
+    pub(crate) trim: Option<Switch>,
+    /// Root of all chance.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Threads that run a simulation, 1 to 64; results are the same on any number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) threads: Option<u8>,
+    /// UDP port that hosts listen at, the same on all of them [default: that of the hosts file,
+    /// else 4797].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) udp_port: Option<u16>,
+    /// Of a scenario with variants: only those of this name, or with these parts of it, like
+    /// smartt,size=1MiB; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Vec<String>,
+    /// Variants that run at the same time in virtual time.
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: u16,
+    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; of each variant into
+    /// a directory of its name.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Prints summary.json and nothing else on standard output; of a scenario with variants an
+    /// array of them, each with its `variant`.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also prints a line for each flow.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) flows: bool,
+    /// Shows no progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    /// Writes what hosts send and receive as pcapng: at most N bytes of a frame, one of every N, of
+    /// one host. A simulation has headers only.
+    #[arg(long, value_name = "FILE[,snap=N][,every=N][,host=I]")]
+    pub(crate) capture: Option<String>,
+}
+
+/// What to draw, and where to.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Directories that headrace run --out has written.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// Writes NAME.svg and NAME.json there for each scenario.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// Results of another simulator to put beside ours.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) reference: Option<PathBuf>,
+    /// Brings the tables of this document up to date, between its markers
+    /// `<!-- results: NAME -->` and `<!-- end -->`.
+    #[arg(long, value_name = "FILE.md")]
+    pub(crate) page: Option<PathBuf>,
+}
+
+/// Where a matrix runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum World {
+    /// Virtual time: deterministic, any number of hosts.
+    Sim,
+    /// DPDK virtual devices and a soft switch in this process.
+    Vdev,
+    /// Real devices: this process is one of the hosts in --hosts.
+    Nic,
+}
+
+impl World {
+    /// The words, in the order of the variants.
+    pub(crate) const NAMES: [&'static str; 3] = ["sim", "vdev", "nic"];
+
+    /// The world of that name.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        [Self::Sim, Self::Vdev, Self::Nic].into_iter().find(|world| world.name() == name)
+    }
+
+    /// The word on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Vdev => "vdev",
+            Self::Nic => "nic",
+        }
+    }
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// What to show of workers while they run.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ObserveArgs {
+    /// Serves counters and histograms as OpenMetrics at this unix socket while it runs; over DPDK
+    /// only.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Opens DPDK's telemetry socket (dpdk-telemetry.py), with commands under /headrace/; over
+    /// DPDK only.
+    #[arg(long)]
+    pub(crate) telemetry: bool,
+}
+
+impl ObserveArgs {
+    /// What is asked for.
+    pub(crate) fn wanted(&self) -> Observe {
+        Observe { metrics: self.metrics.clone(), telemetry: self.telemetry, capture: None }
+    }
+}

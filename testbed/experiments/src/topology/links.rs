@@ -1,0 +1,132 @@
+//! Links as text names them: a whole network's, a host's, or those of a switch.
+//!
+//! ```text
+//! LINKS: all | hosts | fabric | border | wan | host:N
+//!        | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT | TIER:N:down:PORT
+//!        with TIER tor, agg, core or border
+//! ```
+//!
+//! `wan` is the links between sites, `border` these and those that lead to them. Parsing and
+//! printing are inverse to each other. Whether a named link exists is for a tree to decide
+//! (`FatTree::select`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::input::InputError;
+use crate::input::number;
+use crate::workload::matrix::SwitchTier;
+
+/// A set of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkSelector {
+    /// Every link.
+    All,
+    /// The links between hosts and ToR switches.
+    Hosts,
+    /// The links between switches.
+    Fabric,
+    /// The links of border switches.
+    Border,
+    /// The links between sites.
+    Wan,
+    /// The link of this host.
+    Host(u32),
+    /// Links of one switch.
+    Switch {
+        /// The switch's tier.
+        tier: SwitchTier,
+        /// Which of the tier, from 0 across the network.
+        switch: u32,
+        /// Which of its ports.
+        ports: Ports,
+    },
+}
+
+/// Ports of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Both directions, all of them.
+    All,
+    /// All that go up.
+    Up,
+    /// All that go down.
+    Down,
+    /// This one of those that go up, from 0.
+    UpPort(u32),
+    /// This one of those that go down, from 0.
+    DownPort(u32),
+}
+
+impl FromStr for LinkSelector {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let index = |word: &str| {
+            let value = number::integer(word.as_bytes()).ok();
+            value.and_then(|value| u32::try_from(value).ok())
+        };
+        let words: Vec<&str> = text.trim().splitn(5, ':').collect();
+        let selector = match words[..] {
+            ["all"] => Some(Self::All),
+            ["hosts"] => Some(Self::Hosts),
+            ["fabric"] => Some(Self::Fabric),
+            ["border"] => Some(Self::Border),
+            ["wan"] => Some(Self::Wan),
+            ["host", host] => index(host).map(Self::Host),
+            [tier, switch, ref rest @ ..] => {
+                let ports = match rest {
+                    [] => Some(Ports::All),
+                    ["up"] => Some(Ports::Up),
+                    ["down"] => Some(Ports::Down),
+                    ["up", port] => index(port).map(Ports::UpPort),
+                    ["down", port] => index(port).map(Ports::DownPort),
+                    _ => None,
+                };
+                let tier = match tier {
+                    "tor" => Some(SwitchTier::Tor),
+                    "agg" => Some(SwitchTier::Agg),
+                    "core" => Some(SwitchTier::Core),
+                    "border" => Some(SwitchTier::Border),
+                    _ => None,
+                };
+                tier.zip(index(switch)).zip(ports).map(|((tier, switch), ports)| Self::Switch {
+                    tier,
+                    switch,
+                    ports,
+                })
+            }
+            _ => None,
+        };
+        selector.ok_or_else(|| {
+            let shown: String = text.chars().take(40).collect();
+            InputError::new(format!("links `{shown}`"), "links of the network").help(
+                "write all, hosts, fabric, border, wan, host:N, or TIER:N[:up|down[:PORT]] with \
+                 TIER tor, agg, core or border",
+            )
+        })
+    }
+}
+
+impl fmt::Display for LinkSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Hosts => f.write_str("hosts"),
+            Self::Fabric => f.write_str("fabric"),
+            Self::Border => f.write_str("border"),
+            Self::Wan => f.write_str("wan"),
+            Self::Host(host) => write!(f, "host:{host}"),
+            Self::Switch { tier, switch, ports } => {
+                write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
+                match ports {
+                    Ports::All => Ok(()),
+                    Ports::Up => f.write_str(":up"),
+                    Ports::Down => f.write_str(":down"),
+                    Ports::UpPort(port) => write!(f, ":up:{port}"),
+                    Ports::DownPort(port) => write!(f, ":down:{port}"),
+                }
+            }
+        }
+    }
+}

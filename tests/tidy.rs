@@ -7,7 +7,7 @@
 #[path = "tidy/mod.rs"]
 mod tidy;
 
-use tidy::{File, Finding, deps, docs, files, layers, root, size, words};
+use tidy::{File, Finding, deps, docs, files, layers, prose, root, size, words};
 
 /// Fails with every finding of `check` over the files that `wanted` picks.
 fn apply(wanted: impl Fn(&str) -> bool, check: impl Fn(&File) -> Vec<Finding>) {
@@ -63,8 +63,32 @@ fn crates_depend_inward() {
 }
 
 #[test]
-fn modules_of_the_core_depend_downward() {
-    apply(rust, |file| layers::check(&file.path, &file.text));
+fn modules_depend_downward_in_every_crate() {
+    report(layers::check(&files()));
+}
+
+#[test]
+fn no_circle_of_files_goes_from_folder_to_folder() {
+    let files = files();
+    let roots = layers::roots(&files);
+    assert!(roots.len() > 5, "{roots:?}");
+    report(roots.iter().flat_map(|root| layers::crossing_circles(root, &files)).collect());
+}
+
+#[test]
+fn prose_is_about_things_and_stands_alone() {
+    let files = files();
+    let wanted = files.iter().filter(|file| rust(&file.path) || document(&file.path));
+    let found: Vec<Finding> =
+        wanted.flat_map(|file| prose::check(&file.path, &file.text)).collect();
+    println!("findings by folder:\n{}", prose::by_folder(&found));
+    report(prose::clean_only(found));
+}
+
+#[test]
+fn folders_whose_prose_is_clean_are_off_the_list() {
+    let files = files();
+    report(prose::stale(&files));
 }
 
 #[test]
@@ -82,7 +106,7 @@ fn documents_name_make_targets_that_exist() {
 fn the_packet_journey_stops_at_functions_that_exist() {
     let path = "docs/PACKET_JOURNEY.md";
     if let Some(text) = read(path) {
-        report(docs::stops(path, &text, read));
+        report(docs::stops(path, &text, &files()));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Finding, Source, words_in};
+use super::{File, Finding, Source, imports, words_in};
 
 const MAKEFILE_LINES: usize = 100;
 
@@ -90,22 +90,33 @@ pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
     found
 }
 
-/// Stops of a journey, `path/to/file.rs::function` in backticks, whose function is not there, and
-/// numbered steps without a stop. `read` gives the text of a file of the repository.
-pub(crate) fn stops(path: &str, text: &str, read: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+/// Stops of a journey, `path/to/file.rs::function` in backticks, whose function is not there or has
+/// no caller outside tests, and numbered steps without a stop. A name in backticks behind a stop
+/// is looked at, too, where the stop's file has a function of that name.
+pub(crate) fn stops(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     let mut found = Vec::new();
+    let mut beside: Option<Source> = None;
+    let mut callers = Vec::new();
     for (line, code) in code_spans(text) {
-        let Some((file, item)) = code.split_once(".rs::") else { continue };
-        let file = format!("{file}.rs");
-        let name = item.rsplit("::").next().unwrap_or(item);
-        let Some(source) = read(&file).map(|text| Source::new(&file, &text)) else {
-            found.push(Finding::new(path, line, format!("`{code}`: no file {file}")));
+        let stop = code.split_once(".rs::");
+        if let Some((file, _)) = stop {
+            let file = files.iter().find(|known| known.path.strip_suffix(".rs") == Some(file));
+            beside = file.map(|file| Source::new(&file.path, &file.text));
+            callers = file.map(|file| possible_callers(file, files)).unwrap_or_default();
+        }
+        let Some(source) = &beside else {
+            if stop.is_some() {
+                found.push(Finding::new(path, line, format!("`{code}`: no such file")));
+            }
             continue;
         };
-        let mut lines = source.product_code();
-        let definition = format!("fn {name}");
-        if !lines.any(|(_, code)| words_in(code, &definition).next().is_some()) {
-            found.push(Finding::new(path, line, format!("`{code}`: {file} has no fn {name}")));
+        let name = code.rsplit("::").next().unwrap_or(&code);
+        let is_defined = source.product_code().any(|(_, line)| defines(line, name));
+        if stop.is_some() && !is_defined {
+            found.push(Finding::new(path, line, format!("`{code}`: no fn {name} in this file")));
+        } else if is_defined && !is_called(name, &callers) {
+            let message = format!("`{code}`: no caller outside tests");
+            found.push(Finding::new(path, line, message));
         }
     }
     for (at, line) in text.lines().enumerate() {
@@ -117,6 +128,38 @@ pub(crate) fn stops(path: &str, text: &str, read: impl Fn(&str) -> Option<String
         }
     }
     found
+}
+
+fn defines(code: &str, name: &str) -> bool {
+    name.chars().all(super::is_word) && words_in(code, &format!("fn {name}")).next().is_some()
+}
+
+/// The files that may call what `file` defines: those of its crate that use it, directly or not,
+/// and those of other crates that name its crate.
+fn possible_callers<'a>(file: &File, files: &'a [File]) -> Vec<&'a File> {
+    let Some((folder, _)) = file.path.split_once("src/") else { return Vec::new() };
+    let root = format!("{folder}src/");
+    let uses = imports::Crate::read(&root, files).uses();
+    let users = imports::users(&uses, &file.path);
+    let manifest = files.iter().find(|file| file.path == format!("{folder}Cargo.toml"));
+    let package = manifest.and_then(|file| file.text.split("name = \"").nth(1)?.split('"').next());
+    let outside = package.map(|name| format!("{}::", name.replace('-', "_")));
+    let may = |other: &&File| match other.path.strip_prefix(&root) {
+        Some(_) => users.contains(other.path.as_str()),
+        None => outside.as_ref().is_some_and(|name| other.text.contains(name)),
+    };
+    let code = files.iter().filter(|file| file.path.ends_with(".rs") && file.path.contains("src/"));
+    code.filter(may).collect()
+}
+
+/// Whether the code of `files`, outside tests, calls a function of that name.
+fn is_called(name: &str, files: &[&File]) -> bool {
+    files.iter().filter(|file| file.text.contains(name)).any(|file| {
+        Source::new(&file.path, &file.text).product_code().any(|(_, code)| {
+            !defines(code, name)
+                && words_in(code, name).any(|at| code[at + name.len()..].starts_with(['(', ':']))
+        })
+    })
 }
 
 /// The code of a document with line numbers: spans in backticks, and lines of fenced or indented
@@ -176,9 +219,40 @@ mod tests {
 
     #[test]
     fn stops_without_function_file_or_name_are_found() {
-        let read = |path: &str| (path == "a/b.rs").then(|| "impl X { fn go(&self) {} }".to_owned());
-        let text =
-            "1. `a/b.rs::go`\n2. `a/b.rs::X::go` and `a/b.rs::gone`\n3. `a/c.rs::go`\n4. none\n";
-        assert_eq!(lines(&stops("docs/J.md", text, read)), [2, 3, 4]);
+        let files = journey("fn f(x: X) { x.go() }");
+        let text = "1. `a/src/b.rs::go`\n2. `a/src/b.rs::X::go` and `a/src/b.rs::gone`\n\
+                    3. `a/src/c.rs::go`\n4. none\n";
+        assert_eq!(lines(&stops("docs/J.md", text, &files)), [2, 3, 4]);
+    }
+
+    fn journey(caller: &str) -> [File; 2] {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let stop = "pub struct X;\nimpl X {\n fn go(&self) {}\n}\n";
+        [file("a/src/b.rs", stop), file("a/src/d.rs", &format!("use crate::b::X; {caller}"))]
+    }
+
+    #[test]
+    fn stops_without_a_caller_outside_tests_are_found_with_the_names_beside_them() {
+        let text = "1. `a/src/d.rs::f` and then\n   `g`, or `h`.\n";
+        let found = |caller: &str| lines(&stops("docs/J.md", text, &journey(caller)));
+        assert_eq!(found("fn f() {}\nfn g() {}\nfn main() { f(); g() }\n"), []);
+        assert_eq!(found("fn f() {}\nfn g() {}\nfn main() { f() }\n"), [2]);
+        let tested = "fn f() {}\n#[cfg(test)]\nmod tests {\n fn a() { f() }\n}\n";
+        assert_eq!(found(tested), [1]);
+    }
+
+    #[test]
+    fn a_namesake_in_a_file_that_cannot_see_the_stop_is_no_caller() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let stop = file("a/src/b.rs", "pub fn go() {}\n");
+        let manifest = file("a/Cargo.toml", "name = \"the-a\"\n");
+        let found = |path: &str, text: &str| {
+            let files = [stop.clone(), manifest.clone(), file(path, text)];
+            stops("docs/J.md", "1. `a/src/b.rs::go`\n", &files).len()
+        };
+        assert_eq!(found("a/src/c.rs", "fn f(x: Y) { x.go() }\n"), 1);
+        assert_eq!(found("a/src/c.rs", "use crate::b; fn f() { b::go() }\n"), 0);
+        assert_eq!(found("z/src/c.rs", "use other::b; fn f() { b::go() }\n"), 1);
+        assert_eq!(found("z/src/c.rs", "use the_a::b; fn f() { b::go() }\n"), 0);
     }
 }

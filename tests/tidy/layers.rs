@@ -1,111 +1,210 @@
-//! Which module of `transport` may name which: units <- wire <- policies <- flow <- endpoint.
+//! The order of modules inside each crate, and files in circles.
 //!
-//! A module may use those of lower rank and itself, so policies never see each other. Modules that
-//! are not listed are tools (containers, wheels): anyone may use them, they may use only rank 0.
+//! A module at the top of a crate, a file or a folder, may use modules of lower layers and itself.
+//! Modules of one layer do not see each other, so policies never do; those joined by `+` in
+//! [`CRATES`] may. Modules that are not listed are tools (containers, units): every module may use
+//! them, and they may use one another only.
 
-use super::{Finding, Source, is_word};
+use super::imports::{Crate, Use, circles};
+use super::{File, Finding};
 
-const RANKS: &[(&str, u32)] = &[
-    ("wire", 1),
-    ("segment", 2),
-    ("stats", 2),
-    ("trace", 2),
-    ("cc", 3),
-    ("lb", 3),
-    ("ec", 3),
-    ("sched", 3),
-    ("config", 4),
-    ("flow", 5),
-    ("endpoint", 6),
-    ("record", 7),
-    ("lib", 8),
+/// The sources of one crate and its layers, the lowest first, separated by spaces inside a layer.
+struct Order {
+    root: &'static str,
+    layers: &'static [&'static str],
+}
+
+const CRATES: &[Order] = &[
+    Order { root: "dpdk-sys/src/", layers: &["lib"] },
+    Order {
+        root: "transport/src/",
+        layers: &[
+            "wire",
+            "segment stats trace",
+            "cc lb ec sched",
+            "config",
+            "flow",
+            "endpoint",
+            "record",
+            "lib",
+        ],
+    },
+    Order {
+        root: "transport/gf/src/",
+        layers: &["kernel+x86+pairs interpolation", "codec", "lib"],
+    },
+    Order { root: "transport/pod/src/", layers: &["lib"] },
+    Order { root: "transport/ffi/src/", layers: &["stack", "app device", "ffi", "lib"] },
+    Order {
+        root: "testbed/fabric/src/",
+        layers: &[
+            "packet stats",
+            "qdisc calendar",
+            "blueprint window port",
+            "routing",
+            "network+parts+pfc+transit leaf_spine",
+            "lib",
+        ],
+    },
+    Order {
+        root: "testbed/experiments/src/",
+        layers: &[
+            "input series",
+            "workload",
+            "topology hosts_file",
+            "scenario",
+            "plan",
+            "conductor forecast capture",
+            "progress observe",
+            "measure",
+            "virtual_time",
+            "lib",
+        ],
+    },
+    Order {
+        root: "testbed/live/src/",
+        layers: &["dpdk_error capture", "workers inspect", "vdev nic peers datapath", "lib"],
+    },
+    Order {
+        root: "apps/src/",
+        layers: &[
+            "exit output stopwatch table",
+            "failure interrupt",
+            "args device",
+            "progress observe generate doctor replay",
+            "run",
+            "list report perf bench",
+            "cli",
+            "lib",
+            "main",
+        ],
+    },
 ];
 
-fn rank(module: &str) -> u32 {
-    RANKS.iter().find(|(name, _)| *name == module).map_or(0, |(_, rank)| *rank)
+/// Folders whose circles are still to be broken.
+const CIRCLES_LEFT: &[&str] = &["transport/gf/src/", "transport/pod/src/", "transport/src/flow/"];
+
+/// Checks every crate of the table.
+pub(crate) fn check(files: &[File]) -> Vec<Finding> {
+    let roots = roots(files);
+    let unknown = roots.iter().filter(|root| CRATES.iter().all(|order| order.root != **root));
+    let message = "a crate without layers: list it in tests/tidy/layers.rs";
+    let unknown = unknown.map(|root| Finding::new(root, 0, message));
+    let known = CRATES.iter().map(|order| order.check(&Crate::read(order.root, files).uses()));
+    known.flatten().chain(unknown).collect()
 }
 
-/// Checks one file of `transport/src`; other files pass.
-pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
-    let Some(module) = path.strip_prefix("transport/src/") else { return Vec::new() };
-    let parts: Vec<&str> = module.trim_end_matches(".rs").split('/').collect();
-    let own = parts[0];
-    // How many `super` lead from this file to the crate root.
-    let depth = parts.len() - usize::from(parts.last() == Some(&"mod"));
-    let to_root = "super::".repeat(depth);
-    let source = Source::new(path, text);
-    let mut found = Vec::new();
-    let code: Vec<&str> = source.product_code().map(|(_, code)| code).collect();
-    let numbers: Vec<usize> = source.product_code().map(|(line, _)| line).collect();
-    let joined = code.join("\n");
-    for prefix in ["crate::", to_root.as_str()] {
-        for (at, _) in joined.match_indices(prefix) {
-            let before = joined[..at].chars().next_back();
-            if before.is_some_and(|c| is_word(c) || c == ':') {
+/// Files that use one another in a circle from folder to folder, in the crate below `root`.
+pub(crate) fn crossing_circles(root: &str, files: &[File]) -> Vec<Finding> {
+    let found = circles(&Crate::read(root, files).uses());
+    let crossing = found.into_iter().filter(|circle| crosses(circle, files));
+    let left = |circle: &Vec<String>| {
+        CIRCLES_LEFT.iter().any(|left| circle.iter().all(|file| file.starts_with(left)))
+    };
+    let crossing = crossing.filter(|circle| !left(circle));
+    let message = |circle: &[String]| format!("a circle of files: {}", circle.join(", "));
+    crossing.map(|circle| Finding::new(&circle[0], 0, message(&circle))).collect()
+}
+
+/// The roots of all crates: folders of a `Cargo.toml` with their `src/`.
+pub(crate) fn roots(files: &[File]) -> Vec<String> {
+    let manifests = files.iter().filter_map(|file| file.path.strip_suffix("Cargo.toml"));
+    let sources = manifests.map(|folder| format!("{folder}src/"));
+    sources.filter(|root| files.iter().any(|file| file.path.starts_with(root))).collect()
+}
+
+/// Whether a circle joins folders, other than a folder and those below it by its own `mod.rs`.
+fn crosses(circle: &[String], files: &[File]) -> bool {
+    let folders: Vec<&str> = circle.iter().map(|file| folder(file, files)).collect();
+    let shared = |folder: &str| folders.iter().all(|other| other.starts_with(folder));
+    let is_top = |(file, folder): (&String, &&str)| {
+        shared(folder) && (file.ends_with("/mod.rs") || !file.starts_with(*folder))
+    };
+    folders.iter().any(|other| *other != folders[0]) && !circle.iter().zip(&folders).any(is_top)
+}
+
+/// The folder a file belongs to: `a/b/` for `a/b.rs` where there is such a folder, else its own.
+fn folder<'a>(file: &'a str, files: &[File]) -> &'a str {
+    let stem = file.strip_suffix(".rs").unwrap_or(file);
+    let own = format!("{stem}/");
+    let is_product = |other: &File| !super::is_test_file(&other.path);
+    if files.iter().any(|other| other.path.starts_with(&own) && is_product(other)) {
+        return stem;
+    }
+    &file[..=file.rfind('/').unwrap_or(0)]
+}
+
+impl Order {
+    fn check(&self, uses: &[Use]) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for arrow in uses {
+            let (from, to) = (self.module(&arrow.from), self.module(&arrow.to));
+            if from == to || self.rank(to) < self.rank(from) || self.are_joined(from, to) {
                 continue;
             }
-            let line = numbers[joined[..at].matches('\n').count()];
-            for used in first_names(&joined[at + prefix.len()..]) {
-                let allowed = used == own || rank(used) < rank(own) || both_tools(used, own);
-                if !allowed && used != "super" {
-                    let message = format!("`{own}` must not use `{used}`: a layer above it");
-                    found.push(Finding::new(path, line, message));
-                }
-            }
+            let message = format!("`{from}` must not use `{to}`: not in a layer below it");
+            found.push(Finding::new(&arrow.from, arrow.line, message));
         }
+        found
     }
-    found
-}
 
-fn both_tools(used: &str, own: &str) -> bool {
-    rank(used) == 0 && rank(own) == 0
-}
-
-/// The modules that a path, or a group of paths in braces, starts with. Items of the crate root
-/// have no lower-case module in front and are tools.
-fn first_names(rest: &str) -> Vec<&str> {
-    let name = |text: &str| text.chars().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
-    let Some(group) = rest.strip_prefix('{') else {
-        let len: usize = name(rest);
-        return vec![&rest[..len]];
-    };
-    let (mut names, mut depth, mut start) = (Vec::new(), 0usize, true);
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => start = true,
-            c if depth == 0 && start && is_word(c) => {
-                let len: usize = name(&group[at..]);
-                names.push(&group[at..at + len]);
-                start = false;
-            }
-            _ => {}
-        }
+    /// The module at the top of the crate that a file belongs to.
+    fn module<'a>(&self, file: &'a str) -> &'a str {
+        let inner = file.strip_prefix(self.root).unwrap_or(file);
+        inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs")
     }
-    names
+
+    /// From 1; 0 for a tool.
+    fn rank(&self, module: &str) -> usize {
+        let layer = |layer: &&str| layer.split([' ', '+']).any(|name| name == module);
+        self.layers.iter().position(layer).map_or(0, |at| at + 1)
+    }
+
+    fn are_joined(&self, a: &str, b: &str) -> bool {
+        let mut groups = self.layers.iter().flat_map(|layer| layer.split(' '));
+        let holds = |group: &str, module: &str| group.split('+').any(|name| name == module);
+        self.rank(a) == 0 && self.rank(b) == 0 || groups.any(|g| holds(g, a) && holds(g, b))
+    }
 }
 
 mod tests {
     use super::*;
 
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    /// The core, with `text` as `path` and a few modules that it may name.
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check(path, text).iter().map(|finding| finding.line).collect()
+        let tree =
+            ["units", "time", "rng", "wire/mod", "cc/mod", "lb/mod", "flow/mod", "endpoint/mod"];
+        let mut files: Vec<File> =
+            tree.iter().map(|name| file(&format!("transport/src/{name}.rs"), "")).collect();
+        files.retain(|other| other.path != path);
+        let shown = "mod flow;\nmod rng;\npub use flow::Flow;\npub use rng::Rng;\n";
+        files.push(file("transport/src/lib.rs", shown));
+        files.push(file(path, text));
+        check(&files).iter().map(|finding| finding.line).collect()
     }
 
     #[test]
     fn a_policy_may_not_use_the_endpoint_the_flow_or_another_policy() {
         let text = "use crate::units::Bytes;\nuse crate::flow::Flow;\nuse crate::{\n\
                     time::{Rate},\nendpoint::Endpoint,\n};\nfn a() { crate::lb::b() }\n";
-        assert_eq!(lines("transport/src/cc/smartt.rs", text), [2, 3, 7]);
+        assert_eq!(lines("transport/src/cc/smartt.rs", text), [3, 2, 7]);
     }
 
     #[test]
-    fn climbing_by_super_is_seen_through() {
+    fn climbing_by_super_and_names_that_the_crate_shows_are_seen_through() {
         assert_eq!(lines("transport/src/cc/smartt.rs", "use super::super::flow::Flow;\n"), [1]);
         assert_eq!(lines("transport/src/cc/mod.rs", "use super::flow::Flow;\n"), [1]);
+        assert_eq!(lines("transport/src/cc/mod.rs", "use crate::Flow;\n"), [1]);
         assert_eq!(lines("transport/src/cc/smartt.rs", "use super::{Window, Path};\n"), []);
+    }
+
+    #[test]
+    fn what_the_crate_itself_holds_is_above_all_modules() {
+        assert_eq!(lines("transport/src/flow/tx.rs", "use crate::Held;\n"), [1]);
     }
 
     #[test]
@@ -117,9 +216,52 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_other_crates_may_use_anything() {
+    fn tests_may_use_anything() {
         let text = "#[cfg(test)]\nmod tests {\n    use crate::endpoint::Endpoint;\n}\n";
         assert_eq!(lines("transport/src/cc/smartt.rs", text), []);
-        assert_eq!(lines("testbed/live/src/a.rs", "use crate::endpoint::Endpoint;\n"), []);
+    }
+
+    #[test]
+    fn joined_modules_may_use_one_another_and_others_of_their_layer_may_not() {
+        let fabric = |path: &str, text| {
+            let files = ["pfc", "network", "qdisc/mod", "calendar"]
+                .map(|name| file(&format!("testbed/fabric/src/{name}.rs"), ""));
+            let files: Vec<File> = files.into_iter().filter(|other| other.path != path).collect();
+            check(&[files, vec![file(path, text)]].concat()).len()
+        };
+        assert_eq!(fabric("testbed/fabric/src/pfc.rs", "use crate::network::Network;\n"), 0);
+        assert_eq!(fabric("testbed/fabric/src/calendar.rs", "use crate::qdisc::Qdisc;\n"), 1);
+    }
+
+    fn crossing(texts: &[(&str, &str)]) -> usize {
+        let files: Vec<File> =
+            texts.iter().map(|(path, text)| file(&format!("x/src/{path}"), text)).collect();
+        crossing_circles("x/src/", &files).len()
+    }
+
+    #[test]
+    fn a_circle_from_folder_to_folder_is_found_through_what_they_show() {
+        let shows = ("b/mod.rs", "mod y;\npub use y::Y;\n");
+        let x = ("a/x.rs", "use crate::b::Y;\npub struct X(Y);\n");
+        let back = ("b/y.rs", "use crate::a::x::X;\npub struct Y;\n");
+        assert_eq!(crossing(&[shows, x, back]), 1);
+        assert_eq!(crossing(&[shows, x, ("b/y.rs", "pub struct Y;\n")]), 0);
+    }
+
+    #[test]
+    fn circles_in_a_folder_and_below_it_by_its_own_module_pass() {
+        let top = ("a/mod.rs", "mod x;\nfn f() { x::g() }\n");
+        assert_eq!(crossing(&[top, ("a/x.rs", "use super::f;\n")]), 0);
+        let top = ("a/mod.rs", "mod b;\nfn f() { b::x::g() }\n");
+        assert_eq!(crossing(&[top, ("a/b/x.rs", "use super::super::f;\n")]), 0);
+        let beside = ("a/y.rs", "use super::b::x::g;\n");
+        assert_eq!(crossing(&[beside, ("a/b/x.rs", "use crate::a::y::h;\n")]), 1);
+    }
+
+    #[test]
+    fn the_roots_of_crates_are_those_with_manifests_and_sources() {
+        let files = [file("a/Cargo.toml", ""), file("a/src/lib.rs", ""), file("Cargo.toml", "")];
+        assert_eq!(roots(&files), ["a/src/"]);
+        assert_eq!(check(&files).len(), 1, "it has no layers");
     }
 }

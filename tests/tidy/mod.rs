@@ -2,7 +2,9 @@
 
 pub(crate) mod deps;
 pub(crate) mod docs;
+pub(crate) mod imports;
 pub(crate) mod layers;
+pub(crate) mod prose;
 pub(crate) mod size;
 pub(crate) mod words;
 
@@ -33,6 +35,7 @@ impl fmt::Display for Finding {
 }
 
 /// A text file of the repository.
+#[derive(Clone)]
 pub(crate) struct File {
     /// Relative to the root, with slashes.
     pub(crate) path: String,

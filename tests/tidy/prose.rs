@@ -1,0 +1,211 @@
+//! The language of comments and documents: phrases that stand alone, about things.
+//!
+//! A doc line that begins with "The same" or "Those of" needs the line above it to be understood,
+//! and a machine does not hear, tell or know anybody. Names in backticks and blocks of code are not
+//! prose, strings of a program neither.
+
+use std::collections::BTreeMap;
+
+use super::{File, Finding, Source, words_in};
+
+/// What no line of documentation begins with: each points at a neighbour.
+const STARTS: &[&str] = &[
+    "As above",
+    "Ditto",
+    "Of that",
+    "Of these",
+    "Of this",
+    "Of those",
+    "That of",
+    "The same",
+    "Those for",
+    "Those from",
+    "Those of",
+    "Those that",
+    "Those with",
+];
+
+/// Words for persons, or for what persons do, and what to write instead.
+const PERSONS: &[(&str, &str)] = &[
+    ("anybody", "what it is"),
+    ("everybody", "all hosts, all threads, ..."),
+    ("hear", "receive, be notified"),
+    ("heard", "received, notified"),
+    ("hears", "receives, is notified"),
+    ("nobody", "no host, no code, nothing"),
+    ("somebody", "another process, a caller, ..."),
+    ("tell", "report, pass, notify"),
+    ("tells", "reports, passes, notifies"),
+    ("tidings", "reports"),
+    ("told", "notified, informed, passed"),
+    ("whoever", "the caller, the host that, ..."),
+    ("whom", "which"),
+];
+
+/// Folders and files whose prose is still to be mended; those inside others stand before them.
+const LEFT: &[&str] = &[
+    "testbed/experiments/",
+    "testbed/fabric/",
+    "testbed/live/",
+    "apps/",
+    "build.rs",
+    "docs/",
+    "dpdk-sys/",
+    "tests/",
+    "transport/benches/",
+    "transport/dpdk/",
+    "transport/ffi/",
+    "transport/gf/",
+    "transport/pod/",
+    "transport/src/cc/",
+    "transport/src/ec/",
+    "transport/src/endpoint/",
+    "transport/src/flow/",
+    "transport/src/lb/",
+    "transport/src/record/",
+    "transport/src/sched/",
+    "transport/src/wire/",
+    "transport/src/",
+    "transport/tests/",
+];
+
+/// Every finding in one file, of clean folders or not.
+pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, prose) in prose(path, text) {
+        let documentation = prose.strip_prefix("///").or(prose.strip_prefix("//!"));
+        let words = documentation.unwrap_or(&prose).trim_start();
+        let begins = |start: &&&str| {
+            words.strip_prefix(**start).is_some_and(|rest| !rest.starts_with(super::is_word))
+        };
+        if let Some(start) = STARTS.iter().find(|start| documentation.is_some() && begins(start)) {
+            let message = format!("\"{start} ...\" needs the line above: name the thing");
+            found.push(Finding::new(path, line, message));
+        }
+        let lower = prose.to_lowercase();
+        for (word, instead) in PERSONS {
+            if words_in(&lower, word).next().is_some() {
+                let message = format!("\"{word}\" is for persons: {instead}");
+                found.push(Finding::new(path, line, message));
+            }
+        }
+    }
+    found
+}
+
+/// Findings in what counts as clean.
+pub(crate) fn clean_only(found: Vec<Finding>) -> Vec<Finding> {
+    found.into_iter().filter(|finding| left(&finding.path).is_none()).collect()
+}
+
+/// Entries of the list whose files have no finding, or that have no file at all.
+pub(crate) fn stale(files: &[File]) -> Vec<Finding> {
+    let is_clean = |entry: &&&str| {
+        let own = files.iter().filter(|file| left(&file.path) == Some(**entry));
+        let readable = own.filter(|file| file.path.ends_with(".rs") || file.path.ends_with(".md"));
+        readable.flat_map(|file| check(&file.path, &file.text)).next().is_none()
+    };
+    let message = "clean: take it off the list in tests/tidy/prose.rs";
+    LEFT.iter().filter(is_clean).map(|entry| Finding::new(entry, 0, message)).collect()
+}
+
+/// How many findings each folder has, the most first.
+pub(crate) fn by_folder(found: &[Finding]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in found {
+        let folder = finding.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        *counts.entry(folder).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(folder, count)| (std::cmp::Reverse(*count), *folder));
+    counts.iter().map(|(folder, count)| format!("{count:5} {folder}\n")).collect()
+}
+
+/// The entry of the list that covers `path`.
+fn left(path: &str) -> Option<&'static str> {
+    LEFT.iter().find(|entry| path.starts_with(**entry)).copied()
+}
+
+/// The lines that people read, from 1, without what is in backticks: comments of Rust, and
+/// documents without their blocks of code.
+fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
+    let lines: Vec<String> = match path.ends_with(".rs") {
+        true => Source::new(path, text).comments,
+        false => text.lines().map(String::from).collect(),
+    };
+    let mut fenced = false;
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let line = line.trim();
+        if line.trim_start_matches(['/', '!', ' ']).starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced && !line.is_empty() {
+            let outside: Vec<&str> = line.split('`').step_by(2).collect();
+            found.push((at + 1, outside.join("`")));
+        }
+    }
+    found
+}
+
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        check(path, text).iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn doc_lines_that_need_their_neighbour_are_found() {
+        for start in STARTS {
+            assert_eq!(lines("a.rs", &format!("/// {start} a flow.\n")), [1], "{start}");
+            assert_eq!(lines("a.rs", &format!("    //! {start}\n")), [1], "{start}");
+        }
+        let fine =
+            "/// One of those.\n// The same again.\nlet a = \"The same\";\n/// The sameness.\n";
+        assert_eq!(lines("a.rs", fine), []);
+        assert_eq!(lines("docs/a.md", "The same as before.\n"), []);
+    }
+
+    #[test]
+    fn words_for_persons_are_found_in_comments_and_documents() {
+        for (word, _) in PERSONS {
+            assert_eq!(
+                lines("a.rs", &format!("fn f() {{}} // A port {word} it.\n")),
+                [1],
+                "{word}"
+            );
+            assert_eq!(lines("docs/a.md", &format!("One\n{word}, two\n")), [2], "{word}");
+        }
+        assert_eq!(lines("a.rs", "/// Nobody else.\n"), [1]);
+    }
+
+    #[test]
+    fn code_is_not_prose() {
+        let text = "//! `tell` is a function.\n//! ```text\n//! it is told\n//! ```\nfn tell() {}\n\
+                    let a = \"nobody listens\";\n";
+        assert_eq!(lines("a.rs", text), []);
+        assert_eq!(lines("docs/a.md", "```\ntell\n```\n`told`\n"), []);
+    }
+
+    #[test]
+    fn findings_are_counted_by_folder() {
+        let found = [("a/b.rs", 1), ("a/c.rs", 2), ("d/e.rs", 3)];
+        let found = found.map(|(path, line)| Finding::new(path, line, ""));
+        assert_eq!(by_folder(&found), "    2 a\n    1 d\n");
+    }
+
+    #[test]
+    fn only_what_is_on_the_list_may_have_findings() {
+        let entry = LEFT.first().map_or("", |entry| entry);
+        let found = [format!("{entry}a.rs"), "nowhere/a.rs".to_owned()];
+        let found = found.map(|path| Finding::new(&path, 1, "")).to_vec();
+        let clean: Vec<String> = clean_only(found).into_iter().map(|found| found.path).collect();
+        assert_eq!(clean.last().map(String::as_str), Some("nowhere/a.rs"));
+        assert_eq!(clean.len(), if entry.is_empty() { 2 } else { 1 });
+    }
+
+    #[test]
+    fn an_entry_without_findings_is_stale() {
+        assert_eq!(stale(&[]).len(), LEFT.len());
+    }
+}

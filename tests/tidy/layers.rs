@@ -30,6 +30,19 @@ const CRATES: &[Order] = &[
         ],
     },
     Order {
+        root: "transport/dpdk/src/",
+        layers: &[
+            "eal neighbour",
+            "buffers",
+            "clock payload",
+            "device app",
+            "io",
+            "telemetry",
+            "worker",
+            "lib",
+        ],
+    },
+    Order {
         root: "transport/gf/src/",
         layers: &["kernel+x86+pairs interpolation", "codec", "lib"],
     },

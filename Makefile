@@ -11,6 +11,7 @@ PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 TESTS := check unit golden swarm system dpdk-test
 NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --exclude live --no-default-features --all-targets
+RUST_FILES := find dpdk-sys transport testbed apps tests -name '*.rs' -not -path '*/target/*'
 SYSTEM := $(CARGO) test -p system-tests
 
 help: ## this list
@@ -41,10 +42,15 @@ test: ## everything, step by step with durations
 
 check: ## style: format, lints, docs, tidy, and the build without DPDK
 	$(CARGO) fmt --all --check
+	@$(RUST_FILES) | xargs rustfmt --edition 2024 --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy $(NO_DPDK) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	$(SYSTEM) --test tidy
+
+fmt: ## formats every file, those of policies too: cargo fmt does not find modules that registries declare
+	$(CARGO) fmt --all
+	@$(RUST_FILES) | xargs rustfmt --edition 2024
 
 unit: ## tests inside the crates, and their examples
 	$(CARGO) test --workspace --exclude system-tests

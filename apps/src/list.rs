@@ -101,10 +101,12 @@ fn entries(what: What) -> Vec<Entry> {
         What::Distributions => {
             DISTRIBUTIONS.iter().map(|known| entry(known.name, known.about)).collect()
         }
-        What::Cc => named(CcKind::NAMES),
-        What::Lb => named(LbKind::NAMES),
-        What::Ec => named(EcKind::NAMES),
-        What::Schedulers => named(SchedKind::NAMES),
+        What::Cc => CcKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
+        What::Lb => LbKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
+        What::Ec => EcKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
+        What::Schedulers => {
+            SchedKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect()
+        }
         What::Qdiscs => named(QdiscKind::NAMES),
         What::Topologies => named(&topology::NAMES),
         What::Scenarios => {
@@ -158,57 +160,14 @@ fn sentence(scenario: &Scenario) -> String {
 /// The sentence for a name whose registry has none.
 fn about(what: What, name: &str) -> Option<&'static str> {
     let of = match what {
-        What::Cc => CC,
-        What::Lb => LB,
-        What::Ec => EC,
-        What::Schedulers => SCHEDULERS,
         What::Qdiscs => QDISCS,
         What::Topologies => TOPOLOGIES,
-        What::Transports
-        | What::Workloads
-        | What::Distributions
-        | What::Scenarios
-        | What::Variants
-        | What::Settings => &[],
+        _ => &[],
     };
     of.iter().find(|(known, _)| *known == name).map(|(_, about)| *about)
 }
 
 type Sentences = &'static [(&'static str, &'static str)];
-
-const CC: Sentences = &[
-    ("smartt", "ECN and delay, QuickAdapt on trims, FastIncrease, FairIncrease"),
-    ("swift", "delay against targets for network and host, pacing below one packet"),
-    ("mprdma", "ECN packet by packet: up by 1 / cwnd, down by half a packet"),
-    ("dctcp", "the share of marked bytes, once per window; else TCP"),
-    ("dcqcn", "a rate cut by notifications and raised by timers, as RoCEv2 has it"),
-    ("unocc", "UnoCC: ECN of phantom queues, one epoch for near and far flows, QuickAdapt"),
-    ("gemini", "Gemini: ECN inside a datacentre, delay across"),
-    ("bbr", "BBR, version 1: a rate from measured bandwidth, marks are not heard"),
-    ("mprdma-bbr", "MPRDMA for paths inside a datacentre, BBR across"),
-    ("fixed", "a constant window, for comparison"),
-];
-
-const LB: Sentences = &[
-    ("reps", "recycles entropy values that came back unmarked"),
-    ("spray", "another path for every segment, whatever became of the others"),
-    ("plb", "one path for a flow, another when it stays congested"),
-    ("subflow", "UnoLB: subflows in turn, one that loses moves to a path that delivers"),
-    ("ecmp", "one random path for a flow"),
-];
-
-const EC: Sentences = &[
-    ("off", "every segment that is lost is sent again"),
-    (
-        "mds",
-        "--ec X,Y: with Y parity segments any X of X + Y are enough, as UnoRC has it for far flows",
-    ),
-];
-
-const SCHEDULERS: Sentences = &[
-    ("round-robin", "every flow that its window lets send, in turn"),
-    ("credit", "a first window unasked, then what the receiver gives credit for, as EQDS and NDP"),
-];
 
 const QDISCS: Sentences = &[
     ("drop-tail", "one FIFO; what does not fit is dropped"),
@@ -261,14 +220,8 @@ mod tests {
 
     #[test]
     fn no_sentence_outlives_its_name() {
-        let known: [(Sentences, &[&str]); 6] = [
-            (EC, EcKind::NAMES),
-            (CC, CcKind::NAMES),
-            (LB, LbKind::NAMES),
-            (SCHEDULERS, SchedKind::NAMES),
-            (QDISCS, QdiscKind::NAMES),
-            (TOPOLOGIES, &topology::NAMES),
-        ];
+        let known: [(Sentences, &[&str]); 2] =
+            [(QDISCS, QdiscKind::NAMES), (TOPOLOGIES, &topology::NAMES)];
         for (sentences, names) in known {
             for (name, _) in sentences {
                 assert!(names.contains(name), "{name}");

@@ -38,7 +38,7 @@ fn controllers_know_how_far_each_pair_is_and_how_wide_a_site_is() {
     for (src, dst) in [(0, 128), (255, 127)] {
         assert!((0.0..3.1).contains(&(rtt(src, dst) - 1789.0)), "{src} to {dst}");
     }
-    let params = plan.draft.cc_params();
+    let params = &plan.settings.cc_params;
     let site = Duration::from_ns(14_000);
     assert!(
         params.unocc.intra_rtt > site && params.unocc.intra_rtt < site + Duration::from_ns(100)

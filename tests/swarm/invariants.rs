@@ -71,10 +71,10 @@ fn budget(plan: &Plan) -> Budget {
     };
     let packets: u64 = plan.matrix.flows.iter().map(packets_of).sum();
     let factor = |cc| match cc {
-        CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr => 20,
         // Windows that step down to their share are trimmed on the way.
         CcKind::Swift | CcKind::Mprdma | CcKind::Dctcp | CcKind::Dcqcn | CcKind::UnoCc => 5,
         CcKind::Smartt | CcKind::Gemini => 1,
+        _ => 20,
     };
     let near = plan.settings.cc;
     let packets = packets * factor(near).max(factor(plan.settings.far.cc.unwrap_or(near)));
@@ -180,7 +180,7 @@ fn windows(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
             let Some(cwnd) = *cwnd else { continue };
             let path = plan.path(spec.src, spec.dst);
             let (bdp, cc) = (path.bdp(), plan.settings.policies(&path).cc);
-            let bdps = plan.settings.cc_params.window_max(cc);
+            let bdps = cc.window_max(&plan.settings.cc_params);
             let most = bdp.scaled(f64::from(bdps)).max(mtu);
             if cwnd < mtu.0 || cwnd > most.0 {
                 let at = sample.t_us;

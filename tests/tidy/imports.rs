@@ -113,6 +113,12 @@ impl Module {
                 module.names.push(Name { name: name.to_owned(), path, is_public: false });
             }
         }
+        for (name, policy) in registered(&code) {
+            let path = [own, &[name.to_owned()]].concat();
+            let shown = [&path[..], &[policy.to_owned()]].concat();
+            module.names.push(Name { name: name.to_owned(), path, is_public: false });
+            module.names.push(Name { name: policy.to_owned(), path: shown, is_public: true });
+        }
         // `use` brings names into scope, which paths in code may start with.
         for (at, _) in code.match_indices("use ") {
             if !starts_word(&code, at) {
@@ -151,6 +157,19 @@ impl Module {
             }
         }
     }
+}
+
+/// The lines of registries, `"name" => module::Policy,`: each declares the module and shows the
+/// policy.
+fn registered<'a>(code: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let groups = ["policies {", "unlisted {"].into_iter().flat_map(move |group| {
+        code.match_indices(group).map(move |(at, _)| &code[at + group.len()..])
+    });
+    let lines = groups.flat_map(|rest| rest.split('}').next().unwrap_or_default().split("=>"));
+    lines.skip(1).filter_map(|line| {
+        let (module, policy) = line.trim().split_once("::")?;
+        Some((word(module), word(policy)))
+    })
 }
 
 fn word(text: &str) -> &str {

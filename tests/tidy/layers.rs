@@ -129,14 +129,17 @@ pub(crate) fn roots(files: &[File]) -> Vec<String> {
 /// Whether a circle joins folders, other than a folder and those below it by its own `mod.rs`.
 fn crosses(circle: &[String], files: &[File]) -> bool {
     let folders: Vec<&str> = circle.iter().map(|file| folder(file, files)).collect();
-    let shared = |folder: &str| folders.iter().all(|other| other.starts_with(folder));
+    let within = |path: &str, folder: &str| {
+        path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let shared = |folder: &str| folders.iter().all(|other| within(other, folder));
     let is_top = |(file, folder): (&String, &&str)| {
-        shared(folder) && (file.ends_with("/mod.rs") || !file.starts_with(*folder))
+        shared(folder) && (file.ends_with("/mod.rs") || !within(file, folder))
     };
     folders.iter().any(|other| *other != folders[0]) && !circle.iter().zip(&folders).any(is_top)
 }
 
-/// The folder a file belongs to: `a/b/` for `a/b.rs` where there is such a folder, else its own.
+/// The folder a file belongs to: `a/b` for `a/b.rs` where there is such a folder, else its own.
 fn folder<'a>(file: &'a str, files: &[File]) -> &'a str {
     let stem = file.strip_suffix(".rs").unwrap_or(file);
     let own = format!("{stem}/");
@@ -144,7 +147,7 @@ fn folder<'a>(file: &'a str, files: &[File]) -> &'a str {
     if files.iter().any(|other| other.path.starts_with(&own) && is_product(other)) {
         return stem;
     }
-    &file[..=file.rfind('/').unwrap_or(0)]
+    &file[..file.rfind('/').unwrap_or(0)]
 }
 
 impl Order {
@@ -259,6 +262,22 @@ mod tests {
         let back = ("b/y.rs", "use crate::a::x::X;\npub struct Y;\n");
         assert_eq!(crossing(&[shows, x, back]), 1);
         assert_eq!(crossing(&[shows, x, ("b/y.rs", "pub struct Y;\n")]), 0);
+    }
+
+    #[test]
+    fn a_line_of_a_registry_declares_a_module_and_shows_its_policy() {
+        let line = "registry! { policies { \"y\" => y::Y, \"z\" => z::Z, } }\n";
+        let x = ("a/x.rs", "use crate::b::Z;\npub struct X(Z);\n");
+        let back = ("b/z.rs", "use crate::a::x::X;\npub struct Z;\n");
+        assert_eq!(crossing(&[("b/mod.rs", line), x, back]), 1);
+        assert_eq!(crossing(&[("b/mod.rs", ""), x, back]), 0);
+    }
+
+    #[test]
+    fn a_file_and_the_folder_of_its_name_are_one() {
+        let parts = "mod part;\npub struct Y;\nfn f() { part::g() }\n";
+        let part = ("a/y/part.rs", "use super::Y;\n");
+        assert_eq!(crossing(&[("a/y.rs", parts), part]), 0);
     }
 
     #[test]

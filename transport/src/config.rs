@@ -7,6 +7,7 @@ use crate::cc::{CcKind, CcParams, Path};
 use crate::ec::{BlockShape, Ec, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
+use crate::path::NetworkFacts;
 use crate::sched::{SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
@@ -161,6 +162,13 @@ impl Settings {
         }
     }
 
+    /// Lets every policy's parameters take over what is known of the network.
+    pub fn resolve(&mut self, facts: &NetworkFacts) {
+        self.cc_params.resolve(facts);
+        self.lb_params.resolve(facts);
+        self.sched_params.resolve(facts);
+    }
+
     /// Whether far paths have policies of their own.
     #[must_use]
     pub fn far_differs(&self) -> bool {
@@ -269,7 +277,8 @@ impl Config {
         settings.lb_params.validate()?;
         settings.sched_params.validate()?;
         settings.ec_params.validate()?;
-        settings.cc_params.resolve(settings.base_rtt);
+        let base_rtt = Some(settings.base_rtt);
+        settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
         Ok(Self(settings))
     }
 
@@ -333,7 +342,7 @@ impl Config {
     /// What the scheduler is built from.
     #[must_use]
     pub fn sched_setup(&self) -> SchedSetup<'_> {
-        let paths = self.lb_params.paths;
+        let paths = self.lb_params.common.paths;
         let spread = |i: u16| entropy(paths / 8 * i + (paths % 8) * i / 8);
         SchedSetup {
             params: &self.sched_params,

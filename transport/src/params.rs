@@ -60,9 +60,9 @@ pub trait ParamValue: Sized {
     const VALUES: &'static str;
     /// The value that `text` stands for; `None` when it stands for none.
     fn parse(text: &str) -> Option<Self>;
-    /// All of it in 64 bits, for recordings.
+    /// The whole value in 64 bits, for recordings.
     fn to_word(self) -> u64;
-    /// Back; `None` when no value has these bits.
+    /// The value of these bits; `None` when no value has them.
     fn from_word(word: u64) -> Option<Self>;
     /// The value as text that parses to it.
     fn show(&self) -> String;
@@ -162,16 +162,16 @@ macro_rules! params {
             $(
                 $(#[doc = $doc:literal])+
                 $field:ident: $type:ty = $default:expr $(, in $range:expr)?;
-            )+
+            )*
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Debug)]
-        $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type),+ }
+        $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type),* }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($field: $default),+ }
+                Self { $($field: $default),* }
             }
         }
 
@@ -182,7 +182,7 @@ macro_rules! params {
                 doc: concat!($($doc, "\n"),+),
                 values: <$type as $crate::params::ParamValue>::VALUES,
                 range: concat!($(stringify!($range))?),
-            }),+];
+            }),*];
 
             fn key(name: &str) -> Option<&'static $crate::params::ParamKey> {
                 Self::KEYS.iter().find(|known| known.key == name)
@@ -192,6 +192,7 @@ macro_rules! params {
             ///
             /// # Errors
             /// When there is no such setting, or `value` does not parse or is out of range.
+            #[allow(unused, reason = "a struct without a field")]
             $vis fn set(
                 &mut self,
                 key: &str,
@@ -200,37 +201,38 @@ macro_rules! params {
                 use $crate::params::{ParamError, ParamValue};
                 let known = Self::key(key).ok_or(ParamError::UnknownKey(Self::KEYS))?;
                 let mut next = *self;
-                match known.key {
-                    $(stringify!($field) => {
-                        next.$field = <$type as ParamValue>::parse(value)
-                            .ok_or(ParamError::BadValue(known))?;
-                    })+
-                    _ => return Err(ParamError::UnknownKey(Self::KEYS)),
-                }
+                $(if known.key == stringify!($field) {
+                    next.$field = <$type as ParamValue>::parse(value)
+                        .ok_or(ParamError::BadValue(known))?;
+                })*
                 next.validate()?;
                 *self = next;
                 Ok(())
             }
 
             /// Every value in 64 bits, in the order of declaration.
+            #[allow(unused, reason = "a struct without a field")]
             $vis fn words(&self, out: &mut dyn FnMut(u64)) {
-                $(out($crate::params::ParamValue::to_word(self.$field));)+
+                $(out($crate::params::ParamValue::to_word(self.$field));)*
             }
 
-            /// Back; `None` when the words end early or one is no value. Ranges are not checked.
+            /// The settings of these words; `None` when the words end early or one is no value.
+            /// Ranges are not checked.
             #[must_use]
+            #[allow(unused, reason = "a struct without a field")]
             $vis fn from_words(next: &mut dyn FnMut() -> Option<u64>) -> Option<Self> {
-                Some(Self { $($field: $crate::params::ParamValue::from_word(next()?)?),+ })
+                Some(Self { $($field: $crate::params::ParamValue::from_word(next()?)?),* })
             }
 
             /// The value of the setting called `key`, as text that sets it; `None` when there is no
             /// such setting.
             #[must_use]
+            #[allow(unused, reason = "a struct without a field")]
             $vis fn show(&self, key: &str) -> Option<$crate::params::String> {
-                match key {
-                    $(stringify!($field) => Some($crate::params::ParamValue::show(&self.$field)),)+
-                    _ => None,
-                }
+                $(if key == stringify!($field) {
+                    return Some($crate::params::ParamValue::show(&self.$field));
+                })*
+                None
             }
 
             /// # Errors
@@ -242,7 +244,7 @@ macro_rules! params {
                         $crate::params::ParamError::UnknownKey(Self::KEYS),
                         $crate::params::ParamError::OutOfRange,
                     ));
-                })?)+
+                })?)*
                 Ok(())
             }
         }
@@ -282,6 +284,41 @@ macro_rules! words {
 }
 
 pub use {params, words};
+
+params! {
+    /// Settings of a policy that has none.
+    pub struct NoParams {}
+}
+
+/// How many keys `parts` are together.
+#[doc(hidden)]
+#[must_use]
+pub const fn count(parts: &[&[ParamKey]]) -> usize {
+    let (mut part, mut sum) = (0, 0);
+    while part < parts.len() {
+        sum += parts[part].len();
+        part += 1;
+    }
+    sum
+}
+
+/// The keys of `parts` in one array of their [`count`].
+#[doc(hidden)]
+#[must_use]
+pub const fn joined<const N: usize>(parts: &[&[ParamKey]]) -> [ParamKey; N] {
+    let mut all = [ParamKey { key: "", doc: "", values: "", range: "" }; N];
+    let (mut part, mut filled) = (0, 0);
+    while part < parts.len() {
+        let mut key = 0;
+        while key < parts[part].len() {
+            all[filled] = parts[part][key];
+            key += 1;
+            filled += 1;
+        }
+        part += 1;
+    }
+    all
+}
 
 #[cfg(test)]
 mod tests {

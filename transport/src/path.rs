@@ -1,5 +1,5 @@
-//! What the sending policies know of the network between two hosts. One value a flow: its paths
-//! share one window. It says nothing of topology or of what else is on the way.
+//! What policies know of the network: a [`Path`] of the way between two hosts, one value a flow,
+//! and [`NetworkFacts`] of all of it. Neither has the topology or what else is on the way.
 
 use crate::time::{Duration, Rate};
 use crate::units::Bytes;
@@ -22,4 +22,20 @@ impl Path {
     pub fn bdp(&self) -> Bytes {
         self.line_rate.bytes_in(self.base_rtt)
     }
+}
+
+/// What policies may take over of a whole network, beyond the path of a flow. `None` is a fact that
+/// is not known, or not yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NetworkFacts {
+    /// Base RTT of the longest path of the network.
+    pub base_rtt: Option<Duration>,
+    /// Base RTT between the farthest hosts of one site.
+    pub site_rtt: Option<Duration>,
+    /// Base RTT between the farthest hosts of different sites; that of a site where there is one.
+    pub inter_rtt: Option<Duration>,
+    /// Base RTT from which on a path leads to another site; longer than all where there is none.
+    pub far_rtt: Option<Duration>,
+    /// Whether switches trim.
+    pub trims: Option<bool>,
 }

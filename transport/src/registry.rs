@@ -1,5 +1,18 @@
-//! Closed registries: one line names a policy, and everything that lists, parses, builds,
-//! dispatches or tests policies follows from it.
+//! Closed registries: one line names a policy, and everything that lists, parses, builds, sets,
+//! records, dispatches or tests policies follows from it.
+
+use crate::path::NetworkFacts;
+
+/// What a policy states in its own file beside its behaviour.
+pub trait Registered {
+    /// What `headrace list` prints beside the name: one line, no full stop.
+    const ABOUT: &'static str;
+    /// Its settings, declared by `params!`; [`NoParams`](crate::params::NoParams) when it has none.
+    type Params;
+    /// Takes over the facts that settings depend on. Facts may be known in parts: what is `None`
+    /// leaves the settings as they are, and the same facts twice change nothing more.
+    fn resolve(_params: &mut Self::Params, _facts: &NetworkFacts) {}
+}
 
 /// Declares a closed set of policies of one trait.
 ///
@@ -9,30 +22,62 @@
 ///     pub enum CcKind;
 ///     /// A controller, stored inline.
 ///     pub enum Cc: CongestionControl;
-///     new(params: &CcParams, path: &Path);
-///     { "smartt" => Smartt: Smartt::new(&params.smartt, path), }
+///     new: Controller::build(params: &CcParams, path: &Path);
+///     params {
+///         /// The settings of every controller.
+///         pub struct CcParams;
+///     }
+///     kinds {
+///         /// The largest window.
+///         fn window_max(params: &CcParams) -> f32;
+///     }
+///     policies {
+///         "smartt" => smartt::Smartt,
+///     }
 ///     fn window(&self) -> Window;
 /// }
 /// ```
 ///
-/// gives `CcKind` (without data: `NAMES`, `ALL`, `by_name`, `name`), `Cc` (the policies by value:
-/// `new`, `kind`), and the trait for `Cc`, each listed method going to the policy inside by one
-/// `match`. The variant of a policy is called as its type. List every method of the trait: one that
-/// is left out would fall back to the trait's default. Other crates declare their own registries
-/// with it: `use transport::registry::registry;`.
+/// A line of `policies` is all that a policy needs: it declares the module of the policy's file and
+/// makes
+///
+/// - a variant of `CcKind`, which has no data: `NAMES`, `ALL`, `by_name`, `name`, `about`, and each
+///   function of `kinds`, an associated function of the family (`Controller`);
+/// - a variant of `Cc`, which has the policies by value: `new`, `kind`, and the trait, each method
+///   going to the policy inside by one `match`. List every method of the trait: one that is left
+///   out would fall back to the trait's default;
+/// - a field of `CcParams`, named as the module, of the type [`Registered::Params`]: `keys`, `set`,
+///   `show`, `validate`, `resolve`, and the words of recordings. Settings are called
+///   `<policy>.<key>`. With fields of its own (`pub struct LbParams { common: CommonParams }`) all
+///   settings share one name space, which begins with those. `params {}` makes none.
+///
+/// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait:
+/// how a policy is built, and what has to be known of it before there is one.
+///
+/// Other crates declare their own registries: `use transport::registry::registry;`. `make fmt`
+/// formats the files of modules that are declared here, `cargo fmt` does not find them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! registry {
     (
         $(#[$kind_meta:meta])* $kind_vis:vis enum $kind:ident;
         $(#[$policy_meta:meta])* $policy_vis:vis enum $policy:ident: $trait:ident;
-        new($($arg:ident: $arg_type:ty),*);
-        { $($(#[$meta:meta])* $name:literal => $variant:ident: $build:expr),+ $(,)? }
+        new: $family:ident::$build:ident($($arg:ident: $arg_type:ty),* $(,)?);
+        params $params:tt
+        kinds { $($by_kind:tt)* }
+        policies { $($name:literal => $module:ident::$variant:ident),+ $(,)? }
         $($methods:tt)*
     ) => {
+        $(
+            pub mod $module;
+            pub use $module::$variant;
+        )+
+
         $(#[$kind_meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        $kind_vis enum $kind { $($(#[$meta])* $variant),+ }
+        $kind_vis enum $kind {
+            $(#[doc = concat!("[`", stringify!($variant), "`].")] $variant),+
+        }
 
         impl $kind {
             /// Every registered name, in the order of registration.
@@ -51,17 +96,31 @@ macro_rules! registry {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
+
+            /// What it is, one line.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self {
+                    $(Self::$variant => <$variant as $crate::registry::Registered>::ABOUT),+
+                }
+            }
+
+            $crate::registry::by_kind! { [$($variant)+] $family $($by_kind)* }
         }
 
         $(#[$policy_meta])*
         #[derive(Clone, Debug)]
-        $policy_vis enum $policy { $($(#[$meta])* $variant($variant)),+ }
+        $policy_vis enum $policy {
+            $(#[doc = concat!("[`", stringify!($variant), "`].")] $variant($variant)),+
+        }
 
         impl $policy {
             /// The policy named by `kind`, in its initial state.
             #[must_use]
             pub fn new(kind: $kind, $($arg: $arg_type),*) -> Self {
-                match kind { $($kind::$variant => Self::$variant($build)),+ }
+                $crate::registry::build! {
+                    kind $kind [$($variant)+] $family::$build ($($arg),*)
+                }
             }
 
             /// Which one this is.
@@ -74,6 +133,43 @@ macro_rules! registry {
         impl $trait for $policy {
             $crate::registry::dispatch! { [$($variant)+] $($methods)* }
         }
+
+        $crate::registry::settings! { $params $kind [$($name $module $variant)+] }
+    };
+}
+
+/// Builds the policy of a kind. `$args` is one token tree, so it may repeat per variant.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! build {
+    ($of:ident $kind:ident [$($variant:ident)+] $family:ident::$build:ident $args:tt) => {
+        match $of { $($kind::$variant => Self::$variant(<$variant as $family>::$build $args)),+ }
+    };
+}
+
+/// Functions of a kind: associated functions of the family, one `match` each.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! by_kind {
+    ($variants:tt $family:ident) => {};
+    ([$($variant:ident)+] $family:ident
+        $(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty; $($rest:tt)*
+    ) => {
+        $(#[$meta])*
+        #[must_use]
+        pub fn $name(self $(, $arg: $type)*) -> $ret {
+            $crate::registry::of_kind!(self [$($variant)+] $family::$name ($($arg),*))
+        }
+        $crate::registry::by_kind! { [$($variant)+] $family $($rest)* }
+    };
+}
+
+/// One call to the family's function of the policy that a kind names.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! of_kind {
+    ($me:ident [$($variant:ident)+] $family:ident::$name:ident $args:tt) => {
+        match $me { $(Self::$variant => <$variant as $family>::$name $args),+ }
     };
 }
 
@@ -102,7 +198,7 @@ macro_rules! dispatch {
     };
 }
 
-/// One call to whichever policy is inside. `$args` is one token tree, so it may repeat per variant.
+/// One call to the policy inside. `$args` is one token tree, so it may repeat per variant.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward {
@@ -111,4 +207,170 @@ macro_rules! forward {
     };
 }
 
-pub use {dispatch, forward, registry};
+/// The settings of all policies of a registry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! settings {
+    ({} $kind:ident $policies:tt) => {};
+    ({ $(#[$meta:meta])* pub struct $name:ident; } $kind:ident $policies:tt) => {
+        $crate::registry::settings_struct! { $(#[$meta])* $name {} $policies }
+        $crate::registry::settings_by_name! { $name $kind $policies }
+    };
+    (
+        { $(#[$meta:meta])* pub struct $name:ident { $($shared:tt)+ } } $kind:ident $policies:tt
+    ) => {
+        $crate::registry::settings_struct! { $(#[$meta])* $name { $($shared)+ } $policies }
+        $crate::registry::settings_in_one! { $name { $($shared)+ } $policies }
+    };
+}
+
+/// The struct of settings, and what is done with all of them at once.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! settings_struct {
+    (
+        $(#[$meta:meta])* $name:ident
+        { $($(#[$doc:meta])* pub $shared:ident: $type:ty),* $(,)? }
+        [$($policy:literal $module:ident $variant:ident)+]
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Debug, Default)]
+        pub struct $name {
+            $($(#[$doc])* pub $shared: $type,)*
+            $(
+                #[doc = concat!("Settings of `", $policy, "`.")]
+                pub $module: <$variant as $crate::registry::Registered>::Params,
+            )+
+        }
+
+        impl $name {
+            /// Takes over what is known of the network.
+            pub fn resolve(&mut self, facts: &$crate::path::NetworkFacts) {
+                $(<$variant as $crate::registry::Registered>::resolve(&mut self.$module, facts);)+
+            }
+
+            /// # Errors
+            /// Names the first setting that is out of its range.
+            pub fn validate(&self) -> Result<(), $crate::params::ParamError> {
+                $(self.$shared.validate()?;)*
+                $(self.$module.validate()?;)+
+                Ok(())
+            }
+
+            /// Every value in 64 bits, in the order of declaration.
+            pub fn words(&self, out: &mut dyn FnMut(u64)) {
+                $(self.$shared.words(out);)*
+                $(self.$module.words(out);)+
+            }
+
+            /// The settings of these words; `None` when the words end early or one is no value.
+            /// Ranges are not checked.
+            #[must_use]
+            pub fn from_words(next: &mut dyn FnMut() -> Option<u64>) -> Option<Self> {
+                Some(Self {
+                    $($shared: <$type>::from_words(next)?,)*
+                    $($module: <<$variant as $crate::registry::Registered>::Params>::from_words(
+                        next,
+                    )?,)+
+                })
+            }
+        }
+    };
+}
+
+/// Settings by the name of their policy and their own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! settings_by_name {
+    ($name:ident $kind:ident [$($policy:literal $module:ident $variant:ident)+]) => {
+        impl $name {
+            /// The keys of the policy `kind`, in the order of declaration.
+            #[must_use]
+            pub const fn keys(kind: $kind) -> &'static [$crate::params::ParamKey] {
+                match kind {
+                    $($kind::$variant => {
+                        <<$variant as $crate::registry::Registered>::Params>::KEYS
+                    })+
+                }
+            }
+
+            /// Sets `key` of the policy `kind` from text.
+            ///
+            /// # Errors
+            /// When there is no such key, or `value` is not one of its values or out of its range.
+            pub fn set(
+                &mut self,
+                kind: $kind,
+                key: &str,
+                value: &str,
+            ) -> Result<(), $crate::params::ParamError> {
+                match kind { $($kind::$variant => self.$module.set(key, value)),+ }
+            }
+
+            /// The value of `key` of the policy `kind` as text that sets it; `None` when there is
+            /// no such key.
+            #[must_use]
+            pub fn show(&self, kind: $kind, key: &str) -> Option<$crate::params::String> {
+                match kind { $($kind::$variant => self.$module.show(key)),+ }
+            }
+        }
+    };
+}
+
+/// Settings of all policies in one name space.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! settings_in_one {
+    (
+        $name:ident
+        { $($(#[$doc:meta])* pub $shared:ident: $type:ty),* $(,)? }
+        [$($policy:literal $module:ident $variant:ident)+]
+    ) => {
+        impl $name {
+            const PARTS: &'static [&'static [$crate::params::ParamKey]] = &[
+                $(<$type>::KEYS,)*
+                $(<<$variant as $crate::registry::Registered>::Params>::KEYS,)+
+            ];
+            /// Every setting, in the order of declaration.
+            pub const KEYS: &'static [$crate::params::ParamKey] =
+                &$crate::params::joined::<{ $crate::params::count(Self::PARTS) }>(Self::PARTS);
+
+            /// Sets the setting called `key` from text; `self` is unchanged on error.
+            ///
+            /// # Errors
+            /// When there is no such setting, or `value` does not parse or is out of range.
+            pub fn set(
+                &mut self,
+                key: &str,
+                value: &str,
+            ) -> Result<(), $crate::params::ParamError> {
+                use $crate::params::ParamError::UnknownKey;
+                let none = Err(UnknownKey(Self::KEYS));
+                $(let none = match none {
+                    Err(UnknownKey(_)) => self.$shared.set(key, value),
+                    done => done,
+                };)*
+                $(let none = match none {
+                    Err(UnknownKey(_)) => self.$module.set(key, value),
+                    done => done,
+                };)+
+                none.map_err(|error| match error {
+                    UnknownKey(_) => UnknownKey(Self::KEYS),
+                    refused => refused,
+                })
+            }
+
+            /// The value of the setting called `key`, as text that sets it; `None` when there is no
+            /// such setting.
+            #[must_use]
+            pub fn show(&self, key: &str) -> Option<$crate::params::String> {
+                None$(.or_else(|| self.$shared.show(key)))*$(.or_else(|| self.$module.show(key)))+
+            }
+        }
+    };
+}
+
+pub use {
+    build, by_kind, dispatch, forward, of_kind, registry, settings, settings_by_name,
+    settings_in_one, settings_struct,
+};

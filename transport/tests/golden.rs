@@ -114,7 +114,8 @@ fn every_balancer_repeats_its_golden_sequence() {
     ];
     let mut found = Vec::new();
     // Short, so that the failure case also thaws.
-    let params = LbParams { freeze: Duration::from_us(10), ..LbParams::default() };
+    let mut params = LbParams::default();
+    params.reps.freeze = Duration::from_us(10);
     let path = Path { base_rtt: BASE_RTT, line_rate: Rate::from_gbps(800), mtu: Bytes(model::MTU) };
     for kind in LbKind::ALL {
         for (case, judge) in &cases {

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use transport::cc::{CcKind, Path};
 use transport::ec::{BlockShape, EcKind, EcParams, Resend};
 use transport::lb::LbKind;
-use transport::sched::{CreditParams, SchedKind, SchedParams};
+use transport::sched::credit::CreditParams;
+use transport::sched::{SchedKind, SchedParams};
 use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Bytes, Coding, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId,
@@ -346,7 +347,7 @@ proptest! {
         let config = config(|s| {
             s.sched = sched;
             let credit = CreditParams { first_window, ahead, quantum, ..CreditParams::default() };
-            s.sched_params = SchedParams { credit };
+            s.sched_params.credit = credit;
             s.ack_every = ack_every;
             (s.payload_max, s.psn_window) = (payload_max, psn_window);
             (s.ec, s.ec_shape, s.ec_params) = coded(code, patience);
@@ -513,7 +514,7 @@ fn a_trimmed_segment_is_refused_and_sent_again_within_a_round_trip() {
 /// Every scheduler, and the one of credit both with and without a first window.
 fn schedulers() -> impl Iterator<Item = (SchedKind, SchedParams)> {
     let credit = CreditParams { first_window: 0.0, ..CreditParams::default() };
-    let asking = (SchedKind::Credits, SchedParams { credit });
+    let asking = (SchedKind::Credits, SchedParams { credit, ..SchedParams::default() });
     SchedKind::ALL.iter().map(|&kind| (kind, SchedParams::default())).chain([asking])
 }
 
@@ -611,7 +612,7 @@ fn refusing_peer(config: &Config) {
 fn credits(change: impl FnOnce(&mut CreditParams)) -> Config {
     let mut credit = CreditParams::default();
     change(&mut credit);
-    let sched_params = SchedParams { credit };
+    let sched_params = SchedParams { credit, ..SchedParams::default() };
     config(|s| {
         (s.sched, s.sched_params) = (SchedKind::Credits, sched_params);
         // Credit decides, not the window.

@@ -439,7 +439,7 @@ proptest! {
         for kind in CcKind::ALL {
             let mut path = PATH;
             let params = params(&settings);
-            let most = |bdp: Bytes| bdp.scaled(f64::from(params.window_max(*kind))).0.max(MTU);
+            let most = |bdp: Bytes| bdp.scaled(f64::from(kind.window_max(&params))).0.max(MTU);
             let mut cc = Cc::new(*kind, &params, &path);
             let mut now = Instant::ZERO;
             let mut highest = path.bdp();

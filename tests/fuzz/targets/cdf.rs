@@ -2,8 +2,8 @@
 //! a file.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use experiments::workload::Cdf;
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(cdf) = Cdf::read(bytes, "fuzz.csv") else { return };

@@ -2,9 +2,9 @@
 //! the end.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use experiments::workload::cm::{StartUnit, read};
 use experiments::workload::{Triggers, check, cm_write};
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = read(bytes, "fuzz.cm", StartUnit::Us) else { return };

@@ -1,8 +1,8 @@
 //! Fuzzes the hosts file: what is accepted has unique names and addresses of one version.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use experiments::hosts_file::HostsFile;
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = HostsFile::read(bytes, "fuzz.toml") else { return };

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use experiments::scenario::{FaultSpec, Scenario};
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let by_file = Scenario::read(bytes, "fuzz.toml", Path::new("/nonexistent"));

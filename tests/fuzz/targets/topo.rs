@@ -1,8 +1,8 @@
 //! Fuzzes the `.topo` reader and the built-in names: an accepted tree is sound and survives a file.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use experiments::topology::{by_name, topo_file};
+use libfuzzer_sys::fuzz_target;
 use transport::Bytes;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -12,8 +12,9 @@
 //! draws no chance: PROBE_BW starts where \[uno\]'s simulator starts it.
 
 use super::bounds::Bounds;
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::{params, words};
+use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
@@ -268,6 +269,21 @@ impl Bbr {
 /// As [`BANDWIDTH_ROUNDS`], for the index.
 const BANDWIDTHS: u8 = 10;
 const _: () = assert!(BANDWIDTHS as usize == BANDWIDTH_ROUNDS);
+
+impl Registered for Bbr {
+    const ABOUT: &'static str = "BBR, version 1: a rate from measured bandwidth, marks are ignored";
+    type Params = BbrParams;
+}
+
+impl Controller for Bbr {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.bbr, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.bbr.window_max
+    }
+}
 
 impl CongestionControl for Bbr {
     fn window(&self) -> Window {

@@ -19,8 +19,9 @@
 //! what a flow must remember is bounded, and is meant to be too large to matter. It does not choose
 //! paths, and reads nothing from an RTT.
 
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
@@ -175,6 +176,22 @@ impl Dcqcn {
 
 /// Where the limiter is released when nothing is added to the target, as a share of the line rate.
 const SLACK_MIN: f64 = 1e-4;
+
+impl Registered for Dcqcn {
+    const ABOUT: &'static str =
+        "a rate cut by notifications and raised by timers, as RoCEv2 has it";
+    type Params = DcqcnParams;
+}
+
+impl Controller for Dcqcn {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.dcqcn, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.dcqcn.window_max
+    }
+}
 
 impl CongestionControl for Dcqcn {
     #[inline]

@@ -15,8 +15,9 @@
 //! of arrival. It does not choose paths or pace.
 
 use super::bounds::Bounds;
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::registry::Registered;
 use crate::units::Bytes;
 
 params! {
@@ -107,6 +108,21 @@ impl Dctcp {
         //= rfc5681#3.1
         let more = if self.cwnd < self.ssthresh { packets } else { packets / self.cwnd };
         self.cwnd = self.bounds.clamp(self.cwnd + more);
+    }
+}
+
+impl Registered for Dctcp {
+    const ABOUT: &'static str = "the share of marked bytes, once per window; else TCP";
+    type Params = DctcpParams;
+}
+
+impl Controller for Dctcp {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.dctcp, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.dctcp.window_max
     }
 }
 

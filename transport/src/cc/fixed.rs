@@ -2,8 +2,9 @@
 //! smallest example of a controller. Units: wire bytes. It reacts to nothing, congestion collapse
 //! included.
 
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::registry::Registered;
 use crate::units::Bytes;
 
 params! {
@@ -26,6 +27,21 @@ impl Fixed {
     pub fn new(params: &FixedParams, path: &Path) -> Self {
         let cwnd = path.bdp().scaled(f64::from(params.bdps));
         Self { cwnd: cwnd.max(path.mtu) }
+    }
+}
+
+impl Registered for Fixed {
+    const ABOUT: &'static str = "a constant window, for comparison";
+    type Params = FixedParams;
+}
+
+impl Controller for Fixed {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.fixed, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.fixed.bdps
     }
 }
 

@@ -11,8 +11,10 @@
 //! one RTT of the flow's own, which is what UnoCC does otherwise.
 
 use super::bounds::Bounds;
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::{params, words};
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
@@ -188,6 +190,25 @@ impl Gemini {
             //= gemini#alg1
             self.set(self.cwnd + self.at.increase * acked / self.cwnd);
         }
+    }
+}
+
+impl Registered for Gemini {
+    const ABOUT: &'static str = "Gemini: ECN inside a datacentre, delay across";
+    type Params = GeminiParams;
+
+    fn resolve(params: &mut GeminiParams, facts: &NetworkFacts) {
+        params.inter_rtt = facts.inter_rtt.unwrap_or(params.inter_rtt);
+    }
+}
+
+impl Controller for Gemini {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.gemini, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.gemini.window_max
     }
 }
 

@@ -13,8 +13,9 @@
 //! left out, because receivers here place segments in any order.
 
 use super::bounds::Bounds;
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::registry::Registered;
 
 params! {
     /// Settings of [`Mprdma`].
@@ -55,6 +56,21 @@ impl Mprdma {
         // control. Timeouts of a whole window leave one packet.
         self.bounds.follow(path);
         self.cwnd = self.bounds.clamp(self.cwnd - self.bounds.packets(loss.bytes));
+    }
+}
+
+impl Registered for Mprdma {
+    const ABOUT: &'static str = "ECN packet by packet: up by 1 / cwnd, down by half a packet";
+    type Params = MprdmaParams;
+}
+
+impl Controller for Mprdma {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.mprdma, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.mprdma.window_max
     }
 }
 

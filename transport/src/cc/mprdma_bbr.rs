@@ -4,8 +4,10 @@
 
 use super::bbr::{Bbr, BbrParams};
 use super::mprdma::{Mprdma, MprdmaParams};
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
 use crate::time::{Duration, Instant};
 
 params! {
@@ -41,6 +43,25 @@ impl MprdmaBbr {
         } else {
             Part::Far(Bbr::new(far, path))
         })
+    }
+}
+
+impl Registered for MprdmaBbr {
+    const ABOUT: &'static str = "MPRDMA for paths inside a datacentre, BBR across";
+    type Params = MprdmaBbrParams;
+
+    fn resolve(params: &mut MprdmaBbrParams, facts: &NetworkFacts) {
+        params.inter_rtt = facts.far_rtt.unwrap_or(params.inter_rtt);
+    }
+}
+
+impl Controller for MprdmaBbr {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.mprdma_bbr, &params.mprdma, &params.bbr, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.mprdma.window_max.max(params.bbr.window_max)
     }
 }
 

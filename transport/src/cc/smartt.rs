@@ -27,7 +27,9 @@ use alloc::sync::Arc;
 
 pub use params::{Adjustment, DecreaseBy, Increase, OnEcnLowDelay, QaShare, Signals, SmarttParams};
 
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
 
@@ -402,6 +404,25 @@ impl Smartt {
         self.cwnd = self.cwnd.saturating_sub(size);
         self.bound();
         true
+    }
+}
+
+impl Registered for Smartt {
+    const ABOUT: &'static str = "ECN and delay, QuickAdapt on trims, FastIncrease, FairIncrease";
+    type Params = SmarttParams;
+
+    fn resolve(params: &mut SmarttParams, facts: &NetworkFacts) {
+        params.resolve(facts);
+    }
+}
+
+impl Controller for Smartt {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.smartt, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.smartt.window_max
     }
 }
 

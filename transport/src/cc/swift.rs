@@ -22,8 +22,9 @@
 //! Units: packets, picoseconds. It looks at no marks and does not choose paths.
 
 use super::bounds::Bounds;
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
@@ -207,6 +208,22 @@ impl Swift {
 
     const fn at(&self, now: Instant) -> At {
         At { now, rtt: self.rtt, most: self.bounds.most(), params: self.params }
+    }
+}
+
+impl Registered for Swift {
+    const ABOUT: &'static str =
+        "delay against targets for network and host, pacing below one packet";
+    type Params = SwiftParams;
+}
+
+impl Controller for Swift {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.swift, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.swift.window_max
     }
 }
 

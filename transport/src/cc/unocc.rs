@@ -26,184 +26,16 @@
 //! and `ec`.
 
 mod early;
+mod params;
+
+pub use params::{Epoch, Gentle, OnEcnFalling, OnLoss, Profile, QaMeasure, UnoCcParams};
 
 use super::bounds::Bounds;
-use super::{AckSample, CongestionControl, LossSample, Path, Window};
-use crate::params::{params, words};
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
-
-words! {
-    /// How long an epoch is.
-    pub enum Epoch: "intra or rtt" {
-        /// One RTT inside a datacentre, for every flow.
-        Intra = "intra",
-        /// The RTT just measured, scaled down by what the flow's base RTT is longer than that of a
-        /// flow inside a datacentre.
-        Rtt = "rtt",
-    }
-}
-
-words! {
-    /// What becomes of the reduction while only phantom queues are congested.
-    pub enum Gentle: "compound or flat" {
-        /// Each such epoch scales it down further, until a real queue restores it.
-        Compound = "compound",
-        /// It is scaled down once, in each such epoch alike.
-        Flat = "flat",
-    }
-}
-
-words! {
-    /// What a marked epoch does when the average of marks falls.
-    pub enum OnEcnFalling: "decrease or increase" {
-        /// What every marked epoch does.
-        Decrease = "decrease",
-        /// Nothing more than one more additive increase for all that the epoch acknowledged.
-        Increase = "increase",
-    }
-}
-
-words! {
-    /// What QuickAdapt sets the window by.
-    pub enum QaMeasure: "bytes or rate" {
-        /// The bytes acknowledged in its RTT.
-        Bytes = "bytes",
-        /// The rate at which they were while they came, times an RTT: a flow shorter than its path
-        /// sends all it has in a part of an RTT, and what arrives of that says nothing of the rest.
-        Rate = "rate",
-    }
-}
-
-words! {
-    /// What a lost segment does, of which the paper says nothing.
-    pub enum OnLoss: "reduce or ignore" {
-        /// Takes it off the window, as the simulator does unless it is told not to.
-        Reduce = "reduce",
-        /// Nothing: marks and QuickAdapt alone move the window.
-        Ignore = "ignore",
-    }
-}
-
-params! {
-    /// Settings of [`UnoCc`]. The defaults are the paper's, or those that were the better ones in
-    /// its own experiments (docs/RESULTS.md) where it gives none or only reads differently; the
-    /// comment says so. Exactly the paper's are the profile `uno-paper`.
-    pub struct UnoCcParams {
-        /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
-        //= uno#5.1
-        intra_rtt: Duration = Duration::from_us(14),
-            in Duration::from_ns(100)..=Duration::from_s(1);
-        /// AI factor: what an RTT without marks adds, in BDPs.
-        alpha: f32 = 0.001, in 0.0..=1.0;
-        /// K, MD constant, in BDPs of a flow inside a datacentre.
-        k: f32 = 1.0 / 7.0, in 0.0..=16.0;
-        /// Weight of the last epoch in E, the average of marked fractions. The paper says EWMA
-        /// without one. A near flow gets a handful of acknowledgements an epoch, a far one as many
-        /// in an epoch as short: the less the average jumps, the more alike they cut.
-        ewma_gain: f32 = 0.125, in 0.0..=1.0;
-        /// How long an epoch is.
-        epoch: Epoch = Epoch::Intra;
-        /// What becomes of the reduction while only phantom queues are congested. Compounded, it is
-        /// nothing after a few epochs, for as long as no real queue stands, and shares stay as they
-        /// are: the simulator behind the paper's figures scales it once.
-        gentle: Gentle = Gentle::Flat;
-        /// What it is scaled by then, algorithm 1 line 10.
-        md_scale: f32 = 0.3, in 0.0..=1.0;
-        /// Queueing delay up to which queues count as empty; never less than two packets take. The
-        /// paper compares with zero, which no measurement is.
-        empty_delay: Duration = Duration::from_us(1), in Duration::ZERO..=Duration::from_s(1);
-        /// The same in base RTTs; the larger of the two counts.
-        empty_rtts: f32 = 0.0, in 0.0..=1.0;
-        /// What a marked epoch does when E falls.
-        on_ecn_falling: OnEcnFalling = OnEcnFalling::Decrease;
-        /// QuickAdapt, sec. 4.1.2.
-        quick_adapt: bool = true;
-        /// beta, QA factor: below this part of the window acknowledged in one RTT, QuickAdapt acts.
-        qa_factor: f32 = 0.5, in 0.0..=1.0;
-        /// What QuickAdapt sets the window to, in multiples of the bytes acknowledged.
-        qa_scaling: f32 = 1.0, in 0.01..=16.0;
-        /// How long QuickAdapt counts, in base RTTs.
-        qa_rtts: f32 = 1.0, in 0.1..=16.0;
-        /// What QuickAdapt takes for the bytes acknowledged in an RTT. The paper says bytes, which
-        /// for a flow that ends within an RTT or two are far fewer than its path carries, and alpha
-        /// does not find the difference again.
-        qa_measure: QaMeasure = QaMeasure::Rate;
-        /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
-        /// flow with little to send is not taken for one that is starved.
-        qa_in_flight: bool = true;
-        /// QuickAdapt by rate does not wait for the end of its RTT when most of a burst is lost:
-        /// what it takes of the rate then; 0 is never. The paper waits, and what was lost of a
-        /// message shorter than its path is then sent again as fast as it was lost. A little less
-        /// than all, so that queues drain.
-        qa_early: f32 = 0.95, in 0.0..=1.0;
-        /// What a lost segment does.
-        on_loss: OnLoss = OnLoss::Reduce;
-        /// Largest part of a window that the losses of what it sent take off it; 1 is no limit.
-        /// Where half of what a far flow sends is lost, little would be left after two RTTs, and
-        /// alpha does not find it again once the others are done.
-        loss_max: f32 = 0.25, in 0.0..=1.0;
-        /// Fast increase: the share of what is acknowledged that is added to the window after an
-        /// RTT in which nothing was marked, lost or queued; twice, three times and four times that
-        /// after so many RTTs. The paper has none: what one overload has cut, alpha finds again
-        /// after a thousand RTTs, two seconds across.
-        fast_increase: f32 = 0.25, in 0.0..=1.0;
-        /// Spread the window over one base RTT.
-        pacing: bool = true;
-        /// Initial window in BDPs: line rate at once, as in the simulator.
-        initial: f32 = 1.0, in 0.0..=64.0;
-        /// Largest window in BDPs, as in the simulator.
-        window_max: f32 = 1.0, in 0.01..=64.0;
-    }
-}
-
-/// A named set of settings: its name, and keys with the values that it gives them.
-pub type Profile = (&'static str, &'static [(&'static str, &'static str)]);
-
-impl UnoCcParams {
-    /// The algorithm as the paper writes it, and as the simulator behind its figures runs it.
-    pub const PROFILES: &'static [Profile] = &[
-        (
-            "uno-paper",
-            &[
-                ("ewma_gain", "0.5"),
-                ("epoch", "intra"),
-                ("gentle", "compound"),
-                ("md_scale", "0.3"),
-                ("on_ecn_falling", "decrease"),
-                ("qa_scaling", "1"),
-                ("qa_rtts", "1"),
-                ("qa_measure", "bytes"),
-                ("qa_early", "0"),
-                ("empty_delay", "0ns"),
-                ("empty_rtts", "0"),
-                ("loss_max", "1"),
-                ("fast_increase", "0"),
-            ],
-        ),
-        (
-            "uno-artifact",
-            &[
-                ("k", "0.14016"),
-                ("ewma_gain", "0.65"),
-                ("epoch", "rtt"),
-                ("gentle", "flat"),
-                ("md_scale", "0.35"),
-                ("on_ecn_falling", "increase"),
-                ("qa_scaling", "0.96"),
-                ("qa_rtts", "1.05"),
-                ("qa_measure", "bytes"),
-                ("qa_early", "0"),
-                ("qa_in_flight", "off"),
-                ("empty_delay", "0ns"),
-                ("empty_rtts", "0.055"),
-                ("on_loss", "ignore"),
-                ("loss_max", "1"),
-                ("fast_increase", "0"),
-            ],
-        ),
-    ];
-}
 
 /// E above which a marked epoch decreases even though E falls, in the simulator.
 const ECN_HIGH: f64 = 0.9;
@@ -526,6 +358,26 @@ impl UnoCc {
         }
         let reduced = self.cwnd - self.bounds.packets(loss.bytes);
         self.set(reduced.max(self.reduced_min.min(self.cwnd)));
+    }
+}
+
+impl Registered for UnoCc {
+    const ABOUT: &'static str =
+        "UnoCC: ECN of phantom queues, one epoch for near and far flows, QuickAdapt";
+    type Params = UnoCcParams;
+
+    fn resolve(params: &mut UnoCcParams, facts: &NetworkFacts) {
+        params.intra_rtt = facts.site_rtt.unwrap_or(params.intra_rtt);
+    }
+}
+
+impl Controller for UnoCc {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.unocc, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.unocc.window_max
     }
 }
 

@@ -2,7 +2,9 @@
 //! \[uno\] sec. 3.3, 4.2. Systematic: the data packets are the segments as they are, so a block
 //! without loss is never decoded.
 
-use super::{Block, BlockShape, ErasureCode};
+use super::{Block, BlockShape, Code, ErasureCode};
+use crate::params::NoParams;
+use crate::registry::Registered;
 
 /// An `(x, y)` code.
 #[derive(Clone, Debug)]
@@ -15,6 +17,18 @@ impl Mds {
     #[must_use]
     pub const fn new(shape: BlockShape) -> Self {
         Self { shape }
+    }
+}
+
+impl Registered for Mds {
+    const ABOUT: &'static str =
+        "--ec X,Y: with Y parity segments any X of X + Y are enough, as UnoRC has it for far flows";
+    type Params = NoParams;
+}
+
+impl Code for Mds {
+    fn build(shape: BlockShape) -> Self {
+        Self::new(shape)
     }
 }
 

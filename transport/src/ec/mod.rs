@@ -5,18 +5,14 @@
 //! `transport-gf`.
 
 pub mod block;
-pub mod mds;
-pub mod uncoded;
 
 pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
-pub use mds::Mds;
-pub use uncoded::Uncoded;
 
 use crate::params::{params, words};
-use crate::registry::registry;
+use crate::registry::{Registered, registry};
 use crate::time::Duration;
 
-/// What a flow has to know of a code.
+/// What a flow needs of a code.
 pub trait ErasureCode {
     /// Data and parity packets of a full block.
     fn shape(&self) -> BlockShape;
@@ -54,17 +50,23 @@ params! {
     }
 }
 
+/// What a code's file states for its registration.
+pub trait Code: ErasureCode + Registered {
+    /// The code of a flow with blocks of `shape`.
+    fn build(shape: BlockShape) -> Self;
+}
+
 registry! {
     /// Names the registered codes.
     pub enum EcKind;
     /// One flow's code, stored inline in the flow.
     pub enum Ec: ErasureCode;
-    new(shape: BlockShape);
-    {
-        /// [`Uncoded`].
-        "off" => Uncoded: Uncoded::new(shape),
-        /// [`Mds`].
-        "mds" => Mds: Mds::new(shape),
+    new: Code::build(shape: BlockShape);
+    params {}
+    kinds {}
+    policies {
+        "off" => uncoded::Uncoded,
+        "mds" => mds::Mds,
     }
     fn shape(&self) -> BlockShape;
     fn is_decodable(&self, block: &Block, have: u64) -> bool;

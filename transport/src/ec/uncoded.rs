@@ -1,7 +1,9 @@
 //! No erasure code: blocks of data alone, which every lost packet leaves incomplete. The baseline
 //! of \[uno\] fig. 13. A flow with it sends no parity and asks for nothing by block.
 
-use super::{Block, BlockShape, ErasureCode};
+use super::{Block, BlockShape, Code, ErasureCode};
+use crate::params::NoParams;
+use crate::registry::Registered;
 
 /// Blocks without parity.
 #[derive(Clone, Debug)]
@@ -14,6 +16,17 @@ impl Uncoded {
     #[must_use]
     pub const fn new(shape: BlockShape) -> Self {
         Self { shape: shape.without_parity() }
+    }
+}
+
+impl Registered for Uncoded {
+    const ABOUT: &'static str = "every segment that is lost is sent again";
+    type Params = NoParams;
+}
+
+impl Code for Uncoded {
+    fn build(shape: BlockShape) -> Self {
+        Self::new(shape)
     }
 }
 

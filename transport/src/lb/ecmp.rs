@@ -1,7 +1,10 @@
 //! One path a flow, drawn once: what a network does when the transport leaves the choice to the
 //! switches' hash. Source: \[rfc2992\]. It never moves, not even off a dead path.
 
-use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw};
+use crate::params::NoParams;
+use crate::path::Path;
+use crate::registry::Registered;
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::units::EntropyValue;
@@ -16,7 +19,18 @@ impl Ecmp {
     /// Draws the path.
     #[must_use]
     pub fn new(params: &LbParams, rng: &mut Rng) -> Self {
-        Self { ev: draw(params.paths, rng) }
+        Self { ev: draw(params.common.paths, rng) }
+    }
+}
+
+impl Registered for Ecmp {
+    const ABOUT: &'static str = "one random path for a flow";
+    type Params = NoParams;
+}
+
+impl Balancer for Ecmp {
+    fn build(params: &LbParams, _path: &Path, rng: &mut Rng) -> Self {
+        Self::new(params, rng)
     }
 }
 

@@ -1,23 +1,14 @@
 //! Load balancing: which entropy value, hence which path, the next segment takes. One file a
 //! balancer, one line in the registry.
 
-pub mod ecmp;
-pub mod plb;
-pub mod reps;
-pub mod spray;
-pub mod subflow;
-
-pub use ecmp::Ecmp;
-pub use plb::Plb;
-pub use reps::Reps;
-pub use spray::{Spray, SprayOrder};
-pub use subflow::{Reroute, Subflow};
+pub use spray::SprayOrder;
+pub use subflow::Reroute;
 
 use crate::params::params;
 use crate::path::Path;
-use crate::registry::registry;
+use crate::registry::{Registered, registry};
 use crate::rng::Rng;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::units::EntropyValue;
 
 /// What became of a segment that travelled with some entropy value.
@@ -39,41 +30,26 @@ pub trait LoadBalancer {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
     /// What became of a segment sent with `ev`.
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
-    /// True when the path of `ev` is taken for dead: what it carries now is lost. Of a balancer
-    /// that does not look for dead paths never.
+    /// True when the path of `ev` is taken for dead: what it carries now is lost. Never so for a
+    /// balancer that does not look for dead paths.
     fn is_silent(&self, _ev: EntropyValue, _now: Instant) -> bool {
         false
     }
 }
 
 params! {
-    /// Settings of all balancers; each reads those it knows.
-    pub struct LbParams {
+    /// Settings that several balancers read.
+    pub struct CommonParams {
         /// Entropy values a flow may use; how many paths they reach is for the switches' hash to
         /// say.
         paths: u16 = 256, in 1..=65535;
-        /// REPS: how long exploring stops after a timeout. The reference simulator's 10 ms.
-        freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
-        /// REPS: segments that explore when a freeze ends, in BDPs of full segments.
-        explore: f32 = 1.0, in 0.0..=64.0;
-        /// REPS: in which order new entropy values are tried. The paper draws them; permuted is an
-        /// improvement of ours.
-        explore_order: SprayOrder = SprayOrder::Permuted;
-        /// Spraying: in which order paths are taken.
-        spray_order: SprayOrder = SprayOrder::Permuted;
-        /// PLB: K, share of a round's segments that makes it congested.
-        plb_fraction: f32 = 0.5, in 0.0..=1.0;
-        /// PLB: N, congested rounds in a row after which the path changes; 0 is never.
-        plb_rounds: u16 = 12, in 0..=1000;
-        /// PLB: M, congested rounds in a row after which an idle flow changes path; 0 is never.
-        plb_idle_rounds: u16 = 3, in 0..=1000;
-        /// PLB: after a timeout congestion changes no path for this time up to twice this time.
-        plb_suspend: Duration = Duration::from_s(60), in Duration::ZERO..=Duration::from_s(3600);
-        /// UnoLB: subflows of a flow; the default is the packets of an (8,2) block.
-        subflows: u16 = 10, in 1..=20;
-        /// UnoLB: where a subflow that loses is moved.
-        reroute: Reroute = Reroute::Acked;
     }
+}
+
+/// What a balancer's file states for its registration.
+pub trait Balancer: LoadBalancer + Registered {
+    /// The balancer of a new flow over `path`.
+    fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self;
 }
 
 registry! {
@@ -81,18 +57,22 @@ registry! {
     pub enum LbKind;
     /// One flow's balancer, stored inline in the flow.
     pub enum Lb: LoadBalancer;
-    new(params: &LbParams, path: &Path, rng: &mut Rng);
-    {
-        /// [`Reps`].
-        "reps" => Reps: Reps::new(params, path),
-        /// [`Spray`].
-        "spray" => Spray: Spray::new(params, rng),
-        /// [`Plb`].
-        "plb" => Plb: Plb::new(params, path, rng),
-        /// [`Subflow`].
-        "subflow" => Subflow: Subflow::new(params, path, rng),
-        /// [`Ecmp`].
-        "ecmp" => Ecmp: Ecmp::new(params, rng),
+    new: Balancer::build(params: &LbParams, path: &Path, rng: &mut Rng);
+    params {
+        /// The settings of every balancer, `lb.<key>`: one name space, in which a key that belongs
+        /// to one balancer begins with its name unless its meaning is plain.
+        pub struct LbParams {
+            /// Settings that several balancers read.
+            pub common: CommonParams,
+        }
+    }
+    kinds {}
+    policies {
+        "reps" => reps::Reps,
+        "spray" => spray::Spray,
+        "plb" => plb::Plb,
+        "subflow" => subflow::Subflow,
+        "ecmp" => ecmp::Ecmp,
     }
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
@@ -120,8 +100,27 @@ pub const fn entropy(path: u16) -> EntropyValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Rate;
+    use crate::params::ParamError;
+    use crate::time::{Duration, Rate};
     use crate::units::Bytes;
+
+    #[test]
+    fn no_two_balancers_share_a_key_and_every_key_sets_what_it_shows() {
+        let mut params = LbParams::default();
+        for (at, known) in LbParams::KEYS.iter().enumerate() {
+            let twice = LbParams::KEYS[..at].iter().any(|other| other.key == known.key);
+            assert!(!twice, "{}", known.key);
+            let shown = params.show(known.key).unwrap();
+            params.set(known.key, &shown).unwrap();
+        }
+        assert_eq!(params, LbParams::default());
+        params.set("plb_rounds", "7").unwrap();
+        params.set("paths", "9").unwrap();
+        assert_eq!((params.plb.plb_rounds, params.common.paths), (7, 9));
+        let unknown = ParamError::UnknownKey(LbParams::KEYS);
+        assert_eq!(params.set("plb_round", "7"), Err(unknown));
+        assert!(matches!(params.set("plb_rounds", "-1"), Err(ParamError::BadValue(_))));
+    }
 
     #[test]
     fn every_path_has_a_legal_port_of_its_own() {
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_balancer_stays_within_its_paths_whatever_it_hears() {
+    fn every_balancer_stays_within_its_paths_whatever_becomes_of_segments() {
         for kind in LbKind::ALL {
             for paths in [1, 2, 3, 256] {
                 let mut rng = Rng::new(5);
@@ -143,7 +142,7 @@ mod tests {
                     line_rate: Rate::from_gbps(800),
                     mtu: Bytes(4160),
                 };
-                let params = LbParams { paths, ..LbParams::default() };
+                let params = LbParams { common: CommonParams { paths }, ..LbParams::default() };
                 let mut lb = Lb::new(*kind, &params, &path, &mut rng);
                 assert_eq!((lb.kind(), LbKind::by_name(kind.name())), (*kind, Some(*kind)));
                 for step in 0..2000 {

@@ -15,11 +15,27 @@
 //! knows neither windows nor what is in flight; under congestion that is shorter than a round trip,
 //! so paths change somewhat sooner. Idle is a base RTT in which nothing was sent or heard.
 
-use super::{LbParams, LoadBalancer, PathFeedback, draw};
+use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw};
+use crate::params::params;
 use crate::path::Path;
+use crate::registry::Registered;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue};
+
+params! {
+    /// Settings of [`Plb`].
+    pub struct PlbParams {
+        /// PLB: K, share of a round's segments that makes it congested.
+        plb_fraction: f32 = 0.5, in 0.0..=1.0;
+        /// PLB: N, congested rounds in a row after which the path changes; 0 is never.
+        plb_rounds: u16 = 12, in 0..=1000;
+        /// PLB: M, congested rounds in a row after which an idle flow changes path; 0 is never.
+        plb_idle_rounds: u16 = 3, in 0..=1000;
+        /// PLB: after a timeout congestion changes no path for this time up to twice this time.
+        plb_suspend: Duration = Duration::from_s(60), in Duration::ZERO..=Duration::from_s(3600);
+    }
+}
 
 /// One path at a time.
 #[derive(Clone, Debug)]
@@ -58,15 +74,15 @@ impl Plb {
             round_end: Instant::ZERO,
             active_at: Instant::ZERO,
             paused_until: Instant::ZERO,
-            suspend: params.plb_suspend,
+            suspend: params.plb.plb_suspend,
             heard: 0,
             congested: 0,
             rounds: 0,
-            rounds_max: params.plb_rounds,
-            idle_rounds: params.plb_idle_rounds,
-            paths: params.paths,
-            fraction: params.plb_fraction,
-            ev: draw(params.paths, rng),
+            rounds_max: params.plb.plb_rounds,
+            idle_rounds: params.plb.plb_idle_rounds,
+            paths: params.common.paths,
+            fraction: params.plb.plb_fraction,
+            ev: draw(params.common.paths, rng),
             failed: false,
         }
     }
@@ -98,6 +114,17 @@ impl Plb {
         self.ev = draw(self.paths, rng);
         self.rounds = 0;
         (self.heard, self.congested) = (0, 0);
+    }
+}
+
+impl Registered for Plb {
+    const ABOUT: &'static str = "one path for a flow, another when it stays congested";
+    type Params = PlbParams;
+}
+
+impl Balancer for Plb {
+    fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
+        Self::new(params, path, rng)
     }
 }
 
@@ -155,7 +182,8 @@ mod tests {
 
     impl Bench {
         fn new(settings: &[(&str, &str)]) -> Self {
-            let mut params = LbParams { paths: 65_535, ..LbParams::default() };
+            let mut params = LbParams::default();
+            params.common.paths = 65_535;
             settings.iter().for_each(|(key, value)| params.set(key, value).unwrap());
             let mut rng = Rng::new(2);
             let plb = Plb::new(&params, &PATH, &mut rng);

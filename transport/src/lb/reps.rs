@@ -11,8 +11,10 @@
 //! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
 //! New values come in the order of `Walk`, unless [`SprayOrder::Uniform`] asks for the paper's.
 
-use super::{LbParams, LoadBalancer, PathFeedback, SprayOrder, draw, entropy};
+use super::{Balancer, LbParams, LoadBalancer, PathFeedback, SprayOrder, draw, entropy};
+use crate::params::params;
 use crate::path::Path;
+use crate::registry::Registered;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue};
@@ -20,6 +22,19 @@ use crate::units::{Bytes, EntropyValue};
 /// Entropy values kept: bounds a burst of acknowledgements, and the choice while frozen.
 //= reps#3.1
 const BUFFER: u8 = 8;
+
+params! {
+    /// Settings of [`Reps`].
+    pub struct RepsParams {
+        /// REPS: how long exploring stops after a timeout. The reference simulator's 10 ms.
+        freeze: Duration = Duration::from_ms(10), in Duration::ZERO..=Duration::from_s(3600);
+        /// REPS: segments that explore when a freeze ends, in BDPs of full segments.
+        explore: f32 = 1.0, in 0.0..=64.0;
+        /// REPS: in which order new entropy values are tried. The paper draws them; permuted is an
+        /// improvement of ours.
+        explore_order: SprayOrder = SprayOrder::Permuted;
+    }
+}
 
 /// Recycled entropy values of one flow.
 #[derive(Clone, Debug)]
@@ -52,15 +67,15 @@ impl Reps {
         //= reps#alg1
         // NUM_PKTS_BDP.
         let bdp_pkts = Bytes(path.bdp().0 / path.mtu.0.max(1));
-        let explore = bdp_pkts.scaled(f64::from(params.explore)).0;
+        let explore = bdp_pkts.scaled(f64::from(params.reps.explore)).0;
         Self {
-            freeze: params.freeze,
+            freeze: params.reps.freeze,
             frozen_until: None,
             values: [EntropyValue(0); BUFFER as usize],
             exploring: 0,
             explore: u16::try_from(explore).unwrap_or(u16::MAX),
-            paths: params.paths,
-            walk: (params.explore_order == SprayOrder::Permuted).then(Walk::default),
+            paths: params.common.paths,
+            walk: (params.reps.explore_order == SprayOrder::Permuted).then(Walk::default),
             head: 0,
             fresh: 0,
             written: 0,
@@ -159,6 +174,17 @@ fn gcd(mut a: u16, mut b: u16) -> u16 {
     a
 }
 
+impl Registered for Reps {
+    const ABOUT: &'static str = "recycles entropy values that came back unmarked";
+    type Params = RepsParams;
+}
+
+impl Balancer for Reps {
+    fn build(params: &LbParams, path: &Path, _rng: &mut Rng) -> Self {
+        Self::new(params, path)
+    }
+}
+
 impl LoadBalancer for Reps {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue {
         // DEVIATION(reps#alg1): the paper leaves the freeze only on an acknowledgement, which never
@@ -238,7 +264,7 @@ mod tests {
         reps.on_feedback(EntropyValue(9), PathFeedback::Timeout, T0);
         assert!(reps.is_frozen());
         assert_eq!(taken(&mut reps, &mut rng, T0, 7), [1, 2, 3, 1, 2, 3, 1]);
-        let after = T0 + params.freeze + Duration::from_ps(1);
+        let after = T0 + params.reps.freeze + Duration::from_ps(1);
         good(&mut reps, 20..21);
         assert!(taken(&mut reps, &mut rng, after, 4).iter().all(|ev| *ev >= 49_152));
         assert!(!reps.is_frozen());
@@ -250,7 +276,7 @@ mod tests {
         let (mut reps, mut rng) = (Reps::new(&LbParams::default(), &PATH), Rng::new(1));
         good(&mut reps, 1..9);
         reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, T0);
-        let after = T0 + LbParams::default().freeze + Duration::from_ps(1);
+        let after = T0 + LbParams::default().reps.freeze + Duration::from_ps(1);
         assert!(reps.next_ev(after, &mut rng).0 >= 49_152);
     }
 
@@ -259,7 +285,7 @@ mod tests {
         let (mut reps, mut rng) = (Reps::new(&LbParams::default(), &PATH), Rng::new(1));
         good(&mut reps, 1..9);
         reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, T0);
-        let after = T0 + LbParams::default().freeze + Duration::from_ps(1);
+        let after = T0 + LbParams::default().reps.freeze + Duration::from_ps(1);
         reps.next_ev(after, &mut rng);
         reps.on_feedback(EntropyValue(1), PathFeedback::Timeout, after);
         assert!(!reps.is_frozen());
@@ -268,7 +294,8 @@ mod tests {
     #[test]
     fn exploring_takes_every_path_once_a_round_and_each_flow_in_its_own_order() {
         for paths in [1, 2, 3, 60, 256, 65_535] {
-            let params = LbParams { paths, ..LbParams::default() };
+            let mut params = LbParams::default();
+            params.common.paths = paths;
             let mut rng = Rng::new(u64::from(paths));
             let mut rounds = Vec::new();
             for _ in 0..3 {
@@ -287,7 +314,8 @@ mod tests {
 
     #[test]
     fn the_papers_order_draws_with_repetitions() {
-        let params = LbParams { explore_order: SprayOrder::Uniform, ..LbParams::default() };
+        let mut params = LbParams::default();
+        params.reps.explore_order = SprayOrder::Uniform;
         let (mut reps, mut rng) = (Reps::new(&params, &PATH), Rng::new(1));
         let mut drawn = taken(&mut reps, &mut rng, T0, 256);
         drawn.sort_unstable();

@@ -5,8 +5,10 @@
 //! Paths drawn one by one meet by chance: of so many draws some take one path and some none. Going
 //! through all paths in a random order, and again in another, sends equally many over each.
 
-use super::{LbParams, LoadBalancer, PathFeedback, draw, entropy};
-use crate::params::words;
+use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw, entropy};
+use crate::params::{params, words};
+use crate::path::Path;
+use crate::registry::Registered;
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::units::EntropyValue;
@@ -18,6 +20,14 @@ words! {
         Permuted = "permuted",
         /// Each drawn by itself.
         Uniform = "uniform",
+    }
+}
+
+params! {
+    /// Settings of [`Spray`].
+    pub struct SprayParams {
+        /// Spraying: in which order paths are taken.
+        spray_order: SprayOrder = SprayOrder::Permuted;
     }
 }
 
@@ -36,13 +46,13 @@ pub struct Spray {
 }
 
 impl Spray {
-    /// Sprays over `params.paths`.
+    /// Sprays over `params.common.paths`.
     #[must_use]
     pub fn new(params: &LbParams, rng: &mut Rng) -> Self {
-        let mask = u32::from(params.paths.max(1)).next_power_of_two() - 1;
+        let mask = u32::from(params.common.paths.max(1)).next_power_of_two() - 1;
         let mut spray = Self {
-            paths: params.paths,
-            order: params.spray_order,
+            paths: params.common.paths,
+            order: params.spray.spray_order,
             mask,
             next: 0,
             factor: 1,
@@ -77,6 +87,17 @@ impl Spray {
     }
 }
 
+impl Registered for Spray {
+    const ABOUT: &'static str = "another path for every segment, whatever became of the others";
+    type Params = SprayParams;
+}
+
+impl Balancer for Spray {
+    fn build(params: &LbParams, _path: &Path, rng: &mut Rng) -> Self {
+        Self::new(params, rng)
+    }
+}
+
 impl LoadBalancer for Spray {
     fn next_ev(&mut self, _now: Instant, rng: &mut Rng) -> EntropyValue {
         match self.order {
@@ -94,7 +115,8 @@ mod tests {
 
     fn counts(order: SprayOrder, paths: u16, segments: u32) -> alloc::vec::Vec<u32> {
         let mut rng = Rng::new(3);
-        let params = LbParams { paths, spray_order: order, ..LbParams::default() };
+        let mut params = LbParams::default();
+        (params.common.paths, params.spray.spray_order) = (paths, order);
         let mut spray = Spray::new(&params, &mut rng);
         let mut counts = alloc::vec![0_u32; usize::from(paths)];
         for _ in 0..segments {
@@ -122,7 +144,8 @@ mod tests {
     #[test]
     fn each_lap_and_each_flow_has_an_order_of_its_own() {
         let rng = Rng::new(3);
-        let params = LbParams { spray_order: SprayOrder::Permuted, ..LbParams::default() };
+        let mut params = LbParams::default();
+        params.spray.spray_order = SprayOrder::Permuted;
         let lap = |spray: &mut Spray| {
             let mut rng = rng.fork("lap", 0);
             (0..256)

@@ -14,9 +14,10 @@
 //! With as many subflows as a block has packets, each packet of a block takes another one. It does
 //! not react to marks: congestion is the controller's.
 
-use super::{LbParams, LoadBalancer, PathFeedback, draw};
-use crate::params::words;
+use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw};
+use crate::params::{params, words};
 use crate::path::Path;
+use crate::registry::Registered;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
@@ -32,6 +33,16 @@ words! {
         /// All that have not been acknowledged for half a base RTT to new paths, as in the
         /// simulator that the paper's figures were made with.
         Drawn = "drawn",
+    }
+}
+
+params! {
+    /// Settings of [`Subflow`].
+    pub struct SubflowParams {
+        /// UnoLB: subflows of a flow; the default is the packets of an (8,2) block.
+        subflows: u16 = 10, in 1..=20;
+        /// UnoLB: where a subflow that loses is moved.
+        reroute: Reroute = Reroute::Acked;
     }
 }
 
@@ -84,7 +95,8 @@ impl Subflow {
     /// Draws a path for each subflow, all different while there are enough.
     #[must_use]
     pub fn new(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
-        let count = u8::try_from(params.subflows).unwrap_or(SUBFLOWS_MAX).clamp(1, SUBFLOWS_MAX);
+        let count =
+            u8::try_from(params.subflow.subflows).unwrap_or(SUBFLOWS_MAX).clamp(1, SUBFLOWS_MAX);
         let unknown = Lane { ev: EntropyValue(0), acked_at: 0, sent_at: 0 };
         let mut all = Self {
             lanes: [unknown; SUBFLOWS_MAX as usize],
@@ -93,8 +105,8 @@ impl Subflow {
             moving: 0,
             count,
             next: 0,
-            paths: params.paths,
-            reroute: params.reroute,
+            paths: params.common.paths,
+            reroute: params.subflow.reroute,
             base_rtt: path.base_rtt,
             tick_bits: u8::try_from((path.base_rtt.as_ps() / 64).max(1).ilog2()).unwrap_or(0),
             rerouted_at: None,
@@ -195,6 +207,18 @@ impl Subflow {
     }
 }
 
+impl Registered for Subflow {
+    const ABOUT: &'static str =
+        "UnoLB: subflows in turn, one that loses moves to a path that delivers";
+    type Params = SubflowParams;
+}
+
+impl Balancer for Subflow {
+    fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
+        Self::new(params, path, rng)
+    }
+}
+
 impl LoadBalancer for Subflow {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue {
         let lane = usize::from(self.next);
@@ -252,7 +276,8 @@ mod tests {
 
     fn new(reroute: Reroute) -> (Subflow, Rng) {
         let mut rng = Rng::new(7);
-        let params = LbParams { reroute, ..LbParams::default() };
+        let mut params = LbParams::default();
+        params.subflow.reroute = reroute;
         (Subflow::new(&params, &PATH, &mut rng), rng)
     }
 
@@ -282,7 +307,8 @@ mod tests {
         for subflows in 1..=20 {
             for seed in 0..20 {
                 let mut rng = Rng::new(seed);
-                let params = LbParams { subflows, ..LbParams::default() };
+                let mut params = LbParams::default();
+                params.subflow.subflows = subflows;
                 let mut lb = Subflow::new(&params, &PATH, &mut rng);
                 let mut block =
                     || -> Vec<_> { (0..subflows).map(|_| lb.next_ev(at(1), &mut rng)).collect() };

@@ -5,14 +5,11 @@
 
 use alloc::vec::Vec;
 
-use crate::cc::{
-    BbrParams, CcKind, CcParams, DcqcnParams, DctcpParams, FixedParams, GeminiParams,
-    MprdmaBbrParams, MprdmaParams, SmarttParams, SwiftParams, UnoCcParams,
-};
+use crate::cc::{CcKind, CcParams};
 use crate::config::{Config, FarSettings, LossSettings, Settings};
 use crate::ec::{BlockShape, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
-use crate::sched::{CreditParams, SchedKind, SchedParams};
+use crate::sched::{SchedKind, SchedParams};
 use crate::time::{Duration, Rate};
 
 /// Stands for `None` where a word is optional.
@@ -31,7 +28,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         lb_params,
         far,
         sched,
-        sched_params: SchedParams { credit },
+        sched_params,
         ec,
         ec_shape,
         ec_params,
@@ -72,27 +69,12 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(incarnation),
     ]);
     words.extend(loss_words(loss));
-    cc_words(&cc_params, &mut words);
-    lb_params.words(&mut |word| words.push(word));
-    credit.words(&mut |word| words.push(word));
-    ec_params.words(&mut |word| words.push(word));
+    let mut push = |word| words.push(word);
+    cc_params.words(&mut push);
+    lb_params.words(&mut push);
+    sched_params.words(&mut push);
+    ec_params.words(&mut push);
     words
-}
-
-/// Those of every controller.
-fn cc_words(params: &CcParams, words: &mut Vec<u64>) {
-    let CcParams { smartt, swift, mprdma, dctcp, dcqcn, unocc, gemini, bbr, mprdma_bbr, fixed } =
-        params;
-    smartt.words(&mut |word| words.push(word));
-    swift.words(&mut |word| words.push(word));
-    mprdma.words(&mut |word| words.push(word));
-    dctcp.words(&mut |word| words.push(word));
-    dcqcn.words(&mut |word| words.push(word));
-    unocc.words(&mut |word| words.push(word));
-    gemini.words(&mut |word| words.push(word));
-    bbr.words(&mut |word| words.push(word));
-    mprdma_bbr.words(&mut |word| words.push(word));
-    fixed.words(&mut |word| words.push(word));
 }
 
 fn loss_words(loss: LossSettings) -> [u64; 6] {
@@ -166,20 +148,9 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
                 _ => return None,
             },
         },
-        cc_params: CcParams {
-            smartt: SmarttParams::from_words(next)?,
-            swift: SwiftParams::from_words(next)?,
-            mprdma: MprdmaParams::from_words(next)?,
-            dctcp: DctcpParams::from_words(next)?,
-            dcqcn: DcqcnParams::from_words(next)?,
-            unocc: UnoCcParams::from_words(next)?,
-            gemini: GeminiParams::from_words(next)?,
-            bbr: BbrParams::from_words(next)?,
-            mprdma_bbr: MprdmaBbrParams::from_words(next)?,
-            fixed: FixedParams::from_words(next)?,
-        },
+        cc_params: CcParams::from_words(next)?,
         lb_params: LbParams::from_words(next)?,
-        sched_params: SchedParams { credit: CreditParams::from_words(next)? },
+        sched_params: SchedParams::from_words(next)?,
         ec_params: EcParams::from_words(next)?,
     })
 }

@@ -34,13 +34,14 @@ mod tests;
 use asker::Asker;
 use giver::Giver;
 
-use super::{Arrival, Backlog, SchedSetup, Scheduler};
+use super::{Arrival, Backlog, SchedSetup, Scheduler, Scheduling};
 use crate::params::params;
 use crate::path::Path;
+use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
 use crate::time::Instant;
 use crate::units::{FlowId, HostId};
-use crate::wire::{Body, Header};
+use crate::wire::{Body, Header, data};
 
 params! {
     /// Settings of [`Credits`].
@@ -70,6 +71,22 @@ impl Credits {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         Self { asker: Asker::new(setup), giver: Giver::new(setup) }
+    }
+}
+
+impl Registered for Credits {
+    const ABOUT: &'static str =
+        "a first window unasked, then what the receiver gives credit for, as EQDS and NDP";
+    type Params = CreditParams;
+}
+
+impl Scheduling for Credits {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup)
+    }
+
+    fn data_overhead() -> u16 {
+        data::DEMAND_LEN
     }
 }
 

@@ -12,21 +12,12 @@
 //!          on_control, poll_control, poll_timeout, handle_timeout
 //! ```
 
-pub mod credit;
-pub mod round_robin;
-
-pub use credit::{CreditParams, Credits};
-pub use round_robin::RoundRobin;
-
-use alloc::string::String;
-
-use crate::params::{ParamError, ParamKey};
 use crate::path::Path;
-use crate::registry::registry;
+use crate::registry::{Registered, registry};
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
-use crate::wire::{Data, Header, data};
+use crate::wire::{Data, Header};
 
 /// Decides which flow may send next. What is about a flow that a scheduler does not know, it
 /// ignores.
@@ -130,18 +121,36 @@ pub struct SchedSetup<'a> {
     pub control_evs: [EntropyValue; 8],
 }
 
+/// What a scheduler's file states for its registration.
+pub trait Scheduling: Scheduler + Registered {
+    /// The scheduler of an endpoint, without flows.
+    fn build(setup: &SchedSetup<'_>) -> Self;
+    /// Octets that every DATA header of its flows is longer by.
+    #[must_use]
+    fn data_overhead() -> u16 {
+        0
+    }
+}
+
 registry! {
     /// Names the registered schedulers.
     pub enum SchedKind;
     /// The scheduler of one endpoint, stored inline.
     #[expect(clippy::large_enum_variant, reason = "there is one an endpoint")]
     pub enum Sched: Scheduler;
-    new(setup: &SchedSetup<'_>);
-    {
-        /// [`RoundRobin`].
-        "round-robin" => RoundRobin: RoundRobin::new(setup.tx_flows_max),
-        /// [`Credits`].
-        "credit" => Credits: Credits::new(setup),
+    new: Scheduling::build(setup: &SchedSetup<'_>);
+    params {
+        /// The settings of every scheduler, `sched.<name>.<key>`; an endpoint reads those of its
+        /// own.
+        pub struct SchedParams;
+    }
+    kinds {
+        /// Octets that every DATA header of this scheduler's flows is longer by.
+        fn data_overhead() -> u16;
+    }
+    policies {
+        "round-robin" => round_robin::RoundRobin,
+        "credit" => credit::Credits,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path);
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
@@ -162,59 +171,4 @@ registry! {
     fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>);
     fn poll_timeout(&self) -> Option<Instant>;
     fn handle_timeout(&mut self, now: Instant);
-}
-
-impl SchedKind {
-    /// Octets that every DATA header of this scheduler's flows is longer by.
-    #[must_use]
-    pub const fn data_overhead(self) -> u16 {
-        match self {
-            Self::RoundRobin => 0,
-            Self::Credits => data::DEMAND_LEN,
-        }
-    }
-}
-
-/// The settings of every scheduler; an endpoint reads those of its own.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct SchedParams {
-    /// `sched.credit.*`
-    pub credit: CreditParams,
-}
-
-impl SchedParams {
-    /// The keys that `sched.<kind>.` takes, in the order of declaration.
-    #[must_use]
-    pub const fn keys(kind: SchedKind) -> &'static [ParamKey] {
-        match kind {
-            SchedKind::RoundRobin => &[],
-            SchedKind::Credits => CreditParams::KEYS,
-        }
-    }
-
-    /// Sets `sched.<kind>.<key>` from text.
-    ///
-    /// # Errors
-    /// When there is no such key, or `value` is not one of its values or out of its range.
-    pub fn set(&mut self, kind: SchedKind, key: &str, value: &str) -> Result<(), ParamError> {
-        match kind {
-            SchedKind::RoundRobin => Err(ParamError::UnknownKey(&[])),
-            SchedKind::Credits => self.credit.set(key, value),
-        }
-    }
-
-    /// The value of `sched.<kind>.<key>` as text that sets it; `None` when there is no such key.
-    #[must_use]
-    pub fn show(&self, kind: SchedKind, key: &str) -> Option<String> {
-        match kind {
-            SchedKind::RoundRobin => None,
-            SchedKind::Credits => self.credit.show(key),
-        }
-    }
-
-    /// # Errors
-    /// Names the first setting that is out of its range.
-    pub fn validate(&self) -> Result<(), ParamError> {
-        self.credit.validate()
-    }
 }

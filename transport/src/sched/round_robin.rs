@@ -4,8 +4,10 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Arrival, Backlog, Scheduler};
+use super::{Arrival, Backlog, SchedSetup, Scheduler, Scheduling};
+use crate::params::NoParams;
 use crate::path::Path;
+use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId, HostId};
@@ -46,6 +48,17 @@ impl RoundRobin {
             self.queued[index] = flow;
             self.queue.push_back(flow);
         }
+    }
+}
+
+impl Registered for RoundRobin {
+    const ABOUT: &'static str = "every flow that its window lets send, in turn";
+    type Params = NoParams;
+}
+
+impl Scheduling for RoundRobin {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup.tx_flows_max)
     }
 }
 

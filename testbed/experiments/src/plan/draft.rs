@@ -8,8 +8,10 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use fabric::{PhantomShares, QdiscKind};
-use transport::cc::{CcKind, CcParams};
+use transport::cc::CcKind;
 use transport::lb::LbKind;
+use transport::params::ParamValue as _;
+use transport::path::NetworkFacts;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
 
@@ -317,33 +319,41 @@ impl Draft {
         self.fault_sources.push(source);
     }
 
-    /// Takes over what the network decides unless somebody else has: `intra`, the base RTT between
+    /// Takes over what the network decides unless another source has: `intra`, the base RTT between
     /// the farthest hosts of a site, and `inter`, that across sites, equal where there is only one.
     pub fn fit_to(&mut self, intra: Duration, inter: Duration) {
-        // As text that parses to it: whole nanoseconds.
-        let ns = |span: Duration| format!("{}ns", span.as_ps().div_ceil(1000));
-        let far = if inter > intra { intra + Duration::from_ns(1) } else { FAR_NOWHERE };
-        let fitting = [
-            ("cc.unocc.intra_rtt", ns(intra)),
-            ("cc.gemini.inter_rtt", ns(inter)),
-            ("cc.mprdma-bbr.inter_rtt", ns(far)),
-            ("far.rtt", ns(far)),
-        ];
+        // Settings are text of whole nanoseconds.
+        let whole = |span: Duration| Duration::from_ns(span.as_ps().div_ceil(1000));
+        let (site, inter) = (whole(intra), whole(inter));
+        let far = if inter > site { whole(intra + Duration::from_ns(1)) } else { FAR_NOWHERE };
+        let facts = NetworkFacts {
+            site_rtt: Some(site),
+            inter_rtt: Some(inter),
+            far_rtt: Some(far),
+            ..NetworkFacts::default()
+        };
+        let mut fitting = keys::resolved(&self.settings, &facts);
+        fitting.push(("far.rtt".to_owned(), far.show()));
         for (key, value) in fitting {
-            if matches!(self.source(key), Source::Default | Source::Topology)
-                && keys::set(self, key, &value).is_ok()
+            if matches!(self.source(&key), Source::Default | Source::Topology)
+                && keys::set(self, &key, &value).is_ok()
             {
-                self.sources.insert(key.to_owned(), Source::Topology);
+                self.sources.insert(key, Source::Topology);
             }
         }
     }
 
-    /// The controllers' parameters as they act: none waits for trims where switches do not trim.
+    /// The settings with the policies' parameters as they act: none waits for trims where switches
+    /// do not trim.
     #[must_use]
-    pub fn cc_params(&self) -> CcParams {
-        let mut params = self.settings.cc_params.clone();
-        params.smartt.trimming &= self.trim;
-        params
+    pub fn acting(&self) -> Settings {
+        let mut settings = self.settings.clone();
+        settings.resolve(&self.switch_facts());
+        settings
+    }
+
+    fn switch_facts(&self) -> NetworkFacts {
+        NetworkFacts { trims: Some(self.trim), ..NetworkFacts::default() }
     }
 
     /// Where the value of `key` came from.
@@ -367,12 +377,13 @@ impl Draft {
         .map(|(key, value)| (key.to_owned(), value))
         .collect::<Vec<_>>();
         all.extend(keys::effective(self));
+        let by_trim = keys::resolved(&self.settings, &self.switch_facts());
         let sourced = |(key, value): (String, String)| match key.as_str() {
             "fault" if !self.faults.is_empty() => {
                 let faults = self.faults.iter().zip(&self.fault_sources);
                 faults.map(|(f, source)| (key.clone(), f.to_string(), source.clone())).collect()
             }
-            TRIMMING if self.settings.cc_params.smartt.trimming && !self.trim => {
+            _ if by_trim.iter().any(|(changed, _)| *changed == key) => {
                 vec![(key, value, self.source("trim"))]
             }
             _ => {
@@ -386,9 +397,6 @@ impl Draft {
 
 /// The threshold that no base RTT reaches, where no other site is.
 const FAR_NOWHERE: Duration = Duration::from_s(2);
-
-/// The parameter that switches without trimming turn off.
-const TRIMMING: &str = "cc.smartt.trimming";
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> InputError {
     InputError::new(format!("{what} `{name}`"), format!("one of {}", known.join(", ")))

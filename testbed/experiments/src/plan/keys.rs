@@ -9,6 +9,7 @@ use fabric::QdiscKind;
 use transport::cc::{CcKind, CcParams};
 use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::lb::{LbKind, LbParams};
+use transport::path::NetworkFacts;
 use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration, Settings};
 
@@ -278,7 +279,7 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
     let own = KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
     let near = draft.settings.cc;
     let far = draft.settings.far.cc.filter(|&far| far != near);
-    let params = draft.cc_params();
+    let params = draft.acting().cc_params;
     let keys_of = |kind| CcParams::keys(kind).iter().map(move |key| (kind, key.key));
     let keys = keys_of(near).chain(far.into_iter().flat_map(keys_of));
     let cc = keys.filter_map(move |(kind, key)| {
@@ -297,6 +298,35 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
         Some((format!("sched.{}.{}", kind.name(), key.key), value))
     });
     own.chain(cc).chain(lb).chain(ec).chain(sched)
+}
+
+/// The keys of policies that `facts` change, of chosen and other policies, each with the value that
+/// it gets.
+pub(super) fn resolved(settings: &Settings, facts: &NetworkFacts) -> Vec<(String, String)> {
+    let mut after = settings.clone();
+    after.resolve(facts);
+    let changes = of_policies(settings).zip(of_policies(&after));
+    changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
+}
+
+/// Every key of every policy with its value.
+fn of_policies(settings: &Settings) -> impl Iterator<Item = (String, String)> + '_ {
+    let cc = CcKind::ALL.iter().flat_map(move |&kind| {
+        CcParams::keys(kind).iter().filter_map(move |key| {
+            let value = settings.cc_params.show(kind, key.key)?;
+            Some((format!("cc.{}.{}", kind.name(), key.key), value))
+        })
+    });
+    let lb = LbParams::KEYS
+        .iter()
+        .filter_map(|key| Some((format!("lb.{}", key.key), settings.lb_params.show(key.key)?)));
+    let sched = SchedKind::ALL.iter().flat_map(move |&kind| {
+        SchedParams::keys(kind).iter().filter_map(move |key| {
+            let value = settings.sched_params.show(kind, key.key)?;
+            Some((format!("sched.{}.{}", kind.name(), key.key), value))
+        })
+    });
+    cc.chain(lb).chain(sched)
 }
 
 /// An erasure code and its blocks; without one, those of the default.
@@ -522,7 +552,7 @@ mod tests {
     fn settings_of_policies_are_reached_by_their_names() {
         let mut draft = Draft::default();
         draft.set("lb.paths", "64", Source::Set).unwrap();
-        assert_eq!(draft.settings.lb_params.paths, 64);
+        assert_eq!(draft.settings.lb_params.common.paths, 64);
         let named: Vec<String> = names();
         assert!(named.iter().any(|name| name.starts_with("cc.smartt.")));
     }

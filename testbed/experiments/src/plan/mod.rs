@@ -217,7 +217,9 @@ impl Plan {
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter);
         settings.base_rtt = inter;
         settings.loss = loss_settings(&draft);
-        settings.cc_params = draft.cc_params();
+        let Settings { cc_params, lb_params, sched_params, .. } = draft.acting();
+        (settings.cc_params, settings.lb_params) = (cc_params, lb_params);
+        settings.sched_params = sched_params;
         let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
@@ -579,11 +581,10 @@ pub fn link_settings(
     line_rate: Rate,
     base_rtt: Duration,
 ) -> Result<Settings, RunError> {
-    let mut settings = draft.settings.clone();
+    let mut settings = draft.acting();
     settings.line_rate = line_rate;
     settings.base_rtt = draft.base_rtt.unwrap_or(base_rtt);
     settings.loss = loss_settings(draft);
-    settings.cc_params = draft.cc_params();
     let mtu = Config::new(settings.clone())?.mtu();
     settings.psn_window = draft.psn_window.unwrap_or_else(|| psn_window(&settings, mtu, u64::MAX));
     Ok(settings)

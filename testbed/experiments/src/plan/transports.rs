@@ -306,7 +306,7 @@ pub fn names() -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use transport::cc::UnoCcParams;
+    use transport::cc::unocc::UnoCcParams;
 
     use super::*;
 

@@ -9,6 +9,7 @@ use alloc::string::String;
 
 use super::times;
 use crate::params::{ParamValue, params, words};
+use crate::path::NetworkFacts;
 use crate::time::Duration;
 
 words! {
@@ -211,10 +212,13 @@ const WINDOW_START: f32 = 1.0;
 const WINDOW_START_PACKETS: u16 = 32;
 
 impl SmarttParams {
-    /// What only the network's longest base RTT decides, decided.
-    pub(crate) fn resolve(&mut self, network_base_rtt: Duration) {
-        if self.target_of == TargetOf::Network && self.target_queue == Duration::ZERO {
-            let queue = times(network_base_rtt, f64::from(self.target_rtt) - 1.0);
+    /// The target as the network's longest base RTT decides it. Where switches do not trim, nothing
+    /// waits for trims.
+    pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
+        self.trimming &= facts.trims.unwrap_or(true);
+        let by_network = self.target_of == TargetOf::Network && self.target_queue == Duration::ZERO;
+        if let (true, Some(base_rtt)) = (by_network, facts.base_rtt) {
+            let queue = times(base_rtt, f64::from(self.target_rtt) - 1.0);
             self.target_queue = queue.min(TARGET_QUEUE_MAX);
         }
     }

@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use super::*;
 use crate::config::{Config, Settings};
 use crate::rng::Rng;
-use crate::sched::{SchedKind, SchedParams};
+use crate::sched::SchedKind;
 use crate::segment::{BURST, PayloadRef};
 use crate::time::Duration;
 use crate::units::{Bytes, Credit, EntropyValue, MsgNo, Psn};
@@ -26,7 +26,7 @@ fn config(change: impl FnOnce(&mut Settings)) -> Config {
 }
 
 fn with(credit: CreditParams) -> Config {
-    config(|s| s.sched_params = SchedParams { credit })
+    config(|s| s.sched_params.credit = credit)
 }
 
 fn flow(index: u32) -> FlowId {
@@ -250,7 +250,7 @@ fn what_was_lost_without_a_word_is_asked_for_at_once_and_again_after_a_timeout()
     let credit = CreditParams { first_window: 0.25, ..DEFAULT };
     let config = config(|s| {
         s.loss.retries_max = 2;
-        s.sched_params = SchedParams { credit };
+        s.sched_params.credit = credit;
     });
     let mut sender = Sender::new(&config, 10);
     assert_eq!(sender.send(at(1)).len(), 10, "the whole first window");

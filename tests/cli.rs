@@ -496,3 +496,21 @@ fn flags_that_show_a_run_are_refused_where_there_is_nothing_to_show() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(fs::read(&capture).unwrap()[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
 }
+
+#[test]
+fn sizes_of_a_paper_are_shown_and_refused_where_frames_are_real() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let sizes = ["--set", "wire.data_overhead=40", "--set", "wire.control=40"];
+    let ran = headrace(&[&["run", &matrix][..], &sizes].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("around payload 40 bytes, without payload 40 bytes"), "{ran:?}");
+    let ran = headrace(&[&["run", &matrix, "--world", "vdev"][..], &sizes].concat());
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    for part in ["wire.data_overhead", "40 bytes by --set", "--world sim"] {
+        assert!(ran.err.contains(part), "{part} in {}", ran.err);
+    }
+    let ran = headrace(&["run", &matrix, "--set", "wire.control=256"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("wire.control=256"), "{ran:?}");
+}

@@ -21,6 +21,8 @@ mod patience;
 mod uno;
 #[path = "sim/uno_claims.rs"]
 mod uno_claims;
+#[path = "sim/wire.rs"]
+mod wire;
 
 fn matrix(kind: &str, hosts: u32, seed: u64, params: &[(&str, &str)]) -> Matrix {
     let workload = workload::by_name(kind, &Params::from_pairs(params.iter().copied())).unwrap();

@@ -197,6 +197,13 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         format!("mean {:.0}, p99 {}, max {} bytes", queue.mean, queue.p99, queue.max)
     };
     rows.push(("queues", summary.queue_bytes.as_ref().map_or_else(dash, queues)));
+    if let Some(wire) = &summary.wire {
+        let size = |size: Option<u16>| {
+            size.map_or_else(|| "as our headers".to_owned(), |bytes| format!("{bytes} bytes"))
+        };
+        let (around, control) = (size(wire.data_overhead), size(wire.control));
+        rows.push(("accounted", format!("around payload {around}, without payload {control}")));
+    }
     if let Some(lateness) = &summary.lateness {
         rows.push(("time scale", format!("{:.1} real for 1 of network time", summary.time_scale)));
         rows.push((

@@ -11,7 +11,7 @@ use crate::path::NetworkFacts;
 use crate::sched::{SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
-use crate::wire::{ack, data};
+use crate::wire::{AccountedSizes, WireSizes, ack, data};
 
 /// The open form of a configuration: change what differs from [`Settings::default`], then make a
 /// [`Config`] of it.
@@ -21,6 +21,8 @@ pub struct Settings {
     pub payload_max: u16,
     /// Bytes around a Headrace header on the wire: Ethernet, IP and UDP headers; 42 (IPv4) or 62.
     pub frame_overhead: u16,
+    /// Sizes of packets that are accounted instead of those of the headers; for virtual time alone.
+    pub accounted: AccountedSizes,
     /// Rate of the host's link, above zero.
     pub line_rate: Rate,
     /// Base RTT of the network's longest path, and of every path that nothing better is known of;
@@ -117,6 +119,7 @@ impl Default for Settings {
         Self {
             payload_max: 4096,
             frame_overhead: 42,
+            accounted: AccountedSizes::HEADERS,
             line_rate: Rate::from_gbps(100),
             base_rtt: Duration::from_us(12),
             cc: CcKind::Smartt,
@@ -247,6 +250,7 @@ impl Config {
         let checks = [
             ("payload_max", "64..=8960 bytes", (64..=8960).contains(&s.payload_max)),
             ("frame_overhead", "42..=128 bytes", (42..=128).contains(&s.frame_overhead)),
+            ("accounted", "1..=1024 around payload, 1..=255 without", s.accounted.are_legal()),
             ("line_rate", "above zero", s.line_rate > Rate::ZERO),
             ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
             ("far.rtt", "above zero and at most 2 s", in_rtt_range(s.far.rtt)),
@@ -286,7 +290,22 @@ impl Config {
     /// extensions that only some segments have.
     #[must_use]
     pub fn segment_overhead(&self) -> u16 {
-        self.frame_overhead + data::LEN + self.sched.data_overhead()
+        let headers = self.frame_overhead + data::LEN + self.sched.data_overhead();
+        self.accounted.data_overhead.unwrap_or(headers)
+    }
+
+    /// Wire bytes of extensions of `octets` that only some segments have: none where the sizes of
+    /// segments are accounted.
+    #[inline]
+    #[must_use]
+    pub fn extensions(&self, octets: u16) -> u16 {
+        if self.accounted.data_overhead.is_some() { 0 } else { octets }
+    }
+
+    /// What a packet counts as on the wire.
+    #[must_use]
+    pub fn wire_sizes(&self) -> WireSizes {
+        WireSizes { frame_overhead: self.frame_overhead, accounted: self.accounted }
     }
 
     /// Wire bytes of a full segment without extensions that only some have: what controllers call
@@ -300,13 +319,13 @@ impl Config {
     #[must_use]
     pub fn packet_max(&self) -> Bytes {
         let code = if self.ec == EcKind::Uncoded { 0 } else { data::CODE_LEN };
-        self.mtu() + Bytes(u64::from(data::OPEN_LEN + data::TAG_LEN + code))
+        self.mtu() + Bytes(self.extensions(data::OPEN_LEN + data::TAG_LEN + code).into())
     }
 
     /// Wire bytes of an acknowledgement.
     #[must_use]
     pub fn ack_len(&self) -> Bytes {
-        Bytes(u64::from(self.frame_overhead + ack::LEN))
+        Bytes(self.accounted.control.unwrap_or(self.frame_overhead + ack::LEN).into())
     }
 
     /// The code of flows over `path`; `None` where they send no parity.
@@ -351,7 +370,7 @@ impl Config {
             line_rate: self.line_rate,
             base_rtt: self.base_rtt,
             mtu: self.mtu(),
-            frame_overhead: self.frame_overhead,
+            wire_sizes: self.wire_sizes(),
             rto: self.rto(&self.default_path()),
             backoff_max: self.loss.backoff_max,
             retries_max: self.loss.retries_max,

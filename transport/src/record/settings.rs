@@ -11,6 +11,7 @@ use crate::ec::{BlockShape, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
 use crate::sched::{SchedKind, SchedParams};
 use crate::time::{Duration, Rate};
+use crate::wire::AccountedSizes;
 
 /// Stands for `None` where a word is optional.
 const NONE: u64 = u64::MAX;
@@ -20,6 +21,8 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     let Settings {
         payload_max,
         frame_overhead,
+        // Recordings are of real frames, which are as long as their headers and payload.
+        accounted: _,
         line_rate,
         base_rtt,
         cc,
@@ -112,6 +115,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
     Some(Settings {
         payload_max: next()?.try_into().ok()?,
         frame_overhead: next()?.try_into().ok()?,
+        accounted: AccountedSizes::HEADERS,
         line_rate: Rate::from_bps(next()?),
         base_rtt: Duration::from_ps(next()?),
         cc: pick(CcKind::ALL, next()?)?,

@@ -17,7 +17,7 @@ use crate::registry::{Registered, registry};
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
-use crate::wire::{Data, Header};
+use crate::wire::{Data, Header, WireSizes};
 
 /// Decides which flow may send next. What is about a flow that a scheduler does not know, it
 /// ignores.
@@ -109,8 +109,8 @@ pub struct SchedSetup<'a> {
     pub base_rtt: Duration,
     /// Wire bytes of a full segment.
     pub mtu: Bytes,
-    /// Bytes around a Headrace header on the wire.
-    pub frame_overhead: u16,
+    /// What packets count as on the wire.
+    pub wire_sizes: WireSizes,
     /// Silence after which something is lost, without back-off.
     pub rto: Duration,
     /// The timeout doubles at most this often.

@@ -19,12 +19,15 @@ pub mod data;
 mod doc_tests;
 pub mod frame;
 mod outer;
+pub mod sizes;
 pub mod template;
 #[cfg(test)]
 mod tests;
 
 use core::fmt;
 use core::num::{NonZeroU8, NonZeroU32};
+
+pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::lb::LbKind;
+use transport::wire::AccountedSizes;
 use transport::{Duration, Instant, Stats};
 
 use super::audit::Audit;
@@ -69,6 +70,8 @@ pub struct Summary {
     pub lateness: Option<Lateness>,
     /// What erasure coding did; null where it is off.
     pub ec: Option<CodeCounts>,
+    /// Sizes of packets that were accounted instead of those of the headers; null where none was.
+    pub wire: Option<AccountedBytes>,
     /// What lossless switches did; null where switches pause nobody.
     pub pfc: Option<PauseCounts>,
     /// Completion times of flows inside datacentres; null where there is one only.
@@ -122,6 +125,22 @@ pub struct CodeCounts {
     pub unneeded: u64,
     /// Requests of receivers for what a block lacked.
     pub block_nacks: u64,
+}
+
+/// Sizes of packets that a simulation accounts, bytes; null where the headers count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AccountedBytes {
+    /// Around the payload of DATA.
+    pub data_overhead: Option<u16>,
+    /// A packet without payload.
+    pub control: Option<u16>,
+}
+
+impl AccountedBytes {
+    fn of(plan: &Plan) -> Option<Self> {
+        let AccountedSizes { data_overhead, control } = plan.settings.accounted;
+        plan.settings.accounted.differ().then_some(Self { data_overhead, control })
+    }
 }
 
 /// Pauses of links.
@@ -266,6 +285,7 @@ impl Summary {
             drops: drops(stats, network),
             lateness: None,
             ec: CodeCounts::of(plan, stats),
+            wire: AccountedBytes::of(plan),
             pfc: totals.and_then(|totals| PauseCounts::of(plan, &totals)),
             fct_intra_us: fct_of(plan, records, false),
             fct_inter_us: fct_of(plan, records, true),

@@ -343,6 +343,25 @@ impl Draft {
         }
     }
 
+    /// Checks that packets count as what they are, for a world with real frames.
+    ///
+    /// # Errors
+    /// Names the first size that is accounted instead of that of the headers.
+    pub fn check_real_frames(&self) -> Result<(), InputError> {
+        let accounted = &self.settings.accounted;
+        let sizes =
+            [("wire.data_overhead", accounted.data_overhead), ("wire.control", accounted.control)];
+        let Some((key, bytes)) = sizes.into_iter().find_map(|(key, size)| Some((key, size?)))
+        else {
+            return Ok(());
+        };
+        let found = format!("{bytes} bytes by {}", self.source(key));
+        let help = format!("leave it out, say --set {key}=headers, or run it with --world sim");
+        Err(InputError::new(found, "`headers`: real frames are as long as they are")
+            .at(key, 0, 0)
+            .help(help))
+    }
+
     /// The settings with the policies' parameters as they act: none waits for trims where switches
     /// do not trim.
     #[must_use]

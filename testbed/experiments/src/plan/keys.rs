@@ -163,6 +163,14 @@ keys! {
     "cm.start_unit", "unit of start in .cm files: us or ps",
         |d, v| d.start_unit = StartUnit::by_name(v).ok_or("us or ps")?,
         |d| (if d.start_unit == StartUnit::Ps { "ps" } else { "us" }).to_owned();
+    "wire.data_overhead", "bytes around the payload of DATA that a simulation accounts, 1..=1024, \
+        or headers: those of this implementation",
+        |d, v| d.settings.accounted.data_overhead = unless(v, "headers", size_up_to::<1024>)?,
+        |d| shown(d.settings.accounted.data_overhead, "headers");
+    "wire.control", "bytes of a packet without payload that a simulation accounts, 1..=255, or \
+        headers: those of this implementation",
+        |d, v| d.settings.accounted.control = unless(v, "headers", size_up_to::<255>)?,
+        |d| shown(d.settings.accounted.control, "headers");
     "udp_port", "UDP port that hosts listen at, 1..=65535",
         |d, v| d.udp_port = udp_port(v)?, |d| d.udp_port.to_string();
     "fault", "adds a fault: KIND[:VALUE]@LINKS[,key=value]..., e.g. loss:0.01@all",
@@ -363,6 +371,12 @@ fn integer<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
 fn payload(text: &str) -> Result<u16, &'static str> {
     integer(text)
         .and_then(|n| if (64..=8960).contains(&n) { Ok(n) } else { Err("64..=8960 bytes") })
+}
+
+/// A size of packets in bytes, 1 to `MOST`.
+fn size_up_to<const MOST: u16>(text: &str) -> Result<u16, &'static str> {
+    let size = integer(text).ok().filter(|size| (1..=MOST).contains(size));
+    size.ok_or("bytes in range, or headers; see `headrace list settings`")
 }
 
 fn duration(text: &str) -> Result<Duration, &'static str> {

@@ -581,6 +581,7 @@ pub fn link_settings(
     line_rate: Rate,
     base_rtt: Duration,
 ) -> Result<Settings, RunError> {
+    draft.check_real_frames()?;
     let mut settings = draft.acting();
     settings.line_rate = line_rate;
     settings.base_rtt = draft.base_rtt.unwrap_or(base_rtt);

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
+use transport::wire::WireSizes;
 use transport::wire::frame::{Ecn, TrafficClass};
 use transport::{
     BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
@@ -62,7 +63,7 @@ pub(super) struct Hosts<'a> {
     /// Hosts that act at this instant.
     acting: Vec<HostId>,
     burst: Burst<TxSegment>,
-    overhead: u16,
+    sizes: WireSizes,
     count: DriverCount,
     tap: Option<Tap>,
 }
@@ -92,7 +93,10 @@ impl<'a> Hosts<'a> {
             elsewhere: Vec::new(),
             acting: Vec::new(),
             burst: Burst::with_limit(BURST),
-            overhead: plan.settings.frame_overhead,
+            sizes: WireSizes {
+                frame_overhead: plan.settings.frame_overhead,
+                accounted: plan.settings.accounted,
+            },
             count: DriverCount::default(),
         }
     }
@@ -291,7 +295,7 @@ impl<'a> Hosts<'a> {
                 if let Some(tap) = &mut self.tap {
                     tap.note(sent(segment, host, now));
                 }
-                let packet = packet_of(segment, host, self.overhead, &mut around.packets);
+                let packet = packet_of(segment, host, self.sizes, &mut around.packets);
                 around.network.send(host, packet, now, &mut around.out);
             }
         }
@@ -446,16 +450,20 @@ fn skip_wakes(mut flights: &[Flight]) -> &[Flight] {
 }
 
 /// The fabric's packet for a segment.
-fn packet_of(segment: &TxSegment, from: HostId, overhead: u16, packets: &mut PacketSlab) -> Packet {
-    let header = overhead + segment.hdr.emit_len();
+fn packet_of(
+    segment: &TxSegment,
+    from: HostId,
+    sizes: WireSizes,
+    packets: &mut PacketSlab,
+) -> Packet {
     let flags =
         if segment.is_control() { Flags::CONTROL } else { Flags::ECT.with(Flags::TRIMMABLE) };
     Packet {
         handle: packets.insert(segment, from),
         dst: segment.peer,
         hash: flow_hash(from, segment.peer, segment.hdr.ev),
-        len: header + segment.payload.len,
-        trim_len: u8::try_from(header).unwrap_or(u8::MAX),
+        len: sizes.of(&segment.hdr, segment.payload.len),
+        trim_len: u8::try_from(sizes.trimmed(&segment.hdr)).unwrap_or(u8::MAX),
         flags,
     }
 }

@@ -58,7 +58,8 @@ impl TxFlow {
     /// Wire bytes of a packet of this flow beside its payload, without extensions that only some
     /// have.
     pub(super) fn overhead(&self, config: &Config) -> u16 {
-        config.segment_overhead() + if self.code.is_some() { data::CODE_LEN } else { 0 }
+        let code = if self.code.is_some() { data::CODE_LEN } else { 0 };
+        config.segment_overhead() + config.extensions(code)
     }
 
     /// What the packet at `offset` of a message carries beside its payload.

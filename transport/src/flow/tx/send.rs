@@ -219,10 +219,9 @@ impl Carried {
 
     /// Bytes on the wire of a segment that carries this and `payload_len` bytes.
     fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
-        config.segment_overhead()
-            + if self.open.is_some() { data::OPEN_LEN } else { 0 }
+        let extensions = if self.open.is_some() { data::OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { data::TAG_LEN }
-            + if self.code.is_some() { data::CODE_LEN } else { 0 }
-            + payload_len
+            + if self.code.is_some() { data::CODE_LEN } else { 0 };
+        config.segment_overhead() + config.extensions(extensions) + payload_len
     }
 }

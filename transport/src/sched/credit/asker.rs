@@ -10,7 +10,7 @@ use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
 use crate::units::{Bytes, Credit, EntropyValue, FlowId, HostId};
-use crate::wire::{Allowance, Body, Header};
+use crate::wire::{Allowance, Body, Header, WireSizes};
 
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,7 @@ pub(super) struct Asker {
     first_window: f64,
     ahead: f64,
     mtu: u32,
-    frame_overhead: u16,
+    wire_sizes: WireSizes,
     rto: Duration,
     backoff_max: u8,
     retries_max: u8,
@@ -139,7 +139,7 @@ impl Asker {
             first_window: f64::from(params.first_window),
             ahead: f64::from(params.ahead),
             mtu: narrow(setup.mtu),
-            frame_overhead: setup.frame_overhead,
+            wire_sizes: setup.wire_sizes,
             rto: setup.rto,
             backoff_max: setup.backoff_max,
             retries_max: setup.retries_max,
@@ -192,11 +192,11 @@ impl Asker {
         backlog: &Backlog,
         now: Instant,
     ) {
-        let (overhead, mtu) = (self.frame_overhead, self.mtu);
+        let (sizes, mtu) = (self.wire_sizes, self.mtu);
         let Some(account) = self.account(flow) else { return };
         let Body::Data(data) = &mut segment.hdr.body else { return };
         data.demand = Some(Credit::START);
-        let len = overhead + data.emit_len() + segment.payload.len;
+        let len = sizes.of_data(data, segment.payload.len);
         if account.unasked > 0 {
             account.unasked = account.unasked.saturating_sub(u32::from(len));
         } else {

@@ -1,0 +1,43 @@
+//! Sizes of packets that a plan accounts: they, and not our own headers, decide every time.
+
+use experiments::measure::Summary;
+use transport::wire::addressing::IpVersion;
+use transport::wire::frame::header_overhead;
+use transport::wire::{ack, data};
+use transport::{Bytes, Duration, HostId, Rate};
+
+use super::{Matrix, run};
+use experiments::workload::FlowSpec;
+
+/// Links between hosts of different leaves.
+const LINKS: u64 = 4;
+
+/// The completion time of one segment of 512 bytes that is alone in a network of 100 Gbps.
+fn alone(overhead: &str, control: &str) -> (Duration, Summary) {
+    let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+    matrix.push_flow(FlowSpec::new(HostId(0), HostId(3), Bytes(512)));
+    let settings = [("mtu", "512"), ("wire.data_overhead", overhead), ("wire.control", control)];
+    let outcome = run(&settings, matrix, "leaf-spine:2,1,2,100");
+    (outcome.records[0].fct().unwrap(), outcome.summary)
+}
+
+#[test]
+fn accounted_sizes_replace_those_of_the_headers_on_every_link() {
+    let time = |bytes: u64| Rate::from_gbps(100).time_for(Bytes(bytes)) * LINKS;
+    let (cells, summary) = alone("40", "40");
+    assert_eq!(alone("140", "40").0, cells + time(100), "DATA");
+    assert_eq!(alone("40", "240").0, cells + time(200), "acknowledgements");
+    let wire = summary.wire.unwrap();
+    assert_eq!((wire.data_overhead, wire.control), (Some(40), Some(40)), "the result says so");
+}
+
+#[test]
+fn sizes_equal_to_those_of_the_headers_change_nothing() {
+    let (own, summary) = alone("headers", "headers");
+    assert_eq!(summary.wire, None);
+    // The first segment of a flow opens it and carries the tag of its message.
+    let frame = header_overhead(IpVersion::V4);
+    let opening = frame + data::LEN + data::OPEN_LEN + data::TAG_LEN;
+    let (same, _) = alone(&opening.to_string(), &(frame + ack::LEN).to_string());
+    assert_eq!(same, own);
+}

@@ -1,0 +1,135 @@
+//! How many bytes packets count as on the wire: those of our own headers, or those of a paper.
+//!
+//! A figure of a paper depends on its packet sizes: DCsim probes with 64 bytes, a control cell of
+//! Zeropod has 40. A simulation may account such sizes instead of what the headers of this
+//! implementation take, so that a change of the headers moves no figure. Windows, schedulers,
+//! queues and links all count the same bytes. Real frames always have their own lengths.
+
+use super::{Body, Data, Header};
+
+/// The sizes that a run accounts. Bytes, without preamble, FCS and gap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireSizes {
+    /// Ethernet, IP and UDP headers around a Headrace header.
+    pub frame_overhead: u16,
+    /// Sizes that replace those of the headers; none in a run over real frames.
+    pub accounted: AccountedSizes,
+}
+
+/// Sizes that are accounted instead of those of the headers; `None` accounts the headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AccountedSizes {
+    /// Everything around the payload of a DATA or PARITY packet, 1..=1024.
+    pub data_overhead: Option<u16>,
+    /// A whole packet without payload, of every kind, and a trimmed DATA packet, 1..=255.
+    pub control: Option<u16>,
+}
+
+impl WireSizes {
+    /// Bytes that a packet with `hdr` and `payload_len` bytes of payload counts as.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, hdr: &Header, payload_len: u16) -> u16 {
+        match &hdr.body {
+            Body::Data(data) => self.of_data(data, payload_len),
+            _ => self.accounted.control.unwrap_or(self.frame_overhead + hdr.emit_len()),
+        }
+    }
+
+    /// Bytes that a DATA or PARITY packet with `payload_len` bytes of payload counts as.
+    #[inline]
+    #[must_use]
+    pub fn of_data(&self, data: &Data, payload_len: u16) -> u16 {
+        match self.accounted.data_overhead {
+            Some(overhead) => overhead + payload_len,
+            None => self.frame_overhead + data.emit_len() + payload_len,
+        }
+    }
+
+    /// Bytes that are left of a packet with `hdr` when a switch trims it.
+    #[inline]
+    #[must_use]
+    pub fn trimmed(&self, hdr: &Header) -> u16 {
+        self.accounted.control.unwrap_or_else(|| self.of(hdr, 0))
+    }
+}
+
+impl AccountedSizes {
+    /// The sizes of the headers.
+    pub const HEADERS: Self = Self { data_overhead: None, control: None };
+
+    /// Whether a packet may count as something else than its headers and payload.
+    #[must_use]
+    pub fn differ(self) -> bool {
+        self != Self::HEADERS
+    }
+
+    /// Whether both sizes are in their ranges.
+    #[must_use]
+    pub fn are_legal(self) -> bool {
+        let fits = |size: Option<u16>, most| size.is_none_or(|size| (1..=most).contains(&size));
+        fits(self.data_overhead, 1024) && fits(self.control, 255)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
+    use crate::wire::{Allowance, Data, Open};
+    use core::num::NonZeroU32;
+
+    fn header(body: Body) -> Header {
+        Header { ev: EntropyValue(1), dst_flow: FlowId::UNKNOWN, body }
+    }
+
+    fn data(opens: bool) -> Header {
+        let open = Open { src_flow: FlowId::new(1, 1), msg_len: NonZeroU32::MIN };
+        header(Body::Data(Data {
+            psn: Psn(1),
+            msg: MsgNo(0),
+            offset: 0,
+            sent_at: 0,
+            retransmission: false,
+            open: opens.then_some(open),
+            tag: 0,
+            demand: None,
+            code: None,
+        }))
+    }
+
+    #[test]
+    fn headers_count_as_they_are_unless_sizes_replace_them() {
+        let own = WireSizes { frame_overhead: 42, accounted: AccountedSizes::HEADERS };
+        assert_eq!(own.of(&data(false), 1000), 42 + data(false).emit_len() + 1000);
+        assert!(own.of(&data(true), 1000) > own.of(&data(false), 1000));
+        assert_eq!(own.trimmed(&data(true)), own.of(&data(true), 0));
+    }
+
+    #[test]
+    fn accounted_sizes_do_not_depend_on_the_fields_of_a_header() {
+        let accounted = AccountedSizes { data_overhead: Some(40), control: Some(64) };
+        let paper = WireSizes { frame_overhead: 42, accounted };
+        assert_eq!(paper.of(&data(false), 512), 552);
+        assert_eq!(paper.of(&data(true), 512), 552);
+        let request = Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START };
+        assert_eq!(paper.of(&header(Body::Request(request)), 0), 64);
+        assert_eq!(paper.trimmed(&data(true)), 64);
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_not_legal() {
+        for (data_overhead, control, legal) in [
+            (None, None, true),
+            (Some(1), Some(255), true),
+            (Some(1024), None, true),
+            (Some(0), None, false),
+            (Some(1025), None, false),
+            (None, Some(0), false),
+            (None, Some(256), false),
+        ] {
+            let sizes = AccountedSizes { data_overhead, control };
+            assert_eq!(sizes.are_legal(), legal, "{sizes:?}");
+        }
+    }
+}

@@ -70,7 +70,7 @@ fn find_dpdk() -> pkg_config::Library {
     }
 }
 
-/// Says where pkg-config was told to look, which is the usual reason for a miss.
+/// Says where pkg-config is set to look, which is the usual reason for a miss.
 fn search_path() -> String {
     let set = ["PKG_CONFIG_LIBDIR", "PKG_CONFIG_PATH"]
         .into_iter()

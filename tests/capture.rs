@@ -9,7 +9,7 @@ use std::path::Path;
 use experiments::capture::Capture;
 use experiments::measure::Outcome;
 use experiments::observe::Observe;
-use experiments::plan::{Draft, Plan, Source};
+use experiments::plan::{Draft, Origin, Plan};
 use experiments::progress::Unwatched;
 use experiments::workload::{self, Params};
 use experiments::{topology, virtual_time};
@@ -25,7 +25,7 @@ fn captured(file: &Path, limits: &str, threads: &str) -> Outcome {
     let settings =
         [("sim.threads", threads), ("fault", "loss:0.01@all"), ("switch.queue", "32KiB")];
     for (key, value) in settings {
-        draft.set(key, value, Source::Set).unwrap_or_else(|error| panic!("{error}"));
+        draft.set(key, value, Origin::Set).unwrap_or_else(|error| panic!("{error}"));
     }
     let incast = Params::from_pairs(vec![("degree", "7"), ("size", "256KiB")]);
     let matrix = workload::by_name("incast", &incast).unwrap().generate(8, &mut Rng::new(1));

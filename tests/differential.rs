@@ -1,4 +1,4 @@
-//! The same scenario in virtual and in real time: what does not depend on time is equal, and what
+//! One scenario in virtual and in real time: what does not depend on time is equal, and what
 //! does is near.
 //!
 //! One run in real time a process, so one test. Bounds are wide because real time is: hosts poll,

@@ -120,7 +120,7 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
 }
 
 /// Kind, flags and numbers of a header, as docs/WIRE.md has them. A new kind of packet is to be
-/// told to the dissector, too.
+/// given to the dissector, too.
 fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
     let mut numbers = BTreeMap::new();
     numbers.insert("ev", u64::from(header.ev.0));

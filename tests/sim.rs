@@ -7,7 +7,7 @@
 
 use experiments::conductor::FlowRecord;
 use experiments::measure::{Outcome, Sample, Summary, write_flow, write_series};
-use experiments::plan::{Draft, Plan, Source};
+use experiments::plan::{Draft, Origin, Plan};
 use experiments::progress::{Progress, Unwatched, Watch};
 use experiments::topology;
 use experiments::virtual_time;
@@ -37,12 +37,12 @@ fn draft(settings: &[(&str, &str)]) -> Draft {
     let mut draft = Draft::default();
     for (key, value) in settings {
         match *key {
-            "transport" => draft.set_transport(value, Source::Set).unwrap(),
-            "cc" => draft.set_cc(value, Source::Set).unwrap(),
-            "lb" => draft.set_lb(value, Source::Set).unwrap(),
-            "trim" => draft.set_trim(*value == "on", Source::Set),
-            "seed" => draft.set_seed(value.parse().unwrap(), Source::Set),
-            key => draft.set(key, value, Source::Set).unwrap(),
+            "transport" => draft.set_transport(value, Origin::Set).unwrap(),
+            "cc" => draft.set_cc(value, Origin::Set).unwrap(),
+            "lb" => draft.set_lb(value, Origin::Set).unwrap(),
+            "trim" => draft.set_trim(*value == "on", Origin::Set),
+            "seed" => draft.set_seed(value.parse().unwrap(), Origin::Set),
+            key => draft.set(key, value, Origin::Set).unwrap(),
         }
     }
     draft
@@ -234,7 +234,7 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
     }
 }
 
-/// Writes what it is told while the run goes on.
+/// Writes what it gets while the run goes on.
 struct Listener<'a> {
     plan: &'a Plan,
     lines: usize,

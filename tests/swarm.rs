@@ -23,7 +23,7 @@ mod invariants;
 
 use case::Case;
 
-/// Cases when nobody says; each runs twice.
+/// Cases when none are asked for; each runs twice.
 const CASES: u64 = 600;
 
 /// How long no case may start or end before the ones under way count as hung: far longer than three

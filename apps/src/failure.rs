@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     /// The other process did not answer, or fell silent.
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
     Peer(String),
-    /// The user wanted an end before there was anything to tell.
+    /// The user wanted an end before there was a result.
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
     Interrupted(String),
     /// Standard output or error failed.
@@ -49,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// Tells the user.
+    /// Writes the message for the user.
     pub(crate) fn write(&self, err: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Input(error) => writeln!(err, "error: {error}"),
@@ -59,7 +59,7 @@ impl Failure {
                 writeln!(err, "error: {text}")
             }
             Self::Output(error) => writeln!(err, "error: {error}"),
-            // The reader has gone, as in `headrace list scenarios | head -1`: no one to tell.
+            // The reader has gone, as in `headrace list scenarios | head -1`: no one reads on.
             Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Self::Stream(error) => writeln!(err, "error: cannot write the result: {error}"),
         }

@@ -25,7 +25,7 @@ pub(crate) fn catch() {
     }
 }
 
-/// The next signal ends the process: nobody will ask whether there was one.
+/// The next signal ends the process: no code asks whether there was one.
 pub(crate) fn end_at_once() {
     if let Some(requested) = REQUESTED.get() {
         requested.store(true, Ordering::Relaxed);

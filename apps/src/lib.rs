@@ -61,7 +61,7 @@ pub fn main_of_process() -> ExitCode {
     main_of(std::env::args_os())
 }
 
-/// The same with `args`, the first of which is the program's name.
+/// Runs the program with `args`, the first of which is the program's name.
 #[must_use]
 pub fn main_of(args: impl Iterator<Item = OsString>) -> ExitCode {
     interrupt::catch();
@@ -97,7 +97,7 @@ fn dispatch(args: impl Iterator<Item = OsString>, console: &mut Console<'_>) -> 
     };
     let result = result.and_then(|exit| Ok(console.out.flush().map(|()| exit)?));
     result.unwrap_or_else(|failure| {
-        // When even standard error fails there is no one left to tell.
+        // When even standard error fails there is nowhere left to report to.
         let _ = failure.write(console.err);
         failure.exit()
     })

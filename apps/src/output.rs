@@ -1,6 +1,6 @@
 //! The directory a run leaves behind. Files appear whole or not at all: written beside, then
 //! renamed. What a long run writes while it goes on is beside its place under the name with
-//! `.part` behind it, for everybody to read; a run that is killed leaves that.
+//! `.part` behind it, for every user to read; a run that is killed leaves that.
 //!
 //! Knows nothing of what is in the files.
 
@@ -119,7 +119,7 @@ impl PartFile {
 impl Drop for PartFile {
     fn drop(&mut self) {
         if let Some(file) = self.file.take() {
-            // What is left of it is of no use; the error that matters has been told.
+            // What is left of it is of no use; the error that matters has been reported.
             drop(file.into_parts());
             if self.part != self.path {
                 let _ = fs::remove_file(&self.part);

@@ -96,7 +96,7 @@ impl Watch for Shown<'_> {
         !interrupt::requested()
     }
 
-    /// Without a directory for results nobody reads them.
+    /// Without a directory for results no one reads them.
     fn on_samples(&mut self, samples: &mut Vec<Sample>) {
         samples.clear();
     }
@@ -110,7 +110,7 @@ impl Watch for Silent {
         !interrupt::requested()
     }
 
-    /// Without a directory for results nobody reads them.
+    /// Without a directory for results no one reads them.
     fn on_samples(&mut self, samples: &mut Vec<Sample>) {
         samples.clear();
     }

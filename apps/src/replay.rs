@@ -1,6 +1,6 @@
 //! `headrace replay`: recorded runs through the core again.
 //!
-//! A recording holds all that one host's endpoint was told and a digest of all that it answered. A
+//! A recording holds all input of one host's endpoint and a digest of all its output. A
 //! replay needs neither DPDK nor a network: the same input must give the same answers, bit for bit.
 
 use std::fs;

@@ -42,7 +42,7 @@ pub use bindings::*;
 pub struct rte_mbuf {
     /// Start of the data buffer, headroom included.
     pub buf_addr: *mut c_void,
-    /// The same address as the device sees it.
+    /// The address as the device sees it.
     pub buf_iova: u64,
     /// Bytes from `buf_addr` to the first byte of data.
     pub data_off: u16,

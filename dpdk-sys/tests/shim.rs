@@ -69,7 +69,7 @@ unsafe extern "C" fn count_free(_address: *mut c_void, _opaque: *mut c_void) {
 #[test]
 fn external_memory_starts_with_one_holder_and_counts() {
     let mut info = sys::rte_mbuf_ext_shared_info::default();
-    // SAFETY: valid memory that nobody shares yet.
+    // SAFETY: valid memory that is not shared yet.
     unsafe { sys::rdpdk_ext_init(&raw mut info, Some(count_free), ptr::null_mut()) };
     // SAFETY: initialised above.
     assert_eq!(unsafe { sys::rdpdk_ext_refcnt_read(&raw const info) }, 1);

@@ -2,7 +2,7 @@
 //! less often.
 
 use experiments::measure::Summary;
-use experiments::plan::{Plan, Source};
+use experiments::plan::{Origin, Plan};
 use experiments::progress::Unwatched;
 use experiments::workload::{FlowSpec, Matrix};
 use experiments::{topology, virtual_time};
@@ -53,7 +53,7 @@ pub(super) fn two_datacentres() -> Verdict {
     let plan = |code| {
         let fault = ("fault", "block-loss:6.0e-3/1.5e-3/3.3e-4@wan,block=10");
         let mut draft = draft(&[("ec", code), fault]);
-        draft.set_transport("uno", Source::Set).unwrap();
+        draft.set_transport("uno", Origin::Set).unwrap();
         let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(2), Bytes(64 << 20)));
         Plan::new(&draft, matrix, &topology::by_name("two-dc:2,2,10ms,10").unwrap()).unwrap()

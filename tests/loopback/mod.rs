@@ -6,7 +6,7 @@ mod coded;
 mod telemetry;
 
 use experiments::measure::{Outcome, Summary};
-use experiments::plan::{Draft, Plan, RunError, Source};
+use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Unwatched, Watch};
 use experiments::topology;
 use experiments::workload::{self, Matrix, Params};
@@ -86,7 +86,7 @@ fn matrix(kind: &str, nodes: u32, params: &[(&str, &str)]) -> Matrix {
 fn draft(settings: &[(&str, &str)]) -> Draft {
     let mut draft = Draft::default();
     for (key, value) in settings {
-        draft.set(key, value, Source::Set).unwrap_or_else(|error| panic!("{error}"));
+        draft.set(key, value, Origin::Set).unwrap_or_else(|error| panic!("{error}"));
     }
     draft
 }
@@ -134,7 +134,7 @@ fn incast() -> Verdict {
 
 fn lossless() -> Verdict {
     let mut draft = draft(&[("switch.pfc.xoff", "32KiB")]);
-    draft.set_transport("roce", Source::Set).unwrap();
+    draft.set_transport("roce", Origin::Set).unwrap();
     let matrix = matrix("incast", 16, &[("degree", "15"), ("size", "256KiB")]);
     let topology = topology::by_name("paper-testbed").unwrap();
     let outcome = run(&Plan::new(&draft, matrix, &topology).unwrap());

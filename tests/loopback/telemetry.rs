@@ -124,7 +124,7 @@ pub(super) fn asked() -> Verdict {
         let reason = "no dpdk-telemetry.py (Debian: apt-get install dpdk)";
         return Verdict::Skipped(reason.to_owned());
     }
-    // Longer than anybody waits: the answer ends it.
+    // Longer than any client waits: the answer ends it.
     let matrix = matrix("permutation", 4, &[("size", "1GiB")]);
     let plan = plan(&[("run.message", "1MiB")], matrix, "leaf-spine:2,2,2");
     let observe = Observe { telemetry: true, ..Observe::default() };

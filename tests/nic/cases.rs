@@ -72,7 +72,7 @@ fn v4(host: u32) -> String {
     format!("10.77.0.{}/24", host + 1)
 }
 
-/// What all hosts must tell alike.
+/// What all hosts must report alike.
 fn same_story(ended: &[Ended]) -> Value {
     let first = ended[0].summary();
     for other in &ended[1..] {

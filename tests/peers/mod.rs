@@ -58,7 +58,7 @@ impl Stage {
     fn new(netns: [Option<&str>; 2], devices: [&str; 2], more: &[&str]) -> Self {
         let args = [&["perf", "server", "--device", devices[0]], more].concat();
         let mut server = Process::start(netns[0], &args);
-        server.hears("queue(s) of");
+        server.on_event("queue(s) of");
         Self { server, device: devices[1].to_owned(), netns: netns[1].map(str::to_owned) }
     }
 
@@ -146,7 +146,7 @@ fn udp_port() -> Verdict {
     assert_eq!((lost.code, lost.out.as_str()), (Some(1), ""), "{lost:?}");
     assert!(lost.err.contains("at host 0, UDP port 4797, within 1 s"), "{}", lost.err);
     assert!(lost.err.contains("--udp-port on both sides"), "{}", lost.err);
-    stage.server.hears("UDP packets come to another port than 5000");
+    stage.server.on_event("UDP packets come to another port than 5000");
     let again = stage.run("perf", &["--bytes", "1MiB", "--verify", "--udp-port", "5000"]);
     assert_eq!(again.result()["to_server"]["bytes"], 1 << 20);
     let served: Value = serde_json::from_str(&stage.end().out).unwrap();
@@ -199,13 +199,13 @@ fn interrupted() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let stage = Stage::memif(dir.path(), &[]);
     let mut client = stage.client("perf", &["--time", "60", "--bidir", "--verify"]);
-    client.hears(" 1.");
+    client.on_event(" 1.");
     client.signal("INT");
     let result = client.end().result();
     assert_eq!(result["stopped"], true);
     assert!(result["to_server"]["bytes"].as_u64() > Some(0), "{result:#}");
     let mut client = stage.client("perf", &["--time", "60"]);
-    client.hears(" 1.");
+    client.on_event(" 1.");
     stage.end();
     let ended = client.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -236,7 +236,7 @@ fn killed() -> Verdict {
         pids.push(client.id());
         // In some rounds while it starts.
         if round > 0 {
-            client.hears("session with");
+            client.on_event("session with");
         }
         sleep(Duration::from_millis(rng.below(400)));
         if round % 2 == 0 {
@@ -302,7 +302,7 @@ fn across(pair: &Pair, devices: [&str; 2]) -> Stage {
     Stage::new(netns, devices, &[])
 }
 
-/// Addresses without MACs, and who is told apart from whom by them.
+/// Addresses without MACs, and which hosts are distinguished by them.
 fn resolved() -> Verdict {
     let hosts = |a, b| {
         let port = ["--udp-port", "5003"].map(str::to_owned);
@@ -317,7 +317,7 @@ fn resolved() -> Verdict {
         let more = ["--bytes", "4MiB", "--bidir", "--verify"];
         let result = stage.run("perf", &[&more[..], &at].concat()).result();
         assert_eq!(result["from_server"]["bytes"], 4 << 20);
-        // Nobody has this address.
+        // No host has this address.
         let wrong = [at[0], "0=198.51.100.9", at[2], "1=198.51.100.2", "--wait", "1"];
         let ended = stage.run("ping", &wrong);
         assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -394,7 +394,7 @@ fn tap() -> Verdict {
         return Verdict::Skipped(reason);
     }
     let mut client = stage.client("perf", &["--bytes", "1MiB", "--verify", "--wait", "20"]);
-    client.hears("queue(s) of");
+    client.on_event("queue(s) of");
     pair.bridge_tap(1).unwrap();
     let result = client.end().result();
     assert_eq!(result["to_server"]["bytes"], 1 << 20);
@@ -409,7 +409,7 @@ fn link_down() -> Verdict {
     };
     let stage = across(&pair, ["veth", "veth"]);
     let mut client = stage.client("perf", &["--time", "4", "--verify"]);
-    client.hears(" 1.");
+    client.on_event(" 1.");
     pair.set([true, false]).unwrap();
     sleep(Duration::from_millis(700));
     pair.set([true, true]).unwrap();

@@ -59,7 +59,7 @@ impl Process {
     }
 
     /// Waits until it has said `text` on standard error.
-    pub(crate) fn hears(&mut self, text: &str) {
+    pub(crate) fn on_event(&mut self, text: &str) {
         for _ in 0..STEPS {
             if read(&self.err).contains(text) {
                 return;

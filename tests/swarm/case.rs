@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
-use experiments::plan::{Draft, Source, transports};
+use experiments::plan::{Draft, Origin, transports};
 use experiments::topology::{FatTreeSpec, TierSpec, WanSpec, topo_file};
 use experiments::workload::matrix::{Message, Start, TriggerKind};
 use experiments::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
@@ -110,7 +110,7 @@ impl Case {
             outage: Duration::ZERO,
         };
         case.policies(&mut digits, &mut rng);
-        // A window that never moves, or hears neither marks nor losses, drowns slower links and,
+        // A window that never moves, or sees neither marks nor losses, drowns slower links and,
         // with what is trimmed of it, links of small packets, over and over. That is what it is
         // there to show; here one that never moves stays small, and none meets such links.
         let cc = case.draft().settings.cc;
@@ -332,18 +332,18 @@ impl Case {
         let mut draft = Draft::default();
         for (key, value) in &self.settings {
             match *key {
-                "transport" => draft.set_transport(value, Source::Set),
-                "cc" => draft.set_cc(value, Source::Set),
-                "lb" => draft.set_lb(value, Source::Set),
+                "transport" => draft.set_transport(value, Origin::Set),
+                "cc" => draft.set_cc(value, Origin::Set),
+                "lb" => draft.set_lb(value, Origin::Set),
                 "seed" => {
-                    draft.set_seed(value.parse().unwrap(), Source::Set);
+                    draft.set_seed(value.parse().unwrap(), Origin::Set);
                     Ok(())
                 }
                 "trim" => {
-                    draft.set_trim(value == "on", Source::Set);
+                    draft.set_trim(value == "on", Origin::Set);
                     Ok(())
                 }
-                key => draft.set(key, value, Source::Set),
+                key => draft.set(key, value, Origin::Set),
             }
             .unwrap_or_else(|error| panic!("{key}={value}: {error}"));
         }

@@ -60,7 +60,7 @@ impl Watch for Budget {
 
 /// Link traversals and looks (of 2^16 packets and windows) that `packets` DATA packets may cost:
 /// far more than any case needs, far less than a livelock takes. A window that never moves overruns
-/// full queues again and again, and so does one that hears neither marks nor losses.
+/// full queues again and again, and so does one that sees neither marks nor losses.
 fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
     // A message ends with a packet of its own, however short.

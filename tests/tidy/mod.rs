@@ -1,4 +1,5 @@
-//! What the checks share: findings, the tree of files, and a lexer that tells code from comments.
+//! What the checks share: findings, the tree of files, and a lexer that separates code from
+//! comments.
 
 pub(crate) mod deps;
 pub(crate) mod docs;

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Payload bytes: a small message, MTU 1500, the default, and jumbo frames.
 const SEGMENTS: [u16; 4] = [256, 1500, 4096, 8960];
 
-/// Measures, and tells as it goes on standard error.
+/// Measures, and reports progress on standard error.
 ///
 /// # Errors
 /// A device that there is not, a size that no endpoint takes, a machine that is not fit.

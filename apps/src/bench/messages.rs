@@ -18,10 +18,10 @@ use crate::failure::Failure;
 struct Messages {
     device: &'static str,
     message_bytes: u16,
-    /// Messages that one core posts, sends, hears acknowledged and reports, millions a second.
+    /// Messages that one core posts, sends, sees acknowledged and reports, millions a second.
     headrace_mmps: f64,
     ns_per_message: f64,
-    /// The same while counters and histograms are kept for readers.
+    /// Millions a second while counters and histograms are kept for readers.
     observed_ns: f64,
     stages_ns: Map<String, Value>,
     round_trip: Option<Trip>,
@@ -37,7 +37,7 @@ struct Trip {
     device_floor_ns: f64,
     /// Of a frame as long as the message's, taken from the pool, written, read and freed each way.
     frame_floor_ns: f64,
-    /// The same with an acknowledgement's frame before it: all lines that a trip moves.
+    /// The floor with an acknowledgement's frame before it: all lines that a trip moves.
     exchange_floor_ns: f64,
     /// Of one cache line between the same cores.
     line_floor_ns: f64,

@@ -37,7 +37,7 @@ pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failu
     }
 }
 
-/// As above: this build has no DPDK.
+/// This build has no DPDK.
 #[cfg(not(feature = "dpdk"))]
 pub(crate) fn run(_what: &Bench, _console: &mut Console<'_>) -> Result<Exit, Failure> {
     let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";

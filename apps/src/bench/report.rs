@@ -20,7 +20,7 @@ pub(super) struct Row {
     testpmd_mpps: Option<f64>,
     ratio: Option<f64>,
     ns_per_segment: f64,
-    /// The same while counters and histograms are kept for readers.
+    /// The cost while counters and histograms are kept for readers.
     observed_ns: f64,
     /// By stage; `core` is without `cc` and `lb`, which are measured alone.
     stages_ns: Map<String, Value>,

@@ -192,7 +192,7 @@ impl Run {
     }
 }
 
-/// Hands on what `from` says, until it ends or nobody listens.
+/// Hands on what `from` says, until it ends or its reader is gone.
 fn forward(mut from: impl Read, to: &mpsc::Sender<String>) {
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = from.read(&mut buffer) {

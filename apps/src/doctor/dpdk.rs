@@ -2,7 +2,7 @@
 //!
 //! Source: the library and plugin directories of Debian's, Fedora's and DPDK's own packages; DPDK
 //! Programmer's Guide on plugins: only `*.so` and `*.so.<ABI>` files of a directory that not
-//! everybody may write are loaded. ABI n belongs to release (n - 1).11.
+//! every user may write are loaded. ABI n belongs to release (n - 1).11.
 
 use super::finding::Finding;
 use super::machine::Machine;

@@ -89,7 +89,7 @@ impl Finding {
         }
     }
 
-    /// The same finding, which keeps `nic` from running.
+    /// This finding, which keeps `nic` from running.
     pub(crate) fn blocks_nic(mut self) -> Self {
         self.blocks = vec![FitWorld::Nic];
         self

@@ -87,7 +87,7 @@ impl Machine {
         })
     }
 
-    /// The effective user, 0 being root; `None` when it cannot be told.
+    /// The effective user, 0 being root; `None` when it is not known.
     pub(crate) fn euid(&self) -> Option<u32> {
         self.field("/proc/self/status", "Uid")?.split_whitespace().nth(1)?.parse().ok()
     }

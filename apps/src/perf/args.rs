@@ -12,7 +12,7 @@ use crate::args::{PolicyArgs, Switch};
 pub(crate) enum Perf {
     /// Waits for clients, one after the other; the same server answers `headrace ping`.
     Server(ServerArgs),
-    /// Sends to a server, or receives from it, and tells how much a second.
+    /// Sends to a server, or receives from it, and reports how much a second.
     Client(StreamArgs),
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Perf {
 pub(crate) enum Ping {
     /// Waits for clients, one after the other; the same server as of `headrace perf`.
     Server(ServerArgs),
-    /// Sends messages that the server answers, one after the other, and tells how long it takes.
+    /// Sends messages that the server answers, one after the other, and reports how long it takes.
     Client(PingArgs),
 }
 

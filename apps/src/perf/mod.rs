@@ -106,7 +106,7 @@ pub(crate) fn perf(_what: &Perf, _console: &mut Console<'_>) -> Result<Exit, Fai
     ))
 }
 
-/// As above.
+/// This build has no DPDK.
 ///
 /// # Errors
 /// Always.

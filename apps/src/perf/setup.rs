@@ -13,7 +13,7 @@ use crate::args::Switch;
 use crate::device;
 use crate::failure::Failure;
 
-/// What flows take a link's rate to be when nobody says.
+/// What flows take a link's rate to be when no flag gives it.
 const RATE_MEMIF: u64 = 100;
 const RATE_KERNEL: u64 = 40;
 /// Round-trip times of idle links whose ends share cores with others; see docs/PERFORMANCE.md.
@@ -150,7 +150,7 @@ fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), 
     Ok((Addressing::table(table), unresolved))
 }
 
-/// Stands for a MAC that is not known yet: locally administered, and nobody's.
+/// Stands for a MAC that is not known yet: locally administered, of no host.
 const NOBODY: [u8; 6] = [0x02, 0, 0, 0, 0, 0];
 
 /// `N=IP` or `N=IP,MAC`.
@@ -255,7 +255,7 @@ mod tests {
         let terms = stream(&client(&["--flows", "16"])).unwrap().0;
         let windows = terms.rate_bps / 8 * terms.base_rtt_ns / 1_000_000_000 * 16 * 3 / 2;
         assert!(windows <= 512 * 8960 / 2, "{windows}");
-        // Over an interface whose MTU nobody knows, frames are those of MTU 1500.
+        // Over an interface of unknown MTU, frames are those of MTU 1500.
         let short = client(&["--device", "net_af_xdp0,iface=nosuch"]);
         let terms = stream(&short).unwrap().0;
         assert!(terms.rate_bps / 8 * terms.base_rtt_ns / 1_000_000_000 * 3 / 2 <= 512 * 1514 / 2);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use experiments::measure::Counters;
-use live::peers::{Interval, Job, Outcome, Served, Terms, Told, Totals, Watch};
+use live::peers::{Interval, Job, Monitor, Outcome, Served, SessionEvent, Terms, Totals};
 use serde::Serialize;
 use transport::Duration;
 
@@ -67,43 +67,48 @@ impl<'a> Shown<'a> {
         Self { quiet, err }
     }
 
-    fn line(&mut self, told: &Told<'_>) -> io::Result<()> {
-        match told {
-            Told::Opened(device) => writeln!(self.err, "{device}"),
-            Told::Link(true) => writeln!(self.err, "the link is up"),
-            Told::Link(false) => writeln!(self.err, "the link is down"),
-            Told::OtherPort(port) => writeln!(
+    fn line(&mut self, event: &SessionEvent<'_>) -> io::Result<()> {
+        match event {
+            SessionEvent::Opened(device) => writeln!(self.err, "{device}"),
+            SessionEvent::Link(true) => writeln!(self.err, "the link is up"),
+            SessionEvent::Link(false) => writeln!(self.err, "the link is down"),
+            SessionEvent::OtherPort(port) => writeln!(
                 self.err,
                 "UDP packets come to another port than {port}, at which this process listens; if a \
                  peer sends them, give both sides the same --udp-port"
             ),
-            Told::Begins(host, terms) => {
+            SessionEvent::Begins(host, terms) => {
                 writeln!(self.err, "session with host {host}: {}", line_of(terms))
             }
-            Told::Interval(Interval { until, length, sent, received, retransmitted }) => writeln!(
-                self.err,
-                "{:7.1} s  sent {:7.2} Gb/s  received {:7.2} Gb/s  {retransmitted} segments again",
-                until.as_us_f64() / 1e6,
-                gbps(*sent, *length),
-                gbps(*received, *length),
-            ),
-            Told::Ends(host, None) => writeln!(self.err, "session with host {host} is over"),
-            Told::Ends(host, Some(why)) => {
+            SessionEvent::Interval(Interval { until, length, sent, received, retransmitted }) => {
+                writeln!(
+                    self.err,
+                    "{:7.1} s  sent {:7.2} Gb/s  received {:7.2} Gb/s  \
+                     {retransmitted} segments again",
+                    until.as_us_f64() / 1e6,
+                    gbps(*sent, *length),
+                    gbps(*received, *length),
+                )
+            }
+            SessionEvent::Ends(host, None) => {
+                writeln!(self.err, "session with host {host} is over")
+            }
+            SessionEvent::Ends(host, Some(why)) => {
                 writeln!(self.err, "session with host {host} is over: {why}")
             }
         }
     }
 }
 
-impl Watch for Shown<'_> {
+impl Monitor for Shown<'_> {
     fn wants_end(&mut self) -> bool {
         interrupt::requested()
     }
 
-    fn hears(&mut self, told: &Told<'_>) {
+    fn on_event(&mut self, event: &SessionEvent<'_>) {
         if !self.quiet {
-            // Progress that nobody can read is no reason to stop.
-            let _ = self.line(told);
+            // Progress that cannot be written is no reason to stop.
+            let _ = self.line(event);
         }
     }
 }
@@ -219,7 +224,7 @@ pub(super) fn served_text(served: &Served, out: &mut dyn Write) -> io::Result<()
     writeln!(out, "counters: {}", list(counters))
 }
 
-/// The same as JSON.
+/// The result as JSON.
 pub(super) fn served_json(served: &Served, out: &mut dyn Write) -> io::Result<()> {
     let Served { complete, broken, refused, counters } = served;
     let value = serde_json::json!({

@@ -1,7 +1,7 @@
 //! From curves to SVG. Panels of a row stand side by side, rows below each other.
 //!
-//! The same panels give the same bytes. Colours are those of Okabe and Ito, which people who see
-//! fewer colours tell apart as well.
+//! Equal panels give equal bytes. Colours are those of Okabe and Ito, which people who see
+//! fewer colours distinguish as well.
 
 use experiments::scenario::PlotKind;
 use plotters::coord::Shift;
@@ -222,7 +222,7 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
         PlotKind::Bars | PlotKind::Lines => 1.25,
     };
     let (y_from, y_to) = match panel.kind {
-        // Values that are nearly the same are told apart; bars would lie.
+        // Values that are nearly equal stay distinct; bars would lie.
         // Without any point the least is more than the most.
         PlotKind::Lines if (0.0..=y_to).contains(&y_least) && y_to < 1.5 * y_least => {
             let span = (y_to - y_least).max(0.01 * y_to);

@@ -8,7 +8,7 @@
 //! | `page` | tables in a document |
 //! | `reference` | results of another simulator |
 //!
-//! The same results give the same bytes: no times of day, no machine's speed.
+//! Equal results give equal bytes: no times of day, no machine's speed.
 
 mod compare;
 mod draw;

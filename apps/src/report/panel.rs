@@ -28,7 +28,7 @@ pub(super) struct Panel {
 /// One curve, or the bars of one colour.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Curve {
-    /// What it is of; may be empty when there is nothing to tell apart.
+    /// What it is of; may be empty when there is nothing to distinguish.
     pub(super) name: String,
     /// (x, y), ascending in x; of a violin, as of a distribution, times and the share of flows that
     /// took no longer.
@@ -97,7 +97,7 @@ pub(super) fn labels(runs: &[Run], axis: &str) -> Vec<String> {
     labels
 }
 
-/// The axes that tell the curves of a panel apart, variants first.
+/// The axes that distinguish the curves of a panel, variants first.
 pub(super) fn varying(results: &Results, plot: &Plot) -> Vec<String> {
     let Some(run) = results.runs.first() else { return Vec::new() };
     let shown = |axis: &&String| {
@@ -219,7 +219,7 @@ fn distribution(times: &[f64]) -> Vec<(f64, f64)> {
     (0..=steps).filter_map(at).collect()
 }
 
-/// Points of a distribution: more cannot be told apart in print.
+/// Points of a distribution: more cannot be distinguished in print.
 const QUANTILES: usize = 100;
 
 /// How many single flows a measure has; `None` when it is not of flows.

@@ -9,7 +9,7 @@ use std::path::Path;
 use experiments::hosts_file::HostsFile;
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
-use experiments::plan::{Draft, Plan, Source};
+use experiments::plan::{Draft, Origin, Plan};
 use experiments::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
 use experiments::topology::FatTreeSpec;
 use experiments::workload::Matrix;
@@ -73,7 +73,7 @@ pub(crate) struct Sweep {
     pub(crate) figure: Figure,
     /// Every variant that it has: its name and its parts.
     pub(crate) variants: Vec<(String, Vec<Part>)>,
-    /// Those that were asked for, at least one.
+    /// The variants that were asked for, at least one.
     pub(crate) chosen: Vec<(String, Experiment)>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn scenario(input: &Path) -> Result<Option<Scenario>, Failure> {
     Reader::default().scenario(input)
 }
 
-/// Refuses what nobody can see in a real network: a series has the queues of all switches, and
+/// Refuses what cannot be seen in a real network: a series has the queues of all switches, and
 /// every host's deliveries at the same instants.
 fn check_real(draft: &Draft) -> Result<(), InputError> {
     let Some(interval) = draft.sampling else { return Ok(()) };
@@ -191,7 +191,7 @@ impl Reader {
         }
         self.apply_flags(args, &mut draft)?;
         if let Some((name, Setup { topology: Some(source), .. })) = scenario {
-            self.topology = Some((source.clone(), Source::Scenario(name.to_owned()).to_string()));
+            self.topology = Some((source.clone(), Origin::Scenario(name.to_owned()).to_string()));
         }
         if let Some(text) = &args.topo {
             let source = TopologySource::parse(text, Path::new("."))
@@ -204,9 +204,9 @@ impl Reader {
         }
         let real = self.real(args, world)?;
         if let Some(port) = real.as_ref().and_then(|real| real.hosts.udp_port)
-            && matches!(draft.source("udp_port"), Source::Default | Source::Scenario(_))
+            && matches!(draft.origin("udp_port"), Origin::Default | Origin::Scenario(_))
         {
-            draft.set("udp_port", &port.to_string(), Source::HostsFile)?;
+            draft.set("udp_port", &port.to_string(), Origin::HostsFile)?;
         }
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;
@@ -267,7 +267,7 @@ impl Reader {
                 .at(&self.scenario_file, text.line, text.column)
                 .help(did_you_mean(&text.value, &World::NAMES))
         })?;
-        Ok((world, Source::Scenario(name.to_owned()).to_string()))
+        Ok((world, Origin::Scenario(name.to_owned()).to_string()))
     }
 
     /// The scenario that `input` names, `None` when it is a matrix.
@@ -303,7 +303,7 @@ impl Reader {
         scenario: &Setup,
         draft: &mut Draft,
     ) -> Result<(), Failure> {
-        let source = || Source::Scenario(name.to_owned());
+        let source = || Origin::Scenario(name.to_owned());
         let file = self.scenario_file.clone();
         let at = |located: &Located<String>, error: InputError| {
             error.at(&file, located.line, located.column)
@@ -341,32 +341,32 @@ impl Reader {
 
     fn apply_flags(&self, args: &RunArgs, draft: &mut Draft) -> Result<(), Failure> {
         if let Some(name) = &args.policies.transport {
-            let set = draft.set_transport(name, Source::Flag("transport"));
+            let set = draft.set_transport(name, Origin::Flag("transport"));
             set.map_err(|error| on_flag("--transport", error))?;
         }
         if let Some(name) = &args.policies.cc {
-            draft.set_cc(name, Source::Flag("cc")).map_err(|error| on_flag("--cc", error))?;
+            draft.set_cc(name, Origin::Flag("cc")).map_err(|error| on_flag("--cc", error))?;
         }
         if let Some(name) = &args.policies.lb {
-            draft.set_lb(name, Source::Flag("lb")).map_err(|error| on_flag("--lb", error))?;
+            draft.set_lb(name, Origin::Flag("lb")).map_err(|error| on_flag("--lb", error))?;
         }
         if let Some(text) = &args.ec {
-            draft.set_ec(text, Source::Flag("ec")).map_err(|error| on_flag("--ec", error))?;
+            draft.set_ec(text, Origin::Flag("ec")).map_err(|error| on_flag("--ec", error))?;
         }
         if let Some(trim) = args.trim {
-            draft.set_trim(trim == Switch::On, Source::Flag("trim"));
+            draft.set_trim(trim == Switch::On, Origin::Flag("trim"));
         }
         if let Some(seed) = args.seed {
-            draft.set_seed(seed, Source::Flag("seed"));
+            draft.set_seed(seed, Origin::Flag("seed"));
         }
         if let Some(threads) = args.threads {
-            draft.set_threads(threads.into(), Source::Flag("threads"));
+            draft.set_threads(threads.into(), Origin::Flag("threads"));
         }
         if let Some(port) = args.udp_port {
-            draft.set("udp_port", &port.to_string(), Source::Flag("udp-port"))?;
+            draft.set("udp_port", &port.to_string(), Origin::Flag("udp-port"))?;
         }
         for (key, value) in args.policies.settings()? {
-            draft.set(key, value, Source::Set).map_err(|error| on_flag("--set", error))?;
+            draft.set(key, value, Origin::Set).map_err(|error| on_flag("--set", error))?;
         }
         Ok(())
     }
@@ -472,7 +472,7 @@ fn smallest_for(hosts: u32) -> Result<&'static str, InputError> {
     })
 }
 
-/// The same error, as one about a flag.
+/// The error as one about a flag.
 fn on_flag(flag: &str, error: InputError) -> InputError {
     if error.file.is_empty() { error.at(flag, 0, 0) } else { error }
 }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// A run that takes no longer than this needs no announcement.
 const SHORT: Duration = Duration::from_s(2);
 
-/// Tells what `plans`, of which `jobs` run at a time, will cost, on standard error, unless that is
+/// Prints what `plans`, of which `jobs` run at a time, will cost, on standard error, unless that is
 /// little or `quiet`.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ const MB: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
-    use experiments::plan::{Draft, Source};
+    use experiments::plan::{Draft, Origin};
     use experiments::topology;
     use experiments::workload::{FlowSpec, Matrix};
     use transport::HostId;
@@ -76,7 +76,7 @@ mod tests {
     fn plan(settings: &[(&str, &str)]) -> Plan {
         let mut draft = Draft::default();
         for (key, value) in settings {
-            draft.set(key, value, Source::Set).unwrap();
+            draft.set(key, value, Origin::Set).unwrap();
         }
         let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1 << 20)));

@@ -2,8 +2,8 @@
 //!
 //! Over the paper's trees of 1024 hosts without and with oversubscription. The fabric alone carries
 //! a permutation with 16 packets in flight a host, each delivery followed by another packet, and
-//! nobody at the ends. The full simulation is a permutation of 2 MiB flows across the core. Prints
-//! the median of some rounds, in processor time where the system tells it.
+//! no hosts at the ends. The full simulation is a permutation of 2 MiB flows across the core.
+//! Prints the median of some rounds, in processor time where the system gives it.
 //! Run: `cargo bench -p experiments --bench fabric_hops`. Not a test: what a busy
 //! machine does in a nanosecond varies; compare medians, and instructions where they can be
 //! counted.
@@ -63,7 +63,7 @@ impl std::fmt::Display for Figure {
     }
 }
 
-/// Processor time of this thread where Linux tells it, else the wall clock's.
+/// Processor time of this thread where Linux gives it, else the wall clock's.
 struct Clock {
     wall: Wall,
     cpu: Option<f64>,

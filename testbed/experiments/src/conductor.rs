@@ -44,7 +44,7 @@ impl Order {
         })
     }
 
-    /// The tag its messages carry: a receiver tells flows apart by it.
+    /// The tag its messages carry: a receiver distinguishes flows by it.
     #[must_use]
     pub fn tag(&self) -> u64 {
         u64::from(self.flow.0) + 1
@@ -100,12 +100,12 @@ pub struct Conductor<'a> {
     active: usize,
     finished: usize,
     delivered_bytes: u64,
-    /// Whose flows it keeps the records of, and ends.
+    /// Hosts that send the flows whose records it keeps.
     senders: Range<u32>,
-    /// What was delivered here of the flows of others.
-    tidings: Vec<Tiding>,
+    /// What was delivered here of flows whose records other parts keep.
+    remote_deliveries: Vec<RemoteDelivery>,
     counts: FlowCounts,
-    /// What others must hear, where hosts are apart; `None` where one conductor hears all.
+    /// Pokes for other hosts, where hosts are apart; `None` where one conductor has all flows.
     pokes: Option<Vec<Poke>>,
 }
 
@@ -133,7 +133,7 @@ pub struct Poke {
 
 /// A message of `flow` was delivered, where another part keeps the record of the flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tiding {
+pub(crate) struct RemoteDelivery {
     flow: FlowIndex,
     len: u64,
     at: Instant,
@@ -157,7 +157,7 @@ impl<'a> Conductor<'a> {
             finished: 0,
             delivered_bytes: 0,
             senders: 0..u32::MAX,
-            tidings: Vec::new(),
+            remote_deliveries: Vec::new(),
             counts: FlowCounts::default(),
             pokes: None,
         }
@@ -198,7 +198,7 @@ impl<'a> Conductor<'a> {
         self.counts.ordered == self.counts.acked + self.counts.failed && self.next_start().is_none()
     }
 
-    /// What others must hear since the last call.
+    /// Pokes that other hosts must get, since the last call.
     pub fn take_pokes(&mut self) -> Vec<Poke> {
         self.pokes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -222,7 +222,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Pokes the trigger of `flow`, and notes that others must hear of it.
+    /// Pokes the trigger of `flow`, and notes it for the other hosts.
     fn poke(&mut self, flow: FlowIndex, received: bool, now: Instant) {
         let spec = &self.matrix.flows[flow.index()];
         let trigger = if received { spec.recv_done } else { spec.send_done };
@@ -351,7 +351,7 @@ impl<'a> Conductor<'a> {
             self.poke(flow, true, now);
         }
         if !self.keeps(flow) && self.pokes.is_none() {
-            self.tidings.push(Tiding { flow, len, at: now });
+            self.remote_deliveries.push(RemoteDelivery { flow, len, at: now });
         }
     }
 
@@ -373,7 +373,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// One for the flows of each range of hosts, of a matrix that does not couple hosts and has not
-    /// started. What one delivers for another is exchanged by [`Conductor::tell`].
+    /// started. What one delivers for another is exchanged by [`Conductor::on_remote_deliveries`].
     pub(crate) fn split(self, hosts: &[Range<u32>]) -> Vec<Self> {
         let mut parts = Vec::with_capacity(hosts.len());
         parts.resize_with(hosts.len().saturating_sub(1), || self.clone());
@@ -389,20 +389,20 @@ impl<'a> Conductor<'a> {
     }
 
     /// Takes what was delivered of the flows of other parts.
-    pub(crate) fn take_tidings(&mut self) -> Vec<Tiding> {
-        std::mem::take(&mut self.tidings)
+    pub(crate) fn take_delivered_for_others(&mut self) -> Vec<RemoteDelivery> {
+        std::mem::take(&mut self.remote_deliveries)
     }
 
     /// Notes what other parts have delivered of the flows of this one.
-    pub(crate) fn tell(&mut self, tidings: &[Tiding]) {
-        for &Tiding { flow, len, at } in tidings {
+    pub(crate) fn on_remote_deliveries(&mut self, remote_deliveries: &[RemoteDelivery]) {
+        for &RemoteDelivery { flow, len, at } in remote_deliveries {
             if self.keeps(flow) {
                 self.note_delivered(flow, len, at);
             }
         }
     }
 
-    /// The whole with the records and counts of all parts, which have been told everything.
+    /// The whole with the records and counts of all parts, which have exchanged everything.
     pub(crate) fn join(mut parts: Vec<Self>) -> Self {
         let mut whole = parts.remove(0);
         let first = std::mem::replace(&mut whole.senders, 0..u32::MAX);

@@ -1,4 +1,4 @@
-//! What a simulation will cost, told before it runs: link traversals, time, memory.
+//! What a simulation will cost, worked out before it runs: link traversals, time, memory.
 //!
 //! An estimate from the matrix, the topology and the tables of endpoints, meant to be right within
 //! a factor of two: so that a run of minutes is no surprise and one that the machine's memory
@@ -41,7 +41,7 @@ pub const PACKET: u64 = 144;
 /// Processor time of a hop, endpoints included.
 const HOP: Duration = Duration::from_ns(100);
 
-/// The same for hops that overruns add: what they touch is in no cache.
+/// Processor time of a hop that overruns add: what it touches is in no cache.
 const LOST_HOP: Duration = Duration::from_ns(300);
 
 /// Processor time of opening and closing a flow at both ends.
@@ -86,7 +86,7 @@ fn hops(plan: &Plan) -> u64 {
 }
 
 /// What flows that start first, all at once, send to a receiver beyond what its link and queue
-/// take in the time of a window: each segment is trimmed and told of, and sent again. A sender with
+/// take in the time of a window: each segment is trimmed, refused and sent again. A sender with
 /// many flows gives each its share.
 fn lost_hops(plan: &Plan) -> u64 {
     let hosts = plan.hosts() as usize;
@@ -190,14 +190,14 @@ mod tests {
     use transport::HostId;
 
     use super::*;
-    use crate::plan::{Draft, Source};
+    use crate::plan::{Draft, Origin};
     use crate::topology;
     use crate::workload::{FlowSpec, Matrix};
 
     #[test]
     fn more_segments_than_can_be_counted_are_the_most_that_can() {
         let mut draft = Draft::default();
-        draft.set("mtu", "64", Source::Set).unwrap();
+        draft.set("mtu", "64", Origin::Set).unwrap();
         let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
         for at in 0..300 {
             let size = Bytes(crate::workload::matrix::FLOW_BYTES_MAX);

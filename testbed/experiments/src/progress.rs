@@ -1,5 +1,5 @@
-//! How a running experiment tells how far it is, hands over what it has for good, and is told to
-//! stop.
+//! How a running experiment reports how far it is, hands over what it has for good, and is asked
+//! to stop.
 
 use transport::Duration;
 
@@ -19,14 +19,14 @@ pub struct Progress {
     pub hops: u64,
 }
 
-/// Whoever watches a run. Asked now and then, on the thread that runs it.
+/// What watches a run. Called now and then, on the thread that runs it.
 pub trait Watch {
     /// Takes note; false asks the run to end early with what it has.
     fn goes_on(&mut self, progress: &Progress) -> bool;
 
-    /// Takes note of the record of a line of the matrix. Told line after line, each once, when the
-    /// flow and all before it have finished: then it will not change any more. What is not told by
-    /// the end of the run is in its outcome, as is what was.
+    /// Takes note of the record of a line of the matrix. Called line after line, each once, when
+    /// the flow and all before it have finished: then it will not change any more. The outcome of
+    /// the run has the records of all lines.
     fn on_record(&mut self, _line: usize, _record: &FlowRecord) {}
 
     /// May take samples from the front, which lets a long run forget them; the outcome has those
@@ -34,17 +34,17 @@ pub trait Watch {
     fn on_samples(&mut self, _samples: &mut Vec<Sample>) {}
 }
 
-/// Tells a watch of the lines that have finished.
+/// Passes the records of lines that have finished to a watch.
 #[derive(Debug, Default)]
-pub struct Teller {
-    /// The first line not told.
+pub struct RecordFeed {
+    /// The first line not passed.
     next: usize,
 }
 
-impl Teller {
-    /// Tells what has come since the last time; `record_of` gives the record of a line, `None`
+impl RecordFeed {
+    /// Passes what has come since the last time; `record_of` gives the record of a line, `None`
     /// while it may change or when there is no such line.
-    pub fn tell<'r>(
+    pub fn pass_settled<'r>(
         &mut self,
         watch: &mut dyn Watch,
         record_of: impl Fn(usize) -> Option<&'r FlowRecord>,

@@ -15,9 +15,9 @@ use std::time::Duration;
 use experiments::capture::pcapng::{Direction, Interface, Packet, Statistics, Writer};
 use transport_dpdk::{Captured, TapReader};
 
-/// One worker's.
+/// A worker whose frames are captured.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct TappedWorker {
     /// As the file calls it.
     pub(crate) name: String,
     pub(crate) description: String,
@@ -36,28 +36,28 @@ pub(crate) struct CaptureThread {
 const NAP: Duration = Duration::from_millis(1);
 
 impl CaptureThread {
-    /// Writes to `file` what comes from `sources`, of which `snap` bytes are kept.
+    /// Writes to `file` what comes from `tapped`, of which `snap` bytes are kept.
     pub(crate) fn start(
         file: File,
-        sources: Vec<Source>,
+        tapped: Vec<TappedWorker>,
         snap: u32,
         comment: &str,
     ) -> io::Result<Self> {
         let mut writer = Writer::new(BufWriter::new(file), comment)?;
-        for Source { name, description, speed, .. } in &sources {
+        for TappedWorker { name, description, speed, .. } in &tapped {
             writer.interface(&Interface { name, description, speed: *speed, snap })?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let start_ns = wall_clock_ns();
-        let rounds = Rounds { writer, sources, start_ns, taken: Vec::new(), bytes: Vec::new() };
+        let rounds = Rounds { writer, tapped, start_ns, taken: Vec::new(), bytes: Vec::new() };
         let thread = thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || rounds.until(&stopped))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Writes what is left and ends. Nobody fills a tap any more.
+    /// Writes what is left and ends. No worker fills a tap any more.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.stop.store(true, Ordering::Release);
         match self.thread.take().map(JoinHandle::join) {
@@ -81,9 +81,9 @@ impl Drop for CaptureThread {
 /// What the thread has.
 struct Rounds {
     writer: Writer<BufWriter<File>>,
-    sources: Vec<Source>,
+    tapped: Vec<TappedWorker>,
     start_ns: u64,
-    /// Of this round: the frame, its source, and where its bytes begin.
+    /// Frames taken in this round: the frame, its source, and where its bytes begin.
     taken: Vec<(Captured, usize, usize)>,
     bytes: Vec<u8>,
 }
@@ -109,7 +109,7 @@ impl Rounds {
     fn turn(&mut self) -> io::Result<usize> {
         self.taken.clear();
         self.bytes.clear();
-        for (index, source) in self.sources.iter_mut().enumerate() {
+        for (index, source) in self.tapped.iter_mut().enumerate() {
             for _ in 0..ROUND {
                 let start = self.bytes.len();
                 let Some(frame) = source.reader.next(&mut self.bytes) else { break };
@@ -132,7 +132,7 @@ impl Rounds {
 
     fn end(mut self) -> io::Result<()> {
         let span_ns = (self.start_ns, wall_clock_ns().max(self.start_ns));
-        for (index, source) in (0..).zip(&self.sources) {
+        for (index, source) in (0..).zip(&self.tapped) {
             let (seen, lost) = (source.reader.seen(), source.reader.lost());
             self.writer.statistics(index, &Statistics { span_ns, seen, lost })?;
         }

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::fmt;
 
 pub use nearest::{did_you_mean, nearest};
-pub use tokens::{Line, Source, Token};
+pub use tokens::{Line, LineReader, Token};
 
 /// Why an input was refused: where it is, what was found, what was expected, and how to mend it.
 ///
@@ -55,7 +55,7 @@ impl InputError {
         Self { found: found.into(), expected: expected.into(), ..Self::default() }
     }
 
-    /// The same error at a place; see the fields for what zero means.
+    /// This error at a place; see the fields for what zero means.
     #[must_use]
     pub fn at(mut self, file: &str, line: u32, column: u32) -> Self {
         file.clone_into(&mut self.file);
@@ -63,7 +63,7 @@ impl InputError {
         self
     }
 
-    /// The same error with advice.
+    /// This error with advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();

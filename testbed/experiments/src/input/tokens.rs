@@ -16,7 +16,7 @@ pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// A source of lines: a reader and the name that errors give it.
 #[derive(Debug)]
-pub struct Source<R> {
+pub struct LineReader<R> {
     reader: R,
     name: String,
     /// The current line; capacity is kept between lines.
@@ -45,7 +45,7 @@ pub struct Token<'a> {
     pub start: usize,
 }
 
-impl<R: BufRead> Source<R> {
+impl<R: BufRead> LineReader<R> {
     /// Reads `reader`; `name` is what errors call it.
     pub fn new(reader: R, name: &str) -> Self {
         Self { reader, name: name.to_owned(), buffer: Vec::new(), line: 0 }
@@ -189,7 +189,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The same line from its beginning.
+    /// This line from its beginning.
     #[must_use]
     pub fn restart(&self) -> Self {
         Self { at: 0, ..self.clone() }
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     fn tokens(text: &str) -> Vec<(u32, u32, String)> {
-        let mut source = Source::new(text.as_bytes(), "t");
+        let mut source = LineReader::new(text.as_bytes(), "t");
         let mut all = Vec::new();
         while let Some(mut line) = source.next_line().unwrap() {
             while let Some(token) = line.token() {
@@ -326,13 +326,13 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_refused_and_not_collected() {
         let endless = std::io::BufReader::new(std::io::repeat(b'x'));
-        let error = Source::new(endless, "e").next_line().unwrap_err();
+        let error = LineReader::new(endless, "e").next_line().unwrap_err();
         assert_eq!((error.line, error.found.as_str()), (1, "a longer line"));
     }
 
     #[test]
     fn what_is_missing_is_reported_at_the_end_of_the_line() {
-        let mut source = Source::new(&b"size   \n"[..], "t");
+        let mut source = LineReader::new(&b"size   \n"[..], "t");
         let mut line = source.next_line().unwrap().unwrap();
         line.token();
         let error = line.integer("a size", 1, 9).unwrap_err();

@@ -66,8 +66,8 @@ impl Audit {
         audit
     }
 
-    /// Checks a run over a network that nobody could look into: `arrived` of the packets that
-    /// drivers took were given to hosts, as far as those could tell that they were for them.
+    /// Checks a run over a network that could not be looked into: `arrived` of the packets that
+    /// drivers took were given to hosts, as far as these recognised them as theirs.
     #[must_use]
     pub fn of_hosts(
         conductor: &Conductor<'_>,

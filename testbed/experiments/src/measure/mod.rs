@@ -41,7 +41,7 @@ pub struct Outcome {
     pub lateness: Option<Lateness>,
     /// Settings that the world changed to fit.
     pub adapted: Vec<Adapted>,
-    /// By host: all that its endpoint was told, for `transport::record::replay`; empty unless
+    /// By host: all input of its endpoint, for `transport::record::replay`; empty unless
     /// recorded.
     pub recordings: Vec<Vec<u8>>,
 }

@@ -30,7 +30,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The state of a run, or of a part of it. `cwnd` tells the window of a line of the matrix,
+    /// The state of a run, or of a part of it. `cwnd` gives the window of a line of the matrix,
     /// bytes, where it can be seen.
     pub fn of(
         network: &Network,
@@ -121,7 +121,7 @@ impl Sampler {
         watch.on_samples(&mut self.series);
     }
 
-    /// The samples that nobody took.
+    /// The samples that were not taken.
     pub fn into_series(self) -> Vec<Sample> {
         self.series
     }

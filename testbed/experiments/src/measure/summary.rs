@@ -50,7 +50,7 @@ pub struct Summary {
     pub jain: Option<f64>,
     /// Packets, by what they were.
     pub packets: Packets,
-    /// Data queues of switch ports, seen by departing packets; null where nobody sees them.
+    /// Data queues of switch ports, seen by departing packets; null where they cannot be seen.
     pub queue_bytes: Option<QueueBytes>,
     /// Message bytes.
     pub bytes: ByteCounts,
@@ -72,7 +72,7 @@ pub struct Summary {
     pub ec: Option<CodeCounts>,
     /// Sizes of packets that were accounted instead of those of the headers; null where none was.
     pub wire: Option<AccountedBytes>,
-    /// What lossless switches did; null where switches pause nobody.
+    /// What lossless switches did; null where switches do not pause.
     pub pfc: Option<PauseCounts>,
     /// Completion times of flows inside datacentres; null where there is one only.
     pub fct_intra_us: Option<Fct>,
@@ -110,7 +110,7 @@ pub struct HostSeen {
     pub device_missed: u64,
     /// Whose time round trips are by: `device`, `poll`, or `device and poll`.
     pub rtt_by: String,
-    /// Packets received whose time of arrival its device has told.
+    /// Packets received whose time of arrival the device gave.
     pub stamped: u64,
     /// How late its polls were.
     pub lateness: Lateness,
@@ -178,9 +178,9 @@ pub struct Packets {
     pub trimmed: u64,
     /// Dropped anywhere.
     pub dropped: u64,
-    /// Marked by switches; null where nobody sees them.
+    /// Marked by switches; null where they cannot be seen.
     pub ecn_marked: Option<u64>,
-    /// Link traversals; null where nobody sees them.
+    /// Link traversals; null where they cannot be seen.
     pub hops: Option<u64>,
 }
 
@@ -269,7 +269,7 @@ impl Summary {
                 parity: stats.parity_new,
                 acks: stats.acks_sent,
                 nacks: stats.nacks_sent + stats.block_nacks_sent,
-                // Where nobody sees the switches, those that receivers saw.
+                // Where switches cannot be seen, the marks that receivers saw.
                 trimmed: totals.map_or(stats.trimmed, |totals| totals.trimmed),
                 dropped: totals.map_or(0, |totals| totals.dropped) + stats.drops.total(),
                 ecn_marked: totals.map(|totals| totals.marked),

@@ -1,6 +1,6 @@
 //! A plan in the making: every setting with its value and where the value came from.
 //!
-//! Later sources win: defaults, then the transport's preset, then the scenario, then flags, then
+//! Later origins win: defaults, then the transport's preset, then the scenario, then flags, then
 //! `--set`. The caller applies them in that order; a draft only remembers.
 
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ use crate::workload::cm::StartUnit;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Nobody said anything.
+pub enum Origin {
+    /// It was not set.
     Default,
     /// The transport's preset.
     Transport(&'static str),
@@ -40,7 +40,7 @@ pub enum Source {
     Set,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -147,14 +147,14 @@ pub struct Draft {
     pub start_unit: StartUnit,
     /// UDP port that hosts listen at, not 0.
     pub udp_port: u16,
-    /// Faults, each with its source at the same place of `fault_sources`.
+    /// Faults, each with its origin at the same place of `fault_origins`.
     pub(super) faults: Vec<FaultSpec>,
-    fault_sources: Vec<Source>,
+    fault_origins: Vec<Origin>,
     /// The `vdev` world.
     pub vdev: VdevSettings,
     /// The `nic` world.
     pub nic: NicSettings,
-    sources: BTreeMap<String, Source>,
+    origins: BTreeMap<String, Origin>,
 }
 
 impl Default for Draft {
@@ -191,7 +191,7 @@ impl Default for Draft {
             start_unit: StartUnit::Us,
             udp_port: UDP_PORT,
             faults: Vec::new(),
-            fault_sources: Vec::new(),
+            fault_origins: Vec::new(),
             vdev: VdevSettings {
                 pmd: "net_ring".to_owned(),
                 time_scale: None,
@@ -201,7 +201,7 @@ impl Default for Draft {
                 record: false,
             },
             nic: NicSettings { patience: Duration::from_s(60) },
-            sources: BTreeMap::new(),
+            origins: BTreeMap::new(),
         };
         draft.apply_preset(&transports::TRANSPORTS[0]);
         draft
@@ -211,9 +211,9 @@ impl Default for Draft {
 impl Draft {
     fn apply_preset(&mut self, preset: &'static Transport) {
         for (key, _) in self.transport.set() {
-            if let (Source::Transport(_), Some(value)) = (self.source(key), keys::default_of(key)) {
+            if let (Origin::Transport(_), Some(value)) = (self.origin(key), keys::default_of(key)) {
                 self.set_checked(key, &value);
-                self.sources.remove(key);
+                self.origins.remove(key);
             }
         }
         self.transport = preset;
@@ -223,7 +223,7 @@ impl Draft {
         self.trim = preset.trim;
         let parts = ["cc", "lb", "sched", "trim"];
         for key in parts.into_iter().chain(preset.set().map(|(key, _)| key)) {
-            self.sources.insert(key.to_owned(), Source::Transport(preset.name));
+            self.origins.insert(key.to_owned(), Origin::Transport(preset.name));
         }
         for (key, value) in preset.set() {
             self.set_checked(key, value);
@@ -240,11 +240,11 @@ impl Draft {
     ///
     /// # Errors
     /// When there is none, with the nearest name.
-    pub fn set_transport(&mut self, name: &str, source: Source) -> Result<(), InputError> {
+    pub fn set_transport(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
         let preset = transports::by_name(name)
             .ok_or_else(|| unknown("transport", name, &transports::names()))?;
         self.apply_preset(preset);
-        self.sources.insert("transport".to_owned(), source);
+        self.origins.insert("transport".to_owned(), origin);
         Ok(())
     }
 
@@ -252,10 +252,10 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Draft::set_transport`].
-    pub fn set_cc(&mut self, name: &str, source: Source) -> Result<(), InputError> {
+    pub fn set_cc(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
         self.settings.cc = CcKind::by_name(name)
             .ok_or_else(|| unknown("congestion control", name, CcKind::NAMES))?;
-        self.sources.insert("cc".to_owned(), source);
+        self.origins.insert("cc".to_owned(), origin);
         Ok(())
     }
 
@@ -263,10 +263,10 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Draft::set_transport`].
-    pub fn set_lb(&mut self, name: &str, source: Source) -> Result<(), InputError> {
+    pub fn set_lb(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
         self.settings.lb =
             LbKind::by_name(name).ok_or_else(|| unknown("load balancer", name, LbKind::NAMES))?;
-        self.sources.insert("lb".to_owned(), source);
+        self.origins.insert("lb".to_owned(), origin);
         Ok(())
     }
 
@@ -274,52 +274,52 @@ impl Draft {
     ///
     /// # Errors
     /// For anything else.
-    pub fn set_ec(&mut self, text: &str, source: Source) -> Result<(), InputError> {
-        self.set("ec", text, source)
+    pub fn set_ec(&mut self, text: &str, origin: Origin) -> Result<(), InputError> {
+        self.set("ec", text, origin)
     }
 
     /// Says whether switches trim.
-    pub fn set_trim(&mut self, trim: bool, source: Source) {
+    pub fn set_trim(&mut self, trim: bool, origin: Origin) {
         self.trim = trim;
-        self.sources.insert("trim".to_owned(), source);
+        self.origins.insert("trim".to_owned(), origin);
     }
 
     /// Sets the root of all chance.
-    pub fn set_seed(&mut self, seed: u64, source: Source) {
+    pub fn set_seed(&mut self, seed: u64, origin: Origin) {
         self.seed = seed;
-        self.sources.insert("seed".to_owned(), source);
+        self.origins.insert("seed".to_owned(), origin);
     }
 
     /// Sets how many threads run a simulation.
-    pub fn set_threads(&mut self, threads: usize, source: Source) {
+    pub fn set_threads(&mut self, threads: usize, origin: Origin) {
         self.threads = threads;
-        self.sources.insert("sim.threads".to_owned(), source);
+        self.origins.insert("sim.threads".to_owned(), origin);
     }
 
     /// Sets the time between samples.
-    pub fn set_sampling(&mut self, interval: Duration, source: Source) {
+    pub fn set_sampling(&mut self, interval: Duration, origin: Origin) {
         self.sampling = Some(interval);
-        self.sources.insert("sampling.interval".to_owned(), source);
+        self.origins.insert("sampling.interval".to_owned(), origin);
     }
 
     /// Sets a dotted key from text.
     ///
     /// # Errors
     /// When there is no such key, with the nearest one, or the value is none of its values.
-    pub fn set(&mut self, key: &str, value: &str, source: Source) -> Result<(), InputError> {
+    pub fn set(&mut self, key: &str, value: &str, origin: Origin) -> Result<(), InputError> {
         keys::set(self, key, value)?;
-        self.fault_sources.resize(self.faults.len(), source.clone());
-        self.sources.insert(key.to_owned(), source);
+        self.fault_origins.resize(self.faults.len(), origin.clone());
+        self.origins.insert(key.to_owned(), origin);
         Ok(())
     }
 
     /// Adds a fault.
-    pub fn add_fault(&mut self, fault: FaultSpec, source: Source) {
+    pub fn add_fault(&mut self, fault: FaultSpec, origin: Origin) {
         self.faults.push(fault);
-        self.fault_sources.push(source);
+        self.fault_origins.push(origin);
     }
 
-    /// Takes over what the network decides unless another source has: `intra`, the base RTT between
+    /// Takes over what the network decides unless it was set: `intra`, the base RTT between
     /// the farthest hosts of a site, and `inter`, that across sites, equal where there is only one.
     pub fn fit_to(&mut self, intra: Duration, inter: Duration) {
         // Settings are text of whole nanoseconds.
@@ -335,10 +335,10 @@ impl Draft {
         let mut fitting = keys::resolved(&self.settings, &facts);
         fitting.push(("far.rtt".to_owned(), far.show()));
         for (key, value) in fitting {
-            if matches!(self.source(&key), Source::Default | Source::Topology)
+            if matches!(self.origin(&key), Origin::Default | Origin::Topology)
                 && keys::set(self, &key, &value).is_ok()
             {
-                self.sources.insert(key, Source::Topology);
+                self.origins.insert(key, Origin::Topology);
             }
         }
     }
@@ -355,7 +355,7 @@ impl Draft {
         else {
             return Ok(());
         };
-        let found = format!("{bytes} bytes by {}", self.source(key));
+        let found = format!("{bytes} bytes by {}", self.origin(key));
         let help = format!("leave it out, say --set {key}=headers, or run it with --world sim");
         Err(InputError::new(found, "`headers`: real frames are as long as they are")
             .at(key, 0, 0)
@@ -377,14 +377,14 @@ impl Draft {
 
     /// Where the value of `key` came from.
     #[must_use]
-    pub fn source(&self, key: &str) -> Source {
-        self.sources.get(key).cloned().unwrap_or(Source::Default)
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Every setting with its value as text and its source, in the order of the key table, then
+    /// Every setting with its value as text and its origin, in the order of the key table, then
     /// those of the chosen controller and balancer. Each fault has a line of its own.
     #[must_use]
-    pub fn effective(&self) -> Vec<(String, String, Source)> {
+    pub fn effective(&self) -> Vec<(String, String, Origin)> {
         let mut all = vec![
             ("transport", self.transport.name.to_owned()),
             ("cc", self.settings.cc.name().to_owned()),
@@ -399,15 +399,15 @@ impl Draft {
         let by_trim = keys::resolved(&self.settings, &self.switch_facts());
         let sourced = |(key, value): (String, String)| match key.as_str() {
             "fault" if !self.faults.is_empty() => {
-                let faults = self.faults.iter().zip(&self.fault_sources);
-                faults.map(|(f, source)| (key.clone(), f.to_string(), source.clone())).collect()
+                let faults = self.faults.iter().zip(&self.fault_origins);
+                faults.map(|(f, origin)| (key.clone(), f.to_string(), origin.clone())).collect()
             }
             _ if by_trim.iter().any(|(changed, _)| *changed == key) => {
-                vec![(key, value, self.source("trim"))]
+                vec![(key, value, self.origin("trim"))]
             }
             _ => {
-                let source = self.source(&key);
-                vec![(key, value, source)]
+                let origin = self.origin(&key);
+                vec![(key, value, origin)]
             }
         };
         all.into_iter().flat_map(sourced).collect()

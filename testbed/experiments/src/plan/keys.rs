@@ -476,13 +476,13 @@ fn qdisc(text: &str) -> Result<QdiscKind, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::draft::Source;
+    use crate::plan::draft::Origin;
 
     #[test]
     fn every_shown_value_sets_its_key_to_the_same_value() {
         let mut draft = Draft::default();
         for (key, value) in effective(&Draft::default()).filter(|(key, _)| key != "fault") {
-            draft.set(&key, &value, Source::Set).unwrap_or_else(|error| panic!("{key}: {error}"));
+            draft.set(&key, &value, Origin::Set).unwrap_or_else(|error| panic!("{key}: {error}"));
         }
         assert!(effective(&draft).eq(effective(&Draft::default())));
     }
@@ -490,10 +490,10 @@ mod tests {
     #[test]
     fn every_parameter_of_the_chosen_policies_is_shown_with_its_source() {
         let mut draft = Draft::default();
-        draft.set("cc.smartt.fi", "0.5", Source::Set).unwrap();
-        draft.set_trim(false, Source::Flag("trim"));
-        draft.set("fault", "loss:0.5@all", Source::Set).unwrap();
-        draft.add_fault("down@host:1".parse().unwrap(), Source::Scenario("s".to_owned()));
+        draft.set("cc.smartt.fi", "0.5", Origin::Set).unwrap();
+        draft.set_trim(false, Origin::Flag("trim"));
+        draft.set("fault", "loss:0.5@all", Origin::Set).unwrap();
+        draft.add_fault("down@host:1".parse().unwrap(), Origin::Scenario("s".to_owned()));
         let all = draft.effective();
         let of = |wanted: &str| {
             let lines = all.iter().filter(|(key, ..)| key == wanted);
@@ -511,10 +511,10 @@ mod tests {
     #[test]
     fn a_presets_parameters_hold_until_another_preset_and_yield_to_the_users() {
         let preset = |draft: &mut Draft, name| {
-            draft.set_transport(name, Source::Flag("transport")).unwrap();
+            draft.set_transport(name, Origin::Flag("transport")).unwrap();
         };
         let bdps = |draft: &Draft| {
-            let source = draft.source("cc.fixed.bdps").to_string();
+            let source = draft.origin("cc.fixed.bdps").to_string();
             (draft.settings.cc_params.fixed.bdps, source)
         };
         let mut draft = Draft::default();
@@ -524,14 +524,14 @@ mod tests {
         preset(&mut draft, "fixed-window");
         assert_eq!(bdps(&draft), (1.0, "default".to_owned()));
         preset(&mut draft, "eqds");
-        draft.set("cc.fixed.bdps", "3", Source::Set).unwrap();
-        draft.set("sched.credit.rate", "90", Source::Set).unwrap();
+        draft.set("cc.fixed.bdps", "3", Origin::Set).unwrap();
+        draft.set("sched.credit.rate", "90", Origin::Set).unwrap();
         preset(&mut draft, "fixed-window");
         assert_eq!(bdps(&draft), (3.0, "--set".to_owned()));
         assert_eq!(draft.settings.sched_params.credit.rate, 90);
         for known in crate::plan::transports::TRANSPORTS {
             for (key, value) in known.set() {
-                Draft::default().set(key, value, Source::Set).unwrap();
+                Draft::default().set(key, value, Origin::Set).unwrap();
                 assert!(default_of(key).is_some(), "{key}");
             }
         }
@@ -539,14 +539,14 @@ mod tests {
 
     #[test]
     fn a_misspelt_key_suggests_the_nearest() {
-        let error = Draft::default().set("swich.kmin", "0.1", Source::Set).unwrap_err();
+        let error = Draft::default().set("swich.kmin", "0.1", Origin::Set).unwrap_err();
         assert!(error.help.contains("did you mean `switch.kmin`"), "{error}");
     }
 
     #[test]
     fn a_value_out_of_range_says_what_would_be_in_it() {
         for (key, value) in [("switch.kmin", "2"), ("loss.rto", "0"), ("vdev.workers", "0")] {
-            let error = Draft::default().set(key, value, Source::Set).unwrap_err();
+            let error = Draft::default().set(key, value, Origin::Set).unwrap_err();
             assert!(error.to_string().contains(key), "{error}");
         }
     }
@@ -555,7 +555,7 @@ mod tests {
     fn a_wrong_part_of_a_fault_is_named_with_what_would_be_right() {
         let cases = [("block-loss:2@wan", "rate"), ("loss:0.1@nowhere", "nowhere")];
         for (fault, part) in cases {
-            let error = Draft::default().set("fault", fault, Source::Set).unwrap_err();
+            let error = Draft::default().set("fault", fault, Origin::Set).unwrap_err();
             assert!(error.to_string().contains(fault), "{error}");
             let said = format!("{} {}", error.found.replace(fault, ""), error.expected);
             assert!(said.contains(part), "{error}");
@@ -565,7 +565,7 @@ mod tests {
     #[test]
     fn settings_of_policies_are_reached_by_their_names() {
         let mut draft = Draft::default();
-        draft.set("lb.paths", "64", Source::Set).unwrap();
+        draft.set("lb.paths", "64", Origin::Set).unwrap();
         assert_eq!(draft.settings.lb_params.common.paths, 64);
         let named: Vec<String> = names();
         assert!(named.iter().any(|name| name.starts_with("cc.smartt.")));
@@ -582,13 +582,13 @@ mod tests {
         let mut draft = Draft::default();
         let default = shown(&draft, "cc.smartt.window_start");
         assert_eq!(default, by("1", "default"));
-        draft.set_transport("smartt-paper", Source::Flag("transport")).unwrap();
+        draft.set_transport("smartt-paper", Origin::Flag("transport")).unwrap();
         let paper = "transport smartt-paper";
         assert_eq!(shown(&draft, "cc.smartt.window_start"), by("1.5", paper));
         assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", paper));
         assert_eq!(shown(&draft, "lb.explore_order"), by("uniform", paper));
-        draft.set("cc.smartt.qa_share", "measured", Source::Set).unwrap();
-        draft.set_transport("smartt", Source::Flag("transport")).unwrap();
+        draft.set("cc.smartt.qa_share", "measured", Origin::Set).unwrap();
+        draft.set_transport("smartt", Origin::Flag("transport")).unwrap();
         assert_eq!(shown(&draft, "cc.smartt.window_start"), default);
         assert_eq!(shown(&draft, "lb.explore_order"), by("permuted", "default"));
         assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", "--set"));
@@ -598,11 +598,11 @@ mod tests {
     fn the_settings_of_every_preset_are_settings_of_its_own_policies() {
         for preset in crate::plan::transports::TRANSPORTS {
             let mut draft = Draft::default();
-            draft.set_transport(preset.name, Source::Set).unwrap();
+            draft.set_transport(preset.name, Origin::Set).unwrap();
             let shown = |draft: &Draft, wanted| effective(draft).find(|(key, _)| key == wanted);
             for (key, value) in preset.set() {
                 let mut again = draft.clone();
-                again.set(key, value, Source::Set).unwrap();
+                again.set(key, value, Origin::Set).unwrap();
                 assert!(shown(&draft, key).is_some(), "{}: {key}={value}", preset.name);
                 assert_eq!(shown(&again, key), shown(&draft, key), "{}", preset.name);
             }

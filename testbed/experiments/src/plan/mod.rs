@@ -19,7 +19,7 @@ use transport::{
     Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
 };
 
-pub use draft::{Draft, NicSettings, Source, SwitchSettings, VdevSettings};
+pub use draft::{Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 use fabric::{
     Blueprint, FaultError, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers,
     least_buffer,
@@ -230,14 +230,14 @@ impl Plan {
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })
     }
 
-    /// The same run with base RTTs that were measured, by sender and receiver.
+    /// This run with base RTTs that were measured, by sender and receiver.
     #[must_use]
     pub fn with_measured_rtts(mut self, rtts: BTreeMap<(HostId, HostId), Duration>) -> Self {
         self.measured_rtts = rtts;
         self
     }
 
-    /// The same run with other settings.
+    /// This run with other settings.
     ///
     /// # Errors
     /// When they do not fit.
@@ -415,7 +415,7 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
     }
 }
 
-/// Every queue somebody gave a size must hold the longest packet, or nothing would ever pass.
+/// Every queue whose size was set must hold the longest packet, or nothing would ever pass.
 fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), RunError> {
     let mut queues = vec![
         ("switch.queue".to_owned(), draft.switch.queue),
@@ -521,7 +521,7 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     })
 }
 
-/// Trimming tells of nearly every loss, so inference may be patient: across up to three full queues
+/// Trimming shows nearly every loss, so inference may be patient: across up to three full queues
 /// on one path and none on another. Without trimming inference is how loss is learnt.
 fn loss_settings(draft: &Draft) -> LossSettings {
     let default = if draft.trim { 12 } else { 2 };

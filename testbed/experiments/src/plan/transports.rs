@@ -36,7 +36,7 @@ impl Transport {
 
 /// Timeouts where paths are 14 us and 1.8 ms long. Seven round trips, which suit a datacentre, are
 /// 12.5 ms across; the simulator behind Uno's figures has a base RTT and the longest queueing: 14 +
-/// 400 us inside, 1792 + 640 us across, for everybody alike.
+/// 400 us inside, 1792 + 640 us across, for every transport.
 const TIMEOUTS_ACROSS: Settings = &[("loss.rto", "1.25"), ("loss.rto_min", "414us")];
 
 //= uno#5.1
@@ -50,7 +50,7 @@ const PHANTOM: Settings = &[
     ("switch.phantom.kmax", "0.2"),
 ];
 
-/// Marks tell of queues inside a site alone: border switches have none.
+/// Marks show queues inside a site alone: border switches have none.
 const RED_INSIDE: Settings = &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];
 
 /// Every preset.
@@ -80,7 +80,7 @@ pub const TRANSPORTS: &[Transport] = &[
         ]],
     },
     //= smartt#sec4
-    // The paper gives all the schemes that it compares trimming, to tell of losses, and leaves
+    // The paper gives all the schemes that it compares trimming, to show losses, and leaves
     // balancing out of the comparison: so they all recycle entropies.
     Transport {
         name: "swift",
@@ -234,7 +234,7 @@ pub const TRANSPORTS: &[Transport] = &[
         ],
     },
     // RoCEv2 is in order, so a flow has one path. Its go-back-N is not modelled: nothing is lost
-    // unless a fault loses it, and then single segments are sent again as for everybody else. Its
+    // unless a fault loses it, and then single segments are sent again as for all others. Its
     // timeouts are far longer than any pause, and it has no probes.
     Transport {
         name: "roce",

@@ -1,6 +1,6 @@
 //! How the results of a scenario are drawn, and what they are compared with.
 //!
-//! Plain data for whoever draws: which measure goes where. It reads no results.
+//! Plain data for drawing: which measure goes where. It reads no results.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub enum PlotKind {
     Cdf,
     /// A measure of each run, grouped along an axis.
     Bars,
-    /// The same as a line along the axis.
+    /// A measure of each run as a line along the axis.
     Lines,
     /// A measure over time.
     Series,

@@ -23,7 +23,7 @@ use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
 pub struct FabricParams {
     /// Discipline of switch ports; NICs are drop-tail.
     pub qdisc: QdiscKind,
-    /// That of ports at links of border switches; as all others when `None`.
+    /// Discipline of ports at links of border switches; as all others when `None`.
     pub border_qdisc: Option<QdiscKind>,
     /// Bytes of a full data packet on the wire.
     pub mtu: u16,
@@ -65,7 +65,7 @@ impl Default for FabricParams {
 }
 
 /// Acknowledgements that a control queue holds at least. A data queue of a packet or two is a
-/// choice; one of as many headers would lose what refusals say, and flows that hear of nothing
+/// choice; one of as many headers would lose what refusals say, and flows that learn nothing
 /// give up.
 const CONTROL_MIN: u64 = 64;
 
@@ -125,7 +125,7 @@ impl FatTree {
         self.product(params, self.base_rtt(params))
     }
 
-    /// The same of the longest path inside a site.
+    /// Bandwidth-delay product of the longest path inside a site, as [`FatTree::bdp`].
     #[must_use]
     pub fn site_bdp(&self, params: &FabricParams) -> Bytes {
         let [data, ack] = [params.mtu, params.ack_len].map(|len| Bytes(u64::from(len)));

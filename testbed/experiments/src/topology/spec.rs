@@ -417,7 +417,7 @@ impl FatTreeSpec {
         self.rtt_via(self.levels().saturating_sub(1), packet, ack)
     }
 
-    /// The same between the two farthest hosts of one site.
+    /// Round trip between the two farthest hosts of one site; see [`FatTreeSpec::rtt_via`].
     #[must_use]
     pub fn site_rtt(&self, packet: Bytes, ack: Bytes) -> Duration {
         self.rtt_via(self.tiers.saturating_sub(1), packet, ack)

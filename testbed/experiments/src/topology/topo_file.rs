@@ -25,14 +25,14 @@ use super::spec::{
     FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TIERS_MAX, TierSpec,
     WanSpec,
 };
-use crate::input::{InputError, Line, Source, Token, did_you_mean};
+use crate::input::{InputError, Line, LineReader, Token, did_you_mean};
 
 /// Reads a tree; `name` is what errors call it.
 ///
 /// # Errors
 /// The first thing that is wrong, with its place.
 pub fn read(source: impl BufRead, name: &str) -> Result<FatTreeSpec, InputError> {
-    let mut source = Source::new(source, name);
+    let mut source = LineReader::new(source, name);
     let mut reader = Reader::default();
     while let Some(mut line) = source.next_line()? {
         let Some(word) = line.token() else { continue };
@@ -215,9 +215,9 @@ impl Reader {
                 None => {}
                 Some((line, entries)) => {
                     let place = match at {
-                        _ if at == site => Place::Border,
-                        _ if at + 1 == tiers => Place::Top,
-                        _ => Place::Within,
+                        _ if at == site => TierKind::Border,
+                        _ if at + 1 == tiers => TierKind::Top,
+                        _ => TierKind::Within,
                     };
                     let missing = |what: &str| {
                         let mut error = missing(what, *line);
@@ -293,7 +293,7 @@ fn enter(
 
 /// What is above a tier.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum TierKind {
     /// Another tier.
     Within,
     /// Nothing.
@@ -304,7 +304,7 @@ enum Place {
 
 fn tier_spec(
     entries: &[Entry; KEYS.len()],
-    place: Place,
+    place: TierKind,
     missing: &dyn Fn(&str) -> InputError,
 ) -> Result<(TierSpec, Option<WanSpec>), InputError> {
     let value = |at: usize| entries[at].map(|(value, _)| value);
@@ -316,7 +316,7 @@ fn tier_spec(
         error.expected = "none".to_owned();
         error
     };
-    let top = place == Place::Top;
+    let top = place == TierKind::Top;
     for at in [RADIX_UP, QUEUE_UP] {
         if let Some((_, line)) = entries[at].filter(|_| top) {
             let help = "remove the line; the top tier has no links up";
@@ -324,17 +324,17 @@ fn tier_spec(
         }
     }
     for at in [UPLINK_GBPS, UPLINK_LATENCY] {
-        if let Some((_, line)) = entries[at].filter(|_| place != Place::Border) {
+        if let Some((_, line)) = entries[at].filter(|_| place != TierKind::Border) {
             let help = "remove the line; only the tier above two sites has it";
             return Err(refused(at, line, "a tier of a site", help));
         }
     }
     let wan = match place {
-        Place::Border => {
+        TierKind::Border => {
             let (gbps, latency_ns) = (required(UPLINK_GBPS)?, required(UPLINK_LATENCY)?);
             Some(WanSpec { gbps, latency_ns })
         }
-        Place::Within | Place::Top => None,
+        TierKind::Within | TierKind::Top => None,
     };
     let tier = TierSpec {
         downlink_gbps: required(DOWNLINK_GBPS)?,

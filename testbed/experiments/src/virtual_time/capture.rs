@@ -143,7 +143,7 @@ impl Recording {
         })
     }
 
-    /// Says what was seen until `end`. What could not be written is told, and is no failure of the
+    /// Writes what was seen until `end`. What cannot be written is logged, and is no failure of the
     /// run.
     pub(super) fn finish<'t>(mut self, taps: impl Iterator<Item = &'t mut Tap>, end: Instant) {
         let seen: Vec<u64> = taps.flat_map(|tap| tap.seen.clone()).collect();

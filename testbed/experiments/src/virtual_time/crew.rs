@@ -123,7 +123,7 @@ impl<'a, 'p> Crew<'a, 'p> {
         parts
     }
 
-    /// Runs every part through `span`; nobody may hold one.
+    /// Runs every part through `span`; the caller holds none.
     pub(super) fn run(&self, span: Span) {
         let others = self.parts.len() as u64 - 1;
         if others > 0 {

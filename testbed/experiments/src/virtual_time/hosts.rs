@@ -41,8 +41,8 @@ struct Host {
     refused: Vec<FlowIndex>,
 }
 
-/// What is around the hosts.
-pub(super) struct Around<'a> {
+/// What hosts act on beside themselves: network, conductor, packets.
+pub(super) struct Environment<'a> {
     pub(super) network: Network,
     pub(super) conductor: Conductor<'a>,
     pub(super) packets: PacketSlab,
@@ -60,8 +60,8 @@ pub(super) struct Hosts<'a> {
     flows: Vec<Option<FlowId>>,
     /// Orders for another host than the one whose doing started them.
     elsewhere: Vec<Order>,
-    /// Hosts that act at this instant.
-    acting: Vec<HostId>,
+    /// Hosts to be drained at this instant.
+    active: Vec<HostId>,
     burst: Burst<TxSegment>,
     sizes: WireSizes,
     count: DriverCount,
@@ -91,7 +91,7 @@ impl<'a> Hosts<'a> {
             hosts: (first..).zip(configs).map(host).collect(),
             flows: vec![None; plan.matrix.flows.len()],
             elsewhere: Vec::new(),
-            acting: Vec::new(),
+            active: Vec::new(),
             burst: Burst::with_limit(BURST),
             sizes: WireSizes {
                 frame_overhead: plan.settings.frame_overhead,
@@ -103,81 +103,81 @@ impl<'a> Hosts<'a> {
 
     /// The place of `host` in `hosts`.
     #[inline]
-    fn place(&self, host: HostId) -> usize {
+    fn index_of(&self, host: HostId) -> usize {
         (host.0 - self.first) as usize
     }
 
-    /// A flow of the matrix is to start at `at`; a host is told its starts in the order of time.
+    /// A flow of the matrix is to start at `at`; calls are in the order of time.
     pub(super) fn start_at(&mut self, flow: FlowIndex, at: Instant, network: &mut Network) {
         let src = self.plan.matrix.flows[flow.index()].src;
-        let place = self.place(src);
+        let place = self.index_of(src);
         self.hosts[place].starts.push_back((at, flow));
         network.wake_host(src, Instant::ZERO, at);
     }
 
     /// Runs every host that has a turn in `window`, which ends at `end`. Each goes through its own
     /// instants by itself: what another does in the same window reaches it later.
-    pub(super) fn run_apart(&mut self, window: &Window, end: Instant, around: &mut Around<'_>) {
+    pub(super) fn run_apart(&mut self, window: &Window, end: Instant, env: &mut Environment<'_>) {
         let groups = window.hosts();
         for (index, group) in groups.iter().enumerate() {
             if let Some(soon) = groups.get(index + 1) {
-                touch(&around.packets, window.flights(*soon));
+                touch(&env.packets, window.flights(*soon));
             }
             let host = HostId(group.target);
             let mut flights = skip_wakes(window.flights(*group));
             let mut now = Instant::ZERO;
             loop {
                 let arrival = flights.first().map_or(Instant::FAR_FUTURE, |flight| flight.at);
-                now = self.next_own(host, &around.network).min(arrival).max(now);
+                now = self.next_own(host, &env.network).min(arrival).max(now);
                 if now >= end {
                     break;
                 }
-                flights = self.hear(host, flights, now, around);
-                while self.act(host, now, around) {}
+                flights = self.handle_due(host, flights, now, env);
+                while self.drain(host, now, env) {}
             }
-            around.network.wake_host(host, end, self.next_own(host, &around.network));
+            env.network.wake_host(host, end, self.next_own(host, &env.network));
         }
     }
 
-    /// The same for a window of one instant, `now`, at which what one host does may start flows of
-    /// others: all hear, then they act in rounds until nobody has anything to do.
+    /// Runs a window of one instant, `now`, at which what one host does may start flows of others:
+    /// all handle what is due, then they drain in rounds until none has anything to do.
     pub(super) fn run_together(
         &mut self,
         window: &Window,
         now: Instant,
         end: Instant,
-        around: &mut Around<'_>,
+        env: &mut Environment<'_>,
     ) {
-        let mut acting = std::mem::take(&mut self.acting);
+        let mut active = std::mem::take(&mut self.active);
         for group in window.hosts() {
             let host = HostId(group.target);
             let flights = skip_wakes(window.flights(*group));
-            if !flights.is_empty() || self.next_own(host, &around.network) <= now {
-                self.hear(host, flights, now, around);
-                acting.push(host);
+            if !flights.is_empty() || self.next_own(host, &env.network) <= now {
+                self.handle_due(host, flights, now, env);
+                active.push(host);
             } else {
-                around.network.wake_host(host, end, self.next_own(host, &around.network));
+                env.network.wake_host(host, end, self.next_own(host, &env.network));
             }
         }
-        while !acting.is_empty() {
-            for host in acting.drain(..) {
-                while self.act(host, now, around) {}
-                around.network.wake_host(host, end, self.next_own(host, &around.network));
+        while !active.is_empty() {
+            for host in active.drain(..) {
+                while self.drain(host, now, env) {}
+                env.network.wake_host(host, end, self.next_own(host, &env.network));
             }
             for order in std::mem::take(&mut self.elsewhere) {
-                self.post(&order, now, &mut around.conductor);
-                acting.push(order.src);
+                self.post(&order, now, &mut env.conductor);
+                active.push(order.src);
             }
-            acting.sort_unstable();
-            acting.dedup();
+            active.sort_unstable();
+            active.dedup();
         }
-        self.acting = acting;
+        self.active = active;
     }
 
     /// When `host` has something to do of its own accord.
     #[inline]
     fn next_own(&self, host: HostId, network: &Network) -> Instant {
-        let state = &self.hosts[self.place(host)];
+        let state = &self.hosts[self.index_of(host)];
         let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         let departure = network.nic_departure(host).unwrap_or(Instant::FAR_FUTURE);
         state.timer.min(start).min(departure)
@@ -186,39 +186,39 @@ impl<'a> Hosts<'a> {
     /// What happens to `host` at `now`: starts, departures, those of `flights` that are due, its
     /// timer. The rest of the flights.
     #[inline]
-    fn hear<'f>(
+    fn handle_due<'f>(
         &mut self,
         host: HostId,
         flights: &'f [Flight],
         now: Instant,
-        around: &mut Around<'_>,
+        env: &mut Environment<'_>,
     ) -> &'f [Flight] {
-        let index = self.place(host);
+        let index = self.index_of(host);
         while let Some(&(_, flow)) =
             self.hosts[index].starts.front().filter(|(start, _)| *start <= now)
         {
             self.hosts[index].starts.pop_front();
-            let order = around.conductor.order(flow, now);
-            self.post(&order, now, &mut around.conductor);
+            let order = env.conductor.order(flow, now);
+            self.post(&order, now, &mut env.conductor);
         }
-        around.network.run_nic(host, now, &mut around.out);
+        env.network.run_nic(host, now, &mut env.out);
         let state = &mut self.hosts[index];
         let mut rest = flights;
         while let Some((flight, later)) = rest.split_first().filter(|(flight, _)| flight.at <= now)
         {
             rest = skip_wakes(later);
             if let Some(paused) = flight.pause() {
-                around.network.pause_nic(host, paused, now, &mut around.out);
+                env.network.pause_nic(host, paused, now, &mut env.out);
                 continue;
             }
             self.count.given_up += 1;
-            around.network.count_delivered(1);
+            env.network.count_delivered(1);
             if let Some(tap) = &mut self.tap {
-                let packet = around.packets.of(flight.packet.handle);
+                let packet = env.packets.of(flight.packet.handle);
                 tap.note(received(&flight.packet, packet, host, now));
             }
-            state.deliver(&flight.packet, around.packets.of(flight.packet.handle), now);
-            around.packets.end(flight.packet.handle);
+            state.deliver(&flight.packet, env.packets.of(flight.packet.handle), now);
+            env.packets.end(flight.packet.handle);
         }
         if state.timer <= now {
             state.timer = Instant::FAR_FUTURE;
@@ -227,17 +227,17 @@ impl<'a> Hosts<'a> {
         rest
     }
 
-    /// Lets `host` report, post what that starts, and send. True when it has to act again, at the
-    /// same instant.
-    fn act(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) -> bool {
-        let place = self.place(host);
-        self.hosts[place].report(now, &mut around.conductor);
+    /// Lets `host` report, post what that starts, and send. True when it has to be drained again,
+    /// at this instant.
+    fn drain(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) -> bool {
+        let place = self.index_of(host);
+        self.hosts[place].report(now, &mut env.conductor);
         let mut again = false;
-        while let Some(flow) = around.conductor.take_triggered() {
-            let order = around.conductor.order(flow, now);
+        while let Some(flow) = env.conductor.take_triggered() {
+            let order = env.conductor.order(flow, now);
             if order.src == host {
                 again = true;
-                self.post(&order, now, &mut around.conductor);
+                self.post(&order, now, &mut env.conductor);
             } else {
                 self.elsewhere.push(order);
             }
@@ -245,21 +245,21 @@ impl<'a> Hosts<'a> {
         if !self.hosts[place].waiting.is_empty() {
             self.post_waiting(host, now);
         }
-        self.transmit(host, now, around);
+        self.transmit(host, now, env);
         again
     }
 
     /// Gives a flow to its sender. What the sender has to report goes first: a message that is done
     /// has given its place in the tables away, perhaps to this one.
     fn post(&mut self, order: &Order, now: Instant, conductor: &mut Conductor<'_>) {
-        let place = self.place(order.src);
+        let place = self.index_of(order.src);
         self.hosts[place].report(now, conductor);
         self.hosts[place].waiting.push_back((*order, 0));
         self.post_waiting(order.src, now);
     }
 
     fn post_waiting(&mut self, host: HostId, now: Instant) {
-        let place = self.place(host);
+        let place = self.index_of(host);
         let state = &mut self.hosts[place];
         while let Some(&(order, posted)) = state.waiting.front() {
             let path = self.plan.path(order.src, order.dst);
@@ -276,11 +276,11 @@ impl<'a> Hosts<'a> {
     }
 
     /// Moves what `host` may send into its NIC, and notes when its endpoint wants to be called.
-    fn transmit(&mut self, host: HostId, now: Instant, around: &mut Around<'_>) {
-        let place = self.place(host);
+    fn transmit(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+        let place = self.index_of(host);
         let state = &mut self.hosts[place];
-        let paused = around.network.nic_is_paused(host);
-        let room = NIC_DEPTH.saturating_sub(around.network.nic_waiting(host));
+        let paused = env.network.nic_is_paused(host);
+        let room = NIC_DEPTH.saturating_sub(env.network.nic_waiting(host));
         if room > 0 || paused {
             if paused {
                 // Behind data that is held back control packets still have a way out.
@@ -295,8 +295,8 @@ impl<'a> Hosts<'a> {
                 if let Some(tap) = &mut self.tap {
                     tap.note(sent(segment, host, now));
                 }
-                let packet = packet_of(segment, host, self.sizes, &mut around.packets);
-                around.network.send(host, packet, now, &mut around.out);
+                let packet = packet_of(segment, host, self.sizes, &mut env.packets);
+                env.network.send(host, packet, now, &mut env.out);
             }
         }
         // Only now: what has just been sent may have set the first timer.
@@ -330,7 +330,7 @@ impl<'a> Hosts<'a> {
     /// The window of a connection of `host`, bytes; `None` when it is not open.
     pub(super) fn cwnd(&self, host: HostId, connection: usize) -> Option<u64> {
         let flow = self.flows.get(connection).copied().flatten()?;
-        let (window, _) = self.hosts[self.place(host)].endpoint.flow_window(flow)?;
+        let (window, _) = self.hosts[self.index_of(host)].endpoint.flow_window(flow)?;
         Some(window.cwnd.0)
     }
 }

@@ -39,7 +39,7 @@ use crate::measure::sampler::Sampler;
 use crate::measure::{Adapted, Audit, Outcome};
 use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
-use crate::progress::{Progress, Teller, Watch};
+use crate::progress::{Progress, RecordFeed, Watch};
 use capture::Recording;
 use crew::Crew;
 use part::{Part, Span};
@@ -55,7 +55,8 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     run_in_windows(plan, Duration::MAX, watch)
 }
 
-/// The same, with the capture that `observe` asks for; of the rest a simulation has nothing.
+/// Runs `plan` as [`run`] does, with the capture that `observe` asks for; a simulation has nothing
+/// else to observe.
 ///
 /// # Errors
 /// As [`run`], and [`RunError::Input`] for a capture that cannot be.
@@ -110,7 +111,7 @@ fn run_captured(
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
         sampler: Sampler::new(plan),
-        teller: Teller::default(),
+        feed: RecordFeed::default(),
         recording: capture.map(|capture| Recording::start(capture, plan)).transpose()?,
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
@@ -148,7 +149,7 @@ fn weights(plan: &Plan) -> Vec<u64> {
 struct Sim {
     lookahead: Duration,
     sampler: Sampler,
-    teller: Teller,
+    feed: RecordFeed,
     recording: Option<Recording>,
     /// The longest window.
     window: Duration,
@@ -186,15 +187,15 @@ impl Sim {
             }
             self.now = span.end;
             unseen += 1 + parts.iter().map(|part| part.flights).sum::<usize>();
-            let is_over = || parts.iter().all(|part| part.around.conductor.is_over());
+            let is_over = || parts.iter().all(|part| part.env.conductor.is_over());
             if over_at == Instant::FAR_FUTURE && is_over() {
                 over_at = block_end;
             }
             if unseen >= LOOK_EVERY {
                 unseen = 0;
                 self.sampler.offer(watch);
-                self.teller.tell(watch, |line| {
-                    parts.iter().find_map(|part| part.around.conductor.settled(line))
+                self.feed.pass_settled(watch, |line| {
+                    parts.iter().find_map(|part| part.env.conductor.settled(line))
                 });
                 if !watch.goes_on(&self.progress(&parts)) {
                     return true;
@@ -225,12 +226,12 @@ impl Sim {
     }
 
     fn progress<'a>(&self, parts: &[impl Deref<Target = Part<'a>>]) -> Progress {
-        let each = || parts.iter().map(|part| (&part.hosts, &part.around));
+        let each = || parts.iter().map(|part| (&part.hosts, &part.env));
         Progress {
             now: self.now.since(Instant::ZERO),
-            flows_finished: each().map(|(_, around)| around.conductor.finished() as u64).sum(),
+            flows_finished: each().map(|(_, env)| env.conductor.finished() as u64).sum(),
             bytes_delivered: each().map(|(hosts, _)| hosts.placed_bytes()).sum(),
-            hops: each().map(|(_, around)| around.network.hops()).sum(),
+            hops: each().map(|(_, env)| env.network.hops()).sum(),
         }
     }
 
@@ -255,9 +256,9 @@ impl Sim {
             let DriverCount { handed_over, given_up, .. } = part.hosts.count();
             driver.handed_over += handed_over;
             driver.given_up += given_up;
-            driver.kept += part.around.packets.live();
-            networks.push(part.around.network);
-            conductors.push(part.around.conductor);
+            driver.kept += part.env.packets.live();
+            networks.push(part.env.network);
+            conductors.push(part.env.conductor);
         }
         let network = Network::join(networks, parts);
         let mut conductor = Conductor::join(conductors);

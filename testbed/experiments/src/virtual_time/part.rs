@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use fabric::{Flight, Network, Output, Parts};
 use transport::{Instant, Rng};
 
-use super::hosts::{Around, Hosts};
+use super::hosts::{Environment, Hosts};
 use super::packets::{InFlight, PacketSlab};
 use crate::capture::Capture;
 use crate::conductor::Conductor;
@@ -32,7 +32,7 @@ pub(super) struct Parcel {
 /// Some hosts and ports of a run.
 pub(super) struct Part<'a> {
     pub(super) hosts: Hosts<'a>,
-    pub(super) around: Around<'a>,
+    pub(super) env: Environment<'a>,
     /// Hosts have to meet at every instant.
     coupled: bool,
     /// By part: what came from it in the window before.
@@ -67,7 +67,7 @@ pub(super) fn build<'a>(
             let boxes = || std::iter::repeat_with(Vec::new).take(parts.count()).collect();
             Part {
                 hosts: Hosts::new(plan, *start, own, (rng, capture)),
-                around: Around {
+                env: Environment {
                     network,
                     conductor,
                     packets: PacketSlab::default(),
@@ -86,8 +86,8 @@ pub(super) fn build<'a>(
 impl Part<'_> {
     /// When something is due here; parcels that wait here are not looked at.
     pub(super) fn next_at(&self) -> Option<Instant> {
-        let start = self.around.conductor.next_start();
-        start.into_iter().chain(self.around.network.next_event_at()).min()
+        let start = self.env.conductor.next_start();
+        start.into_iter().chain(self.env.network.next_event_at()).min()
     }
 
     /// When the first of the parcels that this part has sent is due.
@@ -98,26 +98,26 @@ impl Part<'_> {
     /// Runs everything in `span`, which is no longer than the lookahead.
     pub(super) fn run_window(&mut self, span: Span) {
         self.receive();
-        let (hosts, around) = (&mut self.hosts, &mut self.around);
-        while let Some((start, flow)) = around.conductor.take_timed(|start| start < span.end) {
-            hosts.start_at(flow, start, &mut around.network);
+        let (hosts, env) = (&mut self.hosts, &mut self.env);
+        while let Some((start, flow)) = env.conductor.take_timed(|start| start < span.end) {
+            hosts.start_at(flow, start, &mut env.network);
         }
-        let window = around.network.open(span.end);
+        let window = env.network.open(span.end);
         if self.coupled {
-            hosts.run_together(&window, span.next, span.end, around);
+            hosts.run_together(&window, span.next, span.end, env);
         } else {
-            hosts.run_apart(&window, span.end, around);
+            hosts.run_apart(&window, span.end, env);
         }
-        around.network.run_switches(&window, span.end, &mut around.out);
-        for output in around.out.drain(..) {
+        env.network.run_switches(&window, span.end, &mut env.out);
+        for output in env.out.drain(..) {
             match output {
-                Output::Dropped { packet, .. } => around.packets.end(packet.handle),
-                Output::Duplicated { packet, .. } => around.packets.duplicate(packet.handle),
+                Output::Dropped { packet, .. } => env.packets.end(packet.handle),
+                Output::Duplicated { packet, .. } => env.packets.duplicate(packet.handle),
                 Output::Delivered { .. } => {}
             }
         }
         self.flights = window.flight_count();
-        around.network.close(window, span.end);
+        env.network.close(window, span.end);
         self.send();
     }
 
@@ -125,16 +125,16 @@ impl Part<'_> {
     pub(super) fn receive(&mut self) {
         for Parcel { mut flight, packet } in self.inbox.iter_mut().flat_map(|from| from.drain(..)) {
             if let Some(packet) = packet {
-                flight.packet.handle = self.around.packets.keep(packet);
+                flight.packet.handle = self.env.packets.keep(packet);
             }
-            self.around.network.admit(flight);
+            self.env.network.admit(flight);
         }
     }
 
     /// Packs what has left for other parts.
     fn send(&mut self) {
         self.parcel_at = Instant::FAR_FUTURE;
-        let Around { network, packets, .. } = &mut self.around;
+        let Environment { network, packets, .. } = &mut self.env;
         for (to, outbox) in self.outbox.iter_mut().enumerate() {
             outbox.extend(network.crossed(to).map(|flight| {
                 self.parcel_at = self.parcel_at.min(flight.at);
@@ -146,22 +146,22 @@ impl Part<'_> {
 
     /// What a sampler wants to know of this part.
     pub(super) fn seen(&self) -> Seen {
-        let (hosts, conductor) = (&self.hosts, &self.around.conductor);
+        let (hosts, conductor) = (&self.hosts, &self.env.conductor);
         let cwnd = |flow: usize| {
             hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
         };
-        Seen::of(&self.around.network, conductor, cwnd)
+        Seen::of(&self.env.network, conductor, cwnd)
     }
 }
 
 /// Hands over what parts have for each other after a window: parcels, by a swap of buffers, and
-/// tidings of what was delivered.
+/// what was delivered of flows whose records another part keeps.
 pub(super) fn exchange(parts: &mut [MutexGuard<'_, Part<'_>>]) {
     for to in 0..parts.len() {
-        let tidings = parts[to].around.conductor.take_tidings();
+        let remote_deliveries = parts[to].env.conductor.take_delivered_for_others();
         for from in 0..parts.len() {
             if from != to {
-                parts[from].around.conductor.tell(&tidings);
+                parts[from].env.conductor.on_remote_deliveries(&remote_deliveries);
                 let parcels = std::mem::take(&mut parts[from].outbox[to]);
                 let empty = std::mem::replace(&mut parts[to].inbox[from], parcels);
                 parts[from].outbox[to] = empty;

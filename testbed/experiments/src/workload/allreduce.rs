@@ -91,7 +91,7 @@ impl Allreduce {
 /// As many as the training job of the paper's last figure has.
 const GROUPS: u32 = 8;
 
-/// Who receives from whom in a step, and how much.
+/// Which host receives from which in a step, and how much.
 #[derive(Clone, Copy)]
 struct Step {
     across: bool,

@@ -12,7 +12,7 @@ use std::path::Path;
 use transport::{Bytes, Rng};
 
 use crate::input::number;
-use crate::input::{InputError, Line, Source};
+use crate::input::{InputError, Line, LineReader};
 
 /// A distribution of flow sizes that has passed all checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Cdf {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn read(source: impl BufRead, name: &str) -> Result<Self, InputError> {
-        let mut source = Source::new(source, name);
+        let mut source = LineReader::new(source, name);
         let mut rows: Vec<(u64, f64)> = Vec::new();
         let mut header_allowed = true;
         while let Some(mut line) = source.next_line()? {

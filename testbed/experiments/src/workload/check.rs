@@ -46,7 +46,7 @@ pub(super) enum Defect {
     },
 }
 
-/// What a defect is about, for whoever knows its line.
+/// What a defect is about, for the reader that knows its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// The matrix as a whole.

@@ -28,7 +28,7 @@ use super::matrix::{
     SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
 };
 use crate::input::number::{self, NumberError};
-use crate::input::{InputError, Line, Source, Token, Warning, did_you_mean};
+use crate::input::{InputError, Line, LineReader, Token, Warning, did_you_mean};
 
 /// What the number after `start` counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct CmFile {
 /// # Errors
 /// The first thing that is wrong, with its place.
 pub fn read(source: impl BufRead, name: &str, unit: StartUnit) -> Result<CmFile, InputError> {
-    let mut source = Source::new(source, name);
+    let mut source = LineReader::new(source, name);
     let mut reader = Reader { unit, ..Reader::default() };
     while let Some(mut line) = source.next_line()? {
         reader.statement(&mut line)?;

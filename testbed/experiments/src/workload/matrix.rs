@@ -84,7 +84,7 @@ pub enum Message {
     /// The next message on the connection with the same source, destination and id. The first such
     /// line opens the connection if no other does.
     Next,
-    /// The same with a number, unique on the connection.
+    /// The next message on the connection, with a number that is unique there.
     Numbered(NonZeroU32),
 }
 

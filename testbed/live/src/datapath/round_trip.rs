@@ -46,7 +46,7 @@ pub struct RoundTrip {
     pub device_floor_ns: f64,
     /// The median of a frame as long as the message's: taken from the pool, written, read, freed.
     pub frame_floor_ns: f64,
-    /// The same with the frame of an acknowledgement before it.
+    /// The median of such a frame with that of an acknowledgement before it.
     pub exchange_floor_ns: f64,
     /// The median of one cache line between the same cores.
     pub line_floor_ns: f64,

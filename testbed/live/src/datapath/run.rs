@@ -23,7 +23,7 @@ use super::link::{FarEnd, MeasuredIo};
 use super::peer::{HEAD_MAX, Peer};
 use super::policies::{PolicyCosts, policies};
 use super::stage_clock::{StageClock, StageTicks};
-use super::windows::{Window, fastest_quarter, precise};
+use super::windows::{TurnGroup, fastest_quarter, precise};
 use crate::dpdk_error::DpdkError;
 use crate::workers::observers::Observers;
 
@@ -38,7 +38,7 @@ pub struct Case {
     pub message_bytes: NonZeroU32,
     /// Segments to send.
     pub segments: u64,
-    /// Whether payload is attached, and nobody sums it, where the device takes chains; else it is
+    /// Whether payload is attached, and not summed, where the device takes chains; else it is
     /// copied and summed.
     pub attach: bool,
     /// `Settings::ack_every`: segments that one acknowledgement answers at most. 1 is what SMaRTT's
@@ -58,13 +58,14 @@ pub struct Cost {
     /// By part of a poll, the reading of the counter taken out; adds up to `ns_per_segment` but for
     /// what differs between two runs.
     pub stages: Vec<(&'static str, f64)>,
-    /// Of that, posting messages and hearing of their end: the application's own side of its ring.
+    /// Posting messages and taking their completions, a part of `ns_per_segment`: the application's
+    /// own side of its ring.
     pub application_ns: f64,
     /// What the peer takes for a segment; not part of the above.
     pub peer_ns: f64,
     /// Segments that were sent.
     pub segments: u64,
-    /// Of those, sent again.
+    /// Segments that were sent again.
     pub retransmitted: u64,
     /// Parity packets that were sent beside them; what they cost is part of the segments' cost.
     pub parity: u64,
@@ -185,7 +186,7 @@ impl Bench {
         Self::start_observed(&Observe::default())
     }
 
-    /// The same, showing the measured workers as `observe` asks.
+    /// Starts DPDK, showing the measured workers as `observe` asks.
     ///
     /// # Errors
     /// [`BenchError`].
@@ -282,7 +283,7 @@ impl Bench {
         rig.post_all();
         let warm = case.segments / WARM_UP;
         let mut windows = Vec::new();
-        let mut window = Window::new(PARTS);
+        let mut window = TurnGroup::new(PARTS);
         let mut last = rig.snapshot();
         let mut silent = 0;
         while last.0 < case.segments {
@@ -299,7 +300,7 @@ impl Bench {
                 if sent > warm {
                     windows.push(window);
                 }
-                window = Window::new(PARTS);
+                window = TurnGroup::new(PARTS);
                 last = rig.snapshot();
             }
         }
@@ -386,8 +387,8 @@ impl Bench {
         let named = (HostId(0), config.msgs_max);
         self.observers.look_at(worker, named, (config.line_rate, TimeScale::REAL));
         if way == Way::Observed {
-            let told_every = Duration::from_ms(5);
-            worker.observe(Telemetry::default().meter(HostId(0), config.msgs_max, told_every));
+            let shown_every = Duration::from_ms(5);
+            worker.observe(Telemetry::default().meter(HostId(0), config.msgs_max, shown_every));
         }
     }
 
@@ -485,10 +486,10 @@ impl Rig {
                 self.post(cookie);
             }
         }
-        let told = eal::tsc();
+        let posted = eal::tsc();
         let far = self.far.turn(self.worker.io(), &mut self.peer, now);
         parts[WORKER] += polled.wrapping_sub(start);
-        parts[APPLICATION] += told.wrapping_sub(polled);
+        parts[APPLICATION] += posted.wrapping_sub(polled);
         parts[FREEING] += far.freeing;
         parts[PEER] += far.peer;
     }
@@ -500,7 +501,7 @@ impl Rig {
     }
 
     /// Adds the counters to `window` and takes the mirror out.
-    fn close_window(&self, window: &mut Window, last: &Snapshot, now: &Snapshot) {
+    fn close_window(&self, window: &mut TurnGroup, last: &Snapshot, now: &Snapshot) {
         let mirror = now.1 - last.1;
         window.parts[WORKER] -= mirror;
         for (stage, which) in Stage::ALL.into_iter().enumerate() {

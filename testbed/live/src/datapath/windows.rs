@@ -1,19 +1,19 @@
 //! From turns to a cost a segment that other programs on the machine have not disturbed.
 //!
 //! Turns are gathered into windows of some thousands of segments, about a millisecond each: shorter
-//! than a scheduler's slice. Whoever else runs on the machine can only make a window longer, never
+//! than a scheduler's slice. Other programs on the machine can only make a window longer, never
 //! shorter, so the fastest quarter of the windows is what is averaged. On a quiet machine that is a
 //! few percent below the mean of all.
 
 /// What one window, or an average of them, took. Ticks, and ticks a segment once averaged.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Window {
+pub(super) struct TurnGroup {
     pub(super) segments: u64,
     /// Ticks of each measured part; the first ones make up the worker's cost.
     pub(super) parts: Vec<u64>,
 }
 
-impl Window {
+impl TurnGroup {
     /// An empty window of `parts` parts.
     pub(super) fn new(parts: usize) -> Self {
         Self { segments: 0, parts: vec![0; parts] }
@@ -27,7 +27,7 @@ impl Window {
 
 /// Ticks a segment of each part, over the fastest quarter of `windows` by the sum of the first
 /// `counted` parts; nothing without windows.
-pub(super) fn fastest_quarter(mut windows: Vec<Window>, counted: usize) -> Vec<f64> {
+pub(super) fn fastest_quarter(mut windows: Vec<TurnGroup>, counted: usize) -> Vec<f64> {
     windows.retain(|window| window.segments > 0);
     windows.sort_by(|a, b| a.cost(counted).total_cmp(&b.cost(counted)));
     windows.truncate(windows.len().div_ceil(4));
@@ -47,8 +47,8 @@ pub(super) fn precise(value: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn window(segments: u64, parts: [u64; 2]) -> Window {
-        Window { segments, parts: parts.to_vec() }
+    fn window(segments: u64, parts: [u64; 2]) -> TurnGroup {
+        TurnGroup { segments, parts: parts.to_vec() }
     }
 
     #[test]

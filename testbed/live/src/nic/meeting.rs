@@ -1,8 +1,9 @@
 //! All hosts of a run in touch: a star of TCP connections around the first host.
 //!
 //! Rounds ([`Meeting::gather`]) are the only meeting points: every host gives its part, the first
-//! host collects them and tells all. A host that cannot go on says why; who hears of it, or misses
-//! a host, ends with that host's name. So no host waits for one that is gone.
+//! host collects them and passes them to all. A host that cannot go on says why; a host that is
+//! notified of it, or misses another, ends with that host's name. So no host waits for one that is
+//! gone.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
@@ -241,10 +242,10 @@ impl Meeting {
         }
     }
 
-    /// The next thing that somebody said; `None` when there is none.
+    /// The next thing that another host said; `None` when there is none.
     ///
     /// # Errors
-    /// [`RunError::Peer`] when somebody cannot go on or is gone.
+    /// [`RunError::Peer`] when a host cannot go on or is gone.
     pub(super) fn poll(&mut self) -> Result<Option<(u32, Say)>, RunError> {
         if let Some(early) = self.early.pop_front() {
             return Ok(Some(early));
@@ -302,7 +303,7 @@ impl Meeting {
         Ok(offset)
     }
 
-    /// Tells one host.
+    /// Sends `say` to one host.
     pub(super) fn say(&mut self, to: u32, say: &Say) -> Result<(), RunError> {
         let wire = self.wires.get(to as usize).and_then(Option::as_ref);
         match wire.map(|wire| wire.say(say)) {
@@ -317,7 +318,7 @@ impl Meeting {
         }
     }
 
-    /// Tells all hosts that this one is connected to.
+    /// Sends `say` to all hosts that this one is connected to.
     pub(super) fn say_all(&mut self, say: &Say) -> Result<(), RunError> {
         (0..self.count()).try_for_each(|to| self.say(to, say))
     }
@@ -326,13 +327,13 @@ impl Meeting {
         u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
 
-    /// The error of a host that is gone, of which all others hear.
+    /// The error of a host that is gone; all others are notified.
     fn fail(&self, host: String, reason: String) -> RunError {
         self.tell_failure(&host, &reason);
         RunError::Peer { host, reason, running: self.running }
     }
 
-    /// Tells all hosts in reach that `host` cannot go on.
+    /// Notifies all hosts in reach that `host` cannot go on.
     fn tell_failure(&self, host: &str, reason: &str) {
         let failed = Say::Failed { host: host.to_owned(), reason: reason.to_owned() };
         for wire in self.wires.iter().flatten() {
@@ -341,7 +342,7 @@ impl Meeting {
         }
     }
 
-    /// Tells all that this host cannot go on, unless it was another's failure, which they know.
+    /// Notifies all that this host cannot go on, unless it was another's failure, which they know.
     pub(super) fn give_up(&self, error: &RunError) {
         if !matches!(error, RunError::Peer { .. } | RunError::Disagree(_)) {
             self.tell_failure(&self.names[self.own as usize], &error.to_string());
@@ -361,7 +362,7 @@ impl Meeting {
                 }
             }
         } else {
-            // Everything was heard, so nothing is lost if this is.
+            // Everything was received, so nothing is lost if this is.
             let _ = self.say(0, &Say::Bye);
         }
     }
@@ -428,7 +429,7 @@ mod tests {
 
     use super::*;
 
-    /// A port that nobody listens on; somebody could take it, which has not happened yet.
+    /// A port without a listener; another process could take it, which has not happened yet.
     fn free_port() -> u16 {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
     }

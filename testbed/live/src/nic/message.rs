@@ -1,4 +1,4 @@
-//! What hosts of a run tell each other over TCP: one line of JSON each.
+//! What hosts of a run send each other over TCP: one line of JSON each.
 //!
 //! ```text
 //!   rounds       every host says its part; the first host collects them and tells all of them the
@@ -37,7 +37,7 @@ pub(super) enum Say {
     ClockTell { sent_ps: u64, now_ps: u64 },
     /// A trigger is poked.
     Poke(Poke),
-    /// To the first host: nothing is under way from here, with as many pokes heard, and as many
+    /// To the first host: nothing is under way from here, with as many pokes received, and as many
     /// flows wholly acknowledged here and delivered here.
     Idle { heard: u64, acked: u64, delivered: u64 },
     /// To the first host: the user wants the run to end.
@@ -46,7 +46,7 @@ pub(super) enum Say {
     End { stopped: bool },
     /// A host cannot go on.
     Failed { host: String, reason: String },
-    /// Everything has been heard.
+    /// Everything has been received.
     Bye,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Round {
     Armed,
     /// Know the first host's clock.
     Synced,
-    /// Tell how it went.
+    /// Report how it went.
     Report,
 }
 

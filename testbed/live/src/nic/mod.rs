@@ -9,7 +9,7 @@
 //! Every host has the same inputs and runs its own flows of the matrix. Before they start, links
 //! are waited for, MACs asked for, base RTTs and the longest frame measured, and clocks compared
 //! with the first host's; network time begins at the same instant everywhere. At the end every host
-//! has everybody's books and puts the same outcome together. Time is real: nothing is scaled.
+//! has the books of all hosts and puts the same outcome together. Time is real: nothing is scaled.
 
 mod meeting;
 mod message;

@@ -1,8 +1,8 @@
 //! From what each host kept to the outcome of the whole run, in the schema of all worlds.
 //!
-//! Every host gets all reports and puts the same outcome together. Nobody sees the switches of a
-//! real network: what they drop is what left hosts and did not arrive, and what they mark, queue or
-//! forward is unknown.
+//! Every host gets all reports and puts the same outcome together. The switches of a
+//! real network cannot be seen: what they drop is what left hosts and did not arrive, and what they
+//! mark, queue or forward is unknown.
 
 use experiments::conductor::{Conductor, FlowRecord};
 use experiments::measure::audit::DriverCount;
@@ -69,7 +69,7 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
     let mut outcome = Outcome::new(plan, &mut conductor, stats, None, audit, end);
     let summary = &mut outcome.summary;
     summary.world = "nic";
-    // What devices still held may have been anybody's.
+    // What devices still held may have been any host's.
     let in_network = driver.taken.saturating_sub(driver.lost + arrived + driver.left);
     // A frame of another protocol is none of ours that was dropped.
     summary.packets.dropped = summary.packets.dropped.saturating_sub(strays) + in_network;

@@ -34,7 +34,7 @@ use crate::dpdk_error::unfit;
 use crate::workers::HEADERS_MAX;
 use crate::workers::control::Control;
 use crate::workers::counters;
-use crate::workers::hosts::{Crew, Crewed, Host, HostSetup, RING, RunClock, needs};
+use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
 use crate::workers::lateness::{self, Gaps};
 use crate::workers::observers::Observers;
 
@@ -55,7 +55,7 @@ pub struct RealNetwork {
 /// Real time after which a device that takes nothing counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_s(1);
 
-/// From the last round to the start: longer than telling everybody takes.
+/// From the last round to the start: longer than it takes to reach all hosts.
 const START_IN: Duration = Duration::from_ms(100);
 
 /// The shortest timeout, in longest echoes: what delays polls once, delays them again.
@@ -140,7 +140,7 @@ struct Attendance<'n> {
     watch: &'n mut dyn Watch,
 }
 
-/// The run as it was fitted to the network, and how to reach everybody.
+/// The run as it was fitted to the network, and how to reach all hosts.
 struct Fitted {
     plan: Plan,
     adapted: Vec<Adapted>,
@@ -251,10 +251,10 @@ impl Attendance<'_> {
         let (pool, eal) = (Arc::clone(&opened.pool), opened.eal.clone());
         let (host, app) = worker(plan, own, &setup, (opened, self.clock))?;
         let cores = [self.entry().core];
-        let crew = Crew::start(&eal, vec![host], &cores, &clock, plan.settings.base_rtt)?;
+        let pollers = Pollers::start(&eal, vec![host], &cores, &clock, plan.settings.base_rtt)?;
         let (before, start) = self.synchronised()?;
         let capture = observers.start_capture(TimeScale::REAL)?;
-        // Nobody polls before: what is due at the start would be sent at once.
+        // No worker polls before: what is due at the start would be sent at once.
         while self.clock.now() < start {
             self.meeting.look()?;
             thread::yield_now();
@@ -264,13 +264,13 @@ impl Attendance<'_> {
         let conductor = Conductor::of_host(&plan.matrix, own);
         let control = Control::new(plan, conductor, (own, vec![app]));
         let mut turn = Turn::new(plan, self.meeting, control, clock);
-        let stopped = turn.until_over(&crew, self.watch)?;
-        let mut crewed = crew.stop()?;
+        let stopped = turn.until_over(&pollers, self.watch)?;
+        let mut polled = pollers.stop()?;
         observers.finish_capture(capture);
         let Turn { control, gaps, now, .. } = turn;
-        let mut report = report(&mut crewed, &control, (own, gaps, now), seen);
+        let mut report = report(&mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.
-        drop((crewed, control));
+        drop((polled, control));
         report.findings = findings(&pool);
         // The first host answers while it waits for reports.
         let after = self.meeting.compare_clocks(&mut || Ok(()))?;
@@ -312,22 +312,22 @@ fn worker(
     Ok((setup.host(own, &config, io, ring, need), app))
 }
 
-/// What this host has to tell, but for its buffers and its clock.
+/// What this host has to report, but for its buffers and its clock.
 fn report(
-    crewed: &mut [Crewed],
+    polled: &mut [Polled],
     control: &Control<'_>,
     (own, gaps, now): (HostId, Gaps, Instant),
     seen: HostSeen,
 ) -> Report {
-    let sum = counters::sum(crewed);
-    let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
+    let sum = counters::sum(polled);
+    let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = report::of_real_network(lateness::judge(&threads, 1.0));
     let drops = &sum.stats.drops;
     let others = drops.of(DropReason::NotHeadrace) + drops.of(DropReason::OtherPort);
     let strays = seen.strays + others;
     let mut seen = HostSeen { lateness, strays, ..seen };
-    for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
+    for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let stats = host.io().queue().stats();
         seen.device_missed += stats.rx_missed + stats.rx_no_mbuf;
         seen.answers += host.io().answers();
@@ -372,7 +372,7 @@ const fn rtt_by(clock: ClockCounts) -> &'static str {
     }
 }
 
-/// Whom a host sends flows to, and whom it exchanges packets with.
+/// The hosts that a host sends flows to, and those it exchanges packets with.
 fn peers(plan: &Plan, own: u32) -> [Vec<u32>; 2] {
     let flows = || plan.matrix.flows.iter().map(|flow| (flow.src.0, flow.dst.0));
     let mut to: Vec<u32> = flows().filter(|(src, _)| *src == own).map(|(_, dst)| dst).collect();

@@ -1,8 +1,8 @@
 //! The run itself: starts own flows, passes pokes of triggers on, and finds out that all is over.
 //!
-//! The first host decides. Nothing is under way when every host is idle, has heard every poke that
-//! the first host passed on to it (it passes on all, and gets a host's pokes before that host's
-//! word of being idle), and all that was acknowledged anywhere has been delivered to its
+//! The first host decides. Nothing is under way when every host is idle, has received every poke
+//! that the first host passed on to it (it passes on all, and gets a host's pokes before that
+//! host's word of being idle), and all that was acknowledged anywhere has been delivered to its
 //! application, which may poke. A host repeats its word whenever it changes.
 
 use experiments::conductor::{FlowCounts, Poke};
@@ -14,7 +14,7 @@ use transport_dpdk::{Idle, IdleMode};
 use super::meeting::Meeting;
 use super::message::Say;
 use crate::workers::control::Control;
-use crate::workers::hosts::{Crew, RunClock};
+use crate::workers::hosts::{Pollers, RunClock};
 use crate::workers::lateness::Gaps;
 
 /// A run under way on one host.
@@ -25,7 +25,7 @@ pub(super) struct Turn<'a, 'm> {
     clock: RunClock,
     pub(super) now: Instant,
     limit: Instant,
-    /// Pokes heard from others.
+    /// Pokes received from others.
     heard: u64,
     /// What this host said last of being idle.
     said: Option<Standing>,
@@ -75,7 +75,7 @@ impl<'a, 'm> Turn<'a, 'm> {
     /// Runs until the first host says that all is over; true when it was ended early.
     pub(super) fn until_over(
         &mut self,
-        crew: &Crew,
+        pollers: &Pollers,
         watch: &mut dyn Watch,
     ) -> Result<bool, RunError> {
         let mut idle = Idle::new(IdleMode::Adaptive);
@@ -92,7 +92,7 @@ impl<'a, 'm> Turn<'a, 'm> {
             let mut ends = false;
             if self.now >= watch_at {
                 watch_at = self.now + WATCH_EVERY;
-                if crew.is_broken() {
+                if pollers.is_broken() {
                     let what = "the thread that polls the device has ended";
                     return Err(RunError::Environment(what.to_owned()));
                 }
@@ -198,8 +198,8 @@ impl<'a, 'm> Turn<'a, 'm> {
 
     fn is_over(&self, own: Standing) -> bool {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
-        for (told, said) in self.others.iter().skip(1) {
-            let Some(said) = said.filter(|said| said.heard == *told) else { return false };
+        for (passed, said) in self.others.iter().skip(1) {
+            let Some(said) = said.filter(|said| said.heard == *passed) else { return false };
             acked += said.acked;
             delivered += said.delivered;
         }

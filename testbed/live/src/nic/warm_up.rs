@@ -1,6 +1,6 @@
 //! The device before the run: its link comes up, peers' MACs are asked for, round trips measured.
 //!
-//! All hosts do this at the same time, so whoever waits for others goes on answering them.
+//! All hosts do this at the same time, so a host that waits for others goes on answering them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl Desk {
     }
 
     /// The addresses of all hosts as this one writes them into frames; only those of `peers` are
-    /// resolved, nobody else is sent anything.
+    /// resolved, no other host is sent anything.
     pub(super) fn resolve(
         &mut self,
         network: &HostsFile,
@@ -279,5 +279,5 @@ impl Desk {
 
 const ETHERNET: u16 = 14;
 
-/// A MAC of nobody, for hosts that this one has nothing to do with: locally administered.
+/// A MAC of no device, for hosts that this one has nothing to do with: locally administered.
 const NOBODY: Mac = [0x02, 0, 0, 0, 0, 0];

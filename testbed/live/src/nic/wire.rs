@@ -22,7 +22,7 @@ pub(super) const SILENCE: Duration = Duration::from_s(10);
 /// Between two signs of life.
 const BEAT: core::time::Duration = core::time::Duration::from_millis(500);
 
-/// A write that takes longer than this finds nobody at the other end.
+/// A write that takes longer than this finds no reader at the other end.
 const WRITE_MAX: core::time::Duration = core::time::Duration::from_secs(10);
 
 /// The longest line: a report of some 600 000 flows.
@@ -56,7 +56,7 @@ impl Wire {
         let listen = move || {
             let how =
                 listen(reader, &mouth, |say| inbox.send((from, Heard::Said(say))).is_ok(), clock);
-            // When nobody asks any more, nobody wants to know.
+            // A closed inbox has no reader that needs this.
             let _ = inbox.send((from, Heard::Gone(how)));
         };
         thread::Builder::new().name(format!("host-{from}")).spawn(listen)?;

@@ -10,12 +10,12 @@ use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::stream::short;
 use super::terms::{Policies, Terms};
-use super::{Told, Watch};
+use super::{Monitor, SessionEvent};
 
 /// How a client goes about it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
-    /// Whom it asks.
+    /// The server that it asks.
     pub server: HostId,
     /// How long it waits for the link, and for a server that answers and is not busy.
     pub wait: Duration,
@@ -57,8 +57,8 @@ pub struct Outcome {
 struct Client<'a> {
     host: Host,
     options: ClientOptions,
-    watch: &'a mut dyn Watch,
-    /// What the server said and nobody has read yet.
+    monitor: &'a mut dyn Monitor,
+    /// What the server said and has not been read yet.
     heard: Option<Note>,
     /// The server's end of its sending.
     server_sent: Option<Totals>,
@@ -83,15 +83,15 @@ pub fn run(
     setup: HostSetup,
     terms: &Terms,
     options: &ClientOptions,
-    watch: &mut dyn Watch,
+    monitor: &mut dyn Monitor,
 ) -> Result<Outcome, PeerError> {
     // Refused before anything is opened.
     terms.config(1, setup.addressing.version())?;
-    let host = Host::open(setup, options.wait, watch)?;
+    let host = Host::open(setup, options.wait, monitor)?;
     let mut client = Client {
         host,
         options: *options,
-        watch,
+        monitor,
         heard: None,
         server_sent: None,
         stopped: false,
@@ -131,7 +131,7 @@ impl Client<'_> {
     /// Learns the server's MAC, unless it was given.
     fn find_server(&mut self) -> Result<(), PeerError> {
         let host = self.options.server;
-        if self.host.find(host, self.options.wait, self.watch)? {
+        if self.host.find(host, self.options.wait, self.monitor)? {
             return Ok(());
         }
         let address = self.host.setup().addressing.addr(host);
@@ -199,10 +199,10 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Builds the session's endpoint and tells the server that it is there.
+    /// Builds the session's endpoint and notifies the server that it is there.
     fn begin(&mut self, number: u64, terms: Terms) -> Result<Session, PeerError> {
         let server = self.options.server;
-        self.watch.hears(&Told::Begins(server, &terms));
+        self.monitor.on_event(&SessionEvent::Begins(server, &terms));
         self.host.build(&terms)?;
         let sends = !matches!(terms.job, Job::Perf { up: false, .. });
         self.host.meet(server, if sends { terms.flows } else { 0 });
@@ -268,7 +268,7 @@ impl Client<'_> {
         self.host.waiting.push_back(Request::Send { connection: 1, source, len, tag, cookie: tag });
         let pong = Tag { kind: Kind::Pong, session: short(session.number), number }.pack();
         loop {
-            let turn = self.host.turn(self.watch);
+            let turn = self.host.turn(self.monitor);
             let mut busy = turn.busy;
             while let Some(completion) = self.host.poll() {
                 busy = true;
@@ -304,7 +304,7 @@ impl Client<'_> {
                 break (received, counters);
             }
         };
-        // Ours is decided, and nobody asks again.
+        // Ours is decided, and not asked for again.
         self.rest(FLUSH)?;
         let sent = session.sender.as_ref().map(|sender| sender.acked()).unwrap_or_default();
         let received = session.receiver.got();
@@ -327,7 +327,7 @@ impl Client<'_> {
 
     /// One turn of everything; the time.
     fn turn(&mut self, session: Option<&mut Session>) -> Result<Instant, PeerError> {
-        let turn = self.host.turn(self.watch);
+        let turn = self.host.turn(self.monitor);
         let mut busy = turn.busy;
         let mut session = session;
         let most = session.as_mut().map_or(64, |session| session.appetite(turn.now));
@@ -363,7 +363,7 @@ impl Client<'_> {
                     _ => {}
                 }
             }
-            // A note or a ping that nobody took: silence is noticed by the clock.
+            // A note or a ping that was not taken: silence is noticed by the clock.
             Completion::Failed { reason, .. } => tracing::debug!(%reason, "not delivered"),
             Completion::Refused { reason, .. } => tracing::warn!(%reason, "no flow to the server"),
             Completion::Sent { .. } | Completion::Delivered { .. } | Completion::Aborted { .. } => {
@@ -375,9 +375,9 @@ impl Client<'_> {
     /// The user's wishes, silence, the traffic of the last second.
     fn look(&mut self, session: Option<&mut Session>, now: Instant) -> Result<(), PeerError> {
         self.look_at = now + LOOK_EVERY;
-        self.stopped |= self.watch.wants_end();
+        self.stopped |= self.monitor.wants_end();
         let Some(session) = session else { return Ok(()) };
-        session.tell(&self.host, now, self.watch);
+        session.tell(&self.host, now, self.monitor);
         let silence = now.since(self.host.heard_at().max(session.began));
         if silence > self.options.patience {
             let counted = self.host.counters();

@@ -33,7 +33,7 @@ pub enum PeerError {
         /// How long it was waited for.
         seconds: u64,
     },
-    /// Nobody says that an address is his.
+    /// No host answers for an address.
     #[error(
         "host {host} ({ip}) does not say its MAC; start `headrace perf server` there, check \
          cabling and both addresses, or give its MAC with --at"
@@ -44,7 +44,7 @@ pub enum PeerError {
         /// Its address.
         ip: String,
     },
-    /// Nobody answered.
+    /// No server answered.
     #[error(
         "no server answered at {address}, UDP port {udp_port}, within {seconds} s; start `headrace \
          perf server` there, and check --server, --host and --udp-port on both sides"
@@ -74,7 +74,7 @@ pub enum PeerError {
         /// What this side has counted.
         counters: String,
     },
-    /// Interrupted before there was anything to tell.
+    /// Interrupted before there was a result.
     #[error("interrupted before the session began")]
     Interrupted,
 }

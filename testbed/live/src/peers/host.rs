@@ -26,7 +26,7 @@ use super::error::PeerError;
 use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
-use super::{Told, Watch};
+use super::{Monitor, SessionEvent};
 use crate::workers::counters;
 
 /// What a process is made of.
@@ -38,7 +38,7 @@ pub struct HostSetup {
     pub side: Side,
     /// Its own number.
     pub host: HostId,
-    /// How hosts are addressed; what stands for a MAC that nobody has given does not matter.
+    /// How hosts are addressed; what stands for a MAC that was not given does not matter.
     pub addressing: Addressing,
     /// Hosts whose MACs are not given: peers are asked for theirs, the own one is the device's.
     pub unresolved: Vec<HostId>,
@@ -86,7 +86,7 @@ pub(super) struct Host {
     payload_max: u16,
     incarnation: u16,
     path: Path,
-    /// Whom notes go to, once there is a connection.
+    /// The host that notes go to, once there is a connection.
     peer: Option<HostId>,
     /// Messages that wait for room.
     notes: u32,
@@ -95,8 +95,8 @@ pub(super) struct Host {
     heard: (u64, Instant),
     look_at: Instant,
     is_up: bool,
-    /// It was told that somebody sends to another UDP port.
-    told_port: bool,
+    /// The monitor was notified that a host sends to another UDP port.
+    reported_port: bool,
     link_downs: u64,
     #[allow(dead_code, reason = "held, not read")]
     lcore: RegisteredThread,
@@ -104,7 +104,7 @@ pub(super) struct Host {
 }
 
 impl Drop for Host {
-    /// The peer hears that the last note has come.
+    /// Lets the peer see that the last note has come.
     fn drop(&mut self) {
         drop(self.take_io());
     }
@@ -118,12 +118,12 @@ pub(super) struct Turn {
 }
 
 impl Host {
-    /// Opens the device, for which the other side may have to be there: that is waited for. Speaks
-    /// to nobody before [`Host::meet`].
+    /// Opens the device, for which the other side may have to be there: that is waited for. Sends
+    /// nothing before [`Host::meet`].
     pub(super) fn open(
         mut setup: HostSetup,
         wait: Duration,
-        watch: &mut dyn Watch,
+        monitor: &mut dyn Monitor,
     ) -> Result<Self, PeerError> {
         let (frame, room) = (setup.device.frame_max(), setup.device.buffer_room());
         let eal = Eal::start(&eal_options(&setup, room))?;
@@ -132,7 +132,7 @@ impl Host {
             eal.pin(core)?;
         }
         let rate = Calibration::measure(CALIBRATION_MIN)?;
-        let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, watch)?;
+        let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, monitor)?;
         let clock = rate.clock(TimeScale::REAL);
         let incarnation = clock::incarnation();
         let config = Terms::lobby().config(incarnation, setup.addressing.version())?;
@@ -163,7 +163,7 @@ impl Host {
             heard: (0, Instant::ZERO),
             look_at: Instant::ZERO,
             is_up: false,
-            told_port: false,
+            reported_port: false,
             link_downs: 0,
             lcore,
             eal,
@@ -185,7 +185,7 @@ impl Host {
 
     /// Makes a worker at `io` for `terms`.
     fn put(&mut self, io: PortIo, terms: &Terms) -> Result<(), PeerError> {
-        // Peers tell one worker of this process from the next as they do processes.
+        // Peers distinguish one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
         let config = terms.config(self.incarnation, self.setup.addressing.version())?;
         let (app, end) = app_ring(RING, RING);
@@ -210,7 +210,7 @@ impl Host {
         &mut self,
         peer: HostId,
         patience: Duration,
-        watch: &mut dyn Watch,
+        monitor: &mut dyn Monitor,
     ) -> Result<bool, PeerError> {
         if !self.setup.unresolved.contains(&peer) {
             return Ok(true);
@@ -218,7 +218,7 @@ impl Host {
         let Some(mut io) = self.take_io() else { return Ok(false) };
         let address = self.setup.addressing.addr(peer).map(|address| (address.ip, None));
         let clock = self.clock;
-        let meanwhile = || if watch.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) };
+        let meanwhile = || if monitor.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) };
         let found = match (io.enquire(), address) {
             (Some(mut enquiry), Some(address)) => {
                 enquiry.resolve(&[address], patience, || clock.now(), meanwhile)?
@@ -245,7 +245,7 @@ impl Host {
         self.peer = Some(peer);
     }
 
-    /// Tells the peer that was met; returns the cookie of the message.
+    /// Sends `note` to the peer that was met; returns the cookie of the message.
     pub(super) fn tell(&mut self, session: u64, note: &Note) -> u64 {
         self.tell_over(0, session, note)
     }
@@ -261,7 +261,7 @@ impl Host {
         tag
     }
 
-    /// Tells somebody else than the peer, over a connection that lasts for this note.
+    /// Sends `note` to another host than the peer, over a connection that lasts for this note.
     pub(super) fn tell_stranger(&mut self, stranger: HostId, session: u64, note: &Note) {
         let (connection, path) = (STRANGER, self.path);
         self.waiting.push_back(Request::Open { connection, peer: stranger, path });
@@ -270,7 +270,7 @@ impl Host {
     }
 
     /// One turn of the worker, with what the application has waiting.
-    pub(super) fn turn(&mut self, watch: &mut dyn Watch) -> Turn {
+    pub(super) fn turn(&mut self, monitor: &mut dyn Monitor) -> Turn {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.app.submit(request) {
                 self.waiting.push_front(request);
@@ -286,17 +286,17 @@ impl Host {
         if received != self.heard.0 {
             self.heard = (received, now);
         } else if now >= self.look_at {
-            self.look(now, watch);
+            self.look(now, monitor);
         }
         Turn { now, busy: progress.busy }
     }
 
     /// What is done now and then: interrupts, the link.
-    fn look(&mut self, now: Instant, watch: &mut dyn Watch) {
+    fn look(&mut self, now: Instant, monitor: &mut dyn Monitor) {
         self.look_at = now + LOOK_EVERY;
-        if !self.told_port && self.other_port() > 0 {
-            self.told_port = true;
-            watch.hears(&Told::OtherPort(self.setup.addressing.udp_port()));
+        if !self.reported_port && self.other_port() > 0 {
+            self.reported_port = true;
+            monitor.on_event(&SessionEvent::OtherPort(self.setup.addressing.udp_port()));
         }
         if now.since(self.heard.1) < QUIET {
             return;
@@ -309,7 +309,7 @@ impl Host {
         if is_up != was_up {
             self.is_up = is_up;
             self.link_downs += u64::from(!is_up);
-            watch.hears(&Told::Link(is_up));
+            monitor.on_event(&SessionEvent::Link(is_up));
         }
     }
 
@@ -419,7 +419,7 @@ fn open_io(
     setup: &mut HostSetup,
     (frame, room): (u16, u16),
     wait: Duration,
-    watch: &mut dyn Watch,
+    monitor: &mut dyn Monitor,
 ) -> Result<(PortIo, u16), PeerError> {
     let pool = |count, room| {
         let cache = CACHE.min(count / 2);
@@ -436,8 +436,8 @@ fn open_io(
         keep_mtu: setup.device.interface().is_some(),
         ..PortConfig::default()
     };
-    let port = open_device(eal, setup, &config, &received, wait, watch)?;
-    watch.hears(&Told::Opened(&format!("{}: {}", setup.device, port.caps())));
+    let port = open_device(eal, setup, &config, &received, wait, monitor)?;
+    monitor.on_event(&SessionEvent::Opened(&format!("{}: {}", setup.device, port.caps())));
     let frame = port.caps().max_frame.bytes();
     let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(HEADERS_MAX);
     let device = port.name().to_owned();
@@ -447,7 +447,7 @@ fn open_io(
     let io = PortIo::of_port(port, own, None);
     let io = io.ok_or(PeerError::LinkDown { device, seconds: 0 })?;
     let io = match setup.addressing.addr(setup.host) {
-        // All hosts are on one link as far as this one can tell.
+        // All hosts are on one link as far as this one knows.
         Some(HostAddr { mac, ip }) => io.answering(Station { mac, ip, prefix: 0, gateway: None }),
         None => io,
     };
@@ -461,11 +461,11 @@ fn open_device(
     config: &PortConfig,
     pool: &Arc<Pool>,
     wait: Duration,
-    watch: &mut dyn Watch,
+    monitor: &mut dyn Monitor,
 ) -> Result<Port, PeerError> {
     let end = |ends| if ends { Err(PeerError::Interrupted) } else { Ok(()) };
     let (device, side) = (setup.device.clone(), (setup.side, wait));
-    let port = device.open_with_patience(eal, config, pool, side, || end(watch.wants_end()))?;
+    let port = device.open_with_patience(eal, config, pool, side, || end(monitor.wants_end()))?;
     let seconds = wait.as_ps() / 1_000_000_000_000;
     port.ok_or_else(|| PeerError::LinkDown { device: setup.device.to_string(), seconds })
 }

@@ -20,7 +20,7 @@
 //! | `stream` | the messages of a direction: posted, counted, verified |
 //! | `server`, `client` | the two ends of a session |
 //!
-//! It judges nothing and prints nothing: a [`Watch`] is told.
+//! It judges nothing and prints nothing: a [`Monitor`] gets its events.
 
 mod client;
 mod error;
@@ -42,18 +42,18 @@ pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, Side};
 use experiments::measure::Counters;
 use transport::{Duration, HostId};
 
-/// What is told while it goes on.
+/// What happens while it goes on.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told<'a> {
+pub enum SessionEvent<'a> {
     /// The device is open; in one line, what it is and does.
     Opened(&'a str),
     /// The link went down, or came up again.
     Link(bool),
-    /// Packets have come to another UDP port than this one, at which we listen; told once.
+    /// Packets have come to another UDP port than this one, at which we listen; reported once.
     OtherPort(u16),
     /// A session begins with this host.
     Begins(HostId, &'a Terms),
-    /// Traffic since the last time this was told.
+    /// Traffic since the last event of this kind.
     Interval(Interval),
     /// A session has ended, and why if not as agreed.
     Ends(HostId, Option<&'a str>),
@@ -74,10 +74,10 @@ pub struct Interval {
     pub retransmitted: u64,
 }
 
-/// Who looks on and may end it.
-pub trait Watch {
+/// Takes the events of sessions, and may end them.
+pub trait Monitor {
     /// Whether to end as soon as may be.
     fn wants_end(&mut self) -> bool;
     /// Something has happened.
-    fn hears(&mut self, told: &Told<'_>);
+    fn on_event(&mut self, event: &SessionEvent<'_>);
 }

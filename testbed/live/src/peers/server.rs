@@ -20,7 +20,7 @@ use super::protocol::{Job, Kind, Note, Tag};
 use super::session::Session;
 use super::stream::short;
 use super::terms::Terms;
-use super::{Told, Watch};
+use super::{Monitor, SessionEvent};
 
 /// How a server serves.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ struct Server<'a> {
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
     served: Served,
-    watch: &'a mut dyn Watch,
+    monitor: &'a mut dyn Monitor,
 }
 
 /// How far the end of a session has come.
@@ -70,21 +70,21 @@ enum Ending {
 const LOOK_EVERY: Duration = Duration::from_ms(50);
 /// How long a client is asked for its MAC.
 const FIND_FOR: Duration = Duration::from_s(1);
-/// How long a client that is told of the server's end is waited for.
+/// How long a client that is notified of the server's end is waited for.
 const FAREWELL: Duration = Duration::from_ms(500);
 
-/// Serves until the watch wants an end, or all sessions are served.
+/// Serves until the monitor wants an end, or all sessions are served.
 ///
 /// # Errors
 /// When there is no device; nothing that a client does is one.
 pub fn serve(
     setup: HostSetup,
     options: &ServerOptions,
-    watch: &mut dyn Watch,
+    monitor: &mut dyn Monitor,
 ) -> Result<Served, PeerError> {
-    let host = Host::open(setup, Duration::ZERO, watch)?;
+    let host = Host::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();
-    let mut server = Server { host, options: *options, session: None, served, watch };
+    let mut server = Server { host, options: *options, session: None, served, monitor };
     server.run()?;
     server.served.counters = server.host.counters();
     Ok(server.served)
@@ -96,7 +96,7 @@ impl Server<'_> {
         let mut idle = Idle::new(IdleMode::Sleepy);
         let mut at_work = Idle::new(IdleMode::Shared);
         loop {
-            let turn = self.host.turn(self.watch);
+            let turn = self.host.turn(self.monitor);
             let took = self.take(turn.now)?;
             let posted = self
                 .session
@@ -109,7 +109,7 @@ impl Server<'_> {
                 if self.options.sessions_max.is_some_and(|most| ended >= most) {
                     return Ok(());
                 }
-                if self.watch.wants_end() {
+                if self.monitor.wants_end() {
                     return self.say_farewell();
                 }
                 self.look(turn.now)?;
@@ -217,14 +217,14 @@ impl Server<'_> {
                 return Ok(());
             }
             if session.peer != from {
-                // A stranger whose MAC is not known hears nothing, and asks again.
+                // A stranger whose MAC is not known gets no answer, and asks again.
                 let reason = format!("host {} has a session; one at a time", session.peer);
                 self.refuse(from, number, true, reason);
                 return Ok(());
             }
             self.end(Some("its client began another"))?;
         }
-        if !self.host.find(from, FIND_FOR, self.watch)? {
+        if !self.host.find(from, FIND_FOR, self.monitor)? {
             tracing::info!(host = from.0, "a client does not say its MAC");
             return Ok(());
         }
@@ -233,9 +233,9 @@ impl Server<'_> {
             self.refuse(from, number, false, reason);
             return Ok(());
         }
-        self.watch.hears(&Told::Begins(from, &terms));
+        self.monitor.on_event(&SessionEvent::Begins(from, &terms));
         self.host.build(&terms)?;
-        // The client hears it with the endpoint that it had before the session.
+        // The client receives it with the endpoint that it had before the session.
         let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
         self.host.tell_stranger(from, number, &welcome);
         let session = Session::new(self.host.eal(), number, from, terms, now);
@@ -295,7 +295,7 @@ impl Server<'_> {
     /// Silence, and the traffic of the last second.
     fn look(&mut self, now: Instant) -> Result<(), PeerError> {
         let Some((session, _)) = &mut self.session else { return Ok(()) };
-        session.tell(&self.host, now, self.watch);
+        session.tell(&self.host, now, self.monitor);
         let silence = now.since(self.host.heard_at());
         if silence < self.options.patience {
             return Ok(());
@@ -311,17 +311,17 @@ impl Server<'_> {
             None => self.served.complete += 1,
             Some(_) => self.served.broken += 1,
         }
-        self.watch.hears(&Told::Ends(session.peer, why));
+        self.monitor.on_event(&SessionEvent::Ends(session.peer, why));
         self.host.build(&Terms::lobby())
     }
 
-    /// Tells the client of a session that there will be no more of it.
+    /// Notifies the client of a session that there will be no more of it.
     fn say_farewell(&mut self) -> Result<(), PeerError> {
         let Some((session, _)) = &self.session else { return Ok(()) };
         let (session, reason) = (session.number, "it was interrupted".to_owned());
         self.host.tell(session, &Note::Stop { session, reason });
         let until = self.host.now() + FAREWELL;
-        while self.host.turn(self.watch).now < until {
+        while self.host.turn(self.monitor).now < until {
             while let Some(completion) = self.host.poll() {
                 let Completion::Sent { cookie, .. } = completion else { continue };
                 if Tag::unpack(cookie).is_some_and(|tag| tag.kind == Kind::Note) {

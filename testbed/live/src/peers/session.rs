@@ -1,4 +1,4 @@
-//! What both ends of a session keep: its terms, its messages, and what was told of it last.
+//! What both ends of a session keep: its terms, its messages, and what was reported of it last.
 
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Eal};
@@ -7,7 +7,7 @@ use super::host::Host;
 use super::protocol::{Job, Kind, Tag};
 use super::stream::{Receiver, Sender, Slots, short};
 use super::terms::Terms;
-use super::{Interval, Told, Watch};
+use super::{Interval, Monitor, SessionEvent};
 
 /// One end of a session.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub(super) struct Session {
     /// When the application looks at its ring again.
     looks_at: Instant,
     /// Until when, and how much: sent, received, sent again.
-    told: (Duration, [u64; 3]),
+    reported: (Duration, [u64; 3]),
 }
 
-/// Time between two intervals that are told.
+/// Time between two intervals that are reported.
 const INTERVAL: Duration = Duration::from_s(1);
 /// Completions taken in a turn.
 const COMPLETIONS: usize = 64;
@@ -42,14 +42,14 @@ impl Session {
             receiver: Receiver::default(),
             began: now,
             looks_at: now,
-            told: Default::default(),
+            reported: Default::default(),
         }
     }
 
     /// Begins to send, if the job says that this end does.
     pub(super) fn start(&mut self, sends: bool, now: Instant) {
         self.began = now;
-        self.told = Default::default();
+        self.reported = Default::default();
         if let Job::Perf { duration_ms, bytes, .. } = self.terms.job
             && sends
         {
@@ -108,17 +108,23 @@ impl Session {
         None
     }
 
-    /// Tells of the traffic since the last time, once a second.
-    pub(super) fn tell(&mut self, host: &Host, now: Instant, watch: &mut dyn Watch) {
-        let (until, (last, former)) = (now.since(self.began), self.told);
+    /// Reports the traffic since the last time, once a second.
+    pub(super) fn tell(&mut self, host: &Host, now: Instant, monitor: &mut dyn Monitor) {
+        let (until, (last, former)) = (now.since(self.began), self.reported);
         if until < last + INTERVAL {
             return;
         }
         let sent = self.sender.as_ref().map_or(0, |sender| sender.acked().bytes);
         let sums = [sent, self.receiver.got().bytes, host.retransmitted()];
-        self.told = (until, sums);
+        self.reported = (until, sums);
         let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);
         let length = until - last;
-        watch.hears(&Told::Interval(Interval { until, length, sent, received, retransmitted }));
+        monitor.on_event(&SessionEvent::Interval(Interval {
+            until,
+            length,
+            sent,
+            received,
+            retransmitted,
+        }));
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Those of `session`: both ends make the same.
+    /// The slots of `session`: both ends make equal ones.
     pub(super) fn new(eal: &Eal, session: u64, terms: &Terms) -> Self {
         let len = NonZeroU32::new(terms.message_bytes).unwrap_or(NonZeroU32::MIN);
         let count = (LONGEST / u64::from(len.get())).clamp(1, u64::from(SLOTS));

@@ -5,7 +5,7 @@
 //! client says so. Bytes are payload unless said otherwise.
 
 use experiments::input::InputError;
-use experiments::plan::{Draft, RunError, Source, link_settings};
+use experiments::plan::{Draft, Origin, RunError, link_settings};
 use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
 use transport::wire::addressing::{IpVersion, UDP_PORT};
@@ -87,7 +87,7 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Those of notes before anything is agreed.
+    /// The terms of notes before anything is agreed.
     pub(super) fn lobby() -> Self {
         Self { flows: 0, ..Self::default() }
     }
@@ -149,21 +149,21 @@ impl Terms {
         let mut draft = Draft::default();
         if let Some(name) = &self.transport {
             draft
-                .set_transport(name, Source::Flag("transport"))
+                .set_transport(name, Origin::Flag("transport"))
                 .map_err(|e| on(e, "--transport"))?;
         }
-        // Nothing between two hosts trims unless somebody knows better.
-        draft.set_trim(false, Source::Default);
+        // Nothing between two hosts trims unless the user knows better.
+        draft.set_trim(false, Origin::Default);
         draft.settings.payload_max = self.payload_bytes;
         draft.settings.loss.rto_min = RTO_MIN;
         if let Some(name) = &self.cc {
-            draft.set_cc(name, Source::Flag("cc")).map_err(|error| on(error, "--cc"))?;
+            draft.set_cc(name, Origin::Flag("cc")).map_err(|error| on(error, "--cc"))?;
         }
         if let Some(name) = &self.lb {
-            draft.set_lb(name, Source::Flag("lb")).map_err(|error| on(error, "--lb"))?;
+            draft.set_lb(name, Origin::Flag("lb")).map_err(|error| on(error, "--lb"))?;
         }
         for (key, value) in &self.set {
-            draft.set(key, value, Source::Set).map_err(|error| on(error, "--set"))?;
+            draft.set(key, value, Origin::Set).map_err(|error| on(error, "--set"))?;
         }
         if draft.udp_port != UDP_PORT {
             // Notes travel to it before there are terms.

@@ -8,7 +8,7 @@ use transport_dpdk::{Mbuf, Pool};
 
 /// One packet under way.
 #[derive(Debug)]
-struct Place {
+struct Slot {
     /// `None` in a free place.
     mbuf: Option<Mbuf>,
     copies: u32,
@@ -17,7 +17,7 @@ struct Place {
 /// The mbufs under way.
 #[derive(Debug, Default)]
 pub(super) struct MbufSlab {
-    places: Vec<Place>,
+    places: Vec<Slot>,
     free: Vec<u32>,
     live: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct MbufSlab {
 impl MbufSlab {
     /// Keeps a packet and names it.
     pub(super) fn insert(&mut self, mbuf: Mbuf) -> u32 {
-        let place = Place { mbuf: Some(mbuf), copies: 1 };
+        let place = Slot { mbuf: Some(mbuf), copies: 1 };
         self.live += 1;
         if let Some(handle) = self.free.pop() {
             self.places[handle as usize] = place;
@@ -57,7 +57,7 @@ impl MbufSlab {
         }
     }
 
-    fn end(&mut self, handle: u32) -> Option<&mut Place> {
+    fn end(&mut self, handle: u32) -> Option<&mut Slot> {
         let place = self.places.get_mut(handle as usize)?;
         debug_assert!(place.copies > 0, "a packet ends once");
         place.copies -= 1;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Control <--app rings--> Worker (endpoint) <--Port--> link <--LinkEnd--> SoftSwitch (Network)
-//!   conductor, checksums    threads of Crew              rings, memif, TAP  emulated switches
+//!   conductor, checksums    threads of Pollers              rings, memif, TAP  emulated switches
 //! ```
 //!
 //! Soft switch and control share the calling thread; the hosts are spread over the others. Network

@@ -12,7 +12,7 @@ use super::links::{Pmd, Pools};
 use super::soft_switch::SoftSwitch;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
-use crate::workers::hosts::Crewed;
+use crate::workers::hosts::Polled;
 use crate::workers::lateness::{self, Gaps};
 
 /// A run whose threads have ended.
@@ -23,7 +23,7 @@ pub(super) struct Ended<'a> {
     /// Of the switch's thread.
     pub(super) gaps: Gaps,
     pub(super) now: Instant,
-    pub(super) crewed: Vec<Crewed>,
+    pub(super) polled: Vec<Polled>,
     pub(super) stopped: bool,
 }
 
@@ -35,14 +35,14 @@ pub(super) fn outcome(
     scale: TimeScale,
     pmd: Pmd,
 ) -> Outcome {
-    let Ended { switch, mut control, sampler, gaps, now, mut crewed, stopped } = ended;
-    let workers = counters::sum(&mut crewed);
+    let Ended { switch, mut control, sampler, gaps, now, mut polled, stopped } = ended;
+    let workers = counters::sum(&mut polled);
     let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
     let conductor = control.conductor_mut();
     let stats = workers.stats;
     let mut outcome = Outcome::new(plan, conductor, stats, Some(switch.network()), audit, now);
-    let mut threads: Vec<Gaps> = crewed.iter().map(|crewed| crewed.gaps.clone()).collect();
+    let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = lateness::judge(&threads, scale.factor());
     let summary = &mut outcome.summary;
@@ -62,9 +62,9 @@ pub(super) fn outcome(
         let count = workers.unsendable;
         summary.audit.find(format!("packets: {count} segments without bytes or address"));
     }
-    let recordings = if plan.draft.vdev.record { recordings(&mut crewed) } else { Vec::new() };
+    let recordings = if plan.draft.vdev.record { recordings(&mut polled) } else { Vec::new() };
     // Workers first: their devices hold buffers of the links. Then the switch's ends.
-    drop((crewed, control));
+    drop((polled, control));
     drop(switch);
     for (whose, out) in pools.in_use().into_iter().filter(|(_, out)| *out > 0) {
         summary.audit.find(format!("buffers: {out} of the {whose}' are not back in their pool"));
@@ -112,9 +112,9 @@ fn books(
     (driver, drops)
 }
 
-/// What every endpoint was told, by host.
-fn recordings(crewed: &mut [Crewed]) -> Vec<Vec<u8>> {
-    let mut hosts: Vec<_> = crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts).collect();
+/// The recorded input of every endpoint, by host.
+fn recordings(polled: &mut [Polled]) -> Vec<Vec<u8>> {
+    let mut hosts: Vec<_> = polled.iter_mut().flat_map(|polled| &mut polled.hosts).collect();
     hosts.sort_unstable_by_key(|host| host.endpoint().host());
     hosts.into_iter().map(|host| host.recorder().finish()).collect()
 }

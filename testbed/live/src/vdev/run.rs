@@ -5,7 +5,7 @@ use experiments::measure::sampler::{Sampler, Seen};
 use experiments::measure::{Adapted, Outcome};
 use experiments::observe::Observe;
 use experiments::plan::{Plan, RunError};
-use experiments::progress::{Progress, Teller, Watch};
+use experiments::progress::{Progress, RecordFeed, Watch};
 use experiments::workload::matrix::Start;
 use fabric::Network;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
@@ -18,7 +18,7 @@ use super::soft_switch::SoftSwitch;
 use super::time_scale;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
-use crate::workers::hosts::{self, Crew, HostSetup, RunClock};
+use crate::workers::hosts::{self, HostSetup, Pollers, RunClock};
 use crate::workers::lateness::Gaps;
 use crate::workers::network_time;
 use crate::workers::observers::Observers;
@@ -38,8 +38,8 @@ const NULL_EXTRA: Duration = Duration::from_ms(200);
 /// host's stamp and the switch's next poll, both ways.
 const TURN_AROUND_STAMPED: Duration = Duration::from_us(50);
 
-/// The same where a packet's instants are those of the polls that find it: four polls and two
-/// copies.
+/// What a poller needs where a packet's instants are those of the polls that find it: four polls,
+/// two copies.
 const TURN_AROUND_UNSTAMPED: Duration = Duration::from_us(400);
 
 /// Runs `plan` to its end: all flows done or given up, the time limit, or the watch says stop.
@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     run_observed(plan, &Observe::default(), watch)
 }
 
-/// The same, showing meanwhile what `observe` asks for.
+/// Runs `plan` as [`run`] does, showing meanwhile what `observe` asks for.
 ///
 /// # Errors
 /// As [`run`], and [`RunError::Input`] for what cannot be shown where it should.
@@ -96,7 +96,7 @@ impl Threads {
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let automatic = cores.len().saturating_sub(1).max(1);
         let count = plan.draft.vdev.workers.unwrap_or(automatic).min(plan.hosts() as usize);
-        // Pinned only where a core is left for everybody else: on a shared core the scheduler's
+        // Pinned only where a core is left for all others: on a shared core the scheduler's
         // choice is better than ours. The first core is the switch's.
         let pins = count + 1 < cores.len();
         let core = |index: usize| cores.get(index + 1).filter(|_| pins).map(|core| core.id);
@@ -163,7 +163,7 @@ struct Run<'a> {
     switch: SoftSwitch,
     control: Control<'a>,
     sampler: Sampler,
-    teller: Teller,
+    feed: RecordFeed,
     gaps: Gaps,
     clock: RunClock,
     now: Instant,
@@ -207,28 +207,28 @@ fn drive<'a>(
         switch,
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),
         sampler: Sampler::new(plan),
-        teller: Teller::default(),
+        feed: RecordFeed::default(),
         gaps: Gaps::new(base_rtt),
         now: Instant::ZERO,
         look_every: network_time(LOOK_EVERY, scale),
         limit: limit(plan, pmd, scale),
         clock,
     };
-    let crew = Crew::start(&eal, hosts, &threads.cores, &run.clock, base_rtt)?;
+    let pollers = Pollers::start(&eal, hosts, &threads.cores, &run.clock, base_rtt)?;
     let capture = observers.start_capture(scale)?;
     run.clock.start(rate.clock(scale));
-    let stopped = run.turn_until_over(&crew, watch);
-    let crewed = crew.stop()?;
+    let stopped = run.turn_until_over(&pollers, watch);
+    let polled = pollers.stop()?;
     observers.finish_capture(capture);
     // What hosts have sent is in the network, or accounted for as on its way.
     while run.switch.receive(run.now) {}
     let Run { switch, control, sampler, gaps, now, .. } = run;
-    Ok(Ended { switch, control, sampler, gaps, now, crewed, stopped })
+    Ok(Ended { switch, control, sampler, gaps, now, polled, stopped })
 }
 
 impl Run<'_> {
     /// The loop of the calling thread. True when it was stopped before its end.
-    fn turn_until_over(&mut self, crew: &Crew, watch: &mut dyn Watch) -> bool {
+    fn turn_until_over(&mut self, pollers: &Pollers, watch: &mut dyn Watch) -> bool {
         let mut idle = Idle::new(IdleMode::Adaptive);
         let mut look_at = Instant::ZERO;
         loop {
@@ -249,8 +249,8 @@ impl Run<'_> {
             if now >= look_at {
                 look_at = now + self.look_every;
                 self.sampler.offer(watch);
-                self.teller.tell(watch, |line| self.control.conductor().settled(line));
-                if crew.is_broken() || !watch.goes_on(&self.progress()) {
+                self.feed.pass_settled(watch, |line| self.control.conductor().settled(line));
+                if pollers.is_broken() || !watch.goes_on(&self.progress()) {
                     return true;
                 }
             }

@@ -69,7 +69,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Starts what is due and takes what hosts have to tell; whether there was anything.
+    /// Starts what is due and takes what hosts have to report; whether there was anything.
     pub(crate) fn poll(&mut self, now: Instant) -> bool {
         let mut any = false;
         for host in 0..self.apps.len() {
@@ -143,7 +143,7 @@ impl<'a> Control<'a> {
         &self.conductor
     }
 
-    /// The same, to take what it kept when all is over.
+    /// The conductor, to take what it kept when all is over.
     pub(crate) fn conductor_mut(&mut self) -> &mut Conductor<'a> {
         &mut self.conductor
     }

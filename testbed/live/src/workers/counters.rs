@@ -11,7 +11,7 @@
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
-//! | `timed` | frames handed over ahead of their departure, of which the device was told |
+//! | `timed` | frames handed over ahead of their departure, whose time the device was given |
 //! | `stamped` | frames whose time of arrival is the device's |
 //! | `stamps_refused` | such times that could not be true |
 //! | `clock_jumps`, `clock_lost` | times that this clock jumped; 1 when it was given up |
@@ -25,7 +25,7 @@ use transport::{Instant, Stats};
 use transport_dpdk::PacketIo as _;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 
-use super::hosts::Crewed;
+use super::hosts::Polled;
 
 /// What a worker has counted; without its device, which may outlive it.
 pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Counters {
@@ -91,11 +91,11 @@ pub(crate) struct Workers {
     pub(crate) stats: Stats,
     /// Segments taken from endpoints.
     pub(crate) taken: u64,
-    /// Of those, lost before the link.
+    /// Segments taken and lost before the link.
     pub(crate) lost: u64,
-    /// Of those, because the device took nothing.
+    /// Segments lost because the device took nothing.
     pub(crate) stuck: u64,
-    /// Of those, without bytes or address.
+    /// Segments lost without bytes or address.
     pub(crate) unsendable: u64,
     /// Given to workers.
     pub(crate) received: u64,
@@ -106,9 +106,9 @@ pub(crate) struct Workers {
 }
 
 /// What the workers of all threads have counted.
-pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
+pub(crate) fn sum(polled: &mut [Polled]) -> Workers {
     let mut sum = Workers::default();
-    for host in crewed.iter_mut().flat_map(|crewed| &mut crewed.hosts) {
+    for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let counts = *host.counts();
         sum.stats.add(host.stats());
         join(&mut sum.counters, of_worker(host));
@@ -120,7 +120,7 @@ pub(crate) fn sum(crewed: &mut [Crewed]) -> Workers {
         let io = host.io();
         let kept = io.tx_kept() as u64;
         sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
-        // Bounded by what the link holds: nobody sends any more.
+        // Bounded by what the link holds: no host sends any more.
         loop {
             let left = io.rx_burst(Instant::ZERO);
             io.rx_release();

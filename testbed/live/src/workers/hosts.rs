@@ -59,8 +59,8 @@ impl Clock for RunClock {
 
 /// Hosts that are polled, and their threads.
 #[derive(Debug)]
-pub(crate) struct Crew {
-    threads: Vec<JoinHandle<Result<Crewed, EalError>>>,
+pub(crate) struct Pollers {
+    threads: Vec<JoinHandle<Result<Polled, EalError>>>,
     stop: Arc<AtomicBool>,
     /// Threads that wait for the clock, or did.
     ready: Arc<AtomicUsize>,
@@ -68,7 +68,7 @@ pub(crate) struct Crew {
 
 /// What one thread polls; given back when it ends.
 #[derive(Debug)]
-pub(crate) struct Crewed {
+pub(crate) struct Polled {
     pub(crate) hosts: Vec<Host>,
     pub(crate) gaps: Gaps,
 }
@@ -166,7 +166,7 @@ impl HostSetup<'_> {
     }
 }
 
-impl Crew {
+impl Pollers {
     /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one.
     /// They wait for the clock; this waits for them.
     pub(crate) fn start(
@@ -183,37 +183,37 @@ impl Crew {
                 share.push(host);
             }
         }
-        let mut crew = Self { threads: Vec::new(), stop: Arc::default(), ready: Arc::default() };
+        let mut pollers = Self { threads: Vec::new(), stop: Arc::default(), ready: Arc::default() };
         for (index, (share, core)) in shares.into_iter().zip(cores).enumerate() {
-            let (stop, clock) = (Arc::clone(&crew.stop), clock.clone());
-            let ready = Arc::clone(&crew.ready);
+            let (stop, clock) = (Arc::clone(&pollers.stop), clock.clone());
+            let ready = Arc::clone(&pollers.ready);
             let gaps = Gaps::new(base_rtt);
             let spawned = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
                 ready.fetch_add(1, Ordering::AcqRel);
-                poll(Crewed { hosts: share, gaps }, &clock, &stop)
+                poll(Polled { hosts: share, gaps }, &clock, &stop)
             });
-            crew.threads.push(spawned.map_err(|error| unfit(&error))?);
+            pollers.threads.push(spawned.map_err(|error| unfit(&error))?);
         }
-        while crew.ready.load(Ordering::Acquire) < count && !crew.is_broken() {
+        while pollers.ready.load(Ordering::Acquire) < count && !pollers.is_broken() {
             thread::yield_now();
         }
-        Ok(crew)
+        Ok(pollers)
     }
 
-    /// Whether a thread has ended although nobody asked for it.
+    /// Whether a thread has ended without having been asked to.
     pub(crate) fn is_broken(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
     /// Ends all threads and gives back what they polled. A panic of a thread is passed on.
-    pub(crate) fn stop(mut self) -> Result<Vec<Crewed>, RunError> {
+    pub(crate) fn stop(mut self) -> Result<Vec<Polled>, RunError> {
         self.stop.store(true, Ordering::Release);
         let mut back = Vec::new();
         let mut failed = None;
         // All are joined before a failure is reported: none may outlive the devices.
         for thread in self.threads.drain(..) {
             match thread.join() {
-                Ok(Ok(crewed)) => back.push(crewed),
+                Ok(Ok(polled)) => back.push(polled),
                 Ok(Err(error)) => failed = Some(error),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
@@ -222,7 +222,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Pollers {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
@@ -233,20 +233,20 @@ impl Drop for Crew {
 }
 
 /// The loop of one thread.
-fn poll(mut crewed: Crewed, clock: &RunClock, stop: &AtomicBool) -> Crewed {
+fn poll(mut polled: Polled, clock: &RunClock, stop: &AtomicBool) -> Polled {
     while !clock.has_started() && !stop.load(Ordering::Acquire) {
         thread::yield_now();
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
     while !stop.load(Ordering::Acquire) {
-        crewed.gaps.poll(clock.now());
+        polled.gaps.poll(clock.now());
         let mut busy = false;
-        for host in &mut crewed.hosts {
+        for host in &mut polled.hosts {
             busy |= host.poll_once().busy;
         }
         idle.turn(busy);
     }
     // A scrape behind the end sees all of it.
-    crewed.hosts.iter_mut().for_each(Host::publish);
-    crewed
+    polled.hosts.iter_mut().for_each(Host::publish);
+    polled
 }

@@ -15,7 +15,7 @@ use transport_dpdk::{
 use transport_dpdk::{Clock, PacketIo};
 
 use super::network_time;
-use crate::capture::{CaptureThread, Source};
+use crate::capture::{CaptureThread, TappedWorker};
 use crate::dpdk_error::unfit;
 
 /// Real time after which a worker's counters are shown anew.
@@ -32,11 +32,11 @@ pub(crate) struct Observers {
     #[allow(dead_code, reason = "held, not read")]
     server: Option<MetricsServer>,
     capture: Option<(Capture, File)>,
-    sources: RefCell<Vec<Source>>,
+    tapped: RefCell<Vec<TappedWorker>>,
 }
 
 impl Observers {
-    /// Those that `observe` asks for, of a run of so many `hosts`.
+    /// The observers that `observe` asks for, of a run of so many `hosts`.
     ///
     /// # Errors
     /// [`RunError::Input`] when metrics or capture cannot be where they should.
@@ -54,8 +54,8 @@ impl Observers {
             None => None,
             Some(capture) => Some((capture.clone(), capture.create(hosts)?)),
         };
-        let sources = RefCell::default();
-        Ok(Self { telemetry, shown: observe.telemetry, server, capture, sources })
+        let tapped = RefCell::default();
+        Ok(Self { telemetry, shown: observe.telemetry, server, capture, tapped })
     }
 
     /// Whether DPDK opens its telemetry socket.
@@ -89,7 +89,7 @@ impl Observers {
             let name = format!("host{}", host.0);
             let description = format!("worker of host {}", host.0);
             let speed = rate.as_bps();
-            self.sources.borrow_mut().push(Source { name, description, speed, reader });
+            self.tapped.borrow_mut().push(TappedWorker { name, description, speed, reader });
         }
     }
 
@@ -102,8 +102,8 @@ impl Observers {
         scale: TimeScale,
     ) -> Result<Option<CaptureThread>, RunError> {
         let Some((capture, file)) = &self.capture else { return Ok(None) };
-        let sources = self.sources.take();
-        if sources.is_empty() {
+        let tapped = self.tapped.take();
+        if tapped.is_empty() {
             let host = capture.host.unwrap_or(HostId(0));
             let found = format!("host={}, which is not in this run", host.0);
             return Err(RunError::Input(InputError::new(found, "a host of the topology").at(
@@ -115,11 +115,11 @@ impl Observers {
         let comment = format!("network time at scale {}, as sent and received", scale.factor());
         let thread = file
             .try_clone()
-            .and_then(|file| CaptureThread::start(file, sources, capture.snap, &comment));
+            .and_then(|file| CaptureThread::start(file, tapped, capture.snap, &comment));
         Ok(Some(thread.map_err(|error| capture.unwritable(&error))?))
     }
 
-    /// Ends the capture. What could not be written is told, and is no failure of the run.
+    /// Ends the capture. What could not be written is logged, and is no failure of the run.
     pub(crate) fn finish_capture(&self, thread: Option<CaptureThread>) {
         if let (Some(thread), Some((capture, _))) = (thread, &self.capture)
             && let Err(error) = thread.finish()

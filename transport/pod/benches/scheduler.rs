@@ -7,10 +7,14 @@
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 
+#[path = "../tests/plain/mod.rs"]
+mod plain;
+
+use std::hint::black_box;
 use std::time::Instant as Wall;
 
 use transport_pod::load::Load;
-use transport_pod::matcher::{Match, Matcher, MatcherKind};
+use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Ports, Shape};
 
 /// Turns of everything that is compared, and decisions of a run in a turn.
@@ -45,7 +49,7 @@ impl Case {
             kernel.name(),
             ladder.classes()
         );
-        let matcher = Matcher::new(kind, &shape, kernel);
+        let matcher = Matcher::new(kind, &shape, Setup { kernel, ..Setup::default() });
         let grants = Vec::with_capacity(hosts);
         Self { name, matcher, demands, chance, grants, best: f64::INFINITY, granted: 0, decided: 0 }
     }
@@ -92,6 +96,19 @@ fn main() {
     for _ in 0..TURNS {
         cases.iter_mut().for_each(Case::turn);
     }
+    let ladder = Ladder::One;
+    let shape = Shape::square(256).expect("a pod");
+    let demands = Load::All.demands(&shape, ladder, &mut Chance::new(1));
+    let mut chance = Chance::new(2);
+    let mut straight = f64::INFINITY;
+    for _ in 0..TURNS / 10 {
+        let start = Wall::now();
+        black_box(plain::decide(&demands, 6, &mut chance));
+        straight = straight.min(start.elapsed().as_secs_f64() * 1e9);
+    }
+    println!(
+        "Algorithm 1 one demand at a time, 256 hosts, all pairs, 6 iterations: {straight:.0} ns"
+    );
     println!("matcher    kernel  hosts demand classes  ns/decision  ns/host  matched");
     for case in cases {
         let hosts = case.demands.shape().hosts() as f64;

@@ -198,10 +198,16 @@ impl Demands {
         (slot.backlog > 0).then_some(slot.opened)
     }
 
+    /// Bytes of the shortest flow of a demand, 0 when none is known.
+    #[must_use]
+    pub fn mouse(&self, sender: usize, to: To) -> u32 {
+        self.slots[self.index(sender, to)].mouse
+    }
+
     /// Whether a mouse waits in a demand.
     #[must_use]
     pub fn has_mouse(&self, sender: usize, to: To) -> bool {
-        self.slots[self.index(sender, to)].mouse > 0
+        self.mouse(sender, to) > 0
     }
 
     /// The class of a demand, when it is open.

@@ -8,6 +8,8 @@
 //! - [`Demands`] are the three matrices, with priorities and ages.
 //! - [`Ports`] are what is idle in an epoch.
 //! - A [`Matcher`](matcher::Matcher) turns both into [`Grant`]s.
+//! - The [`Scheduler`] keeps the demands of a pod up to date by requests, decides every epoch,
+//!   and answers.
 
 mod chance;
 mod demands;
@@ -16,6 +18,7 @@ mod ladder;
 pub mod load;
 pub mod matcher;
 mod ports;
+pub mod scheduler;
 mod shape;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -25,4 +28,5 @@ pub use demands::{Demands, To};
 pub use kernel::Kernel;
 pub use ladder::{CLASSES, Ladder};
 pub use ports::{Grant, Ports};
-pub use shape::{LANES, LAYERS, PODS, Shape, ShapeError, Words};
+pub use scheduler::Scheduler;
+pub use shape::{LANES, LAYERS, OutOfRange, PODS, Shape, Words};

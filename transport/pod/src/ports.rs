@@ -81,6 +81,33 @@ impl Ports {
         self.recv.0[tor] >> bit & 1 == 1
     }
 
+    /// Leaves a sender out: a host neither sends nor receives, a Core's port takes and gives
+    /// nothing.
+    pub(crate) fn leave_out(&mut self, shape: &Shape, sender: usize) {
+        if let Some(core) = sender.checked_sub(shape.hosts()) {
+            let (agg, layer) = shape.core_place(core);
+            self.from_core[layer] &= !(1 << agg);
+            self.to_core[layer] &= !(1 << agg);
+        } else {
+            let (tor, bit) = shape.place(sender);
+            self.send.0[tor] &= !(1 << bit);
+            self.recv.0[tor] &= !(1 << bit);
+        }
+    }
+
+    /// Whether there is a route of idle links, for a demand that there can be.
+    pub(crate) fn has_route(&self, shape: &Shape, sender: usize, to: To, has_mouse: bool) -> bool {
+        let up = match sender.checked_sub(shape.hosts()).map(|core| shape.core_place(core)) {
+            Some((agg, layer)) => self.from_core[layer] & 1 << agg,
+            None => self.up.0[shape.place(sender).0],
+        };
+        match to {
+            To::Host(host) => up & self.down.0[shape.place(usize::from(host)).0] != 0,
+            To::Pod(pod) => (0..shape.layers())
+                .any(|layer| self.relays(up, usize::from(pod), layer, has_mouse) != 0),
+        }
+    }
+
     /// Whether the link from a ToR up to an Agg is idle.
     #[must_use]
     pub const fn up_is_idle(&self, tor: usize, agg: usize) -> bool {

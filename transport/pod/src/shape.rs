@@ -41,7 +41,7 @@ pub struct Shape {
 
 /// What is wrong with the numbers of a pod: the name, the value, and the range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShapeError {
+pub struct OutOfRange {
     /// Which number.
     pub name: &'static str,
     /// Its value.
@@ -52,17 +52,17 @@ pub struct ShapeError {
     pub max: usize,
 }
 
-impl fmt::Display for ShapeError {
+impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, value, min, max } = self;
         write!(f, "{name} is {value}; expected {min} to {max}")
     }
 }
 
-impl core::error::Error for ShapeError {}
+impl core::error::Error for OutOfRange {}
 
-fn within(name: &'static str, value: usize, min: usize, max: usize) -> Result<(), ShapeError> {
-    if (min..=max).contains(&value) { Ok(()) } else { Err(ShapeError { name, value, min, max }) }
+fn within(name: &'static str, value: usize, min: usize, max: usize) -> Result<(), OutOfRange> {
+    if (min..=max).contains(&value) { Ok(()) } else { Err(OutOfRange { name, value, min, max }) }
 }
 
 impl Shape {
@@ -70,7 +70,7 @@ impl Shape {
     ///
     /// # Errors
     /// A number out of range; more hosts than [`LANES`] ToRs can have.
-    pub fn new(hosts: usize, per_tor: usize, aggs: usize) -> Result<Self, ShapeError> {
+    pub fn new(hosts: usize, per_tor: usize, aggs: usize) -> Result<Self, OutOfRange> {
         within("hosts a ToR", per_tor, 1, LANES)?;
         within("aggregation switches", aggs, 1, LANES)?;
         within("hosts", hosts, 2, per_tor * LANES)?;
@@ -82,7 +82,7 @@ impl Shape {
     ///
     /// # Errors
     /// Not 2 to 1024 hosts.
-    pub fn square(hosts: usize) -> Result<Self, ShapeError> {
+    pub fn square(hosts: usize) -> Result<Self, OutOfRange> {
         within("hosts", hosts, 2, LANES * LANES)?;
         let m = (1..=LANES).find(|m| m * m >= hosts).unwrap_or(LANES);
         Self::new(hosts, m, m)
@@ -99,7 +99,7 @@ impl Shape {
         mice_cores: usize,
         pods: usize,
         pod: usize,
-    ) -> Result<Self, ShapeError> {
+    ) -> Result<Self, OutOfRange> {
         within("cores", cores, 1, self.aggs * LAYERS)?;
         within("mice-only cores", mice_cores, 0, cores - 1)?;
         within("pods", pods, 2, PODS)?;

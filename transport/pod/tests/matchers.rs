@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
-use transport_pod::matcher::{Match, Matcher, MatcherKind};
+use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Ports, Shape, To};
 
 /// A pod, what is asked for in it, and what is busy before the decision.
@@ -76,7 +76,7 @@ fn states() -> impl Strategy<Value = State> {
 }
 
 fn decide(state: &State, kind: MatcherKind, kernel: Kernel, seed: u64) -> (Vec<Grant>, Ports) {
-    let mut matcher = Matcher::new(kind, &state.shape, kernel);
+    let mut matcher = Matcher::new(kind, &state.shape, Setup { kernel, ..Setup::default() });
     let mut grants = Vec::with_capacity(state.shape.senders());
     let mut ports = state.ports;
     // The second decision begins with what the first one left in the matcher.
@@ -176,7 +176,7 @@ fn exact_routes_every_permutation_in_full() {
     let mut chance = Chance::new(18);
     for m in 2..=32 {
         let shape = Shape::square(m * m).unwrap();
-        let mut matcher = Matcher::new(MatcherKind::Exact, &shape, Kernel::best());
+        let mut matcher = Matcher::new(MatcherKind::Exact, &shape, Setup::default());
         let mut grants = Vec::with_capacity(shape.senders());
         let mut demands = Demands::new(shape, Ladder::One);
         for _ in 0..40 {

@@ -11,9 +11,12 @@
 //! exchanged. A pair that they leave without a path is given up, and those without a grant are
 //! matched once more with what is idle.
 
-use super::Match;
+use transport::params::NoParams;
+use transport::registry::Registered;
+
 use super::greedy::FirstIdle;
 use super::pass::{Pass, Router, Work};
+use super::{Built, Match, Setup};
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
 use crate::kernel::{Job, Kernel, Ops};
@@ -33,6 +36,18 @@ impl Exact {
     #[must_use]
     pub fn new(shape: &Shape, kernel: Kernel) -> Self {
         Self { kernel, pass: Pass::new(shape), colours: Colours::new(shape) }
+    }
+}
+
+impl Registered for Exact {
+    const ABOUT: &'static str =
+        "one pass without paths, then a path for each pair by edge colouring";
+    type Params = NoParams;
+}
+
+impl Built for Exact {
+    fn build(shape: &Shape, setup: Setup) -> Self {
+        Self::new(shape, setup.kernel)
     }
 }
 

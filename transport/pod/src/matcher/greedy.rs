@@ -1,8 +1,11 @@
 //! `greedy`: one pass over the senders, each of which gets the first thing that fits. Maximal;
 //! paths are chosen as pairs are, so some pairs find none although another choice had left one.
 
-use super::Match;
+use transport::params::NoParams;
+use transport::registry::Registered;
+
 use super::pass::{Pass, Router, Work};
+use super::{Built, Match, Setup};
 use crate::chance::Chance;
 use crate::demands::Demands;
 use crate::kernel::{Job, Kernel, Ops};
@@ -21,6 +24,18 @@ impl Greedy {
     #[must_use]
     pub fn new(shape: &Shape, kernel: Kernel) -> Self {
         Self { kernel, pass: Pass::new(shape) }
+    }
+}
+
+impl Registered for Greedy {
+    const ABOUT: &'static str =
+        "one pass; each sender takes a free receiver and the first idle Agg";
+    type Params = NoParams;
+}
+
+impl Built for Greedy {
+    fn build(shape: &Shape, setup: Setup) -> Self {
+        Self::new(shape, setup.kernel)
     }
 }
 

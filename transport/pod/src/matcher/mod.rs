@@ -4,14 +4,11 @@
 //! A matcher appends grants to those that are there and marks what they take in the ports. It looks
 //! at demands, ports and chance alone, so every kernel gives the same grants, to the bit.
 
-pub mod exact;
-pub mod greedy;
 mod pass;
 
-use transport::registry::registry;
+use transport::registry::{Registered, registry};
 
-pub use exact::Exact;
-pub use greedy::Greedy;
+pub(crate) use pass::draw_core;
 
 use crate::chance::Chance;
 use crate::demands::Demands;
@@ -32,17 +29,40 @@ pub trait Match {
     );
 }
 
+/// What matchers are made from, beside the pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// The code that looks at many ports at once.
+    pub kernel: Kernel,
+    /// Iterations of [`Iterative`], at least 1.
+    pub iterations: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        //= zeropod#V-A
+        Self { kernel: Kernel::best(), iterations: 6 }
+    }
+}
+
+/// A registered matcher.
+pub trait Built: Registered + Match {
+    /// A matcher for `shape`.
+    fn build(shape: &Shape, setup: Setup) -> Self;
+}
+
 registry! {
     /// Names the registered matchers.
     pub enum MatcherKind;
     /// One scheduler's matcher.
     pub enum Matcher: Match;
-    new(shape: &Shape, kernel: Kernel);
-    {
-        /// [`Greedy`].
-        "greedy" => Greedy: Greedy::new(shape, kernel),
-        /// [`Exact`].
-        "exact" => Exact: Exact::new(shape, kernel),
+    new: Built::build(shape: &Shape, setup: Setup);
+    params {}
+    kinds {}
+    policies {
+        "iterative" => iterative::Iterative,
+        "greedy" => greedy::Greedy,
+        "exact" => exact::Exact,
     }
     fn decide(
         &mut self,

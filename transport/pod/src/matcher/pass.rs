@@ -296,7 +296,7 @@ impl Pass {
 /// Any Core that takes a cell for `pod` from a ToR with idle links `up`, all with the same chance;
 /// its Agg and its number.
 #[inline(always)]
-pub(super) fn draw_core<O: Ops>(
+pub(crate) fn draw_core<O: Ops>(
     shape: &Shape,
     ports: &Ports,
     chance: &mut Chance,

@@ -1,13 +1,8 @@
 //! 256-bit vectors: the words of 8 ToRs.
 
-use core::arch::x86_64::{
-    __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8, _mm256_and_si256,
-    _mm256_castsi256_ps, _mm256_cmpeq_epi8, _mm256_cmpeq_epi32, _mm256_loadu_si256,
-    _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_or_si256, _mm256_set1_epi8, _mm256_set1_epi32,
-    _mm256_setzero_si256, _pdep_u32,
-};
+use core::arch::x86_64::*;
 
-use crate::kernel::{Job, Ops};
+use crate::kernel::{EXP2, Job, LOG2, Mass, NO_PLACE, Ops, ULP};
 use crate::shape::{LANES, Words};
 
 /// The operations. Used inside [`enter`] alone.
@@ -46,6 +41,37 @@ impl Ops for Avx2 {
     fn nth_bit(mask: u32, n: u32) -> u32 {
         // SAFETY: as in `candidates`.
         unsafe { nth_bit(mask, n) }
+    }
+
+    #[inline(always)]
+    fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
+        // SAFETY: as in `candidates`.
+        unsafe { count(row, free, counts, wide) }
+    }
+
+    #[inline(always)]
+    fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
+        // SAFETY: as in `candidates`.
+        unsafe { paths(up, down, mass, wide) }
+    }
+
+    #[inline(always)]
+    fn places(
+        left: &mut Words,
+        mass: &mut Mass,
+        down: (&Words, u32),
+        lanes: &mut Words,
+        out: &mut Words,
+        wide: bool,
+    ) {
+        // SAFETY: as in `candidates`.
+        unsafe { places(left, mass, down, lanes, out, wide) }
+    }
+
+    #[inline(always)]
+    fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
+        // SAFETY: as in `candidates`.
+        unsafe { first(places, held, wide) }
     }
 }
 
@@ -94,4 +120,164 @@ fn equal(bytes: &[u8], byte: u8) -> u32 {
 #[inline]
 pub(super) fn nth_bit(mask: u32, n: u32) -> u32 {
     _pdep_u32(1 << n, mask).trailing_zeros()
+}
+
+/// Vectors of a word for each ToR.
+#[inline(always)]
+fn vectors(wide: bool) -> usize {
+    if wide { LANES / 8 } else { LANES / 16 }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn store(words: &mut [u32; 8], vector: __m256i) {
+    // SAFETY: writes the 32 bytes of the array; no alignment is needed.
+    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn load_mass(mass: &[f32; 8]) -> __m256 {
+    // SAFETY: reads the 32 bytes of the array; no alignment is needed.
+    unsafe { _mm256_loadu_ps(mass.as_ptr()) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn store_mass(mass: &mut [f32; 8], vector: __m256) {
+    // SAFETY: writes the 32 bytes of the array; no alignment is needed.
+    unsafe { _mm256_storeu_ps(mass.as_mut_ptr(), vector) }
+}
+
+/// How many bits are set in each lane.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn popcnt(words: __m256i) -> __m256i {
+    let table = _mm256_setr_epi8(
+        0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3,
+        3, 4,
+    );
+    let nibbles = _mm256_set1_epi8(15);
+    let low = _mm256_shuffle_epi8(table, _mm256_and_si256(words, nibbles));
+    let high = _mm256_and_si256(_mm256_srli_epi16::<4>(words), nibbles);
+    let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(table, high));
+    let pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1));
+    _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
+    let (row, free) = (row.0.as_chunks().0, free.0.as_chunks().0);
+    for (at, counts) in counts.0.as_chunks_mut().0.iter_mut().enumerate().take(vectors(wide)) {
+        let both = _mm256_and_si256(load(&row[at]), load(&free[at]));
+        store(counts, _mm256_add_epi32(load(counts), popcnt(both)));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
+    let (up, down) = (_mm256_set1_epi32(up.cast_signed()), down.0.as_chunks().0);
+    for (at, mass) in mass.0.as_chunks_mut().0.iter_mut().enumerate().take(vectors(wide)) {
+        let both = popcnt(_mm256_and_si256(up, load(&down[at])));
+        store_mass(mass, _mm256_cvtepi32_ps(both));
+    }
+}
+
+/// See [`crate::kernel::place`].
+#[target_feature(enable = "avx2")]
+#[inline]
+fn place(count: __m256i, mass: __m256, bits: __m256i) -> __m256 {
+    let set = |value: f32| _mm256_set1_ps(value);
+    let (mul, add, sub) =
+        (|a, b| _mm256_mul_ps(a, b), |a, b| _mm256_add_ps(a, b), |a, b| _mm256_sub_ps(a, b));
+    let one = set(1.0);
+    let u = mul(add(_mm256_cvtepi32_ps(_mm256_srli_epi32::<9>(bits)), set(0.5)), set(ULP));
+    let u = _mm256_castps_si256(u);
+    let exponent = _mm256_sub_epi32(_mm256_srli_epi32::<23>(u), _mm256_set1_epi32(127));
+    let m = _mm256_and_si256(u, _mm256_set1_epi32(0x007F_FFFF));
+    let m = _mm256_castsi256_ps(_mm256_or_si256(m, _mm256_set1_epi32(0x3F80_0000)));
+    let z = _mm256_div_ps(sub(m, one), add(m, one));
+    let z2 = mul(z, z);
+    let log2 = add(set(LOG2[2]), mul(z2, set(LOG2[3])));
+    let log2 = add(set(LOG2[0]), mul(z2, add(set(LOG2[1]), mul(z2, log2))));
+    let log2 = add(_mm256_cvtepi32_ps(exponent), mul(z, log2));
+    let t = _mm256_div_ps(sub(set(0.0), log2), _mm256_cvtepi32_ps(count));
+    let whole = _mm256_cvttps_epi32(t);
+    let f = sub(t, _mm256_cvtepi32_ps(whole));
+    let r = sub(set(EXP2[3]), mul(f, sub(set(EXP2[4]), mul(f, set(EXP2[5])))));
+    let r = sub(set(EXP2[1]), mul(f, sub(set(EXP2[2]), mul(f, r))));
+    let r = mul(f, sub(set(EXP2[0]), mul(f, r)));
+    let s = _mm256_slli_epi32::<23>(_mm256_sub_epi32(_mm256_set1_epi32(127), whole));
+    let s = _mm256_castsi256_ps(s);
+    mul(mass, add(sub(one, s), mul(s, r)))
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn places(
+    left: &mut Words,
+    mass: &mut Mass,
+    (down, agg): (&Words, u32),
+    lanes: &mut Words,
+    out: &mut Words,
+    wide: bool,
+) {
+    let bit = _mm256_set1_epi32((1u32 << agg).cast_signed());
+    let zero = _mm256_setzero_si256();
+    let down = down.0.as_chunks().0;
+    for (at, down) in down.iter().enumerate().take(vectors(wide)) {
+        let left = &mut left.0.as_chunks_mut().0[at];
+        let mass = &mut mass.0.as_chunks_mut().0[at];
+        let lanes = &mut lanes.0.as_chunks_mut().0[at];
+        let mut bits = load(lanes);
+        bits = _mm256_xor_si256(bits, _mm256_slli_epi32::<13>(bits));
+        bits = _mm256_xor_si256(bits, _mm256_srli_epi32::<17>(bits));
+        bits = _mm256_xor_si256(bits, _mm256_slli_epi32::<5>(bits));
+        store(lanes, bits);
+        let (count, weight) = (load(left), load_mass(mass));
+        let closed = _mm256_cmpeq_epi32(_mm256_and_si256(load(down), bit), zero);
+        let closed = _mm256_or_si256(closed, _mm256_cmpeq_epi32(count, zero));
+        let place = place(count, weight, bits);
+        let hit = _mm256_cmp_ps::<_CMP_LT_OQ>(place, _mm256_set1_ps(1.0));
+        let hit = _mm256_andnot_si256(closed, _mm256_castps_si256(hit));
+        let none = _mm256_set1_epi32(NO_PLACE.cast_signed());
+        let places = _mm256_blendv_epi8(none, _mm256_castps_si256(place), hit);
+        store(&mut out.0.as_chunks_mut().0[at], places);
+        // A lane of all ones is -1.
+        store(left, _mm256_add_epi32(count, hit));
+        let taken = _mm256_blendv_ps(_mm256_set1_ps(1.0), place, _mm256_castsi256_ps(hit));
+        let after = _mm256_sub_ps(weight, taken);
+        store_mass(mass, _mm256_blendv_ps(after, weight, _mm256_castsi256_ps(closed)));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
+    let (places, held) = (places.0.as_chunks().0, held.0.as_chunks().0);
+    let mut below = [_mm256_set1_epi32(NO_PLACE.cast_signed()); LANES / 8];
+    let mut least = below[0];
+    for at in 0..vectors(wide) {
+        let (place, held) = (load(&places[at]), load(&held[at]));
+        // Not below is what the greater of the two is equal to.
+        let not = _mm256_cmpeq_epi32(_mm256_max_epu32(place, held), place);
+        below[at] = _mm256_or_si256(place, not);
+        least = _mm256_min_epu32(least, below[at]);
+    }
+    let four = _mm_min_epu32(_mm256_castsi256_si128(least), _mm256_extracti128_si256::<1>(least));
+    let two = _mm_min_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
+    let one = _mm_min_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two));
+    let least = _mm_cvtsi128_si32(one);
+    if least.cast_unsigned() == NO_PLACE {
+        return None;
+    }
+    let mut found = 0;
+    for (at, below) in below.iter().enumerate().take(vectors(wide)) {
+        let same = _mm256_cmpeq_epi32(*below, _mm256_set1_epi32(least));
+        let same = _mm256_movemask_ps(_mm256_castsi256_ps(same)).cast_unsigned();
+        found |= same << (8 * at);
+    }
+    Some((found.trailing_zeros() as usize, least.cast_unsigned()))
 }

@@ -1,12 +1,8 @@
 //! 512-bit vectors: the words of 16 ToRs.
 
-use core::arch::x86_64::{
-    __m512i, _mm_cmpeq_epi8_mask, _mm_loadu_si128, _mm_set1_epi8, _mm256_cmpeq_epi8_mask,
-    _mm256_loadu_si256, _mm256_set1_epi8, _mm512_loadu_si512, _mm512_mask_test_epi32_mask,
-    _mm512_set1_epi32, _mm512_test_epi32_mask,
-};
+use core::arch::x86_64::*;
 
-use crate::kernel::{Job, Ops};
+use crate::kernel::{EXP2, Job, LOG2, Mass, NO_PLACE, Ops, ULP};
 use crate::shape::{LANES, Words};
 
 /// The operations. Used inside [`enter`] alone.
@@ -46,6 +42,37 @@ impl Ops for Avx512 {
     fn nth_bit(mask: u32, n: u32) -> u32 {
         // SAFETY: as in `candidates`.
         unsafe { super::avx2::nth_bit(mask, n) }
+    }
+
+    #[inline(always)]
+    fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
+        // SAFETY: as in `candidates`.
+        unsafe { count(row, free, counts, wide) }
+    }
+
+    #[inline(always)]
+    fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
+        // SAFETY: as in `candidates`.
+        unsafe { paths(up, down, mass, wide) }
+    }
+
+    #[inline(always)]
+    fn places(
+        left: &mut Words,
+        mass: &mut Mass,
+        down: (&Words, u32),
+        lanes: &mut Words,
+        out: &mut Words,
+        wide: bool,
+    ) {
+        // SAFETY: as in `candidates`.
+        unsafe { places(left, mass, down, lanes, out, wide) }
+    }
+
+    #[inline(always)]
+    fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
+        // SAFETY: as in `candidates`.
+        unsafe { first(places, held, wide) }
     }
 }
 
@@ -87,4 +114,133 @@ fn equal(bytes: &[u8], byte: u8) -> u32 {
     // SAFETY: reads the 16 bytes of the array; no alignment is needed.
     let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
     u32::from(_mm_cmpeq_epi8_mask(bytes, _mm_set1_epi8(byte.cast_signed())))
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn store(words: &mut [u32; 16], vector: __m512i) {
+    // SAFETY: writes the 64 bytes of the array; no alignment is needed.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load_mass(mass: &[f32; 16]) -> __m512 {
+    // SAFETY: reads the 64 bytes of the array; no alignment is needed.
+    unsafe { _mm512_loadu_ps(mass.as_ptr()) }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn store_mass(mass: &mut [f32; 16], vector: __m512) {
+    // SAFETY: writes the 64 bytes of the array; no alignment is needed.
+    unsafe { _mm512_storeu_ps(mass.as_mut_ptr(), vector) }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+#[inline]
+fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
+    let (row, free) = (halves(row), halves(free));
+    for (at, counts) in
+        counts.0.as_chunks_mut().0.iter_mut().enumerate().take(1 + usize::from(wide))
+    {
+        let both = _mm512_and_si512(load(row[at]), load(free[at]));
+        store(counts, _mm512_add_epi32(load(counts), _mm512_popcnt_epi32(both)));
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+#[inline]
+fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
+    let (up, down) = (_mm512_set1_epi32(up.cast_signed()), halves(down));
+    for (at, mass) in mass.0.as_chunks_mut().0.iter_mut().enumerate().take(1 + usize::from(wide)) {
+        let both = _mm512_popcnt_epi32(_mm512_and_si512(up, load(down[at])));
+        store_mass(mass, _mm512_cvtepi32_ps(both));
+    }
+}
+
+/// See [`crate::kernel::place`].
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn place(count: __m512i, mass: __m512, bits: __m512i) -> __m512 {
+    let set = |value: f32| _mm512_set1_ps(value);
+    let (mul, add, sub) =
+        (|a, b| _mm512_mul_ps(a, b), |a, b| _mm512_add_ps(a, b), |a, b| _mm512_sub_ps(a, b));
+    let one = set(1.0);
+    let u = mul(add(_mm512_cvtepi32_ps(_mm512_srli_epi32::<9>(bits)), set(0.5)), set(ULP));
+    let u = _mm512_castps_si512(u);
+    let exponent = _mm512_sub_epi32(_mm512_srli_epi32::<23>(u), _mm512_set1_epi32(127));
+    let m = _mm512_and_si512(u, _mm512_set1_epi32(0x007F_FFFF));
+    let m = _mm512_castsi512_ps(_mm512_or_si512(m, _mm512_set1_epi32(0x3F80_0000)));
+    let z = _mm512_div_ps(sub(m, one), add(m, one));
+    let z2 = mul(z, z);
+    let log2 = add(set(LOG2[2]), mul(z2, set(LOG2[3])));
+    let log2 = add(set(LOG2[0]), mul(z2, add(set(LOG2[1]), mul(z2, log2))));
+    let log2 = add(_mm512_cvtepi32_ps(exponent), mul(z, log2));
+    let t = _mm512_div_ps(sub(set(0.0), log2), _mm512_cvtepi32_ps(count));
+    let whole = _mm512_cvttps_epi32(t);
+    let f = sub(t, _mm512_cvtepi32_ps(whole));
+    let r = sub(set(EXP2[3]), mul(f, sub(set(EXP2[4]), mul(f, set(EXP2[5])))));
+    let r = sub(set(EXP2[1]), mul(f, sub(set(EXP2[2]), mul(f, r))));
+    let r = mul(f, sub(set(EXP2[0]), mul(f, r)));
+    let s = _mm512_slli_epi32::<23>(_mm512_sub_epi32(_mm512_set1_epi32(127), whole));
+    let s = _mm512_castsi512_ps(s);
+    mul(mass, add(sub(one, s), mul(s, r)))
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn places(
+    left: &mut Words,
+    mass: &mut Mass,
+    (down, agg): (&Words, u32),
+    lanes: &mut Words,
+    out: &mut Words,
+    wide: bool,
+) {
+    let bit = _mm512_set1_epi32((1u32 << agg).cast_signed());
+    let down = halves(down);
+    for (at, down) in down.into_iter().enumerate().take(1 + usize::from(wide)) {
+        let left = &mut left.0.as_chunks_mut().0[at];
+        let mass = &mut mass.0.as_chunks_mut().0[at];
+        let lanes = &mut lanes.0.as_chunks_mut().0[at];
+        let mut bits = load(lanes);
+        bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<13>(bits));
+        bits = _mm512_xor_si512(bits, _mm512_srli_epi32::<17>(bits));
+        bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<5>(bits));
+        store(lanes, bits);
+        let (count, weight) = (load(left), load_mass(mass));
+        let open = _mm512_test_epi32_mask(load(down), bit);
+        let open = _mm512_mask_test_epi32_mask(open, count, count);
+        let place = place(count, weight, bits);
+        let hit = _mm512_mask_cmp_ps_mask::<_CMP_LT_OQ>(open, place, _mm512_set1_ps(1.0));
+        let none = _mm512_set1_epi32(NO_PLACE.cast_signed());
+        let places = _mm512_mask_mov_epi32(none, hit, _mm512_castps_si512(place));
+        store(&mut out.0.as_chunks_mut().0[at], places);
+        store(left, _mm512_mask_sub_epi32(count, hit, count, _mm512_set1_epi32(1)));
+        let taken = _mm512_mask_mov_ps(_mm512_set1_ps(1.0), hit, place);
+        store_mass(mass, _mm512_mask_sub_ps(weight, open, weight, taken));
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
+    let (places, held) = (halves(places), halves(held));
+    let none = _mm512_set1_epi32(NO_PLACE.cast_signed());
+    let below = |at: usize| {
+        let place = load(places[at]);
+        let below = _mm512_cmplt_epu32_mask(place, load(held[at]));
+        _mm512_mask_mov_epi32(none, below, place)
+    };
+    let low = below(0);
+    let high = if wide { below(1) } else { none };
+    let least = _mm512_reduce_min_epu32(_mm512_min_epu32(low, high));
+    if least == NO_PLACE {
+        return None;
+    }
+    let same = _mm512_set1_epi32(least.cast_signed());
+    let low = u32::from(_mm512_cmpeq_epi32_mask(low, same));
+    let high = u32::from(_mm512_cmpeq_epi32_mask(high, same));
+    Some(((low | high << 16).trailing_zeros() as usize, least))
 }

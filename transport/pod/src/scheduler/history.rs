@@ -1,0 +1,173 @@
+//! The decisions of the last epochs: to be answered, and to be compared with what arrived.
+
+use crate::demands::To;
+use crate::ports::Grant;
+use crate::shape::Shape;
+
+use super::links::Links;
+use super::messages::Receipt;
+
+/// What a grant is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Worth {
+    pub(super) cells: u16,
+    pub(super) total: u32,
+    pub(super) mice_only: bool,
+}
+
+/// One decision.
+#[derive(Clone, Debug)]
+struct Decision {
+    /// The epoch in which it is carried out; meaningless while there are no grants.
+    epoch: u64,
+    /// The first epoch in which its answers may leave.
+    leaves: u64,
+    grants: Vec<Grant>,
+    worths: Vec<Worth>,
+    /// By receiver, hosts and then Cores: its grant, or [`NONE`].
+    by_receiver: Vec<u16>,
+    /// By receiver: what it reported.
+    receipts: Vec<Option<bool>>,
+}
+
+const NONE: u16 = u16::MAX;
+
+/// A ring of decisions by the epoch in which they are carried out.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    hosts: usize,
+    ring: Vec<Decision>,
+    /// The next epoch whose answers leave, and how many of them have left.
+    next: (u64, usize),
+    /// The epoch after the last one decided.
+    end: u64,
+}
+
+impl History {
+    /// Keeps `epochs` decisions.
+    pub(super) fn new(shape: &Shape, epochs: usize) -> Self {
+        let senders = shape.senders();
+        let empty = Decision {
+            epoch: 0,
+            leaves: 0,
+            grants: Vec::new(),
+            worths: Vec::new(),
+            by_receiver: vec![NONE; senders],
+            receipts: vec![None; senders],
+        };
+        let mut ring = vec![empty; epochs];
+        for decision in &mut ring {
+            decision.grants.reserve_exact(senders);
+            decision.worths.reserve_exact(senders);
+        }
+        Self { hosts: shape.hosts(), ring, next: (0, 0), end: 0 }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder")]
+    fn at(&self, epoch: u64) -> usize {
+        (epoch % self.ring.len() as u64) as usize
+    }
+
+    /// Puts a decision in the place of an older one.
+    pub(super) fn store(
+        &mut self,
+        epoch: u64,
+        leaves: u64,
+        grants: &[Grant],
+        worths: impl Iterator<Item = Worth>,
+    ) {
+        let (hosts, at) = (self.hosts, self.at(epoch));
+        let decision = &mut self.ring[at];
+        (decision.epoch, decision.leaves) = (epoch, leaves);
+        decision.grants.clear();
+        decision.grants.extend_from_slice(grants);
+        decision.worths.clear();
+        decision.worths.extend(worths);
+        decision.by_receiver.fill(NONE);
+        decision.receipts.fill(None);
+        for (number, grant) in grants.iter().enumerate() {
+            #[expect(clippy::cast_possible_truncation, reason = "at most a grant a sender")]
+            let number = number as u16;
+            decision.by_receiver[receiver(hosts, grant)] = number;
+        }
+        if self.next.0 < epoch && self.next.0 == self.end {
+            self.next = (epoch, 0);
+        }
+        self.end = epoch + 1;
+    }
+
+    /// The next answer that may leave by `now`: its epoch, grant and worth.
+    pub(super) fn next(&mut self, now: u64) -> Option<(u64, Grant, Worth)> {
+        while self.next.0 < self.end {
+            let (epoch, number) = self.next;
+            let decision = &self.ring[self.at(epoch)];
+            if decision.epoch == epoch {
+                if decision.leaves > now {
+                    return None;
+                }
+                if let Some(grant) = decision.grants.get(number) {
+                    self.next.1 += 1;
+                    return Some((epoch, *grant, decision.worths[number]));
+                }
+            }
+            self.next = (epoch + 1, 0);
+        }
+        None
+    }
+
+    /// Notes a receipt; false when nothing was announced to the receiver for its epoch.
+    pub(super) fn note(&mut self, receiver: usize, receipt: Receipt) -> bool {
+        let at = self.at(receipt.epoch);
+        let decision = &mut self.ring[at];
+        let known = decision.epoch == receipt.epoch && decision.by_receiver[receiver] != NONE;
+        if known {
+            decision.receipts[receiver] = Some(receipt.arrived);
+        }
+        known
+    }
+
+    /// Passes on what was reported of an epoch.
+    pub(super) fn report(&self, epoch: u64, links: &mut Links) {
+        let decision = &self.ring[self.at(epoch)];
+        if decision.epoch != epoch {
+            return;
+        }
+        for (receiver, receipt) in decision.receipts.iter().enumerate() {
+            let number = usize::from(decision.by_receiver[receiver]);
+            if let (Some(arrived), Some(grant)) = (receipt, decision.grants.get(number)) {
+                links.note(grant, *arrived);
+            }
+        }
+    }
+
+    /// The first epoch from `now` on for which a demand has a grant.
+    pub(super) fn granted(&self, sender: usize, to: To, now: u64) -> Option<u64> {
+        let ahead = self.ring.iter().filter(|decision| decision.epoch >= now);
+        let granted = ahead.filter(|decision| {
+            decision
+                .grants
+                .iter()
+                .any(|grant| usize::from(grant.sender) == sender && grant.to == to)
+        });
+        granted.map(|decision| decision.epoch).min()
+    }
+
+    /// Forgets every decision.
+    pub(super) fn clear(&mut self) {
+        for decision in &mut self.ring {
+            decision.grants.clear();
+            decision.worths.clear();
+            decision.by_receiver.fill(NONE);
+            decision.receipts.fill(None);
+        }
+        self.next = (self.end, 0);
+    }
+}
+
+/// The number of a grant's receiver: a host, or a Core behind the hosts.
+fn receiver(hosts: usize, grant: &Grant) -> usize {
+    match (grant.to, grant.core) {
+        (To::Host(host), _) => usize::from(host),
+        (To::Pod(_), core) => hosts + usize::from(core.unwrap_or(0)),
+    }
+}

@@ -1,0 +1,204 @@
+//! What hosts and Cores say to the scheduler and what it answers, as plain data.
+//! Source: \[zeropod\] III-A, IV-B1, IV-E.
+
+use crate::demands::To;
+
+/// An end that speaks to the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Client {
+    /// A host of the pod.
+    Host(u16),
+    /// A Core's port in the pod.
+    Core(u16),
+}
+
+/// A request to send (RTS). Totals instead of differences, so that the next one makes up for one
+/// that was lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Rts<'a> {
+    /// Who sends it.
+    pub from: Client,
+    /// The pod for which it is meant.
+    pub pod: u16,
+    /// The term of the scheduler for which it is meant.
+    pub term: u32,
+    /// The epoch in which it was sent.
+    pub epoch: u64,
+    /// What has been asked for so far, by demand. Demands without an entry stay as they are.
+    pub updates: &'a [Update],
+    /// The demands with the shortest flows. They replace those of the sender's last RTS.
+    pub mice: &'a [Mouse],
+    /// From a Core: pods for which it takes no more cells, a bit each.
+    pub paused: u32,
+    /// What became of the cells that were announced for an earlier epoch.
+    pub receipt: Option<Receipt>,
+}
+
+/// One demand's total.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Update {
+    /// The receiver.
+    pub to: To,
+    /// Bytes asked for since the term began, modulo 2^32.
+    pub total: u32,
+}
+
+/// One demand's shortest flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mouse {
+    /// The receiver.
+    pub to: To,
+    /// Its bytes.
+    pub bytes: u32,
+}
+
+/// Whether scheduled cells arrived in an epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Receipt {
+    /// The epoch.
+    pub epoch: u64,
+    /// Whether any did.
+    pub arrived: bool,
+}
+
+/// An answer (SCHD): a client may send in an epoch, by a route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Who may send.
+    pub client: Client,
+    /// The term of the scheduler that says so.
+    pub term: u32,
+    /// The epoch in which to send.
+    pub epoch: u64,
+    /// To which receiver.
+    pub to: To,
+    /// The Agg of the route.
+    pub agg: u8,
+    /// The Core of a route that leaves the pod.
+    pub core: Option<u16>,
+    /// Cells that were asked for; the epoch's others stay free. At least 1.
+    pub cells: u16,
+    /// Bytes granted to this demand since the term began, these among them, modulo 2^32.
+    pub total: u32,
+    /// Only mice may be sent: the Core carries nothing else.
+    pub mice_only: bool,
+}
+
+/// Why a request, or a part of one, was refused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Refused {
+    /// From a host or Core that the pod has not.
+    UnknownSender,
+    /// For another pod.
+    ForeignPod,
+    /// For an older term.
+    OldTerm,
+    /// For a term that has not begun.
+    FutureTerm,
+    /// From an epoch that is too long ago.
+    PastEpoch,
+    /// From an epoch that has not begun.
+    FutureEpoch,
+    /// From an epoch of which there was one already, or before one of which there was.
+    Repeated,
+    /// A demand for a receiver that there is not: a host or pod out of range, or the sender itself.
+    UnknownReceiver,
+    /// A total that went back, or forward by 2^31 or more.
+    TotalJump,
+    /// A total beyond what may wait. The part that fits counts.
+    BeyondBacklog,
+    /// More mice, or more updates, than a request has room for. The first ones count.
+    TooMany,
+    /// A receipt for an epoch of which nothing is kept, or nothing was announced to the sender.
+    UnknownReceipt,
+}
+
+impl Refused {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::UnknownSender,
+        Self::ForeignPod,
+        Self::OldTerm,
+        Self::FutureTerm,
+        Self::PastEpoch,
+        Self::FutureEpoch,
+        Self::Repeated,
+        Self::UnknownReceiver,
+        Self::TotalJump,
+        Self::BeyondBacklog,
+        Self::TooMany,
+        Self::UnknownReceipt,
+    ];
+
+    /// The name of its counter.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownSender => "unknown_sender",
+            Self::ForeignPod => "foreign_pod",
+            Self::OldTerm => "old_term",
+            Self::FutureTerm => "future_term",
+            Self::PastEpoch => "past_epoch",
+            Self::FutureEpoch => "future_epoch",
+            Self::Repeated => "repeated",
+            Self::UnknownReceiver => "unknown_receiver",
+            Self::TotalJump => "total_jump",
+            Self::BeyondBacklog => "beyond_backlog",
+            Self::TooMany => "too_many",
+            Self::UnknownReceipt => "unknown_receipt",
+        }
+    }
+}
+
+/// What has been counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Epochs decided.
+    pub epochs: u64,
+    /// Grants.
+    pub grants: u64,
+    /// Bytes asked for, and bytes granted.
+    pub asked_bytes: u64,
+    /// As [`Counters::asked_bytes`].
+    pub granted_bytes: u64,
+    /// Times that a link was accused.
+    pub accused: u64,
+    refused: [u64; Refused::ALL.len()],
+}
+
+impl Counters {
+    /// How often something was refused for a reason.
+    #[must_use]
+    pub const fn refused(&self, why: Refused) -> u64 {
+        self.refused[why as usize]
+    }
+
+    pub(crate) const fn refuse(&mut self, why: Refused) {
+        self.refused[why as usize] += 1;
+    }
+}
+
+/// Why a demand waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// There is no such demand.
+    Unknown,
+    /// All that was asked for has been granted and sent.
+    Nothing,
+    /// It is granted, for this epoch.
+    Epoch(u64),
+    /// Its sender or receiver has not spoken for too long.
+    Silent(Client),
+    /// No route has only links that work.
+    Links,
+    /// The scheduler took over, and grants nothing for epochs before this one.
+    Fence(u64),
+    /// Others go first. It has been open for `age` epochs, and `older` open demands of its sender
+    /// or its receiver for longer.
+    Age {
+        /// Epochs since it opened.
+        age: u64,
+        /// Demands before it at either end.
+        older: usize,
+    },
+}

@@ -1,0 +1,491 @@
+//! The pod scheduler: requests in, one decision an epoch, answers out.
+//! Source: \[zeropod\] IV-A, IV-B1, IV-E.
+//!
+//! ```text
+//!  handle_rts --> demands --> decide(epoch) --> history --> poll_answer(epoch + delay)
+//!                    ^          |    ^             |
+//!                    +- grants -+    +--- links <--+-- receipts of epoch + lead
+//! ```
+//!
+//! Epochs are numbers that the driver counts. The decision of epoch e is about epoch e + `lead` and
+//! leaves from epoch e + `delay` on, so as many decisions are on their way as the delay has epochs.
+//! A decision takes what it grants off the demands at once: the next one sees what is left.
+//!
+//! Nothing that a client sends can take what another client has been granted, or stop the
+//! scheduler; what makes no sense is counted by name ([`Refused`]) and changes nothing.
+
+mod age;
+mod history;
+mod links;
+mod messages;
+
+use core::fmt;
+
+pub use links::Link;
+pub use messages::{Answer, Client, Counters, Mouse, Receipt, Refused, Rts, Update, Wait};
+
+use crate::chance::Chance;
+use crate::demands::{Demands, To};
+use crate::ladder::Ladder;
+use crate::matcher::{Match, Matcher, MatcherKind, Setup};
+use crate::ports::{Grant, Ports};
+use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
+
+use history::{History, Worth};
+use links::Links;
+
+/// Mice of a request, and updates of one, at most.
+pub const MICE: usize = 32;
+/// Updates of a request at most.
+pub const UPDATES: usize = 1024;
+
+/// How a scheduler works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The matcher.
+    pub matcher: MatcherKind,
+    /// What the matcher is made from; 1 to 255 iterations.
+    pub setup: Setup,
+    /// How sizes become classes of priority.
+    pub ladder: Ladder,
+    /// Payload bytes of a data cell, 1 to 9000.
+    pub cell: u32,
+    /// Data cells of an epoch, 1 to 1024.
+    pub cells: u16,
+    /// Epochs from a decision to the epoch that it is about, 1 to 4096.
+    pub lead: u64,
+    /// Epochs from a decision until its answers leave, 0 to `lead`.
+    pub delay: u64,
+    /// Every so many decisions, one goes by age instead of size; 0: none does.
+    pub fair_every: u32,
+    /// Bytes of one demand that may wait at most, at least a cell.
+    pub backlog: u32,
+    /// Epochs without a request after which a client takes part no more; 0: it always does.
+    pub silent_after: u64,
+    /// Epochs after which what receivers reported of an epoch is judged, 1 to 4096.
+    pub judge_after: u64,
+    /// Epochs in a row of suspicion for which a link is accused, 1 to 255.
+    pub misses: u8,
+    /// Epochs after which an accused link is tried again, 1 to 2^32.
+    pub retry_after: u64,
+}
+
+impl Default for Settings {
+    /// The paper's single pod; turns by age, which are ours.
+    fn default() -> Self {
+        Self {
+            matcher: MatcherKind::Exact,
+            setup: Setup::default(),
+            ladder: Ladder::Sizes,
+            cell: 512, //= zeropod#V-A
+            cells: 16, //= zeropod#V-A
+            lead: 30,
+            delay: 21,
+            // DEVIATION(zeropod#IV-B1): smallest first alone starves a large demand beside small
+            // ones that never end.
+            fair_every: 16,
+            backlog: 1 << 30,
+            silent_after: 3,
+            judge_after: 16,
+            misses: 3,
+            retry_after: 100_000,
+        }
+    }
+}
+
+impl Settings {
+    fn check(&self) -> Result<(), OutOfRange> {
+        let within = |name, value: u64, min: u64, max: u64| {
+            let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+            let error =
+                OutOfRange { name, value: number(value), min: number(min), max: number(max) };
+            if (min..=max).contains(&value) { Ok(()) } else { Err(error) }
+        };
+        within("iterations", self.setup.iterations.into(), 1, 255)?;
+        within("cell", self.cell.into(), 1, 9000)?;
+        within("cells", self.cells.into(), 1, 1024)?;
+        within("lead", self.lead, 1, 4096)?;
+        within("delay", self.delay, 0, self.lead)?;
+        within("backlog", self.backlog.into(), self.cell.into(), (1 << 31) - 1)?;
+        within("judge_after", self.judge_after, 1, 4096)?;
+        within("misses", self.misses.into(), 1, 255)?;
+        within("retry_after", self.retry_after, 1, 1 << 32)
+    }
+
+    /// Payload bytes of an epoch.
+    fn epoch_bytes(&self) -> u32 {
+        self.cell * u32::from(self.cells)
+    }
+}
+
+/// What is known about a client.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The epoch of its last request.
+    spoke: Option<u64>,
+    /// The demands whose mice it reported.
+    mice: [To; MICE],
+    mice_len: u8,
+}
+
+/// The scheduler of one pod. Nothing is allocated after [`Scheduler::new`].
+pub struct Scheduler {
+    shape: Shape,
+    settings: Settings,
+    demands: Demands,
+    matcher: Matcher,
+    links: Links,
+    history: History,
+    chance: Chance,
+    clients: Vec<Known>,
+    /// By pod and layer: Cores, by their Agg, that take no more cells for it.
+    paused: [[u32; LAYERS]; PODS],
+    grants: Vec<Grant>,
+    counters: Counters,
+    term: u32,
+    /// The first epoch that may be decided about.
+    fence: u64,
+    /// The next epoch in which a decision is due.
+    next: u64,
+    /// Decisions since the last one by age.
+    turns: u32,
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shape, settings, term, next, counters, .. } = self;
+        f.debug_struct("Scheduler")
+            .field("shape", shape)
+            .field("settings", settings)
+            .field("term", term)
+            .field("next", next)
+            .field("counters", counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    /// A scheduler whose first term is 1 and whose first epoch is 0. All chance comes from `seed`.
+    ///
+    /// # Errors
+    /// Settings out of range.
+    pub fn new(shape: Shape, settings: Settings, seed: u64) -> Result<Self, OutOfRange> {
+        settings.check()?;
+        let kept = usize::try_from(settings.lead + settings.judge_after + 1).unwrap_or(usize::MAX);
+        let silent = Known { spoke: None, mice: [To::Host(0); MICE], mice_len: 0 };
+        Ok(Self {
+            shape,
+            settings,
+            demands: Demands::new(shape, settings.ladder),
+            matcher: Matcher::new(settings.matcher, &shape, settings.setup),
+            links: Links::new(&shape, settings.misses, settings.retry_after),
+            history: History::new(&shape, kept),
+            chance: Chance::new(seed),
+            clients: vec![silent; shape.senders()],
+            paused: [[0; LAYERS]; PODS],
+            grants: Vec::with_capacity(shape.senders()),
+            counters: Counters::default(),
+            term: 1,
+            fence: 0,
+            next: 0,
+            turns: 0,
+        })
+    }
+
+    /// The term.
+    #[must_use]
+    pub const fn term(&self) -> u32 {
+        self.term
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The matrices.
+    #[must_use]
+    pub const fn demands(&self) -> &Demands {
+        &self.demands
+    }
+
+    /// The sender number of a client of this pod.
+    fn sender(&self, client: Client) -> Option<usize> {
+        let (number, first, end) = match client {
+            Client::Host(host) => (host, 0, self.shape.hosts()),
+            Client::Core(core) => (core, self.shape.hosts(), self.shape.senders()),
+        };
+        let sender = first + usize::from(number);
+        (sender < end).then_some(sender)
+    }
+
+    /// The client of a sender number.
+    #[expect(clippy::cast_possible_truncation, reason = "hosts and Cores fit")]
+    fn client(&self, sender: u16) -> Client {
+        match usize::from(sender).checked_sub(self.shape.hosts()) {
+            Some(core) => Client::Core(core as u16),
+            None => Client::Host(sender),
+        }
+    }
+
+    /// A request arrived in epoch `now`. Nothing needs to be polled after it.
+    pub fn handle_rts(&mut self, rts: &Rts<'_>, now: u64) {
+        let Some(sender) = self.sender(rts.from) else {
+            return self.counters.refuse(Refused::UnknownSender);
+        };
+        if let Err(why) = self.admit(sender, rts, now) {
+            return self.counters.refuse(why);
+        }
+        self.clients[sender].spoke = Some(rts.epoch);
+        if rts.updates.len() > UPDATES || rts.mice.len() > MICE {
+            self.counters.refuse(Refused::TooMany);
+        }
+        let epoch = modulo(rts.epoch);
+        for update in rts.updates.iter().take(UPDATES) {
+            if let Err(why) = self.update(sender, *update, epoch) {
+                self.counters.refuse(why);
+            }
+        }
+        self.set_mice(sender, rts.mice);
+        if let Some(core) = sender.checked_sub(self.shape.hosts()) {
+            self.pause(core, rts.paused);
+        }
+        if let Some(receipt) = rts.receipt
+            && (receipt.epoch > now || !self.history.note(sender, receipt))
+        {
+            self.counters.refuse(Refused::UnknownReceipt);
+        }
+    }
+
+    /// Whether a request is for this scheduler and of a plausible time.
+    fn admit(&self, sender: usize, rts: &Rts<'_>, now: u64) -> Result<(), Refused> {
+        if usize::from(rts.pod) != self.shape.pod() {
+            return Err(Refused::ForeignPod);
+        }
+        if rts.term != self.term {
+            return Err(if rts.term < self.term { Refused::OldTerm } else { Refused::FutureTerm });
+        }
+        if rts.epoch > now {
+            return Err(Refused::FutureEpoch);
+        }
+        if now - rts.epoch > self.settings.lead {
+            return Err(Refused::PastEpoch);
+        }
+        if self.clients[sender].spoke.is_some_and(|spoke| rts.epoch <= spoke) {
+            return Err(Refused::Repeated);
+        }
+        Ok(())
+    }
+
+    /// Brings one demand up to a total.
+    fn update(&mut self, sender: usize, update: Update, epoch: u32) -> Result<(), Refused> {
+        if !self.demands.has(sender, update.to) {
+            return Err(Refused::UnknownReceiver);
+        }
+        let asked = update.total.wrapping_sub(self.demands.asked(sender, update.to));
+        if asked >= 1 << 31 {
+            return Err(Refused::TotalJump);
+        }
+        let room = self.settings.backlog - self.demands.backlog(sender, update.to);
+        let taken = asked.min(room);
+        self.demands.ask(sender, update.to, taken, epoch);
+        self.counters.asked_bytes += u64::from(taken);
+        if taken < asked { Err(Refused::BeyondBacklog) } else { Ok(()) }
+    }
+
+    /// Replaces what a client reported of its mice.
+    fn set_mice(&mut self, sender: usize, mice: &[Mouse]) {
+        let known = self.clients[sender];
+        for to in &known.mice[..usize::from(known.mice_len)] {
+            if !mice.iter().take(MICE).any(|mouse| mouse.to == *to) {
+                self.demands.set_mouse(sender, *to, 0);
+            }
+        }
+        let mut len = 0;
+        for mouse in mice.iter().take(MICE) {
+            if !self.demands.has(sender, mouse.to) {
+                self.counters.refuse(Refused::UnknownReceiver);
+                continue;
+            }
+            self.demands.set_mouse(sender, mouse.to, mouse.bytes);
+            self.clients[sender].mice[usize::from(len)] = mouse.to;
+            len += 1;
+        }
+        self.clients[sender].mice_len = len;
+    }
+
+    /// Notes for which pods a Core takes cells.
+    fn pause(&mut self, core: usize, pods: u32) {
+        let (agg, layer) = self.shape.core_place(core);
+        for (pod, paused) in self.paused.iter_mut().enumerate() {
+            paused[layer] = paused[layer] & !(1 << agg) | (pods >> pod & 1) << agg;
+        }
+    }
+
+    /// Decides what the pod does in epoch `epoch + lead`. Epochs rise; a repeated one is a no-op.
+    /// Poll answers from epoch `epoch + delay` on.
+    pub fn decide(&mut self, epoch: u64) {
+        if epoch < self.next {
+            return;
+        }
+        self.next = epoch + 1;
+        self.links.retry(epoch);
+        if let Some(judged) = epoch.checked_sub(self.settings.judge_after) {
+            self.history.report(judged, &mut self.links);
+            self.counters.accused += self.links.judge(epoch);
+        }
+        let about = epoch + self.settings.lead;
+        self.grants.clear();
+        if about >= self.fence {
+            self.match_up(epoch);
+        }
+        self.counters.epochs += 1;
+        self.counters.grants += self.grants.len() as u64;
+        let Self { settings, shape, demands, counters, grants, history, .. } = self;
+        let worths = grants.iter().map(|grant| {
+            let worth = settle(settings, shape, demands, grant);
+            counters.granted_bytes += u64::from(worth.0);
+            worth.1
+        });
+        history.store(about, epoch + settings.delay, grants, worths);
+    }
+
+    /// Fills `grants`.
+    fn match_up(&mut self, epoch: u64) {
+        let mut ports = self.ports(epoch);
+        self.turns += 1;
+        if self.settings.fair_every > 0 && self.turns >= self.settings.fair_every {
+            self.turns = 0;
+            age::serve(&self.demands, &mut ports, &mut self.chance, &mut self.grants);
+            // Age counts from when a demand opened or was last served for its age: else the oldest
+            // one would have every turn until it is closed. Grants of other turns do not count.
+            for grant in &self.grants {
+                self.demands.send_back(usize::from(grant.sender), grant.to);
+            }
+        }
+        self.matcher.decide(&self.demands, &mut ports, &mut self.chance, &mut self.grants);
+    }
+
+    /// What may be used in a decision of `epoch`.
+    fn ports(&self, epoch: u64) -> Ports {
+        let mut ports = self.links.usable;
+        for (relay, paused) in ports.relay.iter_mut().zip(&self.paused) {
+            for (relay, paused) in relay.iter_mut().zip(paused) {
+                *relay &= !paused;
+            }
+        }
+        if self.settings.silent_after > 0 {
+            for sender in (0..self.shape.senders()).filter(|at| self.is_silent(*at, epoch)) {
+                ports.leave_out(&self.shape, sender);
+            }
+        }
+        ports
+    }
+
+    fn is_silent(&self, sender: usize, epoch: u64) -> bool {
+        let spoke = self.clients[sender].spoke;
+        self.settings.silent_after > 0
+            && spoke.is_none_or(|spoke| epoch.saturating_sub(spoke) > self.settings.silent_after)
+    }
+
+    /// The next answer that may leave in epoch `now` or has been able to before. Call until `None`.
+    pub fn poll_answer(&mut self, now: u64) -> Option<Answer> {
+        let (epoch, grant, worth) = self.history.next(now)?;
+        Some(Answer {
+            client: self.client(grant.sender),
+            term: self.term,
+            epoch,
+            to: grant.to,
+            agg: grant.agg,
+            core: grant.core,
+            cells: worth.cells,
+            total: worth.total,
+            mice_only: worth.mice_only,
+        })
+    }
+
+    /// Takes a link down, or puts it to work again; false when the pod has no such link.
+    pub fn set_link(&mut self, link: Link, works: bool) -> bool {
+        let known = self.links.has(link);
+        if known {
+            self.links.set(link, works);
+        }
+        known
+    }
+
+    /// Whether no grant uses a link, because it is down or accused.
+    #[must_use]
+    pub fn avoids(&self, link: Link) -> bool {
+        self.links.has(link) && self.links.is_avoided(link)
+    }
+
+    /// Begins a term, as a backup that takes over does: forgets what was asked for and decided, and
+    /// grants nothing for epochs before `fence`, the first for which the one before it cannot have
+    /// granted anything. False, and nothing done, when `term` is not a later one.
+    pub fn begin_term(&mut self, term: u32, fence: u64) -> bool {
+        if term <= self.term {
+            return false;
+        }
+        (self.term, self.fence) = (term, fence);
+        self.demands.clear();
+        self.history.clear();
+        for client in &mut self.clients {
+            client.mice_len = 0;
+        }
+        true
+    }
+
+    /// Why a demand waits, as of epoch `now`. Looks at all open demands: for people, not for loops.
+    #[must_use]
+    pub fn why(&self, client: Client, to: To, now: u64) -> Wait {
+        let Some(sender) = self.sender(client).filter(|sender| self.demands.has(*sender, to))
+        else {
+            return Wait::Unknown;
+        };
+        let Some(opened) = self.demands.opened(sender, to) else {
+            let granted = self.history.granted(sender, to, now);
+            return granted.map_or(Wait::Nothing, Wait::Epoch);
+        };
+        if self.is_silent(sender, now) {
+            return Wait::Silent(client);
+        }
+        if let To::Host(host) = to
+            && self.is_silent(usize::from(host), now)
+        {
+            return Wait::Silent(Client::Host(host));
+        }
+        if now + self.settings.lead < self.fence {
+            return Wait::Fence(self.fence);
+        }
+        if !self.ports(now).has_route(&self.shape, sender, to, self.demands.has_mouse(sender, to)) {
+            return Wait::Links;
+        }
+        let before = self.demands.by_age().take_while(|other| *other != (sender, to));
+        let older = before.filter(|(other, other_to)| *other == sender || *other_to == to).count();
+        Wait::Age { age: modulo(now).wrapping_sub(opened).into(), older }
+    }
+}
+
+/// An epoch modulo 2^32, as demands keep it.
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+const fn modulo(epoch: u64) -> u32 {
+    epoch as u32
+}
+
+/// Takes what a grant is worth off its demand; its bytes, and its worth.
+fn settle(
+    settings: &Settings,
+    shape: &Shape,
+    demands: &mut Demands,
+    grant: &Grant,
+) -> (u32, Worth) {
+    let sender = usize::from(grant.sender);
+    let first_mice = shape.cores() - shape.mice_cores();
+    let mice_only = grant.core.is_some_and(|core| usize::from(core) >= first_mice);
+    let epoch = settings.epoch_bytes();
+    let most = if mice_only { epoch.min(demands.mouse(sender, grant.to)) } else { epoch };
+    let bytes = demands.grant(sender, grant.to, most);
+    let cells = u16::try_from(bytes.div_ceil(settings.cell)).unwrap_or(settings.cells);
+    (bytes, Worth { cells, total: demands.granted(sender, grant.to), mice_only })
+}

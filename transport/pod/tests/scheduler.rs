@@ -1,0 +1,553 @@
+//! What the scheduler keeps over epochs: conservation, fairness, ages, terms, links, and its peace
+//! with clients that make mistakes or lie.
+#![allow(missing_docs, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::cast_precision_loss, reason = "counts are small")]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use transport_pod::matcher::MatcherKind;
+use transport_pod::scheduler::{
+    Answer, Client, Link, Mouse, Receipt, Refused, Rts, Scheduler, Settings, Update, Wait,
+};
+use transport_pod::{Chance, Grant, Ladder, Ports, Shape, To};
+
+/// An epoch's bytes by the default settings.
+const EPOCH: u32 = 16 * 512;
+
+/// A pod of honest clients around a scheduler.
+struct Pod {
+    shape: Shape,
+    settings: Settings,
+    scheduler: Scheduler,
+    /// Bytes asked for so far.
+    totals: BTreeMap<(Client, To), u32>,
+    mice: BTreeMap<(Client, To), u32>,
+    epoch: u64,
+}
+
+impl Pod {
+    fn new(shape: Shape, settings: Settings) -> Self {
+        let scheduler = Scheduler::new(shape, settings, 18).unwrap();
+        Self {
+            shape,
+            settings,
+            scheduler,
+            totals: BTreeMap::new(),
+            mice: BTreeMap::new(),
+            epoch: 0,
+        }
+    }
+
+    fn ask(&mut self, from: Client, to: To, bytes: u32) {
+        let total = self.totals.entry((from, to)).or_default();
+        *total = total.wrapping_add(bytes);
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        let number = |at: usize| u16::try_from(at).unwrap();
+        let hosts = (0..number(self.shape.hosts())).map(Client::Host);
+        hosts.chain((0..number(self.shape.cores())).map(Client::Core)).collect()
+    }
+
+    fn request(&self, from: Client) -> (Vec<Update>, Vec<Mouse>) {
+        let of = |map: &BTreeMap<(Client, To), u32>| -> Vec<(To, u32)> {
+            map.iter().filter(|((by, _), _)| *by == from).map(|((_, to), it)| (*to, *it)).collect()
+        };
+        let updates = of(&self.totals).into_iter().map(|(to, total)| Update { to, total });
+        let mice = of(&self.mice).into_iter().map(|(to, bytes)| Mouse { to, bytes });
+        (updates.collect(), mice.take(32).collect())
+    }
+
+    /// An epoch: requests of those that `speaks`, a decision, and the answers that leave.
+    fn epoch(&mut self, speaks: impl Fn(Client) -> bool, receipt: Option<Receipt>) -> Vec<Answer> {
+        for from in self.clients().into_iter().filter(|from| speaks(*from)) {
+            let (updates, mice) = self.request(from);
+            let rts = Rts { updates: &updates, mice: &mice, receipt, ..self.rts(from) };
+            self.scheduler.handle_rts(&rts, self.epoch);
+        }
+        self.scheduler.decide(self.epoch);
+        let answers = std::iter::from_fn(|| self.scheduler.poll_answer(self.epoch)).collect();
+        self.epoch += 1;
+        answers
+    }
+
+    fn rts(&self, from: Client) -> Rts<'static> {
+        let pod = u16::try_from(self.shape.pod()).unwrap();
+        Rts {
+            from,
+            pod,
+            term: self.scheduler.term(),
+            epoch: self.epoch,
+            updates: &[],
+            mice: &[],
+            paused: 0,
+            receipt: None,
+        }
+    }
+
+    fn quiet(&mut self) -> Vec<Answer> {
+        self.epoch(|_| true, None)
+    }
+
+    /// No port is used twice among the answers of one epoch.
+    fn check(&self, answers: &[Answer]) {
+        let mut by_epoch: BTreeMap<u64, Ports> = BTreeMap::new();
+        for answer in answers {
+            let sender = match answer.client {
+                Client::Host(host) => host,
+                Client::Core(core) => u16::try_from(self.shape.hosts()).unwrap() + core,
+            };
+            let grant = Grant { sender, to: answer.to, agg: answer.agg, core: answer.core };
+            let ports = by_epoch.entry(answer.epoch).or_insert(Ports::idle(&self.shape));
+            assert!(ports.occupy(&self.shape, &grant), "{answer:?}");
+            assert!((1..=self.settings.cells).contains(&answer.cells));
+        }
+    }
+}
+
+fn host(at: u16) -> Client {
+    Client::Host(at)
+}
+
+fn multi() -> Shape {
+    Shape::square(16).unwrap().with_cores(7, 1, 8, 2).unwrap()
+}
+
+#[test]
+fn answers_leave_after_the_delay_and_are_about_the_epoch_that_the_lead_says() {
+    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    pod.ask(host(3), To::Host(9), 1000);
+    for epoch in 0..30 {
+        let answers = pod.quiet();
+        assert_eq!(answers.len(), usize::from(epoch == 21));
+        for answer in answers {
+            assert_eq!((answer.epoch, answer.cells, answer.total), (30, 2, 1000));
+            assert_eq!((answer.client, answer.to, answer.term), (host(3), To::Host(9), 1));
+        }
+    }
+    assert_eq!(pod.scheduler.why(host(3), To::Host(9), 29), Wait::Epoch(30));
+    assert_eq!(pod.scheduler.why(host(3), To::Host(9), 31), Wait::Nothing);
+    assert_eq!(pod.scheduler.why(host(3), To::Host(3), 31), Wait::Unknown);
+    assert_eq!(pod.scheduler.why(host(16), To::Host(3), 31), Wait::Unknown);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever requests are lost: no port twice, never more granted than asked for, and in the end
+    /// all of it, with empty matrices.
+    #[test]
+    fn all_that_is_asked_for_is_granted_once_also_when_requests_are_lost(
+        seed: u64,
+        kind in prop::sample::select(MatcherKind::ALL.to_vec()),
+        ladder in prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Sizes]),
+        loss in 0u32..60,
+    ) {
+        let settings = Settings { matcher: kind, ladder, silent_after: 0, ..Settings::default() };
+        let mut pod = Pod::new(multi(), settings);
+        let mut chance = Chance::new(seed);
+        let mut granted: BTreeMap<(Client, To), u32> = BTreeMap::new();
+        let mut draws = chance.clone();
+        for epoch in 0..600 {
+            if epoch < 60 {
+                for _ in 0..4 {
+                    let mut below = |n: u32| u16::try_from(draws.below(n)).unwrap();
+                    let to = match below(2) { 0 => To::Host(below(16)), _ => To::Pod(below(8)) };
+                    let from = if matches!(to, To::Host(_)) && below(4) == 0 {
+                        Client::Core(below(7))
+                    } else {
+                        Client::Host(below(16))
+                    };
+                    let receiver = match to { To::Host(at) => at, To::Pod(_) => 99 };
+                    let self_or_own = from == Client::Host(receiver)
+                        || to == To::Pod(2);
+                    if !self_or_own {
+                        pod.ask(from, to, draws.below(40_000));
+                        pod.mice.insert((from, to), draws.below(3) * 600);
+                    }
+                }
+            }
+            let dice = chance.next();
+            let speaks = |client: Client| {
+                let at = match client { Client::Host(at) => at, Client::Core(at) => 16 + at };
+                Chance::new(dice ^ u64::from(at)).below(100) >= loss
+            };
+            let answers = pod.epoch(speaks, None);
+            pod.check(&answers);
+            for answer in answers {
+                let total = granted.entry((answer.client, answer.to)).or_default();
+                let bytes = answer.total.wrapping_sub(*total);
+                prop_assert!(bytes > 0 && bytes <= EPOCH);
+                prop_assert_eq!(u32::from(answer.cells), bytes.div_ceil(512));
+                *total = answer.total;
+                prop_assert!(*total <= pod.totals[&(answer.client, answer.to)]);
+                if answer.mice_only {
+                    prop_assert_eq!(answer.core, Some(6));
+                }
+            }
+        }
+        granted.retain(|_, total| *total > 0);
+        pod.totals.retain(|_, total| *total > 0);
+        prop_assert_eq!(&granted, &pod.totals);
+        prop_assert_eq!(pod.scheduler.demands().open(), 0);
+        let counters = pod.scheduler.counters();
+        prop_assert_eq!(counters.asked_bytes, counters.granted_bytes);
+    }
+
+    /// Host 0 sends anything; the others get what they would without it, as to bytes, and the
+    /// scheduler lives.
+    #[test]
+    fn nonsense_is_counted_and_touches_nobody_else(seed: u64) {
+        let mut pod = Pod::new(multi(), Settings { fair_every: 0, ..Settings::default() });
+        let mut chance = Chance::new(seed);
+        for from in 1..16 {
+            pod.ask(host(from), To::Host(1 + from % 15), 50_000);
+        }
+        let mut granted = [0u32; 16];
+        for _ in 0..120 {
+            for _ in 0..5 {
+                let wild = chance.next();
+                let small = |at: u32| (wild >> at & 31) as u16;
+                let total = u32::try_from(wild >> 32).unwrap();
+                let to = |at: u16| if at.is_multiple_of(2) { To::Host(at) } else { To::Pod(at) };
+                let update = Update { to: to(small(0)), total };
+                let updates = vec![update; usize::from(small(5))];
+                let mice = vec![Mouse { to: to(small(10)), bytes: total }; usize::from(small(5))];
+                let unknown = small(15) < 8;
+                let from = if unknown { Client::Core(7 + small(20)) } else { host(0) };
+                let odd = small(25) < 16;
+                let rts = Rts {
+                    from,
+                    pod: if odd { 2 } else { small(15) },
+                    term: if odd { 1 } else { u32::from(small(20)) },
+                    epoch: pod.epoch.wrapping_add(if odd { 0 } else { wild }),
+                    updates: &updates,
+                    mice: &mice,
+                    paused: total,
+                    receipt: Some(Receipt { epoch: wild >> (wild % 64), arrived: odd }),
+                };
+                pod.scheduler.handle_rts(&rts, pod.epoch);
+            }
+            let answers = pod.epoch(|client| client != host(0), None);
+            pod.check(&answers);
+            for answer in answers {
+                if let (Client::Host(from @ 1..), To::Host(_)) = (answer.client, answer.to) {
+                    granted[usize::from(from)] = answer.total;
+                }
+            }
+        }
+        prop_assert_eq!(&granted[1..], &[50_000; 15]);
+    }
+}
+
+#[test]
+fn every_refusal_has_its_counter() {
+    let settings = Settings { silent_after: 0, backlog: 100_000, ..Settings::default() };
+    let mut pod = Pod::new(multi(), settings);
+    pod.epoch = 1000;
+    assert!(pod.scheduler.begin_term(5, 0));
+    let to = |to, total| [Update { to, total }];
+    let mut tries: Vec<(Refused, Rts<'_>)> = Vec::new();
+    let base = |at: u16| pod.rts(host(at));
+    tries.push((Refused::UnknownSender, base(16)));
+    tries.push((Refused::UnknownSender, Rts { from: Client::Core(7), ..base(0) }));
+    tries.push((Refused::ForeignPod, Rts { pod: 1, ..base(0) }));
+    tries.push((Refused::OldTerm, Rts { term: 4, ..base(0) }));
+    tries.push((Refused::FutureTerm, Rts { term: 6, ..base(0) }));
+    tries.push((Refused::PastEpoch, Rts { epoch: 1000 - 31, ..base(0) }));
+    tries.push((Refused::FutureEpoch, Rts { epoch: 1001, ..base(0) }));
+    let (own, far, pod_2) = (to(To::Host(1), 9), to(To::Host(16), 9), to(To::Pod(2), 9));
+    tries.push((Refused::UnknownReceiver, Rts { updates: &own, ..base(1) }));
+    tries.push((Refused::UnknownReceiver, Rts { updates: &far, ..base(2) }));
+    tries.push((Refused::UnknownReceiver, Rts { updates: &pod_2, ..base(3) }));
+    let core_to_pod = to(To::Pod(3), 9);
+    let core = Rts { from: Client::Core(0), updates: &core_to_pod, ..base(0) };
+    tries.push((Refused::UnknownReceiver, core));
+    let (back, half) = (to(To::Host(0), u32::MAX), to(To::Host(0), 1 << 31));
+    tries.push((Refused::TotalJump, Rts { updates: &back, ..base(4) }));
+    tries.push((Refused::TotalJump, Rts { updates: &half, ..base(5) }));
+    let much = to(To::Host(0), 100_001);
+    tries.push((Refused::BeyondBacklog, Rts { updates: &much, ..base(6) }));
+    let mice = [Mouse { to: To::Host(0), bytes: 5 }; 33];
+    tries.push((Refused::TooMany, Rts { mice: &mice, ..base(7) }));
+    let receipt = Some(Receipt { epoch: 990, arrived: true });
+    tries.push((Refused::UnknownReceipt, Rts { receipt, ..base(8) }));
+    let receipt = Some(Receipt { epoch: u64::MAX, arrived: false });
+    tries.push((Refused::UnknownReceipt, Rts { receipt, ..base(9) }));
+    tries.push((Refused::Repeated, Rts { ..base(9) }));
+    let mut wanted = [0u64; Refused::ALL.len()];
+    for (why, rts) in tries {
+        wanted[why as usize] += 1;
+        pod.scheduler.handle_rts(&rts, 1000);
+        let found: Vec<u64> =
+            Refused::ALL.iter().map(|why| pod.scheduler.counters().refused(*why)).collect();
+        assert_eq!(found, wanted, "{}", why.name());
+    }
+    assert!(wanted.iter().all(|count| *count > 0), "every reason is tried");
+    assert_eq!(pod.scheduler.demands().open(), 1);
+    assert_eq!(pod.scheduler.demands().backlog(6, To::Host(0)), 100_000, "the part that fits");
+}
+
+/// Grants by sender over some epochs in which all demands stay open.
+fn grants_by_sender(pod: &mut Pod, epochs: u32) -> Vec<u32> {
+    let mut grants = vec![0; pod.shape.hosts()];
+    for _ in 0..epochs {
+        for answer in pod.quiet() {
+            if let Client::Host(from) = answer.client {
+                grants[usize::from(from)] += 1;
+            }
+        }
+    }
+    grants
+}
+
+#[test]
+fn equal_demands_for_one_receiver_have_equal_shares_on_every_matcher() {
+    for kind in MatcherKind::ALL {
+        let mut pod = Pod::new(
+            Shape::square(16).unwrap(),
+            Settings { matcher: *kind, ladder: Ladder::One, ..Settings::default() },
+        );
+        let senders = [1u16, 2, 3, 7, 15];
+        senders.iter().for_each(|from| pod.ask(host(*from), To::Host(0), 1 << 30));
+        let grants = grants_by_sender(&mut pod, 10_000);
+        let shares: Vec<f64> =
+            senders.iter().map(|from| f64::from(grants[usize::from(*from)])).collect();
+        let sum: f64 = shares.iter().sum();
+        let jain = sum * sum / (5.0 * shares.iter().map(|share| share * share).sum::<f64>());
+        assert!(jain >= 0.99 && sum >= 9_900.0, "{}: {shares:?}", kind.name());
+    }
+}
+
+#[test]
+fn a_host_that_asks_for_everything_gets_its_fair_share_and_no_more() {
+    for kind in MatcherKind::ALL {
+        let settings = Settings { matcher: *kind, ladder: Ladder::One, ..Settings::default() };
+        // Everybody else has one receiver, which nobody else but host 0 wants.
+        let [with, without] = [15, 0].map(|greedy| {
+            let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+            (1..=greedy).for_each(|to| pod.ask(host(0), To::Host(to), 1 << 30));
+            (1..16u16).for_each(|from| pod.ask(host(from), To::Host(from % 15 + 1), 1 << 30));
+            grants_by_sender(&mut pod, 3000)
+        });
+        assert!(with[0] <= 3000, "{}: one grant an epoch", kind.name());
+        for from in 1..16 {
+            // Host 0 sends to one of 15 receivers an epoch, and takes a path of its ToR.
+            assert!(with[from] >= without[from] * 2 / 3, "{} {with:?} {without:?}", kind.name());
+        }
+    }
+}
+
+/// A large demand beside mice that load its sender and its receiver to 95 %; its grants in 4000
+/// epochs.
+fn elephant(fair_every: u32) -> u32 {
+    let settings = Settings { fair_every, ..Settings::default() };
+    let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+    let mut chance = Chance::new(95);
+    pod.ask(host(0), To::Host(1), 1 << 29);
+    let mut grants = 0;
+    for _ in 0..4000 {
+        let other = 2 + u16::try_from(chance.below(14)).unwrap();
+        if chance.below(100) < 95 {
+            pod.ask(host(0), To::Host(other), EPOCH);
+        }
+        if chance.below(100) < 95 {
+            pod.ask(host(other), To::Host(1), EPOCH);
+        }
+        let answers = pod.quiet();
+        let large = |answer: &&Answer| (answer.client, answer.to) == (host(0), To::Host(1));
+        grants += u32::try_from(answers.iter().filter(large).count()).unwrap();
+    }
+    grants
+}
+
+#[test]
+fn smallest_first_starves_a_large_demand_and_turns_by_age_do_not() {
+    let (without, with) = (elephant(0), elephant(16));
+    // 3 % of the link are 120 epochs.
+    assert!(without < 40 && with >= 120, "{without} and {with} of 4000");
+}
+
+#[test]
+fn with_turns_by_age_no_demand_waits_longer_than_the_bound() {
+    let settings = Settings { fair_every: 4, ..Settings::default() };
+    let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+    // Host 0 to all, all to host 1, sizes so different that the large ones never win by size.
+    for at in 2..16u16 {
+        pod.ask(host(0), To::Host(at), if at % 2 == 0 { 1 << 30 } else { 1 << 28 });
+        pod.ask(host(at), To::Host(1), if at % 2 == 0 { 1 << 30 } else { 1 << 26 });
+    }
+    pod.ask(host(0), To::Host(1), 1 << 30);
+    let mut last: BTreeMap<(Client, To), u64> = BTreeMap::new();
+    for _ in 0..2000 {
+        for answer in pod.quiet() {
+            let at = last.entry((answer.client, answer.to)).or_insert(30);
+            // 15 demands at either end.
+            assert!(answer.epoch - *at <= 4 * (15 + 15), "{answer:?} after {at}");
+            *at = answer.epoch;
+        }
+    }
+    assert_eq!(last.len(), 29);
+}
+
+#[test]
+fn a_silent_host_has_no_slots_and_says_why() {
+    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    pod.ask(host(1), To::Host(2), 1 << 30);
+    pod.ask(host(3), To::Host(1), 1 << 30);
+    for epoch in 0..80u64 {
+        let answers = pod.epoch(|client| client != host(1) || epoch < 20, None);
+        // Its last request is of epoch 19; decisions leave 21 epochs after they are made.
+        assert_eq!(answers.is_empty(), !(21..=22 + 21).contains(&epoch), "{epoch}: {answers:?}");
+    }
+    assert_eq!(pod.scheduler.why(host(1), To::Host(2), pod.epoch), Wait::Silent(host(1)));
+    assert_eq!(pod.scheduler.why(host(3), To::Host(1), pod.epoch), Wait::Silent(host(1)));
+}
+
+#[test]
+fn a_link_that_loses_cells_is_found_by_receipts_and_avoided() {
+    let settings = Settings { lead: 3, delay: 1, judge_after: 8, ..Settings::default() };
+    let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+    for from in 0..16u16 {
+        pod.ask(host(from), To::Host((from + 5) % 16), 1 << 30);
+    }
+    let bad = Link::Up { tor: 1, agg: 2 };
+    let is_bad = |answer: &Answer| matches!(answer.client, Client::Host(4..=7)) && answer.agg == 2;
+    let mut pending: BTreeMap<u64, Vec<Answer>> = BTreeMap::new();
+    let mut used_after = 0;
+    for _ in 0..200u64 {
+        let now = pod.epoch;
+        for answer in pending.remove(&now.wrapping_sub(1)).unwrap_or_default() {
+            let To::Host(to) = answer.to else { continue };
+            let receipt = Some(Receipt { epoch: now - 1, arrived: !is_bad(&answer) });
+            let (updates, _) = pod.request(host(to));
+            let rts = Rts { receipt, updates: &updates, ..pod.rts(host(to)) };
+            pod.scheduler.handle_rts(&rts, now);
+        }
+        let answers = pod.quiet();
+        pod.check(&answers);
+        if now > 60 {
+            used_after += answers.iter().filter(|answer| is_bad(answer)).count();
+        }
+        for answer in answers {
+            pending.entry(answer.epoch).or_default().push(answer);
+        }
+    }
+    assert!(pod.scheduler.avoids(bad));
+    assert_eq!(used_after, 0);
+    for tor in 0..4 {
+        for agg in 0..4 {
+            assert!(!pod.scheduler.avoids(Link::Down { tor, agg }), "{tor} {agg}");
+            assert!((tor, agg) == (1, 2) || !pod.scheduler.avoids(Link::Up { tor, agg }));
+        }
+    }
+    assert_eq!(pod.scheduler.counters().accused, 1);
+    assert!(pod.scheduler.set_link(bad, true) && !pod.scheduler.avoids(bad));
+    assert!(!pod.scheduler.set_link(Link::Up { tor: 4, agg: 0 }, true));
+}
+
+#[test]
+fn a_demand_without_a_route_waits_for_links() {
+    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    pod.ask(host(0), To::Host(15), 1000);
+    for agg in 0..4 {
+        assert!(pod.scheduler.set_link(Link::Up { tor: 0, agg }, false));
+    }
+    pod.quiet();
+    assert_eq!(pod.scheduler.why(host(0), To::Host(15), 0), Wait::Links);
+    assert!(pod.scheduler.set_link(Link::Up { tor: 0, agg: 1 }, true));
+    assert_eq!(pod.scheduler.why(host(0), To::Host(15), 0), Wait::Age { age: 0, older: 0 });
+    pod.quiet();
+    assert_eq!(pod.scheduler.why(host(0), To::Host(15), 1), Wait::Epoch(31));
+}
+
+#[test]
+fn a_core_that_is_full_for_a_pod_gets_nothing_for_it() {
+    let mut pod = Pod::new(multi(), Settings { silent_after: 0, ..Settings::default() });
+    for from in 0..16 {
+        pod.ask(host(from), To::Pod(5), 1 << 20);
+    }
+    for epoch in 0..60u64 {
+        for core in 0..7 {
+            let paused = if core == 3 { 0 } else { 1 << 5 };
+            let rts = Rts { paused, ..pod.rts(Client::Core(core)) };
+            pod.scheduler.handle_rts(&rts, epoch);
+        }
+        let answers = pod.epoch(|client| matches!(client, Client::Host(_)), None);
+        assert!(answers.iter().all(|answer| answer.core == Some(3)), "{answers:?}");
+        assert_eq!(answers.len(), usize::from(epoch >= 21));
+    }
+}
+
+#[test]
+fn a_new_term_forgets_and_grants_nothing_before_its_fence() {
+    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    pod.ask(host(0), To::Host(1), 1 << 20);
+    for _ in 0..40 {
+        pod.quiet();
+    }
+    assert!(!pod.scheduler.begin_term(1, 0) && pod.scheduler.begin_term(2, 100));
+    assert_eq!((pod.scheduler.term(), pod.scheduler.demands().open()), (2, 0));
+    // Hosts begin their totals anew.
+    pod.totals.insert((host(0), To::Host(1)), 5000);
+    assert!(pod.scheduler.poll_answer(u64::MAX).is_none(), "nothing of the old term leaves");
+    pod.quiet();
+    assert_eq!(pod.scheduler.why(host(0), To::Host(1), 40), Wait::Fence(100));
+    let mut epochs = Vec::new();
+    for _ in 0..80 {
+        epochs.extend(pod.quiet().iter().map(|answer| (answer.term, answer.epoch, answer.total)));
+    }
+    assert_eq!(epochs, [(2, 100, 5000)]);
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let base = Settings::default();
+    let settings = [
+        ("cell", Settings { cell: 0, ..base }),
+        ("cells", Settings { cells: 0, ..base }),
+        ("lead", Settings { lead: 0, ..base }),
+        ("lead", Settings { lead: u64::MAX, ..base }),
+        ("delay", Settings { delay: 31, ..base }),
+        ("backlog", Settings { backlog: 511, ..base }),
+        ("judge_after", Settings { judge_after: 0, ..base }),
+        ("misses", Settings { misses: 0, ..base }),
+        ("retry_after", Settings { retry_after: 0, ..base }),
+    ];
+    for (name, settings) in settings {
+        let error = Scheduler::new(Shape::square(16).unwrap(), settings, 1).unwrap_err();
+        assert_eq!(error.name, name);
+    }
+}
+
+#[test]
+fn nothing_is_allocated_after_new() {
+    for kind in MatcherKind::ALL {
+        for ladder in [Ladder::One, Ladder::Sizes] {
+            let settings = Settings { matcher: *kind, ladder, ..Settings::default() };
+            let mut pod = Pod::new(multi(), settings);
+            let mut chance = Chance::new(3);
+            let updates: Vec<Vec<Update>> = (0..16u16)
+                .map(|_| {
+                    let to = (0..16).map(To::Host).chain((0..8).map(To::Pod));
+                    to.map(|to| Update { to, total: chance.below(1 << 24) }).collect()
+                })
+                .collect();
+            let counted = allocation_counter::measure(|| {
+                for epoch in 0..100 {
+                    pod.epoch = epoch;
+                    for (from, updates) in (0..16).zip(&updates) {
+                        let rts = Rts { updates, ..pod.rts(host(from)) };
+                        pod.scheduler.handle_rts(&rts, epoch);
+                    }
+                    pod.scheduler.decide(epoch);
+                    while pod.scheduler.poll_answer(epoch).is_some() {}
+                }
+            });
+            assert_eq!(counted.count_total, 0, "{} {ladder:?}", kind.name());
+            assert!(pod.scheduler.counters().grants > 500);
+        }
+    }
+}

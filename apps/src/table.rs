@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use experiments::measure::summary::QueueBytes;
+use experiments::measure::summary::{AccountedBytes, QueueBytes};
 use experiments::measure::{Outcome, Summary};
 use experiments::workload::Matrix;
 use serde_json::Value;
@@ -198,11 +198,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     };
     rows.push(("queues", summary.queue_bytes.as_ref().map_or_else(dash, queues)));
     if let Some(wire) = &summary.wire {
-        let size = |size: Option<u16>| {
-            size.map_or_else(|| "as our headers".to_owned(), |bytes| format!("{bytes} bytes"))
-        };
-        let (around, control) = (size(wire.data_overhead), size(wire.control));
-        rows.push(("accounted", format!("around payload {around}, without payload {control}")));
+        rows.push(("accounted", accounted(wire)));
     }
     if let Some(lateness) = &summary.lateness {
         rows.push(("time scale", format!("{:.1} real for 1 of network time", summary.time_scale)));
@@ -219,16 +215,25 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     }
     let verdict = if summary.audit.ok { "ok" } else { "FAILED" };
     rows.push(("audit", verdict.to_owned()));
-    rows.push((
-        "cost",
-        format!(
-            "{:.2} s, {:.2} M hops/s, {} MB",
-            summary.wall_s,
-            summary.hops_per_s / 1e6,
-            summary.peak_rss_bytes >> 20
-        ),
-    ));
+    rows.push(("cost", cost(summary)));
     rows
+}
+
+fn cost(summary: &Summary) -> String {
+    format!(
+        "{:.2} s, {:.2} M hops/s, {} MB",
+        summary.wall_s,
+        summary.hops_per_s / 1e6,
+        summary.peak_rss_bytes >> 20
+    )
+}
+
+fn accounted(wire: &AccountedBytes) -> String {
+    let size = |size: Option<u16>| {
+        size.map_or_else(|| "as our headers".to_owned(), |bytes| format!("{bytes} bytes"))
+    };
+    let (around, control) = (size(wire.data_overhead), size(wire.control));
+    format!("around payload {around}, without payload {control}")
 }
 
 fn instant(at: Instant) -> String {

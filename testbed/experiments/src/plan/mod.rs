@@ -6,30 +6,27 @@
 //! fit.
 
 pub mod draft;
+mod error;
 pub mod keys;
 pub mod transports;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use transport::ec::EcKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
-use transport::{
-    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
-};
+use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Rate, Settings};
 
 pub use draft::{Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
+pub use error::RunError;
 use fabric::{
-    Blueprint, FaultError, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers,
-    least_buffer,
+    Blueprint, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers, least_buffer,
 };
 
 use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::{
-    FabricParams, FatTree, FatTreeSpec, SelectorError, SpecError, TIERS_MAX, Transfer, base_rtt,
-    ideal_completion,
+    FabricParams, FatTree, FatTreeSpec, TIERS_MAX, Transfer, base_rtt, ideal_completion,
 };
 use crate::workload::Matrix;
 use crate::workload::matrix::{LinkFailure, Message, Start};
@@ -65,114 +62,6 @@ pub struct LinkFault {
     /// What, and when.
     pub spec: FaultSpec,
 }
-
-/// Why a run cannot be started.
-#[derive(Clone, Debug)]
-pub enum RunError {
-    /// The matrix names more hosts than the topology has.
-    Hosts {
-        /// Hosts of the matrix.
-        matrix: u32,
-        /// Hosts of the topology.
-        topology: u32,
-    },
-    /// A setting is out of range.
-    Config(ConfigError),
-    /// The numbers of the topology contradict each other.
-    Tree(SpecError),
-    /// A fault names links that do not exist.
-    Links(String, SelectorError),
-    /// A fault makes no sense.
-    Fault(FaultError),
-    /// Something else that the user wrote.
-    Input(InputError),
-    /// The `vdev` world has a device for each host, and not that many devices.
-    TooManyHosts {
-        /// Hosts of the topology.
-        hosts: u32,
-        /// Hosts it can have.
-        most: u32,
-        /// The kind of device.
-        pmd: String,
-    },
-    /// The machine is not fit for the world, for this reason.
-    Environment(String),
-    /// The user ended it before anything ran.
-    Interrupted,
-    /// The hosts of a real network cannot run together.
-    Disagree(String),
-    /// Another host of a real network ended the run.
-    Peer {
-        /// Its name.
-        host: String,
-        /// What it said, or how it went.
-        reason: String,
-        /// Whether flows had begun.
-        running: bool,
-    },
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Hosts { matrix, topology } => write!(
-                f,
-                "the matrix has {matrix} hosts, the topology {topology}: choose a larger one with \
-                 --topo"
-            ),
-            Self::Config(error) => error.fmt(f),
-            Self::Tree(error) => error.fmt(f),
-            Self::Links(fault, error) => write!(f, "fault {fault}: {error}"),
-            Self::Fault(error) => error.fmt(f),
-            Self::Input(error) => error.fmt(f),
-            Self::TooManyHosts { hosts, most, pmd } => write!(
-                f,
-                "the topology has {hosts} hosts, but the vdev world runs 2 to {most} over {pmd}, \
-                 one device each: choose a smaller topology with --topo, or run it with --world sim"
-            ),
-            Self::Environment(reason) => write!(
-                f,
-                "{reason}; `headrace doctor` checks this machine, and --world sim needs nothing \
-                 of it"
-            ),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Disagree(what) => write!(f, "the hosts do not agree: {what}"),
-            Self::Peer { host, reason, running } => {
-                let when = if *running { "during the run" } else { "before the run" };
-                write!(f, "host `{host}` failed {when}: {reason}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-impl RunError {
-    /// The exit code of a command that fails with it: 3 when the machine, or another of the run, is
-    /// not fit, 1 when another failed while flows were under way, 130 when the user ended it, 2
-    /// when what the user wrote is wrong.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Environment(_) | Self::Peer { running: false, .. } => 3,
-            Self::Peer { running: true, .. } => 1,
-            Self::Interrupted => 130,
-            _ => 2,
-        }
-    }
-}
-
-macro_rules! from_errors {
-    ($($error:ty => $variant:ident),+) => {$(
-        impl From<$error> for RunError {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )+};
-}
-
-from_errors!(ConfigError => Config, SpecError => Tree, FaultError => Fault, InputError => Input);
 
 impl Plan {
     /// Puts a run together.

@@ -1,0 +1,135 @@
+//! Tests of settings: their names, what they say and what they refuse.
+
+use super::*;
+use crate::plan::draft::Origin;
+
+#[test]
+fn every_shown_value_sets_its_key_to_the_same_value() {
+    let mut draft = Draft::default();
+    for (key, value) in effective(&Draft::default()).filter(|(key, _)| key != "fault") {
+        draft.set(&key, &value, Origin::Set).unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+    assert!(effective(&draft).eq(effective(&Draft::default())));
+}
+
+#[test]
+fn every_parameter_of_the_chosen_policies_is_shown_with_its_source() {
+    let mut draft = Draft::default();
+    draft.set("cc.smartt.fi", "0.5", Origin::Set).unwrap();
+    draft.set_trim(false, Origin::Flag("trim"));
+    draft.set("fault", "loss:0.5@all", Origin::Set).unwrap();
+    draft.add_fault("down@host:1".parse().unwrap(), Origin::Scenario("s".to_owned()));
+    let all = draft.effective();
+    let of = |wanted: &str| {
+        let lines = all.iter().filter(|(key, ..)| key == wanted);
+        lines.map(|(_, value, source)| (value.as_str(), source.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(of("cc.smartt.fi"), [("0.5", "--set".to_owned())]);
+    assert_eq!(of("cc.smartt.quick_adapt"), [("on", "default".to_owned())]);
+    assert_eq!(of("cc.smartt.trimming"), [("off", "flag --trim".to_owned())]);
+    assert_eq!(of("lb.paths"), [("256", "default".to_owned())]);
+    assert!(of("cc.fixed.bdps").is_empty());
+    let faults = [("loss:0.5@all", "--set"), ("down@host:1", "scenario s")];
+    assert_eq!(of("fault"), faults.map(|(fault, source)| (fault, source.to_owned())));
+}
+
+#[test]
+fn a_presets_parameters_hold_until_another_preset_and_yield_to_the_users() {
+    let preset = |draft: &mut Draft, name| {
+        draft.set_transport(name, Origin::Flag("transport")).unwrap();
+    };
+    let bdps = |draft: &Draft| {
+        let source = draft.origin("cc.fixed.bdps").to_string();
+        (draft.settings.cc_params.fixed.bdps, source)
+    };
+    let mut draft = Draft::default();
+    preset(&mut draft, "eqds");
+    assert_eq!(draft.settings.sched, SchedKind::Credits);
+    assert_eq!(bdps(&draft), (1.1, "transport eqds".to_owned()));
+    preset(&mut draft, "fixed-window");
+    assert_eq!(bdps(&draft), (1.0, "default".to_owned()));
+    preset(&mut draft, "eqds");
+    draft.set("cc.fixed.bdps", "3", Origin::Set).unwrap();
+    draft.set("sched.credit.rate", "90", Origin::Set).unwrap();
+    preset(&mut draft, "fixed-window");
+    assert_eq!(bdps(&draft), (3.0, "--set".to_owned()));
+    assert_eq!(draft.settings.sched_params.credit.rate, 90);
+    for known in crate::plan::transports::TRANSPORTS {
+        for (key, value) in known.set() {
+            Draft::default().set(key, value, Origin::Set).unwrap();
+            assert!(default_of(key).is_some(), "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_misspelt_key_suggests_the_nearest() {
+    let error = Draft::default().set("swich.kmin", "0.1", Origin::Set).unwrap_err();
+    assert!(error.help.contains("did you mean `switch.kmin`"), "{error}");
+}
+
+#[test]
+fn a_value_out_of_range_says_what_would_be_in_it() {
+    for (key, value) in [("switch.kmin", "2"), ("loss.rto", "0"), ("vdev.workers", "0")] {
+        let error = Draft::default().set(key, value, Origin::Set).unwrap_err();
+        assert!(error.to_string().contains(key), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_part_of_a_fault_is_named_with_what_would_be_right() {
+    let cases = [("block-loss:2@wan", "rate"), ("loss:0.1@nowhere", "nowhere")];
+    for (fault, part) in cases {
+        let error = Draft::default().set("fault", fault, Origin::Set).unwrap_err();
+        assert!(error.to_string().contains(fault), "{error}");
+        let said = format!("{} {}", error.found.replace(fault, ""), error.expected);
+        assert!(said.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn settings_of_policies_are_reached_by_their_names() {
+    let mut draft = Draft::default();
+    draft.set("lb.paths", "64", Origin::Set).unwrap();
+    assert_eq!(draft.settings.lb_params.common.paths, 64);
+    let named: Vec<String> = names();
+    assert!(named.iter().any(|name| name.starts_with("cc.smartt.")));
+}
+
+#[test]
+fn a_presets_settings_are_shown_with_it_and_go_with_it_but_what_was_set_stays() {
+    let shown = |draft: &Draft, wanted: &str| {
+        let mut all = draft.effective().into_iter();
+        let (_, value, source) = all.find(|(key, ..)| key == wanted).unwrap();
+        (value, source.to_string())
+    };
+    let by = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    let mut draft = Draft::default();
+    let default = shown(&draft, "cc.smartt.window_start");
+    assert_eq!(default, by("1", "default"));
+    draft.set_transport("smartt-paper", Origin::Flag("transport")).unwrap();
+    let paper = "transport smartt-paper";
+    assert_eq!(shown(&draft, "cc.smartt.window_start"), by("1.5", paper));
+    assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", paper));
+    assert_eq!(shown(&draft, "lb.explore_order"), by("uniform", paper));
+    draft.set("cc.smartt.qa_share", "measured", Origin::Set).unwrap();
+    draft.set_transport("smartt", Origin::Flag("transport")).unwrap();
+    assert_eq!(shown(&draft, "cc.smartt.window_start"), default);
+    assert_eq!(shown(&draft, "lb.explore_order"), by("permuted", "default"));
+    assert_eq!(shown(&draft, "cc.smartt.qa_share"), by("measured", "--set"));
+}
+
+#[test]
+fn the_settings_of_every_preset_are_settings_of_its_own_policies() {
+    for preset in crate::plan::transports::TRANSPORTS {
+        let mut draft = Draft::default();
+        draft.set_transport(preset.name, Origin::Set).unwrap();
+        let shown = |draft: &Draft, wanted| effective(draft).find(|(key, _)| key == wanted);
+        for (key, value) in preset.set() {
+            let mut again = draft.clone();
+            again.set(key, value, Origin::Set).unwrap();
+            assert!(shown(&draft, key).is_some(), "{}: {key}={value}", preset.name);
+            assert_eq!(shown(&again, key), shown(&draft, key), "{}", preset.name);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Tests of meetings: rounds, clocks, hosts that go or do not come, strangers.
+
+use std::io::Write as _;
+
+use transport_dpdk::CALIBRATION_MIN;
+use transport_dpdk::{Calibration, TimeScale};
+
+use super::*;
+
+/// A port without a listener; another process could take it, which has not happened yet.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn network(hosts: u32, port: u16) -> HostsFile {
+    let mut text = String::new();
+    for host in 0..hosts {
+        text += &format!(
+            "[[host]]\nname = \"h{host}\"\naddress = \"10.0.0.{}/24\"\ndevice = \"eth0\"\n\
+             control = \"127.0.0.1:{port}\"\n",
+            host + 1
+        );
+    }
+    HostsFile::read(text.as_bytes(), "hosts.toml").unwrap()
+}
+
+fn hello(host: u32) -> Hello {
+    Hello {
+        protocol: PROTOCOL,
+        version: "1".to_owned(),
+        host,
+        inputs: [("matrix".to_owned(), "m".to_owned())].into(),
+        settings: vec![("mtu".to_owned(), "4096".to_owned())],
+    }
+}
+
+fn clock() -> DilatedClock {
+    Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL)
+}
+
+fn open(network: &HostsFile, host: u32, patience: Duration) -> Result<Meeting, RunError> {
+    Meeting::open(network, &hello(host), (clock(), patience), &mut || Ok(()))
+}
+
+/// Runs all hosts on threads of their own.
+fn together<T: Send>(hosts: u32, act: impl Fn(Meeting) -> T + Sync) -> Vec<T> {
+    let network = network(hosts, free_port());
+    thread::scope(|scope| {
+        let run = |host| {
+            let (network, act) = (&network, &act);
+            scope.spawn(move || act(open(network, host, Duration::from_s(60)).unwrap()))
+        };
+        let threads: Vec<_> = (0..hosts).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn every_host_gets_every_part_of_every_round() {
+    let seen = together(3, |mut meeting| {
+        let join = Part::Join(hello(meeting.own));
+        let (parts, _) = meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        let rtts_ps = vec![(meeting.own, 1)];
+        let part = Part::Measure(super::super::message::MeasurePart { rtts_ps, longest_ps: 2 });
+        let (measured, at) = meeting.gather(Round::Measure, part, &mut || Ok(())).unwrap();
+        meeting.part();
+        (parts.len(), measured, at)
+    });
+    assert!(seen.iter().all(|host| host == &seen[0]) && seen[0].0 == 3);
+    let Part::Measure(last) = &seen[0].1[2] else { panic!("{seen:?}") };
+    assert_eq!(last.rtts_ps, [(2, 1)]);
+}
+
+#[test]
+fn clocks_are_compared_while_the_first_host_waits() {
+    let errors = together(2, |mut meeting| {
+        let join = Part::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        let offset = meeting.compare_clocks(&mut || Ok(())).unwrap();
+        meeting.gather(Round::Synced, Part::Synced, &mut || Ok(())).unwrap();
+        meeting.part();
+        offset.error()
+    });
+    assert_eq!(errors[0], Duration::ZERO);
+    assert!(errors[1] < Duration::MAX);
+}
+
+#[test]
+fn a_host_that_goes_is_named_by_all_others() {
+    let ends = together(3, |mut meeting| {
+        let join = Part::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        if meeting.own == 1 {
+            return "gone".to_owned();
+        }
+        meeting.begin();
+        let armed = meeting.gather(Round::Armed, Part::Armed, &mut || Ok(()));
+        let error = armed.unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        error.to_string()
+    });
+    for end in [&ends[0], &ends[2]] {
+        assert!(end.contains("`h1` failed during the run: its process has ended"), "{end}");
+    }
+}
+
+#[test]
+fn a_reason_is_passed_on_to_everybody() {
+    let ends = together(3, |mut meeting| {
+        let join = Part::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        if meeting.own == 2 {
+            meeting.give_up(&RunError::Environment("no hugepages".to_owned()));
+            return String::new();
+        }
+        let armed = meeting.gather(Round::Armed, Part::Armed, &mut || Ok(()));
+        let error = armed.unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        error.to_string()
+    });
+    for end in &ends[..2] {
+        assert!(end.contains("`h2` failed before the run: no hugepages"), "{end}");
+    }
+}
+
+#[test]
+fn who_does_not_come_is_named_by_the_first_host_and_who_comes_names_the_first() {
+    let network = network(3, free_port());
+    let brief = Duration::from_ms(300);
+    let alone = open(&network, 2, brief).unwrap_err().to_string();
+    assert!(alone.contains("`h0` failed") && alone.contains("127.0.0.1"), "{alone}");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| open(&network, 0, Duration::from_s(3)));
+        let second = open(&network, 2, Duration::from_s(30))
+            .map(|mut meeting| meeting.gather(Round::Join, Part::Join(hello(2)), &mut || Ok(())));
+        let [first, second] = [first.join().unwrap().unwrap_err(), second.unwrap().unwrap_err()];
+        for error in [first.to_string(), second.to_string()] {
+            assert!(error.contains("`h1`") && error.contains("did not connect"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn strangers_on_the_control_port_do_not_disturb() {
+    let port = free_port();
+    let network = network(2, port);
+    thread::scope(|scope| {
+        let joined = |host| {
+            let meeting = open(&network, host, Duration::from_s(60));
+            meeting.and_then(|mut meeting| {
+                let join = Part::Join(hello(host));
+                let parts = meeting.gather(Round::Join, join, &mut || Ok(()));
+                meeting.part();
+                parts.map(|(parts, _)| parts.len())
+            })
+        };
+        let first = scope.spawn(move || joined(0));
+        let stranger = |line: &[u8]| {
+            let mut stream = loop {
+                match TcpStream::connect(("127.0.0.1", port)) {
+                    Ok(stream) => break stream,
+                    Err(_) => thread::sleep(RETRY),
+                }
+            };
+            stream.write_all(line).unwrap();
+            stream
+        };
+        let nobody = Say::Part { round: Round::Join, part: Part::Join(hello(7)) }.line();
+        let streams = [&b"GET / HTTP/1.0\r\n\r\n\n"[..], &nobody].map(stranger);
+        assert_eq!(joined(1).unwrap(), 2);
+        assert_eq!(first.join().unwrap().unwrap(), 2);
+        drop(streams);
+    });
+}
+
+#[test]
+fn what_differs_is_named_with_both_values() {
+    let names = ["a", "b"].map(str::to_owned);
+    let says = |change: &dyn Fn(&mut Hello)| {
+        let mut other = hello(1);
+        change(&mut other);
+        agree(&names, &[hello(0), other]).map_err(|error| error.to_string())
+    };
+    assert_eq!(says(&|_| {}), Ok(()));
+    let setting = says(&|hello| hello.settings[0].1 = "9000".to_owned()).unwrap_err();
+    assert!(setting.contains("setting mtu is 9000 on `b`, 4096 on `a`"), "{setting}");
+    let version = says(&|hello| hello.version = "2".to_owned()).unwrap_err();
+    let expected = format!("2 (protocol {PROTOCOL}) on `b`");
+    assert!(version.contains(&expected), "{version}");
+    let matrix = says(&|hello| hello.inputs.clear()).unwrap_err();
+    assert!(matrix.contains("fingerprint of the matrix is missing on `b`"), "{matrix}");
+    let more = says(&|hello| hello.settings.push(("x".into(), "y".into()))).unwrap_err();
+    assert!(more.contains("number of settings is 2 on `b`"), "{more}");
+}

@@ -12,6 +12,7 @@ use std::num::NonZeroU32;
 use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::sched::SchedKind;
+use transport::wire::class::TrafficClass;
 use transport::{
     BURST, Burst, Config, Duration, Endpoint, Event, HostId, Instant, LossSettings, MsgSpec,
     Placement, Rng, RxSegment, Settings, TxSegment,
@@ -96,7 +97,7 @@ impl Pair {
             for segment in self.burst.iter() {
                 let len = transport::Bytes(u64::from(segment.payload.len) + 100);
                 self.free[from] = self.free[from].max(self.now) + config.line_rate.time_for(len);
-                let control = segment.is_control();
+                let control = segment.class() != TrafficClass::Data;
                 if self.rng.chance(0.02) {
                     self.losses += 1;
                     continue;

@@ -5,6 +5,7 @@
 
 use crate::time::Instant;
 use crate::units::{HostId, MsgId};
+use crate::wire::class::TrafficClass;
 use crate::wire::{Body, Header};
 
 /// Segments per burst: what one `rx_burst` or `tx_burst` handles.
@@ -152,11 +153,15 @@ impl TxSegment {
         }
     }
 
-    /// True for all but DATA: acknowledgements, refusals and what schedulers say
-    /// to each other travel in the control class.
+    /// The class that it travels in: acknowledgements, refusals and what schedulers say to each
+    /// other are control.
+    #[inline]
     #[must_use]
-    pub fn is_control(&self) -> bool {
-        !matches!(self.hdr.body, Body::Data(_))
+    pub const fn class(&self) -> TrafficClass {
+        match &self.hdr.body {
+            Body::Data(_) => TrafficClass::Data,
+            _ => TrafficClass::Control,
+        }
     }
 }
 

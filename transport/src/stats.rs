@@ -1,6 +1,7 @@
 //! Counters of one endpoint, and why a packet was dropped.
 
 use crate::wire::ParseError;
+use crate::wire::class::TrafficClass;
 
 /// Declares a structure of counters, each of which then has a name and a text for whoever reports
 /// all of them: `COUNTERS` and `values`, in the order of declaration, and `add`. Fields behind
@@ -74,6 +75,10 @@ reasons! {
     DataQueueFull => "data_queue_full",
     /// The control queue was full: a control packet, or a header that trimming left.
     ControlQueueFull => "control_queue_full",
+    /// The queue of answers to probes was full.
+    ProbeAckQueueFull => "probe_ack_queue_full",
+    /// The queue of probes was full; such drops may be intended and no loss of data.
+    ProbeQueueFull => "probe_queue_full",
     /// Independent random loss of a fault schedule.
     RandomLoss => "random_loss",
     /// Correlated loss of a fault schedule.
@@ -106,6 +111,19 @@ reasons! {
     NoBuffer => "no_buffer",
     /// The device took no more for too long.
     DeviceStuck => "device_stuck",
+}
+
+impl DropReason {
+    /// The reason of a drop where the queue of `class` had no room.
+    #[must_use]
+    pub const fn queue_full(class: TrafficClass) -> Self {
+        match class {
+            TrafficClass::Data => Self::DataQueueFull,
+            TrafficClass::Trimmed | TrafficClass::Control => Self::ControlQueueFull,
+            TrafficClass::ProbeAck => Self::ProbeAckQueueFull,
+            TrafficClass::Probe => Self::ProbeQueueFull,
+        }
+    }
 }
 
 impl From<ParseError> for DropReason {

@@ -4,10 +4,11 @@
 use experiments::topology::{
     FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
 };
-use fabric::{Backlog, FaultKind, FaultSpec, Flags, Network, Output, Packet, PortId, QdiscKind};
+use fabric::{FaultKind, FaultSpec, Flags, Network, Output, Packet, PortId, QdiscKind, Queued};
 use proptest::prelude::*;
 use transport::rng::mix;
 use transport::stats::DropReason;
+use transport::wire::class::TrafficClass;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 const DATA: Flags = Flags::ECT.with(Flags::TRIMMABLE);
@@ -96,7 +97,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
         if late == 0 || (handle as usize).is_multiple_of(late) {
             network.run_until(now, &mut out);
         }
-        let flags = if *control { Flags::CONTROL } else { DATA };
+        let flags = if *control { Flags::of(TrafficClass::Control) } else { DATA };
         network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
     }
     run_out(network, &mut out);
@@ -194,9 +195,9 @@ proptest! {
             }
             while network.step(&mut out).is_some() {
                 for (port, stats) in (0..).zip(network.port_stats()).skip(8) {
-                    let backlog = network.backlog(PortId(port));
-                    prop_assert!(backlog.data_bytes <= buffer && stats.data_peak <= buffer);
-                    prop_assert!(backlog.control_bytes <= buffer);
+                    let queued = network.queued(PortId(port));
+                    prop_assert!(queued.data_bytes <= buffer && stats.data_peak <= buffer);
+                    prop_assert!(queued.control_bytes <= buffer);
                 }
             }
         }
@@ -233,7 +234,7 @@ fn an_incast_fills_its_queue_marks_trims_and_comes_as_fast_as_the_link_allows() 
     assert_eq!((totals.dropped, totals.data_peak), (0, 83_200));
     assert!(network.queue_stats().quantile(0.99) > 66_000);
     let whole = |output: &Output| match output {
-        Output::Delivered { packet, at, .. } if !packet.flags.has(Flags::TRIMMED) => Some(*at),
+        Output::Delivered { packet, at, .. } if packet.is_data() => Some(*at),
         _ => None,
     };
     let arrivals: Vec<_> = out.iter().filter_map(whole).collect();
@@ -319,7 +320,7 @@ fn hosts_that_do_not_exist_and_empty_packets_are_counted_drops() {
     assert_eq!(audit.dropped.of(DropReason::NoRoute), 2);
     assert_eq!(audit.dropped.of(DropReason::Malformed), 1);
     assert_eq!((audit.check(), out.len()), (Ok(()), 3));
-    assert_eq!(network.nic_backlog(HostId(8)), Backlog::default());
+    assert_eq!(network.nic_queued(HostId(8)), Queued::default());
 }
 
 #[test]

@@ -161,6 +161,10 @@ impl FaultSpec {
     fn acts_at(&self, at: Instant) -> bool {
         self.from <= at && at < self.until
     }
+
+    const fn degrades(&self) -> bool {
+        matches!(self.kind, FaultKind::Degrade { .. })
+    }
 }
 
 /// The faults of one link and their chance.
@@ -168,6 +172,8 @@ impl FaultSpec {
 pub(super) struct LinkFaults {
     windows: Vec<Window>,
     rate: Rate,
+    /// Changes of the rate up to this instant have been made at the port.
+    changed_at: Instant,
     rng: Rng,
 }
 
@@ -228,15 +234,31 @@ pub(super) struct Fate {
 impl LinkFaults {
     /// No faults yet, on a link of `rate`.
     pub(super) const fn new(rate: Rate, rng: Rng) -> Self {
-        Self { windows: Vec::new(), rate, rng }
+        Self { windows: Vec::new(), rate, changed_at: Instant::ZERO, rng }
     }
 
-    pub(super) fn add(&mut self, spec: FaultSpec) {
+    /// Adds a fault at `now`, which may have begun before; the rate from now on.
+    pub(super) fn add(&mut self, spec: FaultSpec, now: Instant) -> Rate {
         self.windows.push(Window { spec, bad: false, block: Block::default() });
+        self.changed_at = self.changed_at.max(now);
+        self.rate_at(now)
+    }
+
+    /// When the rate changes next; [`Instant::FAR_FUTURE`] when it stays.
+    pub(super) fn rate_changes_at(&self) -> Instant {
+        let degraded = self.windows.iter().filter(|window| window.spec.degrades());
+        let ends = degraded.flat_map(|window| [window.spec.from, window.spec.until]);
+        ends.filter(|end| *end > self.changed_at).min().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    /// Passes the next change of the rate: the rate from then on.
+    pub(super) fn pass_rate_change(&mut self) -> Rate {
+        self.changed_at = self.rate_changes_at();
+        self.rate_at(self.changed_at)
     }
 
     /// The rate of a transmission that starts at `at`.
-    pub(super) fn rate_at(&self, at: Instant) -> Rate {
+    fn rate_at(&self, at: Instant) -> Rate {
         let active = self.windows.iter().filter(|window| window.spec.acts_at(at));
         let share = active.fold(1.0, |least: f64, window| match window.spec.kind {
             FaultKind::Degrade { share } => least.min(share),
@@ -338,7 +360,7 @@ mod tests {
         for kind in kinds {
             let spec = FaultSpec { from: at(100), until: at(1_000_000), kind: *kind };
             spec.check().unwrap();
-            faults.add(spec);
+            faults.add(spec, Instant::ZERO);
         }
         faults
     }

@@ -38,6 +38,6 @@ pub use packet::{Flags, Packet, flow_hash};
 pub use parts::Parts;
 pub use pfc::{Shortage, check_buffers, least_buffer};
 pub use port::{Port, serialisation};
-pub use qdisc::{Backlog, PauseParams, PhantomParams, PhantomShares, QdiscKind, QdiscParams};
+pub use qdisc::{PauseParams, PhantomParams, PhantomShares, QdiscKind, QdiscParams, Queued};
 pub use stats::{Histogram, PortStats, QueueStats};
 pub use window::{Group, Window};

@@ -20,7 +20,7 @@ use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use super::packet::Packet;
 use super::pfc::{self, Pfc, SwitchRun};
 use super::port::Port;
-use super::qdisc::{Backlog, QdiscParams};
+use super::qdisc::{QdiscParams, Queued};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
 use super::transit::{Counts, Links, NO_FAULT, PORTS, PortState};
@@ -187,10 +187,13 @@ impl Network {
                 let rng = self.fault_rng.fork("link", u64::from(*port));
                 links.faults.push(LinkFaults::new(blueprint.rate, rng));
             }
-            let faults = &mut links.faults[state.fault as usize];
-            faults.add(spec);
+            let rate = links.faults[state.fault as usize].add(spec, self.now);
+            if rate != state.port.rate() {
+                state.port.set_rate(rate, self.now);
+                links.wake_for_departure(state);
+            }
             if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
-                for (from, until) in faults.outages(links.detection) {
+                for (from, until) in links.faults[state.fault as usize].outages(links.detection) {
                     links.switches[owner as usize].widen_outage(from, until);
                 }
             }
@@ -350,10 +353,11 @@ impl Network {
         self.links.wake(state, at);
     }
 
-    /// When the next packet that waits at the NIC of `host` starts to be sent.
+    /// When the NIC of `host` has its next turn: a packet that waits starts to be sent, or the rate
+    /// of the link changes.
     #[inline]
-    pub fn nic_departure(&self, host: HostId) -> Option<Instant> {
-        self.ports[host.0 as usize].port.next_departure()
+    pub fn nic_turn(&self, host: HostId) -> Option<Instant> {
+        self.links.next_turn(&self.ports[host.0 as usize])
     }
 
     /// Packets that wait at the NIC of `host`.
@@ -412,23 +416,19 @@ impl Network {
     /// What waits at the NIC of `host`, without the packet being sent; nothing for a host that does
     /// not exist.
     #[must_use]
-    pub fn nic_backlog(&self, host: HostId) -> Backlog {
-        if host.0 < self.blueprint.hosts {
-            self.backlog(PortId(host.0))
-        } else {
-            Backlog::default()
-        }
+    pub fn nic_queued(&self, host: HostId) -> Queued {
+        if host.0 < self.blueprint.hosts { self.queued(PortId(host.0)) } else { Queued::default() }
     }
 
     /// What waits at `port`; nothing at one that does not exist.
     #[must_use]
-    pub fn backlog(&self, port: PortId) -> Backlog {
-        self.ports.get(port.0 as usize).map(|state| state.port.backlog()).unwrap_or_default()
+    pub fn queued(&self, port: PortId) -> Queued {
+        self.ports.get(port.0 as usize).map(|state| state.port.queued()).unwrap_or_default()
     }
 
     /// What waits at the ports of switches, one by one.
-    pub fn switch_backlogs(&self) -> impl Iterator<Item = Backlog> + '_ {
-        self.ports[self.blueprint.hosts as usize..].iter().map(|state| state.port.backlog())
+    pub fn switch_queues(&self) -> impl Iterator<Item = Queued> + '_ {
+        self.ports[self.blueprint.hosts as usize..].iter().map(|state| state.port.queued())
     }
 
     /// The counters of each port, in the order of the blueprint.

@@ -5,6 +5,7 @@
 //! copy when the packet comes out. Lengths are bytes on the wire.
 
 use transport::rng::mix;
+use transport::wire::class::TrafficClass;
 use transport::{EntropyValue, HostId};
 
 /// One packet as the fabric sees it.
@@ -27,57 +28,73 @@ pub struct Packet {
 
 const _: () = assert!(size_of::<Packet>() == 16, "queues and events move packets by value");
 
-/// The flags of a packet, one bit each.
+/// The class of a packet in three bits, and its flags in one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
 impl Flags {
     /// No flag: a data packet that can be neither marked nor trimmed.
-    pub const NONE: Self = Self(0);
-    /// Travels in the control class, above data.
-    pub const CONTROL: Self = Self(1);
+    pub const NONE: Self = Self::of(TrafficClass::Data);
     /// ECN-capable: may be marked.
-    pub const ECT: Self = Self(1 << 1);
+    pub const ECT: Self = Self(1);
     /// Marked: congestion was experienced.
-    pub const CE: Self = Self(1 << 2);
+    pub const CE: Self = Self(1 << 1);
     /// May lose its payload instead of being dropped.
-    pub const TRIMMABLE: Self = Self(1 << 3);
-    /// Has lost its payload; in the control class from then on.
-    pub const TRIMMED: Self = Self(1 << 4);
+    pub const TRIMMABLE: Self = Self(1 << 2);
     /// Some bits were flipped on the way; the driver decides what that means.
-    pub const CORRUPT: Self = Self(1 << 5);
+    pub const CORRUPT: Self = Self(1 << 3);
 
-    /// Both sets together.
+    const CLASS_AT: u32 = 4;
+    const CLASS: u8 = 0b111 << Self::CLASS_AT;
+
+    /// A packet of `class` without a flag.
+    #[must_use]
+    pub const fn of(class: TrafficClass) -> Self {
+        Self((class as u8) << Self::CLASS_AT)
+    }
+
+    /// The same class with the flag `other` set too.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
+        debug_assert!(other.0 & Self::CLASS == 0, "a flag, not a class");
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is set.
+    /// Whether the flag `other` is set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
-
-    /// Whether any of `other` is set.
-    #[must_use]
-    pub const fn any(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
 }
 
+const _: () = assert!(TrafficClass::ALL.len() <= 8, "a class has three bits");
+
 impl Packet {
-    /// Whether the strict-priority class carries it: control packets and trimmed ones.
+    /// The class that queues tell packets apart by.
     #[must_use]
-    pub const fn is_control(&self) -> bool {
-        self.flags.any(Flags::CONTROL.with(Flags::TRIMMED))
+    pub const fn class(&self) -> TrafficClass {
+        match (self.flags.0 & Flags::CLASS) >> Flags::CLASS_AT {
+            0 => TrafficClass::Data,
+            1 => TrafficClass::Trimmed,
+            2 => TrafficClass::Control,
+            3 => TrafficClass::ProbeAck,
+            _ => TrafficClass::Probe,
+        }
     }
 
-    /// The packet without its payload.
+    /// Whether it carries payload; every other class has priority over data.
+    #[inline]
+    #[must_use]
+    pub const fn is_data(&self) -> bool {
+        self.flags.0 & Flags::CLASS == 0
+    }
+
+    /// The packet without its payload, in the class of trimmed packets.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         self.len = self.len.min(u16::from(self.trim_len).max(1));
-        self.flags = self.flags.with(Flags::TRIMMED);
+        let flags = self.flags.0 & !Flags::CLASS;
+        self.flags = Flags::of(TrafficClass::Trimmed).with(Flags(flags));
         self
     }
 
@@ -100,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trimming_keeps_the_headers_and_moves_the_packet_to_the_control_class() {
+    fn trimming_keeps_headers_and_flags_and_changes_the_class() {
         let data = Packet {
             handle: 7,
             dst: HostId(1),
@@ -111,8 +128,26 @@ mod tests {
         };
         let header = data.trimmed();
         assert_eq!((header.len, header.handle, header.dst), (64, 7, HostId(1)));
-        assert!(header.is_control() && !data.is_control());
-        assert!(header.flags.has(Flags::ECT.with(Flags::TRIMMED)));
+        assert_eq!((data.class(), header.class()), (TrafficClass::Data, TrafficClass::Trimmed));
+        assert!(data.is_data() && !header.is_data());
+        assert!(header.flags.has(Flags::ECT.with(Flags::TRIMMABLE)));
+    }
+
+    #[test]
+    fn every_class_fits_beside_every_flag() {
+        let all = Flags::ECT.with(Flags::CE).with(Flags::TRIMMABLE).with(Flags::CORRUPT);
+        for class in TrafficClass::ALL {
+            for flags in [Flags::NONE, all] {
+                let flags = Flags::of(class).with(flags);
+                let packet =
+                    Packet { handle: 0, dst: HostId(0), hash: 0, len: 9, trim_len: 9, flags };
+                assert_eq!(
+                    (packet.class(), packet.is_data()),
+                    (class, class == TrafficClass::Data)
+                );
+                assert_eq!(flags.has(all), flags != Flags::of(class));
+            }
+        }
     }
 
     #[test]

@@ -282,7 +282,7 @@ impl SwitchRun<'_> {
         while let Some((start, port)) = self.next_due(at) {
             let state = &mut self.ports[port as usize];
             if let Some(departure) = self.links.depart_next(state, start, self.out)
-                && !departure.packet.is_control()
+                && departure.packet.is_data()
                 && let Some(origin) = self.pfc.origins[port as usize].pop_front()
             {
                 self.give_back(origin, departure.packet.wire_bytes(), start);
@@ -302,7 +302,7 @@ impl SwitchRun<'_> {
                 continue;
             }
             state.wake_at = Instant::FAR_FUTURE;
-            if state.port.next_departure() == Some(start) {
+            if self.links.next_turn(state) == Some(start) {
                 return Some((start, port));
             }
             // A pause, or a pause frame, has come before it.
@@ -313,7 +313,7 @@ impl SwitchRun<'_> {
     /// Sees to it that the next departure of `port` is run.
     fn expect(&mut self, port: u32) {
         let state = &mut self.ports[port as usize];
-        if let Some(at) = state.port.next_departure().filter(|at| *at < state.wake_at) {
+        if let Some(at) = self.links.next_turn(state).filter(|at| *at < state.wake_at) {
             state.wake_at = at;
             self.pfc.switches[self.switch as usize].departures.push(Reverse((at, port)));
         }
@@ -330,14 +330,14 @@ impl SwitchRun<'_> {
         };
         let link = &mut self.pfc.links[origin as usize];
         let state = &mut self.ports[port as usize];
-        if !packet.is_control() && link.bytes + packet.wire_bytes() > link.limit {
+        if packet.is_data() && link.bytes + packet.wire_bytes() > link.limit {
             self.links.lose(state, packet, DropReason::DataQueueFull, at, self.out);
             return;
         }
-        let before = state.port.backlog().data_bytes;
+        let before = state.port.queued().data_bytes;
         self.links.offer(state, packet, at, self.out);
         // Otherwise it is a control packet, has left at once or is lost.
-        if state.port.backlog().data_bytes > before {
+        if state.port.queued().data_bytes > before {
             link.bytes += packet.wire_bytes();
             self.pfc.origins[port as usize].push_back(origin);
             if link.bytes > link.xoff && !link.paused {

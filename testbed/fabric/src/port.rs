@@ -1,18 +1,17 @@
 //! A port: one link's transmitter with the queue before it.
 //!
-//! Source: the departure rule of the style guide. A departure starts when the link is free and
-//! something waits, never at the time of the call, so a late poll costs no rate; and whoever
-//! enqueues at `t` first runs every departure due by `t`, so late polls and exact events agree bit
-//! for bit. By the same rule whatever waits behind a first packet came before that packet left, so
-//! one instant a port says when the next departure starts, and no packet carries its own. A port
-//! whose data class is paused transmits control packets alone. Store and
-//! forward: a packet is at the far end when its last bit is. Faults and routing are the network's
-//! business.
+//! Source: the departure rule of the style guide. A departure starts when the link is free and the
+//! discipline lets something go, never at the time of the call, so a late poll costs no rate; and
+//! whoever enqueues at `t` first runs every departure due by `t`, so late polls and exact events
+//! agree bit for bit. One instant a port says when the next departure starts, a function of state:
+//! the latest of when the link is free, when the state last changed and when the discipline is
+//! ready. Store and forward: a packet is at the far end when its last bit is. Faults and routing
+//! are the network's business.
 
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::packet::Packet;
-use super::qdisc::{Backlog, Departure, Qdisc, Verdict};
+use super::qdisc::{Departure, Qdisc, Queued, Verdict};
 
 /// One link transmitter. What a packet that need not wait touches is in the first cache line.
 #[derive(Clone, Debug)]
@@ -43,7 +42,7 @@ impl<Q: Qdisc> Port<Q> {
     /// An idle port with an empty queue. A rate of zero counts as one bit a second.
     #[must_use]
     pub fn new(rate: Rate, delay: Duration, qdisc: Q) -> Self {
-        debug_assert_eq!(qdisc.backlog().packets, 0, "an idle port");
+        debug_assert_eq!(qdisc.queued().packets(), 0, "an idle port");
         let mut port = Self {
             busy_until: Instant::ZERO,
             starts_at: Instant::FAR_FUTURE,
@@ -56,16 +55,19 @@ impl<Q: Qdisc> Port<Q> {
             rate,
             qdisc,
         };
-        port.set_rate(rate);
+        port.set_rate(rate, Instant::ZERO);
         port
     }
 
-    /// Changes the rate from the next departure on; a packet being sent is not disturbed. A rate of
-    /// zero counts as one bit a second.
-    pub fn set_rate(&mut self, rate: Rate) {
+    /// Changes the rate at `now`; a packet being sent is not disturbed. Every departure due before
+    /// `now` must have been run. A rate of zero counts as one bit a second.
+    pub fn set_rate(&mut self, rate: Rate, now: Instant) {
+        debug_assert!(self.starts_at >= now, "run what is due first");
         let bps = rate.as_bps().max(1);
         self.rate = Rate::from_bps(bps);
         self.ps_per_byte = if BYTE_PS.is_multiple_of(bps) { BYTE_PS / bps } else { 0 };
+        self.qdisc.set_rate(self.rate, now);
+        self.settle(now);
     }
 
     /// The rate now.
@@ -104,8 +106,19 @@ impl<Q: Qdisc> Port<Q> {
     /// What waits.
     #[inline]
     #[must_use]
-    pub fn backlog(&self) -> Backlog {
-        self.qdisc.backlog()
+    pub fn queued(&self) -> Queued {
+        self.qdisc.queued()
+    }
+
+    /// Notes when the next departure starts, after a change of state at `change`. What waits may
+    /// not leave before the change that let it.
+    #[inline]
+    fn settle(&mut self, change: Instant) {
+        self.starts_at = if self.waiting == 0 {
+            Instant::FAR_FUTURE
+        } else {
+            self.busy_until.max(change).max(self.qdisc.ready_at())
+        };
     }
 
     /// Gives a packet to the queue. Every departure due by `now` must have been run.
@@ -115,10 +128,7 @@ impl<Q: Qdisc> Port<Q> {
         let verdict = self.qdisc.enqueue(packet, now, rng);
         if !matches!(verdict, Verdict::Dropped(_)) {
             self.waiting += 1;
-            let may_leave = !self.paused || packet.is_control() || verdict == Verdict::Trimmed;
-            if self.starts_at == Instant::FAR_FUTURE && may_leave {
-                self.starts_at = self.busy_until.max(now);
-            }
+            self.settle(now);
         }
         verdict
     }
@@ -128,27 +138,16 @@ impl<Q: Qdisc> Port<Q> {
     pub fn pause(&mut self, paused: bool, now: Instant) {
         debug_assert!(self.starts_at > now, "run what is due first");
         self.paused = paused;
-        if self.nothing_may_leave() {
-            self.starts_at = Instant::FAR_FUTURE;
-        } else if self.starts_at == Instant::FAR_FUTURE {
-            self.starts_at = self.busy_until.max(now);
-        }
+        self.qdisc.pause(paused, now);
+        self.settle(now);
     }
 
     /// Sends `len` bytes of the link's own, before everything that waits and after what is being
     /// sent; when they are at the far end.
     pub fn interject(&mut self, len: u16, now: Instant) -> Instant {
         self.busy_until = self.busy_until.max(now) + self.time_for(len);
-        if self.starts_at < Instant::FAR_FUTURE {
-            self.starts_at = self.starts_at.max(self.busy_until);
-        }
+        self.settle(now);
         self.busy_until + self.delay
-    }
-
-    /// Whether nothing waits that the pause lets pass.
-    #[inline]
-    fn nothing_may_leave(&self) -> bool {
-        self.waiting == 0 || (self.paused && self.qdisc.backlog().control_bytes == 0)
     }
 
     /// Enqueues `packet` and runs its departure at once, if nothing waits and the link is free: the
@@ -158,7 +157,7 @@ impl<Q: Qdisc> Port<Q> {
     /// The packet back, when it has to go through the queue.
     #[inline]
     pub fn pass(&mut self, packet: Packet, now: Instant) -> Result<(Departure, Instant), Packet> {
-        if self.waiting > 0 || self.busy_until > now || (self.paused && !packet.is_control()) {
+        if self.waiting > 0 || self.busy_until > now {
             return Err(packet);
         }
         let departure = self.qdisc.pass(packet, now)?;
@@ -179,15 +178,12 @@ impl<Q: Qdisc> Port<Q> {
         if self.starts_at > now || self.starts_at == Instant::FAR_FUTURE {
             return None;
         }
-        let departure = if self.paused {
-            self.qdisc.dequeue_control(self.starts_at)
-        } else {
-            self.qdisc.dequeue(self.starts_at, rng)
-        }?;
+        let departure = self.qdisc.dequeue(self.starts_at, rng);
+        debug_assert!(departure.is_some(), "a discipline that is ready gives a packet");
+        let departure = departure?;
         let arrival = self.transmit(&departure);
         self.waiting -= 1;
-        let idle = self.nothing_may_leave();
-        self.starts_at = if idle { Instant::FAR_FUTURE } else { self.busy_until };
+        self.settle(departure.start);
         Some((departure, arrival))
     }
 
@@ -226,6 +222,7 @@ pub fn serialisation(len: u64, rate: Rate) -> Duration {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use transport::wire::class::TrafficClass;
     use transport::{HostId, Rng};
 
     use super::*;
@@ -240,8 +237,30 @@ mod tests {
         physical: true,
     };
 
-    /// A schedule: gaps in picoseconds, lengths, class, and by how much a poll in between is late.
-    type Schedule = Vec<(u64, u16, bool, u64)>;
+    /// What happens to a port: the gap before it in picoseconds, by how much a poll in between is
+    /// late, and what it is.
+    type Schedule = Vec<(u64, u64, Step)>;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// A packet of a length comes, as data or as control.
+        Packet(u16, bool),
+        Pause(bool),
+        /// The rate changes, gigabits a second.
+        Rate(u64),
+        /// A frame of the link's own goes first.
+        Interject,
+    }
+
+    fn schedule() -> impl Strategy<Value = Schedule> {
+        let step = prop_oneof![
+            20 => (1u16..5_000, any::<bool>()).prop_map(|(len, urgent)| Step::Packet(len, urgent)),
+            2 => any::<bool>().prop_map(Step::Pause),
+            1 => (1u64..900).prop_map(Step::Rate),
+            1 => Just(Step::Interject),
+        ];
+        prop::collection::vec((0u64..90_000, 0u64..200_000, step), 1..200)
+    }
 
     fn port(kind: QdiscKind, rate: Rate) -> Port<AnyQdisc> {
         let params = QdiscParams {
@@ -271,28 +290,46 @@ mod tests {
         let mut trace = Trace::default();
         let mut rng = Rng::new(9);
         let mut now = Instant::ZERO;
-        for (handle, (gap, len, urgent, late)) in (0..).zip(schedule) {
+        for (handle, (gap, late, step)) in (0..).zip(schedule) {
             now += Duration::from_ps(*gap);
             poll(&mut port, &mut rng, &mut trace, *late, now);
-            while let Some(departed) = port.depart(now, &mut rng) {
-                trace.departures.push(departed);
+            depart_all(&mut port, &mut rng, &mut trace, now);
+            match *step {
+                Step::Packet(len, urgent) => {
+                    let packet = packet(handle, len, urgent);
+                    trace.verdicts.push(port.enqueue(packet, now, &mut rng));
+                }
+                Step::Pause(paused) => port.pause(paused, now),
+                Step::Rate(gbps) => port.set_rate(Rate::from_gbps(gbps), now),
+                Step::Interject => {
+                    port.interject(64, now);
+                }
             }
-            let flags = if *urgent { Flags::CONTROL } else { Flags::ECT.with(Flags::TRIMMABLE) };
-            let packet = Packet { handle, dst: HostId(0), hash: 0, len: *len, trim_len: 64, flags };
-            trace.verdicts.push(port.enqueue(packet, now, &mut rng));
         }
-        while let Some(departed) = port.depart(Instant::FAR_FUTURE, &mut rng) {
-            trace.departures.push(departed);
-        }
+        depart_all(&mut port, &mut rng, &mut trace, now);
+        port.pause(false, now);
+        depart_all(&mut port, &mut rng, &mut trace, Instant::FAR_FUTURE);
+        assert_eq!((port.waiting(), port.queued().packets()), (0, 0), "everything has left");
         trace
+    }
+
+    fn depart_all(port: &mut Port<AnyQdisc>, rng: &mut Rng, trace: &mut Trace, now: Instant) {
+        trace.departures.extend(std::iter::from_fn(|| port.depart(now, rng)));
+    }
+
+    fn packet(handle: u32, len: u16, urgent: bool) -> Packet {
+        let flags = if urgent {
+            Flags::of(TrafficClass::Control)
+        } else {
+            Flags::ECT.with(Flags::TRIMMABLE)
+        };
+        Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags }
     }
 
     proptest! {
         #[test]
         fn late_polls_and_exact_events_agree_bit_for_bit(
-            schedule in prop::collection::vec(
-                (0u64..90_000, 1u16..5_000, any::<bool>(), 0u64..200_000), 1..200,
-            ),
+            schedule in schedule(),
             gbps in prop_oneof![Just(800u64), Just(400), Just(3), 1u64..900],
         ) {
             for kind in QdiscKind::ALL {
@@ -324,9 +361,7 @@ mod tests {
                 let mut now = Instant::ZERO;
                 for (handle, (gap, len, urgent)) in (0..).zip(&schedule) {
                     now += Duration::from_ps(*gap);
-                    let flags = if *urgent { Flags::CONTROL } else { Flags::TRIMMABLE };
-                    let packet =
-                        Packet { handle, dst: HostId(0), hash: 0, len: *len, trim_len: 64, flags };
+                    let packet = packet(handle, *len, *urgent);
                     let [left, right] = &mut rngs;
                     while let Some(departed) = slow.depart(now, right) {
                         prop_assert_eq!(quick.depart(now, left), Some(departed));
@@ -341,8 +376,8 @@ mod tests {
                             prop_assert_eq!(quick.enqueue(back, now, left), verdict);
                         }
                     }
-                    prop_assert_eq!(quick.backlog(), slow.backlog());
-                    prop_assert_eq!(quick.waiting(), quick.backlog().packets);
+                    prop_assert_eq!(quick.queued(), slow.queued());
+                    prop_assert_eq!(quick.waiting(), quick.queued().packets());
                     prop_assert_eq!(quick.sent(), slow.sent());
                 }
             }
@@ -360,16 +395,8 @@ mod tests {
         let mut port = port(QdiscKind::DropTail, Rate::from_gbps(800));
         let mut rng = Rng::new(1);
         for handle in 0..3 {
-            let packet = Packet {
-                handle,
-                dst: HostId(0),
-                hash: 0,
-                len: 4160,
-                trim_len: 64,
-                flags: Flags::NONE,
-            };
             while port.depart(Instant::ZERO, &mut rng).is_some() {}
-            port.enqueue(packet, Instant::ZERO, &mut rng);
+            port.enqueue(packet(handle, 4160, false), Instant::ZERO, &mut rng);
         }
         let late = Instant::from_ps(1_000_000_000);
         let arrivals: Vec<_> =
@@ -382,19 +409,11 @@ mod tests {
         let at = Instant::from_ps;
         let mut port = port(QdiscKind::Ecn, Rate::from_gbps(800));
         let mut rng = Rng::new(1);
-        let packet = |handle, flags| Packet {
-            handle,
-            dst: HostId(0),
-            hash: 0,
-            len: 1000,
-            trim_len: 64,
-            flags,
-        };
         port.pause(true, at(0));
-        assert!(port.pass(packet(1, Flags::ECT), at(0)).is_err());
-        port.enqueue(packet(1, Flags::ECT), at(0), &mut rng);
+        assert!(port.pass(packet(1, 1000, false), at(0)).is_err());
+        port.enqueue(packet(1, 1000, false), at(0), &mut rng);
         assert_eq!((port.next_departure(), port.waiting()), (None, 1));
-        port.enqueue(packet(2, Flags::CONTROL), at(5), &mut rng);
+        port.enqueue(packet(2, 1000, true), at(5), &mut rng);
         let (departure, _) = port.depart(at(5), &mut rng).unwrap();
         assert_eq!((departure.packet.handle, departure.data_left), (2, 1000));
         assert_eq!(port.depart(Instant::FAR_FUTURE, &mut rng), None);
@@ -409,9 +428,27 @@ mod tests {
     #[test]
     fn a_new_rate_holds_from_the_next_departure() {
         let mut port = port(QdiscKind::DropTail, Rate::from_gbps(800));
-        port.set_rate(Rate::from_gbps(400));
+        port.set_rate(Rate::from_gbps(400), Instant::ZERO);
         assert_eq!(port.time_for(4160), Duration::from_ps(83_200));
-        port.set_rate(Rate::ZERO);
+        port.set_rate(Rate::ZERO, Instant::ZERO);
         assert_eq!(port.rate(), Rate::from_bps(1));
+    }
+
+    #[test]
+    fn a_head_that_waits_leaves_at_its_time_and_control_does_not_wait_for_it() {
+        let at = Instant::from_ps;
+        let mut port = port(QdiscKind::Paced, Rate::from_gbps(800));
+        let mut rng = Rng::new(1);
+        for handle in 0..2 {
+            port.enqueue(packet(handle, 1000, false), at(1), &mut rng);
+        }
+        assert_eq!(port.next_departure(), Some(at(50_000)), "the next slot");
+        assert_eq!(port.depart(at(49_999), &mut rng), None);
+        port.enqueue(packet(2, 1000, true), at(30_000), &mut rng);
+        assert_eq!(port.next_departure(), Some(at(30_000)), "brought forward");
+        let order: Vec<_> = std::iter::from_fn(|| port.depart(at(1_000_000), &mut rng))
+            .map(|(departure, _)| (departure.packet.handle, departure.start))
+            .collect();
+        assert_eq!(order, [(2, at(30_000)), (0, at(50_000)), (1, at(70_000))]);
     }
 }

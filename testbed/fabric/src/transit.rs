@@ -99,7 +99,7 @@ impl PortState {
     /// Brings what is needed soon near the processor: neither ports nor queues fit its caches.
     #[inline]
     pub(super) fn touch(&self) {
-        black_box((self.port.backlog(), self.wake_at, self.stats.data_peak));
+        black_box((self.port.queued(), self.wake_at, self.stats.data_peak));
     }
 
     /// A window that ends just after `last` is over: the wake-ups in it are used up.
@@ -140,9 +140,23 @@ impl Links {
     /// Sees to it that the next departure is run.
     #[inline]
     pub(super) fn wake_for_departure(&mut self, state: &mut PortState) {
-        if let Some(at) = state.port.next_departure() {
+        if let Some(at) = self.next_turn(state) {
             self.wake(state, at);
         }
+    }
+
+    /// When a port has its next turn: a departure, or a change of its rate that a packet that waits
+    /// for more than the link may see.
+    #[inline]
+    pub(super) fn next_turn(&self, state: &PortState) -> Option<Instant> {
+        let departure = state.port.next_departure();
+        let waits_for_link = departure.is_some_and(|at| at <= state.port.busy_until());
+        if state.fault == NO_FAULT || state.port.waiting() == 0 || waits_for_link {
+            return departure;
+        }
+        let change = self.faults[state.fault as usize].rate_changes_at();
+        let turn = departure.unwrap_or(Instant::FAR_FUTURE).min(change);
+        (turn < Instant::FAR_FUTURE).then_some(turn)
     }
 
     /// Sees to it that the port has its turn in the window of `at`.
@@ -172,9 +186,9 @@ impl Links {
         }
         match state.port.enqueue(packet, at, &mut state.rng) {
             Verdict::Queued => {
-                if state.measured && !packet.is_control() {
+                if state.measured && packet.is_data() {
                     let peak = &mut state.stats.data_peak;
-                    *peak = (*peak).max(state.port.backlog().data_bytes);
+                    *peak = (*peak).max(state.port.queued().data_bytes);
                 }
             }
             Verdict::Trimmed => state.stats.trimmed += 1,
@@ -206,13 +220,27 @@ impl Links {
         at: Instant,
         out: &mut Vec<Output>,
     ) -> Option<Departure> {
-        let start = state.port.next_departure().filter(|start| *start <= at)?;
-        if let Some(faults) = self.faults.get(state.fault as usize) {
-            state.port.set_rate(faults.rate_at(start));
+        if state.fault != NO_FAULT {
+            self.change_rates(state, at);
         }
         let (departure, arrival) = state.port.depart(at, &mut state.rng)?;
         self.after_departure(state, &departure, arrival, out);
         Some(departure)
+    }
+
+    /// Changes the rate of a link as its faults say, up to the next departure and to `at`.
+    #[cold]
+    fn change_rates(&mut self, state: &mut PortState, at: Instant) {
+        let faults = &mut self.faults[state.fault as usize];
+        loop {
+            let change = faults.rate_changes_at();
+            let departure = state.port.next_departure().unwrap_or(Instant::FAR_FUTURE);
+            if change > at.min(departure) || change == Instant::FAR_FUTURE {
+                return;
+            }
+            let rate = faults.pass_rate_change();
+            state.port.set_rate(rate, change);
+        }
     }
 
     /// Counts a departure and puts the packet on the link.
@@ -226,7 +254,7 @@ impl Links {
     ) {
         self.counts.hops += 1;
         state.stats.marked += u64::from(departure.marked);
-        if state.measured && !departure.packet.is_control() {
+        if state.measured && departure.packet.is_data() {
             self.queue_stats.sample(departure.data_left);
         }
         if state.fault == NO_FAULT {

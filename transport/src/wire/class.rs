@@ -57,6 +57,15 @@ impl TrafficClass {
     pub const ALL: [Self; 5] =
         [Self::Data, Self::Trimmed, Self::Control, Self::ProbeAck, Self::Probe];
 
+    /// The ECN field that a host sends it with: data alone may be marked.
+    #[must_use]
+    pub const fn ecn(self) -> Ecn {
+        match self {
+            Self::Data => Ecn::Ect0,
+            _ => Ecn::NotEct,
+        }
+    }
+
     /// The DSCP value, 0..=63.
     #[must_use]
     pub const fn dscp(self) -> u8 {

@@ -37,7 +37,7 @@ impl Seen {
         conductor: &Conductor<'_>,
         cwnd: impl Fn(usize) -> Option<u64>,
     ) -> Self {
-        let queues = network.switch_backlogs().map(|backlog| backlog.data_bytes);
+        let queues = network.switch_queues().map(|queued| queued.data_bytes);
         let (queue_max_bytes, queue_sum_bytes) =
             queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
         let shown = conductor.matrix().flows.len().min(FLOWS_SHOWN);

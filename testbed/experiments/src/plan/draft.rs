@@ -102,10 +102,17 @@ pub struct VdevSettings {
     pub record: bool,
 }
 
-/// Settings of the `nic` world.
+/// NICs of hosts: emulated ones, and those of the `nic` world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NicSettings {
-    /// How long hosts wait for each other to begin.
+    /// Queue discipline of an emulated NIC.
+    pub qdisc: QdiscKind,
+    /// Packets that a simulated NIC holds beyond the one that it sends; of data alone where control
+    /// has a depth of its own.
+    pub depth: usize,
+    /// Control packets that a simulated NIC holds beside data; within `depth` when `None`.
+    pub control_depth: Option<usize>,
+    /// How long hosts of a real network wait for each other to begin.
     pub patience: Duration,
 }
 
@@ -200,7 +207,12 @@ impl Default for Draft {
                 hugepages: None,
                 record: false,
             },
-            nic: NicSettings { patience: Duration::from_s(60) },
+            nic: NicSettings {
+                qdisc: QdiscKind::DropTail,
+                depth: 2,
+                control_depth: None,
+                patience: Duration::from_s(60),
+            },
             origins: BTreeMap::new(),
         };
         draft.apply_preset(&transports::TRANSPORTS[0]);

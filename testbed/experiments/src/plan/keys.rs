@@ -189,6 +189,14 @@ keys! {
         |d, v| d.vdev.hugepages = unless(v, "auto", on_off)?, |d| shown(d.vdev.hugepages, "auto");
     "vdev.record", "keep every input of every endpoint for replay: on or off",
         |d, v| d.vdev.record = on_off(v)?, |d| d.vdev.record.to_string();
+    "nic.qdisc", "queue discipline of an emulated NIC (worlds sim and vdev)",
+        |d, v| d.nic.qdisc = qdisc(v)?, |d| d.nic.qdisc.name().to_owned();
+    "nic.depth", "packets that a simulated NIC holds beyond the one that it sends, 1..=1024",
+        |d, v| d.nic.depth = depth(v)?, |d| d.nic.depth.to_string();
+    "nic.control_depth", "control packets that a simulated NIC holds beside nic.depth of data, \
+        1..=1024, or auto: both count for nic.depth",
+        |d, v| d.nic.control_depth = unless(v, "auto", depth)?,
+        |d| shown(d.nic.control_depth, "auto");
     "nic.patience", "how long hosts of a real network wait for each other to begin, a time",
         |d, v| d.nic.patience = duration(v)?, |d| time(d.nic.patience);
 }
@@ -435,6 +443,11 @@ fn quarters(text: &str) -> Result<u16, &'static str> {
 
 fn workers(text: &str) -> Result<usize, &'static str> {
     integer(text).and_then(|n| if (1..=64).contains(&n) { Ok(n) } else { Err("1..=64 threads") })
+}
+
+fn depth(text: &str) -> Result<usize, &'static str> {
+    integer(text)
+        .and_then(|n| if (1..=1024).contains(&n) { Ok(n) } else { Err("1..=1024 packets") })
 }
 
 fn memory(text: &str) -> Result<u32, &'static str> {

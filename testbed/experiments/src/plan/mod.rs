@@ -293,6 +293,7 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         control_buffer: draft.switch.control_queue,
         mark: (draft.switch.kmin, draft.switch.kmax),
         border_qdisc: draft.switch.border_qdisc,
+        nic_qdisc: draft.nic.qdisc,
         phantom: draft.switch.phantom,
         pause: PauseParams {
             packet_max: config.packet_max(),

@@ -21,8 +21,10 @@ use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
 /// How the switches of a run behave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricParams {
-    /// Discipline of switch ports; NICs are drop-tail.
+    /// Discipline of switch ports.
     pub qdisc: QdiscKind,
+    /// Discipline of NICs.
+    pub nic_qdisc: QdiscKind,
     /// Discipline of ports at links of border switches; as all others when `None`.
     pub border_qdisc: Option<QdiscKind>,
     /// Bytes of a full data packet on the wire.
@@ -50,6 +52,7 @@ impl Default for FabricParams {
     fn default() -> Self {
         Self {
             qdisc: QdiscKind::Trim,
+            nic_qdisc: QdiscKind::DropTail,
             border_qdisc: None,
             mtu: 4160,
             ack_len: 64,
@@ -269,7 +272,7 @@ impl PortBuilder<'_> {
         PortSpec {
             rate: tier.link_rate(),
             delay: tier.link_latency() + tier.switch_latency(),
-            qdisc: QdiscKind::DropTail,
+            qdisc: self.params.nic_qdisc,
             params: QdiscParams::for_buffer(
                 limit,
                 Bytes(u64::from(self.params.mtu)),

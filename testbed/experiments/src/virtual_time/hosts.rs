@@ -1,13 +1,13 @@
 //! The hosts of a simulated run: one endpoint each, and a NIC queue kept short.
 //!
-//! A host hands its NIC at most [`NIC_DEPTH`] packets ahead, as a device with a short ring would,
-//! so what is sent next is decided as late as possible.
+//! A host hands its NIC at most `nic.depth` packets ahead, as a device with a short ring would, so
+//! what is sent next is decided as late as possible.
 
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
 use transport::wire::WireSizes;
-use transport::wire::frame::{Ecn, TrafficClass};
+use transport::wire::class::{Ecn, TrafficClass};
 use transport::{
     BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
     Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
@@ -20,9 +20,6 @@ use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
 use crate::plan::Plan;
 use crate::workload::FlowIndex;
-
-/// Packets a NIC holds beyond the one it is sending.
-const NIC_DEPTH: usize = 2;
 
 /// One host.
 struct Host {
@@ -179,8 +176,8 @@ impl<'a> Hosts<'a> {
     fn next_own(&self, host: HostId, network: &Network) -> Instant {
         let state = &self.hosts[self.index_of(host)];
         let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
-        let departure = network.nic_departure(host).unwrap_or(Instant::FAR_FUTURE);
-        state.timer.min(start).min(departure)
+        let turn = network.nic_turn(host).unwrap_or(Instant::FAR_FUTURE);
+        state.timer.min(start).min(turn)
     }
 
     /// What happens to `host` at `now`: starts, departures, those of `flights` that are due, its
@@ -280,28 +277,51 @@ impl<'a> Hosts<'a> {
         let place = self.index_of(host);
         let state = &mut self.hosts[place];
         let paused = env.network.nic_is_paused(host);
-        let room = NIC_DEPTH.saturating_sub(env.network.nic_waiting(host));
-        if room > 0 || paused {
-            if paused {
-                // Behind data that is held back control packets still have a way out.
-                self.burst.reset(BURST);
-                state.endpoint.poll_control(now, &mut self.burst);
-            } else {
+        let depth = &self.plan.draft.nic;
+        if let Some(control_depth) = depth.control_depth {
+            let queued = env.network.nic_queued(host);
+            let room = control_depth.saturating_sub(queued.control_packets);
+            self.burst.reset(room);
+            state.endpoint.poll_control(now, &mut self.burst);
+            // Control that has filled its depth goes before more data.
+            let is_full = self.burst.room() == 0;
+            let data_room = depth.depth.saturating_sub(queued.data_packets);
+            self.hand_over(host, now, env);
+            if data_room > 0 && !paused && !is_full {
+                self.burst.reset(data_room);
+                self.hosts[place].endpoint.poll_transmit(now, &mut self.burst);
+                self.hand_over(host, now, env);
+            }
+        } else if paused {
+            // Behind data that is held back control packets still have a way out.
+            self.burst.reset(BURST);
+            state.endpoint.poll_control(now, &mut self.burst);
+            self.hand_over(host, now, env);
+        } else {
+            let room = depth.depth.saturating_sub(env.network.nic_waiting(host));
+            if room > 0 {
                 self.burst.reset(room);
                 state.endpoint.poll_transmit(now, &mut self.burst);
-            }
-            self.count.handed_over += self.burst.len() as u64;
-            for segment in self.burst.iter() {
-                if let Some(tap) = &mut self.tap {
-                    tap.note(sent(segment, host, now));
-                }
-                let packet = packet_of(segment, host, self.sizes, &mut env.packets);
-                env.network.send(host, packet, now, &mut env.out);
+                self.hand_over(host, now, env);
             }
         }
         // Only now: what has just been sent may have set the first timer.
+        let state = &mut self.hosts[place];
         if let Some(at) = state.endpoint.poll_timeout() {
             state.timer = state.timer.min(at);
+        }
+    }
+
+    /// Gives the burst to the NIC of `host`.
+    #[inline]
+    fn hand_over(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+        self.count.handed_over += self.burst.len() as u64;
+        for segment in self.burst.iter() {
+            if let Some(tap) = &mut self.tap {
+                tap.note(sent(segment, host, now));
+            }
+            let packet = packet_of(segment, host, self.sizes, &mut env.packets);
+            env.network.send(host, packet, now, &mut env.out);
         }
     }
 
@@ -399,7 +419,7 @@ impl Host {
             self.endpoint.count_drop(DropReason::Corrupt);
             return;
         }
-        let trimmed = packet.flags.has(Flags::TRIMMED);
+        let trimmed = packet.class() == TrafficClass::Trimmed;
         let segment = RxSegment {
             hdr: sent.hdr,
             at,
@@ -415,23 +435,21 @@ impl Host {
 
 /// A segment that `host` sends, for a capture.
 fn sent(segment: &TxSegment, host: HostId, at: Instant) -> Taken {
-    let (class, ecn) = class_of(segment.is_control());
+    let class = segment.class();
     let (hdr, payload_len) = (segment.hdr, segment.payload.len);
-    Taken { at, host, peer: segment.peer, sent: true, hdr, payload_len, class, ecn }
+    Taken { at, host, peer: segment.peer, sent: true, hdr, payload_len, class, ecn: class.ecn() }
 }
 
 /// A packet that `host` receives, for a capture.
 fn received(packet: &Packet, as_sent: &InFlight, host: HostId, at: Instant) -> Taken {
-    let (class, ecn) = class_of(as_sent.payload_len == 0);
-    let class = if packet.flags.has(Flags::TRIMMED) { TrafficClass::Trimmed } else { class };
-    let ecn = if packet.flags.has(Flags::CE) { Ecn::Ce } else { ecn };
     let InFlight { hdr, from, payload_len, .. } = *as_sent;
+    let class = packet.class();
+    let ecn = match (packet.flags.has(Flags::CE), packet.flags.has(Flags::ECT)) {
+        (true, _) => Ecn::Ce,
+        (false, true) => Ecn::Ect0,
+        (false, false) => Ecn::NotEct,
+    };
     Taken { at, host, peer: from, sent: false, hdr, payload_len, class, ecn }
-}
-
-/// As drivers send it.
-const fn class_of(is_control: bool) -> (TrafficClass, Ecn) {
-    if is_control { (TrafficClass::Control, Ecn::NotEct) } else { (TrafficClass::Data, Ecn::Ect0) }
 }
 
 /// Brings the packets of `flights` near the processor.
@@ -456,8 +474,10 @@ fn packet_of(
     sizes: WireSizes,
     packets: &mut PacketSlab,
 ) -> Packet {
-    let flags =
-        if segment.is_control() { Flags::CONTROL } else { Flags::ECT.with(Flags::TRIMMABLE) };
+    let flags = match segment.class() {
+        TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
+        class => Flags::of(class),
+    };
     Packet {
         handle: packets.insert(segment, from),
         dst: segment.peer,

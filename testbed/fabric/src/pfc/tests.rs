@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use transport::rng::mix;
+use transport::wire::class::TrafficClass;
 use transport::{HostId, Rng};
 
 use super::*;
@@ -61,7 +62,7 @@ fn counts_agree(network: &Network) -> bool {
     let pfc = network.pfc.as_ref().unwrap();
     let hosts = network.hosts() as usize;
     let counted: u64 = pfc.links.iter().map(|link| link.bytes).sum();
-    let waits = network.ports[hosts..].iter().map(|state| state.port.backlog().data_bytes);
+    let waits = network.ports[hosts..].iter().map(|state| state.port.queued().data_bytes);
     counted == waits.sum::<u64>() && pfc.links.iter().all(|link| link.bytes <= link.limit)
 }
 
@@ -89,7 +90,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
         if (handle as usize).is_multiple_of(late.max(1)) {
             network.run_until(now, &mut out);
         }
-        let flags = if *control { Flags::CONTROL } else { DATA };
+        let flags = if *control { Flags::of(TrafficClass::Control) } else { DATA };
         network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
     }
     if late == 0 {
@@ -253,11 +254,16 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
     assert!(!network.nic_is_paused(HostId(2)));
     network.run_until(paused_at, &mut out);
     assert!(network.nic_is_paused(HostId(2)));
-    let before = network.nic_backlog(HostId(2));
-    network.inject(HostId(2), packet(99, 1, 64, Flags::CONTROL), paused_at, &mut out);
+    let before = network.nic_queued(HostId(2));
+    network.inject(
+        HostId(2),
+        packet(99, 1, 64, Flags::of(TrafficClass::Control)),
+        paused_at,
+        &mut out,
+    );
     let soon = paused_at + serial + Duration::from_ns(20);
     network.run_until(soon, &mut out);
-    let after = network.nic_backlog(HostId(2));
+    let after = network.nic_queued(HostId(2));
     assert!(network.nic_is_paused(HostId(2)) && before.data_bytes == after.data_bytes);
     assert_eq!(after.control_bytes, 0, "it left");
     run_out(&mut network, &mut out);

@@ -1,19 +1,19 @@
-//! RED marking at dequeue over two drop-tail classes.
+//! RED marking at dequeue over drop-tail queues for data and control.
 //!
 //! Source: [smartt] sec. II-A b and III-J: marks grow linearly in the queue's size between Kmin and
-//! Kmax and are set when a packet is dequeued, so that they tell what is behind the packet and not
-//! what was before it. The queue's size is the instantaneous data backlog in bytes, no average;
+//! Kmax and are set when a packet is dequeued, so that they report what is behind the packet and
+//! not what was before it. The queue's size is the instantaneous data backlog in bytes, no average;
 //! control packets neither count nor are marked.
 
 use transport::{Instant, Rng};
 
-use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
+use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
 use crate::packet::{Flags, Packet};
 
 /// Marks ECN-capable data at dequeue; drops what does not fit.
 #[derive(Clone, Debug)]
 pub struct Ecn {
-    classes: TwoClass,
+    classes: DataAndControl,
     red: Red,
 }
 
@@ -28,7 +28,7 @@ impl Ecn {
     /// An empty queue.
     #[must_use]
     pub fn new(params: &QdiscParams) -> Self {
-        Self { classes: TwoClass::new(params), red: Red::new(params) }
+        Self { classes: DataAndControl::for_params(params), red: Red::new(params) }
     }
 }
 
@@ -45,14 +45,14 @@ impl Red {
     #[inline]
     pub(super) fn dequeue(
         self,
-        classes: &mut TwoClass,
+        classes: &mut DataAndControl,
         now: Instant,
         rng: &mut Rng,
     ) -> Option<Departure> {
-        let mut packet = classes.take()?;
+        let mut packet = classes.pop()?;
         let data_left = classes.data_bytes();
         let marked = data_left > self.kmin
-            && !packet.is_control()
+            && packet.is_data()
             && packet.flags.has(Flags::ECT)
             && !packet.flags.has(Flags::CE)
             && self.wants_mark(data_left, rng);
@@ -72,7 +72,7 @@ impl Red {
 impl Qdisc for Ecn {
     #[inline]
     fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
-        self.classes.offer(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+        self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
     #[inline]

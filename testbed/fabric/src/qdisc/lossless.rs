@@ -1,4 +1,4 @@
-//! The queue of a lossless switch: two classes and RED marks at dequeue, as in `ecn`.
+//! The queue of a lossless switch: RED marks at dequeue, as in `ecn`.
 //!
 //! What makes it lossless is around it, in `pfc.rs`: the switch counts what waits by the
 //! link it came by, and pauses the transmitter of a link that sends more than its share. So what
@@ -7,7 +7,7 @@
 
 use transport::{Instant, Rng};
 
-use super::{Backlog, Departure, Ecn, Qdisc, QdiscParams, Verdict};
+use super::{Departure, Ecn, Qdisc, QdiscParams, Queued, Verdict};
 use crate::packet::Packet;
 
 /// Marks ECN-capable data at dequeue; the switch sees to it that everything fits.

@@ -1,20 +1,25 @@
 //! Queue disciplines: what a port does with packets that wait for its link.
 //!
 //! A discipline is one file and one line of `registry!` below; both drivers have it then. Dispatch
-//! is by a closed enum, stored inline in the port. Units: bytes. A discipline decides about
-//! packets and never about time: when a departure starts is the port's business.
+//! is by a closed enum, stored inline in the port. Units: bytes. A discipline decides which packet
+//! leaves next and from when on it may; the port adds when its link is free.
 
-/// What a discipline leaves to the queue that it is built on, a field of it.
+/// What a discipline that sends whenever its link is free leaves to the queue that it is built on,
+/// a field of it.
 macro_rules! as_its {
     ($queue:ident) => {
         #[inline]
-        fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
-            self.$queue.dequeue_control(now)
+        fn ready_at(&self) -> Instant {
+            self.$queue.ready_at()
+        }
+
+        fn pause(&mut self, paused: bool, now: Instant) {
+            self.$queue.pause(paused, now);
         }
 
         #[inline]
-        fn backlog(&self) -> Backlog {
-            self.$queue.backlog()
+        fn queued(&self) -> Queued {
+            self.$queue.queued()
         }
 
         #[inline]
@@ -24,42 +29,56 @@ macro_rules! as_its {
     };
 }
 
+mod classes;
 mod drop_tail;
 mod ecn;
 mod lossless;
+#[cfg(test)]
+mod paced;
 mod phantom;
-mod prio;
 mod trim;
 
+pub use classes::{Classes, DataAndControl};
 pub use drop_tail::DropTail;
 pub use ecn::Ecn;
 pub use lossless::Lossless;
+#[cfg(test)]
+pub use paced::Paced;
 pub use phantom::{PhantomEcn, PhantomParams, PhantomShares, PhantomTrim};
-pub use prio::TwoClass;
 pub use trim::Trim;
 
-use transport::{Bytes, Instant, Rng};
+use transport::{Bytes, Instant, Rate, Rng};
 
 use super::packet::Packet;
 use transport::DropReason;
 
-/// One queue discipline.
+/// One queue discipline. Every method but the last changes nothing when it is called without need:
+/// what is due is a function of state, so a port that is looked at late sends as a punctual one.
 pub trait Qdisc {
     /// Takes `packet` at `now`, or refuses it.
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
-    /// Gives up the packet whose transmission starts at `now`; `None` when nothing waits.
+    /// Gives up the packet whose transmission starts at `now`. A packet, whenever
+    /// [`Qdisc::ready_at`] is no later than `now`.
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
-    /// [`Qdisc::dequeue`] of the control class alone, for a link whose data class is paused.
-    fn dequeue_control(&mut self, now: Instant) -> Option<Departure>;
+    /// When the next departure may start as far as the discipline goes: [`Instant::ZERO`] when the
+    /// link is free, [`Instant::FAR_FUTURE`] while nothing that waits may leave. Asked after every
+    /// call that changes the discipline; it stays what it is until the next such call.
+    fn ready_at(&self) -> Instant;
+    /// The link has `rate` from `now` on, the first time before anything else.
+    fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
+    /// Data may not leave from `now` on, or may again.
+    fn pause(&mut self, paused: bool, now: Instant);
     /// What waits.
-    fn backlog(&self) -> Backlog;
+    fn queued(&self) -> Queued;
     /// An enqueue and a dequeue at once, for a packet that meets an empty queue and an idle link:
     /// the same outcome, without touching the queue's memory. `Err` when the packet is to go
     /// through `enqueue` after all.
     ///
     /// # Errors
     /// The packet back, untouched.
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet>;
+    fn pass(&mut self, packet: Packet, _now: Instant) -> Result<Departure, Packet> {
+        Err(packet)
+    }
 }
 
 /// What became of a packet given to a discipline.
@@ -67,7 +86,7 @@ pub trait Qdisc {
 pub enum Verdict {
     /// It waits as it came.
     Queued,
-    /// It waits in the control class, without its payload.
+    /// It waits without its payload, above data.
     Trimmed,
     /// It is lost; nothing of it waits.
     Dropped(DropReason),
@@ -86,15 +105,25 @@ pub struct Departure {
     pub start: Instant,
 }
 
-/// What waits in a discipline.
+/// What waits in a discipline: data, and everything that has priority over it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
-    /// Bytes in the data class.
+pub struct Queued {
+    /// Bytes of data.
     pub data_bytes: u64,
-    /// Bytes in the control class.
+    /// Packets of data.
+    pub data_packets: usize,
+    /// Bytes of all other classes.
     pub control_bytes: u64,
-    /// Packets in both.
-    pub packets: usize,
+    /// Packets of all other classes.
+    pub control_packets: usize,
+}
+
+impl Queued {
+    /// Packets of all classes.
+    #[must_use]
+    pub const fn packets(&self) -> usize {
+        self.data_packets + self.control_packets
+    }
 }
 
 /// The sizes of a discipline. What one does not use it ignores.
@@ -156,24 +185,25 @@ fn share_of(packets: u64, share: f64) -> u64 {
 }
 
 macro_rules! registry {
-    ($($(#[doc = $doc:literal])+ $name:literal => $variant:ident),+ $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])?
+        $name:literal => $variant:ident),+ $(,)?) => {
         /// The names of the disciplines.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum QdiscKind {
-            $($(#[doc = $doc])+ $variant,)+
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant,)+
         }
 
         impl QdiscKind {
             /// Every kind, in the order of `NAMES`.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
+            pub const ALL: &[Self] = &[$($(#[cfg($cfg)])? Self::$variant),+];
             /// What `by_name` accepts.
-            pub const NAMES: &[&str] = &[$($name),+];
+            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
             /// The kind called `name`.
             #[must_use]
             pub fn by_name(name: &str) -> Option<Self> {
                 match name {
-                    $($name => Some(Self::$variant),)+
+                    $($(#[cfg($cfg)])? $name => Some(Self::$variant),)+
                     _ => None,
                 }
             }
@@ -181,46 +211,73 @@ macro_rules! registry {
             /// The name of this kind.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant => $name,)+
+                }
             }
 
             /// An empty queue of this kind.
             #[must_use]
             pub fn build(self, params: &QdiscParams) -> AnyQdisc {
-                match self { $(Self::$variant => AnyQdisc::$variant($variant::new(params)),)+ }
+                match self {
+                    $($(#[cfg($cfg)])?
+                    Self::$variant => AnyQdisc::$variant($variant::new(params)),)+
+                }
             }
         }
 
         /// Any discipline, inline.
         #[derive(Clone, Debug)]
         pub enum AnyQdisc {
-            $($(#[doc = $doc])+ $variant($variant),)+
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant($variant),)+
         }
 
         impl Qdisc for AnyQdisc {
             #[inline]
             fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
-                match self { $(Self::$variant(qdisc) => qdisc.enqueue(packet, now, rng),)+ }
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.enqueue(packet, now, rng),)+
+                }
             }
 
             #[inline]
             fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
-                match self { $(Self::$variant(qdisc) => qdisc.dequeue(now, rng),)+ }
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.dequeue(now, rng),)+
+                }
             }
 
             #[inline]
-            fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
-                match self { $(Self::$variant(qdisc) => qdisc.dequeue_control(now),)+ }
+            fn ready_at(&self) -> Instant {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.ready_at(),)+
+                }
+            }
+
+            fn set_rate(&mut self, rate: Rate, now: Instant) {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.set_rate(rate, now),)+
+                }
+            }
+
+            fn pause(&mut self, paused: bool, now: Instant) {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.pause(paused, now),)+
+                }
             }
 
             #[inline]
-            fn backlog(&self) -> Backlog {
-                match self { $(Self::$variant(qdisc) => qdisc.backlog(),)+ }
+            fn queued(&self) -> Queued {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.queued(),)+
+                }
             }
 
             #[inline]
             fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-                match self { $(Self::$variant(qdisc) => qdisc.pass(packet, now),)+ }
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.pass(packet, now),)+
+                }
             }
         }
     };
@@ -239,6 +296,9 @@ registry! {
     "phantom" => PhantomEcn,
     /// As trim, and a phantom queue marks what its slower drain would hold up.
     "phantom-trim" => PhantomTrim,
+    /// Data at half the rate of the link, for tests.
+    #[cfg(test)]
+    "paced" => Paced,
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Phantom queues: a counter beside a real queue that fills as the real one does and drains more
-//! slowly than the link, so that senders hear of a load near the line rate before anything waits.
+//! slowly than the link, so that marks report a load near the line rate before anything waits.
 //!
 //! Source: \[uno\] sec. 4.1.3: the occupancy grows by every packet that is queued, shrinks at a
 //! constant share of the link's rate, and marks between two thresholds of its own, whatever the
@@ -12,7 +12,7 @@
 
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
-use super::{Backlog, Departure, Ecn, Qdisc, QdiscParams, Trim, Verdict};
+use super::{Departure, Ecn, Qdisc, QdiscParams, Queued, Trim, Verdict};
 use crate::packet::{Flags, Packet};
 
 /// A phantom queue beside drop-tail with RED marks.
@@ -150,7 +150,7 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
     #[inline]
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
         let verdict = self.queue.enqueue(packet, now, rng);
-        if verdict == Verdict::Queued && !packet.is_control() {
+        if verdict == Verdict::Queued && packet.is_data() {
             self.empty_at = self.with(&packet, now);
         }
         verdict
@@ -160,8 +160,7 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
         let mut departure = self.queue.dequeue(now, rng)?;
         let packet = &mut departure.packet;
-        let open =
-            !packet.is_control() && packet.flags.has(Flags::ECT) && !packet.flags.has(Flags::CE);
+        let open = packet.is_data() && packet.flags.has(Flags::ECT) && !packet.flags.has(Flags::CE);
         if open && self.wants_mark(self.empty_at.since(now), rng) {
             packet.flags = packet.flags.with(Flags::CE);
             departure.marked = true;
@@ -170,19 +169,27 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
     }
 
     #[inline]
-    fn dequeue_control(&mut self, now: Instant) -> Option<Departure> {
-        self.queue.dequeue_control(now)
+    fn ready_at(&self) -> Instant {
+        self.queue.ready_at()
+    }
+
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
+        self.queue.set_rate(rate, now);
+    }
+
+    fn pause(&mut self, paused: bool, now: Instant) {
+        self.queue.pause(paused, now);
     }
 
     #[inline]
-    fn backlog(&self) -> Backlog {
-        self.queue.backlog()
+    fn queued(&self) -> Queued {
+        self.queue.queued()
     }
 
     /// Not for a packet that the phantom may mark, which takes a draw.
     #[inline]
     fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-        if packet.is_control() {
+        if !packet.is_data() {
             return self.queue.pass(packet, now);
         }
         let empty_at = self.with(&packet, now);
@@ -202,6 +209,7 @@ const _: () = assert!(u16::MAX as u64 <= u64::MAX / BYTE_PS, "a packet's time st
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use transport::wire::class::TrafficClass;
     use transport::{HostId, Rng};
 
     use super::*;
@@ -272,7 +280,7 @@ mod tests {
             for (ticks, len, control) in arrivals {
                 now += ticks * Ticking::TICK;
                 ticking.run_until(now);
-                let flags = if control { Flags::CONTROL } else { Flags::ECT };
+                let flags = if control { Flags::of(TrafficClass::Control) } else { Flags::ECT };
                 let packet = Packet { flags, ..data(len) };
                 let verdict = queue.enqueue(packet, at(now), &mut rng);
                 if verdict == Verdict::Queued && !control {

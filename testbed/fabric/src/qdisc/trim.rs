@@ -1,4 +1,4 @@
-//! Trimming: a data packet that does not fit loses its payload and travels on as control.
+//! Trimming: a data packet that does not fit loses its payload and travels on above data.
 //!
 //! Source: [smartt] sec. III-D: packets are trimmed only if they would otherwise be dropped because
 //! of a full buffer. It is the arriving packet that is trimmed. Marks as in `ecn`.
@@ -6,13 +6,13 @@
 use transport::{Instant, Rng};
 
 use super::ecn::Red;
-use super::{Backlog, Departure, Qdisc, QdiscParams, TwoClass, Verdict};
+use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
 use crate::packet::{Flags, Packet};
 
 /// Marks at dequeue, trims at enqueue, drops when not even the headers fit.
 #[derive(Clone, Debug)]
 pub struct Trim {
-    classes: TwoClass,
+    classes: DataAndControl,
     red: Red,
 }
 
@@ -20,18 +20,18 @@ impl Trim {
     /// An empty queue.
     #[must_use]
     pub fn new(params: &QdiscParams) -> Self {
-        Self { classes: TwoClass::new(params), red: Red::new(params) }
+        Self { classes: DataAndControl::for_params(params), red: Red::new(params) }
     }
 }
 
 impl Qdisc for Trim {
     #[inline]
     fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
-        match self.classes.offer(packet) {
+        match self.classes.push(packet) {
             Ok(()) => Verdict::Queued,
-            Err(_) if packet.flags.has(Flags::TRIMMABLE) && !packet.is_control() => self
+            Err(_) if packet.flags.has(Flags::TRIMMABLE) && packet.is_data() => self
                 .classes
-                .offer(packet.trimmed())
+                .push(packet.trimmed())
                 .map_or_else(Verdict::Dropped, |()| Verdict::Trimmed),
             Err(reason) => Verdict::Dropped(reason),
         }

@@ -234,13 +234,16 @@ fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet
     };
     let route = frame::route_of(head, addressing).ok()?;
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
+    let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
     let (trim_len, flags) = match route.class {
         TrafficClass::Data => {
             let headers = frame::payload_start(head)?;
             let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
             (u8::try_from(headers).ok()?, ect.with(Flags::TRIMMABLE))
         }
-        _ => (u8::try_from(len).unwrap_or(u8::MAX), Flags::CONTROL),
+        // No host sends a packet that is trimmed already.
+        TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),
+        class => (narrow(len), Flags::of(class)),
     };
     // A host that names another as the sender is not believed.
     (route.src == host).then(|| Packet {
@@ -255,7 +258,7 @@ fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet
 
 /// Does to the bytes what the network has done to the packet; `None` when `pool` is exhausted.
 fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
-    let trimmed = packet.flags.has(Flags::TRIMMED);
+    let trimmed = packet.class() == TrafficClass::Trimmed;
     let corrupt = packet.flags.has(Flags::CORRUPT);
     let mut mbuf = if trimmed { trim(&mbuf, pool)? } else { mbuf };
     if packet.flags.has(Flags::CE) {

@@ -402,7 +402,7 @@ where
             let (header, payload) = (&segment.hdr, &segment.payload);
             let ends = (host, segment.peer);
             let addressing = &self.config.addressing;
-            let Some(template) = self.templates.of(addressing, ends, segment.is_control()) else {
+            let Some(template) = self.templates.of(addressing, ends, segment.class()) else {
                 self.counts.unsendable += 1;
                 continue;
             };

@@ -1,0 +1,196 @@
+//! FIFOs with a limit each, in strict order of priority: what disciplines are made of.
+//!
+//! Source: [smartt] sec. III: each port has a high-priority queue for control packets such as
+//! trims and acknowledgements, and a lower-priority queue for data. Which classes share a FIFO is
+//! the discipline's choice; the lowest FIFO holds data, and a pause of the link holds it back. Not
+//! registered by itself: it neither marks nor trims. Units: bytes on the wire.
+
+use std::collections::VecDeque;
+
+use transport::{Bytes, DropReason, Instant};
+
+use super::{Departure, QdiscParams, Queued};
+use crate::packet::Packet;
+
+/// FIFOs by priority, lowest first.
+#[derive(Clone, Debug)]
+pub struct Classes<const N: usize> {
+    fifos: [Fifo; N],
+    /// The link's data class is paused.
+    paused: bool,
+}
+
+/// A FIFO for data and one, with priority over it, for every other class.
+pub type DataAndControl = Classes<2>;
+
+/// The data FIFO of any [`Classes`].
+const DATA: usize = 0;
+
+/// Packets in the order of arrival. The ring grows to the largest backlog it has had, never beyond
+/// `limit`.
+#[derive(Clone, Debug)]
+struct Fifo {
+    packets: VecDeque<Packet>,
+    /// Bytes queued, 0 ..= limit.
+    bytes: u64,
+    limit: u64,
+}
+
+impl DataAndControl {
+    /// Two empty FIFOs with the limits of `params`.
+    #[must_use]
+    pub fn for_params(params: &QdiscParams) -> Self {
+        Self::new([params.data_limit, params.control_limit])
+    }
+
+    /// Queues `packet` in the FIFO of its class.
+    ///
+    /// # Errors
+    /// The reason when that FIFO has no room; nothing is queued then.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) -> Result<(), DropReason> {
+        self.push_to(usize::from(!packet.is_data()), packet)
+    }
+
+    /// `Qdisc::pass`: a packet within the limit of its FIFO that meets empty queues leaves as it
+    /// came. Nothing is left behind it, so nothing could mark it.
+    ///
+    /// # Errors
+    /// The packet back, when it does not fit or a pause holds it back.
+    #[inline]
+    pub fn pass(&self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        let fifo = &self.fifos[usize::from(!packet.is_data())];
+        if packet.wire_bytes() > fifo.limit || (self.paused && packet.is_data()) {
+            return Err(packet);
+        }
+        Ok(Departure { packet, marked: false, data_left: 0, start: now })
+    }
+}
+
+impl<const N: usize> Classes<N> {
+    /// Empty FIFOs with these limits, that of the lowest priority, data, first.
+    #[must_use]
+    pub fn new(limits: [Bytes; N]) -> Self {
+        Self { fifos: limits.map(Fifo::new), paused: false }
+    }
+
+    /// Queues `packet` in FIFO `at`.
+    ///
+    /// # Errors
+    /// The reason when that FIFO has no room; nothing is queued then.
+    #[inline]
+    pub fn push_to(&mut self, at: usize, packet: Packet) -> Result<(), DropReason> {
+        self.fifos[at].push(packet).ok_or_else(|| DropReason::queue_full(packet.class()))
+    }
+
+    /// The next packet that may leave: the highest priority that waits, first in first out within
+    /// it. Data waits while it is paused.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        let first = if self.paused { DATA + 1 } else { DATA };
+        self.fifos[first..].iter_mut().rev().find_map(Fifo::pop)
+    }
+
+    /// `Qdisc::ready_at` of a discipline that sends whenever [`Classes::pop`] gives something.
+    #[inline]
+    #[must_use]
+    pub fn ready_at(&self) -> Instant {
+        let first = if self.paused { DATA + 1 } else { DATA };
+        let waits = self.fifos[first..].iter().any(|fifo| fifo.bytes > 0);
+        if waits { Instant::ZERO } else { Instant::FAR_FUTURE }
+    }
+
+    /// `Qdisc::pause`.
+    pub const fn pause(&mut self, paused: bool, _now: Instant) {
+        self.paused = paused;
+    }
+
+    /// Data bytes queued.
+    #[inline]
+    #[must_use]
+    pub const fn data_bytes(&self) -> u64 {
+        self.fifos[DATA].bytes
+    }
+
+    /// What waits in all FIFOs.
+    #[inline]
+    #[must_use]
+    pub fn queued(&self) -> Queued {
+        let control = &self.fifos[DATA + 1..];
+        Queued {
+            data_bytes: self.fifos[DATA].bytes,
+            data_packets: self.fifos[DATA].packets.len(),
+            control_bytes: control.iter().map(|fifo| fifo.bytes).sum(),
+            control_packets: control.iter().map(|fifo| fifo.packets.len()).sum(),
+        }
+    }
+}
+
+impl Fifo {
+    const fn new(limit: Bytes) -> Self {
+        Self { packets: VecDeque::new(), bytes: 0, limit: limit.0 }
+    }
+
+    #[inline]
+    fn push(&mut self, packet: Packet) -> Option<()> {
+        let bytes = self.bytes + packet.wire_bytes();
+        if bytes > self.limit {
+            return None;
+        }
+        self.bytes = bytes;
+        self.packets.push_back(packet);
+        Some(())
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= packet.wire_bytes();
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::HostId;
+    use transport::wire::class::TrafficClass;
+
+    use super::*;
+    use crate::packet::Flags;
+
+    fn packet(handle: u32, class: TrafficClass) -> Packet {
+        let flags = Flags::of(class);
+        Packet { handle, dst: HostId(0), hash: 0, len: 100, trim_len: 64, flags }
+    }
+
+    #[test]
+    fn each_class_has_its_limit_its_place_in_the_order_and_its_reason_to_drop() {
+        let mut classes = Classes::new([100, 200, 100, 300].map(Bytes));
+        let class_of = [
+            TrafficClass::Data,
+            TrafficClass::Control,
+            TrafficClass::ProbeAck,
+            TrafficClass::Probe,
+        ];
+        for round in 0..4 {
+            for (at, class) in class_of.into_iter().enumerate() {
+                let handle = u32::try_from(at).unwrap();
+                let full = Err(DropReason::queue_full(class));
+                let room = [1, 2, 1, 3][at];
+                let expected = if round < room { Ok(()) } else { full };
+                assert_eq!(classes.push_to(at, packet(handle, class)), expected);
+            }
+        }
+        let queued = classes.queued();
+        assert_eq!((queued.data_packets, queued.control_packets), (1, 6));
+        assert_eq!((queued.data_bytes, queued.control_bytes), (100, 600));
+        classes.pause(true, Instant::ZERO);
+        let order: Vec<_> = std::iter::from_fn(|| classes.pop()).map(|p| p.handle).collect();
+        assert_eq!(order, [3, 3, 3, 2, 1, 1]);
+        assert_eq!(classes.ready_at(), Instant::FAR_FUTURE);
+        classes.pause(false, Instant::ZERO);
+        assert_eq!(classes.ready_at(), Instant::ZERO);
+        assert_eq!(classes.pop().map(|packet| packet.handle), Some(0));
+        assert_eq!(classes.ready_at(), Instant::FAR_FUTURE);
+    }
+}

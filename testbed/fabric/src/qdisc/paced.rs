@@ -1,0 +1,77 @@
+//! A discipline for tests whose head waits although the link is free: data leaves at half the
+//! link's rate and, from an empty queue, at whole slots alone; control leaves at once.
+//!
+//! It stands for token buckets and slotted senders in the tests of ports and networks.
+
+use transport::{Bytes, Duration, Instant, Rate, Rng};
+
+use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
+use crate::packet::Packet;
+
+/// Data at half the rate, in slots.
+#[derive(Clone, Debug)]
+pub struct Paced {
+    classes: DataAndControl,
+    rate: Rate,
+    /// When the next data packet may leave.
+    next_at: Instant,
+}
+
+/// Data that meets an empty queue leaves at a multiple of it.
+const SLOT_PS: u64 = 50_000;
+
+impl Paced {
+    /// An empty queue; only the limits of `params` matter.
+    #[must_use]
+    pub fn new(params: &QdiscParams) -> Self {
+        let classes = DataAndControl::for_params(params);
+        Self { classes, rate: Rate::from_bps(1), next_at: Instant::ZERO }
+    }
+}
+
+fn slot_from(now: Instant) -> Instant {
+    Instant::from_ps(now.as_ps().div_ceil(SLOT_PS) * SLOT_PS)
+}
+
+impl Qdisc for Paced {
+    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
+        if packet.is_data() && self.classes.data_bytes() == 0 {
+            self.next_at = self.next_at.max(slot_from(now));
+        }
+        self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+    }
+
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+        let packet = self.classes.pop()?;
+        if packet.is_data() {
+            self.next_at = now + self.rate.time_for(Bytes(packet.wire_bytes())) * 2;
+        }
+        Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
+    }
+
+    fn ready_at(&self) -> Instant {
+        match self.classes.ready_at() {
+            Instant::ZERO if self.classes.queued().control_packets == 0 => self.next_at,
+            at => at,
+        }
+    }
+
+    /// What is left of the gap to the next data packet takes the longer the lower the rate.
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
+        let left = u128::from(self.next_at.since(now).as_ps());
+        let scaled = left * u128::from(self.rate.as_bps()) / u128::from(rate.as_bps());
+        let scaled = u64::try_from(scaled).unwrap_or(u64::MAX).min(1 << 50);
+        if left > 0 {
+            self.next_at = now + Duration::from_ps(scaled);
+        }
+        self.rate = rate;
+    }
+
+    fn pause(&mut self, paused: bool, now: Instant) {
+        self.classes.pause(paused, now);
+    }
+
+    fn queued(&self) -> Queued {
+        self.classes.queued()
+    }
+}

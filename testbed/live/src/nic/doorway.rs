@@ -1,0 +1,235 @@
+//! Connections to the control port that have not yet sent their first line.
+//!
+//! Each has a time limit from its arrival, however its bytes trickle in, and no read waits: the
+//! host that listens goes on with everything else. Not here: what a first line means.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use transport::{Duration, Instant};
+
+/// A first line is complete this long after its connection was accepted, or the connection ends.
+const LINE_WITHIN: Duration = Duration::from_s(2);
+
+/// Longer than any first line, bytes.
+const LINE_MAX: usize = 1 << 20;
+
+/// Connections that wait at once; the oldest makes room for a new one.
+const WAITING_MAX: usize = 64;
+
+/// Bytes that one connection is read at a time.
+const PIECE: usize = 16 << 10;
+
+/// The listening socket and the connections that wait.
+#[derive(Debug)]
+pub(super) struct Doorway {
+    listener: TcpListener,
+    /// Oldest first, at most [`WAITING_MAX`].
+    waiting: VecDeque<Caller>,
+}
+
+/// A connection without a whole first line.
+#[derive(Debug)]
+struct Caller {
+    stream: TcpStream,
+    from: SocketAddr,
+    line: Vec<u8>,
+    until: Instant,
+}
+
+/// What became of a connection.
+#[derive(Debug)]
+pub(super) enum Call {
+    /// Its first line, newline included. The stream blocks again.
+    Line(TcpStream, SocketAddr, Vec<u8>),
+    /// It was closed, and why.
+    Refused(SocketAddr, &'static str),
+}
+
+impl Doorway {
+    /// Listens on `address`.
+    pub(super) fn open(address: &str) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, waiting: VecDeque::new() })
+    }
+
+    /// The next connection whose fate is decided by `now`; `None` when there is none. Never waits.
+    ///
+    /// # Errors
+    /// When the listening socket fails.
+    pub(super) fn poll(&mut self, now: Instant) -> io::Result<Option<Call>> {
+        let refused = self.accept(now)?;
+        if refused.is_some() {
+            return Ok(refused);
+        }
+        for index in 0..self.waiting.len() {
+            let Some(caller) = self.waiting.get_mut(index) else { break };
+            let outcome = match caller.read() {
+                Ok(false) if now > caller.until => Err("it sent no whole line in time"),
+                other => other,
+            };
+            let whole = match outcome {
+                Ok(false) => continue,
+                Ok(true) => Ok(()),
+                Err(why) => Err(why),
+            };
+            let Some(Caller { stream, from, line, .. }) = self.waiting.remove(index) else { break };
+            return Ok(Some(match whole {
+                Ok(()) => match stream.set_nonblocking(false) {
+                    Ok(()) => Call::Line(stream, from, line),
+                    Err(_) => Call::Refused(from, "its connection failed"),
+                },
+                Err(why) => Call::Refused(from, why),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Takes the connections that have come; the one that had to make room, if any.
+    fn accept(&mut self, now: Instant) -> io::Result<Option<Call>> {
+        let (stream, from) = match self.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if is_passing(error.kind()) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if stream.set_nonblocking(true).is_err() {
+            return Ok(Some(Call::Refused(from, "its connection failed")));
+        }
+        let until = now + LINE_WITHIN;
+        self.waiting.push_back(Caller { stream, from, line: Vec::new(), until });
+        let over = self.waiting.len() > WAITING_MAX;
+        let oldest = if over { self.waiting.pop_front() } else { None };
+        Ok(oldest.map(|caller| Call::Refused(caller.from, "too many others wait")))
+    }
+}
+
+impl Caller {
+    /// Reads one piece of what has come. True when the line is whole.
+    fn read(&mut self) -> Result<bool, &'static str> {
+        let mut piece = [0; PIECE];
+        let read = match self.stream.read(&mut piece) {
+            Ok(0) => return Err("it ended without a line"),
+            Ok(read) => &piece[..read],
+            Err(error) if is_passing(error.kind()) => return Ok(false),
+            Err(_) => return Err("its connection failed"),
+        };
+        self.line.extend_from_slice(read);
+        match read.iter().position(|octet| *octet == b'\n') {
+            Some(end) if end + 1 == read.len() => Ok(true),
+            // Hosts send nothing more before they are answered.
+            Some(_) => Err("it sent more than one line"),
+            None if self.line.len() > LINE_MAX => Err("its line has no end"),
+            None => Ok(false),
+        }
+    }
+}
+
+/// What a connection that was given up before it was accepted leaves, too.
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::thread;
+
+    use super::*;
+
+    fn doorway() -> (Doorway, SocketAddr) {
+        let doorway = Doorway::open("127.0.0.1:0").unwrap();
+        let address = doorway.listener.local_addr().unwrap();
+        (doorway, address)
+    }
+
+    /// Polls at `now` until something is decided; panics after two seconds.
+    fn decided(doorway: &mut Doorway, now: Instant) -> Call {
+        for _ in 0..2000 {
+            if let Some(call) = doorway.poll(now).unwrap() {
+                return call;
+            }
+            thread::sleep(core::time::Duration::from_millis(1));
+        }
+        panic!("nothing was decided");
+    }
+
+    /// Polls until as many connections wait.
+    fn waiting(doorway: &mut Doorway, count: usize, now: Instant) {
+        while doorway.waiting.len() < count {
+            assert!(doorway.poll(now).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_line_in_pieces_is_a_line_if_it_is_whole_in_time() {
+        let (mut doorway, address) = doorway();
+        let mut stream = TcpStream::connect(address).unwrap();
+        for piece in [&b"a li"[..], b"ne", b"\n"] {
+            stream.write_all(piece).unwrap();
+            thread::sleep(core::time::Duration::from_millis(5));
+            if piece == b"\n" {
+                break;
+            }
+            waiting(&mut doorway, 1, Instant::ZERO);
+            assert!(doorway.poll(Instant::ZERO).unwrap().is_none());
+        }
+        let Call::Line(_, _, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        assert_eq!(line, b"a line\n");
+    }
+
+    #[test]
+    fn a_connection_that_trickles_is_closed_at_its_time_and_holds_up_none_behind_it() {
+        let (mut doorway, address) = doorway();
+        let mut slow = TcpStream::connect(address).unwrap();
+        slow.write_all(b"x").unwrap();
+        waiting(&mut doorway, 1, Instant::ZERO);
+        let mut quick = TcpStream::connect(address).unwrap();
+        quick.write_all(b"quick\n").unwrap();
+        let Call::Line(_, _, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        assert_eq!(line, b"quick\n");
+        // A byte just before the limit does not move the limit.
+        let limit = Instant::ZERO + LINE_WITHIN;
+        slow.write_all(b"y").unwrap();
+        thread::sleep(core::time::Duration::from_millis(5));
+        assert!(doorway.poll(limit).unwrap().is_none());
+        let late = decided(&mut doorway, limit + Duration::from_ps(1));
+        assert!(matches!(late, Call::Refused(_, "it sent no whole line in time")), "{late:?}");
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_the_oldest_makes_room() {
+        let (mut doorway, address) = doorway();
+        let mut streams = vec![TcpStream::connect(address).unwrap()];
+        let oldest = streams[0].local_addr().unwrap();
+        waiting(&mut doorway, 1, Instant::ZERO);
+        for count in 2..=WAITING_MAX {
+            streams.push(TcpStream::connect(address).unwrap());
+            waiting(&mut doorway, count, Instant::ZERO);
+        }
+        streams.push(TcpStream::connect(address).unwrap());
+        let Call::Refused(from, _) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        assert_eq!((from, doorway.waiting.len()), (oldest, WAITING_MAX));
+    }
+
+    #[test]
+    fn an_endless_line_a_second_line_and_an_early_end_are_refused() {
+        for (octets, expected) in [
+            (vec![b'x'; LINE_MAX + 1], "its line has no end"),
+            (b"one\ntwo\n".to_vec(), "it sent more than one line"),
+            (b"half".to_vec(), "it ended without a line"),
+        ] {
+            let (mut doorway, address) = doorway();
+            let writer = thread::spawn(move || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                // It is closed under an endless line.
+                let _ = stream.write_all(&octets);
+            });
+            let Call::Refused(_, why) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+            assert_eq!(why, expected);
+            drop(doorway);
+            writer.join().unwrap();
+        }
+    }
+}

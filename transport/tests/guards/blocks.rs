@@ -1,0 +1,119 @@
+//! Packets that contradict the erasure code, the block or the place in it that they claim.
+
+use std::num::NonZeroU8;
+
+use transport::ec::{BlockShape, EcKind, EcParams};
+use transport::wire::{BlockNack, Coded};
+use transport::{Coding, Duration};
+
+use super::*;
+
+/// An endpoint whose flows are coded, two parity packets behind each two of data.
+fn coded() -> End {
+    End::new(|s| {
+        let base_rtt_min = Duration::ZERO;
+        s.ec = EcKind::Mds;
+        s.ec_shape = BlockShape::new(2, 2).unwrap();
+        s.ec_params = EcParams { base_rtt_min, ..EcParams::default() };
+    })
+}
+
+/// Bytes of a message of two full blocks.
+const LEN: u32 = 4 * 4096;
+
+/// Packet `packet` of the block that begins at segment `begin`, as it should be.
+fn of_block(psn: u32, begin: u32, packet: u8) -> Data {
+    let segment = if packet < 2 { begin + u32::from(packet) } else { begin };
+    let code = Coded { data: NonZeroU8::new(2).unwrap(), parity: 2, packet };
+    Data { code: Some(code), ..opening(psn, 0, segment * 4096, LEN) }
+}
+
+fn with_code(data: Data, change: impl FnOnce(&mut Coded)) -> Data {
+    let mut code = data.code.unwrap();
+    change(&mut code);
+    Data { code: Some(code), ..data }
+}
+
+#[test]
+fn only_the_code_that_both_ends_know_is_taken() {
+    let mut end = coded();
+    let other = with_code(of_block(0, 0, 0), |code| code.parity = 3);
+    end.refuses(&first(other, FULL), DropReason::BadSegment);
+    let none = with_code(of_block(0, 0, 0), |code| code.data = NonZeroU8::new(60).unwrap());
+    end.refuses(&first(none, FULL), DropReason::BadSegment);
+    end.places(&first(of_block(0, 0, 0), FULL));
+    // A receiver without a code has no memory for parity.
+    let mut plain = End::new(|s| s.ec_shape = BlockShape::new(2, 2).unwrap());
+    plain.refuses(&first(of_block(0, 0, 0), FULL), DropReason::BadSegment);
+}
+
+#[test]
+fn a_packet_is_where_its_number_says() {
+    let mut end = coded();
+    for wrong in [
+        // Behind the message.
+        Data { offset: LEN, ..of_block(4, 2, 0) },
+        Data { offset: 1 << 30, ..of_block(4, 2, 0) },
+        // Between two segments.
+        Data { offset: 100, ..of_block(0, 0, 0) },
+        // Segment 1 as packet 0, and parity that begins in the middle of its block.
+        with_code(of_block(1, 0, 1), |code| code.packet = 0),
+        Data { offset: 4096, ..of_block(2, 0, 2) },
+    ] {
+        end.refuses(&first(wrong, FULL), DropReason::BadSegment);
+    }
+    end.places(&first(of_block(0, 0, 0), FULL));
+}
+
+#[test]
+fn a_packet_of_a_block_is_as_long_as_its_place() {
+    let mut end = coded();
+    end.refuses(&first(of_block(0, 0, 0), FULL - 1), DropReason::BadSegment);
+    end.refuses(&first(of_block(2, 0, 2), FULL - 1), DropReason::BadSegment);
+    end.places(&first(of_block(2, 0, 2), FULL));
+}
+
+#[test]
+fn a_sender_that_contradicts_itself_ends_its_message_once() {
+    let mut end = coded();
+    // Three times the same segment under other numbers: 4096 bytes are missing, as it seems.
+    for psn in [100, 200, 300] {
+        end.places(&first(of_block(psn, 2, 0), FULL));
+    }
+    // Two parity packets stand for the two segments of the first block, 8192 bytes.
+    end.places(&first(of_block(2, 0, 2), FULL));
+    end.places(&first(of_block(3, 0, 3), FULL));
+    assert_eq!(end.delivered(), [LEN]);
+    assert_eq!(end.take(&first(of_block(0, 0, 0), FULL)), Placement::Release);
+    assert_eq!(end.delivered(), []);
+}
+
+/// An endpoint that has sent the first block of a message, and the flow.
+fn sending() -> (End, FlowId) {
+    let mut end = coded();
+    let flow = end.open();
+    end.post(flow, LEN);
+    let sent = end.sent();
+    let parity = sent.iter().filter(|tx| matches!(tx.payload.coding, Coding::Parity(_)));
+    assert_eq!((sent.len(), parity.count()), (8, 4));
+    (end, flow)
+}
+
+fn request(flow: FlowId, psn: u32, missing: u64) -> RxSegment {
+    let nack = BlockNack { src_flow: FlowId::new(4, 2), psn: Psn(psn), missing };
+    packet(flow, Body::BlockNack(nack), 0)
+}
+
+#[test]
+fn a_request_names_a_block_that_was_sent() {
+    let (mut end, flow) = sending();
+    end.now += Duration::from_us(100);
+    // What was never sent, and a block that begins elsewhere.
+    end.refuses(&request(flow, 9, 1), DropReason::BadSegment);
+    end.refuses(&request(flow, 1, 1), DropReason::BadSegment);
+    end.refuses(&RxSegment { from: STRANGER, ..request(flow, 0, 0b111) }, DropReason::UnknownFlow);
+    assert_eq!((end.sent(), end.endpoint.stats().lost_by_block), (vec![], 0));
+    end.take(&request(flow, 0, 0b111));
+    assert_eq!(end.endpoint.stats().lost_by_block, 3);
+    assert!(!end.sent().is_empty(), "what the block needs is sent again");
+}

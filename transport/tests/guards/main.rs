@@ -1,0 +1,170 @@
+//! Every check that stands between a lying packet and the state of an endpoint, met by a packet
+//! that no other check refuses. Each test fails when its check is taken out.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU32;
+
+use transport::wire::{Ack, Body, Data, Header, Open, Receipt};
+use transport::{
+    BURST, Burst, Config, DropReason, Endpoint, EntropyValue, Event, FlowId, HostId, Instant,
+    MsgNo, MsgSpec, Placement, Psn, Rng, RxSegment, Settings, TxSegment,
+};
+
+mod blocks;
+mod receiver;
+mod sender;
+
+/// The host whose endpoint is tested.
+const HERE: HostId = HostId(1);
+/// Its peer, played by the test.
+const PEER: HostId = HostId(0);
+/// A host that has no flow with either.
+const STRANGER: HostId = HostId(9);
+/// The peer's name of the flow it sends on.
+const SRC: FlowId = FlowId::new(3, 7);
+/// Payload of a full segment.
+const FULL: u16 = 4096;
+
+/// One endpoint, its time, and what it is given packet by packet.
+struct End {
+    endpoint: Endpoint,
+    now: Instant,
+}
+
+impl End {
+    fn new(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings { payload_max: FULL, ..Settings::default() };
+        change(&mut settings);
+        let config = Config::new(settings).unwrap();
+        Self { endpoint: Endpoint::new(&config, HERE, Rng::new(1)), now: Instant::ZERO }
+    }
+
+    /// Hands one packet in; what is to be done with its bytes.
+    fn take(&mut self, rx: &RxSegment) -> Placement {
+        let mut out = [Placement::Release];
+        self.endpoint.handle_burst(self.now, &[RxSegment { at: self.now, ..*rx }], &mut out);
+        out[0]
+    }
+
+    /// All that may leave now.
+    fn sent(&mut self) -> Vec<TxSegment> {
+        let mut all = Vec::new();
+        loop {
+            let mut burst = Burst::with_limit(BURST);
+            self.endpoint.poll_transmit(self.now, &mut burst);
+            all.extend(burst.iter().copied());
+            if burst.len() < BURST {
+                return all;
+            }
+        }
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.endpoint.poll_event()).collect()
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.endpoint.stats().drops.of(reason)
+    }
+
+    /// Hands in a packet that has to be dropped for `reason` and to change nothing else that shows.
+    #[track_caller]
+    fn refuses(&mut self, rx: &RxSegment, reason: DropReason) {
+        let before = self.dropped(reason);
+        assert_eq!(self.take(rx), Placement::Release);
+        assert_eq!(self.dropped(reason), before + 1, "not dropped as {reason:?}");
+        assert_eq!(self.events(), []);
+    }
+
+    /// Hands in a segment that has to be placed.
+    #[track_caller]
+    fn places(&mut self, rx: &RxSegment) {
+        let placed = self.take(rx);
+        assert!(!matches!(placed, Placement::Release), "{rx:?} was released");
+    }
+
+    /// The lengths of the messages delivered since the last call.
+    fn delivered(&mut self) -> Vec<u32> {
+        let events = self.events();
+        let lengths = events.iter().filter_map(|event| match event {
+            Event::Delivered { len, .. } => Some(*len),
+            _ => None,
+        });
+        lengths.collect()
+    }
+
+    /// The endpoint's own name of the flow that it last acknowledged.
+    fn acked_flow(&mut self) -> FlowId {
+        let acks = self.sent();
+        let mut flows = acks.iter().filter_map(|tx| match tx.hdr.body {
+            Body::Ack(ack) | Body::Nack(ack) => Some(ack.src_flow),
+            _ => None,
+        });
+        flows.next_back().unwrap()
+    }
+
+    /// Posts a message of `len` bytes to the peer.
+    fn post(&mut self, flow: FlowId, len: u32) {
+        let len = NonZeroU32::new(len).unwrap();
+        self.endpoint.post_send(self.now, MsgSpec { flow, len, tag: 0 }).unwrap();
+    }
+
+    /// A flow to the peer.
+    fn open(&mut self) -> FlowId {
+        let path = Config::new(Settings::default()).unwrap().default_path();
+        self.endpoint.open_flow(PEER, path).unwrap()
+    }
+}
+
+/// A packet from the peer.
+fn packet(dst_flow: FlowId, body: Body, payload_len: u16) -> RxSegment {
+    let hdr = Header { ev: EntropyValue(5), dst_flow, body };
+    RxSegment { hdr, at: Instant::ZERO, from: PEER, payload_len, ce: false, trimmed: false }
+}
+
+/// A segment's header.
+fn data(psn: u32, msg: u32, offset: u32) -> Data {
+    Data {
+        psn: Psn(psn),
+        msg: MsgNo(msg),
+        offset,
+        sent_at: 0,
+        retransmission: false,
+        open: None,
+        tag: 0,
+        demand: None,
+        code: None,
+    }
+}
+
+/// The same that opens its message of `len` bytes.
+fn opening(psn: u32, msg: u32, offset: u32, len: u32) -> Data {
+    let msg_len = NonZeroU32::new(len).unwrap();
+    Data { open: Some(Open { src_flow: SRC, msg_len }), ..data(psn, msg, offset) }
+}
+
+/// A segment of a flow that is not known yet.
+fn first(data: Data, payload_len: u16) -> RxSegment {
+    packet(FlowId::UNKNOWN, Body::Data(data), payload_len)
+}
+
+/// A segment of a flow that the endpoint has named.
+fn later(flow: FlowId, data: Data, payload_len: u16) -> RxSegment {
+    packet(flow, Body::Data(data), payload_len)
+}
+
+/// An acknowledgement by the peer of one segment, and of all before `cumulative`.
+fn ack(psn: u32, cumulative: u32) -> Ack {
+    Ack {
+        src_flow: FlowId::new(4, 2),
+        psn: Psn(psn),
+        cumulative: Psn(cumulative),
+        sack: 0,
+        echo_sent_at: 0,
+        held: 0,
+        sharers: 1,
+        ce: false,
+        receipt: Receipt::First,
+    }
+}

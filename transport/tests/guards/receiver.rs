@@ -1,0 +1,165 @@
+//! DATA that contradicts the message, the flow or the sender it claims to be of.
+
+use super::*;
+
+#[test]
+fn a_segment_that_ends_behind_its_message_is_refused() {
+    let mut end = End::new(|_| {});
+    end.refuses(&first(opening(1, 0, 4096, 5000), FULL), DropReason::BadSegment);
+    end.places(&first(opening(1, 0, 4096, 5000), 904));
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    assert_eq!(end.delivered(), [5000]);
+}
+
+#[test]
+fn segments_that_hold_more_than_their_message_are_refused() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    // Within the message, but only 904 bytes are missing.
+    end.refuses(&first(opening(1, 0, 0, 5000), FULL), DropReason::BadSegment);
+    assert_eq!(end.delivered(), []);
+}
+
+#[test]
+fn a_segment_without_payload_is_refused() {
+    let mut end = End::new(|_| {});
+    end.refuses(&first(opening(0, 0, 0, 5000), 0), DropReason::BadSegment);
+    // It did not count as arrived.
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+}
+
+#[test]
+fn a_message_does_not_change_its_length() {
+    for other in [4999, 5001, 9000] {
+        let mut end = End::new(|_| {});
+        end.places(&first(opening(0, 0, 0, 5000), FULL));
+        end.refuses(&first(opening(1, 0, 4096, other), 900), DropReason::BadSegment);
+    }
+}
+
+#[test]
+fn a_new_segment_of_a_delivered_message_is_refused() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 100), 100));
+    assert_eq!(end.delivered(), [100]);
+    end.refuses(&first(opening(1, 0, 0, 100), 100), DropReason::BadSegment);
+}
+
+#[test]
+fn a_message_beyond_the_window_is_refused() {
+    let mut end = End::new(|s| s.msg_window = 4);
+    end.refuses(&first(opening(0, 4, 0, 100), 100), DropReason::BadSegment);
+    end.places(&first(opening(0, 3, 0, 100), 100));
+}
+
+#[test]
+fn a_message_that_was_not_opened_is_refused_on_a_known_flow() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    let flow = end.acked_flow();
+    end.refuses(&later(flow, data(1, 1, 0), 100), DropReason::UnknownFlow);
+    end.places(&later(flow, data(1, 0, 4096), 904));
+    assert_eq!(end.delivered(), [5000]);
+}
+
+#[test]
+fn a_message_that_the_table_has_no_room_for_is_refused() {
+    let mut end = End::new(|s| s.msgs_max = 1);
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    end.refuses(&first(opening(1, 1, 0, 5000), FULL), DropReason::TableFull);
+    end.places(&first(opening(2, 0, 4096, 5000), 904));
+    end.places(&first(opening(1, 1, 0, 5000), FULL));
+}
+
+#[test]
+fn a_psn_beyond_the_window_is_refused_and_counts_for_nothing() {
+    let mut end = End::new(|s| s.psn_window = 128);
+    // One word of the bitmap holds the first missing PSN, so 64 are open.
+    end.refuses(&first(opening(64, 0, 4096, 5000), 904), DropReason::PsnOutOfWindow);
+    end.places(&first(opening(63, 0, 4096, 5000), 904));
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    assert_eq!(end.delivered(), [5000]);
+}
+
+#[test]
+fn a_flow_takes_segments_from_its_sender_alone() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    let flow = end.acked_flow();
+    let segment = later(flow, data(1, 0, 4096), 904);
+    end.refuses(&RxSegment { from: STRANGER, ..segment }, DropReason::UnknownFlow);
+    assert_eq!(end.sent(), [], "a stranger is not answered");
+    end.places(&segment);
+    assert_eq!(end.delivered(), [5000]);
+}
+
+#[test]
+fn a_segment_that_names_two_flows_is_of_neither() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    let flow = end.acked_flow();
+    let mut both = opening(1, 0, 4096, 5000);
+    end.places(&later(flow, both, 904));
+    assert_eq!(end.delivered(), [5000]);
+    both = opening(2, 1, 0, 100);
+    both.open.as_mut().unwrap().src_flow = FlowId::new(4, 7);
+    end.refuses(&later(flow, both, 100), DropReason::UnknownFlow);
+}
+
+#[test]
+fn a_segment_of_no_flow_is_refused() {
+    let mut end = End::new(|_| {});
+    end.refuses(&first(data(0, 0, 0), 100), DropReason::UnknownFlow);
+    end.refuses(&later(FlowId::new(0, 1), data(0, 0, 0), 100), DropReason::UnknownFlow);
+    assert_eq!(end.sent(), []);
+}
+
+#[test]
+fn a_flow_that_the_table_has_no_room_for_is_refused() {
+    let mut end = End::new(|s| s.rx_flows_max = 1);
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    let mut other = opening(0, 0, 0, 100);
+    other.open.as_mut().unwrap().src_flow = FlowId::new(4, 7);
+    end.refuses(&first(other, 100), DropReason::TableFull);
+    end.places(&first(opening(1, 0, 4096, 5000), 904));
+}
+
+#[test]
+fn a_segment_that_comes_again_is_one_segment_however_it_is_addressed() {
+    let mut end = End::new(|_| {});
+    let segment = first(opening(0, 0, 0, 5000), FULL);
+    end.places(&segment);
+    let flow = end.acked_flow();
+    assert_eq!(end.take(&segment), Placement::Release);
+    assert_eq!(end.acked_flow(), flow, "the sender's name is looked up while it opens");
+    assert_eq!(end.take(&later(flow, data(0, 0, 0), FULL)), Placement::Release);
+    assert_eq!(end.endpoint.stats().duplicates, 2);
+    let Body::Ack(ack) = end.sent().last().unwrap().hdr.body else { panic!("no ACK") };
+    assert_eq!(ack.receipt, Receipt::Again);
+}
+
+#[test]
+fn what_has_arrived_is_not_refused_when_it_comes_again_trimmed() {
+    let mut end = End::new(|_| {});
+    let segment = first(opening(0, 0, 0, 5000), FULL);
+    end.places(&segment);
+    end.sent();
+    end.take(&RxSegment { trimmed: true, payload_len: 0, ..segment });
+    assert!(matches!(end.sent()[..], [TxSegment { hdr: Header { body: Body::Ack(_), .. }, .. }]));
+}
+
+#[test]
+fn a_driver_is_asked_for_memory_once_a_message() {
+    let mut end = End::new(|_| {});
+    let segment = first(opening(0, 0, 0, 5000), FULL);
+    let trimmed = RxSegment { trimmed: true, payload_len: 0, ..segment };
+    assert_eq!(end.endpoint.would_open(&trimmed), None, "a trimmed segment brings no bytes");
+    assert_eq!(end.endpoint.would_open(&segment).map(NonZeroU32::get), Some(5000));
+    end.take(&trimmed);
+    assert_eq!(end.endpoint.would_open(&segment).map(NonZeroU32::get), Some(5000));
+    end.places(&segment);
+    let second = first(opening(1, 0, 4096, 5000), 904);
+    assert_eq!(end.endpoint.would_open(&second), None, "the message has its memory");
+    end.places(&second);
+    assert_eq!(end.endpoint.would_open(&second), None, "the message is over");
+}

@@ -6,8 +6,8 @@
 //! gone.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::io::ErrorKind;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
@@ -16,6 +16,7 @@ use experiments::plan::RunError;
 use transport::{Duration, Instant};
 use transport_dpdk::DilatedClock;
 
+use super::doorway::{Call, Doorway};
 use super::message::{Hello, PROTOCOL, Part, Round, Say};
 use super::offset::Offset;
 use super::wire::{Heard, Wire};
@@ -41,11 +42,8 @@ pub(super) struct Meeting {
 /// Between two attempts to reach the first host.
 const RETRY: core::time::Duration = core::time::Duration::from_millis(100);
 
-/// A new connection says who it is within this time, or is none of ours.
-const HELLO_WITHIN: core::time::Duration = core::time::Duration::from_secs(2);
-
-/// Longer than any first line.
-const HELLO_MAX: u64 = 1 << 20;
+/// How long one attempt to reach the first host takes at most.
+const CONNECT_WITHIN: core::time::Duration = core::time::Duration::from_secs(2);
 
 /// Questions about the time, of which the fastest answer counts.
 const CLOCK_ASKS: u32 = 32;
@@ -98,18 +96,19 @@ impl Meeting {
                  be an address of this machine, and nobody else's port"
             ))
         };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
+        let mut doorway = Doorway::open(address).map_err(refused)?;
         while self.wires.iter().skip(1).any(Option::is_none) {
             going_on()?;
-            match listener.accept() {
-                Ok((stream, from)) => {
-                    if let Err(why) = self.admit(stream, inbox) {
+            match doorway.poll(self.clock.now()).map_err(refused)? {
+                Some(Call::Line(stream, from, line)) => {
+                    if let Err(why) = self.admit(stream, &line, inbox) {
                         tracing::warn!(%from, why, "a connection was refused");
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY / 10),
-                Err(error) => return Err(refused(error)),
+                Some(Call::Refused(from, why)) => {
+                    tracing::warn!(%from, why, "a connection was refused");
+                }
+                None => thread::sleep(RETRY / 10),
             }
             if self.clock.now() > until {
                 let missing = self.wires.iter().zip(&self.names).skip(1);
@@ -123,16 +122,15 @@ impl Meeting {
         Ok(())
     }
 
-    /// Takes a connection if its first line says which host it is.
-    fn admit(&mut self, stream: TcpStream, inbox: &Sender<(u32, Heard)>) -> Result<(), String> {
+    /// Takes a connection if its first line names a host that is missing.
+    fn admit(
+        &mut self,
+        stream: TcpStream,
+        line: &[u8],
+        inbox: &Sender<(u32, Heard)>,
+    ) -> Result<(), String> {
         let io = |error: std::io::Error| error.to_string();
-        stream.set_nonblocking(false).map_err(io)?;
-        stream.set_read_timeout(Some(HELLO_WITHIN)).map_err(io)?;
-        let mut line = Vec::new();
-        // Nothing follows the first line before it is answered, so nothing is lost with the buffer.
-        let mut reader = BufReader::new(stream.try_clone().map_err(io)?).take(HELLO_MAX);
-        reader.read_until(b'\n', &mut line).map_err(io)?;
-        let say = Say::parse(&line).ok_or("its first line is none of this protocol")?;
+        let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
         let Say::Part { part: Part::Join(hello), .. } = &say else {
             return Err("it did not say who it is".to_owned());
         };
@@ -159,7 +157,7 @@ impl Meeting {
             going_on()?;
             let to = address.to_socket_addrs().map(|mut all| all.next());
             let connected = match to {
-                Ok(Some(to)) => TcpStream::connect_timeout(&to, HELLO_WITHIN),
+                Ok(Some(to)) => TcpStream::connect_timeout(&to, CONNECT_WITHIN),
                 Ok(None) => Err(ErrorKind::AddrNotAvailable.into()),
                 Err(error) => Err(error),
             };

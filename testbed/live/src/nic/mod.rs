@@ -11,6 +11,7 @@
 //! with the first host's; network time begins at the same instant everywhere. At the end every host
 //! has the books of all hosts and puts the same outcome together. Time is real: nothing is scaled.
 
+mod doorway;
 mod meeting;
 mod message;
 mod offset;

@@ -1,6 +1,7 @@
 //! Tests of meetings: rounds, clocks, hosts that go or do not come, strangers.
 
 use std::io::Write as _;
+use std::net::TcpListener;
 
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, TimeScale};
@@ -170,6 +171,42 @@ fn strangers_on_the_control_port_do_not_disturb() {
         assert_eq!(joined(1).unwrap(), 2);
         assert_eq!(first.join().unwrap().unwrap(), 2);
         drop(streams);
+    });
+}
+
+#[test]
+fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than_its_patience() {
+    let port = free_port();
+    let network = network(2, port);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = None;
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                match &mut stream {
+                    None => stream = TcpStream::connect(("127.0.0.1", port)).ok(),
+                    // The other end may close it.
+                    Some(stream) => drop(stream.write_all(b"x")),
+                }
+                thread::sleep(RETRY);
+            }
+        });
+        let clock = clock();
+        let from = clock.now();
+        let end = open(&network, 0, Duration::from_ms(700)).unwrap_err().to_string();
+        assert!(clock.now().since(from) < Duration::from_s(2));
+        assert!(end.contains("`h1`") && end.contains("did not connect"), "{end}");
+        // Nor is the user's interrupt held up.
+        let mut asked = 0;
+        let ended = Meeting::open(&network, &hello(0), (clock, Duration::from_s(60)), &mut || {
+            asked += 1;
+            if asked < 20 { Ok(()) } else { Err(RunError::Environment("^C".to_owned())) }
+        });
+        assert_eq!(
+            ended.unwrap_err().to_string(),
+            RunError::Environment("^C".to_owned()).to_string()
+        );
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 

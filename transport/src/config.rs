@@ -88,6 +88,9 @@ pub struct LossSettings {
     pub backoff_max: u8,
     /// Timeouts in a row without any acknowledgement after which a flow's messages fail, 1..=64.
     pub retries_max: u8,
+    /// Silence that a flow survives however many timeouts it has; at most an hour. Zero where
+    /// timeouts alone are counted.
+    pub give_up: Duration,
     /// Resend the last outstanding segment when a flow with nothing else to send hears nothing for
     /// twice its base RTT.
     pub tail_probe: bool,
@@ -198,6 +201,7 @@ impl Default for LossSettings {
             rto_min: Duration::from_us(1),
             backoff_max: 6,
             retries_max: 12,
+            give_up: Duration::ZERO,
             tail_probe: false,
         }
     }
@@ -271,6 +275,7 @@ impl Config {
             ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
             ("loss.retries_max", "1..=64", (1..=64).contains(&s.loss.retries_max)),
+            ("loss.give_up", "at most 3600 s", s.loss.give_up <= Duration::from_s(3600)),
         ];
         for (name, expected, holds) in checks {
             if !holds {
@@ -374,18 +379,21 @@ impl Config {
             rto: self.rto(&self.default_path()),
             backoff_max: self.loss.backoff_max,
             retries_max: self.loss.retries_max,
+            give_up: self.loss.give_up,
             control_evs: [0, 1, 2, 3, 4, 5, 6, 7].map(spread),
         }
     }
 
     /// The longest that a sender keeps resending before it gives up: the sum of all backed-off
-    /// timeouts. A receiver remembers a flow for at least this long.
+    /// timeouts, or [`LossSettings::give_up`] and the timeouts before and after it where that is
+    /// longer. A receiver remembers a flow for at least this long.
     #[must_use]
     pub fn give_up_after(&self, path: &Path) -> Duration {
         let rto = self.rto(path);
-        (0..=self.loss.retries_max)
-            .map(|n| rto * (1 << n.min(self.loss.backoff_max)))
-            .fold(Duration::ZERO, |sum, wait| sum + wait)
+        let backed_off = |n: u8| rto * (1 << n.min(self.loss.backoff_max));
+        let retries = (0..=self.loss.retries_max).map(backed_off);
+        let counted = retries.fold(Duration::ZERO, |sum, wait| sum + wait);
+        counted.max(rto + self.loss.give_up + backed_off(u8::MAX))
     }
 }
 
@@ -447,6 +455,17 @@ mod tests {
             let longest = waits.fold(Duration::ZERO, |sum, n| sum + config.rto(&path) * (1 << n));
             assert!(longest <= config.give_up_after(&path) * 2, "{loss:?}");
         }
+    }
+
+    #[test]
+    fn giving_up_takes_no_less_than_the_silence_that_a_flow_survives() {
+        let give_up = Duration::from_s(90);
+        let loss = LossSettings { give_up, ..LossSettings::default() };
+        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+        let path = config.default_path();
+        assert_eq!(config.give_up_after(&path), give_up + config.rto(&path) * 65);
+        let loss = LossSettings { give_up: Duration::from_s(3601), ..loss };
+        assert!(Config::new(Settings { loss, ..Settings::default() }).is_err());
     }
 
     #[test]

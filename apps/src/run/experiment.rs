@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use experiments::hosts_file::HostsFile;
+use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan};
@@ -207,6 +207,10 @@ impl Reader {
             && matches!(draft.origin("udp_port"), Origin::Default | Origin::Scenario(_))
         {
             draft.set("udp_port", &port.to_string(), Origin::HostsFile)?;
+        }
+        if world == World::Nic && draft.origin("loss.give_up") == Origin::Default {
+            let survived = format!("{SILENCE_S}s");
+            draft.set("loss.give_up", &survived, Origin::World(world.name()))?;
         }
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;

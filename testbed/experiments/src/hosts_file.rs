@@ -24,6 +24,10 @@ use std::path::Path;
 use crate::input::table::{Document, Table, bytes_of, text_of};
 use crate::input::{InputError, Located, did_you_mean};
 
+/// Seconds of silence that hosts and flows of a real network survive, unless set otherwise: longer
+/// than a switch takes to start again, or a hypervisor to move a machine.
+pub const SILENCE_S: u64 = 90;
+
 /// The hosts of a real network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostsFile {

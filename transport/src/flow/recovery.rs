@@ -60,9 +60,11 @@ pub(crate) struct Recovery {
     /// When the last of them was counted. What was sent before is silent for the same reason: it
     /// is no timeout of its own and waits no longer.
     counted_at: Instant,
-    /// Timeouts in a row without a word from the peer: what giving up goes by. A peer that refuses
+    /// Timeouts in a row without a packet from the peer: what giving up goes by. A peer that refuses
     /// everything is there.
     silent: u8,
+    /// When the first of them was counted; means nothing while `silent` is 0.
+    silent_since: Instant,
 }
 
 /// A segment that has just been declared lost.
@@ -114,6 +116,7 @@ impl Recovery {
             timeouts: 0,
             counted_at: Instant::ZERO,
             silent: 0,
+            silent_since: Instant::ZERO,
         }
     }
 
@@ -394,10 +397,13 @@ impl Recovery {
             return Timeout::NotDue;
         }
         if sent_at >= self.counted_at {
-            if self.silent >= loss.retries_max {
+            if self.silent == 0 {
+                self.silent_since = now;
+            }
+            if self.silent >= loss.retries_max && now.since(self.silent_since) >= loss.give_up {
                 return Timeout::GiveUp;
             }
-            self.silent += 1;
+            self.silent = self.silent.saturating_add(1);
             self.timeouts = self.timeouts.saturating_add(1);
             self.counted_at = now;
         }

@@ -80,13 +80,14 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     words
 }
 
-fn loss_words(loss: LossSettings) -> [u64; 6] {
+fn loss_words(loss: LossSettings) -> [u64; 7] {
     let LossSettings {
         reorder_window_quarters,
         rto_quarters,
         rto_min,
         backoff_max,
         retries_max,
+        give_up,
         tail_probe,
     } = loss;
     [
@@ -95,6 +96,7 @@ fn loss_words(loss: LossSettings) -> [u64; 6] {
         rto_min.as_ps(),
         u64::from(backoff_max),
         u64::from(retries_max),
+        give_up.as_ps(),
         u64::from(tail_probe),
     ]
 }
@@ -146,6 +148,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             rto_min: Duration::from_ps(next()?),
             backoff_max: next()?.try_into().ok()?,
             retries_max: next()?.try_into().ok()?,
+            give_up: Duration::from_ps(next()?),
             tail_probe: match next()? {
                 0 => false,
                 1 => true,

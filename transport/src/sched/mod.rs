@@ -117,6 +117,8 @@ pub struct SchedSetup<'a> {
     pub backoff_max: u8,
     /// Timeouts in a row after which a flow is given up.
     pub retries_max: u8,
+    /// Silence that a flow survives however many timeouts it has.
+    pub give_up: Duration,
     /// Paths that control packets take in turn; at least one.
     pub control_evs: [EntropyValue; 8],
 }

@@ -158,3 +158,31 @@ fn one_refusal_and_one_of_many_in_flight_delay_nothing() {
         assert!(took <= DELAY * (2 * flights) + Duration::from_us(1), "{cc:?}: {took}");
     }
 }
+
+#[test]
+fn a_flow_survives_the_silence_that_it_is_set_to_survive_and_no_more() {
+    for (sched, sched_params) in schedulers() {
+        let config = config(|s| {
+            (s.loss.retries_max, s.loss.give_up) = (2, Duration::from_ms(50));
+            (s.sched, s.sched_params) = (sched, sched_params);
+        });
+        let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+        let flow = open(&mut pair, config.default_path());
+        pair.post(0, flow, vec![7; 10_000], 1);
+        let until = pair.now + config.loss.give_up;
+        while pair.now < until {
+            assert!(pair.step());
+        }
+        assert!(pair.hosts[0].ended.is_empty(), "{sched:?}: {:?}", pair.hosts[0].ended);
+        pair.weather.loss = 0.0;
+        pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
+        pair.weather.loss = 1.0;
+        let posted = pair.now;
+        pair.post(0, flow, vec![7; 10_000], 2);
+        pair.run(Duration::from_s(1), |p| p.hosts[0].ended.len() == 2);
+        let waited = pair.now.since(posted);
+        assert!(matches!(pair.hosts[0].ended[1], Event::Failed { .. }), "{sched:?}");
+        let longest = config.give_up_after(&config.default_path());
+        assert!(waited >= config.loss.give_up && waited <= longest, "{sched:?}: {waited}");
+    }
+}

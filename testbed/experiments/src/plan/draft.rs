@@ -30,6 +30,8 @@ pub enum Origin {
     Transport(&'static str),
     /// The network of the run.
     Topology,
+    /// The world of the run.
+    World(&'static str),
     /// The scenario of this name.
     Scenario(String),
     /// The hosts file of a real network.
@@ -46,6 +48,7 @@ impl fmt::Display for Origin {
             Self::Default => f.write_str("default"),
             Self::Transport(name) => write!(f, "transport {name}"),
             Self::Topology => f.write_str("topology"),
+            Self::World(name) => write!(f, "default for --world {name}"),
             Self::Scenario(name) => write!(f, "scenario {name}"),
             Self::HostsFile => f.write_str("hosts file"),
             Self::Flag(flag) => write!(f, "flag --{flag}"),

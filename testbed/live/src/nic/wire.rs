@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crossbeam_channel::Sender;
+use experiments::hosts_file::SILENCE_S;
 use transport::Duration;
 use transport_dpdk::DilatedClock;
 
 use super::message::Say;
 
-/// A silence after which a host is gone: longer than any break of a scheduler.
-pub(super) const SILENCE: Duration = Duration::from_s(10);
+/// A silence after which a host is gone. A process that ends is noticed at once.
+const SILENCE: Duration = Duration::from_s(SILENCE_S);
 
 /// Between two signs of life.
 const BEAT: core::time::Duration = core::time::Duration::from_millis(500);

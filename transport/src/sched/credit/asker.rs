@@ -44,8 +44,10 @@ struct Account {
     in_outbox: bool,
     /// Times in a row it has asked: what the back-off goes by.
     asked: u8,
-    /// Of these, how often no answer of any kind came.
+    /// How many of the last of these had no answer of any kind.
     unanswered: u8,
+    /// When the first of them was counted; means nothing while `unanswered` is 0.
+    silent_since: Instant,
 }
 
 const NOBODY: Account = Account {
@@ -67,6 +69,7 @@ const NOBODY: Account = Account {
     in_outbox: false,
     asked: 0,
     unanswered: 0,
+    silent_since: Instant::ZERO,
 };
 
 /// Serial arithmetic compares places less than 2^31 apart; nothing asks for more than this at once.
@@ -118,6 +121,7 @@ pub(super) struct Asker {
     rto: Duration,
     backoff_max: u8,
     retries_max: u8,
+    give_up: Duration,
     /// Paths that REQUESTs take in turn.
     evs: [EntropyValue; 8],
     requests: usize,
@@ -143,6 +147,7 @@ impl Asker {
             rto: setup.rto,
             backoff_max: setup.backoff_max,
             retries_max: setup.retries_max,
+            give_up: setup.give_up,
             evs: setup.control_evs,
             requests: 0,
         }
@@ -315,12 +320,16 @@ impl Asker {
     fn ask_again(&mut self, flow: FlowId, now: Instant) {
         let (rto, backoff_max, retries_max) = (self.rto, self.backoff_max, self.retries_max);
         let account = &mut self.accounts[flow.index()];
-        if account.unanswered >= retries_max {
+        if account.unanswered == 0 {
+            account.silent_since = now;
+        }
+        let silence = now.since(account.silent_since);
+        if account.unanswered >= retries_max && silence >= self.give_up {
             account.ask_at = None;
             self.given_up.push_back(flow);
             return;
         }
-        account.unanswered += 1;
+        account.unanswered = account.unanswered.saturating_add(1);
         account.asked = account.asked.saturating_add(1);
         account.ask_at = Some(now + rto * (1 << account.asked.min(backoff_max)));
         if !account.in_outbox {

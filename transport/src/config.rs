@@ -393,7 +393,10 @@ impl Config {
         let backed_off = |n: u8| rto * (1 << n.min(self.loss.backoff_max));
         let retries = (0..=self.loss.retries_max).map(backed_off);
         let counted = retries.fold(Duration::ZERO, |sum, wait| sum + wait);
-        counted.max(rto + self.loss.give_up + backed_off(u8::MAX))
+        match self.loss.give_up {
+            Duration::ZERO => counted,
+            survived => counted.max(rto + survived + backed_off(u8::MAX)),
+        }
     }
 }
 

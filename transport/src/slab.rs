@@ -160,6 +160,16 @@ impl<K: SlabKey, T> Slab<K, T> {
         }
     }
 
+    /// The entry at place `index` and its key, if the place is full.
+    #[must_use]
+    pub fn at(&self, index: u32) -> Option<(K, &T)> {
+        let entry = self.entries.get(usize::try_from(index).ok()?)?;
+        match &entry.place {
+            Place::Full(value) => Some((K::pack(index, entry.generation), value)),
+            Place::Free(_) => None,
+        }
+    }
+
     /// Takes the entry of `key` out; the key is stale from here on.
     pub fn remove(&mut self, key: K) -> Option<T> {
         self.get(key)?;
@@ -243,6 +253,11 @@ mod tests {
                 prop_assert_eq!(slab.len(), oracle.len());
                 for key in &issued {
                     prop_assert_eq!(slab.get(*key), oracle.get(key));
+                }
+                for key in &issued {
+                    let at = u32::try_from(key.index()).unwrap();
+                    let live = oracle.keys().find(|live| live.index() == key.index());
+                    prop_assert_eq!(slab.at(at).map(|(key, _)| key), live.copied());
                 }
                 let listed = slab.iter().map(|(key, value)| (key, *value));
                 let listed: BTreeMap<MsgId, u16> = listed.collect();

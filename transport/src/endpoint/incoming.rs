@@ -35,7 +35,7 @@ impl Endpoint {
         }
     }
 
-    /// The incoming flow of a segment, if it has been heard of.
+    /// The incoming flow that takes a segment; `None` where it would open one.
     pub(super) fn known_flow(&self, rx: &RxSegment, data: &Data) -> Option<&RxFlow> {
         let named = rx.hdr.dst_flow;
         let flow = if named == FlowId::UNKNOWN {
@@ -44,7 +44,8 @@ impl Endpoint {
         } else {
             named
         };
-        self.rx_flows.get(flow).map(|timed| &timed.flow)
+        let timed = self.rx_flows.get(flow)?;
+        (named != FlowId::UNKNOWN || !timed.is_at_rest()).then_some(&timed.flow)
     }
 
     pub(super) fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
@@ -64,6 +65,9 @@ impl Endpoint {
         data: &Data,
         now: Instant,
     ) -> Result<Placement, DropReason> {
+        if rx.hdr.dst_flow == FlowId::UNKNOWN {
+            self.end_rest(rx, data);
+        }
         let flow = self.rx_flow_of(rx, data.open.map(|open| open.src_flow))?;
         let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         let sender = (timed.flow.from, timed.flow.src_flow);
@@ -112,10 +116,11 @@ impl Endpoint {
         if let Some(&flow) = self.rx_by_sender.get(&key) {
             return Ok(flow);
         }
-        let id = self
-            .rx_flows
-            .insert_with(|id| Timed { flow: RxFlow::new(id, rx.from, src_flow), timer: None });
-        let id = id.ok_or(DropReason::TableFull)?;
+        if self.rx_flows.is_full() {
+            self.evict();
+        }
+        let new = |id| Timed { flow: RxFlow::new(id, rx.from, src_flow), timer: None };
+        let id = self.rx_flows.insert_with(new).ok_or(DropReason::TableFull)?;
         self.rx_by_sender.insert(key, id);
         Ok(id)
     }

@@ -18,6 +18,7 @@ mod controllers;
 mod incoming;
 mod lookup;
 mod outgoing;
+mod resting;
 mod timers;
 
 use alloc::collections::VecDeque;
@@ -75,12 +76,15 @@ pub struct Endpoint {
     host: HostId,
     rng: Rng,
     flows_opened: u64,
-    /// How long a flow is remembered after its last segment: past every retry of its sender, so
-    /// that no retransmission can be taken for a new flow.
+    /// How long a flow is known by its sender's name after its last segment: past every retry of
+    /// its sender, so that no retransmission can be taken for a new flow.
     linger: Duration,
     tx_flows: Slab<FlowId, Timed<Outgoing>>,
     tx_msgs: Slab<MsgId, TxMsg>,
+    /// Incoming flows; those without a timer are at rest (`resting.rs`).
     rx_flows: Slab<FlowId, Timed<RxFlow>>,
+    /// Place of `rx_flows` at which the search for a flow at rest goes on.
+    rest_hand: u32,
     rx_msgs: Slab<MsgId, RxMsg>,
     /// On loan to flows that are receiving.
     rx_buffers: RxBuffers,
@@ -119,6 +123,7 @@ impl Endpoint {
             tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),
             rx_flows: Slab::aged(rx_flows, config.incarnation.into()),
+            rest_hand: 0,
             rx_msgs: Slab::new(msgs),
             rx_buffers: RxBuffers::new(config),
             // Twice the flows: removals leave marks that must not force a rehash.

@@ -90,7 +90,7 @@ impl Endpoint {
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;
         if forget_at <= now {
-            self.forget(flow);
+            self.rest(flow);
         } else {
             let wanted = due.map_or(forget_at, |at| at.min(forget_at));
             rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));

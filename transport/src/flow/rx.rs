@@ -340,6 +340,12 @@ impl RxFlow {
         self.msgs.has_open()
     }
 
+    /// True while every message and every PSN that began to arrive has arrived: nothing of the flow
+    /// is kept but this value.
+    pub(crate) fn is_whole_so_far(&self) -> bool {
+        self.lease == Lease::NONE
+    }
+
     /// When [`RxFlow::take_pending`] is due.
     #[inline]
     pub(crate) fn ack_due(&self, config: &Config, buffers: &RxBuffers) -> Option<Instant> {

@@ -12,6 +12,7 @@ use transport::{
 };
 
 mod blocks;
+mod lifetime;
 mod receiver;
 mod sender;
 
@@ -28,6 +29,7 @@ const FULL: u16 = 4096;
 
 /// One endpoint, its time, and what it is given packet by packet.
 struct End {
+    config: Config,
     endpoint: Endpoint,
     now: Instant,
 }
@@ -37,7 +39,8 @@ impl End {
         let mut settings = Settings { payload_max: FULL, ..Settings::default() };
         change(&mut settings);
         let config = Config::new(settings).unwrap();
-        Self { endpoint: Endpoint::new(&config, HERE, Rng::new(1)), now: Instant::ZERO }
+        let endpoint = Endpoint::new(&config, HERE, Rng::new(1));
+        Self { config, endpoint, now: Instant::ZERO }
     }
 
     /// Hands one packet in; what is to be done with its bytes.
@@ -112,8 +115,7 @@ impl End {
 
     /// A flow to the peer.
     fn open(&mut self) -> FlowId {
-        let path = Config::new(Settings::default()).unwrap().default_path();
-        self.endpoint.open_flow(PEER, path).unwrap()
+        self.endpoint.open_flow(PEER, self.config.default_path()).unwrap()
     }
 }
 

@@ -105,7 +105,7 @@ fn a_closed_flow_takes_no_message_and_no_host_sends_to_itself() {
     assert_eq!(end.endpoint.post_send(end.now, spec), Err(PostError::NoSuchFlow));
     let stale = MsgSpec { flow: FlowId::new(0, 2), ..spec };
     assert_eq!(end.endpoint.post_send(end.now, stale), Err(PostError::NoSuchFlow));
-    let path = Config::new(Settings::default()).unwrap().default_path();
+    let path = end.config.default_path();
     assert_eq!(end.endpoint.open_flow(HERE, path), Err(PostError::SelfSend));
 }
 

@@ -163,13 +163,16 @@ fn one_refusal_and_one_of_many_in_flight_delay_nothing() {
 fn a_flow_survives_the_silence_that_it_is_set_to_survive_and_no_more() {
     for (sched, sched_params) in schedulers() {
         let config = config(|s| {
-            (s.loss.retries_max, s.loss.give_up) = (2, Duration::from_ms(50));
+            (s.loss.retries_max, s.loss.give_up) = (2, Duration::from_ms(80));
             (s.sched, s.sched_params) = (sched, sched_params);
         });
         let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
         let flow = open(&mut pair, config.default_path());
         pair.post(0, flow, vec![7; 10_000], 1);
-        let until = pair.now + config.loss.give_up;
+        // One timeout less: the last packet leaves by then.
+        let spare = config.rto(&config.default_path()) * 128;
+        let until = pair.now + config.loss.give_up.saturating_sub(spare);
+        assert!(until > Instant::ZERO + config.rto(&config.default_path()) * 7 * 64);
         while pair.now < until {
             assert!(pair.step());
         }

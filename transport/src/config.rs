@@ -168,6 +168,11 @@ impl Settings {
         }
     }
 
+    /// Whether flows may have the controller `cc`.
+    fn chooses(&self, cc: CcKind) -> bool {
+        self.cc == cc || self.far.cc == Some(cc)
+    }
+
     /// Lets every policy's parameters take over what is known of the network.
     pub fn resolve(&mut self, facts: &NetworkFacts) {
         self.cc_params.resolve(facts);
@@ -264,6 +269,11 @@ impl Config {
                 "psn_window",
                 "256..=1048576 with an erasure code",
                 s.ec == EcKind::Uncoded || s.psn_window >= 256,
+            ),
+            (
+                "cc_params.custom",
+                "a controller of the application, which cc or far.cc chooses",
+                s.cc_params.custom.is_given() || !s.chooses(CcKind::Custom),
             ),
             ("msg_window", "1..=1024", (1..=1024).contains(&s.msg_window)),
             ("tx_flows_max", "1..=1048576", slab.contains(&s.tx_flows_max)),

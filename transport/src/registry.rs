@@ -34,6 +34,9 @@ pub trait Registered {
 ///     policies {
 ///         "smartt" => smartt::Smartt,
 ///     }
+///     unlisted {
+///         "custom" => custom::Custom,
+///     }
 ///     fn window(&self) -> Window;
 /// }
 /// ```
@@ -51,6 +54,9 @@ pub trait Registered {
 ///   `<policy>.<key>`. With fields of its own (`pub struct LbParams { common: CommonParams }`) all
 ///   settings share one name space, which begins with those. `params {}` makes none.
 ///
+/// A line of `unlisted`, a group that may be left out, makes all of that for a policy that no text
+/// chooses: it has a kind and a name, and is neither in `NAMES` and `ALL` nor found `by_name`.
+///
 /// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait:
 /// how a policy is built, and what has to be known of it before there is one.
 ///
@@ -66,17 +72,23 @@ macro_rules! registry {
         params $params:tt
         kinds { $($by_kind:tt)* }
         policies { $($name:literal => $module:ident::$variant:ident),+ $(,)? }
+        unlisted { $($other_name:literal => $other_module:ident::$other:ident),* $(,)? }
         $($methods:tt)*
     ) => {
         $(
             pub mod $module;
             pub use $module::$variant;
         )+
+        $(
+            pub mod $other_module;
+            pub use $other_module::$other;
+        )*
 
         $(#[$kind_meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         $kind_vis enum $kind {
-            $(#[doc = concat!("[`", stringify!($variant), "`].")] $variant),+
+            $(#[doc = concat!("[`", stringify!($variant), "`].")] $variant,)+
+            $(#[doc = concat!("[`", stringify!($other), "`].")] $other,)*
         }
 
         impl $kind {
@@ -94,24 +106,29 @@ macro_rules! registry {
             /// The name it is registered under.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
+                match self {
+                    $(Self::$variant => $name,)+
+                    $(Self::$other => $other_name,)*
+                }
             }
 
             /// What it is, one line.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self {
-                    $(Self::$variant => <$variant as $crate::registry::Registered>::ABOUT),+
+                    $(Self::$variant => <$variant as $crate::registry::Registered>::ABOUT,)+
+                    $(Self::$other => <$other as $crate::registry::Registered>::ABOUT,)*
                 }
             }
 
-            $crate::registry::by_kind! { [$($variant)+] $family $($by_kind)* }
+            $crate::registry::by_kind! { [$($variant)+ $($other)*] $family $($by_kind)* }
         }
 
         $(#[$policy_meta])*
         #[derive(Clone, Debug)]
         $policy_vis enum $policy {
-            $(#[doc = concat!("[`", stringify!($variant), "`].")] $variant($variant)),+
+            $(#[doc = concat!("[`", stringify!($variant), "`].")] $variant($variant),)+
+            $(#[doc = concat!("[`", stringify!($other), "`].")] $other($other),)*
         }
 
         impl $policy {
@@ -119,22 +136,49 @@ macro_rules! registry {
             #[must_use]
             pub fn new(kind: $kind, $($arg: $arg_type),*) -> Self {
                 $crate::registry::build! {
-                    kind $kind [$($variant)+] $family::$build ($($arg),*)
+                    kind $kind [$($variant)+ $($other)*] $family::$build ($($arg),*)
                 }
             }
 
             /// Which one this is.
             #[must_use]
             pub const fn kind(&self) -> $kind {
-                match self { $(Self::$variant(_) => $kind::$variant),+ }
+                match self {
+                    $(Self::$variant(_) => $kind::$variant,)+
+                    $(Self::$other(_) => $kind::$other,)*
+                }
             }
         }
 
         impl $trait for $policy {
-            $crate::registry::dispatch! { [$($variant)+] $($methods)* }
+            $crate::registry::dispatch! { [$($variant)+ $($other)*] $($methods)* }
         }
 
-        $crate::registry::settings! { $params $kind [$($name $module $variant)+] }
+        $crate::registry::settings! {
+            $params $kind
+            [$($name $module $variant)+ $($other_name $other_module $other)*]
+        }
+    };
+    // Without unlisted ones.
+    (
+        $(#[$kind_meta:meta])* $kind_vis:vis enum $kind:ident;
+        $(#[$policy_meta:meta])* $policy_vis:vis enum $policy:ident: $trait:ident;
+        new: $family:ident::$build:ident $args:tt;
+        params $params:tt
+        kinds $by_kind:tt
+        policies $policies:tt
+        fn $($methods:tt)*
+    ) => {
+        $crate::registry::registry! {
+            $(#[$kind_meta])* $kind_vis enum $kind;
+            $(#[$policy_meta])* $policy_vis enum $policy: $trait;
+            new: $family::$build $args;
+            params $params
+            kinds $by_kind
+            policies $policies
+            unlisted {}
+            fn $($methods)*
+        }
     };
 }
 

@@ -120,6 +120,9 @@ registry! {
         "mprdma-bbr" => mprdma_bbr::MprdmaBbr,
         "fixed" => fixed::Fixed,
     }
+    unlisted {
+        "custom" => custom::Custom,
+    }
     fn window(&self) -> Window;
     fn on_ack(&mut self, ack: &AckSample, path: &Path);
     fn on_nack(&mut self, loss: &LossSample, path: &Path);

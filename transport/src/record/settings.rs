@@ -16,6 +16,10 @@ use crate::wire::AccountedSizes;
 /// Stands for `None` where a word is optional.
 const NONE: u64 = u64::MAX;
 
+/// Stands for a policy of the application's own, which a recording does not contain: no word of a
+/// registered one, so that the recording is refused.
+const UNLISTED: u64 = u64::MAX - 1;
+
 /// All settings of `config`.
 pub(super) fn to_words(config: &Config) -> Vec<u64> {
     let Settings {
@@ -52,10 +56,10 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(frame_overhead),
         line_rate.as_bps(),
         base_rtt.as_ps(),
-        cc as u64,
+        place(CcKind::ALL, cc),
         lb as u64,
         far_rtt.as_ps(),
-        far_cc.map_or(NONE, |kind| kind as u64),
+        far_cc.map_or(NONE, |kind| place(CcKind::ALL, kind)),
         far_lb.map_or(NONE, |kind| kind as u64),
         sched as u64,
         ec as u64,
@@ -160,6 +164,12 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         sched_params: SchedParams::from_words(next)?,
         ec_params: EcParams::from_words(next)?,
     })
+}
+
+/// Where `kind` stands among all.
+fn place<T: PartialEq>(all: &[T], kind: T) -> u64 {
+    let place = all.iter().position(|known| *known == kind);
+    place.and_then(|place| u64::try_from(place).ok()).unwrap_or(UNLISTED)
 }
 
 fn pick<T: Copy>(all: &[T], word: u64) -> Option<T> {

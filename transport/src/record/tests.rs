@@ -6,7 +6,8 @@ use core::num::NonZeroU32;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cc::CcKind;
+use crate::cc::fixed::FixedParams;
+use crate::cc::{CcKind, Custom, Fixed};
 use crate::config::{Config, FarSettings, LossSettings, Settings};
 use crate::endpoint::MsgSpec;
 use crate::lb::LbKind;
@@ -130,6 +131,19 @@ fn every_setting_survives_its_words_and_illegal_words_are_none() {
     assert_eq!(settings::from_words(wrong.into_iter()), None);
     let long = words.into_iter().chain([0]);
     assert_eq!(settings::from_words(long), None);
+}
+
+#[test]
+fn a_controller_that_no_registry_names_makes_a_recording_that_is_refused() {
+    let custom = |s: &mut Settings| {
+        s.cc_params.custom =
+            Custom::built_by(1.0, |path| Fixed::new(&FixedParams::default(), path));
+    };
+    let near = small(|s| (custom(s), s.cc = CcKind::Custom).1);
+    let far = small(|s| (custom(s), s.far.cc = Some(CcKind::Custom)).1);
+    for config in [near, far] {
+        assert_eq!(settings::from_words(settings::to_words(&config).into_iter()), None);
+    }
 }
 
 proptest! {

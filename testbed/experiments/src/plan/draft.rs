@@ -15,8 +15,8 @@ use transport::path::NetworkFacts;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
 
-use super::keys;
 use super::transports::{self, Transport};
+use super::{keys, policy_keys};
 use crate::input::{InputError, did_you_mean};
 use crate::scenario::FaultSpec;
 use crate::workload::cm::StartUnit;
@@ -347,7 +347,7 @@ impl Draft {
             far_rtt: Some(far),
             ..NetworkFacts::default()
         };
-        let mut fitting = keys::resolved(&self.settings, &facts);
+        let mut fitting = policy_keys::resolved(&self.settings, &facts);
         fitting.push(("far.rtt".to_owned(), far.show()));
         for (key, value) in fitting {
             if matches!(self.origin(&key), Origin::Default | Origin::Topology)
@@ -411,7 +411,7 @@ impl Draft {
         .map(|(key, value)| (key.to_owned(), value))
         .collect::<Vec<_>>();
         all.extend(keys::effective(self));
-        let by_trim = keys::resolved(&self.settings, &self.switch_facts());
+        let by_trim = policy_keys::resolved(&self.settings, &self.switch_facts());
         let sourced = |(key, value): (String, String)| match key.as_str() {
             "fault" if !self.faults.is_empty() => {
                 let faults = self.faults.iter().zip(&self.fault_origins);

@@ -9,11 +9,11 @@ use fabric::QdiscKind;
 use transport::cc::{CcKind, CcParams};
 use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::lb::{LbKind, LbParams};
-use transport::path::NetworkFacts;
 use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration, Settings};
 
 use super::draft::Draft;
+use super::policy_keys::{of_cc, of_lb, of_sched};
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
 use crate::workload::cm::StartUnit;
@@ -297,54 +297,14 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
     let own = KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
     let near = draft.settings.cc;
     let far = draft.settings.far.cc.filter(|&far| far != near);
-    let params = draft.acting().cc_params;
-    let keys_of = |kind| CcParams::keys(kind).iter().map(move |key| (kind, key.key));
-    let keys = keys_of(near).chain(far.into_iter().flat_map(keys_of));
-    let cc = keys.filter_map(move |(kind, key)| {
-        let value = params.show(kind, key)?;
-        Some((format!("cc.{}.{key}", kind.name()), value))
-    });
-    let lb = LbParams::KEYS.iter().filter_map(|key| {
-        Some((format!("lb.{}", key.key), draft.settings.lb_params.show(key.key)?))
-    });
+    let acting = draft.acting();
+    let chosen = [Some(near), far].into_iter().flatten();
+    let cc: Vec<_> = chosen.flat_map(|kind| of_cc(&acting, kind)).collect();
     let ec = EcParams::KEYS.iter().filter_map(|key| {
         Some((format!("ec.{}", key.key), draft.settings.ec_params.show(key.key)?))
     });
-    let kind = draft.settings.sched;
-    let sched = SchedParams::keys(kind).iter().filter_map(move |key| {
-        let value = draft.settings.sched_params.show(kind, key.key)?;
-        Some((format!("sched.{}.{}", kind.name(), key.key), value))
-    });
-    own.chain(cc).chain(lb).chain(ec).chain(sched)
-}
-
-/// The keys of policies that `facts` change, of chosen and other policies, each with the value that
-/// it gets.
-pub(super) fn resolved(settings: &Settings, facts: &NetworkFacts) -> Vec<(String, String)> {
-    let mut after = settings.clone();
-    after.resolve(facts);
-    let changes = of_policies(settings).zip(of_policies(&after));
-    changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
-}
-
-/// Every key of every policy with its value.
-fn of_policies(settings: &Settings) -> impl Iterator<Item = (String, String)> + '_ {
-    let cc = CcKind::ALL.iter().flat_map(move |&kind| {
-        CcParams::keys(kind).iter().filter_map(move |key| {
-            let value = settings.cc_params.show(kind, key.key)?;
-            Some((format!("cc.{}.{}", kind.name(), key.key), value))
-        })
-    });
-    let lb = LbParams::KEYS
-        .iter()
-        .filter_map(|key| Some((format!("lb.{}", key.key), settings.lb_params.show(key.key)?)));
-    let sched = SchedKind::ALL.iter().flat_map(move |&kind| {
-        SchedParams::keys(kind).iter().filter_map(move |key| {
-            let value = settings.sched_params.show(kind, key.key)?;
-            Some((format!("sched.{}.{}", kind.name(), key.key), value))
-        })
-    });
-    cc.chain(lb).chain(sched)
+    let sched = of_sched(&draft.settings, draft.settings.sched);
+    own.chain(cc).chain(of_lb(&draft.settings)).chain(ec).chain(sched)
 }
 
 /// An erasure code and its blocks; without one, those of the default.

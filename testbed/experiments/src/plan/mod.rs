@@ -8,6 +8,7 @@
 pub mod draft;
 mod error;
 pub mod keys;
+mod policy_keys;
 pub mod transports;
 
 use std::collections::BTreeMap;

@@ -390,7 +390,8 @@ impl RxFlow {
         open_messages(ring).for_each(aborted);
         words.fill(0);
         ring.fill(MsgState::Unseen);
-        *pending = None;
+        // Its timer took what waited to be acknowledged: that is due no later than forgetting.
+        debug_assert!(pending.is_none());
         buffers.take_back(self.lease);
     }
 }

@@ -11,15 +11,18 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use experiments::capture::pcapng::{Direction, Interface, Packet, Writer};
+use transport::units::Bytes;
 use transport::units::Credit;
 use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::advice::Advice;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
-use transport::wire::{Ack, Allowance, BlockNack, Body, Coded, Data, Header, Open, Receipt};
-use transport::{EntropyValue, FlowId, HostId, MsgNo, Psn, Rng};
+use transport::wire::int::{Hop, Int};
+use transport::wire::{Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Open, Receipt};
+use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 22] = [
+const NUMBERS: [&str; 31] = [
     "kind",
     "ev",
     "dst_flow",
@@ -31,6 +34,15 @@ const NUMBERS: [&str; 22] = [
     "msg_len",
     "tag",
     "demand",
+    "half",
+    "advice_number",
+    "int_room",
+    "int_used",
+    "int_flags",
+    "hop_time",
+    "hop_sent",
+    "hop_rate",
+    "hop_port",
     "code",
     "block_data",
     "block_parity",
@@ -117,6 +129,65 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     let (src_flow, psn, missing) = (flow(rng), Psn(word(rng)), rng.next_u64() | 1);
     bodies.push(Body::BlockNack(BlockNack { src_flow, psn, missing }));
     bodies
+}
+
+/// Extensions, with a hop or none and room for up to eight.
+fn ext(rng: &mut Rng, at: usize) -> Ext {
+    let room = 1 + u8::try_from(at % 8).unwrap();
+    let mut int = Int::with_room(room);
+    // One hop at most: tshark prints the values of several in one field.
+    // Where there is room for one, a second that is missing.
+    for _ in 0..if room == 1 { 2 } else { at % 2 } {
+        let (time, sent) = (Instant::from_ps(rng.next_u64() >> 10), Bytes(rng.next_u64()));
+        let port = u16::try_from(rng.below(1 << 16)).unwrap();
+        int.stamp(Hop::new(time, sent, Bytes(0), Rate::from_gbps(1 + rng.below(800)), port));
+    }
+    let half = NonZeroU8::MIN.saturating_add(u8::try_from(at % 200).unwrap());
+    let number = u16::try_from(rng.below(1 << 16)).unwrap();
+    Ext { int, half, advice: Advice { half, number, values: [word(rng), word(rng)] } }
+}
+
+/// The header with every combination of the extensions that it may have.
+fn with_extensions(header: Header, ext: &Ext) -> Vec<Header> {
+    let mut all = vec![header];
+    let other = match header.body {
+        Body::Data(_) => header.ext.with_half(),
+        Body::Ack(_) | Body::Nack(_) => header.ext.with_advice(),
+        _ => return all,
+    };
+    let extents = [other, header.ext.with_int(&ext.int), other.with_int(&ext.int)];
+    all.extend(extents.map(|ext| Header { ext, ..header }));
+    all
+}
+
+/// Numbers of the extensions, and their flags.
+fn ext_numbers(header: &Header, ext: &Ext, numbers: &mut BTreeMap<&'static str, u64>) -> u64 {
+    let is_data = matches!(header.body, Body::Data(_));
+    let mut flags = 0;
+    let advice = header.ext.advice(ext);
+    if let Some(half) = header.ext.half(ext).or(advice.map(|advice| advice.half)) {
+        numbers.insert("half", half.get().into());
+        flags |= if is_data { 64 } else { 16 };
+    }
+    numbers.extend(advice.map(|advice| ("advice_number", advice.number.into())));
+    if let Some(int) = header.ext.int(ext) {
+        flags |= if is_data { 32 } else { 8 };
+        numbers.insert("int_room", u64::from((int.wire_len() - 4) / 16));
+        numbers.insert("int_used", int.hops().len() as u64);
+        numbers.insert("int_flags", u64::from(int.is_cut()));
+        // The octets of the one hop there may be, as the parser that wrote them has them.
+        let mut out = [0; 256];
+        let len = header.emit(ext, &mut out);
+        let at = len - usize::from(int.wire_len()) + 4;
+        let be = |from: usize, octets: usize| {
+            out[at + from..at + from + octets].iter().fold(0, |sum, o| sum << 8 | u64::from(*o))
+        };
+        if !int.hops().is_empty() {
+            numbers.extend([("hop_time", be(0, 4)), ("hop_sent", be(4, 4))]);
+            numbers.extend([("hop_rate", be(12, 2)), ("hop_port", be(14, 2))]);
+        }
+    }
+    flags
 }
 
 /// Kind, flags and numbers of a header, as docs/WIRE.md has them. A new kind of packet is to be
@@ -210,26 +281,29 @@ fn samples() -> Vec<Sample> {
     for version in [IpVersion::V4, IpVersion::V6] {
         for (at, body) in bodies(&mut rng).into_iter().enumerate() {
             let dst_flow = if at % 4 == 0 { FlowId::UNKNOWN } else { flow(&mut rng) };
-            let header = Header { ev: EntropyValue(PORTS[at % PORTS.len()]), dst_flow, body };
+            let ev = EntropyValue(PORTS[at % PORTS.len()]);
             let is_data = matches!(body, Body::Data(_));
-            for trimmed in if is_data { &[false, true][..] } else { &[false] } {
-                samples.push(sample(version, &header, *trimmed));
+            let ext = ext(&mut rng, at);
+            for header in with_extensions(Header::new(ev, dst_flow, body), &ext) {
+                for trimmed in if is_data { &[false, true][..] } else { &[false] } {
+                    samples.push(sample(version, &header, &ext, *trimmed));
+                }
             }
         }
     }
     samples
 }
 
-fn sample(version: IpVersion, header: &Header, trimmed: bool) -> Sample {
+fn sample(version: IpVersion, header: &Header, ext: &Ext, trimmed: bool) -> Sample {
     let addressing = Addressing::emulated(version);
     let addrs = addressing.pair(HostId(700), HostId(3)).unwrap();
     let is_data = matches!(header.body, Body::Data(_));
     let class = if is_data { TrafficClass::Data } else { TrafficClass::Control };
     let payload = if is_data { vec![0x5A; 333] } else { Vec::new() };
-    let mut head = [0; 128];
+    let mut head = [0; 256];
     let payload_len = u16::try_from(payload.len()).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class };
-    let len = frame::emit(&spec, header, payload_len, &mut head);
+    let len = frame::emit(&spec, header, ext, payload_len, &mut head);
     let mut sum = Checksum::new();
     sum.add(&payload);
     frame::finish_udp_checksum(&mut head[..len], sum);
@@ -241,7 +315,8 @@ fn sample(version: IpVersion, header: &Header, trimmed: bool) -> Sample {
     // What our parser says is what counts.
     let parsed = frame::parse(&bytes, &addressing, UdpCheck::Required).unwrap();
     assert_eq!((parsed.header, parsed.trimmed), (*header, trimmed));
-    let (numbers, flags) = told(&parsed.header);
+    let (mut numbers, mut flags) = told(&parsed.header);
+    flags |= ext_numbers(&parsed.header, &parsed.ext, &mut numbers);
     let payload_len = is_data.then_some(u64::from(payload_len));
     Sample { frame: bytes, numbers, flags, payload_len, trimmed }
 }
@@ -372,9 +447,9 @@ fn another_port_is_a_preference_and_only_that_port_is_looked_at() {
     let frames: Vec<Vec<u8>> = PORTS
         .iter()
         .flat_map(|ev| {
-            let header = Header { ev: EntropyValue(*ev), dst_flow: flow(&mut rng), body: ack };
+            let header = Header::new(EntropyValue(*ev), flow(&mut rng), ack);
             let mut frame = vec![0; 128];
-            let len = frame::emit(&spec, &header, 0, &mut frame);
+            let len = frame::emit(&spec, &header, &Ext::VACANT, 0, &mut frame);
             frame.truncate(len);
             frame::finish_udp_checksum(&mut frame, Checksum::new());
             let mut elsewhere = frame.clone();

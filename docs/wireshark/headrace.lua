@@ -31,6 +31,10 @@ local fields = {
    again = ProtoField.bool("headrace.flags.retransmission", "Retransmission", 8, nil, 0x04),
    demands = ProtoField.bool("headrace.flags.demand", "DEMAND extension", 8, nil, 0x08),
    coded = ProtoField.bool("headrace.flags.code", "CODE extension", 8, nil, 0x10),
+   measured = ProtoField.bool("headrace.flags.int", "INT extension", 8, nil, 0x20),
+   halved = ProtoField.bool("headrace.flags.half", "HALF extension", 8, nil, 0x40),
+   echoed = ProtoField.bool("headrace.flags.echo", "INT extension", 8, nil, 0x08),
+   advised = ProtoField.bool("headrace.flags.advice", "ADVICE extension", 8, nil, 0x10),
    ce = ProtoField.bool("headrace.flags.ce", "Segment arrived with CE", 8, nil, 0x01),
    duplicate = ProtoField.bool("headrace.flags.duplicate", "Segment had arrived before", 8, nil, 0x02),
    decoded = ProtoField.bool("headrace.flags.decoded", "Block is decoded", 8, nil, 0x04),
@@ -48,6 +52,20 @@ local fields = {
    block_data = ProtoField.uint8("headrace.block_data", "Data packets of a full block", base.DEC),
    block_parity = ProtoField.uint8("headrace.block_parity", "Parity packets of a block", base.DEC),
    block_packet = ProtoField.uint8("headrace.block_packet", "Packet of its block", base.DEC),
+   half = ProtoField.uint8("headrace.half", "Receiver's half of the controller", base.DEC),
+   advice_number = ProtoField.uint16("headrace.advice_number", "Number of the advice", base.DEC),
+   advice_value = ProtoField.uint32("headrace.advice_value", "Value of the advice", base.DEC),
+   int_room = ProtoField.uint8("headrace.int_room", "Room for hops", base.DEC),
+   int_used = ProtoField.uint8("headrace.int_used", "Hops written", base.DEC),
+   int_flags = ProtoField.uint8("headrace.int_flags", "Telemetry flags", base.HEX),
+   int_cut = ProtoField.bool("headrace.int_flags.cut", "Path longer than the room", 8, nil, 0x01),
+   reserved = ProtoField.uint8("headrace.reserved", "Reserved", base.HEX),
+   hop_time = ProtoField.uint32("headrace.hop_time", "Time (ns)", base.DEC),
+   hop_sent = ProtoField.uint32("headrace.hop_sent", "Sent (64 octets)", base.DEC),
+   hop_waiting = ProtoField.uint32("headrace.hop_waiting", "Waiting (64 octets)", base.DEC),
+   hop_rate = ProtoField.uint16("headrace.hop_rate", "Rate (100 Mb/s)", base.DEC),
+   hop_port = ProtoField.uint16("headrace.hop_port", "Port", base.DEC),
+   hop_room = ProtoField.bytes("headrace.hop_room", "Room for more hops"),
    missing = ProtoField.uint64("headrace.missing", "Missing", base.HEX),
    cumulative = ProtoField.uint32("headrace.cumulative", "Cumulative PSN", base.DEC),
    sack = ProtoField.uint64("headrace.sack", "SACK", base.HEX),
@@ -141,8 +159,62 @@ function Reader:code()
    return packet:uint() >= data:uint()
 end
 
+function Reader:reserved()
+   local item, octet = self:add(fields.reserved, 1)
+   if octet:uint() ~= 0 then
+      self:refuse(item, "reserved octets must be 0")
+   end
+end
+
+-- HALF: which half of the controller the receiver has.
+function Reader:half()
+   self:not_zero(fields.half, 1, "a half")
+   self:reserved()
+end
+
+-- ADVICE: what that half says.
+function Reader:advice()
+   self:half()
+   self:add(fields.advice_number, 2)
+   self:add(fields.advice_value, 4)
+   self:add(fields.advice_value, 4)
+end
+
+-- INT: telemetry of the ports on the path.
+function Reader:telemetry()
+   local room_item, room = self:add(fields.int_room, 1)
+   local used_item, used = self:add(fields.int_used, 1)
+   local item, flags = self:add(fields.int_flags, 1)
+   item:add(fields.int_cut, flags)
+   self:reserved()
+   if room:uint() == 0 or room:uint() > 8 then
+      self:refuse(room_item, "there is room for 1 to 8 hops")
+   end
+   if used:uint() > room:uint() then
+      self:refuse(used_item, "more hops than room")
+   end
+   if flags:uint() > 1 or flags:uint() == 1 and used:uint() ~= room:uint() then
+      self:refuse(item, "flag 1, and only without room left")
+   end
+   for _ = 1, math.min(used:uint(), room:uint()) do
+      self:add(fields.hop_time, 4)
+      self:add(fields.hop_sent, 4)
+      self:add(fields.hop_waiting, 4)
+      self:not_zero(fields.hop_rate, 2, "a rate")
+      self:add(fields.hop_port, 2)
+   end
+   local left = math.max(room:uint() - used:uint(), 0) * 16
+   if left > 0 then
+      local rest, octets = self:add(fields.hop_room, left)
+      if not octets:bytes():tohex():match("^0*$") then
+         self:refuse(rest, "room for hops is 0")
+      end
+   end
+end
+
 local function data(reader, kind)
-   local flags = reader:flags(32, { "open", "tagged", "again", "demands", "coded" })
+   local flags = reader:flags(128,
+      { "open", "tagged", "again", "demands", "coded", "measured", "halved" })
    reader:flow(fields.dst_flow, true)
    local _, psn = reader:add(fields.psn, 4)
    local _, msg = reader:add(fields.msg, 4)
@@ -162,12 +234,18 @@ local function data(reader, kind)
    if parity ~= (kind == 5) then
       reader.tree:add_proto_expert_info(malformed, "parity is of kind PARITY, and nothing else")
    end
+   if has(flags, 64) then
+      reader:half()
+   end
+   if has(flags, 32) then
+      reader:telemetry()
+   end
    local again = has(flags, 4) and ", again" or ""
    return string.format("PSN %u, message %u at %u%s", psn:uint(), msg:uint(), offset:uint(), again)
 end
 
 local function ack(reader)
-   local flags = reader:flags(8, { "ce", "duplicate", "decoded" })
+   local flags = reader:flags(32, { "ce", "duplicate", "decoded", "echoed", "advised" })
    if has(flags, 2) and has(flags, 4) then
       reader.tree:add_proto_expert_info(malformed, "flags 2 and 4 exclude each other")
    end
@@ -179,6 +257,12 @@ local function ack(reader)
    reader:add(fields.echo_sent_at, 4)
    reader:add(fields.held, 4)
    reader:add(fields.sharers, 2)
+   if has(flags, 16) then
+      reader:advice()
+   end
+   if has(flags, 8) then
+      reader:telemetry()
+   end
    return string.format("PSN %u, all before %u", psn:uint(), cumulative:uint())
 end
 
@@ -208,13 +292,26 @@ local READERS = {
    [3] = { allowance, 14 }, [4] = { allowance, 14 }, [5] = { data, 22 }, [6] = { block_nack, 22 },
 }
 
+-- Octets of extensions by flag, and the flag of INT, which is the last and as long as its room says.
+local DATA_EXTENSIONS = { [1] = 8, [2] = 8, [8] = 4, [16] = 4, [64] = 2 }
+local ACK_EXTENSIONS = { [16] = 12 }
+local EXTENSIONS = {
+   [0] = { DATA_EXTENSIONS, 32 }, [1] = { ACK_EXTENSIONS, 8 }, [2] = { ACK_EXTENSIONS, 8 },
+   [5] = { DATA_EXTENSIONS, 32 },
+}
+
 -- Octets of the header, extensions included.
 local function header_length(buffer, kind)
    local length = READERS[kind][2]
-   if (kind == 0 or kind == 5) and buffer:len() >= 2 then
+   local extensions = EXTENSIONS[kind]
+   if extensions and buffer:len() >= 2 then
       local flags = buffer(1, 1):uint()
-      for bit, more in pairs({ [1] = 8, [2] = 8, [8] = 4, [16] = 4 }) do
+      for bit, more in pairs(extensions[1]) do
          length = length + (has(flags, bit) and more or 0)
+      end
+      if has(flags, extensions[2]) then
+         local room = buffer:len() > length and buffer(length, 1):uint() or 0
+         length = length + 4 + 16 * math.min(room, 8)
       end
    end
    return length

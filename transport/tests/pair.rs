@@ -16,7 +16,7 @@ use transport::lb::LbKind;
 use transport::sched::credit::CreditParams;
 use transport::sched::{SchedKind, SchedParams};
 use transport::wire::class::TrafficClass;
-use transport::wire::{Body, Header};
+use transport::wire::{Body, Ext, Header};
 use transport::{
     BURST, Burst, Bytes, Coding, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId,
     Instant, LossSettings, MsgId, MsgSpec, Placement, Policies, Psn, Rate, Restore, Rng, RxSegment,
@@ -143,8 +143,8 @@ impl Pair {
 
     fn send(&mut self, from: usize, tx: &TxSegment) {
         let mut bytes = [0; 64];
-        let len = tx.hdr.emit(&mut bytes);
-        let (hdr, _) = Header::parse(tx.hdr.ev, &bytes[..len]).expect("what was emitted parses");
+        let len = tx.hdr.emit(&Ext::VACANT, &mut bytes);
+        let (hdr, _, _) = Header::parse(tx.hdr.ev, &bytes[..len]).expect("what was emitted parses");
         assert_eq!(hdr, tx.hdr);
         let payload = self.hosts[from].outgoing.get(&tx.payload.msg.0).map_or(Vec::new(), |msg| {
             let start = tx.payload.offset as usize;
@@ -713,11 +713,7 @@ fn forged_segments_are_counted_and_change_nothing() {
         sharers: 1,
         receipt: transport::wire::Receipt::First,
     };
-    let hdr = Header {
-        ev: transport::EntropyValue(1),
-        dst_flow: FlowId::new(0, 1),
-        body: Body::Ack(ack),
-    };
+    let hdr = Header::new(transport::EntropyValue(1), FlowId::new(0, 1), Body::Ack(ack));
     let stranger = forged(hdr);
     let peer = RxSegment { from: HostId(1), ..stranger };
     let mut out = [Placement::Release; 2];

@@ -6,8 +6,8 @@ use transport::EntropyValue;
 use transport::wire::Header;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok((header, len)) = Header::parse(EntropyValue(1), bytes) else { return };
-    let mut out = [0; 64];
-    assert_eq!(header.emit(&mut out), len);
+    let Ok((header, ext, len)) = Header::parse(EntropyValue(1), bytes) else { return };
+    let mut out = [0; 256];
+    assert_eq!(header.emit(&ext, &mut out), len);
     assert_eq!(out[..len], bytes[..len]);
 });

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{DeviceName, Pool, PoolConfig, Port, PortConfig, PortError, PortIo, Side};
 
-use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, HEADERS_MAX, Stack, io_of};
+use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, Stack, io_of};
 
 /// A device and who is reached by it.
 #[derive(Clone, Debug)]
@@ -60,9 +61,9 @@ impl Stack {
 
     fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {
         let device = &setup.name;
-        let frame = self.config().payload_max + HEADERS_MAX;
+        let frame = self.config().payload_max + PLAIN_HEADERS_MAX;
         let fits = |most: u32| {
-            let room = most.saturating_sub(u32::from(HEADERS_MAX));
+            let room = most.saturating_sub(u32::from(PLAIN_HEADERS_MAX));
             let text = format!(
                 "{device} carries frames of {most} bytes: set payload_max to {room} or less"
             );

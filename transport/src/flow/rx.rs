@@ -380,7 +380,7 @@ impl RxFlow {
             receipt: ack.receipt,
         };
         let body = if ack.trimmed { Body::Nack(body) } else { Body::Ack(body) };
-        Header { ev: ack.ev, dst_flow: self.src_flow, body }
+        Header::new(ack.ev, self.src_flow, body)
     }
 
     /// The flow is forgotten: its buffers are given back, and what was open of it is told to

@@ -9,7 +9,7 @@ use crate::rng::mix;
 use crate::segment::{Placement, Restore, RxSegment, TxSegment};
 use crate::time::Instant;
 use crate::units::{EntropyValue, HostId};
-use crate::wire::Header;
+use crate::wire::{Ext, Extent, Header};
 
 macro_rules! kinds {
     ($($(#[$meta:meta])* $kind:ident = $octet:literal),+ $(,)?) => {
@@ -55,7 +55,9 @@ const TRIMMED: u8 = 2;
 
 pub(super) fn write_segment(segment: &RxSegment, out: &mut Vec<u8>) {
     let mut header = [0; HEADER_MAX];
-    let len = segment.hdr.emit(&mut header);
+    // No extension decides anything here yet.
+    let bare = Header { ext: Extent::NONE, ..segment.hdr };
+    let len = bare.emit(&Ext::VACANT, &mut header);
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     out.extend(segment.at.as_ps().to_le_bytes());
     out.extend(segment.from.0.to_le_bytes());
@@ -74,7 +76,7 @@ pub(super) fn read_segment(reader: &mut Reader<'_>) -> Result<RxSegment, FormatE
     let ev = EntropyValue(reader.u16()?);
     let len = usize::from(reader.u8()?);
     let malformed = reader.malformed();
-    let (hdr, used) = Header::parse(ev, reader.take(len)?).map_err(|_| malformed)?;
+    let (hdr, _, used) = Header::parse(ev, reader.take(len)?).map_err(|_| malformed)?;
     if used != len || flags & !(CE | TRIMMED) != 0 {
         return Err(malformed);
     }
@@ -142,7 +144,7 @@ impl Digest {
     pub(super) fn sent<'a>(&mut self, segments: impl Iterator<Item = &'a TxSegment>) {
         let mut header = [0; HEADER_MAX];
         for segment in segments {
-            let len = segment.hdr.emit(&mut header);
+            let len = segment.hdr.emit(&Ext::VACANT, &mut header);
             self.octets(&header[..len]);
             self.word(u64::from(segment.hdr.ev.0) << 32 | u64::from(segment.peer.0));
             self.word(u64::from(segment.payload.msg.0) << 32 | u64::from(segment.payload.offset));

@@ -1,8 +1,9 @@
-//! ACK and NACK on the wire: 36 octets, one layout.
+//! ACK and NACK on the wire: 36 octets, one layout, and extensions ([`super::ext`]).
 
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::ext::{ACK_ADVICE, ACK_INT};
 use super::{Ack, ParseError, Receipt, first_octet};
 use crate::units::{FlowId, Psn};
 
@@ -29,7 +30,15 @@ const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 const FLAG_CE: u8 = 1;
 const FLAG_DUPLICATE: u8 = 2;
 const FLAG_DECODED: u8 = 4;
-const FLAGS_KNOWN: u8 = FLAG_CE | FLAG_DUPLICATE | FLAG_DECODED;
+/// Extensions follow, which [`super::ext`] reads.
+const FLAGS_EXT: u8 = ACK_INT | ACK_ADVICE;
+const FLAGS_KNOWN: u8 = FLAG_CE | FLAG_DUPLICATE | FLAG_DECODED | FLAGS_EXT;
+
+/// Whether extensions follow a packet that [`parse`] has read.
+#[inline]
+pub(super) fn has_ext(bytes: &[u8]) -> bool {
+    bytes.get(1).is_some_and(|flags| flags & FLAGS_EXT != 0)
+}
 
 #[inline]
 pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
@@ -60,7 +69,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
     if fixed.flags & !FLAGS_KNOWN != 0 || src_flow.generation() == 0 {
         return Err(ParseError::Field);
     }
-    let receipt = match fixed.flags & !FLAG_CE {
+    let receipt = match fixed.flags & (FLAG_DUPLICATE | FLAG_DECODED) {
         0 => Receipt::First,
         FLAG_DUPLICATE => Receipt::Again,
         FLAG_DECODED => Receipt::Decoded,

@@ -1,12 +1,13 @@
 //! DATA and PARITY on the wire: 22 octets, 8 more while opening, 8 more with a tag, 4 more with a
-//! demand, 4 more in a block of an erasure code.
+//! demand, 4 more in a block of an erasure code, and extensions ([`super::ext`]).
 
 use core::num::{NonZeroU8, NonZeroU32};
 
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Coded, Data, KIND_DATA, KIND_PARITY, Open, ParseError, first_octet};
+use super::ext::{DATA_HALF, DATA_INT};
+use super::{Coded, Data, KIND_DATA, KIND_PARITY, Open, ParseError, first_octet, half, int};
 use crate::units::{Credit, FlowId, MsgNo, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -53,8 +54,10 @@ pub const TAG_LEN: u16 = 8;
 pub const DEMAND_LEN: u16 = 4;
 /// Octets of the code extension.
 pub const CODE_LEN: u16 = 4;
+/// The longest DATA header without the extensions of [`super::ext`].
+pub const PLAIN_LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN + DEMAND_LEN + CODE_LEN;
 /// The longest DATA header.
-pub const LEN_MAX: u16 = LEN + OPEN_LEN + TAG_LEN + DEMAND_LEN + CODE_LEN;
+pub const LEN_MAX: u16 = PLAIN_LEN_MAX + half::LEN + int::LEN_MAX;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 const _: () = assert!(size_of::<OpenExt>() == OPEN_LEN as usize);
@@ -65,10 +68,13 @@ const FLAG_TAG: u8 = 2;
 const FLAG_RETRANSMISSION: u8 = 4;
 const FLAG_DEMAND: u8 = 8;
 const FLAG_CODE: u8 = 16;
-const FLAGS_KNOWN: u8 = FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION | FLAG_DEMAND | FLAG_CODE;
+/// Extensions follow, which [`super::ext`] reads.
+const FLAGS_EXT: u8 = DATA_INT | DATA_HALF;
+const FLAGS_KNOWN: u8 =
+    FLAG_OPEN | FLAG_TAG | FLAG_RETRANSMISSION | FLAG_DEMAND | FLAG_CODE | FLAGS_EXT;
 
 impl Data {
-    /// Octets of this header on the wire.
+    /// Octets of this header on the wire, without the extensions of [`super::ext`].
     #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
@@ -86,18 +92,42 @@ impl Data {
 /// Octets of the DATA or PARITY header at the front of `bytes`; `None` when it is another kind,
 /// version, unknown or cut short.
 pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
+    let (at, telemetry) = parts_of(bytes)?;
+    let len = at + telemetry;
+    (bytes.len() >= usize::from(len)).then_some(len)
+}
+
+/// Where the INT extension of the DATA or PARITY header at the front of `bytes` starts; `None` when
+/// it has none, or as in [`len_of`].
+pub(super) fn int_of(bytes: &[u8]) -> Option<usize> {
+    let (at, telemetry) = parts_of(bytes)?;
+    (telemetry > 0).then_some(usize::from(at))
+}
+
+/// Octets of a DATA or PARITY header in front of its INT extension, and of that.
+fn parts_of(bytes: &[u8]) -> Option<(u16, u16)> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
     let kinds = [KIND_DATA, KIND_PARITY].map(first_octet);
     if !kinds.contains(&fixed.first) || fixed.flags & !FLAGS_KNOWN != 0 {
         return None;
     }
     let ext = |flag: u8, len: u16| if fixed.flags & flag != 0 { len } else { 0 };
-    let len = LEN
+    let at = LEN
         + ext(FLAG_OPEN, OPEN_LEN)
         + ext(FLAG_TAG, TAG_LEN)
         + ext(FLAG_DEMAND, DEMAND_LEN)
-        + ext(FLAG_CODE, CODE_LEN);
-    (bytes.len() >= usize::from(len)).then_some(len)
+        + ext(FLAG_CODE, CODE_LEN)
+        + ext(DATA_HALF, half::LEN);
+    if fixed.flags & DATA_INT == 0 {
+        return Some((at, 0));
+    }
+    Some((at, int::len_of(bytes.get(usize::from(at)..)?)?))
+}
+
+/// Whether extensions follow a packet that [`parse`] has read.
+#[inline]
+pub(super) fn has_ext(bytes: &[u8]) -> bool {
+    bytes.get(1).is_some_and(|flags| flags & FLAGS_EXT != 0)
 }
 
 #[inline]

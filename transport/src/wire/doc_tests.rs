@@ -7,9 +7,12 @@ use alloc::{format, vec};
 use core::num::{NonZeroU8, NonZeroU32};
 
 use super::addressing::{Addressing, IpVersion};
+use super::advice::Advice;
 use super::frame::*;
+use super::int::{Hop, Int};
 use super::*;
-use crate::units::HostId;
+use crate::time::{Instant, Rate};
+use crate::units::{Bytes, HostId};
 
 const WIRE_MD: &str = include_str!("../../../docs/WIRE.md");
 
@@ -61,7 +64,7 @@ fn data(open: bool, tag: u64) -> Header {
         demand: None,
         code: None,
     };
-    Header { ev: EntropyValue(0xCAFE), dst_flow: FlowId(0x0BAD_CAFE), body: Body::Data(data) }
+    Header::new(EntropyValue(0xCAFE), FlowId(0x0BAD_CAFE), Body::Data(data))
 }
 
 fn ack() -> Ack {
@@ -79,8 +82,12 @@ fn ack() -> Ack {
 }
 
 fn emitted(header: &Header) -> Vec<u8> {
-    let mut out = vec![0; 64];
-    let len = header.emit(&mut out);
+    emitted_with(header, &Ext::VACANT)
+}
+
+fn emitted_with(header: &Header, ext: &Ext) -> Vec<u8> {
+    let mut out = vec![0; 256];
+    let len = header.emit(ext, &mut out);
     out.truncate(len);
     out
 }
@@ -144,6 +151,67 @@ fn a_place_in_a_block_lies_where_the_document_says_behind_all_else() {
     }
 }
 
+/// Room for two hops, one of them written.
+fn telemetry() -> Int {
+    let mut int = Int::with_room(2);
+    let at = Instant::from_ps(0x99AA_BBCC * 1000);
+    let (sent, waiting) = (Bytes(0x1122_3344 * 64), Bytes(0x5566_7788 * 64));
+    int.stamp(Hop::new(at, sent, waiting, Rate::from_gbps(400), 0xBEEF));
+    int
+}
+
+fn telemetry_octets() -> Vec<u8> {
+    let head = [("room", vec![2]), ("used", vec![1]), ("flags", vec![0]), ("reserved", vec![0])];
+    let mut octets = laid_out("INT extension", &head);
+    octets.extend(laid_out(
+        "Hops of INT",
+        &[
+            ("time", be(0x99AA_BBCC)),
+            ("sent", be(0x1122_3344)),
+            ("waiting", be(0x5566_7788)),
+            ("rate", 4000u16.to_be_bytes().into()),
+            ("port", vec![0xBE, 0xEF]),
+        ],
+    ));
+    octets.extend([0; 16]);
+    octets
+}
+
+#[test]
+fn telemetry_and_a_half_lie_where_the_document_says_behind_all_else() {
+    let ext = Ext { int: telemetry(), half: NonZeroU8::MAX, ..Ext::VACANT };
+    let mut header = coded(7);
+    let mut expected = emitted(&header);
+    header.ext = Extent::NONE.with_int(&ext.int).with_half();
+    expected[1] |= 32 | 64;
+    let half = [("half", vec![255]), ("reserved", vec![0])];
+    expected.extend(laid_out("HALF extension", &half));
+    expected.extend(telemetry_octets());
+    assert_eq!(emitted_with(&header, &ext), expected);
+}
+
+#[test]
+fn advice_and_an_echo_lie_where_the_document_says_behind_an_acknowledgement() {
+    let values = [0x0102_0304, 0x0506_0708];
+    let advice = Advice { half: NonZeroU8::MAX, number: 0xCAFE, values };
+    let ext = Ext { int: telemetry(), advice, ..Ext::VACANT };
+    let mut header = Header { body: Body::Ack(ack()), ..data(false, 0) };
+    let mut expected = emitted(&header);
+    header.ext = Extent::NONE.with_int(&ext.int).with_advice();
+    expected[1] |= 8 | 16;
+    expected.extend(laid_out(
+        "ADVICE extension",
+        &[
+            ("half", vec![255]),
+            ("reserved", vec![0]),
+            ("number", vec![0xCA, 0xFE]),
+            ("values", TAG.to_be_bytes().into()),
+        ],
+    ));
+    expected.extend(telemetry_octets());
+    assert_eq!(emitted_with(&header, &ext), expected);
+}
+
 #[test]
 fn requests_for_a_block_lie_where_the_document_says() {
     let nack = BlockNack { src_flow: SRC_FLOW, psn: Psn(0x1122_3344), missing: TAG };
@@ -159,7 +227,7 @@ fn requests_for_a_block_lie_where_the_document_says() {
         ],
     );
     let body = Body::BlockNack(nack);
-    let header = Header { ev: EntropyValue(1), dst_flow: FlowId(0x0BAD_CAFE), body };
+    let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
     assert_eq!(emitted(&header), expected);
 }
 
@@ -178,7 +246,7 @@ fn allowances_lie_where_the_document_says() {
                 ("upto", be(0x99AA_BBCC)),
             ],
         );
-        let header = Header { ev: EntropyValue(1), dst_flow: FlowId(0x0BAD_CAFE), body };
+        let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
         assert_eq!(emitted(&header), expected);
     }
 }
@@ -201,7 +269,7 @@ fn acknowledgements_lie_where_the_document_says() {
                 ("sharers", vec![0xBE, 0xEF]),
             ],
         );
-        let header = Header { ev: EntropyValue(1), dst_flow: FlowId(0x0BAD_CAFE), body };
+        let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
         assert_eq!(emitted(&header), expected);
     }
 }
@@ -212,7 +280,7 @@ fn frame(version: IpVersion) -> Vec<u8> {
     let addrs = Addressing::emulated(version).pair(HostId(257), HostId(2)).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Control };
     let mut out = vec![0; 128];
-    let len = emit(&spec, &data(false, 0), 256, &mut out);
+    let len = emit(&spec, &data(false, 0), &Ext::VACANT, 256, &mut out);
     out.truncate(len);
     out
 }
@@ -303,13 +371,22 @@ fn the_table_of_sizes_is_right() {
         row("trimmed DATA frame, OPEN and TAG", longest),
         row("DATA headers, DEMAND", plain + data::DEMAND_LEN),
         row("DATA or PARITY headers, CODE", plain + data::CODE_LEN),
-        row("DATA or PARITY headers, all extensions", coded(0).emit_len()),
+        row("DATA or PARITY headers, HALF", plain + half::LEN),
+        row("DATA or PARITY headers, INT with room for 3 hops", plain + int::len_with(3)),
+        row("DATA or PARITY headers, INT with room for 8 hops", plain + int::len_with(8)),
+        row("DATA or PARITY headers, all extensions", data::LEN_MAX),
         row("ACK or NACK frame", ack.emit_len()),
+        row("ACK or NACK frame, ADVICE", ack.emit_len() + advice::LEN),
+        row("ACK or NACK frame, INT with 3 hops", ack.emit_len() + int::len_with(3)),
+        row("ACK or NACK frame, all extensions", ack.emit_len() + ext::LEN_MAX),
         row("BLOCK_NACK frame", block::LEN),
         row("CREDIT or REQUEST frame", credit::LEN),
     ];
     assert_eq!(table("Sizes"), expected);
-    assert!(WIRE_MD.contains(&format!("14..46            1..{PAYLOAD_LEN_MAX}")));
+    assert!(
+        WIRE_MD
+            .contains(&format!("14..{}           1..{PAYLOAD_LEN_MAX}", ack::LEN + ext::LEN_MAX))
+    );
     assert!(WIRE_MD.contains(&format!("Port {} is", addressing::UDP_PORT)));
     assert!(WIRE_MD.contains(&format!("h < {}", Addressing::EMULATED_V4_HOSTS)));
 }

@@ -14,17 +14,30 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 use super::addressing::{AddrPair, Addressing, IpPair, IpVersion};
 use super::checksum::{Checksum, updated};
 pub use super::class::{Ecn, TrafficClass};
+use super::int::{self, Hop};
 use super::outer::{
     self, DONT_FRAGMENT, ETHERTYPE_V4, ETHERTYPE_V6, Ethernet, HOPS, Head4, Head6, Ipv4, Ipv6,
     Outer as _, PROTOCOL_UDP, Udp, VERSION_IHL, first_word,
 };
-use super::{Header, ParseError, ack, credit, data};
+use super::{Ext, Header, ParseError, ack, advice, credit, data, ext, half};
 use crate::units::{EntropyValue, HostId};
 
 /// Octets of an Ethernet header without VLAN tag.
 pub const ETHERNET_LEN: u16 = 14;
 /// Octets of a UDP header.
 pub const UDP_LEN: u16 = 8;
+/// Octets that hold the headers of any frame: what a buffer for headers needs, and what a switch
+/// has to see of a frame that it edits.
+pub const HEADERS_MAX: u16 = 256;
+
+/// Octets that hold the headers of any frame without the extensions of [`super::ext`]: what is
+/// left of a device's frame is payload.
+pub const PLAIN_HEADERS_MAX: u16 = 128;
+
+const _: () = assert!(header_overhead(IpVersion::V6) + data::PLAIN_LEN_MAX <= PLAIN_HEADERS_MAX);
+const _: () = assert!(header_overhead(IpVersion::V6) + data::LEN_MAX <= HEADERS_MAX);
+const _: () = assert!(header_overhead(IpVersion::V6) + ack::LEN + ext::LEN_MAX <= HEADERS_MAX);
+
 /// The longest payload [`emit`] takes: with every header, an IPv4 packet of at most 65535 octets.
 pub const PAYLOAD_LEN_MAX: u16 = u16::MAX - 20 - UDP_LEN - data::LEN_MAX;
 
@@ -84,6 +97,8 @@ pub struct Parsed {
     pub class: TrafficClass,
     /// The Headrace header.
     pub header: Header,
+    /// Its extensions.
+    pub ext: Ext,
     /// Where the payload lies in the frame; empty when trimmed.
     pub payload: Range<usize>,
     /// A switch has cut the payload off.
@@ -108,17 +123,25 @@ pub struct Envelope {
 // A payload starts at an even offset of the UDP datagram, so its sum may be computed apart.
 const _: () = assert!((data::LEN | data::OPEN_LEN | data::TAG_LEN | data::DEMAND_LEN) & 1 == 0);
 const _: () = assert!((ack::LEN | credit::LEN) & 1 == 0);
+const _: () = assert!((int::LEN | int::HOP_LEN | half::LEN | advice::LEN) & 1 == 0);
 
-/// Writes all headers of a frame to the front of `out` and returns their length, 64..=100; the
-/// payload belongs right behind. The UDP checksum is zero: see [`finish_udp_checksum`].
+/// Writes all headers of a frame to the front of `out` and returns their length, at most
+/// [`HEADERS_MAX`]; the payload belongs right behind. The UDP checksum is zero: see
+/// [`finish_udp_checksum`].
 ///
 /// # Panics
 /// When `out` is shorter than the headers or `payload_len` exceeds [`PAYLOAD_LEN_MAX`]: bugs of the
 /// driver.
-pub fn emit(spec: &FrameSpec, header: &Header, payload_len: u16, out: &mut [u8]) -> usize {
+pub fn emit(
+    spec: &FrameSpec,
+    header: &Header,
+    ext: &Ext,
+    payload_len: u16,
+    out: &mut [u8],
+) -> usize {
     assert!(payload_len <= PAYLOAD_LEN_MAX);
     let at = emit_outer(spec, header.ev, UDP_LEN + header.emit_len() + payload_len, out);
-    at + header.emit(&mut out[at..])
+    at + header.emit(ext, &mut out[at..])
 }
 
 /// Writes the headers up to UDP, whose checksum stays zero, and returns their length.
@@ -181,17 +204,17 @@ pub(super) fn emit_outer(
 /// [`ParseError`], counted by name, for anything that [`emit`] and then the network (hops, ECN,
 /// DSCP, MACs, [`trim`]) could not have made.
 pub fn parse(frame: &[u8], addressing: &Addressing, check: UdpCheck) -> Result<Parsed, ParseError> {
-    let mut header = Header::VACANT;
-    let envelope = parse_into(frame, &[], addressing, check, &mut header)?;
+    let (mut header, mut ext) = (Header::VACANT, Ext::VACANT);
+    let envelope = parse_into(frame, &[], addressing, check, &mut header, &mut ext)?;
     let Envelope { route, start, payload_len, trimmed } = envelope;
     let Route { src, dst, ecn, class, .. } = route;
     let end = if trimmed { start } else { start + usize::from(payload_len) };
-    Ok(Parsed { src, dst, ecn, class, header, payload: start..end, trimmed, payload_len })
+    Ok(Parsed { src, dst, ecn, class, header, ext, payload: start..end, trimmed, payload_len })
 }
 
 /// [`parse`] of a frame that lies in two pieces, with all its headers in the first. The Headrace
-/// header is written to `header`, where it stays: a value of that size costs as much to pass on as
-/// to read. After an error `header` means nothing.
+/// header is written to `header` and its extensions to `ext`, where they stay: values of that size
+/// cost as much to pass on as to read. After an error they mean nothing.
 ///
 /// # Errors
 /// As [`parse`]; headers that reach into `tail` are [`ParseError::Truncated`].
@@ -202,10 +225,15 @@ pub fn parse_into(
     addressing: &Addressing,
     check: UdpCheck,
     header: &mut Header,
+    ext: &mut Ext,
 ) -> Result<Envelope, ParseError> {
     match outer::version(frame)? {
-        IpVersion::V4 => outer::open::<Head4>(frame)?.read(frame, tail, addressing, check, header),
-        IpVersion::V6 => outer::open::<Head6>(frame)?.read(frame, tail, addressing, check, header),
+        IpVersion::V4 => {
+            outer::open::<Head4>(frame)?.read(frame, tail, addressing, check, header, ext)
+        }
+        IpVersion::V6 => {
+            outer::open::<Head6>(frame)?.read(frame, tail, addressing, check, header, ext)
+        }
     }
 }
 
@@ -232,8 +260,8 @@ fn header_start(frame: &[u8]) -> Option<usize> {
 }
 
 /// Where the payload of a DATA frame starts, which is what [`trim`] leaves of it; `None` when it is
-/// no DATA or is cut inside its headers. `frame`, to whichever UDP port, may be its first 128
-/// octets alone.
+/// no DATA or is cut inside its headers. `frame`, to whichever UDP port, may be its first
+/// [`HEADERS_MAX`] octets alone.
 #[must_use]
 pub fn payload_start(frame: &[u8]) -> Option<usize> {
     let at = header_start(frame)?;
@@ -274,6 +302,28 @@ pub fn trim(frame: &mut [u8]) -> usize {
 pub fn set_ce(frame: &mut [u8]) -> bool {
     rewrite_tos(frame, |tos| if Ecn::of_tos(tos) == Ecn::NotEct { tos } else { tos | 3 })
         .is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce)
+}
+
+/// Writes a hop into the INT extension of a DATA or PARITY frame, as [`int::Int::stamp`] does in
+/// memory; true when it has one. `frame` keeps its length, and its UDP checksum, if it has one,
+/// stays right by RFC 1624. It may be the first [`HEADERS_MAX`] octets alone.
+pub fn stamp(frame: &mut [u8], hop: &Hop) -> bool {
+    let place = header_start(frame).and_then(|at| {
+        let int_at = at + data::int_of(frame.get(at..)?)?;
+        Some((at - usize::from(UDP_LEN), int_at))
+    });
+    let Some((udp_at, int_at)) = place else { return false };
+    let field = udp_at + 6..udp_at + 8;
+    let old = u16::from_be_bytes([frame[field.start], frame[field.start + 1]]);
+    let mut new = old;
+    let octets = &mut frame[int_at..];
+    let stamped = int::stamp_octets(octets, hop, |from, to| new = updated(new, from, to));
+    if old != 0 {
+        // Zero would say that there is none (RFC 768).
+        let new = if new == 0 { 0xFFFF } else { new };
+        frame[field].copy_from_slice(&new.to_be_bytes());
+    }
+    stamped
 }
 
 /// Changes the traffic class; true when the frame is IP and now carries it.

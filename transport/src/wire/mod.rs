@@ -10,6 +10,7 @@
 
 pub mod ack;
 pub mod addressing;
+pub mod advice;
 pub mod block;
 pub mod checksum;
 pub mod class;
@@ -17,7 +18,10 @@ pub mod credit;
 pub mod data;
 #[cfg(test)]
 mod doc_tests;
+pub mod ext;
 pub mod frame;
+pub mod half;
+pub mod int;
 mod outer;
 pub mod sizes;
 pub mod template;
@@ -30,6 +34,7 @@ use core::num::{NonZeroU8, NonZeroU32};
 pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
+pub use ext::{Ext, Extent};
 
 /// Version of the wire format, in the high four bits of the first octet.
 pub const VERSION: u8 = 1;
@@ -42,6 +47,8 @@ pub struct Header {
     pub ev: EntropyValue,
     /// The flow at the host that receives this packet; [`FlowId::UNKNOWN`] while opening.
     pub dst_flow: FlowId,
+    /// Which extensions follow that are not in the body; their content is an [`Ext`].
+    pub ext: Extent,
     /// What it says.
     pub body: Body,
 }
@@ -218,10 +225,18 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
+    /// A header that no extension follows.
+    #[inline]
+    #[must_use]
+    pub const fn new(ev: EntropyValue, dst_flow: FlowId, body: Body) -> Self {
+        Self { ev, dst_flow, ext: Extent::NONE, body }
+    }
+
     /// A place to be filled.
     pub const VACANT: Self = Self {
         ev: EntropyValue(0),
         dst_flow: FlowId::UNKNOWN,
+        ext: Extent::NONE,
         body: Body::Credit(Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START }),
     };
 
@@ -233,10 +248,16 @@ impl Header {
     }
 
     /// Bytes of this header on the wire, without the frame around it: 22..=46 for DATA and PARITY,
-    /// 36 for ACK and NACK, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST.
+    /// 36 for ACK and NACK, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST, and what its extent says.
     #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
+        self.body_len() + self.ext.len()
+    }
+
+    /// Bytes in front of the extensions that are not in the body.
+    #[inline]
+    fn body_len(&self) -> u16 {
         match &self.body {
             Body::Data(data) => data.emit_len(),
             Body::Ack(_) | Body::Nack(_) => ack::LEN,
@@ -245,13 +266,13 @@ impl Header {
         }
     }
 
-    /// Writes the header to the front of `out` and returns its length.
+    /// Writes the header with its extensions to the front of `out` and returns their length.
     ///
     /// # Panics
     /// When `out` is shorter than [`Header::emit_len`]: the driver's buffer is too small, a bug.
     #[inline]
-    pub fn emit(&self, out: &mut [u8]) -> usize {
-        let len = usize::from(self.emit_len());
+    pub fn emit(&self, ext: &Ext, out: &mut [u8]) -> usize {
+        let len = usize::from(self.body_len());
         match &self.body {
             Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
             Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
@@ -260,39 +281,65 @@ impl Header {
             Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, self.dst_flow, &mut out[..len]),
             Body::Request(upto) => credit::emit(upto, KIND_REQUEST, self.dst_flow, &mut out[..len]),
         }
+        if self.ext.is_some() {
+            return self.emit_ext(ext, len, out);
+        }
+        len
+    }
+
+    /// The part of [`Header::emit`] behind the body.
+    #[inline(never)]
+    fn emit_ext(&self, ext: &Ext, at: usize, out: &mut [u8]) -> usize {
+        let len = at + usize::from(self.ext.len());
+        out[1] |= self.ext.flags(&self.body);
+        self.ext.emit(ext, &mut out[at..len]);
         len
     }
 
     /// Reads a header from the front of `bytes`; `ev` is the UDP source port it came with. Returns
-    /// the header and its length; what follows is payload.
+    /// the header, its extensions and the length of all; what follows is payload.
     ///
     /// # Errors
     /// [`ParseError`] for anything that [`Header::emit`] could not have written.
-    pub fn parse(ev: EntropyValue, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
-        let mut header = Self::VACANT;
-        let len = header.read(ev, bytes)?;
-        Ok((header, len.into()))
+    pub fn parse(ev: EntropyValue, bytes: &[u8]) -> Result<(Self, Ext, usize), ParseError> {
+        let (mut header, mut ext) = (Self::VACANT, Ext::VACANT);
+        let len = header.read(ev, bytes, &mut ext)?;
+        Ok((header, ext, len.into()))
     }
 
-    /// [`Header::parse`] into a place where the header stays: what is written in words and moved in
-    /// vectors right behind stalls. After an error it means nothing.
+    /// [`Header::parse`] into places where header and extensions stay: what is written in words and
+    /// moved in vectors right behind stalls. After an error they mean nothing; of `ext` only what
+    /// the header names is written.
     ///
     /// # Errors
     /// As [`Header::parse`].
     #[inline]
-    pub fn read(&mut self, ev: EntropyValue, bytes: &[u8]) -> Result<u16, ParseError> {
+    pub fn read(
+        &mut self,
+        ev: EntropyValue,
+        bytes: &[u8],
+        ext: &mut Ext,
+    ) -> Result<u16, ParseError> {
         // An endpoint hears one of these for each segment that it sends. Among the other kinds it
         // would cost a nanosecond more.
         if bytes.first() == Some(&first_octet(KIND_ACK)) {
             let (dst_flow, ack) = ack::parse(bytes)?;
-            *self = Self { ev, dst_flow, body: Body::Ack(ack) };
+            *self = Self::new(ev, dst_flow, Body::Ack(ack));
+            if ack::has_ext(bytes) {
+                return self.read_ext(ack::LEN, bytes, ext);
+            }
             return Ok(ack::LEN);
         }
-        self.read_other(ev, bytes)
+        self.read_other(ev, bytes, ext)
     }
 
     /// [`Header::read`] of any kind but ACK.
-    fn read_other(&mut self, ev: EntropyValue, bytes: &[u8]) -> Result<u16, ParseError> {
+    fn read_other(
+        &mut self,
+        ev: EntropyValue,
+        bytes: &[u8],
+        ext: &mut Ext,
+    ) -> Result<u16, ParseError> {
         let first = *bytes.first().ok_or(ParseError::Truncated)?;
         if first >> 4 != VERSION {
             return Err(ParseError::Version);
@@ -301,28 +348,44 @@ impl Header {
             KIND_DATA | KIND_PARITY => {
                 let (dst_flow, data) = data::parse(bytes)?;
                 let len = data.emit_len();
-                *self = Self { ev, dst_flow, body: Body::Data(data) };
+                *self = Self::new(ev, dst_flow, Body::Data(data));
+                if data::has_ext(bytes) {
+                    return self.read_ext(len, bytes, ext);
+                }
                 return Ok(len);
             }
             KIND_NACK => {
                 let (dst_flow, ack) = ack::parse(bytes)?;
-                *self = Self { ev, dst_flow, body: Body::Nack(ack) };
+                *self = Self::new(ev, dst_flow, Body::Nack(ack));
+                if ack::has_ext(bytes) {
+                    return self.read_ext(ack::LEN, bytes, ext);
+                }
             }
             KIND_BLOCK_NACK => {
                 let (dst_flow, nack) = block::parse(bytes)?;
-                *self = Self { ev, dst_flow, body: Body::BlockNack(nack) };
+                *self = Self::new(ev, dst_flow, Body::BlockNack(nack));
             }
             KIND_CREDIT => {
                 let (dst_flow, upto) = credit::parse(bytes)?;
-                *self = Self { ev, dst_flow, body: Body::Credit(upto) };
+                *self = Self::new(ev, dst_flow, Body::Credit(upto));
             }
             KIND_REQUEST => {
                 let (dst_flow, upto) = credit::parse(bytes)?;
-                *self = Self { ev, dst_flow, body: Body::Request(upto) };
+                *self = Self::new(ev, dst_flow, Body::Request(upto));
             }
             _ => return Err(ParseError::Kind),
         }
-        Ok(self.emit_len())
+        Ok(self.body_len())
+    }
+
+    /// Reads the extensions of a packet, whose body was read and ends at `at`.
+    #[inline(never)]
+    fn read_ext(&mut self, at: u16, bytes: &[u8], ext: &mut Ext) -> Result<u16, ParseError> {
+        let (Some(flags), Some(rest)) = (bytes.get(1), bytes.get(usize::from(at)..)) else {
+            return Err(ParseError::Truncated);
+        };
+        self.ext = Extent::read(*flags, &self.body, rest, ext)?;
+        Ok(at + self.ext.len())
     }
 }
 

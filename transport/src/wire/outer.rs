@@ -11,7 +11,7 @@ use super::addressing::{Addressing, IpVersion};
 use super::checksum::Checksum;
 use super::class::{Ecn, TrafficClass};
 use super::frame::{Envelope, PAYLOAD_LEN_MAX, Route, UDP_LEN, UdpCheck, header_overhead};
-use super::{Body, Header, ParseError};
+use super::{Body, Ext, Header, ParseError};
 use crate::units::{EntropyValue, HostId};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -136,6 +136,7 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
         addressing: &Addressing,
         check: UdpCheck,
         header: &mut Header,
+        ext: &mut Ext,
     ) -> Result<Envelope, ParseError> {
         let route = self.route(addressing)?;
         let trimmed = route.class == TrafficClass::Trimmed;
@@ -160,7 +161,7 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
             }
         }
         let bytes = datagram.get(usize::from(UDP_LEN)..).ok_or(ParseError::Truncated)?;
-        let header_len = header.read(route.ev, bytes)?;
+        let header_len = header.read(route.ev, bytes, ext)?;
         let payload_len = udp_len.checked_sub(UDP_LEN + header_len).ok_or(ParseError::Truncated)?;
         // Data without payload says nothing, and only data has payload, so only data can have lost
         // it.

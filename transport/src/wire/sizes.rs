@@ -5,7 +5,7 @@
 //! implementation take, so that a change of the headers moves no figure. Windows, schedulers,
 //! queues and links all count the same bytes. Real frames always have their own lengths.
 
-use super::{Body, Data, Header};
+use super::{Body, Data, Extent, Header};
 
 /// The sizes that a run accounts. Bytes, without preamble, FCS and gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,18 +31,19 @@ impl WireSizes {
     #[must_use]
     pub fn of(&self, hdr: &Header, payload_len: u16) -> u16 {
         match &hdr.body {
-            Body::Data(data) => self.of_data(data, payload_len),
+            Body::Data(data) => self.of_data(data, hdr.ext, payload_len),
             _ => self.accounted.control.unwrap_or(self.frame_overhead + hdr.emit_len()),
         }
     }
 
-    /// Bytes that a DATA or PARITY packet with `payload_len` bytes of payload counts as.
+    /// Bytes that a DATA or PARITY packet with `payload_len` bytes of payload counts as, which
+    /// extensions of the extent `ext` follow.
     #[inline]
     #[must_use]
-    pub fn of_data(&self, data: &Data, payload_len: u16) -> u16 {
+    pub fn of_data(&self, data: &Data, ext: Extent, payload_len: u16) -> u16 {
         match self.accounted.data_overhead {
             Some(overhead) => overhead + payload_len,
-            None => self.frame_overhead + data.emit_len() + payload_len,
+            None => self.frame_overhead + data.emit_len() + ext.len() + payload_len,
         }
     }
 
@@ -80,7 +81,7 @@ mod tests {
     use core::num::NonZeroU32;
 
     fn header(body: Body) -> Header {
-        Header { ev: EntropyValue(1), dst_flow: FlowId::UNKNOWN, body }
+        Header::new(EntropyValue(1), FlowId::UNKNOWN, body)
     }
 
     fn data(opens: bool) -> Header {

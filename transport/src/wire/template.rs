@@ -4,12 +4,12 @@
 //! is done once a peer; what is left for a frame is lengths, entropy value and Headrace header. The
 //! octets are those of [`frame::emit`](super::frame::emit), bit for bit.
 
-use super::Header;
 use super::addressing::{IpPair, IpVersion};
 use super::checksum::Checksum;
 use super::frame::{
     ETHERNET_LEN, FrameSpec, PAYLOAD_LEN_MAX, UDP_LEN, emit_outer, header_overhead,
 };
+use super::{Ext, Header};
 use crate::units::EntropyValue;
 
 /// The constant part of all frames of one kind to one peer.
@@ -63,6 +63,7 @@ impl FrameTemplate {
     pub fn emit(
         &self,
         header: &Header,
+        ext: &Ext,
         payload_len: u16,
         payload: Option<Checksum>,
         out: &mut [u8],
@@ -90,7 +91,7 @@ impl FrameTemplate {
                 OCTETS_MAX
             }
         };
-        let end = at + header.emit(&mut out[at..]);
+        let end = at + header.emit(ext, &mut out[at..]);
         let udp_at = at - usize::from(UDP_LEN);
         out[udp_at..udp_at + 2].copy_from_slice(&ev);
         out[udp_at + 4..udp_at + 6].copy_from_slice(&len);

@@ -6,11 +6,14 @@ use core::num::{NonZeroU8, NonZeroU32};
 use proptest::prelude::*;
 
 use super::addressing::{Addressing, IpVersion};
+use super::advice::Advice;
 use super::checksum::Checksum;
 use super::frame::*;
+use super::int::{Hop, Int};
 use super::template::FrameTemplate;
 use super::*;
-use crate::units::HostId;
+use crate::time::{Instant, Rate};
+use crate::units::{Bytes, HostId};
 
 const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
 
@@ -77,16 +80,58 @@ fn block_body() -> impl Strategy<Value = Body> {
     })
 }
 
-fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = Header> {
-    let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
-    (any::<u16>(), dst_flow, body).prop_map(|(ev, dst_flow, body)| Header {
-        ev: EntropyValue(ev),
-        dst_flow,
-        body,
+pub(super) fn hop() -> impl Strategy<Value = Hop> {
+    any::<(u64, u64, u32, u16)>().prop_map(|(at, sent, waiting, port)| {
+        let rate = Rate::from_gbps(1 + u64::from(port % 800));
+        Hop::new(Instant::from_ps(at), Bytes(sent), Bytes(waiting.into()), rate, port)
     })
 }
 
-fn any_header() -> impl Strategy<Value = Header> {
+/// Telemetry, sometimes of more hops than there is room for.
+pub(super) fn telemetry() -> impl Strategy<Value = Int> {
+    let hops = prop::collection::vec(hop(), 0..=int::HOPS_MAX + 1);
+    (1u8..=8, hops).prop_map(|(room, hops)| {
+        let mut int = Int::with_room(room);
+        hops.into_iter().for_each(|hop| int.stamp(hop));
+        int
+    })
+}
+
+/// The extensions that a header may have, and their content.
+fn ext() -> impl Strategy<Value = (Ext, [bool; 3])> {
+    let advice = any::<(u16, [u32; 2])>();
+    let named = any::<[bool; 3]>();
+    (telemetry(), 1u8.., 1u8.., advice, named).prop_map(|(int, half, by, advice, named)| {
+        let [half, by] = [half, by].map(|number| NonZeroU8::new(number).unwrap());
+        let advice = Advice { half: by, number: advice.0, values: advice.1 };
+        (Ext { int, half, advice }, named)
+    })
+}
+
+fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = (Header, Ext)> {
+    let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
+    (any::<u16>(), dst_flow, body, ext()).prop_map(|(ev, dst_flow, body, (ext, named))| {
+        let [int, half, advice] = named;
+        let mut header = Header::new(EntropyValue(ev), dst_flow, body);
+        let (is_data, is_ack) = match body {
+            Body::Data(_) => (true, false),
+            Body::Ack(_) | Body::Nack(_) => (false, true),
+            _ => (false, false),
+        };
+        if half && is_data {
+            header.ext = header.ext.with_half();
+        }
+        if advice && is_ack {
+            header.ext = header.ext.with_advice();
+        }
+        if int && (is_data || is_ack) {
+            header.ext = header.ext.with_int(&ext.int);
+        }
+        (header, ext)
+    })
+}
+
+fn any_header() -> impl Strategy<Value = (Header, Ext)> {
     header(prop_oneof![data_body(), ack_body(), block_body(), allowance_body()])
 }
 
@@ -96,10 +141,10 @@ fn spec(version: IpVersion, ecn: Ecn, class: TrafficClass) -> FrameSpec {
 }
 
 /// A whole frame with a valid UDP checksum; acknowledgements carry no payload.
-fn frame_of(spec: &FrameSpec, header: &Header, payload: &[u8]) -> Vec<u8> {
+fn frame_of(spec: &FrameSpec, header: &Header, ext: &Ext, payload: &[u8]) -> Vec<u8> {
     let payload = if matches!(header.body, Body::Data(_)) { payload } else { &[] };
-    let mut frame = Vec::from([0; 128]);
-    let len = emit(spec, header, u16::try_from(payload.len()).unwrap(), &mut frame);
+    let mut frame = Vec::from([0; 256]);
+    let len = emit(spec, header, ext, u16::try_from(payload.len()).unwrap(), &mut frame);
     frame.truncate(len);
     let mut sum = Checksum::new();
     sum.add(payload);
@@ -132,7 +177,7 @@ fn changes_on_the_way(version: IpVersion, octet: usize, bit: u8) -> bool {
 proptest! {
     #[test]
     fn a_template_writes_the_same_octets_as_emit(
-        h in any_header(), version in version(), payload in payload(), summed in any::<bool>(),
+        (h, x) in any_header(), version in version(), payload in payload(), summed in any::<bool>(),
         udp_port in 1u16..,
     ) {
         let mut spec = spec(version, Ecn::Ect0, TrafficClass::Data);
@@ -141,14 +186,14 @@ proptest! {
         let len = u16::try_from(payload.len()).unwrap();
         let mut sum = Checksum::new();
         sum.add(payload);
-        let mut expected = [0xAA; 128];
-        let end = emit(&spec, &h, len, &mut expected);
+        let mut expected = [0xAA; 256];
+        let end = emit(&spec, &h, &x, len, &mut expected);
         if summed {
             finish_udp_checksum(&mut expected[..end], sum);
         }
-        let mut written = [0xAA; 128];
+        let mut written = [0xAA; 256];
         let template = FrameTemplate::new(&spec);
-        prop_assert_eq!(template.emit(&h, len, summed.then_some(sum), &mut written), end);
+        prop_assert_eq!(template.emit(&h, &x, len, summed.then_some(sum), &mut written), end);
         prop_assert_eq!(&written[..], &expected[..]);
         prop_assert_eq!(usize::from(template.overhead()), end - usize::from(h.emit_len()));
         template.seed(&mut written[..end]);
@@ -158,11 +203,11 @@ proptest! {
 
     #[test]
     fn a_frame_in_two_pieces_reads_like_one(
-        h in any_header(), version in version(), payload in payload(),
+        (h, x) in any_header(), version in version(), payload in payload(),
         at in any::<prop::sample::Index>(), flip in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let spec = spec(version, Ecn::Ect0, TrafficClass::Data);
-        let mut frame = frame_of(&spec, &h, &payload);
+        let mut frame = frame_of(&spec, &h, &x, &payload);
         if let Some(flip) = flip {
             let flip = flip.index(frame.len());
             frame[flip] ^= 1;
@@ -171,8 +216,8 @@ proptest! {
         let (head, tail) = frame.split_at(headers + at.index(frame.len() - headers + 1));
         let whole = read(version, &frame);
         let (addressing, check) = (Addressing::emulated(version), UdpCheck::Required);
-        let mut header = Header::VACANT;
-        let parts = parse_into(head, tail, &addressing, check, &mut header);
+        let (mut header, mut ext) = (Header::VACANT, Ext::VACANT);
+        let parts = parse_into(head, tail, &addressing, check, &mut header, &mut ext);
         let told = parts.map(|Envelope { route, start, payload_len, .. }| {
             (route.src, route.dst, route.ecn, route.class, header, start, payload_len)
         });
@@ -184,38 +229,42 @@ proptest! {
     }
 
     #[test]
-    fn a_header_survives_its_bytes(h in any_header()) {
-        let mut out = [0; 64];
-        let len = h.emit(&mut out);
+    fn a_header_survives_its_bytes((h, x) in any_header()) {
+        let mut out = [0; 256];
+        let len = h.emit(&x, &mut out);
         prop_assert_eq!(len, usize::from(h.emit_len()));
-        prop_assert_eq!(Header::parse(h.ev, &out[..len]), Ok((h, len)));
+        let (read, ext, used) = Header::parse(h.ev, &out[..len]).unwrap();
+        prop_assert_eq!((read, used), (h, len));
+        prop_assert_eq!(said(&read, &ext), said(&h, &x));
         for short in 0..len {
-            prop_assert_eq!(Header::parse(h.ev, &out[..short]), Err(ParseError::Truncated));
+            let cut = Header::parse(h.ev, &out[..short]).map(|(_, _, len)| len);
+            prop_assert_eq!(cut, Err(ParseError::Truncated));
         }
     }
 
     #[test]
     fn arbitrary_bytes_never_panic_and_are_a_header_only_if_it_emits_them(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0u8..8, flags in 0u8..64,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..256), kind in 0u8..8, flags in 0u8..128,
     ) {
         if let [first, second, ..] = &mut bytes[..] {
             (*first, *second) = (VERSION << 4 | kind, flags);
         }
-        if let Ok((h, len)) = Header::parse(EntropyValue(1), &bytes) {
-            let mut out = [0; 64];
-            prop_assert_eq!(h.emit(&mut out), len);
+        if let Ok((h, x, len)) = Header::parse(EntropyValue(1), &bytes) {
+            let mut out = [0; 256];
+            prop_assert_eq!(h.emit(&x, &mut out), len);
             prop_assert_eq!(&out[..len], &bytes[..len]);
         }
     }
 
     #[test]
-    fn a_frame_survives_its_bytes(v in version(), h in any_header(), payload in payload()) {
+    fn a_frame_survives_its_bytes(v in version(), (h, x) in any_header(), payload in payload()) {
         for (ecn, class) in [(Ecn::Ect0, TrafficClass::Data), (Ecn::Ce, TrafficClass::Control)] {
             let spec = spec(v, ecn, class);
-            let frame = frame_of(&spec, &h, &payload);
+            let frame = frame_of(&spec, &h, &x, &payload);
             let parsed = read(v, &frame).unwrap();
             prop_assert_eq!((parsed.src, parsed.dst), (HostId(700), HostId(3)));
             prop_assert_eq!((parsed.ecn, parsed.class, parsed.header), (ecn, class, h));
+            prop_assert_eq!(said(&h, &parsed.ext), said(&h, &x));
             prop_assert!(!parsed.trimmed);
             let expected = if matches!(h.body, Body::Data(_)) { &payload[..] } else { &[] };
             prop_assert_eq!(&frame[parsed.payload.clone()], expected);
@@ -229,9 +278,9 @@ proptest! {
 
     #[test]
     fn a_frame_cut_anywhere_is_an_error_and_never_another_packet(
-        v in version(), h in any_header(), payload in payload(),
+        v in version(), (h, x) in any_header(), payload in payload(),
     ) {
-        let frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
         for len in 0..frame.len() {
             prop_assert_eq!(read(v, &frame[..len]), Err(ParseError::Truncated));
         }
@@ -239,9 +288,9 @@ proptest! {
 
     #[test]
     fn octets_behind_the_ip_packet_are_ignored(
-        v in version(), h in any_header(), payload in payload(),
+        v in version(), (h, x) in any_header(), payload in payload(),
     ) {
-        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
         let alone = read(v, &frame);
         frame.extend_from_slice(&[0xEE; 4]);
         prop_assert_eq!(read(v, &frame), alone);
@@ -249,9 +298,9 @@ proptest! {
 
     #[test]
     fn a_flipped_bit_is_noticed_unless_hops_may_change_it(
-        v in version(), h in any_header(), payload in payload(),
+        v in version(), (h, x) in any_header(), payload in payload(),
     ) {
-        let frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
         let intact = read(v, &frame).unwrap();
         for octet in 0..frame.len() {
             for bit in (0..8).map(|shift| 1u8 << shift) {
@@ -272,12 +321,12 @@ proptest! {
 
     #[test]
     fn arbitrary_frames_never_panic_anywhere(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..140), v in version(), dress: bool,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..300), v in version(), dress: bool,
     ) {
         if dress && bytes.len() > 80 {
             let plain = spec(v, Ecn::Ect0, TrafficClass::Trimmed);
-            let h = Header { ev: EntropyValue(9), dst_flow: FlowId(0), body: Body::Data(DATA) };
-            let head = frame_of(&plain, &h, &[0; 40]);
+            let h = Header::new(EntropyValue(9), FlowId(0), Body::Data(DATA));
+            let head = frame_of(&plain, &h, &Ext::VACANT, &[0; 40]);
             let keep = usize::from(header_overhead(v)) + 2;
             bytes[..keep].copy_from_slice(&head[..keep]);
         }
@@ -285,9 +334,9 @@ proptest! {
             let parsed = parse(&bytes, &Addressing::emulated(v), check);
             if let Ok(p) = parsed {
                 prop_assert!(p.payload.end <= bytes.len());
-                let mut out = [0; 128];
+                let mut out = [0; 256];
                 let again = FrameSpec { ecn: p.ecn, class: p.class, ..spec(v, p.ecn, p.class) };
-                let len = emit(&again, &p.header, p.payload_len, &mut out);
+                let len = emit(&again, &p.header, &p.ext, p.payload_len, &mut out);
                 let at = usize::from(header_overhead(v));
                 prop_assert_eq!(&out[at..len], &bytes[at..len]);
             }
@@ -302,9 +351,9 @@ proptest! {
 
     #[test]
     fn a_trimmed_frame_tells_what_was_lost(
-        v in version(), h in header(data_body()), payload in payload(), marked: bool,
+        v in version(), (h, x) in header(data_body()), payload in payload(), marked: bool,
     ) {
-        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
         prop_assert_eq!(set_ce(&mut frame) && marked, marked);
         let len = trim(&mut frame);
         prop_assert_eq!(len, usize::from(header_overhead(v) + h.emit_len()));
@@ -320,9 +369,9 @@ proptest! {
 
     #[test]
     fn a_switch_that_leaves_the_ip_length_or_some_payload_is_understood_too(
-        v in version(), h in header(data_body()), payload in payload(), kept in 0usize..200,
+        v in version(), (h, x) in header(data_body()), payload in payload(), kept in 0usize..200,
     ) {
-        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &payload);
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
         prop_assert!(set_class(&mut frame, TrafficClass::Trimmed));
         let head = frame.len() - payload.len();
         frame.truncate(head + kept.min(payload.len()));
@@ -333,27 +382,66 @@ proptest! {
 
     #[test]
     fn only_data_is_ever_trimmed(
-        v in version(), h in header(prop_oneof![ack_body(), allowance_body()]),
+        v in version(), (h, x) in header(prop_oneof![ack_body(), allowance_body()]),
     ) {
-        let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &[]);
+        let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &x, &[]);
         let before = frame.clone();
         prop_assert_eq!(trim(&mut frame), before.len());
         prop_assert_eq!(frame, before);
     }
 
     #[test]
+    fn a_hop_in_a_frame_is_the_same_as_one_in_memory(
+        v in version(), (h, mut x) in header(data_body()), payload in payload(), hop in hop(),
+        summed in any::<bool>(), head_only in any::<bool>(),
+    ) {
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
+        let sum_at = usize::from(header_overhead(v)) - 2;
+        if !summed {
+            frame[sum_at..sum_at + 2].fill(0);
+        }
+        let seen = if head_only { frame.len() - payload.len() } else { frame.len() };
+        let room = h.ext.int_mut(&mut x).map(|int| int.stamp(hop)).is_some();
+        prop_assert_eq!(stamp(&mut frame[..seen], &hop), room);
+        let check = if summed { UdpCheck::Required } else { UdpCheck::IfPresent };
+        let parsed = parse(&frame, &Addressing::emulated(v), check).unwrap();
+        prop_assert_eq!(said(&h, &parsed.ext), said(&h, &x));
+        let mut expected = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
+        if !summed {
+            expected[sum_at..sum_at + 2].fill(0);
+        }
+        prop_assert_eq!(frame, expected);
+    }
+
+    #[test]
+    fn answers_are_never_stamped_by_a_switch(
+        v in version(), (h, x) in header(prop_oneof![ack_body(), allowance_body()]), hop in hop(),
+    ) {
+        let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &x, &[]);
+        let before = frame.clone();
+        prop_assert!(!stamp(&mut frame, &hop));
+        prop_assert_eq!(frame, before);
+    }
+
+    #[test]
     fn a_mark_keeps_the_frame_valid_and_needs_ecn(
-        v in version(), h in any_header(), payload in payload(),
+        v in version(), (h, x) in any_header(), payload in payload(),
     ) {
         for (ecn, marked) in
             [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true), (Ecn::Ce, true)]
         {
-            let mut frame = frame_of(&spec(v, ecn, TrafficClass::Data), &h, &payload);
+            let mut frame = frame_of(&spec(v, ecn, TrafficClass::Data), &h, &x, &payload);
             prop_assert_eq!(set_ce(&mut frame), marked);
             let seen = read(v, &frame).unwrap().ecn;
             prop_assert_eq!(seen, if marked { Ecn::Ce } else { ecn });
         }
     }
+}
+
+/// What the extensions of a packet say.
+pub(super) fn said(header: &Header, ext: &Ext) -> (Option<Int>, Option<NonZeroU8>, Option<Advice>) {
+    let extent = header.ext;
+    (extent.int(ext).copied(), extent.half(ext), extent.advice(ext))
 }
 
 const DATA: Data = Data {
@@ -381,7 +469,7 @@ const ACK: Ack = Ack {
 };
 
 fn plain(body: Body) -> Header {
-    Header { ev: EntropyValue(0xC000), dst_flow: FlowId::UNKNOWN, body }
+    Header::new(EntropyValue(0xC000), FlowId::UNKNOWN, body)
 }
 
 #[test]
@@ -390,7 +478,7 @@ fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
         let addressing = Addressing::emulated(v);
         let mut frame = [0; 200];
         let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
-        let len = emit(&spec, &plain(Body::Data(DATA)), 10, &mut frame) + 10;
+        let len = emit(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, 10, &mut frame) + 10;
         let read = |check| parse(&frame[..len], &addressing, check).map(|p| p.payload_len);
         assert_eq!(read(UdpCheck::Required), Err(ParseError::Checksum));
         assert_eq!(read(UdpCheck::IfPresent), Ok(10));
@@ -402,7 +490,7 @@ fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
 fn a_length_that_no_sender_can_write_is_refused() {
     let v = IpVersion::V6;
     let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
-    let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &[1; 9]);
+    let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[1; 9]);
     let udp_len = usize::from(header_overhead(v)) - 4;
     for (payload_len, ok) in [(PAYLOAD_LEN_MAX, true), (PAYLOAD_LEN_MAX + 1, false)] {
         frame[udp_len..udp_len + 2].copy_from_slice(&(payload_len + 30).to_be_bytes());
@@ -415,7 +503,7 @@ fn a_length_that_no_sender_can_write_is_refused() {
 fn a_seeded_checksum_completes_to_the_software_one() {
     for v in VERSIONS {
         let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
-        let software = frame_of(&spec, &plain(Body::Data(DATA)), &[7; 33]);
+        let software = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[7; 33]);
         let mut hardware = software.clone();
         seed_udp_checksum(&mut hardware);
         let udp_at = usize::from(header_overhead(v) - UDP_LEN);
@@ -431,6 +519,7 @@ fn what_is_not_headrace_is_named() {
     let ack = frame_of(
         &spec(IpVersion::V4, Ecn::NotEct, TrafficClass::Control),
         &plain(Body::Ack(ACK)),
+        &Ext::VACANT,
         &[],
     );
     let with = |at: usize, value: u8| {
@@ -452,6 +541,7 @@ fn what_is_not_headrace_is_named() {
     assert_eq!(with(42, 0x21), Err(ParseError::Version));
     assert_eq!(with(42, 0x1F), Err(ParseError::Kind));
     assert_eq!(with(43, 0x80), Err(ParseError::Field), "flag");
+    assert_eq!(with(43, 8), Err(ParseError::Truncated), "telemetry that is not there");
     assert_eq!(with(15, TrafficClass::Trimmed.dscp() << 2), Err(ParseError::Field), "trimmed ack");
 }
 
@@ -461,7 +551,7 @@ fn a_frame_is_read_at_the_port_that_it_goes_to_and_nowhere_else() {
         let here = Addressing::emulated(version).with_udp_port(5000);
         let addrs = here.pair(HostId(700), HostId(3)).unwrap();
         let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
-        let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &[7; 100]);
+        let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[7; 100]);
         let at = usize::from(header_overhead(version) - UDP_LEN) + 2;
         assert_eq!(frame[at..at + 2], 5000u16.to_be_bytes());
         let there = Addressing::emulated(version);

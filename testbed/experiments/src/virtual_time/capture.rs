@@ -7,9 +7,9 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-use transport::wire::Header;
 use transport::wire::addressing::Addressing;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
+use transport::wire::{Ext, Header};
 use transport::{HostId, Instant};
 
 use crate::capture::Capture;
@@ -74,9 +74,6 @@ pub(super) struct Recording {
     failed: Option<io::Error>,
 }
 
-/// No frame of ours has longer headers.
-const HEADERS_MAX: usize = 128;
-
 impl Recording {
     /// Creates the file of `capture` for a run of `plan`.
     ///
@@ -127,8 +124,8 @@ impl Recording {
         let trimmed = frame.class == TrafficClass::Trimmed;
         let class = if trimmed { TrafficClass::Data } else { frame.class };
         let spec = FrameSpec { addrs, ecn: frame.ecn, class };
-        let mut bytes = [0; HEADERS_MAX];
-        let headers = frame::emit(&spec, &frame.hdr, frame.payload_len, &mut bytes);
+        let mut bytes = [0; frame::HEADERS_MAX as usize];
+        let headers = frame::emit(&spec, &frame.hdr, &Ext::VACANT, frame.payload_len, &mut bytes);
         let mut len = u32::try_from(headers).unwrap_or(u32::MAX) + u32::from(frame.payload_len);
         if trimmed {
             // An octet of payload, so that there is something to cut off.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use transport::wire::Ext;
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
@@ -116,7 +117,7 @@ impl Peer {
             let len = self.answers.overhead() + segment.hdr.emit_len();
             let sum = self.summed.then(Checksum::new);
             match mbuf.append(len) {
-                Some(head) => _ = self.answers.emit(&segment.hdr, 0, sum, head),
+                Some(head) => _ = self.answers.emit(&segment.hdr, &Ext::VACANT, 0, sum, head),
                 None => self.strange += 1,
             }
         }

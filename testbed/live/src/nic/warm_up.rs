@@ -10,6 +10,7 @@ use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use experiments::plan::{Plan, RunError};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Station, Verdict};
 use transport_dpdk::{
@@ -19,7 +20,6 @@ use transport_dpdk::{
 
 use super::meeting::Meanwhile;
 use crate::dpdk_error::{Unfit, unfit};
-use crate::workers::HEADERS_MAX;
 
 /// Buffers of a host: full windows and rings at 100 Gbps with room to spare. 2^k - 1 fits DPDK's
 /// rings best.
@@ -95,7 +95,7 @@ impl Desk {
         meanwhile: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
         let device = device.resolved().map_err(|error| unfit(&error))?;
-        let full = plan.settings.payload_max + HEADERS_MAX;
+        let full = plan.settings.payload_max + PLAIN_HEADERS_MAX;
         let room = device.room(full);
         let bytes = u64::from(BUFFERS) * (u64::from(room) + 384);
         let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);

@@ -12,6 +12,7 @@ use experiments::measure::Counters;
 use transport::record::Recorder;
 use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::wire::frame::{HEADERS_MAX, PLAIN_HEADERS_MAX};
 use transport::{Config, Duration, HostId, Instant, Path, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
@@ -54,8 +55,6 @@ pub struct HostSetup {
     pub core: Option<usize>,
 }
 
-/// Ethernet, IP, UDP and Headrace headers with all extensions are shorter than this.
-const HEADERS_MAX: u16 = 128;
 /// Descriptors in the rings between application and worker.
 const RING: usize = 256;
 /// Buffers that a thread keeps in its cache.
@@ -439,7 +438,7 @@ fn open_io(
     let port = open_device(eal, setup, &config, &received, wait, monitor)?;
     monitor.on_event(&SessionEvent::Opened(&format!("{}: {}", setup.device, port.caps())));
     let frame = port.caps().max_frame.bytes();
-    let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(HEADERS_MAX);
+    let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(PLAIN_HEADERS_MAX);
     let device = port.name().to_owned();
     if setup.unresolved.contains(&setup.host) {
         setup.know(setup.host, port.mac())?;

@@ -28,7 +28,7 @@ use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 use super::mbuf_slab::MbufSlab;
 
 /// No Headrace frame has longer headers.
-const HEADERS_MAX: usize = 128;
+const HEADERS_MAX: usize = frame::HEADERS_MAX as usize;
 
 /// Bytes of the Ethernet header, which no checksum covers.
 const ETHERNET: usize = frame::ETHERNET_LEN as usize;

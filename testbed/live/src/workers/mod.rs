@@ -15,9 +15,6 @@ use transport_dpdk::TimeScale;
 
 pub use lateness::LATE_SHARE_MAX;
 
-/// Ethernet, IP, UDP and Headrace headers are shorter than this. Bytes.
-pub(crate) const HEADERS_MAX: u16 = 128;
-
 /// `real` time in network time.
 pub(crate) fn network_time(real: Duration, scale: TimeScale) -> Duration {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scale is >= 1")]

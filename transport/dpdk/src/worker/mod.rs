@@ -31,7 +31,7 @@ use transport::record::Recorder;
 use transport::stats::DropReason;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
-use transport::wire::{Body, Header};
+use transport::wire::{Body, Ext, Header};
 use transport::{
     BURST, Burst, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgNo, Placement,
     RxSegment, Stats, TxSegment,
@@ -106,6 +106,8 @@ struct Application {
 struct RxBurst {
     /// The first `len` are.
     segments: [RxSegment; BURST],
+    /// Of each segment: what its header names.
+    exts: [Ext; BURST],
     len: usize,
     /// For each segment: its frame, and where its payload starts there.
     sources: [(usize, usize); BURST],
@@ -317,9 +319,10 @@ where
         };
         let addressing = &self.config.addressing;
         let stamp = frame.stamp;
-        let segment = &mut self.burst.segments[self.burst.len];
-        let parsed =
-            frame::parse_into(frame.bytes, frame.tail, addressing, check, &mut segment.hdr);
+        let at = self.burst.len;
+        let (segment, ext) = (&mut self.burst.segments[at], &mut self.burst.exts[at]);
+        let (bytes, tail) = (frame.bytes, frame.tail);
+        let parsed = frame::parse_into(bytes, tail, addressing, check, &mut segment.hdr, ext);
         let Envelope { route, start, payload_len, trimmed } = match parsed {
             Ok(envelope) => envelope,
             Err(error) => {
@@ -414,7 +417,7 @@ where
                 && let Some(head) = self.io.tx_attached(headers, memory, range, at)
             {
                 let sum = summed.then(|| sum_of(bytes));
-                template.emit(header, payload.len, sum, head);
+                template.emit(header, &Ext::VACANT, payload.len, sum, head);
                 if by_device {
                     template.seed(head);
                 }
@@ -440,7 +443,7 @@ where
                 self.io.tx_cancel();
                 continue;
             }
-            template.emit(header, payload.len, sum, head);
+            template.emit(header, &Ext::VACANT, payload.len, sum, head);
             if by_device {
                 template.seed(head);
             }
@@ -640,6 +643,7 @@ impl RxBurst {
     fn new() -> Self {
         Self {
             segments: [RxSegment::VACANT; BURST],
+            exts: [Ext::VACANT; BURST],
             len: 0,
             sources: [(0, 0); BURST],
             places: [Placement::Release; BURST],

@@ -24,6 +24,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
@@ -156,7 +157,7 @@ fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
         _ => Rate::from_bps(100_000_000),
     };
     let settings = Settings {
-        payload_max: u16::try_from(max_frame - HEADERS_MAX).unwrap(),
+        payload_max: u16::try_from(max_frame - u32::from(PLAIN_HEADERS_MAX)).unwrap(),
         line_rate: rate,
         base_rtt: Duration::from_ms(1),
         tx_flows_max: 4,
@@ -167,9 +168,6 @@ fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
     };
     Config::new(settings).unwrap()
 }
-
-/// At least what the headers of any segment take, Ethernet's included.
-const HEADERS_MAX: u32 = 128;
 
 impl End {
     fn ask(&mut self, eal: &Eal, config: &Config, peer: u32, (messages, len): (u32, u32)) {

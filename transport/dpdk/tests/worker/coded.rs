@@ -8,7 +8,7 @@ use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
-use transport::wire::{Body, Coded, Data, Header, Open};
+use transport::wire::{Body, Coded, Data, Ext, Header, Open};
 use transport::{DropReason, Duration, EntropyValue, FlowId, HostId, MsgNo, Psn};
 
 use crate::exchange;
@@ -182,12 +182,12 @@ fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
         demand: None,
         code: Some(Coded { data: NonZeroU8::new(8).unwrap(), parity: 2, packet }),
     });
-    let header = Header { ev: EntropyValue(7), dst_flow: FlowId::UNKNOWN, body };
+    let header = Header::new(EntropyValue(7), FlowId::UNKNOWN, body);
     let addrs = Addressing::emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
     let mut head = [0; 128];
     let payload = [0x5A; 64];
-    let len = frame::emit(&spec, &header, 64, &mut head);
+    let len = frame::emit(&spec, &header, &Ext::VACANT, 64, &mut head);
     let mut sum = Checksum::new();
     sum.add(&payload);
     frame::finish_udp_checksum(&mut head[..len], sum);

@@ -10,7 +10,7 @@ use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
-use transport::wire::{Ack, Body, Coded, Data, Header, Receipt};
+use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Receipt};
 use transport::{Duration, FlowId, MsgNo, Psn, Rng};
 
 use crate::rig::{Rig, Sizes, Weather, config};
@@ -36,7 +36,7 @@ fn remade(sent: &[u8], change: impl FnOnce(&mut Header, &mut Vec<u8>)) -> Vec<u8
     let addrs = ADDRESSING.pair(parsed.src, parsed.dst).unwrap();
     let spec = FrameSpec { addrs, ecn: parsed.ecn, class: parsed.class };
     let len = u16::try_from(payload.len()).unwrap();
-    let start = frame::emit(&spec, &header, len, &mut out);
+    let start = frame::emit(&spec, &header, &Ext::VACANT, len, &mut out);
     out.truncate(start + payload.len());
     out[start..].copy_from_slice(&payload);
     let mut sum = Checksum::new();

@@ -166,6 +166,6 @@ impl RxFlow {
         let missing = self.missing(open.span, buffers);
         let nack = BlockNack { src_flow: self.id, psn: open.span.first, missing };
         let (ev, dst_flow) = (open.ev, self.src_flow);
-        (missing != 0).then_some(Header { ev, dst_flow, body: Body::BlockNack(nack) })
+        (missing != 0).then_some(Header::new(ev, dst_flow, Body::BlockNack(nack)))
     }
 }

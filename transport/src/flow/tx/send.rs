@@ -178,7 +178,7 @@ impl TxFlow {
             None => Coding::Block(code.packet),
         });
         *out = TxSegment {
-            hdr: Header { ev: packet.ev, dst_flow: self.dst_flow, body },
+            hdr: Header::new(packet.ev, self.dst_flow, body),
             payload: PayloadRef {
                 msg: packet.msg,
                 offset: packet.offset,

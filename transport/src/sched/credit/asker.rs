@@ -201,7 +201,7 @@ impl Asker {
         let Some(account) = self.account(flow) else { return };
         let Body::Data(data) = &mut segment.hdr.body else { return };
         data.demand = Some(Credit::START);
-        let len = sizes.of_data(data, segment.payload.len);
+        let len = sizes.of_data(data, segment.hdr.ext, segment.payload.len);
         if account.unasked > 0 {
             account.unasked = account.unasked.saturating_sub(u32::from(len));
         } else {
@@ -295,7 +295,7 @@ impl Asker {
             let body = Body::Request(Allowance { src_flow: account.id, upto });
             let ev = self.evs[self.requests % self.evs.len()];
             self.requests = self.requests.wrapping_add(1);
-            let hdr = Header { ev, dst_flow: FlowId::UNKNOWN, body };
+            let hdr = Header::new(ev, FlowId::UNKNOWN, body);
             out.push(TxSegment { hdr, payload: PayloadRef::default(), peer: account.peer });
         }
     }

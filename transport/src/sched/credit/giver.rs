@@ -215,7 +215,7 @@ impl Giver {
                 continue;
             }
             let body = Body::Credit(Allowance { src_flow: need.id, upto: need.granted });
-            let hdr = Header { ev: need.ev, dst_flow: need.src_flow, body };
+            let hdr = Header::new(need.ev, need.src_flow, body);
             out.push(TxSegment { hdr, payload: PayloadRef::default(), peer: need.from });
         }
     }

@@ -51,7 +51,7 @@ fn segment(first: bool) -> TxSegment {
         demand: None,
         code: None,
     };
-    let hdr = Header { ev: EntropyValue(1), dst_flow: FlowId::UNKNOWN, body: Body::Data(data) };
+    let hdr = Header::new(EntropyValue(1), FlowId::UNKNOWN, Body::Data(data));
     let payload = PayloadRef { len: 4096, ..PayloadRef::default() };
     TxSegment { hdr, payload, peer: HostId(1) }
 }
@@ -118,7 +118,7 @@ impl Sender {
 
     fn credit(&mut self, upto: Credit, now: Instant) -> bool {
         let body = Body::Credit(Allowance { src_flow: flow(3), upto });
-        let hdr = Header { ev: EntropyValue(1), dst_flow: flow(0), body };
+        let hdr = Header::new(EntropyValue(1), flow(0), body);
         self.sched.on_control(flow(0), HostId(1), &hdr, now)
     }
 }
@@ -371,7 +371,7 @@ fn every_request_is_answered_and_nothing_else_is() {
     receiver.arrive(0, 5000, 0, at(1));
     assert_eq!(receiver.run_until(at(9)).len(), 2);
     let body = Body::Request(Allowance { src_flow: flow(9), upto: Credit::START.plus(5000) });
-    let hdr = Header { ev: EntropyValue(3), dst_flow: FlowId::UNKNOWN, body };
+    let hdr = Header::new(EntropyValue(3), FlowId::UNKNOWN, body);
     assert!(receiver.sched.on_control(flow(0), HostId(0), &hdr, at(20)));
     assert_eq!(receiver.run_until(at(20)), [(0, 0)]);
     receiver.sched.on_forgotten(flow(0));

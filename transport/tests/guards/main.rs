@@ -121,7 +121,7 @@ impl End {
 
 /// A packet from the peer.
 fn packet(dst_flow: FlowId, body: Body, payload_len: u16) -> RxSegment {
-    let hdr = Header { ev: EntropyValue(5), dst_flow, body };
+    let hdr = Header::new(EntropyValue(5), dst_flow, body);
     RxSegment { hdr, at: Instant::ZERO, from: PEER, payload_len, ce: false, trimmed: false }
 }
 

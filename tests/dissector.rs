@@ -18,11 +18,13 @@ use transport::wire::advice::Advice;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
-use transport::wire::{Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Open, Receipt};
+use transport::wire::{
+    Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Receipt, Report,
+};
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 31] = [
+const NUMBERS: [&str; 35] = [
     "kind",
     "ev",
     "dst_flow",
@@ -54,6 +56,10 @@ const NUMBERS: [&str; 31] = [
     "held",
     "sharers",
     "upto",
+    "first",
+    "class",
+    "protocol",
+    "length",
 ];
 
 /// Ports that Wireshark knows as those of other protocols, and any.
@@ -128,6 +134,15 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     }
     let (src_flow, psn, missing) = (flow(rng), Psn(word(rng)), rng.next_u64() | 1);
     bodies.push(Body::BlockNack(BlockNack { src_flow, psn, missing }));
+    let (first, arrived) = (Psn(word(rng) & !63), [0; 8].map(|_: u32| word(rng)));
+    bodies.push(Body::Report(Report { first, arrived }));
+    for (class, said) in [
+        (TrafficClass::Control, &[][..]),
+        (TrafficClass::ProbeAck, &[1, 2, 3, 4][..]),
+        (TrafficClass::Probe, &[0xFF; 32][..]),
+    ] {
+        bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
+    }
     bodies
 }
 
@@ -204,6 +219,8 @@ fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
         Body::Ack(ack) => (1, ack_flags(&ack), ack_numbers(&ack)),
         Body::Nack(ack) => (2, ack_flags(&ack), ack_numbers(&ack)),
         Body::BlockNack(nack) => (6, 0, block_numbers(&nack)),
+        Body::Report(report) => (8, 0, vec![("first", report.first.0.into())]),
+        Body::Note(note) => (7, 0, note_numbers(&note)),
         Body::Credit(allowance) => (3, 0, allowance_numbers(&allowance)),
         Body::Request(allowance) => (4, 0, allowance_numbers(&allowance)),
     };
@@ -269,6 +286,15 @@ fn block_numbers(nack: &BlockNack) -> Vec<(&'static str, u64)> {
         ("psn", nack.psn.0.into()),
         ("missing", nack.missing),
     ]
+}
+
+fn note_numbers(note: &Note) -> Vec<(&'static str, u64)> {
+    let class = match note.class {
+        TrafficClass::Probe => 2,
+        TrafficClass::ProbeAck => 1,
+        _ => 0,
+    };
+    vec![("class", class), ("protocol", note.protocol.into()), ("length", note.len.into())]
 }
 
 fn allowance_numbers(allowance: &Allowance) -> Vec<(&'static str, u64)> {

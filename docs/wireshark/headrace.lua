@@ -19,8 +19,10 @@ headrace.prefs.port = Pref.uint("UDP port", 4797, "UDP port at which hosts liste
 
 local KINDS = {
    [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST", [5] = "PARITY",
-   [6] = "BLOCK_NACK",
+   [6] = "BLOCK_NACK", [7] = "NOTE", [8] = "REPORT",
 }
+
+local CLASSES = { [0] = "Control", [1] = "ProbeAck", [2] = "Probe" }
 
 local fields = {
    version = ProtoField.uint8("headrace.version", "Version", base.DEC, nil, 0xF0),
@@ -73,6 +75,13 @@ local fields = {
    held = ProtoField.uint32("headrace.held", "Held (1024 ps)", base.DEC),
    sharers = ProtoField.uint16("headrace.sharers", "Sharers", base.DEC),
    upto = ProtoField.uint32("headrace.upto", "Up to", base.DEC),
+   first = ProtoField.uint32("headrace.first", "First PSN", base.DEC),
+   arrived = ProtoField.bytes("headrace.arrived", "Arrived"),
+   class = ProtoField.uint8("headrace.class", "Class", base.DEC, CLASSES),
+   protocol = ProtoField.uint8("headrace.protocol", "Protocol", base.DEC),
+   length = ProtoField.uint8("headrace.length", "Length", base.DEC),
+   reserved = ProtoField.uint8("headrace.reserved", "Reserved", base.HEX),
+   octets = ProtoField.bytes("headrace.octets", "Octets"),
    payload = ProtoField.bytes("headrace.payload", "Payload"),
    payload_len = ProtoField.uint16("headrace.payload_len", "Payload length", base.DEC),
    trimmed = ProtoField.bool("headrace.trimmed", "Trimmed"),
@@ -286,10 +295,43 @@ local function allowance(reader)
    return string.format("up to %u", upto:uint())
 end
 
--- Of each kind: who reads it, and octets without extensions.
+local function report(reader)
+   reader:flags(1, {})
+   reader:flow(fields.dst_flow, true)
+   local item, first = reader:add(fields.first, 4)
+   reader:add(fields.arrived, 32)
+   if first:uint() % 64 ~= 0 then
+      reader:refuse(item, "a report begins at a multiple of 64")
+   end
+   return string.format("256 PSNs from %u", first:uint())
+end
+
+local function note(reader)
+   reader:flags(1, {})
+   reader:flow(fields.dst_flow, true)
+   local class_item, class = reader:add(fields.class, 1)
+   local _, protocol = reader:add(fields.protocol, 1)
+   local length_item, length = reader:add(fields.length, 1)
+   local reserved_item, reserved = reader:add(fields.reserved, 1)
+   if CLASSES[class:uint()] == nil then
+      reader:refuse(class_item, "a note is of class 0 to 2")
+   end
+   if length:uint() > 32 or length:uint() % 2 ~= 0 then
+      reader:refuse(length_item, "a note has an even number of octets, at most 32")
+   elseif length:uint() > 0 then
+      reader:add(fields.octets, length:uint())
+   end
+   if reserved:uint() ~= 0 then
+      reader:refuse(reserved_item, "reserved octets are 0")
+   end
+   return string.format("protocol %u, %u octets", protocol:uint(), length:uint())
+end
+
+-- By kind: the function that reads it, and octets without extensions.
 local READERS = {
    [0] = { data, 22 }, [1] = { ack, 36 }, [2] = { ack, 36 },
    [3] = { allowance, 14 }, [4] = { allowance, 14 }, [5] = { data, 22 }, [6] = { block_nack, 22 },
+   [7] = { note, 10 }, [8] = { report, 42 },
 }
 
 -- Octets of extensions by flag, and the flag of INT, which is the last and as long as its room says.
@@ -303,6 +345,9 @@ local EXTENSIONS = {
 -- Octets of the header, extensions included.
 local function header_length(buffer, kind)
    local length = READERS[kind][2]
+   if kind == 7 and buffer:len() >= 9 then
+      length = length + math.min(buffer(8, 1):uint(), 32)
+   end
    local extensions = EXTENSIONS[kind]
    if extensions and buffer:len() >= 2 then
       local flags = buffer(1, 1):uint()

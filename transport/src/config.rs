@@ -8,7 +8,7 @@ use crate::ec::{BlockShape, Ec, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
 use crate::path::NetworkFacts;
-use crate::sched::{SchedKind, SchedParams, SchedSetup};
+use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
 use crate::wire::{AccountedSizes, WireSizes, ack, data};
@@ -63,6 +63,9 @@ pub struct Settings {
     pub acks_waiting_max: u32,
     /// Acknowledge every n-th segment, 1..=64; marked, retransmitted and last segments at once.
     pub ack_every: u16,
+    /// How long a segment may wait for others to be acknowledged with it; `None` is a quarter of
+    /// `base_rtt`. At most 2 s.
+    pub ack_delay: Option<Duration>,
     /// How loss is inferred where nothing says it.
     pub loss: LossSettings,
     /// Records the trace ring keeps; 0 is no trace.
@@ -142,6 +145,7 @@ impl Default for Settings {
             msgs_max: 4096,
             acks_waiting_max: 4096,
             ack_every: 1,
+            ack_delay: None,
             loss: LossSettings::default(),
             trace_capacity: 0,
             incarnation: 1,
@@ -214,7 +218,11 @@ impl Default for LossSettings {
 
 /// A legal configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config(Settings);
+pub struct Config {
+    settings: Settings,
+    /// How an endpoint's scheduler has segments acknowledged.
+    answers: Answers,
+}
 
 /// Which setting is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +289,7 @@ impl Config {
             ("msgs_max", "1..=1048576", slab.contains(&s.msgs_max)),
             ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
             ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
+            ("ack_delay", "at most 2 s", s.ack_delay.is_none_or(|d| d <= Duration::from_s(2))),
             ("incarnation", "1..=4095", generation.contains(&s.incarnation.into())),
             ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
@@ -298,7 +307,7 @@ impl Config {
         settings.ec_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
         settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
-        Ok(Self(settings))
+        Ok(Self { settings, answers: Answers::Free })
     }
 
     /// Wire bytes of every segment beside its payload: what is around and in its header, without
@@ -370,7 +379,32 @@ impl Config {
     /// How long a segment may wait at its receiver for others to be acknowledged with it.
     #[must_use]
     pub fn ack_delay(&self) -> Duration {
-        if self.ack_every == 1 { Duration::ZERO } else { self.base_rtt / 4 }
+        let delay = self.ack_delay.unwrap_or(self.base_rtt / 4);
+        if self.ack_every == 1 { Duration::ZERO } else { delay }
+    }
+
+    /// With segments acknowledged as a scheduler wants it.
+    #[must_use]
+    pub(crate) fn answering(&self, answers: Answers) -> Self {
+        let mut settings = self.settings.clone();
+        match answers {
+            Answers::Free => {}
+            Answers::Every { segments, delay } => {
+                settings.ack_every = segments.clamp(1, 64);
+                settings.ack_delay = Some(delay);
+            }
+            Answers::Granted => {
+                // What is pending is taken when it is granted; the scheduler's peers time it.
+                settings.ack_every = 64;
+                settings.ack_delay = Some(Duration::ZERO);
+            }
+        }
+        Self { settings, answers }
+    }
+
+    /// How segments are acknowledged.
+    pub(crate) const fn answers(&self) -> Answers {
+        self.answers
     }
 
     /// What the scheduler is built from.
@@ -413,7 +447,7 @@ impl Config {
 impl Deref for Config {
     type Target = Settings;
     fn deref(&self) -> &Settings {
-        &self.0
+        &self.settings
     }
 }
 

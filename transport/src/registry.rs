@@ -48,7 +48,8 @@ pub trait Registered {
 ///   function of `kinds`, an associated function of the family (`Controller`);
 /// - a variant of `Cc`, which has the policies by value: `new`, `kind`, and the trait, each method
 ///   going to the policy inside by one `match`. List every method of the trait: one that is left
-///   out would fall back to the trait's default;
+///   out would fall back to the trait's default. A policy that has several roles lists the
+///   methods of each further trait as `for Trait { fn ..; }`;
 /// - a field of `CcParams`, named as the module, of the type [`Registered::Params`]: `keys`, `set`,
 ///   `show`, `validate`, `resolve`, and the words of recordings. Settings are called
 ///   `<policy>.<key>`. With fields of its own (`pub struct LbParams { common: CommonParams }`) all
@@ -150,9 +151,7 @@ macro_rules! registry {
             }
         }
 
-        impl $trait for $policy {
-            $crate::registry::dispatch! { [$($variant)+ $($other)*] $($methods)* }
-        }
+        $crate::registry::roles! { $policy [$($variant)+ $($other)*] $trait $($methods)* }
 
         $crate::registry::settings! {
             $params $kind
@@ -179,6 +178,35 @@ macro_rules! registry {
             unlisted {}
             fn $($methods)*
         }
+    };
+}
+
+/// The traits of a registry's enum: the methods of the first, then those of each further one in
+/// `for Trait { .. }`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! roles {
+    ($policy:ident $variants:tt $trait:ident
+        $(fn $method:ident $args:tt $(-> $ret:ty)?;)*
+        $(for $role:ident $methods:tt)*
+    ) => {
+        impl $trait for $policy {
+            $crate::registry::dispatch! { $variants $(fn $method $args $(-> $ret)?;)* }
+        }
+        $crate::registry::further_roles! { $policy $variants $(for $role $methods)* }
+    };
+}
+
+/// One trait after the other. `$variants` is one token tree.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! further_roles {
+    ($policy:ident $variants:tt) => {};
+    ($policy:ident $variants:tt for $role:ident { $($methods:tt)* } $($rest:tt)*) => {
+        impl $role for $policy {
+            $crate::registry::dispatch! { $variants $($methods)* }
+        }
+        $crate::registry::further_roles! { $policy $variants $($rest)* }
     };
 }
 
@@ -415,6 +443,6 @@ macro_rules! settings_in_one {
 }
 
 pub use {
-    build, by_kind, dispatch, forward, of_kind, registry, settings, settings_by_name,
-    settings_in_one, settings_struct,
+    build, by_kind, dispatch, forward, further_roles, of_kind, registry, roles, settings,
+    settings_by_name, settings_in_one, settings_struct,
 };

@@ -154,12 +154,13 @@ impl TxSegment {
     }
 
     /// The class that it travels in: acknowledgements, refusals and what schedulers say to each
-    /// other are control.
+    /// other are control, notes what they say.
     #[inline]
     #[must_use]
     pub const fn class(&self) -> TrafficClass {
         match &self.hdr.body {
             Body::Data(_) => TrafficClass::Data,
+            Body::Note(note) => note.class,
             _ => TrafficClass::Control,
         }
     }
@@ -170,15 +171,37 @@ impl TxSegment {
 pub struct Burst<T> {
     /// Those from `len` on mean nothing.
     items: [T; BURST],
+    /// By item whose bit in `timed` is set: its departure.
+    departures: [Instant; BURST],
+    timed: u32,
     len: usize,
     limit: usize,
 }
+
+const _: () = assert!(BURST <= 32, "a bit of `timed` each");
 
 impl Burst<TxSegment> {
     /// An empty burst that takes at most `limit` segments; at most [`BURST`] in any case.
     #[must_use]
     pub fn with_limit(limit: usize) -> Self {
-        Self { items: [TxSegment::VACANT; BURST], len: 0, limit: limit.min(BURST) }
+        Self {
+            items: [TxSegment::VACANT; BURST],
+            departures: [Instant::ZERO; BURST],
+            timed: 0,
+            len: 0,
+            limit: limit.min(BURST),
+        }
+    }
+
+    /// When segment `index` is to leave, as it was given at `now`: at the instant that it was
+    /// pushed with, else as [`TxSegment::departure`] has it.
+    #[inline]
+    #[must_use]
+    pub fn departure(&self, index: usize, now: Instant) -> Instant {
+        if self.timed & 1 << index != 0 {
+            return self.departures[index];
+        }
+        self.items[index].departure(now)
     }
 }
 
@@ -186,7 +209,31 @@ impl<T: Copy> Burst<T> {
     /// Empties it and sets how many items it takes.
     pub fn reset(&mut self, limit: usize) {
         self.len = 0;
+        self.timed = 0;
         self.limit = limit.min(BURST);
+    }
+
+    /// True when some item was pushed with a departure of its own.
+    #[inline]
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.timed != 0
+    }
+
+    /// Appends `item`, which leaves at `at`.
+    ///
+    /// # Panics
+    /// As [`Burst::push`].
+    pub fn push_at(&mut self, item: T, at: Instant) {
+        *self.place() = item;
+        self.commit_at(at);
+    }
+
+    /// Appends what was written to [`Burst::place`], which leaves at `at`.
+    pub fn commit_at(&mut self, at: Instant) {
+        self.departures[self.len] = at;
+        self.timed |= 1 << self.len;
+        self.commit();
     }
 
     /// How many more items it takes.

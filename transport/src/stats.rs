@@ -184,6 +184,8 @@ counters! {
     pub struct Stats {
         /// DATA sent for the first time.
         pub data_new: u64,
+        /// DATA sent as copies, ahead of the turns in which it is sent for good.
+        pub copies: u64,
         /// DATA and PARITY sent again.
         pub retransmitted: u64,
         /// PARITY sent for the first time.

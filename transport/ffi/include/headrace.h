@@ -356,6 +356,20 @@ uint32_t headrace_host(const struct headrace_app *app);
 headrace_code headrace_connect(struct headrace_app *app, uint32_t peer, uint32_t *connection);
 
 /*
+ Opens a connection as `headrace_connect` does, with what the scheduler should know of it:
+ connections of one `collective` belong together (0 is none), and a lower `prio` is more urgent
+ (2000000 for a connection without a priority).
+
+ # Safety
+ As for `headrace_connect`.
+ */
+headrace_code headrace_connect_labelled(struct headrace_app *app,
+                                        uint32_t peer,
+                                        uint32_t collective,
+                                        uint32_t prio,
+                                        uint32_t *connection);
+
+/*
  Closes a connection when all that was posted on it is over.
 
  # Safety

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use transport::sched::Label;
 use transport::{HostId, Instant, Path};
 use transport_dpdk::{AppEnd, Completion, Failure, Received, Region, Request, Source};
 
@@ -148,8 +149,8 @@ impl App {
     }
 
     /// Opens a connection to `peer`; its number.
-    pub(crate) fn connect(&mut self, peer: HostId) -> Result<u32, Refusal> {
-        self.open(peer, false, 1)
+    pub(crate) fn connect(&mut self, peer: HostId, label: Label) -> Result<u32, Refusal> {
+        self.open(peer, label, false, 1)
     }
 
     /// Closes once all messages of the connection are over.
@@ -212,7 +213,7 @@ impl App {
         let serves = |c: &Option<Connection>| c.is_some_and(|c| c.peer == peer && !c.failed);
         let connection = match self.connections.iter().position(serves) {
             Some(known) => u32::try_from(known).unwrap_or(u32::MAX),
-            None => self.open(peer, true, 2)?,
+            None => self.open(peer, Label::NONE, true, 2)?,
         };
         let bytes = Bytes::Copied(bytes);
         self.send(connection, bytes, (Kind::Response, token), Outgoing { cookie, asks: None })
@@ -299,13 +300,19 @@ impl App {
     }
 
     /// Opens a connection, if the ring has room for `requests` in a row.
-    fn open(&mut self, peer: HostId, own: bool, requests: usize) -> Result<u32, Refusal> {
+    fn open(
+        &mut self,
+        peer: HostId,
+        label: Label,
+        own: bool,
+        requests: usize,
+    ) -> Result<u32, Refusal> {
         let free = self.connections.iter().position(Option::is_none).ok_or(Refusal::TooMany)?;
         let connection = u32::try_from(free).unwrap_or(u32::MAX);
         if self.ring.room() < requests {
             return Err(if self.ring.is_abandoned() { Refusal::Gone } else { Refusal::Again });
         }
-        self.submit(Request::Open { connection, peer, path: self.path })?;
+        self.submit(Request::Open { connection, peer, path: self.path, label })?;
         self.connections[free] = Some(Connection { peer, own, failed: false });
         Ok(connection)
     }

@@ -11,6 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::slice;
 
+use transport::sched::Label;
 use transport::{Duration, HostId, Instant, Rate};
 use transport_dpdk::{DeviceName, Failure, Received};
 
@@ -328,7 +329,29 @@ pub unsafe extern "C" fn headrace_connect(
     let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
     // SAFETY: the caller's promise.
     let Some(connection) = (unsafe { connection.as_mut() }) else { return HEADRACE_INVALID };
-    code(app.connect(HostId(peer)).map(|number| *connection = number))
+    code(app.connect(HostId(peer), Label::NONE).map(|number| *connection = number))
+}
+
+/// Opens a connection as `headrace_connect` does, with what the scheduler should know of it:
+/// connections of one `collective` belong together (0 is none), and a lower `prio` is more urgent
+/// (2000000 for a connection without a priority).
+///
+/// # Safety
+/// As for `headrace_connect`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_connect_labelled(
+    app: *mut headrace_app,
+    peer: u32,
+    collective: u32,
+    prio: u32,
+    connection: *mut u32,
+) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    // SAFETY: the caller's promise.
+    let Some(connection) = (unsafe { connection.as_mut() }) else { return HEADRACE_INVALID };
+    let label = Label { collective, prio };
+    code(app.connect(HostId(peer), label).map(|number| *connection = number))
 }
 
 /// Closes a connection when all that was posted on it is over.
@@ -578,6 +601,8 @@ mod tests {
             unsafe { headrace_start(ptr::null(), ptr::null_mut()) },
             // SAFETY: as above.
             unsafe { headrace_connect(null, 0, nowhere) },
+            // SAFETY: null is allowed.
+            unsafe { headrace_connect_labelled(null, 0, 1, 2, nowhere) },
             // SAFETY: as above.
             unsafe { headrace_close(null, 0) },
             // SAFETY: as above.
@@ -587,7 +612,7 @@ mod tests {
             // SAFETY: as above.
             unsafe { headrace_respond(null, 0, 1, none, 1, 0) },
         ];
-        assert_eq!(codes, [HEADRACE_INVALID; 6]);
+        assert_eq!(codes, [HEADRACE_INVALID; 7]);
         // SAFETY: as above.
         assert_eq!(unsafe { headrace_poll(null, ptr::null_mut(), 1) }, HEADRACE_INVALID as i32);
         // SAFETY: as above.

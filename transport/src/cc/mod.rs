@@ -10,6 +10,7 @@ pub use crate::path::Path;
 use crate::registry::{Registered, registry};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
+use crate::wire::Note;
 
 /// What a controller asks the flow to obey.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +83,11 @@ pub trait CongestionControl {
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
     /// The instant asked for by [`Window::wake_at`] has come.
     fn on_wake(&mut self, _now: Instant, _path: &Path) {}
+    /// A note for this flow's controller arrived from the flow's peer. False when the controller
+    /// has no use for it: it is counted and dropped.
+    fn on_note(&mut self, _note: &Note, _now: Instant, _path: &Path) -> bool {
+        false
+    }
 }
 
 /// What a controller's file states for its registration.
@@ -128,4 +134,5 @@ registry! {
     fn on_nack(&mut self, loss: &LossSample, path: &Path);
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
     fn on_wake(&mut self, now: Instant, path: &Path);
+    fn on_note(&mut self, note: &Note, now: Instant, path: &Path) -> bool;
 }

@@ -4,11 +4,12 @@
 use super::Endpoint;
 use crate::flow::open_blocks::OpenBlock;
 use crate::flow::rx::Answer;
+use crate::sched::Scheduler;
 use crate::segment::{Restore, RxSegment};
 use crate::time::Instant;
 use crate::wire::Body;
 
-impl Endpoint {
+impl<S: Scheduler> Endpoint<S> {
     /// Whether `rx` is parity whose bytes would have to be kept, as far as is known now.
     ///
     /// A driver whose memory for parity is bounded asks this of parity that it has no room for,

@@ -1,18 +1,19 @@
 //! Packets of the scheduler's own protocol, in and out.
 
 use super::Endpoint;
-use super::timers::{Due, rearm};
-use crate::sched::Scheduler as _;
+use super::timers::{Due, Timed, rearm};
+use crate::sched::Scheduler;
 use crate::segment::{Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::FlowId;
-use crate::wire::{Allowance, Body};
+use crate::wire::{Allowance, Body, Note};
 
-impl Endpoint {
-    /// A packet of the scheduler's own protocol.
+impl<S: Scheduler> Endpoint<S> {
+    /// A packet of the scheduler's own protocol, or a note for a host or a controller.
     pub(super) fn on_control(&mut self, rx: &RxSegment, now: Instant) {
         let flow = match &rx.hdr.body {
+            Body::Note(note) => return self.on_note(rx, note, now),
             Body::Request(request) => self.requesting_flow(rx, request),
             _ => {
                 let flow = rx.hdr.dst_flow;
@@ -26,6 +27,28 @@ impl Endpoint {
             }
             Ok(_) => self.stats.drops.count(DropReason::BadSegment),
             Err(reason) => self.stats.drops.count(reason),
+        }
+    }
+
+    /// A note: for this host's scheduler, or for the controller of one of its outgoing flows.
+    #[cold]
+    fn on_note(&mut self, rx: &RxSegment, note: &Note, now: Instant) {
+        let flow = rx.hdr.dst_flow;
+        let used = if flow == FlowId::UNKNOWN {
+            self.sched.on_host_control(rx.from, &rx.hdr, note, now)
+        } else {
+            let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.peer() == rx.from);
+            let Some(open) = timed.and_then(Timed::open_mut) else {
+                return self.stats.drops.count(DropReason::UnknownFlow);
+            };
+            let used = open.on_note(note, now);
+            self.update_tx(flow, now);
+            used
+        };
+        if used {
+            self.stats.control_received += 1;
+        } else {
+            self.stats.drops.count(DropReason::BadSegment);
         }
     }
 
@@ -46,7 +69,8 @@ impl Endpoint {
         Ok(flow)
     }
 
-    /// The part of [`Endpoint::poll_transmit`] that is no data: for a link that takes none now.
+    /// The part of [`Endpoint::poll_transmit`] that is no data: for a link that takes none now. Ask
+    /// again as after that.
     pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let before = tx.len();
         self.sched.poll_control(now, tx);

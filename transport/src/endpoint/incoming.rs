@@ -7,7 +7,7 @@ use super::timers::{Due, Timed, rearm};
 use crate::event::Event;
 use crate::flow::open_blocks::OpenBlock;
 use crate::flow::rx::{Answer, RxContext, RxFlow};
-use crate::sched::{Arrival, Scheduler as _};
+use crate::sched::{Arrival, Granted, Scheduler};
 use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
@@ -15,7 +15,7 @@ use crate::trace::TraceKind;
 use crate::units::{Bytes, FlowId};
 use crate::wire::{Body, Data};
 
-impl Endpoint {
+impl<S: Scheduler> Endpoint<S> {
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
     /// another was before, or it places nothing.
     ///
@@ -125,10 +125,16 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Acknowledgements that may leave.
     pub(super) fn transmit_acks(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        if self.granted {
+            self.transmit_granted(now, tx);
+        }
         while tx.room() > 0 {
             let Some(answer) = self.acks.pop() else { return };
-            let (Answer::Segment(flow, _) | Answer::Block(OpenBlock { flow, .. })) = answer;
+            let (Answer::Segment(flow, _)
+            | Answer::Report(flow, _)
+            | Answer::Block(OpenBlock { flow, .. })) = answer;
             // The flow may have been forgotten in the meantime; its sender has too.
             let Some(timed) = self.rx_flows.get(flow) else { continue };
             let buffers = &self.rx_buffers;
@@ -136,6 +142,7 @@ impl Endpoint {
                 Answer::Segment(_, ack) => {
                     Some(timed.flow.header(ack, now, self.receiving, buffers))
                 }
+                Answer::Report(_, ev) => Some(timed.flow.report(*ev, buffers)),
                 Answer::Block(block) => timed.flow.block_header(block, buffers),
             };
             let Some(hdr) = hdr else { continue };
@@ -145,6 +152,34 @@ impl Endpoint {
                 _ => self.stats.acks_sent += 1,
             }
             tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from });
+        }
+    }
+
+    /// Acknowledgements that the scheduler names, each with a report where it says too little.
+    #[cold]
+    fn transmit_granted(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        let until = now + self.ahead.kept;
+        // Bounded: each round fills a place or takes a grant of the scheduler's.
+        while tx.room() > 1 {
+            let Some(Granted { flow, ev, at }) = self.sched.next_granted(now, until) else {
+                return;
+            };
+            let Some(timed) = self.rx_flows.get_mut(flow) else { continue };
+            let peer = timed.flow.from;
+            let Some(waiting) = timed.flow.pending(&self.rx_buffers) else { continue };
+            let leaves = at.unwrap_or(now).max(now);
+            let mut ack = timed.flow.header(&waiting.ack, leaves, self.receiving, &self.rx_buffers);
+            ack.ev = ev.unwrap_or(ack.ev);
+            let report = waiting.report.then(|| timed.flow.report(ack.ev, &self.rx_buffers));
+            timed.flow.take_pending(&mut self.rx_buffers);
+            for hdr in report.into_iter().chain([ack]) {
+                match hdr.body {
+                    Body::Nack(_) => self.stats.nacks_sent += 1,
+                    _ => self.stats.acks_sent += 1,
+                }
+                let segment = TxSegment { hdr, payload: PayloadRef::default(), peer };
+                if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }
+            }
         }
     }
 

@@ -1,14 +1,35 @@
 //! All flows of one (host, core): plain data in, plain data out, never a callback.
 //!
-//! When to call what:
-//! - [`Endpoint::handle_burst`] with what the device received; then obey the placements, then drain
-//!   [`Endpoint::poll_restore`], then [`Endpoint::poll_event`]: a message said to be delivered is
-//!   in place by then. Who keeps no bytes need not ask for what is to be restored.
-//! - [`Endpoint::poll_transmit`] whenever the device has room, and again after every other call.
-//! - [`Endpoint::handle_timeout`] at or after [`Endpoint::poll_timeout`], which is worth asking
-//!   again after every other call. Calling it early does nothing.
+//! It owns no bytes and no clock. `now` must not go backwards. What is worth asking again after
+//! which call (each method's documentation says the same of itself):
 //!
-//! It owns no bytes and no clock. `now` must not go backwards.
+//! | after | obey or drain, then ask |
+//! |---|---|
+//! | [`handle_burst`] | placements, [`poll_restore`], then as after [`handle_timeout`] |
+//! | [`handle_timeout`] | [`poll_event`], [`poll_transmit`], [`poll_timeout`] |
+//! | [`poll_transmit`], [`poll_control`] | itself if it filled the burst, [`poll_timeout`] |
+//! | [`post_send`] | [`poll_transmit`], [`poll_timeout`] |
+//! | [`close_flow`] | [`poll_timeout`] |
+//! | [`send_ahead`], [`keep_until_departure`] | [`poll_transmit`], [`poll_timeout`] |
+//! | [`open_flow`], [`open_labelled`] | nothing |
+//! | [`poll_event`], [`poll_restore`], [`poll_timeout`], what takes `&self` | nothing |
+//!
+//! Placements come before events: a message reported as delivered is in place by then. A driver
+//! that keeps no bytes ignores placements and restores.
+//!
+//! [`handle_burst`]: Endpoint::handle_burst
+//! [`handle_timeout`]: Endpoint::handle_timeout
+//! [`poll_transmit`]: Endpoint::poll_transmit
+//! [`poll_control`]: Endpoint::poll_control
+//! [`poll_timeout`]: Endpoint::poll_timeout
+//! [`poll_event`]: Endpoint::poll_event
+//! [`poll_restore`]: Endpoint::poll_restore
+//! [`open_flow`]: Endpoint::open_flow
+//! [`open_labelled`]: Endpoint::open_labelled
+//! [`post_send`]: Endpoint::post_send
+//! [`close_flow`]: Endpoint::close_flow
+//! [`send_ahead`]: Endpoint::send_ahead
+//! [`keep_until_departure`]: Endpoint::keep_until_departure
 
 pub mod error;
 
@@ -38,7 +59,7 @@ use crate::flow::rx::{AckQueue, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
-use crate::sched::{Sched, Scheduler as _};
+use crate::sched::{Answers, Sched, Scheduler};
 use crate::segment::{BURST, Placement, Restore, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
@@ -71,7 +92,7 @@ use tx_context;
 
 /// All flows of one host on one core.
 #[derive(Debug)]
-pub struct Endpoint {
+pub struct Endpoint<S = Sched> {
     config: Config,
     host: HostId,
     rng: Rng,
@@ -92,7 +113,9 @@ pub struct Endpoint {
     rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
     controllers: Controllers,
     round_trips: RoundTrips,
-    sched: Sched,
+    sched: S,
+    /// Acknowledgements wait for the scheduler.
+    granted: bool,
     ahead: Ahead,
     acks: AckQueue,
     /// Erasure-coded blocks that arrive.
@@ -111,6 +134,18 @@ impl Endpoint {
     /// The endpoint of `host`. Allocates all it needs to receive; see [`Config`] for the bounds.
     #[must_use]
     pub fn new(config: &Config, host: HostId, rng: Rng) -> Self {
+        let sched = Sched::new(config.sched, &config.sched_setup());
+        Self::with_scheduler(config, host, rng, sched)
+    }
+}
+
+impl<S: Scheduler> Endpoint<S> {
+    /// [`Endpoint::new`] with a scheduler that need not be registered; made from
+    /// [`Config::sched_setup`].
+    #[must_use]
+    pub fn with_scheduler(config: &Config, host: HostId, rng: Rng, sched: S) -> Self {
+        let answers = sched.answers();
+        let config = &config.answering(answers);
         let rx_flows = config.rx_flows_max as usize;
         let tx_flows = config.tx_flows_max as usize;
         let msgs = config.msgs_max as usize;
@@ -133,7 +168,8 @@ impl Endpoint {
             ),
             controllers: Controllers::default(),
             round_trips: RoundTrips::new(),
-            sched: Sched::new(config.sched, &config.sched_setup()),
+            granted: answers == Answers::Granted,
+            sched,
             ahead: Ahead::default(),
             acks: AckQueue::new(config),
             blocks: OpenBlocks::new(config),
@@ -150,6 +186,10 @@ impl Endpoint {
     /// Takes a burst that the device received and says where its bytes belong: `out[i]` is for
     /// `rx[i]`.
     ///
+    /// Afterwards obey the placements, then drain [`Endpoint::poll_restore`] and
+    /// [`Endpoint::poll_event`], ask [`Endpoint::poll_transmit`] and, last,
+    /// [`Endpoint::poll_timeout`] again.
+    ///
     /// # Panics
     /// When `out` is shorter than `rx`.
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
@@ -163,7 +203,7 @@ impl Endpoint {
             let mut count = 1;
             let place = match &segment.hdr.body {
                 Body::Data(data) => self.on_data(segment, data, now),
-                Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_) => {
+                Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_) => {
                     if heard != flow {
                         self.update_tx(heard, now);
                         heard = FlowId::UNKNOWN;
@@ -176,7 +216,7 @@ impl Endpoint {
                     }
                     Placement::Release
                 }
-                Body::Credit(_) | Body::Request(_) => {
+                Body::Credit(_) | Body::Request(_) | Body::Note(_) => {
                     self.on_control(segment, now);
                     Placement::Release
                 }
@@ -188,7 +228,9 @@ impl Endpoint {
         self.clean_blocks();
     }
 
-    /// The next thing the application should know.
+    /// The next event for the application; `None` when there is none. Nothing else is worth asking
+    /// again afterwards, except that a finished message has given up its place in the tables, which
+    /// [`Endpoint::post_send`] may have been refused for.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
         if self.events.is_empty() {
@@ -196,6 +238,18 @@ impl Endpoint {
             self.events.clear();
         }
         event
+    }
+
+    /// Its scheduler.
+    #[must_use]
+    pub fn scheduler(&self) -> &S {
+        &self.sched
+    }
+
+    /// Its scheduler, for its owner to change: [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::poll_timeout`] are worth asking again.
+    pub fn scheduler_mut(&mut self) -> &mut S {
+        &mut self.sched
     }
 
     /// What has been counted so far.

@@ -8,10 +8,11 @@ use super::error::PostError;
 use super::timers::{Due, Timed, rearm, rearm_tx};
 use super::{Endpoint, tx_context};
 use crate::cc::Path;
+use crate::flow::ahead::Choice;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg};
 use crate::lb::Lb;
-use crate::sched::{Backlog, Scheduler as _};
-use crate::segment::{Burst, RxSegment, TxSegment};
+use crate::sched::{Backlog, Label, Scheduler, Turn};
+use crate::segment::{BURST, Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::trace::TraceKind;
@@ -63,13 +64,26 @@ impl Timed<Outgoing> {
     }
 }
 
-impl Endpoint {
-    /// Opens a flow to `peer` over `path`; nothing is sent until a message is posted. Amortised
-    /// O(1).
+impl<S: Scheduler> Endpoint<S> {
+    /// [`Endpoint::open_labelled`] without a label.
     ///
     /// # Errors
     /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].
     pub fn open_flow(&mut self, peer: HostId, path: Path) -> Result<FlowId, PostError> {
+        self.open_labelled(peer, path, Label::NONE)
+    }
+
+    /// Opens a flow to `peer` over `path`, with what its scheduler should know of it. Nothing is
+    /// sent until a message is posted, so nothing is worth asking again. Amortised O(1).
+    ///
+    /// # Errors
+    /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].
+    pub fn open_labelled(
+        &mut self,
+        peer: HostId,
+        path: Path,
+        label: Label,
+    ) -> Result<FlowId, PostError> {
         if peer == self.host {
             return Err(PostError::SelfSend);
         }
@@ -84,12 +98,12 @@ impl Endpoint {
         });
         let flow = opened.ok_or(PostError::FlowTableFull)?;
         self.flows_opened += 1;
-        self.sched.on_open(flow, peer, &path);
+        self.sched.on_open(flow, peer, &path, label);
         Ok(flow)
     }
 
     /// Closes a flow once its messages are finished. Its id stays taken until the receiver has
-    /// forgotten it too.
+    /// forgotten it too. Ask [`Endpoint::poll_timeout`] again.
     pub fn close_flow(&mut self, now: Instant, flow: FlowId) {
         if let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) {
             open.closing = true;
@@ -98,6 +112,7 @@ impl Endpoint {
     }
 
     /// Takes a message for its flow. Allocates; never call it between the polls of a burst.
+    /// Afterwards ask [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`] again.
     ///
     /// # Errors
     /// Every variant of [`PostError`] but [`PostError::FlowTableFull`].
@@ -144,7 +159,7 @@ impl Endpoint {
             let Some(open) = timed.open_mut() else {
                 // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
                 match rx.hdr.body {
-                    Body::Ack(_) => cx.stats.acks_received += 1,
+                    Body::Ack(_) | Body::Report(_) => cx.stats.acks_received += 1,
                     Body::Nack(_) => cx.stats.nacks_received += 1,
                     _ => cx.stats.block_nacks_received += 1,
                 }
@@ -156,7 +171,10 @@ impl Endpoint {
                 Body::BlockNack(nack) => {
                     (open.on_block_nack(rx, nack, &mut cx), nack.psn, TraceKind::BlockNack)
                 }
-                Body::Data(_) | Body::Credit(_) | Body::Request(_) => continue,
+                Body::Report(report) => {
+                    (open.on_report(report, &mut cx), report.first, TraceKind::Ack)
+                }
+                Body::Data(_) | Body::Credit(_) | Body::Request(_) | Body::Note(_) => continue,
             };
             if !sane {
                 cx.stats.drops.count(DropReason::BadSegment);
@@ -169,24 +187,79 @@ impl Endpoint {
         heard
     }
 
-    /// From now on paced segments may be given up to `horizon` ahead of their departure
-    /// ([`TxSegment::departure`]), a second and a 16th of their path's base RTT at most: for a
-    /// driver whose device sends at a time. Zero, as at first, for all others. They count as in
-    /// flight when given and as sent when they leave. Those of one `now` are in any order, and none
-    /// leaves before one that was given at an earlier.
+    /// From now on packets may be given up to `horizon` ahead of their departure
+    /// ([`Burst::departure`]): for a driver whose device sends at a time. Paced segments are given
+    /// at most a 16th of their path's base RTT ahead; a scheduler that chooses departures has all
+    /// of `horizon`. Zero, as at first, for all other drivers.
+    ///
+    /// A packet counts as in flight when it is given and as sent when it leaves. Packets of one
+    /// `now` are in any order; none leaves before one that was given at an earlier `now`.
+    /// Afterwards ask [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`] again.
     pub fn send_ahead(&mut self, horizon: Duration) {
         self.ahead.horizon = horizon;
+        self.ahead.kept = horizon;
     }
 
-    /// Fills `tx` with what may leave now: control packets first, then one segment a flow in turn.
+    /// [`Endpoint::send_ahead`] for packets whose departure the scheduler chooses, and for no
+    /// others: for a driver that keeps them itself until their time.
+    pub fn keep_until_departure(&mut self, horizon: Duration) {
+        self.ahead.kept = horizon;
+    }
+
+    /// Fills `tx` with what may leave now: control packets first, then acknowledgements, then
+    /// segments by the scheduler's turns. Ask it again at the same `now` when it has filled `tx`,
+    /// and [`Endpoint::poll_timeout`] in any case: what has been sent may have set a timer.
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         self.poll_control(now, tx);
-        // Bounded: each turn fills a place or takes a flow out of the scheduler's ready set.
-        while tx.room() > 0 {
-            let Some(flow) = self.sched.next_flow(now) else { return };
-            let turns = self.sched.turns().min(tx.room());
-            self.transmit(flow, turns, now, tx);
+        let mut void = 0;
+        // Bounded: each turn fills a place, takes a flow out of the scheduler's ready set, or is a
+        // void copy, of which few are taken.
+        while tx.room() > 0 && void < BURST {
+            let Some(turn) = self.sched.next_turn(now, now + self.ahead.kept) else { return };
+            if turn.is_open() {
+                let turns = self.sched.turns().min(tx.room());
+                self.transmit(turn.flow, turns, now, tx);
+            } else {
+                void += usize::from(!self.transmit_chosen(&turn, now, tx));
+            }
         }
+    }
+
+    /// Sends the segment of a turn that the scheduler has chosen path, instant or kind of. False
+    /// when there was none to send.
+    #[inline(never)]
+    fn transmit_chosen(&mut self, turn: &Turn, now: Instant, tx: &mut Burst<TxSegment>) -> bool {
+        let Turn { flow, ev, at, copy } = *turn;
+        let mut cx = tx_context!(self);
+        let timed = self.tx_flows.get_mut(flow);
+        let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
+            self.sched.on_backlog(flow, &Backlog::default(), now);
+            return false;
+        };
+        let leave = self.ahead.leave(now, open.path());
+        let segment = tx.place();
+        let sent = open.poll_chosen(leave, Choice { ev, at, copy }, &mut cx, segment).is_ok();
+        if !sent {
+            let mut backlog = open.backlog();
+            if !copy {
+                // A flow that has nothing left to copy may still have something to send for good.
+                backlog.sendable = Bytes::ZERO;
+            }
+            self.sched.on_backlog(flow, &backlog, now);
+        } else {
+            self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
+            self.sched.on_sent(flow, segment, || open.backlog(), now);
+            match at.filter(|at| *at > now) {
+                Some(at) => {
+                    self.ahead.given(at);
+                    tx.commit_at(at);
+                }
+                None => tx.commit(),
+            }
+        }
+        let wanted = open.next_timer(now, &self.ahead, &self.config);
+        rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+        sent
     }
 
     /// Sends up to `turns` segments of a flow.

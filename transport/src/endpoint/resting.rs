@@ -27,6 +27,7 @@
 use super::Endpoint;
 use super::timers::Timed;
 use crate::flow::rx::RxFlow;
+use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::units::FlowId;
 use crate::wire::Data;
@@ -41,7 +42,7 @@ impl Timed<RxFlow> {
     }
 }
 
-impl Endpoint {
+impl<S: Scheduler> Endpoint<S> {
     /// A flow was silent for `linger`, and its timer is gone: it rests, or is forgotten where
     /// something of it is missing.
     pub(super) fn rest(&mut self, flow: FlowId) {

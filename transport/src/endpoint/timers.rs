@@ -5,9 +5,9 @@ use super::{Endpoint, tx_context};
 use crate::config::Config;
 use crate::flow::ahead::Ahead;
 use crate::flow::recovery::earliest;
-use crate::flow::rx::RxFlow;
+use crate::flow::rx::{Answer, RxFlow};
 use crate::flow::tx::TxContext;
-use crate::sched::Scheduler as _;
+use crate::sched::Scheduler;
 use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
 use crate::trace::TraceKind;
@@ -37,16 +37,18 @@ const _: () = assert!(size_of::<Timed<RxFlow>>() <= 64);
 /// Resolution of the endpoint's timers.
 pub(super) const TIMER_TICK: Duration = Duration::from_ps(1 << 16);
 
-impl Endpoint {
-    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only events can change
-    /// things.
+impl<S: Scheduler> Endpoint<S> {
+    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only other calls can
+    /// change anything. It changes nothing itself.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timers = earliest(self.wheel.poll_at(), self.sched.poll_timeout());
         earliest(timers, self.blocks.poll_at())
     }
 
-    /// Does everything that is due by `now`.
+    /// Does everything that is due by `now`. Calling it early does nothing. Afterwards drain
+    /// [`Endpoint::poll_event`], ask [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`]
+    /// again.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, due)) = self.wheel.expire(now) {
             match due {
@@ -84,8 +86,12 @@ impl Endpoint {
         let Some(timed) = self.rx_flows.get_mut(flow) else { return };
         timed.timer = None;
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers).filter(|at| *at <= now);
-        if let Some(ack) = due.and_then(|_| timed.flow.take_pending(&mut self.rx_buffers)) {
-            self.acks.push(flow, ack, &mut self.stats);
+        if let Some(taken) = due.and_then(|_| timed.flow.take_pending(&mut self.rx_buffers)) {
+            if taken.report {
+                let report = Answer::Report(flow, RxFlow::ev_of(&taken.ack));
+                self.acks.answer(report, &mut self.stats);
+            }
+            self.acks.push(flow, taken.ack, &mut self.stats);
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;

@@ -10,6 +10,7 @@
 
 use crate::path::Path;
 use crate::time::{Duration, Instant};
+use crate::units::EntropyValue;
 
 /// See above: 6 % of a window at most.
 const SHARE: u64 = 16;
@@ -19,6 +20,8 @@ const SHARE: u64 = 16;
 pub(crate) struct Ahead {
     /// Zero: nothing is given early.
     pub(crate) horizon: Duration,
+    /// The same for packets whose departure the scheduler chooses.
+    pub(crate) kept: Duration,
     /// The instant of the last question.
     asked_at: Instant,
     /// The last departure given before that instant.
@@ -33,6 +36,16 @@ pub(crate) struct Leave {
     pub(crate) now: Instant,
     after: Instant,
     until: Instant,
+    /// What the scheduler has chosen for one segment.
+    pub(crate) choice: Option<Choice>,
+}
+
+/// A turn whose path, instant or kind the scheduler has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    pub(crate) ev: Option<EntropyValue>,
+    pub(crate) at: Option<Instant>,
+    pub(crate) copy: bool,
 }
 
 impl Ahead {
@@ -42,7 +55,7 @@ impl Ahead {
         if now > self.asked_at {
             (self.asked_at, self.after) = (now, self.latest);
         }
-        Leave { now, after: self.after, until: now + self.of(path) }
+        Leave { now, after: self.after, until: now + self.of(path), choice: None }
     }
 
     /// How far ahead a flow over `path` may give its segments.
@@ -66,6 +79,9 @@ impl Leave {
     /// say.
     #[inline]
     pub(crate) fn at(&self, at: Instant) -> Option<Instant> {
+        if let Some(chosen) = self.choice.and_then(|choice| choice.at) {
+            return Some(chosen.max(self.now));
+        }
         if at <= self.now {
             return Some(self.now);
         }

@@ -26,7 +26,7 @@ use crate::config::LossSettings;
 use crate::path::Path;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, Psn};
-use crate::wire::Ack;
+use crate::wire::{Ack, Report};
 
 /// What is known of the segments of one flow.
 #[derive(Clone, Debug)]
@@ -155,6 +155,11 @@ impl Recovery {
         self.lost_bytes
     }
 
+    /// Segments to be sent again.
+    pub(crate) fn lost(&self) -> u32 {
+        self.sent.lost()
+    }
+
     /// True when some segment may have to be sent again.
     pub(crate) fn has_lost(&self) -> bool {
         self.sent.has_lost()
@@ -173,6 +178,13 @@ impl Recovery {
         self.in_flight += packet.wire_bytes();
         self.probe_at = None;
         self.sent.push(packet)
+    }
+
+    /// Notes a new segment that leaves as a copy: it waits to be sent for good, and is not in
+    /// flight. As [`Recovery::on_sent`].
+    pub(crate) fn on_copied(&mut self, packet: SentPacket) -> Psn {
+        self.lost_bytes += packet.wire_bytes();
+        self.sent.push_waiting(packet)
     }
 
     /// The segment to send again next: the oldest that is still believed lost.
@@ -233,6 +245,25 @@ impl Recovery {
         spurious
     }
 
+    /// True when a report could be true of what was sent.
+    pub(crate) fn is_plausible_report(&self, report: &Report) -> bool {
+        let last = (0..8).rev().find(|word| report.arrived[*word] != 0);
+        let Some(word) = last else { return true };
+        let bit = 31 - report.arrived[word].leading_zeros();
+        let last = report.first.plus(u32::try_from(word).unwrap_or(0) * 32 + bit);
+        last.distance_from(self.sent.next()) < 0
+    }
+
+    /// Takes in a report: `arrived` is told each segment it is news of.
+    pub(crate) fn on_report(&mut self, report: &Report, mut arrived: impl FnMut(&SentPacket)) {
+        let mut any = false;
+        for (word, halves) in (0..).zip(report.arrived.chunks_exact(2)) {
+            let bits = u64::from(halves[1]) << 32 | u64::from(halves[0]);
+            any |= self.acknowledge(report.first.plus(word * 64), bits, &mut arrived);
+        }
+        self.heard(any);
+    }
+
     /// The peer has spoken; `any`: of an arrival that was news.
     fn heard(&mut self, any: bool) {
         self.silent = 0;
@@ -265,11 +296,13 @@ impl Recovery {
         any
     }
 
-    /// The segment that caused the news had been declared lost, and its first copy arrived.
+    /// The segment that caused the news had been declared lost, and its first transmission arrived.
+    /// That of a copy says nothing: nothing was declared.
     fn is_spurious(&self, ack: &Ack) -> bool {
         let arrived = ack.sack & 1 << (ack.psn.0 & 63) != 0;
         arrived
             && self.sent.entry(ack.psn).is_some_and(|entry| match entry.fate {
+                _ if entry.marks.copied() => false,
                 Fate::Lost | Fate::Spare => true,
                 Fate::InFlight => {
                     entry.marks.resent() && entry.sent_at.to_wire() != ack.echo_sent_at

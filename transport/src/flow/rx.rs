@@ -11,12 +11,13 @@ use super::received::{Arrival, ReceivedPsns};
 use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
 use crate::config::Config;
 use crate::event::Event;
+use crate::sched::Answers;
 use crate::segment::{Placement, Restore, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgId, Psn};
-use crate::wire::{Ack, Body, Data, Header, Receipt};
+use crate::wire::{Ack, Body, Data, Header, Receipt, Report};
 use blocks::Place;
 
 /// The receiving half of one flow: what is remembered of it while nothing is on its way. The rest
@@ -51,6 +52,8 @@ pub(crate) struct Waiting {
     since: Instant,
     /// How many there are, 1..`ack_every`.
     count: u16,
+    /// They lie in several 64-PSN words.
+    spread: bool,
 }
 
 const _: () = assert!(size_of::<Pending>() <= 40);
@@ -85,6 +88,8 @@ pub(crate) struct AckQueue {
 pub(crate) enum Answer {
     /// Of a segment, and the flow it speaks for.
     Segment(FlowId, PendingAck),
+    /// More PSNs than an acknowledgement reports.
+    Report(FlowId, EntropyValue),
     /// That a block lacks something.
     Block(OpenBlock),
 }
@@ -175,7 +180,7 @@ impl RxFlow {
             cx.stats.parity_unneeded += u64::from(unneeded);
             cx.stats.duplicates += u64::from(!unneeded);
             cx.stats.trimmed += u64::from(rx.trimmed);
-            cx.acks.push(self.id, ack, cx.stats);
+            self.answer(ack, cx);
             return Ok(Placement::Release);
         }
         if self.lease == Lease::NONE {
@@ -209,7 +214,7 @@ impl RxFlow {
             let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
             cx.missing = Bytes(u64::from(payload) + u64::from(cx.config.segment_overhead()));
             cx.stats.trimmed += 1;
-            cx.acks.push(self.id, ack, cx.stats);
+            self.answer(ack, cx);
             return Ok(Placement::Release);
         }
         let end = u64::from(data.offset) + u64::from(rx.payload_len);
@@ -243,8 +248,8 @@ impl RxFlow {
         } else {
             let restored = gain.as_ref().is_some_and(|gain| gain.segments > 0);
             let at_once = whole || data.retransmission || restored;
-            acknowledge(ack, at_once, buffer.pending, cx.config.ack_every, |ack| {
-                cx.acks.push(self.id, ack, cx.stats);
+            acknowledge(ack, at_once, buffer.pending, cx.config, |answer| {
+                cx.acks.answer(answer.on(self.id, ack.ev), cx.stats);
             });
         }
         cx.stats.data_placed_bytes += u64::from(own);
@@ -261,6 +266,22 @@ impl RxFlow {
         }
         cx.stats.data_placed += 1;
         Ok(Placement::Place { msg, offset, msg_len })
+    }
+
+    /// Acknowledges a segment that brought nothing: at once, or when it is granted.
+    fn answer(&mut self, ack: PendingAck, cx: &mut RxContext<'_>) {
+        if cx.config.answers() != Answers::Granted {
+            return cx.acks.push(self.id, ack, cx.stats);
+        }
+        if self.lease == Lease::NONE
+            && let Some(lease) = cx.buffers.lend()
+        {
+            self.lease = lease;
+        }
+        // Without a buffer it goes unanswered, as if it had been lost.
+        if let Some(buffer) = cx.buffers.get(self.lease) {
+            acknowledge(ack, false, buffer.pending, cx.config, |_| ());
+        }
     }
 
     fn deliver(&self, id: MsgId, cx: &mut RxContext<'_>) {
@@ -349,15 +370,33 @@ impl RxFlow {
     /// When [`RxFlow::take_pending`] is due.
     #[inline]
     pub(crate) fn ack_due(&self, config: &Config, buffers: &RxBuffers) -> Option<Instant> {
-        if config.ack_every == 1 {
+        if config.ack_every == 1 || config.answers() == Answers::Granted {
             return None;
         }
         buffers.pending(self.lease).map(|waiting| waiting.since + config.ack_delay())
     }
 
-    /// The acknowledgement that has waited long enough.
-    pub(crate) fn take_pending(&mut self, buffers: &mut RxBuffers) -> Option<PendingAck> {
-        buffers.get(self.lease).and_then(|buffer| buffer.pending.take()).map(|waiting| waiting.ack)
+    /// What waits to be acknowledged.
+    pub(crate) fn pending(&self, buffers: &RxBuffers) -> Option<Taken> {
+        let waiting = buffers.pending(self.lease)?;
+        Some(Taken { ack: waiting.ack, report: waiting.spread })
+    }
+
+    /// The acknowledgement that has waited long enough, or is granted.
+    pub(crate) fn take_pending(&mut self, buffers: &mut RxBuffers) -> Option<Taken> {
+        let taken = self.pending(buffers)?;
+        if let Some(buffer) = buffers.get(self.lease) {
+            *buffer.pending = None;
+        }
+        if !self.is_receiving() {
+            self.end_lease(buffers);
+        }
+        Some(taken)
+    }
+
+    /// The path of the segment that an acknowledgement answers.
+    pub(crate) const fn ev_of(ack: &PendingAck) -> EntropyValue {
+        ack.ev
     }
 
     /// The packet that says it, at the moment it leaves.
@@ -383,6 +422,19 @@ impl RxFlow {
         Header::new(ack.ev, self.src_flow, body)
     }
 
+    /// The packet that reports what has arrived of the 256 PSNs around the first gap.
+    pub(crate) fn report(&self, ev: EntropyValue, buffers: &RxBuffers) -> Header {
+        let first = Psn(self.received.cumulative().0 & !63);
+        let mut arrived = [0; 8];
+        for (word, halves) in (0..).zip(arrived.chunks_exact_mut(2)) {
+            let bits = self.received.word_of(buffers.words(self.lease), first.plus(word * 64));
+            for (half, shift) in halves.iter_mut().zip([0, 32]) {
+                *half = u32::try_from(bits >> shift & u64::from(u32::MAX)).unwrap_or(0);
+            }
+        }
+        Header::new(ev, self.src_flow, Body::Report(Report { first, arrived }))
+    }
+
     /// The flow is forgotten: its buffers are given back, and what was open of it is told to
     /// `aborted`.
     pub(crate) fn end(self, buffers: &mut RxBuffers, aborted: impl FnMut(MsgId)) {
@@ -396,25 +448,58 @@ impl RxFlow {
     }
 }
 
-/// Decides which acknowledgements leave now. An ACK reports one 64-PSN word, so pending news of
-/// another word leaves first.
+/// An acknowledgement taken from those that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) ack: PendingAck,
+    /// A report goes with it.
+    pub(crate) report: bool,
+}
+
+/// What [`acknowledge`] lets leave.
+enum Leaving {
+    Ack(PendingAck),
+    /// A report of more PSNs than an ACK reports.
+    Report,
+}
+
+impl Leaving {
+    /// As an answer of `flow`, on the path `ev`.
+    #[inline]
+    fn on(self, flow: FlowId, ev: EntropyValue) -> Answer {
+        match self {
+            Self::Ack(ack) => Answer::Segment(flow, ack),
+            Self::Report => Answer::Report(flow, ev),
+        }
+    }
+}
+
+/// Decides which acknowledgements leave now. An ACK reports one 64-PSN word. So pending news of
+/// another word leaves first, or, where the scheduler says how often segments are acknowledged, in
+/// a report.
 fn acknowledge(
     ack: PendingAck,
     at_once: bool,
     pending: &mut Pending,
-    every: u16,
-    mut send: impl FnMut(PendingAck),
+    config: &Config,
+    mut send: impl FnMut(Leaving),
 ) {
-    let (mut since, mut count) = (ack.at, 1);
+    let (mut since, mut count, mut spread) = (ack.at, 1, false);
     if let Some(older) = pending.take() {
-        if older.ack.psn.0 / 64 == ack.psn.0 / 64 {
-            (since, count) = (older.since, older.count + 1);
+        let other_word = older.ack.psn.0 / 64 != ack.psn.0 / 64;
+        if other_word && config.answers() == Answers::Free {
+            send(Leaving::Ack(older.ack));
         } else {
-            send(older.ack);
+            (since, count) = (older.since, older.count.saturating_add(1));
+            spread = older.spread || other_word;
         }
     }
-    if at_once || ack.ce || count >= every {
-        return send(ack);
+    let due = at_once || ack.ce || count >= config.ack_every;
+    if due && config.answers() != Answers::Granted {
+        if spread {
+            send(Leaving::Report);
+        }
+        return send(Leaving::Ack(ack));
     }
-    *pending = Some(Waiting { ack, since, count });
+    *pending = Some(Waiting { ack, since, count, spread });
 }

@@ -55,6 +55,16 @@ pub(crate) struct Marks(u8);
 
 impl Marks {
     const RESENT: u8 = 0x80;
+    const COPIED: u8 = 0x40;
+
+    /// Those of a segment that has left as a copy alone.
+    pub(crate) const COPY: Self = Self(Self::COPIED);
+
+    /// True when its first transmission was a copy.
+    #[inline]
+    pub(crate) const fn copied(self) -> bool {
+        self.0 & Self::COPIED != 0
+    }
 
     /// Those of parity packet `index` of its block, sent for the first time.
     pub(crate) const fn parity(index: u8) -> Self {
@@ -75,7 +85,7 @@ impl Marks {
     /// Which parity packet; `None` for a segment.
     #[inline]
     pub(crate) const fn parity_index(self) -> Option<u8> {
-        (self.0 & !Self::RESENT).checked_sub(1)
+        (self.0 & !(Self::RESENT | Self::COPIED)).checked_sub(1)
     }
 }
 
@@ -273,6 +283,16 @@ impl SentPackets {
         }
     }
 
+    /// Notes a new segment that waits to be sent for good, and names it.
+    ///
+    /// # Panics
+    /// As [`SentPackets::push`].
+    pub(crate) fn push_waiting(&mut self, packet: SentPacket) -> Psn {
+        let psn = self.push(SentPacket { fate: Fate::Spare, ..packet });
+        self.want(psn);
+        psn
+    }
+
     /// Takes `psn`, which is in flight, for lost.
     pub(crate) fn lose(&mut self, psn: Psn) -> Option<SentPacket> {
         let entry = self.spare(psn)?;
@@ -322,6 +342,11 @@ impl SentPackets {
     #[inline]
     pub(crate) fn has_resent(&self) -> bool {
         self.resent.len > 0
+    }
+
+    /// Segments that wait to be sent again.
+    pub(crate) fn lost(&self) -> u32 {
+        self.lost.len
     }
 
     /// True when something waits to be sent again.

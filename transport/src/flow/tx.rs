@@ -85,6 +85,8 @@ pub(crate) struct TxFlow {
     dst_flow: FlowId,
     failed: bool,
     pub(crate) closing: bool,
+    /// The scheduler has chosen a path: the balancer gets no feedback any more.
+    steered: bool,
     /// Why the last poll yielded nothing.
     wait: Option<Wait>,
     recovery: Recovery,
@@ -102,6 +104,9 @@ pub(crate) struct TxFlow {
     unsent_segments: u64,
     /// Their wire bytes, without extensions that only some have.
     unsent_bytes: Bytes,
+    /// Wire bytes that reports have acknowledged since the last acknowledgement: the controller's
+    /// next sample has them.
+    reported: Bytes,
     /// Wire bytes that the receiver has refused.
     refused: Bytes,
     /// How often in a row a segment that was in flight alone was sent again and refused again.
@@ -140,6 +145,7 @@ impl TxFlow {
             dst_flow: FlowId::UNKNOWN,
             failed: false,
             closing: false,
+            steered: false,
             wait: None,
             recovery: Recovery::new(&loss, &path, config.rto(&path)),
             cc,
@@ -152,6 +158,7 @@ impl TxFlow {
             next_msg: MsgNo(0),
             unsent_segments: 0,
             unsent_bytes: Bytes::ZERO,
+            reported: Bytes::ZERO,
             refused: Bytes::ZERO,
             refused_again: 0,
             held_until: Instant::ZERO,
@@ -201,7 +208,8 @@ impl TxFlow {
         let open = in_flight == Bytes::ZERO || in_flight < cwnd;
         let sendable = if work && open { self.path.mtu } else { Bytes::ZERO };
         let waiting = self.unsent_bytes + self.recovery.lost_bytes();
-        Backlog { sendable, waiting, in_flight, cwnd, refused }
+        let segments = self.unsent_segments + u64::from(self.recovery.lost());
+        Backlog { sendable, waiting, segments, in_flight, cwnd, refused }
     }
 
     /// True when nothing is outstanding and nothing is to be sent.

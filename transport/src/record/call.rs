@@ -45,6 +45,8 @@ kinds! {
     End = 8,
     /// `send_ahead`
     SendAhead = 9,
+    /// `open_labelled` with a label
+    OpenLabelled = 10,
 }
 
 /// The longest Headrace header.

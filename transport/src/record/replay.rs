@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::endpoint::{Endpoint, MsgSpec};
 use crate::path::Path;
 use crate::rng::Rng;
+use crate::sched::Label;
 use crate::segment::{BURST, Burst, Placement, RxSegment};
 use crate::stats::Stats;
 use crate::time::{Duration, Instant, Rate};
@@ -143,7 +144,7 @@ impl Replay {
     /// Repeats one call; afterwards the digest is what should follow.
     fn call(&mut self, kind: CallKind, reader: &mut Reader<'_>) -> Result<(), ReplayError> {
         match kind {
-            CallKind::OpenFlow => self.open_flow(reader)?,
+            CallKind::OpenFlow | CallKind::OpenLabelled => self.open_flow(kind, reader)?,
             CallKind::CloseFlow => {
                 let now = self.now(reader)?;
                 let flow = FlowId(reader.u32()?);
@@ -188,13 +189,18 @@ impl Replay {
         Ok(())
     }
 
-    fn open_flow(&mut self, reader: &mut Reader<'_>) -> Result<(), ReplayError> {
+    fn open_flow(&mut self, kind: CallKind, reader: &mut Reader<'_>) -> Result<(), ReplayError> {
         let peer = HostId(reader.u32()?);
         let base_rtt = Duration::from_ps(reader.u64()?);
         let line_rate = Rate::from_bps(reader.u64()?);
         let mtu = Bytes(reader.u64()?);
+        let mut label = Label::NONE;
+        if kind == CallKind::OpenLabelled {
+            label = Label { collective: reader.u32()?, prio: reader.u32()? };
+        }
         self.input(reader)?;
-        let answer = self.endpoint.open_flow(peer, Path { base_rtt, line_rate, mtu });
+        let path = Path { base_rtt, line_rate, mtu };
+        let answer = self.endpoint.open_labelled(peer, path, label);
         self.digest.word(of_open(answer));
         Ok(())
     }

@@ -46,6 +46,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         msgs_max,
         acks_waiting_max,
         ack_every,
+        ack_delay,
         loss,
         trace_capacity,
         incarnation,
@@ -72,6 +73,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(msgs_max),
         u64::from(acks_waiting_max),
         u64::from(ack_every),
+        ack_delay.map_or(NONE, Duration::as_ps),
         u64::from(trace_capacity),
         u64::from(incarnation),
     ]);
@@ -141,6 +143,10 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         msgs_max: next()?.try_into().ok()?,
         acks_waiting_max: next()?.try_into().ok()?,
         ack_every: next()?.try_into().ok()?,
+        ack_delay: match next()? {
+            NONE => None,
+            delay => Some(Duration::from_ps(delay)),
+        },
         trace_capacity: next()?.try_into().ok()?,
         incarnation: next()?.try_into().ok()?,
         loss: LossSettings {

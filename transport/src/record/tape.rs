@@ -14,6 +14,7 @@ use crate::endpoint::{Endpoint, MsgSpec};
 use crate::event::Event;
 use crate::path::Path;
 use crate::rng::Rng;
+use crate::sched::Label;
 use crate::segment::{Burst, Placement, Restore, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
@@ -90,10 +91,31 @@ impl Recorder {
         let answer = self.endpoint.open_flow(peer, path);
         if let Some(tape) = &mut self.tape {
             let out = tape.begin(CallKind::OpenFlow);
-            out.extend(peer.0.to_le_bytes());
-            out.extend(path.base_rtt.as_ps().to_le_bytes());
-            out.extend(path.line_rate.as_bps().to_le_bytes());
-            out.extend(path.mtu.0.to_le_bytes());
+            write_opening(peer, &path, out);
+            tape.end(|digest| digest.word(of_open(answer)));
+        }
+        answer
+    }
+
+    /// [`Endpoint::open_labelled`]
+    ///
+    /// # Errors
+    /// Those of the endpoint.
+    pub fn open_labelled(
+        &mut self,
+        peer: HostId,
+        path: Path,
+        label: Label,
+    ) -> Result<FlowId, PostError> {
+        if label == Label::NONE {
+            return self.open_flow(peer, path);
+        }
+        let answer = self.endpoint.open_labelled(peer, path, label);
+        if let Some(tape) = &mut self.tape {
+            let out = tape.begin(CallKind::OpenLabelled);
+            write_opening(peer, &path, out);
+            out.extend(label.collective.to_le_bytes());
+            out.extend(label.prio.to_le_bytes());
             tape.end(|digest| digest.word(of_open(answer)));
         }
         answer
@@ -242,6 +264,13 @@ impl Tape {
             digest.restores(restores);
         });
     }
+}
+
+fn write_opening(peer: HostId, path: &Path, out: &mut Vec<u8>) {
+    out.extend(peer.0.to_le_bytes());
+    out.extend(path.base_rtt.as_ps().to_le_bytes());
+    out.extend(path.line_rate.as_bps().to_le_bytes());
+    out.extend(path.mtu.0.to_le_bytes());
 }
 
 /// What `open_flow` answered, as a word of the digest.

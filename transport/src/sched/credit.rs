@@ -34,7 +34,7 @@ mod tests;
 use asker::Asker;
 use giver::Giver;
 
-use super::{Arrival, Backlog, SchedSetup, Scheduler, Scheduling};
+use super::{Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
 use crate::params::params;
 use crate::path::Path;
 use crate::registry::Registered;
@@ -90,17 +90,17 @@ impl Scheduling for Credits {
     }
 }
 
-impl Scheduler for Credits {
-    fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path) {
-        self.asker.on_open(flow, peer, path);
+impl Sending for Credits {
+    fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label) {
+        self.asker.on_open(flow, peer, path, label);
     }
 
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
         self.asker.on_backlog(flow, backlog, now);
     }
 
-    fn next_flow(&mut self, now: Instant) -> Option<FlowId> {
-        self.asker.next_flow(now)
+    fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
+        self.asker.next_turn(now, until)
     }
 
     fn on_sent(
@@ -120,7 +120,9 @@ impl Scheduler for Credits {
     fn next_given_up(&mut self) -> Option<FlowId> {
         self.asker.next_given_up()
     }
+}
 
+impl Receiving for Credits {
     fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
         self.giver.on_arrival(flow, arrival, now);
     }
@@ -128,7 +130,9 @@ impl Scheduler for Credits {
     fn on_forgotten(&mut self, flow: FlowId) {
         self.giver.on_forgotten(flow);
     }
+}
 
+impl Protocol for Credits {
     fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool {
         match hdr.body {
             Body::Credit(credit) => self.asker.on_credit(flow, credit.upto, now),
@@ -136,7 +140,7 @@ impl Scheduler for Credits {
                 self.giver.on_request(flow, from, &request, hdr.ev, now);
                 true
             }
-            Body::Data(_) | Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_) => false,
+            _ => false,
         }
     }
 

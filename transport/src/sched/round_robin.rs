@@ -1,10 +1,16 @@
-//! One segment a flow, in turn. No protocol of its own.
+//! One segment a flow, in turn, the most urgent flows first. No protocol of its own.
+//!
+//! Flows with a priority ([`Label::prio`]) are served in its order, flows of one priority in turn:
+//! a less urgent flow sends only when no more urgent one can. Flows without one have the priority
+//! [`Label::PRIO_NONE`]. Where no flow has a priority, nothing is kept or asked for it.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use super::{Arrival, Backlog, SchedSetup, Scheduler, Scheduling};
+use super::{Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
 use crate::params::NoParams;
 use crate::path::Path;
 use crate::registry::Registered;
@@ -22,6 +28,37 @@ pub struct RoundRobin {
     /// By slab index: the id that can send, or [`FlowId::UNKNOWN`]. A queued id that is not here is
     /// skipped when its turn comes.
     ready: Vec<FlowId>,
+    /// Made when the first flow with a priority is opened.
+    ranked: Option<Box<Ranked>>,
+}
+
+/// Flows with a priority, of which each is queued at most once.
+#[derive(Clone, Debug)]
+struct Ranked {
+    /// By slab index: the priority of the flow, [`Label::PRIO_NONE`] for one in the plain queue.
+    prio: Vec<u32>,
+    /// By priority, then by when they were queued.
+    heap: BinaryHeap<Reverse<(u32, u64, FlowId)>>,
+    /// Flows queued so far.
+    queued: u64,
+}
+
+impl Ranked {
+    #[cold]
+    fn new(slots: usize) -> Box<Self> {
+        let heap = BinaryHeap::with_capacity(slots + 1);
+        Box::new(Self { prio: vec![Label::PRIO_NONE; slots], heap, queued: 0 })
+    }
+
+    /// Queues a flow if it has a priority.
+    fn push(&mut self, flow: FlowId) -> bool {
+        let prio = self.prio[flow.index()];
+        if prio != Label::PRIO_NONE {
+            self.heap.push(Reverse((prio, self.queued, flow)));
+            self.queued += 1;
+        }
+        prio != Label::PRIO_NONE
+    }
 }
 
 impl RoundRobin {
@@ -33,6 +70,7 @@ impl RoundRobin {
             queue: VecDeque::with_capacity(slots + 1),
             queued: vec![FlowId::UNKNOWN; slots],
             ready: vec![FlowId::UNKNOWN; slots],
+            ranked: None,
         }
     }
 
@@ -46,8 +84,25 @@ impl RoundRobin {
         self.ready[index] = flow;
         if self.queued[index] == FlowId::UNKNOWN {
             self.queued[index] = flow;
+            self.push(flow);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, flow: FlowId) {
+        if self.ranked.as_mut().is_none_or(|ranked| !ranked.push(flow)) {
             self.queue.push_back(flow);
         }
+    }
+
+    /// The front of the queues: flows without a priority come before less urgent ones.
+    #[inline]
+    fn pop(&mut self) -> Option<FlowId> {
+        let Some(ranked) = &mut self.ranked else { return self.queue.pop_front() };
+        let first = ranked.heap.peek().map(|Reverse((prio, ..))| *prio);
+        let plain = first.is_none_or(|prio| prio > Label::PRIO_NONE);
+        let plain = if plain { self.queue.pop_front() } else { None };
+        plain.or_else(|| ranked.heap.pop().map(|Reverse((_, _, flow))| flow))
     }
 }
 
@@ -62,23 +117,31 @@ impl Scheduling for RoundRobin {
     }
 }
 
-impl Scheduler for RoundRobin {
-    fn on_open(&mut self, _flow: FlowId, _peer: HostId, _path: &Path) {}
+impl Sending for RoundRobin {
+    fn on_open(&mut self, flow: FlowId, _peer: HostId, _path: &Path, label: Label) {
+        let slots = self.ready.len();
+        if label.prio != Label::PRIO_NONE && self.ranked.is_none() {
+            self.ranked = Some(Ranked::new(slots));
+        }
+        if let Some(ranked) = &mut self.ranked {
+            ranked.prio[flow.index()] = label.prio;
+        }
+    }
 
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, _now: Instant) {
         self.set_ready(flow, backlog.sendable > Bytes::ZERO);
     }
 
-    fn next_flow(&mut self, _now: Instant) -> Option<FlowId> {
-        // Bounded by the queue's length: each turn takes one entry out.
-        while let Some(flow) = self.queue.pop_front() {
+    fn next_turn(&mut self, _now: Instant, _until: Instant) -> Option<Turn> {
+        // Bounded by the queue's length: each round takes one entry out.
+        while let Some(flow) = self.pop() {
             let index = flow.index();
             self.queued[index] = FlowId::UNKNOWN;
             let ready = self.ready[index];
             if ready != FlowId::UNKNOWN {
                 self.queued[index] = ready;
-                self.queue.push_back(ready);
-                return Some(ready);
+                self.push(ready);
+                return Some(Turn::of(ready));
             }
         }
         None
@@ -86,7 +149,7 @@ impl Scheduler for RoundRobin {
 
     fn turns(&self) -> usize {
         // A flow that is alone is behind itself.
-        if self.queue.len() == 1 { usize::MAX } else { 1 }
+        if self.queue.len() == 1 && self.ranked.is_none() { usize::MAX } else { 1 }
     }
 
     fn on_sent(&mut self, _: FlowId, _: &mut TxSegment, _: impl FnOnce() -> Backlog, _: Instant) {}
@@ -98,11 +161,15 @@ impl Scheduler for RoundRobin {
     fn next_given_up(&mut self) -> Option<FlowId> {
         None
     }
+}
 
+impl Receiving for RoundRobin {
     fn on_arrival(&mut self, _flow: FlowId, _arrival: &Arrival<'_>, _now: Instant) {}
 
     fn on_forgotten(&mut self, _flow: FlowId) {}
+}
 
+impl Protocol for RoundRobin {
     fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
         false
     }
@@ -120,6 +187,10 @@ impl Scheduler for RoundRobin {
 mod tests {
     use super::*;
 
+    fn next(sched: &mut RoundRobin) -> Option<FlowId> {
+        sched.next_turn(Instant::ZERO, Instant::ZERO).map(|turn| turn.flow)
+    }
+
     fn backlog(sendable: u64) -> Backlog {
         Backlog { sendable: Bytes(sendable), ..Backlog::default() }
     }
@@ -131,10 +202,10 @@ mod tests {
         for i in 0..3 {
             sched.on_backlog(flow(i), &backlog(1), Instant::ZERO);
         }
-        let turns: Vec<_> = (0..4).filter_map(|_| sched.next_flow(Instant::ZERO)).collect();
+        let turns: Vec<_> = (0..4).filter_map(|_| next(&mut sched)).collect();
         assert_eq!(turns, [flow(0), flow(1), flow(2), flow(0)]);
         sched.on_backlog(flow(1), &backlog(0), Instant::ZERO);
-        let turns: Vec<_> = (0..4).filter_map(|_| sched.next_flow(Instant::ZERO)).collect();
+        let turns: Vec<_> = (0..4).filter_map(|_| next(&mut sched)).collect();
         assert_eq!(turns, [flow(2), flow(0), flow(2), flow(0)]);
     }
 
@@ -143,9 +214,9 @@ mod tests {
         let mut sched = RoundRobin::new(2);
         let flow = |i| FlowId::new(i, 1);
         sched.on_backlog(flow(0), &backlog(1), Instant::ZERO);
-        assert_eq!((sched.next_flow(Instant::ZERO), sched.turns()), (Some(flow(0)), usize::MAX));
+        assert_eq!((next(&mut sched), sched.turns()), (Some(flow(0)), usize::MAX));
         sched.on_backlog(flow(1), &backlog(1), Instant::ZERO);
-        assert_eq!((sched.next_flow(Instant::ZERO), sched.turns()), (Some(flow(0)), 1));
+        assert_eq!((next(&mut sched), sched.turns()), (Some(flow(0)), 1));
     }
 
     #[test]
@@ -154,7 +225,30 @@ mod tests {
         sched.on_backlog(FlowId::new(0, 1), &backlog(1), Instant::ZERO);
         sched.on_backlog(FlowId::new(0, 1), &backlog(0), Instant::ZERO);
         sched.on_backlog(FlowId::new(0, 2), &backlog(1), Instant::ZERO);
-        assert_eq!(sched.next_flow(Instant::ZERO), Some(FlowId::new(0, 2)));
-        assert_eq!(sched.next_flow(Instant::ZERO), Some(FlowId::new(0, 2)));
+        assert_eq!(next(&mut sched), Some(FlowId::new(0, 2)));
+        assert_eq!(next(&mut sched), Some(FlowId::new(0, 2)));
+    }
+
+    #[test]
+    fn the_most_urgent_flows_take_turns_and_others_send_when_they_cannot() {
+        let mut sched = RoundRobin::new(5);
+        let flow = |i| FlowId::new(i, 1);
+        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
+        for (i, prio) in [(0, 7), (1, Label::PRIO_NONE), (2, 3), (3, 3), (4, u32::MAX)] {
+            sched.on_open(flow(i), HostId(1), &path, Label { prio, ..Label::NONE });
+            sched.on_backlog(flow(i), &backlog(1), Instant::ZERO);
+        }
+        let turns = |sched: &mut RoundRobin| [(); 3].map(|()| next(sched).unwrap().index());
+        for (done, order) in [(5, [2, 3, 2]), (2, [3, 3, 3]), (3, [0, 0, 0]), (0, [1, 1, 1])] {
+            sched.on_backlog(flow(done % 5), &backlog(u64::from(done == 5)), Instant::ZERO);
+            assert_eq!(turns(&mut sched), order, "without {done}");
+            if done == 5 {
+                assert_eq!(sched.turns(), 1);
+            }
+        }
+        sched.on_backlog(flow(1), &backlog(0), Instant::ZERO);
+        assert_eq!(turns(&mut sched), [4, 4, 4]);
+        sched.on_backlog(flow(4), &backlog(0), Instant::ZERO);
+        assert_eq!(next(&mut sched), None);
     }
 }

@@ -252,6 +252,46 @@ fn allowances_lie_where_the_document_says() {
 }
 
 #[test]
+fn reports_lie_where_the_document_says() {
+    let report = Report { first: Psn(0x1122_3340), arrived: [0x5566_7788; 8] };
+    let expected = laid_out(
+        "REPORT",
+        &[
+            ("version and kind", vec![0x18]),
+            ("flags", vec![0]),
+            ("dst_flow", be(0x0BAD_CAFE)),
+            ("first", be(0x1122_3340)),
+            ("arrived", be(0x5566_7788).repeat(8)),
+        ],
+    );
+    let body = Body::Report(report);
+    let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
+    assert_eq!(emitted(&header), expected);
+}
+
+#[test]
+fn notes_lie_where_the_document_says() {
+    let note = Note::new(0x99, &[0xAB; 6]).unwrap();
+    let note = Note { class: TrafficClass::Probe, ..note };
+    let mut expected = laid_out(
+        "NOTE",
+        &[
+            ("version and kind", vec![0x17]),
+            ("flags", vec![0]),
+            ("dst_flow", be(0x0BAD_CAFE)),
+            ("class", vec![2]),
+            ("protocol", vec![0x99]),
+            ("length", vec![6]),
+            ("reserved", vec![0]),
+        ],
+    );
+    expected.extend([0xAB; 6]);
+    let body = Body::Note(note);
+    let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
+    assert_eq!(emitted(&header), expected);
+}
+
+#[test]
 fn acknowledgements_lie_where_the_document_says() {
     for (kind, body) in [(0x11, Body::Ack(ack())), (0x12, Body::Nack(ack()))] {
         let expected = laid_out(
@@ -381,11 +421,13 @@ fn the_table_of_sizes_is_right() {
         row("ACK or NACK frame, all extensions", ack.emit_len() + ext::LEN_MAX),
         row("BLOCK_NACK frame", block::LEN),
         row("CREDIT or REQUEST frame", credit::LEN),
+        row("REPORT frame", report::LEN),
+        row("NOTE frame with 32 octets", note::LEN + 32),
     ];
     assert_eq!(table("Sizes"), expected);
     assert!(
         WIRE_MD
-            .contains(&format!("14..{}           1..{PAYLOAD_LEN_MAX}", ack::LEN + ext::LEN_MAX))
+            .contains(&format!("10..{}           1..{PAYLOAD_LEN_MAX}", ack::LEN + ext::LEN_MAX))
     );
     assert!(WIRE_MD.contains(&format!("Port {} is", addressing::UDP_PORT)));
     assert!(WIRE_MD.contains(&format!("h < {}", Addressing::EMULATED_V4_HOSTS)));

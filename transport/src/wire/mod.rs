@@ -22,7 +22,9 @@ pub mod ext;
 pub mod frame;
 pub mod half;
 pub mod int;
+pub mod note;
 mod outer;
+pub mod report;
 pub mod sizes;
 pub mod template;
 #[cfg(test)]
@@ -34,6 +36,7 @@ use core::num::{NonZeroU8, NonZeroU32};
 pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
+use class::TrafficClass;
 pub use ext::{Ext, Extent};
 
 /// Version of the wire format, in the high four bits of the first octet.
@@ -62,12 +65,16 @@ pub enum Body {
     Ack(Ack),
     /// A segment arrived without its payload: it was trimmed.
     Nack(Ack),
+    /// Which of 256 segments have arrived, where an acknowledgement alone says too little.
+    Report(Report),
     /// A block of segments lacks more than its parity makes up for.
     BlockNack(BlockNack),
     /// A receiver lets a flow send.
     Credit(Allowance),
     /// A flow that may not send asks its receiver to let it.
     Request(Allowance),
+    /// What schedulers say to each other, or a network to a flow's controller.
+    Note(Note),
 }
 
 /// The header of a segment of a message, or of a parity packet.
@@ -164,6 +171,16 @@ pub enum Receipt {
     Decoded,
 }
 
+/// The header of a report on 256 segments. It travels in front of an ACK, which has what a report
+/// lacks: the segment that caused it, and times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The first PSN reported on, a multiple of 64; every PSN before it has arrived.
+    pub first: Psn,
+    /// Bit i of word w: PSN `first + 32 w + i` has arrived.
+    pub arrived: [u32; 8],
+}
+
 /// The header of a request for what a block lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockNack {
@@ -182,6 +199,38 @@ pub struct Allowance {
     pub src_flow: FlowId,
     /// CREDIT: the flow may send before this place. REQUEST: it would, given credit.
     pub upto: Credit,
+}
+
+/// The header of a packet whose content is the business of one scheduler or controller: for a host
+/// where `dst_flow` is [`FlowId::UNKNOWN`], else for that flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// How switches queue it: control, probe or answer to a probe.
+    pub class: TrafficClass,
+    /// Which protocol, and which of its kinds, as its scheduler numbers them.
+    pub protocol: u8,
+    /// Octets used, even, 0..=[`note::OCTETS_MAX`].
+    pub len: u8,
+    /// What it says; 0 from `len` on.
+    pub octets: [u8; note::OCTETS_MAX],
+}
+
+impl Note {
+    /// A note of class Control that says `octets`, with one of value 0 behind an odd number; `None`
+    /// when they are too many.
+    #[must_use]
+    pub fn new(protocol: u8, octets: &[u8]) -> Option<Self> {
+        let mut all = [0; note::OCTETS_MAX];
+        all.get_mut(..octets.len())?.copy_from_slice(octets);
+        let len = u8::try_from(octets.len().next_multiple_of(2)).ok()?;
+        Some(Self { class: TrafficClass::Control, protocol, len, octets: all })
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn said(&self) -> &[u8] {
+        &self.octets[..usize::from(self.len)]
+    }
 }
 
 const _: () = assert!(size_of::<Header>() <= 48);
@@ -244,11 +293,12 @@ impl Header {
     #[inline]
     #[must_use]
     pub const fn is_feedback(&self) -> bool {
-        matches!(self.body, Body::Ack(_) | Body::Nack(_) | Body::BlockNack(_))
+        matches!(self.body, Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_))
     }
 
     /// Bytes of this header on the wire, without the frame around it: 22..=46 for DATA and PARITY,
-    /// 36 for ACK and NACK, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST, and what its extent says.
+    /// 36 for ACK and NACK, 42 for REPORT, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST, 10..=42
+    /// for NOTE, and what its extent says.
     #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
@@ -261,8 +311,10 @@ impl Header {
         match &self.body {
             Body::Data(data) => data.emit_len(),
             Body::Ack(_) | Body::Nack(_) => ack::LEN,
+            Body::Report(_) => report::LEN,
             Body::BlockNack(_) => block::LEN,
             Body::Credit(_) | Body::Request(_) => credit::LEN,
+            Body::Note(note) => note::LEN + u16::from(note.len),
         }
     }
 
@@ -277,9 +329,11 @@ impl Header {
             Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
             Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
             Body::Nack(ack) => ack::emit(ack, KIND_NACK, self.dst_flow, &mut out[..len]),
+            Body::Report(report) => report::emit(report, self.dst_flow, &mut out[..len]),
             Body::BlockNack(nack) => block::emit(nack, self.dst_flow, &mut out[..len]),
             Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, self.dst_flow, &mut out[..len]),
             Body::Request(upto) => credit::emit(upto, KIND_REQUEST, self.dst_flow, &mut out[..len]),
+            Body::Note(note) => note::emit(note, self.dst_flow, &mut out[..len]),
         }
         if self.ext.is_some() {
             return self.emit_ext(ext, len, out);
@@ -373,6 +427,14 @@ impl Header {
                 let (dst_flow, upto) = credit::parse(bytes)?;
                 *self = Self::new(ev, dst_flow, Body::Request(upto));
             }
+            KIND_REPORT => {
+                let (dst_flow, report) = report::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Report(report));
+            }
+            KIND_NOTE => {
+                let (dst_flow, note) = note::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Note(note));
+            }
             _ => return Err(ParseError::Kind),
         }
         Ok(self.body_len())
@@ -396,6 +458,8 @@ const KIND_CREDIT: u8 = 3;
 const KIND_REQUEST: u8 = 4;
 const KIND_PARITY: u8 = 5;
 const KIND_BLOCK_NACK: u8 = 6;
+const KIND_NOTE: u8 = 7;
+const KIND_REPORT: u8 = 8;
 
 /// First octet of a packet of `kind`.
 const fn first_octet(kind: u8) -> u8 {

@@ -80,6 +80,19 @@ fn block_body() -> impl Strategy<Value = Body> {
     })
 }
 
+fn report_body() -> impl Strategy<Value = Body> {
+    (0u32..1 << 26, any::<[u32; 8]>())
+        .prop_map(|(word, arrived)| Body::Report(Report { first: Psn(word * 64), arrived }))
+}
+
+fn note_body() -> impl Strategy<Value = Body> {
+    let classes = Vec::from([TrafficClass::Control, TrafficClass::ProbeAck, TrafficClass::Probe]);
+    let said = prop::collection::vec(any::<u8>(), 0..=note::OCTETS_MAX);
+    (prop::sample::select(classes), any::<u8>(), said).prop_map(|(class, protocol, said)| {
+        Body::Note(Note { class, ..Note::new(protocol, &said).unwrap() })
+    })
+}
+
 pub(super) fn hop() -> impl Strategy<Value = Hop> {
     any::<(u64, u64, u32, u16)>().prop_map(|(at, sent, waiting, port)| {
         let rate = Rate::from_gbps(1 + u64::from(port % 800));
@@ -132,7 +145,14 @@ fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = (Header, E
 }
 
 fn any_header() -> impl Strategy<Value = (Header, Ext)> {
-    header(prop_oneof![data_body(), ack_body(), block_body(), allowance_body()])
+    header(prop_oneof![
+        data_body(),
+        ack_body(),
+        block_body(),
+        allowance_body(),
+        report_body(),
+        note_body()
+    ])
 }
 
 fn spec(version: IpVersion, ecn: Ecn, class: TrafficClass) -> FrameSpec {
@@ -244,7 +264,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic_and_are_a_header_only_if_it_emits_them(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..256), kind in 0u8..8, flags in 0u8..128,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..256), kind in 0u8..10, flags in 0u8..128,
     ) {
         if let [first, second, ..] = &mut bytes[..] {
             (*first, *second) = (VERSION << 4 | kind, flags);
@@ -382,7 +402,8 @@ proptest! {
 
     #[test]
     fn only_data_is_ever_trimmed(
-        v in version(), (h, x) in header(prop_oneof![ack_body(), allowance_body()]),
+        v in version(),
+        (h, x) in header(prop_oneof![ack_body(), allowance_body(), report_body(), note_body()]),
     ) {
         let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &x, &[]);
         let before = frame.clone();
@@ -576,4 +597,21 @@ fn every_class_has_its_own_code_point_two_flips_from_any_other() {
         }
     }
     assert_eq!(TrafficClass::of_dscp(0), TrafficClass::Data);
+}
+
+#[test]
+fn a_note_has_at_most_32_octets_and_an_even_number_of_them() {
+    assert_eq!(Note::new(1, &[7; 33]), None);
+    let note = Note::new(1, &[7; 3]).unwrap();
+    assert_eq!(note.said(), [7, 7, 7, 0]);
+    let mut out = [0; 64];
+    let len = plain(Body::Note(note)).emit(&Ext::default(), &mut out);
+    let read =
+        |out: &[u8]| Header::parse(EntropyValue(0xC000), out).map(|(header, _, len)| (header, len));
+    assert_eq!(read(&out[..len]), Ok((plain(Body::Note(note)), 14)));
+    for (octet, value) in [(6, 3), (8, 3), (8, 34), (9, 1), (1, 1)] {
+        let mut damaged = out;
+        damaged[octet] = value;
+        assert_eq!(read(&damaged), Err(ParseError::Field), "octet {octet}");
+    }
 }

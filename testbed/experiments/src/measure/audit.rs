@@ -28,6 +28,8 @@ pub struct DriverCount {
     pub lost_before: u64,
     /// Packets lost, by a named reason, between network and endpoints, or left there.
     pub lost_after: u64,
+    /// Packets that drivers keep until their departure.
+    pub waiting: u64,
     /// Packets that endpoints count as dropped although they were sending them.
     pub dropped_sending: u64,
 }
@@ -47,7 +49,7 @@ impl Audit {
             audit.find(format!("network: {imbalance}"));
         }
         audit.hosts(stats, driver);
-        let injected = fabric.injected + driver.lost_before;
+        let injected = fabric.injected + driver.lost_before + driver.waiting;
         audit.balance(
             "packets: taken by drivers",
             driver.handed_over,
@@ -94,6 +96,7 @@ impl Audit {
     /// What endpoints have sent is what drivers took, and what those gave them is accounted for.
     fn hosts(&mut self, stats: &Stats, driver: DriverCount) {
         let sent = stats.data_new
+            + stats.copies
             + stats.parity_new
             + stats.retransmitted
             + stats.acks_sent

@@ -85,6 +85,9 @@ keys! {
         |d, v| d.settings.payload_max = payload(v)?, |d| d.settings.payload_max.to_string();
     "ack_every", "acknowledge every n-th segment, 1..=64",
         |d, v| d.settings.ack_every = integer(v)?, |d| d.settings.ack_every.to_string();
+    "ack_delay", "how long a segment may wait to be acknowledged with others: a time, or auto",
+        |d, v| d.settings.ack_delay = unless(v, "auto", duration)?,
+        |d| d.settings.ack_delay.map_or("auto".to_owned(), time);
     "psn_window", "PSNs a flow may have outstanding, a power of two 128..=1048576, or auto",
         |d, v| d.psn_window = unless(v, "auto", integer)?, |d| shown(d.psn_window, "auto");
     "msg_window", "messages a flow may have unfinished, 1..=1024",

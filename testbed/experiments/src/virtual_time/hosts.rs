@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
+use transport::sched::Label;
 use transport::wire::WireSizes;
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::{
-    BURST, Burst, Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec,
-    Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
+    BURST, Burst, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId,
+    MsgSpec, Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
 };
 
 use super::capture::{Taken, Tap};
@@ -20,6 +21,9 @@ use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
 use crate::plan::Plan;
 use crate::workload::FlowIndex;
+
+/// How far ahead of their departure a host takes packets whose departure a scheduler chooses.
+const HORIZON: Duration = Duration::from_us(100);
 
 /// One host.
 struct Host {
@@ -36,6 +40,8 @@ struct Host {
     waiting: VecDeque<(Order, usize)>,
     /// Flows whose connection had failed before they could be posted.
     refused: Vec<FlowIndex>,
+    /// Packets that the endpoint has given ahead of their departure, in its order.
+    kept: VecDeque<(Instant, TxSegment)>,
 }
 
 /// What hosts act on beside themselves: network, conductor, packets.
@@ -73,13 +79,19 @@ impl<'a> Hosts<'a> {
         configs: Vec<Config>,
         (rng, capture): (&Rng, Option<&Capture>),
     ) -> Self {
+        let endpoint = |id: u32, config: &Config| {
+            let mut endpoint = Endpoint::new(config, HostId(id), rng.fork("host", u64::from(id)));
+            endpoint.keep_until_departure(HORIZON);
+            endpoint
+        };
         let host = |(id, config): (u32, Config)| Host {
-            endpoint: Endpoint::new(&config, HostId(id), rng.fork("host", u64::from(id))),
+            endpoint: endpoint(id, &config),
             timer: Instant::FAR_FUTURE,
             starts: VecDeque::new(),
             messages: Vec::new(),
             waiting: VecDeque::new(),
             refused: Vec::new(),
+            kept: VecDeque::new(),
         };
         Self {
             tap: capture.map(|capture| Tap::new(capture, first, configs.len())),
@@ -177,7 +189,8 @@ impl<'a> Hosts<'a> {
         let state = &self.hosts[self.index_of(host)];
         let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         let turn = network.nic_turn(host).unwrap_or(Instant::FAR_FUTURE);
-        state.timer.min(start).min(turn)
+        let kept = state.kept.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
+        state.timer.min(start).min(turn).min(kept)
     }
 
     /// What happens to `host` at `now`: starts, departures, those of `flights` that are due, its
@@ -260,8 +273,9 @@ impl<'a> Hosts<'a> {
         let state = &mut self.hosts[place];
         while let Some(&(order, posted)) = state.waiting.front() {
             let path = self.plan.path(order.src, order.dst);
+            let label = self.plan.matrix.flows[order.flow.index()].label();
             let flow = &mut self.flows[order.connection as usize];
-            match state.post(&order, posted, path, flow, now) {
+            match state.post(&order, posted, (path, label), flow, now) {
                 Ok(()) => {}
                 Err(PostError::FlowTableFull | PostError::MsgTableFull) => return,
                 Err(PostError::FlowFailed | PostError::NoSuchFlow | PostError::SelfSend) => {
@@ -275,6 +289,7 @@ impl<'a> Hosts<'a> {
     /// Moves what `host` may send into its NIC, and notes when its endpoint wants to be called.
     fn transmit(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
         let place = self.index_of(host);
+        self.release(host, now, env);
         let state = &mut self.hosts[place];
         let paused = env.network.nic_is_paused(host);
         let depth = &self.plan.draft.nic;
@@ -303,6 +318,14 @@ impl<'a> Hosts<'a> {
                 self.burst.reset(room);
                 state.endpoint.poll_transmit(now, &mut self.burst);
                 self.hand_over(host, now, env);
+                // Packets that leave later take no room in the NIC: the endpoint gives all at once.
+                let mut more = self.burst.is_timed();
+                while more {
+                    self.burst.reset(BURST);
+                    self.hosts[place].endpoint.poll_transmit(now, &mut self.burst);
+                    more = self.burst.room() == 0 && self.burst.is_timed();
+                    self.hand_over(host, now, env);
+                }
             }
         }
         // Only now: what has just been sent may have set the first timer.
@@ -312,17 +335,46 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Gives the burst to the NIC of `host`.
+    /// Gives the burst to the NIC of `host`, and keeps what leaves later.
     #[inline]
     fn hand_over(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+        let place = self.index_of(host);
         self.count.handed_over += self.burst.len() as u64;
-        for segment in self.burst.iter() {
+        let is_timed = self.burst.is_timed();
+        for (index, segment) in self.burst.iter().enumerate() {
+            if is_timed {
+                let at = self.burst.departure(index, now);
+                if at > now {
+                    let kept = &mut self.hosts[place].kept;
+                    let behind = kept.partition_point(|(other, _)| *other <= at);
+                    kept.insert(behind, (at, *segment));
+                    continue;
+                }
+            }
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(segment, host, now));
             }
             let packet = packet_of(segment, host, self.sizes, &mut env.packets);
             env.network.send(host, packet, now, &mut env.out);
         }
+    }
+
+    /// Sends what was kept until `now`.
+    #[inline]
+    fn release(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+        let place = self.index_of(host);
+        while let Some((_, segment)) = self.hosts[place].kept.pop_front_if(|(at, _)| *at <= now) {
+            if let Some(tap) = &mut self.tap {
+                tap.note(sent(&segment, host, now));
+            }
+            let packet = packet_of(&segment, host, self.sizes, &mut env.packets);
+            env.network.send(host, packet, now, &mut env.out);
+        }
+    }
+
+    /// Packets that wait for their departure.
+    pub(super) fn waiting(&self) -> u64 {
+        self.hosts.iter().map(|host| host.kept.len() as u64).sum()
     }
 
     /// What notes frames, if something does.
@@ -360,13 +412,13 @@ impl Host {
         &mut self,
         order: &Order,
         posted: usize,
-        path: Path,
+        (path, label): (Path, Label),
         flow: &mut Option<FlowId>,
         now: Instant,
     ) -> Result<(), PostError> {
         let id = match *flow {
             Some(id) => id,
-            None => *flow.insert(self.endpoint.open_flow(order.dst, path)?),
+            None => *flow.insert(self.endpoint.open_labelled(order.dst, path, label)?),
         };
         for len in order.messages().skip(posted) {
             let spec = MsgSpec { flow: id, len, tag: order.tag() };

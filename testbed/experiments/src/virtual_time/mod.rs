@@ -256,6 +256,7 @@ impl Sim {
             let DriverCount { handed_over, given_up, .. } = part.hosts.count();
             driver.handed_over += handed_over;
             driver.given_up += given_up;
+            driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
             networks.push(part.env.network);
             conductors.push(part.env.conductor);

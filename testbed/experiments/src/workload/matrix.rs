@@ -6,10 +6,11 @@
 
 use std::num::NonZeroU32;
 
+use transport::sched::Label;
 use transport::{Bytes, Duration, HostId};
 
 /// The priority of a flow that names none: the least urgent the field's tools use.
-pub const PRIO_DEFAULT: u32 = 2_000_000;
+pub const PRIO_DEFAULT: u32 = Label::PRIO_NONE;
 
 /// The most hosts a matrix may name.
 pub const HOSTS_MAX: u32 = 1 << 24;
@@ -205,6 +206,12 @@ impl Matrix {
 }
 
 impl FlowSpec {
+    /// What the scheduler of its sender should know of it.
+    #[must_use]
+    pub const fn label(&self) -> Label {
+        Label { collective: 0, prio: self.prio }
+    }
+
     /// A flow that starts at time zero, with no name and no trigger.
     #[must_use]
     pub const fn new(src: HostId, dst: HostId, size: Bytes) -> Self {

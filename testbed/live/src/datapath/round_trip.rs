@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use transport::record::Recorder;
+use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::wire::{ack, data};
@@ -275,7 +276,12 @@ impl Bench {
         };
         let core = Recorder::off(&config, HostId(host), Rng::new(1).fork("host", host.into()));
         let path = config.default_path();
-        let opened = app.submit(Request::Open { connection: 0, peer: HostId(peer), path });
+        let opened = app.submit(Request::Open {
+            connection: 0,
+            peer: HostId(peer),
+            path,
+            label: Label::NONE,
+        });
         debug_assert!(opened.is_ok(), "the ring is empty");
         let memory = Source::Owned(vec![7; len.get() as usize].into());
         let mut worker = Worker::new(core, (io, store, clock), end, worker);

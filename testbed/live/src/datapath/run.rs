@@ -378,7 +378,7 @@ impl Bench {
             ticks,
             pools,
         };
-        rig.submit(Request::Open { connection: 0, peer: HostId(1), path: config.default_path() });
+        rig.submit(Request::open(0, HostId(1), config.default_path()));
         Ok(rig)
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use experiments::measure::Counters;
 use transport::record::Recorder;
+use transport::sched::Label;
 use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::frame::{HEADERS_MAX, PLAIN_HEADERS_MAX};
@@ -239,7 +240,7 @@ impl Host {
     pub(super) fn meet(&mut self, peer: HostId, flows: u16) {
         let path = self.path;
         for connection in 0..=u32::from(flows) {
-            self.waiting.push_back(Request::Open { connection, peer, path });
+            self.waiting.push_back(Request::Open { connection, peer, path, label: Label::NONE });
         }
         self.peer = Some(peer);
     }
@@ -263,7 +264,12 @@ impl Host {
     /// Sends `note` to another host than the peer, over a connection that lasts for this note.
     pub(super) fn tell_stranger(&mut self, stranger: HostId, session: u64, note: &Note) {
         let (connection, path) = (STRANGER, self.path);
-        self.waiting.push_back(Request::Open { connection, peer: stranger, path });
+        self.waiting.push_back(Request::Open {
+            connection,
+            peer: stranger,
+            path,
+            label: Label::NONE,
+        });
         self.tell_over(connection, session, note);
         self.waiting.push_back(Request::Close { connection });
     }

@@ -85,6 +85,7 @@ fn books(
         kept: switch.kept(),
         given_up: workers.received,
         lost_before: workers.lost,
+        waiting: 0,
         lost_after: counts.no_buffer + counts.host_queue_full + switch.waiting() + workers.left,
         dropped_sending: workers.stuck,
     };

@@ -96,7 +96,8 @@ impl<'a> Control<'a> {
         let connection = *known.get_or_insert_with(|| {
             let connection = app.opened;
             app.opened += 1;
-            app.waiting.push_back(Request::Open { connection, peer: order.dst, path });
+            let label = self.plan.matrix.flows[order.flow.index()].label();
+            app.waiting.push_back(Request::Open { connection, peer: order.dst, path, label });
             connection
         });
         let (tag, seed) = (order.tag(), self.plan.seed);

@@ -10,6 +10,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use transport::sched::Label;
 use transport::{Bytes, Duration, FailReason, HostId, Instant, Path, PostError, Rate};
 
 use crate::buffers::region::Region;
@@ -27,6 +28,8 @@ pub enum Request {
         peer: HostId,
         /// What is known of the way there.
         path: Path,
+        /// What the scheduler should know of it.
+        label: Label,
     },
     /// Send a message. Ends in one [`Completion::Sent`] or [`Completion::Failed`].
     Send {
@@ -49,6 +52,12 @@ pub enum Request {
 }
 
 impl Request {
+    /// Opens a flow without a label.
+    #[must_use]
+    pub const fn open(connection: u32, peer: HostId, path: Path) -> Self {
+        Self::Open { connection, peer, path, label: Label::NONE }
+    }
+
     /// Whether memory travels beside it.
     #[inline]
     pub(crate) fn has_memory(&self) -> bool {
@@ -64,6 +73,7 @@ pub(crate) enum Asked {
         connection: u32,
         peer: HostId,
         path: Path,
+        label: Label,
     },
     Send {
         connection: u32,
@@ -238,7 +248,7 @@ pub struct RequestSlot {
     second: u64,
     /// Open: MTU. Send: the pattern's seed, or the first byte in the region.
     third: u64,
-    /// Send: the pattern's tag.
+    /// Open: collective (high half) and priority. Send: the pattern's tag.
     fourth: u64,
     unused: [u64; 2],
 }
@@ -281,13 +291,14 @@ impl RequestSlot {
     #[inline]
     pub(crate) fn of(request: &Request) -> Self {
         match *request {
-            Request::Open { connection, peer, path } => Self {
+            Request::Open { connection, peer, path, label } => Self {
                 kind: OPEN,
                 connection,
                 number: peer.0,
                 first: path.base_rtt.as_ps(),
                 second: path.line_rate.as_bps(),
                 third: path.mtu.0,
+                fourth: u64::from(label.collective) << 32 | u64::from(label.prio),
                 ..Self::default()
             },
             Request::Send { connection, ref source, len, tag, cookie } => {
@@ -323,7 +334,10 @@ impl RequestSlot {
                     line_rate: Rate::from_bps(self.second),
                     mtu: Bytes(self.third),
                 };
-                return Some(Asked::Open { connection, peer: HostId(self.number), path });
+                let [collective, prio] = [self.fourth >> 32, self.fourth & u64::from(u32::MAX)]
+                    .map(|half| u32::try_from(half).unwrap_or(u32::MAX));
+                let label = Label { collective, prio };
+                return Some(Asked::Open { connection, peer: HostId(self.number), path, label });
             }
             (CLOSE, _) => return Some(Asked::Close { connection }),
             (SEND_OWNED, Some(Memory::Owned(memory))) => holds(memory.len(), 0),
@@ -430,7 +444,9 @@ mod tests {
         /// The request again, of which `source` was the source.
         pub(crate) fn with(self, source: Option<Source>) -> Request {
             match self {
-                Self::Open { connection, peer, path } => Request::Open { connection, peer, path },
+                Self::Open { connection, peer, path, label } => {
+                    Request::Open { connection, peer, path, label }
+                }
                 Self::Send { connection, len, tag, cookie, .. } => {
                     let source = source.unwrap();
                     Request::Send { connection, source, len, tag, cookie }
@@ -456,7 +472,12 @@ mod tests {
         };
         let memory: Arc<[u8]> = Arc::from(&b"abcdef"[..]);
         for request in [
-            Request::Open { connection: 1, peer: HostId(9), path },
+            Request::Open {
+                connection: 1,
+                peer: HostId(9),
+                path,
+                label: Label { collective: u32::MAX, prio: 7 },
+            },
             send(Source::Owned(memory.clone())),
             send(Source::Pattern(Pattern { seed: 4, tag: 5 })),
             Request::Close { connection: u32::MAX },

@@ -58,10 +58,10 @@ impl Connections {
             |connection, reason| Step::Failed(Completion::Refused { connection, reason, at: now });
         let step = match slot.read(memory) {
             Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
-            Some(Asked::Open { connection, peer, path }) => {
+            Some(Asked::Open { connection, peer, path, label }) => {
                 let opened = self.open(connection, core, |core| {
                     if reachable(peer) {
-                        Ok(core.open_flow(peer, path))
+                        Ok(core.open_labelled(peer, path, label))
                     } else {
                         Err(Failure::NoSuchHost)
                     }

@@ -400,8 +400,8 @@ where
         let by_device = self.config.udp == UdpSums::Software && self.io.sums_udp();
         let summed = self.config.udp != UdpSums::Without && !by_device;
         let is_timed = self.ahead > Duration::ZERO;
-        for segment in self.tx.iter() {
-            let at = if is_timed { segment.departure(now) } else { now };
+        for (index, segment) in self.tx.iter().enumerate() {
+            let at = if is_timed { self.tx.departure(index, now) } else { now };
             let (header, payload) = (&segment.hdr, &segment.payload);
             let ends = (host, segment.peer);
             let addressing = &self.config.addressing;

@@ -23,6 +23,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
@@ -172,7 +173,9 @@ fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
 impl End {
     fn ask(&mut self, eal: &Eal, config: &Config, peer: u32, (messages, len): (u32, u32)) {
         let (path, peer_id) = (config.default_path(), HostId(peer));
-        self.app.submit(Request::Open { connection: 0, peer: peer_id, path }).unwrap();
+        self.app
+            .submit(Request::Open { connection: 0, peer: peer_id, path, label: Label::NONE })
+            .unwrap();
         for tag in (0..messages).map(u64::from) {
             let pattern = Pattern { seed: u64::from(peer), tag };
             let mut bytes = vec![0; len as usize].into_boxed_slice();

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use transport::ec::EcKind;
+use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Settings};
 use transport_dpdk::CALIBRATION_MIN;
@@ -76,7 +77,9 @@ impl End {
 
     fn open(&mut self, connection: u32, peer: u32) {
         let path = config().default_path();
-        self.app.submit(Request::Open { connection, peer: HostId(peer), path }).unwrap();
+        self.app
+            .submit(Request::Open { connection, peer: HostId(peer), path, label: Label::NONE })
+            .unwrap();
     }
 
     fn send(&mut self, connection: u32, source: Source, tag: u64) {
@@ -306,7 +309,7 @@ const MESSAGES: u64 = 60;
 /// what it heard and how often a ring was full.
 fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64) {
     let path = config().default_path();
-    out.submit(Request::Open { connection: 0, peer: HostId(1), path }).unwrap();
+    out.submit(Request::Open { connection: 0, peer: HostId(1), path, label: Label::NONE }).unwrap();
     let (mut heard, mut full, mut next, mut sent) = (Vec::new(), 0, 0, 0);
     while heard.len() < usize::try_from(MESSAGES).unwrap() || sent < MESSAGES {
         while next < MESSAGES {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use transport::cc::CcKind;
 use transport::record::Recorder;
+use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::telemetry::HistogramName;
@@ -184,7 +185,8 @@ impl Rig {
         let mut hosts = [host(0), host(1)];
         let path = config.default_path();
         let app = &mut hosts[0].app;
-        app.submit(Request::Open { connection: 0, peer: HostId(1), path }).unwrap();
+        app.submit(Request::Open { connection: 0, peer: HostId(1), path, label: Label::NONE })
+            .unwrap();
         (0..4).for_each(|_| app.submit(message()).unwrap());
         let told = Vec::new();
         let (off_ticks, frames) = (0, 0);

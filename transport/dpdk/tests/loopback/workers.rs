@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use transport::record::Recorder;
+use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::CALIBRATION_MIN;
@@ -146,7 +147,9 @@ fn host(eal: &Eal, id: u32, link: Link, pool: &Arc<Pool>, clock: DilatedClock) -
 impl Host {
     fn ask(&mut self, peer: u32, messages: u32, len: u32) {
         let path = config().default_path();
-        self.app.submit(Request::Open { connection: 0, peer: HostId(peer), path }).unwrap();
+        self.app
+            .submit(Request::Open { connection: 0, peer: HostId(peer), path, label: Label::NONE })
+            .unwrap();
         for tag in 0..messages {
             let source = Source::Pattern(Pattern { seed: u64::from(peer), tag: u64::from(tag) });
             let len = NonZeroU32::new(len).unwrap();

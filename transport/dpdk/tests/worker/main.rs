@@ -13,6 +13,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use rig::{Rig, Sizes, Weather, config, message};
+use transport::sched::Label;
 use transport::{DropReason, Duration, HostId};
 use transport_dpdk::{Completion, Failure, Request, Source};
 
@@ -139,7 +140,12 @@ fn what_cannot_be_done_is_said_with_the_reason() {
     let shape = Sizes::ample();
     let path = shape.config.default_path();
     let mut rig = Rig::new(&shape, 1, Weather::default());
-    let open = |connection, peer| Request::Open { connection, peer: HostId(peer), path };
+    let open = |connection, peer| Request::Open {
+        connection,
+        peer: HostId(peer),
+        path,
+        label: Label::NONE,
+    };
     let short = Request::Send {
         connection: 0,
         source: Source::Owned((*b"ab").into()),
@@ -236,7 +242,12 @@ fn a_frame_for_another_host_is_counted_and_ignored() {
     let shape = Sizes::ample();
     let mut rig = Rig::new(&shape, 1, Weather::default());
     let path = shape.config.default_path();
-    rig.hosts[0].wanted.push_back(Request::Open { connection: 0, peer: HostId(2), path });
+    rig.hosts[0].wanted.push_back(Request::Open {
+        connection: 0,
+        peer: HostId(2),
+        path,
+        label: Label::NONE,
+    });
     rig.send(0, 0, 1000, 1);
     (0..40).for_each(|_| rig.step(64));
     assert_eq!(rig.hosts[1].worker.counts().foreign, 1);

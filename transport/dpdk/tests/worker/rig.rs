@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use transport::record::Recorder;
+use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
 use transport_dpdk::{
@@ -213,7 +214,12 @@ impl Rig {
     pub(crate) fn open(&mut self, from: usize, connection: u32, sizes: &Sizes) {
         let peer = HostId(u32::try_from(1 - from).unwrap());
         let path = sizes.config.default_path();
-        self.hosts[from].wanted.push_back(Request::Open { connection, peer, path });
+        self.hosts[from].wanted.push_back(Request::Open {
+            connection,
+            peer,
+            path,
+            label: Label::NONE,
+        });
     }
 
     pub(crate) fn send(&mut self, from: usize, connection: u32, len: u32, tag: u64) {

@@ -6,6 +6,7 @@
 //! asked for shows paths to be dead, what these carry of others is lost, too. What belongs to a
 //! block that is decoded counts as acknowledged.
 
+use super::super::ahead::Leave;
 use super::super::recovery::{Inference, Loss, Span};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
 use super::feedback::arrivals;
@@ -102,6 +103,7 @@ impl TxFlow {
     /// The next parity packet.
     pub(super) fn send_parity(
         &mut self,
+        leave: Leave,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -113,7 +115,7 @@ impl TxFlow {
         let Some(state) = cx.msgs.get(msg).copied() else { return Err(Wait::Application) };
         let marks = Marks::parity(due.all - due.left);
         let new = New { msg, offset: due.offset, payload_len: due.len, marks };
-        self.send(&new, &state, now, cx.config, out)?;
+        self.send(&new, &state, (leave, now), cx.config, out)?;
         cx.stats.parity_new += 1;
         self.parity.left -= 1;
         self.unsent -= u32::from(due.last && self.parity.left == 0);

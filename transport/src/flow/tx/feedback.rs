@@ -12,8 +12,8 @@ use crate::lb::{LoadBalancer as _, PathFeedback};
 use crate::segment::RxSegment;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
-use crate::units::{Bytes, MsgId};
-use crate::wire::{Ack, Receipt};
+use crate::units::{Bytes, EntropyValue, MsgId};
+use crate::wire::{Ack, Note, Receipt, Report};
 
 impl TxFlow {
     /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
@@ -23,10 +23,11 @@ impl TxFlow {
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
         let what = if ack.ce { PathFeedback::Ecn } else { PathFeedback::Good };
-        self.lb.on_feedback(rx.hdr.ev, what, rx.at);
+        self.balance(rx.hdr.ev, what, rx.at);
         let in_flight = self.recovery.in_flight();
         let held = Duration::from_wire(ack.held);
         let (now, ecn, sharers) = (rx.at, ack.ce, ack.sharers);
+        let acked = acked + core::mem::take(&mut self.reported);
         let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
         self.cc.on_ack(&sample, &self.path);
         while let Some(loss) = self.recovery.next_overtaken() {
@@ -40,7 +41,7 @@ impl TxFlow {
     pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
         cx.stats.nacks_received += 1;
-        self.lb.on_feedback(rx.hdr.ev, PathFeedback::Nack, rx.at);
+        self.balance(rx.hdr.ev, PathFeedback::Nack, rx.at);
         let now = rx.at;
         if acked > Bytes::ZERO {
             // A header alone passes the queues that the payload met, so its round trip says nothing
@@ -61,6 +62,35 @@ impl TxFlow {
         }
         self.window = self.cc.window();
         true
+    }
+
+    /// A REPORT arrived. False as in [`TxFlow::on_ack`].
+    #[cold]
+    pub(crate) fn on_report(&mut self, report: &Report, cx: &mut TxContext<'_>) -> bool {
+        if !self.recovery.is_plausible_report(report) {
+            return false;
+        }
+        cx.stats.acks_received += 1;
+        let mut acked = Bytes::ZERO;
+        let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
+        self.recovery.on_report(report, arrived);
+        self.reported += acked;
+        true
+    }
+
+    /// A note for the controller. False when it has no use for it.
+    pub(crate) fn on_note(&mut self, note: &Note, now: Instant) -> bool {
+        let used = self.cc.on_note(note, now, &self.path);
+        self.window = self.cc.window();
+        used
+    }
+
+    /// Feedback for the balancer about a path, unless the scheduler chooses paths.
+    #[inline]
+    fn balance(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant) {
+        if !self.steered {
+            self.lb.on_feedback(ev, what, now);
+        }
     }
 
     /// The only segment in flight was refused again: a window cannot be smaller, so time has to
@@ -121,7 +151,7 @@ impl TxFlow {
                 PathFeedback::Nack
             }
         };
-        self.lb.on_feedback(loss.packet.ev, feedback, now);
+        self.balance(loss.packet.ev, feedback, now);
         let silent = loss.by == Inference::Silence;
         let sample = LossSample { silent, ..self.loss_sample(&loss.packet, now) };
         self.cc.on_timeout(&sample, &self.path);

@@ -1,6 +1,6 @@
 //! How a flow makes its segments: what is lost first, then what is new.
 
-use super::super::ahead::Leave;
+use super::super::ahead::{Choice, Leave};
 use super::super::sent_packets::{Fate, Links, Marks, SentPacket};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
@@ -8,7 +8,7 @@ use crate::ec::ErasureCode as _;
 use crate::lb::LoadBalancer as _;
 use crate::segment::{Coding, PayloadRef, TxSegment};
 use crate::time::Instant;
-use crate::units::{Bytes, FlowId, MsgId, MsgNo, Psn};
+use crate::units::{Bytes, EntropyValue, FlowId, MsgId, MsgNo, Psn};
 use crate::wire::{Body, Coded, Data, Header, Open, data};
 
 impl TxFlow {
@@ -24,6 +24,45 @@ impl TxFlow {
         sent
     }
 
+    /// Makes the segment of a turn that the scheduler has chosen path, instant or kind of, as
+    /// [`TxFlow::poll_segment`].
+    pub(crate) fn poll_chosen(
+        &mut self,
+        mut leave: Leave,
+        choice: Choice,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        self.steered |= choice.ev.is_some();
+        leave.choice = Some(choice);
+        let sent = if choice.copy {
+            self.send_copy(leave, cx, out)
+        } else {
+            self.try_segment(leave, cx, out)
+        };
+        self.wait = sent.err();
+        sent
+    }
+
+    /// Sends the next segment that was never sent as a copy: outside of the window, and it stays
+    /// to be sent.
+    #[cold]
+    fn send_copy(
+        &mut self,
+        leave: Leave,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        if self.failed {
+            return Err(Wait::Failed);
+        }
+        if self.code.is_some() {
+            return Err(Wait::Scheduler);
+        }
+        let now = leave.at(leave.now).unwrap_or(leave.now);
+        self.send_new(leave, now, cx, out)
+    }
+
     fn try_segment(
         &mut self,
         leave: Leave,
@@ -34,9 +73,10 @@ impl TxFlow {
             return Err(Wait::Failed);
         }
         // All that follows is as of the segment's departure.
-        let now = match self.window.pacing {
-            Some(_) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
-            None => leave.now,
+        let now = match (self.window.pacing, &leave.choice) {
+            (None, None) => leave.now,
+            (Some(_), _) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
+            (None, Some(_)) => leave.at(leave.now).unwrap_or(leave.now),
         };
         if self.held_until > leave.now {
             return Err(Wait::Refusals);
@@ -44,19 +84,20 @@ impl TxFlow {
         while let Some((psn, &packet)) = self.recovery.next_lost() {
             // Each turn ends the loop or takes a block off the queue.
             if self.code.is_none() || !self.settle(psn, &packet, cx) {
-                return self.resend(psn, packet, now, cx, out);
+                return self.resend(psn, packet, leave, now, cx, out);
             }
         }
         if self.parity.left > 0 {
-            return self.send_parity(now, cx, out);
+            return self.send_parity(leave, now, cx, out);
         }
-        self.send_new(now, cx, out)
+        self.send_new(leave, now, cx, out)
     }
 
     fn resend(
         &mut self,
         psn: Psn,
         mut packet: SentPacket,
+        leave: Leave,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -66,12 +107,18 @@ impl TxFlow {
         });
         packet.wire_len = carried.wire_len(cx.config, packet.payload_len);
         self.fits(packet.wire_len)?;
-        packet.ev = self.lb.next_ev(now, &mut self.rng);
+        packet.ev = self.path_of(leave, now);
         packet.sent_at = now;
         packet.fate = Fate::InFlight;
+        let only_copied = packet.marks == Marks::COPY;
         packet.marks = packet.marks.again();
         self.recovery.on_resent(psn, packet);
-        cx.stats.retransmitted += 1;
+        if only_copied {
+            cx.stats.data_new += 1;
+            cx.stats.data_new_bytes += u64::from(packet.payload_len);
+        } else {
+            cx.stats.retransmitted += 1;
+        }
         self.segment(psn, &packet, &carried, out);
         Ok(())
     }
@@ -79,6 +126,7 @@ impl TxFlow {
     #[inline]
     fn send_new(
         &mut self,
+        leave: Leave,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -100,17 +148,32 @@ impl TxFlow {
         let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let new = New { msg, offset, payload_len, marks: Marks::default() };
-        self.send(&new, state, now, cx.config, out)?;
+        let copy = leave.choice.is_some_and(|choice| choice.copy);
+        let marks = if copy { Marks::COPY } else { Marks::default() };
+        let new = New { msg, offset, payload_len, marks };
+        self.send(&new, state, (leave, now), cx.config, out)?;
         state.next_offset += u32::from(payload_len);
         let last = left == u32::from(payload_len);
         if self.code.is_some() {
             self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
         }
         self.unsent -= u32::from(last && self.parity.left == 0);
-        cx.stats.data_new += 1;
-        cx.stats.data_new_bytes += u64::from(payload_len);
+        if copy {
+            cx.stats.copies += 1;
+        } else {
+            cx.stats.data_new += 1;
+            cx.stats.data_new_bytes += u64::from(payload_len);
+        }
         Ok(())
+    }
+
+    /// The path of the next packet: the scheduler's choice, else the balancer's.
+    #[inline(always)]
+    fn path_of(&mut self, leave: Leave, now: Instant) -> EntropyValue {
+        match leave.choice.and_then(|choice| choice.ev) {
+            Some(ev) => ev,
+            None => self.lb.next_ev(now, &mut self.rng),
+        }
     }
 
     /// Sends a packet for the first time, if the window lets it.
@@ -119,26 +182,30 @@ impl TxFlow {
         &mut self,
         new: &New,
         state: &TxMsg,
-        now: Instant,
+        (leave, now): (Leave, Instant),
         config: &Config,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
         let New { msg, offset, payload_len, marks } = *new;
         let carried = self.carried(config, state, offset, marks);
         let wire_len = carried.wire_len(config, payload_len);
-        self.fits(wire_len)?;
+        let copy = marks == Marks::COPY;
+        if !copy {
+            self.fits(wire_len)?;
+        }
         let packet = SentPacket {
             sent_at: now,
             msg,
             offset,
             wire_len,
             payload_len,
-            ev: self.lb.next_ev(now, &mut self.rng),
+            ev: self.path_of(leave, now),
             fate: Fate::InFlight,
             marks,
             links: Links::default(),
         };
-        let psn = self.recovery.on_sent(packet);
+        let psn =
+            if copy { self.recovery.on_copied(packet) } else { self.recovery.on_sent(packet) };
         self.unsent_segments -= 1;
         self.unsent_bytes -= Bytes(u64::from(self.overhead(config) + payload_len));
         self.segment(psn, &packet, &carried, out);
@@ -158,7 +225,9 @@ impl TxFlow {
     /// Makes the segment that `packet` stands for, on its way, where it stays.
     #[inline]
     fn segment(&mut self, psn: Psn, packet: &SentPacket, carried: &Carried, out: &mut TxSegment) {
-        if let Some(rate) = self.window.pacing {
+        if let Some(rate) = self.window.pacing
+            && packet.marks != Marks::COPY
+        {
             self.pacer.on_sent(packet.sent_at, packet.wire_bytes(), rate);
         }
         let body = Body::Data(Data {

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::path::Path;
-use crate::sched::{Backlog, RoundRobin, SchedSetup, Scheduler as _};
+use crate::sched::{Backlog, Label, RoundRobin, SchedSetup, Sending as _, Turn};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
@@ -158,7 +158,8 @@ impl Asker {
         self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)
     }
 
-    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path) {
+    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label) {
+        self.turns.on_open(flow, peer, path, label);
         let first_window = narrow(path.bdp().scaled(self.first_window));
         let ahead = narrow(path.bdp().scaled(self.ahead)).max(self.mtu);
         let account = &mut self.accounts[flow.index()];
@@ -216,8 +217,8 @@ impl Asker {
         }
     }
 
-    pub(super) fn next_flow(&mut self, now: Instant) -> Option<FlowId> {
-        self.turns.next_flow(now)
+    pub(super) fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
+        self.turns.next_turn(now, until)
     }
 
     pub(super) fn holds(&self, flow: FlowId) -> bool {

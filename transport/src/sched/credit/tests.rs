@@ -72,7 +72,7 @@ impl Sender {
     /// A sender with `segments` to send and an open window.
     fn new(config: &Config, segments: u64) -> Self {
         let mut sched = Credits::new(&config.sched_setup());
-        sched.on_open(flow(0), HostId(1), &config.default_path());
+        sched.on_open(flow(0), HostId(1), &config.default_path(), Label::NONE);
         let mtu = config.mtu();
         let backlog = Backlog {
             sendable: mtu,
@@ -87,7 +87,7 @@ impl Sender {
     /// Sends all it may; the demands it announces on the way.
     fn send(&mut self, now: Instant) -> Vec<Credit> {
         let mut demands = Vec::new();
-        while self.backlog.waiting > Bytes::ZERO && self.sched.next_flow(now).is_some() {
+        while self.backlog.waiting > Bytes::ZERO && self.sched.next_turn(now, now).is_some() {
             self.backlog.waiting -= self.mtu;
             self.backlog.in_flight += self.mtu;
             let mut sent = segment(false);
@@ -218,7 +218,7 @@ fn the_first_credit_and_a_refusal_end_what_may_be_sent_unasked() {
     for refused in [false, true] {
         let mut sender = Sender::new(&with(CreditParams { first_window: 8.0, ..DEFAULT }), 1000);
         // A window of one segment: most of the first window is still to go.
-        assert!(sender.sched.next_flow(at(1)).is_some());
+        assert!(sender.sched.next_turn(at(1), at(1)).is_some());
         sender.backlog.waiting -= sender.mtu;
         sender.backlog.in_flight = sender.mtu;
         let mut sent = segment(true);

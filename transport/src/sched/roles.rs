@@ -1,0 +1,208 @@
+//! What a scheduler is to an endpoint: three roles, each a trait, and the plain data between them.
+//!
+//! An endpoint takes any type that has all three ([`Scheduler`]): those of the registry, or one of
+//! another crate ([`crate::Endpoint::with_scheduler`]). What is about a flow that a scheduler does
+//! not know, it ignores.
+
+use crate::path::Path;
+use crate::segment::{Burst, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId};
+use crate::wire::{Data, Header, Note};
+
+/// All roles in one.
+pub trait Scheduler: Sending + Receiving + Protocol {}
+
+impl<S: Sending + Receiving + Protocol> Scheduler for S {}
+
+/// The sending half: outgoing flows and their turns.
+pub trait Sending {
+    /// An outgoing flow has been opened. It has sent nothing.
+    fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
+    /// What an outgoing flow has to send has changed, or what it may send as far as its own window
+    /// goes.
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
+    /// The next turn: a flow that sends one segment. `until` is the latest departure that the
+    /// driver takes: `now` where it cannot keep packets until their time.
+    fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn>;
+    /// How often in a row, at least, [`Sending::next_turn`] would return the turn that it has
+    /// returned last, while that flow has something to send and nothing else happens; at least 1.
+    /// Asked only after a turn that leaves path and instant open.
+    fn turns(&self) -> usize {
+        1
+    }
+    /// A segment of an outgoing flow is on its way out: note it, and write into its header what the
+    /// peer's scheduler should learn. `backlog` computes what is left.
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: impl FnOnce() -> Backlog,
+        now: Instant,
+    );
+    /// True when it is this scheduler that keeps an outgoing flow from sending.
+    fn holds(&self, flow: FlowId) -> bool;
+    /// An outgoing flow whose peer's scheduler does not answer: to be given up. Call until `None`
+    /// after [`Protocol::handle_timeout`].
+    fn next_given_up(&mut self) -> Option<FlowId>;
+}
+
+/// The receiving half: incoming flows, and when their segments are acknowledged.
+pub trait Receiving {
+    /// A segment of an incoming flow arrived.
+    fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);
+    /// An incoming flow is over.
+    fn on_forgotten(&mut self, flow: FlowId);
+    /// How segments are acknowledged. Asked once, when the endpoint is made.
+    fn answers(&self) -> Answers {
+        Answers::Free
+    }
+    /// The next acknowledgement that may leave, where they are [`Answers::Granted`]; `until` as in
+    /// [`Sending::next_turn`]. A grant for a flow that has nothing to acknowledge is void.
+    fn next_granted(&mut self, _now: Instant, _until: Instant) -> Option<Granted> {
+        None
+    }
+}
+
+/// The scheduler's own protocol: packets of its own and timers.
+pub trait Protocol {
+    /// A packet of the scheduler's own protocol arrived for `flow`, one of this host's that `from`
+    /// is the peer of. False when this scheduler has no use for it: it is counted and dropped.
+    fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool;
+    /// A packet arrived that is for this host and for none of its flows. It has opened no flow, and
+    /// `from` need not be the peer of one, so an answer to it ([`Protocol::poll_control`]) should
+    /// keep no state for `from`. False as in [`Protocol::on_control`].
+    fn on_host_control(
+        &mut self,
+        _from: HostId,
+        _hdr: &Header,
+        _note: &Note,
+        _now: Instant,
+    ) -> bool {
+        false
+    }
+    /// Fills `out` with packets of the scheduler's own protocol; [`Burst::push_at`] for one that
+    /// leaves later than `now`.
+    fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>);
+    /// When [`Protocol::handle_timeout`] wants to be called: after a call at `now`, later than
+    /// `now`.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// Does everything that is due by `now`. Spurious calls are no-ops.
+    fn handle_timeout(&mut self, now: Instant);
+}
+
+/// One segment of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The flow that sends it.
+    pub flow: FlowId,
+    /// Its path; `None` leaves it to the flow's balancer. From the first turn with a path on, the
+    /// balancer of that flow gets no feedback: paths that it did not choose say nothing of those
+    /// that it would choose.
+    pub ev: Option<EntropyValue>,
+    /// Its departure, `now..=until` of [`Sending::next_turn`], and not before one that was given at
+    /// an earlier call; `None` is now, or what the flow's pacer says.
+    pub at: Option<Instant>,
+    /// It is a copy: the next segment that was never sent leaves early, outside of the window, and
+    /// stays to be sent by a later turn unless it is acknowledged before. A segment has one copy at
+    /// most. A flow with an erasure code sends none. Where there is nothing to copy the turn is
+    /// void, and the flow's backlog is reported.
+    pub copy: bool,
+}
+
+impl Turn {
+    /// A turn of `flow` that leaves path and instant to it.
+    #[must_use]
+    pub const fn of(flow: FlowId) -> Self {
+        Self { flow, ev: None, at: None, copy: false }
+    }
+
+    /// True when path, instant and kind are the flow's own business.
+    #[inline]
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.ev.is_none() && self.at.is_none() && !self.copy
+    }
+}
+
+/// What the application says about a flow when it opens it, for the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Label {
+    /// Flows of one number belong together, as those of a collective do; 0 is none.
+    pub collective: u32,
+    /// Lower is more urgent.
+    pub prio: u32,
+}
+
+impl Label {
+    /// The priority of a flow that names none: the least urgent that the field's tools use.
+    pub const PRIO_NONE: u32 = 2_000_000;
+    /// Of no collective and without a priority.
+    pub const NONE: Self = Self { collective: 0, prio: Self::PRIO_NONE };
+}
+
+impl Default for Label {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// What an outgoing flow has to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Wire bytes that it could send now as far as its own window goes; 0 when it cannot send.
+    pub sendable: Bytes,
+    /// Wire bytes that wait to be sent, for the first time or again, window or not.
+    pub waiting: Bytes,
+    /// Segments that wait to be sent, for the first time or again.
+    pub segments: u64,
+    /// Wire bytes in flight.
+    pub in_flight: Bytes,
+    /// Its congestion window.
+    pub cwnd: Bytes,
+    /// Wire bytes that its receiver has refused since the flow was opened, and so knows of.
+    pub refused: Bytes,
+}
+
+/// A segment that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The host that sent it.
+    pub from: HostId,
+    /// The flow at the sender.
+    pub src_flow: FlowId,
+    /// The path it took.
+    pub ev: EntropyValue,
+    /// Its header.
+    pub data: &'a Data,
+    /// Wire bytes to be sent again because this segment was trimmed; 0 when they are here.
+    pub missing: Bytes,
+}
+
+/// How segments are acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Answers {
+    /// As the settings say (`ack_every`, `ack_delay`).
+    #[default]
+    Free,
+    /// One for so many segments, or after so long, however they are reordered.
+    Every {
+        /// Segments of a flow, 1..=64.
+        segments: u16,
+        /// How long a segment may wait for others.
+        delay: Duration,
+    },
+    /// None leaves before [`Receiving::next_granted`] names its flow.
+    Granted,
+}
+
+/// Leave for the acknowledgement of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Granted {
+    /// The incoming flow.
+    pub flow: FlowId,
+    /// Its path; `None` is that of the segment it answers.
+    pub ev: Option<EntropyValue>,
+    /// Its departure; `None` is now.
+    pub at: Option<Instant>,
+}

@@ -6,8 +6,9 @@ use transport::ec::{BlockShape, DATA_MAX, PARITY_MAX};
 
 use crate::field::{self, ORDER, power};
 use crate::interpolation::{Exchange, Picked, Points};
-use crate::kernel::{Coefficients, Kernel};
+use crate::kernel::Kernel;
 use crate::pairs::{Equations, equations};
+use crate::products::Coefficients;
 
 const DATA: usize = DATA_MAX as usize;
 const PARITY: usize = PARITY_MAX as usize;

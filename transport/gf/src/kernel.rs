@@ -2,7 +2,7 @@
 
 use reed_solomon_erasure::galois_8;
 
-use crate::pairs::{Factors, Pair, Tail};
+use crate::products::{Coefficients, Factors, Pair, Tail};
 
 /// A way to multiply many bytes by constants. All give the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,30 +13,6 @@ pub enum Kernel {
     Avx2,
     /// The crate `reed-solomon-erasure`, on anything.
     Portable,
-}
-
-/// The coefficients of a sum of products: output `j` takes source `i` times
-/// `bytes[j * stride + i]`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Coefficients<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) stride: usize,
-}
-
-impl Coefficients<'_> {
-    pub(crate) fn at(&self, output: usize, source: usize) -> u8 {
-        self.bytes[output * self.stride + source]
-    }
-
-    /// Those of the outputs from `first` on.
-    pub(crate) fn outputs_from(&self, first: usize) -> Self {
-        Self { bytes: &self.bytes[first * self.stride..], stride: self.stride }
-    }
-
-    /// Those of the sources from `first` on.
-    pub(crate) fn sources_from(&self, first: usize) -> Self {
-        Self { bytes: &self.bytes[first..], stride: self.stride }
-    }
 }
 
 impl Kernel {

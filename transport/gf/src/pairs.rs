@@ -21,27 +21,12 @@ use transport::ec::DATA_MAX;
 
 use crate::field::{ORDER, logarithm, power};
 use crate::kernel::Kernel;
+use crate::products::{Factors, Pair, Tail};
 
 /// Pairs in an equation at most: those of data packets, and one of parity for a lost one.
 const PAIRS: usize = DATA_MAX as usize / 2;
 /// As many as most codes have. There is less to prepare then.
 const FEW: usize = 4;
-
-/// Two neighbours, x and y.
-pub(crate) type Pair<'a> = [&'a [u8]; 2];
-
-/// A pair adds the first times x + y and the second times y to a sum, and the third times x + y to
-/// a difference.
-pub(crate) type Factors = [u8; 3];
-
-/// What two outputs become, where they are not the sum, and the sum plus the difference: with the
-/// sum plus `by[0]` u + `by[1]` v for the two packets u and v `beside`, it plus u, and `by[2]`
-/// times it and the difference, plus v.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tail<'a> {
-    pub(crate) beside: [&'a [u8]; 2],
-    pub(crate) by: [u8; 3],
-}
 
 /// The equations of two parity packets.
 #[derive(Clone, Debug)]
@@ -65,10 +50,6 @@ struct Unknown {
     divisor: u16,
     beyond: u8,
     apart: u16,
-}
-
-impl Tail<'_> {
-    pub(crate) const NONE: Self = Self { beside: [&[], &[]], by: [0; 3] };
 }
 
 /// The equations of the pairs of parity packets of a code with so many data packets and these rows

@@ -12,8 +12,7 @@ use core::ops::Range;
 use super::pairs::{Columns, columns_of, pair_kernels, together, together_mut};
 use super::{GROUP, SOURCES, column, column_mut};
 use crate::field::{NIBBLES, mul};
-use crate::kernel::Coefficients;
-use crate::pairs::{Factors, Pair, Tail};
+use crate::products::{Coefficients, Factors, Pair, Tail};
 
 type Vector = __m256i;
 /// Products with the halves of a byte.

@@ -11,8 +11,7 @@ use core::ops::Range;
 use super::pairs::{Columns, columns_of, pair_kernels, together, together_mut};
 use super::{GROUP, column, column_mut};
 use crate::field::BIT_MATRICES;
-use crate::kernel::Coefficients;
-use crate::pairs::{Factors, Pair, Tail};
+use crate::products::{Coefficients, Factors, Pair, Tail};
 
 type Vector = __m512i;
 /// A matrix of bits in each eight bytes.

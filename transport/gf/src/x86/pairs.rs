@@ -1,6 +1,6 @@
 //! Sums over pairs of neighbours ([`crate::pairs`]), written once for every width of vector.
 
-use crate::pairs::Pair;
+use crate::products::Pair;
 
 /// Columns of `U` vectors of `W` bytes. All slices have one length then, which takes the checks of
 /// bounds out of the loops.

@@ -147,6 +147,34 @@ fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
     assert!(segment.err.contains("9001") && segment.err.contains("8960"), "{segment:?}");
     let bytes = headrace(&["bench", "messages", "--bytes", "0"]);
     assert_eq!(bytes.code, 2, "{bytes:?}");
+    for (option, value, remedy) in [
+        ("--hosts", "1", "2..=1024"),
+        ("--hosts", "1025", "2..=1024"),
+        ("--matcher", "greddy", "greedy"),
+        ("--demand", "some", "1 to 15"),
+        ("--demand", "16", "1 to 15"),
+        ("--demand", "0", "1 to 15"),
+        ("--iterations", "0", "1..=255"),
+    ] {
+        let ran = headrace(&["bench", "scheduler", option, value]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.err.contains(value) && ran.err.contains(remedy), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_scheduler_is_measured_by_pod_and_matcher() {
+    let ran = headrace(&["bench", "scheduler", "--hosts", "16", "--demand", "all", "--json"]);
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    let rows = rows.as_array().unwrap();
+    assert_eq!((ran.code, rows.len()), (0, 3), "{ran:?}");
+    for row in rows {
+        let of = |key: &str| row[key].as_f64().unwrap();
+        assert!(of("ns_per_decision") > 0.0 && of("p99_ns") >= of("ns_per_decision"), "{row}");
+        assert!((0.9..=1.0).contains(&of("matched")) && of("epoch_us") > 0.0, "{row}");
+        let per_epoch = of("rts_per_s") * of("epoch_us") / 1e6;
+        assert!((per_epoch - 16.0).abs() < 0.2, "one request a host: {row}");
+    }
 }
 
 #[test]

@@ -19,6 +19,35 @@ pub(crate) enum Bench {
     /// What a small message costs one core, and how long it takes from application to application
     /// and back.
     Messages(MessagesArgs),
+    /// What a decision of Zeropod's pod scheduler costs one core, and how many hosts it lets send.
+    Scheduler(SchedulerArgs),
+}
+
+/// Which pods and matchers, and what is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct SchedulerArgs {
+    /// Hosts of the pod, 2 to 1024; may be given several times [default: 16, 64, 256, 1024].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1024))]
+    pub(crate) hosts: Vec<u16>,
+    /// Matcher: iterative, greedy or exact; may be given several times [default: all].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) matcher: Vec<String>,
+    /// What hosts ask for: `all` others, or so many others each.
+    #[arg(long, value_name = "all|D", default_value = "all")]
+    pub(crate) demand: String,
+    /// Iterations of `iterative`, 1 to 255.
+    #[arg(long, value_name = "I", default_value_t = 6,
+          value_parser = clap::value_parser!(u8).range(1..=255))]
+    pub(crate) iterations: u8,
+    /// Gives demands 64 classes of priority instead of one.
+    #[arg(long)]
+    pub(crate) classes: bool,
+    /// Seed of demands and ties.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Prints JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Which messages, and how many.

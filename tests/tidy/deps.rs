@@ -16,7 +16,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("fabric", &["transport"]),
     ("experiments", &["transport", "fabric"]),
     ("live", &["transport", "transport-dpdk", "fabric", "experiments"]),
-    ("headrace", &["transport", "fabric", "experiments", "live?"]),
+    ("headrace", &["transport", "transport-pod", "fabric", "experiments", "live?"]),
     ("system-tests", &["transport", "fabric", "experiments", "live?", "headrace"]),
     ("fuzz", &["transport", "experiments"]),
 ];

@@ -9,6 +9,8 @@
 //! | `testpmd_mpps` | frames of the same length that dpdk-testpmd makes and sends on one core |
 //! | `ratio` | the first over the second; null without dpdk-testpmd |
 //!
+//! `headrace bench scheduler` is about the pod scheduler and needs no DPDK; see `scheduler.rs`.
+//!
 //! `live::datapath` measures; the command asks for it and prints the result.
 
 #[cfg(feature = "dpdk")]
@@ -17,6 +19,7 @@ mod datapath;
 mod messages;
 #[cfg(feature = "dpdk")]
 mod report;
+mod scheduler;
 #[cfg(feature = "dpdk")]
 mod testpmd;
 
@@ -28,18 +31,18 @@ use crate::failure::Failure;
 /// Measures `what`.
 ///
 /// # Errors
-/// Names and sizes that there are not, and machines without DPDK.
-#[cfg(feature = "dpdk")]
+/// Names and sizes that there are not, and machines without DPDK for what needs it.
 pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failure> {
     match what {
+        Bench::Scheduler(args) => scheduler::run(args, console),
+        #[cfg(feature = "dpdk")]
         Bench::Datapath(args) => datapath::run(args, console),
+        #[cfg(feature = "dpdk")]
         Bench::Messages(args) => messages::run(args, console),
+        #[cfg(not(feature = "dpdk"))]
+        Bench::Datapath(_) | Bench::Messages(_) => {
+            let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";
+            Err(Failure::Unfit(text.to_owned()))
+        }
     }
-}
-
-/// This build has no DPDK.
-#[cfg(not(feature = "dpdk"))]
-pub(crate) fn run(_what: &Bench, _console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";
-    Err(Failure::Unfit(text.to_owned()))
 }

@@ -161,7 +161,7 @@ impl Module {
 
 /// The lines of registries, `"name" => module::Policy,`: each declares the module and shows the
 /// policy.
-fn registered<'a>(code: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn registered(code: &str) -> impl Iterator<Item = (&str, &str)> {
     let groups = ["policies {", "unlisted {"].into_iter().flat_map(move |group| {
         code.match_indices(group).map(move |(at, _)| &code[at + group.len()..])
     });

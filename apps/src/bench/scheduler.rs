@@ -2,7 +2,7 @@
 //!
 //! | Field | Is |
 //! |---|---|
-//! | `ns_per_decision`, `ns_per_host` | the matcher alone, mean of the fastest quarter of the decisions |
+//! | `ns_per_decision`, `ns_per_host` | the matcher alone, mean of the fastest quarter |
 //! | `p99_ns` | the decision that one in a hundred is slower than |
 //! | `matched` | the share of hosts that send, over all decisions |
 //! | `epoch_us` | a whole epoch: a request of every host, the decision, all answers as plain data |

@@ -16,7 +16,8 @@
 //! it, and every message is delivered once:
 //! - What arrived before the rest is recognised by PSN for as long as the place is kept, so a copy
 //!   that comes late is acknowledged as one and delivered to no application.
-//! - What names the flow that was here before in the place finds nothing: the name has a generation.
+//! - A packet that names the flow that was in the place before finds nothing: names have a
+//!   generation.
 //! - A packet that opens a flow under the sender's name (`dst_flow` unknown) is of another flow: a
 //!   sender that retries has been heard within `linger`, and one that was answered knows the name
 //!   given here. So it starts from nothing, as it would had the flow been forgotten.

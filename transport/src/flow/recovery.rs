@@ -60,8 +60,8 @@ pub(crate) struct Recovery {
     /// When the last of them was counted. What was sent before is silent for the same reason: it
     /// is no timeout of its own and waits no longer.
     counted_at: Instant,
-    /// Timeouts in a row without a packet from the peer: what giving up goes by. A peer that refuses
-    /// everything is there.
+    /// Timeouts in a row without a packet from the peer: giving up counts them. A peer that
+    /// refuses everything is there.
     silent: u8,
     /// When the first of them was counted; means nothing while `silent` is 0.
     silent_since: Instant,

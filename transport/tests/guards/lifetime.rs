@@ -160,8 +160,11 @@ fn a_flow_at_rest_asks_for_credit_by_its_senders_name() {
     end.take(&packet(FlowId::UNKNOWN, body, 0));
     let sent = end.sent();
     assert!(
-        matches!(sent[..], [TxSegment { hdr: Header { body: Body::Credit(c), dst_flow: SRC, .. }, .. }]
-        if c.src_flow == flow && c.upto != Credit::START),
+        matches!(
+            sent[..],
+            [TxSegment { hdr: Header { body: Body::Credit(c), dst_flow: SRC, .. }, .. }]
+                if c.src_flow == flow && c.upto != Credit::START
+        ),
         "{sent:?}"
     );
     assert!(end.endpoint.poll_timeout().is_some(), "it rests no longer");

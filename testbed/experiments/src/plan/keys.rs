@@ -108,7 +108,7 @@ keys! {
     "loss.retries_max", "timeouts in a row after which a flow fails, 1..=64",
         |d, v| d.settings.loss.retries_max = integer(v)?,
         |d| d.settings.loss.retries_max.to_string();
-    "loss.give_up", "silence that a flow survives however many timeouts it has, a time up to 3600 s",
+    "loss.give_up", "silence that a flow survives whatever its timeouts, a time up to 3600 s",
         |d, v| d.settings.loss.give_up = duration(v)?, |d| time(d.settings.loss.give_up);
     "loss.tail_probe", "probe a silent tail before the timeout: on, off, or auto: without trimming",
         |d, v| d.tail_probe = unless(v, "auto", on_off)?, |d| shown(d.tail_probe, "auto");

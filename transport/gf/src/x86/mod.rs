@@ -38,13 +38,13 @@ fn column_mut<const W: usize, const U: usize>(bytes: &mut [u8], at: usize) -> &m
 /// A call with one to four pairs and their factors, as arrays.
 macro_rules! each_count {
     ($all:expr, |$some:ident| $call:expr) => {
-        if let Some($some) = super::pairs::first::<4, _>($all) {
+        if let Some($some) = $crate::x86::pairs::first::<4, _>($all) {
             $call
-        } else if let Some($some) = super::pairs::first::<3, _>($all) {
+        } else if let Some($some) = $crate::x86::pairs::first::<3, _>($all) {
             $call
-        } else if let Some($some) = super::pairs::first::<2, _>($all) {
+        } else if let Some($some) = $crate::x86::pairs::first::<2, _>($all) {
             $call
-        } else if let Some($some) = super::pairs::first::<1, _>($all) {
+        } else if let Some($some) = $crate::x86::pairs::first::<1, _>($all) {
             $call
         }
     };

@@ -32,12 +32,40 @@ pub(crate) struct Ahead {
 
 /// What may leave: anything that is due, and what is paced to between two instants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leave {
+pub(crate) struct Leave<C = ()> {
     pub(crate) now: Instant,
     after: Instant,
     until: Instant,
-    /// What the scheduler has chosen for one segment.
-    pub(crate) choice: Option<Choice>,
+    /// What the scheduler has chosen for one segment; `()` when nothing.
+    pub(crate) choice: C,
+}
+
+/// What a scheduler may choose for a segment. By type, so that a turn without a choice costs no
+/// question.
+pub(crate) trait Steering: Copy {
+    fn ev(&self) -> Option<EntropyValue> {
+        None
+    }
+    fn at(&self) -> Option<Instant> {
+        None
+    }
+    fn copy(&self) -> bool {
+        false
+    }
+}
+
+impl Steering for () {}
+
+impl Steering for Choice {
+    fn ev(&self) -> Option<EntropyValue> {
+        self.ev
+    }
+    fn at(&self) -> Option<Instant> {
+        self.at
+    }
+    fn copy(&self) -> bool {
+        self.copy
+    }
 }
 
 /// A turn whose path, instant or kind the scheduler has chosen.
@@ -55,7 +83,7 @@ impl Ahead {
         if now > self.asked_at {
             (self.asked_at, self.after) = (now, self.latest);
         }
-        Leave { now, after: self.after, until: now + self.of(path), choice: None }
+        Leave { now, after: self.after, until: now + self.of(path), choice: () }
     }
 
     /// How far ahead a flow over `path` may give its segments.
@@ -75,11 +103,19 @@ impl Ahead {
 }
 
 impl Leave {
+    /// The same for one segment that the scheduler has chosen something of.
+    pub(crate) fn with(self, choice: Choice) -> Leave<Choice> {
+        let Self { now, after, until, choice: () } = self;
+        Leave { now, after, until, choice }
+    }
+}
+
+impl<C: Steering> Leave<C> {
     /// When a segment leaves that its pacer lets leave at `at`; `None` when that is too early to
     /// say.
     #[inline]
     pub(crate) fn at(&self, at: Instant) -> Option<Instant> {
-        if let Some(chosen) = self.choice.and_then(|choice| choice.at) {
+        if let Some(chosen) = self.choice.at() {
             return Some(chosen.max(self.now));
         }
         if at <= self.now {

@@ -90,6 +90,14 @@ impl RoundRobin {
 
     #[inline]
     fn push(&mut self, flow: FlowId) {
+        if self.ranked.is_none() {
+            return self.queue.push_back(flow);
+        }
+        self.push_ranked(flow);
+    }
+
+    #[cold]
+    fn push_ranked(&mut self, flow: FlowId) {
         if self.ranked.as_mut().is_none_or(|ranked| !ranked.push(flow)) {
             self.queue.push_back(flow);
         }
@@ -98,7 +106,15 @@ impl RoundRobin {
     /// The front of the queues: flows without a priority come before less urgent ones.
     #[inline]
     fn pop(&mut self) -> Option<FlowId> {
-        let Some(ranked) = &mut self.ranked else { return self.queue.pop_front() };
+        if self.ranked.is_none() {
+            return self.queue.pop_front();
+        }
+        self.pop_ranked()
+    }
+
+    #[cold]
+    fn pop_ranked(&mut self) -> Option<FlowId> {
+        let ranked = self.ranked.as_mut()?;
         let first = ranked.heap.peek().map(|Reverse((prio, ..))| *prio);
         let plain = first.is_none_or(|prio| prio > Label::PRIO_NONE);
         let plain = if plain { self.queue.pop_front() } else { None };
@@ -132,6 +148,7 @@ impl Sending for RoundRobin {
         self.set_ready(flow, backlog.sendable > Bytes::ZERO);
     }
 
+    #[inline(always)]
     fn next_turn(&mut self, _now: Instant, _until: Instant) -> Option<Turn> {
         // Bounded by the queue's length: each round takes one entry out.
         while let Some(flow) = self.pop() {
@@ -147,6 +164,7 @@ impl Sending for RoundRobin {
         None
     }
 
+    #[inline]
     fn turns(&self) -> usize {
         // A flow that is alone is behind itself.
         if self.queue.len() == 1 && self.ranked.is_none() { usize::MAX } else { 1 }

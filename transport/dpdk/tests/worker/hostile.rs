@@ -80,6 +80,11 @@ fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {
                 1 => nack.psn = Psn(near(nack.psn.0, rng)),
                 _ => nack.missing = rng.next_u64() | 1,
             },
+            Body::Report(report) => match rng.below(2) {
+                0 => report.first = Psn(near(report.first.0, rng) & !63),
+                _ => report.arrived[0] ^= some(u64::from(u32::MAX), rng),
+            },
+            Body::Note(note) => note.octets[0] ^= 0xFF,
             Body::Credit(said) | Body::Request(said) => {
                 said.upto = said.upto.plus(some(1000, rng));
             }

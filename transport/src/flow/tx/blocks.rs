@@ -6,7 +6,7 @@
 //! asked for shows paths to be dead, what these carry of others is lost, too. What belongs to a
 //! block that is decoded counts as acknowledged.
 
-use super::super::ahead::Leave;
+use super::super::ahead::{Leave, Steering};
 use super::super::recovery::{Inference, Loss, Span};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
 use super::feedback::arrivals;
@@ -103,7 +103,7 @@ impl TxFlow {
     /// The next parity packet.
     pub(super) fn send_parity(
         &mut self,
-        leave: Leave,
+        leave: Leave<impl Steering>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,

@@ -1,6 +1,6 @@
 //! How a flow makes its segments: what is lost first, then what is new.
 
-use super::super::ahead::{Choice, Leave};
+use super::super::ahead::{Choice, Leave, Steering};
 use super::super::sent_packets::{Fate, Links, Marks, SentPacket};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
@@ -13,6 +13,7 @@ use crate::wire::{Body, Coded, Data, Header, Open, data};
 
 impl TxFlow {
     /// Makes the next segment in `out`, or says why there is none.
+    #[inline]
     pub(crate) fn poll_segment(
         &mut self,
         leave: Leave,
@@ -28,13 +29,13 @@ impl TxFlow {
     /// [`TxFlow::poll_segment`].
     pub(crate) fn poll_chosen(
         &mut self,
-        mut leave: Leave,
+        leave: Leave,
         choice: Choice,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
         self.steered |= choice.ev.is_some();
-        leave.choice = Some(choice);
+        let leave = leave.with(choice);
         let sent = if choice.copy {
             self.send_copy(leave, cx, out)
         } else {
@@ -49,7 +50,7 @@ impl TxFlow {
     #[cold]
     fn send_copy(
         &mut self,
-        leave: Leave,
+        leave: Leave<impl Steering>,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
@@ -63,9 +64,10 @@ impl TxFlow {
         self.send_new(leave, now, cx, out)
     }
 
+    #[inline]
     fn try_segment(
         &mut self,
-        leave: Leave,
+        leave: Leave<impl Steering>,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
@@ -73,10 +75,9 @@ impl TxFlow {
             return Err(Wait::Failed);
         }
         // All that follows is as of the segment's departure.
-        let now = match (self.window.pacing, &leave.choice) {
-            (None, None) => leave.now,
-            (Some(_), _) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
-            (None, Some(_)) => leave.at(leave.now).unwrap_or(leave.now),
+        let now = match self.window.pacing {
+            Some(_) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
+            None => leave.at(leave.now).unwrap_or(leave.now),
         };
         if self.held_until > leave.now {
             return Err(Wait::Refusals);
@@ -97,7 +98,7 @@ impl TxFlow {
         &mut self,
         psn: Psn,
         mut packet: SentPacket,
-        leave: Leave,
+        leave: Leave<impl Steering>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -126,7 +127,7 @@ impl TxFlow {
     #[inline]
     fn send_new(
         &mut self,
-        leave: Leave,
+        leave: Leave<impl Steering>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -148,7 +149,7 @@ impl TxFlow {
         let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let copy = leave.choice.is_some_and(|choice| choice.copy);
+        let copy = leave.choice.copy();
         let marks = if copy { Marks::COPY } else { Marks::default() };
         let new = New { msg, offset, payload_len, marks };
         self.send(&new, state, (leave, now), cx.config, out)?;
@@ -169,8 +170,8 @@ impl TxFlow {
 
     /// The path of the next packet: the scheduler's choice, else the balancer's.
     #[inline(always)]
-    fn path_of(&mut self, leave: Leave, now: Instant) -> EntropyValue {
-        match leave.choice.and_then(|choice| choice.ev) {
+    fn path_of(&mut self, leave: Leave<impl Steering>, now: Instant) -> EntropyValue {
+        match leave.choice.ev() {
             Some(ev) => ev,
             None => self.lb.next_ev(now, &mut self.rng),
         }
@@ -182,7 +183,7 @@ impl TxFlow {
         &mut self,
         new: &New,
         state: &TxMsg,
-        (leave, now): (Leave, Instant),
+        (leave, now): (Leave<impl Steering>, Instant),
         config: &Config,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {

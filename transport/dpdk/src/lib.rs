@@ -60,13 +60,14 @@ pub use eal::{Eal, EalError, EalOptions, Errno, LogLevel, RegisteredThread};
 pub use io::enquiry::Enquiry;
 pub use io::hand_over::{HandOver, HandOverCounts};
 pub use io::pacer::LinkPacer;
-pub use io::packet_io::{IoCounts, PacketIo, RxCheck, RxFrame};
+pub use io::packet_io::{HandedOver, PacketIo, RxCheck, RxFrame, TxFrame};
 pub use io::port_io::PortIo;
 pub use io::steering::share;
 pub use io::tap::{Captured, Tap, TapReader, tap};
+pub use io::upkeep::{IoCounts, Offers, Upkeep};
 pub use payload::memory::{AppMemory, MemoryConfig, Received};
 pub use payload::source::{Pattern, Source};
-pub use payload::store::PayloadStore;
+pub use payload::store::{IncomingBytes, OutgoingBytes};
 
 pub use telemetry::{Counts, Meter, MetricsError, MetricsServer, Telemetry};
 pub use worker::config::{UdpSums, WorkerConfig};

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 use transport::ec::{Block, BlockShape, EcKind};
 use transport::{Coding, Config, MsgId, PayloadRef, Restore, Rng, Settings};
-use transport_dpdk::PayloadStore as _;
 use transport_dpdk::{AppMemory, MemoryConfig, Pattern, Source};
+use transport_dpdk::{IncomingBytes as _, OutgoingBytes as _};
 
 /// A message and how it is cut.
 struct Case {

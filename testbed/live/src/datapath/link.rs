@@ -4,10 +4,10 @@
 //! before they are handed over, and answers come in as if received. The time that takes is counted
 //! apart, in ticks, so that it can be taken out of the worker's.
 
-use std::ops::Range;
-
 use transport::{BURST, Instant};
-use transport_dpdk::{ExtBuf, LinkEnd, MbufBurst, PacketIo, PortIo, RxFrame, eal};
+use transport_dpdk::{
+    ExtBuf, HandedOver, LinkEnd, MbufBurst, PacketIo, PortIo, RxFrame, TxFrame, Upkeep, eal,
+};
 
 use super::peer::{HEAD_MAX, Peer};
 
@@ -125,27 +125,8 @@ impl PacketIo for MeasuredIo {
     }
 
     #[inline]
-    fn tx_frame(&mut self, len: u16, now: Instant) -> Option<&mut [u8]> {
-        self.io.tx_frame(len, now)
-    }
-
-    #[inline]
-    fn tx_attached(
-        &mut self,
-        head: u16,
-        memory: &ExtBuf,
-        range: Range<usize>,
-        now: Instant,
-    ) -> Option<&mut [u8]> {
-        self.io.tx_attached(head, memory, range, now)
-    }
-
-    fn tx_over(&mut self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
-        self.io.tx_over(memory, acknowledged)
-    }
-
-    fn tx_reclaim(&mut self) {
-        self.io.tx_reclaim();
+    fn tx_frame(&mut self, frame: TxFrame<'_>) -> Option<&mut [u8]> {
+        self.io.tx_frame(frame)
     }
 
     fn tx_cancel(&mut self) {
@@ -153,7 +134,7 @@ impl PacketIo for MeasuredIo {
     }
 
     #[inline]
-    fn tx_burst(&mut self) -> usize {
+    fn tx_burst(&mut self) -> HandedOver {
         if let Some(mirror) = &mut self.mirror {
             let start = eal::tsc();
             for mbuf in self.io.pending().take(BURST - mirror.heads.len()) {
@@ -168,10 +149,15 @@ impl PacketIo for MeasuredIo {
         }
         self.io.tx_burst()
     }
+}
 
-    #[inline]
-    fn tx_kept(&self) -> usize {
-        self.io.tx_kept()
+impl Upkeep for MeasuredIo {
+    fn message_over(&mut self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
+        self.io.message_over(memory, acknowledged)
+    }
+
+    fn tx_reclaim(&mut self) {
+        self.io.tx_reclaim();
     }
 
     fn tx_discard(&mut self) -> usize {

@@ -22,8 +22,8 @@
 
 use experiments::measure::Counters;
 use transport::{Instant, Stats};
-use transport_dpdk::PacketIo as _;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
+use transport_dpdk::{PacketIo as _, Upkeep as _};
 
 use super::hosts::Polled;
 
@@ -118,7 +118,7 @@ pub(crate) fn sum(polled: &mut [Polled]) -> Workers {
         sum.unsendable += counts.unsendable;
         sum.received += counts.received;
         let io = host.io();
-        let kept = io.tx_kept() as u64;
+        let kept = io.kept() as u64;
         sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
         // Bounded by what the link holds: no host sends any more.
         loop {

@@ -10,9 +10,9 @@ use experiments::observe::Observe;
 use experiments::plan::RunError;
 use transport::{Duration, HostId, Rate};
 use transport_dpdk::{
-    AppMemory, Eal, MetricsError, MetricsServer, Telemetry, TimeScale, Worker, tap,
+    AppMemory, Clock, Eal, MetricsError, MetricsServer, PacketIo, Telemetry, TimeScale, Upkeep,
+    Worker, tap,
 };
-use transport_dpdk::{Clock, PacketIo};
 
 use super::network_time;
 use crate::capture::{CaptureThread, TappedWorker};
@@ -73,7 +73,7 @@ impl Observers {
     }
 
     /// Lets them look at `worker` of `host`, whose endpoint has `msgs_max` messages.
-    pub(crate) fn look_at<Io: PacketIo, C: Clock>(
+    pub(crate) fn look_at<Io: PacketIo + Upkeep, C: Clock>(
         &self,
         worker: &mut Worker<Io, AppMemory, C>,
         (host, msgs_max): (HostId, u32),

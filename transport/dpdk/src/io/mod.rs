@@ -9,3 +9,4 @@ pub mod port_io;
 pub mod steering;
 pub mod tap;
 pub mod timed;
+pub mod upkeep;

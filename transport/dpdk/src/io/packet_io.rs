@@ -1,16 +1,16 @@
-//! A device as a worker sees it.
+//! Packets between a worker and its device, in bursts of at most [`transport::BURST`] frames.
 //!
 //! One implementation a binary, all calls inlined. A device keeps the frames of its bursts itself
 //! and lends their bytes, because only it knows how to hand 32 of them to C at once. Times are
-//! network time, lengths are bytes without FCS. Nothing here does anything.
+//! network time, lengths are bytes without FCS. What a
+//! device offers, and what it needs beside the path of packets, is in `upkeep.rs`.
 
 use std::ops::Range;
 
+use transport::Instant;
 use transport::wire::addressing::IpVersion;
-use transport::{Duration, Instant, counters};
 
 use crate::buffers::ext_buf::ExtBuf;
-use crate::clock::poll_clock::Clock;
 
 /// One received frame, lent by the device until [`PacketIo::rx_release`].
 #[derive(Clone, Copy, Debug)]
@@ -51,105 +51,50 @@ pub enum RxCheck {
     Bad,
 }
 
-counters! {
-    /// What a device, and what gives it buffers, have counted for one worker.
-    pub struct IoCounts {
-        /// Polls that could not send because the pool was empty.
-        pub starved: u64,
-        /// Frames that the device can never send: too long, or in too many pieces.
-        pub refused: u64,
-        /// Frames handed over ahead of their departure, of which the device was told.
-        pub timed: u64,
-        /// Answers sent to who asks for the host's address, or whether it lives.
-        pub answers: u64,
-        /// Frames received whose time of arrival is the device's, not the poll's.
-        pub stamped: u64,
-        /// Times of arrival by the device that could not be true; the poll's counted.
-        pub stamps_refused: u64,
-        /// Readings of the device's clock.
-        pub clock_readings: u64,
-        /// Times that the device's clock jumped, and was learnt anew.
-        pub clock_jumps: u64,
-        /// 1 when the device's clock was given up: it stood still, or jumped again and again.
-        pub clock_lost: u64,
-        /// Received frames given to other workers at the device.
-        pub given: u64,
-        /// Frames taken from other workers at the device.
-        pub taken: u64,
-        /// Received frames dropped because another worker's ring was full.
-        pub ring_full: u64,
-    }
+/// A frame to be sent.
+#[derive(Clone, Debug)]
+pub struct TxFrame<'a> {
+    /// Bytes lent to be written: the whole frame, or the headers before what is attached.
+    pub len: u16,
+    /// Memory and range of the bytes that follow without a copy. First transmissions only: see
+    /// [`Upkeep::message_over`](super::upkeep::Upkeep::message_over).
+    pub attached: Option<(&'a ExtBuf, Range<usize>)>,
+    /// When it leaves: the time of the turn, or later by at most what the device offers.
+    pub at: Instant,
+    /// Asks the device to complete the UDP checksum; the headers will hold the sum of the
+    /// pseudo-header.
+    pub udp_sum: Option<IpVersion>,
 }
 
-/// A device as a worker sees it: bursts of at most [`transport::BURST`] frames each way.
+/// The outcome of handing a burst to a device, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HandedOver {
+    /// Taken by the device.
+    pub taken: usize,
+    /// Kept in order; they go first next time.
+    pub kept: usize,
+}
+
+/// What moves packets.
 pub trait PacketIo {
-    /// Receives a burst at `now`, keeps it, and says how many frames it holds.
+    /// Receives a burst at `now`, keeps it, and returns the number of its frames.
     fn rx_burst(&mut self, now: Instant) -> usize;
     /// Frame `index` of the burst; `None` when there is none, or its chain is longer than any frame
     /// of ours. A chain is gathered first.
     fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>>;
-    /// Frame `index` is no packet of ours: a device that owes others answers (who has this
-    /// address?) may look at it. Not called for anything else.
-    fn rx_stray(&mut self, _index: usize) {}
     /// Frees the burst.
     fn rx_release(&mut self);
-    /// A turn ends that began at `now` and was busy or not: time to look after a clock of the
-    /// device's own, by `clock`, which tells the worker's time.
-    #[inline]
-    fn look_after_clock<C: Clock>(&mut self, _now: Instant, _busy: bool, _clock: &mut C) {}
-
     /// Full-sized frames that [`PacketIo::tx_frame`] gives for sure at `now`, 0..=32: what the
     /// device, its buffers and its pace allow.
     fn tx_room(&mut self, now: Instant) -> usize;
-    /// How far ahead of their departure frames may be given: zero but for a device that sends at a
-    /// time. Asked once a turn, before frames are given.
-    #[inline]
-    fn send_ahead(&self) -> Duration {
-        Duration::ZERO
-    }
-    /// Appends a frame of `len` bytes to the burst, to leave at `at`, the time of the turn or up to
-    /// [`PacketIo::send_ahead`] later, and lends its bytes to be written; whatever was there before
-    /// shows through. `None` only without [`PacketIo::tx_room`].
-    fn tx_frame(&mut self, len: u16, at: Instant) -> Option<&mut [u8]>;
-    /// Appends a frame of `head` bytes, which it lends to be written, and the bytes of `memory` at
-    /// `range`, which are not copied. `None`, and nothing is changed, when this device, or this
-    /// memory, or the moment asks for a copy. First transmissions only: see [`PacketIo::tx_over`].
-    fn tx_attached(
-        &mut self,
-        _head: u16,
-        _memory: &ExtBuf,
-        _range: Range<usize>,
-        _at: Instant,
-    ) -> Option<&mut [u8]> {
-        None
-    }
-    /// The message that `memory` was attached for is over, acknowledged to its last byte or not.
-    /// Returns what may still be read by the device, and is to be asked until it has one holder.
-    fn tx_over(&mut self, memory: ExtBuf, _acknowledged: bool) -> Option<ExtBuf> {
-        Some(memory)
-    }
-    /// Whether the device computes the UDP checksums of frames for which [`PacketIo::tx_sum`] asks.
-    fn sums_udp(&self) -> bool {
-        false
-    }
-    /// Asks the device to complete the UDP checksum of the frame given last, whose headers hold the
-    /// sum of the pseudo-header.
-    fn tx_sum(&mut self, _ip: IpVersion) {}
-    /// Asks the device for frames that are sent and not yet freed; it may have none to give.
-    fn tx_reclaim(&mut self) {}
-    /// Takes back the frame given last: there was nothing to write into it.
+    /// Appends `frame` to the burst and lends its bytes to be written; they hold whatever was there
+    /// before. `None`, with nothing changed, without [`PacketIo::tx_room`]. With something
+    /// attached also when this device, this memory or the moment asks for a copy.
+    fn tx_frame(&mut self, frame: TxFrame<'_>) -> Option<&mut [u8]>;
+    /// Takes back the frame that was appended last: there was nothing to write into it.
     fn tx_cancel(&mut self);
-    /// Hands the burst to the device and says how many frames it took; the rest is kept in order
-    /// and goes first next time.
-    fn tx_burst(&mut self) -> usize;
-    /// Frames kept.
-    fn tx_kept(&self) -> usize;
-    /// Frees what is kept, because the device takes nothing for too long; says how many.
-    fn tx_discard(&mut self) -> usize;
-    /// What it has counted beside that; nothing where nothing can happen.
-    fn counts(&self) -> IoCounts {
-        IoCounts::default()
-    }
+    /// Hands the burst to the device.
+    fn tx_burst(&mut self) -> HandedOver;
 }
 
 #[cfg(test)]

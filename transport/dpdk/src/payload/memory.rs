@@ -6,7 +6,7 @@
 //! application drops it; a budget bounds what all messages of one store hold together.
 //!
 //! When the budget is used up, the first segment of a message is refused *before* the endpoint sees
-//! it ([`PayloadStore::has_room`], asked by the worker): it was never received, is counted as
+//! it ([`IncomingBytes::has_room`], asked by the worker): it was never received, is counted as
 //! `no_buffer`, and its sender sends it again after its timeout. The other order would acknowledge
 //! bytes that nobody can store. Segments of messages that have memory are never refused. So it is
 //! with parity of erasure-coded blocks, for which there is memory of its own.
@@ -25,7 +25,7 @@ use crate::buffers::ext_buf::ExtBuf;
 use crate::payload::coding::{self, Accumulated, Kept, Wanted};
 use crate::payload::source::Source;
 use crate::payload::spare::Spare;
-use crate::payload::store::PayloadStore;
+use crate::payload::store::{IncomingBytes, OutgoingBytes};
 
 /// How much an [`AppMemory`] may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,9 +138,7 @@ impl AppMemory {
     }
 }
 
-impl PayloadStore for AppMemory {
-    type Received = Received;
-
+impl OutgoingBytes for AppMemory {
     fn insert(&mut self, msg: MsgId, len: u32, source: Source) {
         let lent = match &source {
             Source::Region { region, offset } => {
@@ -199,6 +197,10 @@ impl PayloadStore for AppMemory {
         }
         outgoing.lent.map(|(memory, _)| memory)
     }
+}
+
+impl IncomingBytes for AppMemory {
+    type Received = Received;
 
     fn has_room(&self, messages: usize, bytes: u64) -> bool {
         self.budget.fits(messages as u64, bytes)

@@ -5,7 +5,7 @@
 
 use transport::stats::{DropCounts, DropReason};
 
-use crate::io::packet_io::IoCounts;
+use crate::io::upkeep::IoCounts;
 use crate::telemetry::counts::{Counts, Pressure};
 
 /// Whose counter it is.

@@ -4,7 +4,7 @@ use transport::counters;
 
 counters! {
     /// Packets through one worker, for the audit of the run. Frames kept are in
-    /// `PacketIo::tx_kept`.
+    /// `PortIo::kept`.
     pub struct Counts {
         /// Frames received: `parsed + malformed + foreign + refused`.
         pub received: u64,

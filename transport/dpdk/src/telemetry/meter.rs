@@ -9,7 +9,7 @@ use transport::wire::Body;
 use transport::{Duration, Instant, MsgId, RxSegment, Stats};
 
 use super::{Board, HistogramName, catalogue};
-use crate::io::packet_io::IoCounts;
+use crate::io::upkeep::IoCounts;
 use crate::telemetry::counts::{Counts, Pressure};
 
 /// What a turn has left behind.

@@ -106,7 +106,7 @@ mod tests {
     use openmetrics_parser::openmetrics::parse_openmetrics;
     use transport::{Duration, HostId, Instant, Stats};
 
-    use crate::io::packet_io::IoCounts;
+    use crate::io::upkeep::IoCounts;
     use crate::telemetry::counts::Counts;
     use crate::telemetry::meter::Turn;
 

@@ -9,7 +9,7 @@ use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};
 
 use crate::app::descriptor::{Asked, Completion, Failure};
 use crate::app::ring::WorkerEnd;
-use crate::payload::store::PayloadStore;
+use crate::payload::store::OutgoingBytes;
 use crate::worker::config::WorkerConfig;
 
 /// The names of one worker's connections and messages.
@@ -27,10 +27,21 @@ pub(crate) struct Connections {
 pub(crate) enum Step {
     /// A message was posted, and the store has its source.
     Posted(MsgId),
-    /// It came to nothing, which the application must hear.
+    /// It came to nothing; the application is informed.
     Failed(Completion),
     /// Neither.
     Done,
+}
+
+/// What became of a request to open a connection.
+#[derive(Debug)]
+enum Opening {
+    /// It has a flow.
+    Opened,
+    /// It came to nothing.
+    Refused(Failure),
+    /// The endpoint's table of flows is full: the request stays in its ring.
+    Waits,
 }
 
 impl Connections {
@@ -44,7 +55,7 @@ impl Connections {
 
     /// Serves the next request; `None` when there is none or it must wait. The source of a message
     /// goes to `store`.
-    pub(crate) fn step<P: PayloadStore>(
+    pub(crate) fn step<P: OutgoingBytes>(
         &mut self,
         app: &mut WorkerEnd,
         core: &mut Recorder,
@@ -59,15 +70,12 @@ impl Connections {
         let step = match slot.read(memory) {
             Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
             Some(Asked::Open { connection, peer, path, label }) => {
-                let opened = self.open(connection, core, |core| {
-                    if reachable(peer) {
-                        Ok(core.open_labelled(peer, path, label))
-                    } else {
-                        Err(Failure::NoSuchHost)
-                    }
-                });
-                let failed = opened.ok()?.err();
-                failed.map_or(Step::Done, |reason| refused(connection, reason))
+                let reachable = reachable(peer);
+                match self.open(connection, reachable, || core.open_labelled(peer, path, label)) {
+                    Opening::Opened => Step::Done,
+                    Opening::Refused(reason) => refused(connection, reason),
+                    Opening::Waits => return None,
+                }
             }
             Some(Asked::Close { connection }) => {
                 let flow = self.flows.get_mut(connection as usize).and_then(Option::take);
@@ -87,28 +95,30 @@ impl Connections {
         Some(step)
     }
 
-    /// `Err` when the flow table is full: ask again.
+    /// Opens `connection` to a peer that is `reachable` or not, with a flow from `open_flow`.
     fn open(
         &mut self,
         connection: u32,
-        core: &mut Recorder,
-        open: impl FnOnce(&mut Recorder) -> Result<Result<FlowId, PostError>, Failure>,
-    ) -> Result<Result<(), Failure>, PostError> {
+        reachable: bool,
+        open_flow: impl FnOnce() -> Result<FlowId, PostError>,
+    ) -> Opening {
         let slot = self.flows.get_mut(connection as usize).filter(|slot| slot.is_none());
-        let Some(slot) = slot else { return Ok(Err(Failure::ConnectionTaken)) };
-        match open(core) {
-            Ok(Ok(flow)) => {
+        let Some(slot) = slot else { return Opening::Refused(Failure::ConnectionTaken) };
+        if !reachable {
+            return Opening::Refused(Failure::NoSuchHost);
+        }
+        match open_flow() {
+            Ok(flow) => {
                 *slot = Some(flow);
-                Ok(Ok(()))
+                Opening::Opened
             }
-            Ok(Err(PostError::FlowTableFull)) => Err(PostError::FlowTableFull),
-            Ok(Err(error)) => Ok(Err(error.into())),
-            Err(failure) => Ok(Err(failure)),
+            Err(PostError::FlowTableFull) => Opening::Waits,
+            Err(error) => Opening::Refused(error.into()),
         }
     }
 
     #[inline]
-    fn send<P: PayloadStore>(
+    fn send<P: OutgoingBytes>(
         &mut self,
         asked: Asked,
         app: &mut WorkerEnd,

@@ -17,8 +17,8 @@ use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::telemetry::HistogramName;
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, Completion, DeviceClock, DeviceName, Eal, IoCounts, Link, LinkConfig,
-    LinkEnd, Mbuf, MbufBurst, MemoryConfig, PacketIo, Pattern, Pool, PortConfig, PortIo, Request,
-    RxTimes, Source, Telemetry, TimestampField, UdpSums, Worker, WorkerConfig, app_ring,
+    LinkEnd, Mbuf, MbufBurst, MemoryConfig, Pattern, Pool, PortConfig, PortIo, Request, RxTimes,
+    Source, Telemetry, TimestampField, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
 };
 
 use crate::Outcome::{self, Passed};

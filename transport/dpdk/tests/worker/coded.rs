@@ -47,13 +47,13 @@ fn check_books(rig: &mut Rig, room: usize) {
         assert_eq!(counts.received, seen);
         assert_eq!((counts.filled, counts.unsendable), (counts.handed_over, 0));
         let store = host.worker.store();
-        assert_eq!(transport_dpdk::PayloadStore::parity_room(store), room);
+        assert_eq!(transport_dpdk::IncomingBytes::parity_room(store), room);
     }
 }
 
 fn room(sizes: &Sizes) -> usize {
     let rig = Rig::new(sizes, 1, Weather::default());
-    transport_dpdk::PayloadStore::parity_room(rig.hosts[0].worker.store())
+    transport_dpdk::IncomingBytes::parity_room(rig.hosts[0].worker.store())
 }
 
 proptest! {
@@ -206,7 +206,7 @@ fn a_sender_that_contradicts_itself_neither_stops_a_worker_nor_keeps_its_memory(
         worker.io().inbox.extend(frames.iter().map(|frame| (now, frame.clone())));
         rig.step(64);
         let worker = &rig.hosts[1].worker;
-        let kept = room - transport_dpdk::PayloadStore::parity_room(worker.store());
+        let kept = room - transport_dpdk::IncomingBytes::parity_room(worker.store());
         (kept, worker.counts().unrestored, worker.stats().messages_delivered)
     };
     // Its parity comes under both names, and then each is enough with one segment.

@@ -13,8 +13,8 @@ use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, Completion, MemoryConfig, PacketIo, Pattern, Request, RxCheck,
-    RxFrame, Source, UdpSums, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, Completion, HandedOver, MemoryConfig, PacketIo, Pattern, Request,
+    RxCheck, RxFrame, Source, TxFrame, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
 };
 
 use crate::hostile::lie;
@@ -93,7 +93,8 @@ impl PacketIo for MemIo {
         BURST - self.tx.len()
     }
 
-    fn tx_frame(&mut self, len: u16, _now: Instant) -> Option<&mut [u8]> {
+    fn tx_frame(&mut self, asked: TxFrame<'_>) -> Option<&mut [u8]> {
+        let TxFrame { len, attached: None, .. } = asked else { return None };
         let mut frame = self.spare.pop().unwrap_or_default();
         frame.clear();
         frame.resize(usize::from(len), 0xAA);
@@ -105,16 +106,14 @@ impl PacketIo for MemIo {
         self.spare.extend(self.tx.pop());
     }
 
-    fn tx_burst(&mut self) -> usize {
-        let count = if self.jammed { 0 } else { self.tx.len() };
-        self.outbox.extend(self.tx.drain(..count));
-        count
+    fn tx_burst(&mut self) -> HandedOver {
+        let taken = if self.jammed { 0 } else { self.tx.len() };
+        self.outbox.extend(self.tx.drain(..taken));
+        HandedOver { taken, kept: self.tx.len() }
     }
+}
 
-    fn tx_kept(&self) -> usize {
-        self.tx.len()
-    }
-
+impl Upkeep for MemIo {
     fn tx_discard(&mut self) -> usize {
         let count = self.tx.len();
         self.spare.append(&mut self.tx);

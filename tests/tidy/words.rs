@@ -44,6 +44,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/buffers/ext_buf.rs",
     "transport/dpdk/src/buffers/pages.rs",
     "transport/dpdk/src/buffers/pool.rs",
+    "transport/dpdk/src/buffers/region.rs",
     "transport/dpdk/src/eal/cards.rs",
     "transport/dpdk/src/payload/memory.rs",
     "transport/dpdk/src/buffers/ring.rs",

@@ -59,7 +59,7 @@ impl Bytes<'_> {
             Self::Copied(bytes) => u32::try_from(bytes.len()).ok(),
             Self::InRegion(region, first, len) => {
                 let end = first.checked_add(len.into())?;
-                (end <= region.bytes().len() as u64).then_some(len)
+                (end <= region.len() as u64).then_some(len)
             }
         }
     }

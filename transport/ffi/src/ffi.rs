@@ -528,14 +528,16 @@ impl headrace_event {
 
     /// With the bytes of a message from `peer`.
     fn holding(kind: headrace_kind, peer: HostId, memory: Received, at: Instant) -> Self {
-        let message = Box::new(headrace_message(memory));
-        // They lie in a box of their own, so they stay when this one becomes a pointer.
-        let (data, len) = (message.0.as_ptr(), message.0.len());
+        let message = Box::into_raw(Box::new(headrace_message(memory)));
+        // SAFETY: made in the line before, and borrowed for this call only. The pointer that C
+        // gets is taken behind the move into the box, and from the bytes' own allocation.
+        let bytes: &[u8] = unsafe { &(*message).0 };
+        let (data, len) = (bytes.as_ptr(), bytes.len());
         Self {
             peer: peer.0,
             data,
             len: u32::try_from(len).unwrap_or(u32::MAX),
-            message: Box::into_raw(message),
+            message,
             ..Self::plain(kind, at)
         }
     }

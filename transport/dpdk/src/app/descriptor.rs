@@ -341,7 +341,7 @@ impl RequestSlot {
             }
             (CLOSE, _) => return Some(Asked::Close { connection }),
             (SEND_OWNED, Some(Memory::Owned(memory))) => holds(memory.len(), 0),
-            (SEND_REGION, Some(Memory::Region(region))) => holds(region.bytes().len(), self.third),
+            (SEND_REGION, Some(Memory::Region(region))) => holds(region.len(), self.third),
             (SEND_PATTERN, None) => true,
             _ => return None,
         };

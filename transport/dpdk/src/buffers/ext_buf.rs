@@ -67,11 +67,11 @@ impl ExtBuf {
         this
     }
 
-    /// The memory.
+    /// The bytes of `range`; `None` when it reaches beyond the memory.
     #[inline]
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        self.region.bytes()
+    pub fn range(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.region.range(range)
     }
 
     /// Whether `reader` reads `range` where it lies.
@@ -105,9 +105,9 @@ impl ExtBuf {
     #[inline]
     pub(crate) fn lend(&self, range: Range<usize>) -> Option<(*mut c_void, u64, u16)> {
         let start = range.start;
-        let bytes = self.bytes().get(range)?;
-        let length = u16::try_from(bytes.len()).ok()?;
-        self.share().then(|| (bytes.as_ptr().cast_mut().cast(), self.region.iova(start), length))
+        let (address, length) = self.region.span_of(range)?;
+        let length = u16::try_from(length).ok()?;
+        self.share().then(|| (address.as_ptr().cast(), self.region.iova(start), length))
     }
 
     /// One holder more, unless there are too many.
@@ -155,7 +155,7 @@ impl Drop for ExtBuf {
 
 impl fmt::Debug for ExtBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ExtBuf({} bytes, {} holders)", self.bytes().len(), self.holders())
+        write!(f, "ExtBuf({} bytes, {} holders)", self.region.len(), self.holders())
     }
 }
 

@@ -18,7 +18,6 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,7 +55,7 @@ pub(crate) fn enlist(eal: &Eal, port: u16, name: &str) -> Readers {
     let device = NonNull::new(unsafe { sys::rdpdk_port_device(port) });
     let Some(device) = device.filter(|_| eal.iova_is_va()) else { return 0 };
     let contained = is_vfio(name);
-    let takes = |card: &Card| Pages::told(eal, b"a trial", &[*card]).is_some();
+    let takes = |card: &Card| Pages::mapped_for(eal, b"a trial", &[*card]).is_some();
     eal.cards().add(|bit| Card { device, bit, contained }, takes)
 }
 
@@ -71,11 +70,11 @@ impl Pages {
     /// A copy of `bytes` that the open cards can read; `None` when there are none, or one refuses.
     pub(crate) fn new(eal: &Eal, bytes: &[u8]) -> Option<Self> {
         let cards = eal.cards().open();
-        if cards.is_empty() { None } else { Self::told(eal, bytes, &cards) }
+        if cards.is_empty() { None } else { Self::mapped_for(eal, bytes, &cards) }
     }
 
     /// A copy of `bytes` that `cards` can read; `None` when one of them refuses.
-    pub(crate) fn told(eal: &Eal, bytes: &[u8], cards: &[Card]) -> Option<Self> {
+    pub(crate) fn mapped_for(eal: &Eal, bytes: &[u8], cards: &[Card]) -> Option<Self> {
         let mut mapping = Mapping::of(eal, bytes.len())?;
         let told = mapping.register();
         let told = told.and_then(|()| cards.iter().try_for_each(|card| mapping.tell(*card)));
@@ -86,9 +85,11 @@ impl Pages {
             );
             return None;
         }
-        let mut pages = Self(Arc::new(mapping));
-        pages.bytes_mut().copy_from_slice(bytes);
-        Some(pages)
+        // SAFETY: `bytes` has as many bytes as the fresh pages, which nothing else refers to.
+        unsafe {
+            mapping.address.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+        };
+        Some(Self(Arc::new(mapping)))
     }
 
     /// What keeps them mapped.
@@ -107,17 +108,10 @@ impl Pages {
         self.0.readers
     }
 
+    /// The bytes in use, without a reference to them. Good until the last mapping is gone.
     #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `len` bytes of pages that stay mapped, zeroed by the kernel or written since.
-        // This value alone gives them out, and `self` is borrowed.
-        unsafe { slice::from_raw_parts(self.0.address.as_ptr(), self.0.len) }
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, and `self` is borrowed exclusively; cards only read, and what they
-        // read then is not the program's.
-        unsafe { slice::from_raw_parts_mut(self.0.address.as_ptr(), self.0.len) }
+    pub(crate) fn span(&self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.0.address, self.0.len)
     }
 }
 

@@ -174,7 +174,7 @@ impl OutgoingBytes for AppMemory {
         match payload.coding {
             Coding::Data => {}
             Coding::Block(packet) => {
-                let bytes = memory.bytes().get(range.clone())?;
+                let bytes = memory.range(range.clone())?;
                 if let Some(coding) = &mut self.coding {
                     coding.encoder.add(&mut outgoing.parity, payload.offset, packet, bytes);
                 }

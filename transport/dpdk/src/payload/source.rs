@@ -54,7 +54,10 @@ impl Source {
         match self {
             Self::Owned(memory) => copy(memory, u64::from(offset), out),
             Self::Region { region, offset: first } => {
-                copy(region.bytes(), first.saturating_add(u64::from(offset)), out)
+                let start = usize::try_from(first.saturating_add(u64::from(offset)));
+                let range = start.ok().and_then(|start| Some(start..start.checked_add(out.len())?));
+                let bytes = range.and_then(|range| region.range(range));
+                bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
             }
             Self::Pattern(pattern) => {
                 pattern.read(u64::from(offset), out);

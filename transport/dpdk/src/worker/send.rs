@@ -95,9 +95,7 @@ where
             let udp_sum = sums.by_device.then(|| template.version());
             let lent = if payload.len >= ATTACH_MIN && is_first(header) {
                 let lent = self.store.lend(payload);
-                lent.and_then(|(memory, range)| {
-                    Some((memory.bytes().get(range.clone())?, memory, range))
-                })
+                lent.and_then(|(memory, range)| Some((memory.range(range.clone())?, memory, range)))
             } else {
                 None
             };

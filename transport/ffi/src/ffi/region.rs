@@ -35,8 +35,9 @@ pub unsafe extern "C" fn headrace_region_alloc(
     let len = usize::try_from(len).ok().filter(|len| (1..=REGION_MAX).contains(len));
     let Some(len) = len else { return HEADRACE_INVALID };
     match stack.region(len) {
-        Ok(mut made) => {
-            *data = made.bytes_mut().as_mut_ptr().cast();
+        Ok(made) => {
+            // Rust makes references to posted ranges only, so C may write all other bytes.
+            *data = made.as_ptr().cast();
             *region = Box::into_raw(Box::new(headrace_region(Arc::new(made))));
             HEADRACE_OK
         }

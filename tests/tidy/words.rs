@@ -40,6 +40,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/dpdk/src/buffers/mbuf.rs",
     "transport/dpdk/src/device/port.rs",
     "transport/dpdk/src/eal/mod.rs",
+    "transport/dpdk/src/eal/error.rs",
+    "transport/dpdk/src/eal/system.rs",
     "transport/dpdk/src/device/ethdev.rs",
     "transport/dpdk/src/buffers/ext_buf.rs",
     "transport/dpdk/src/buffers/pages.rs",

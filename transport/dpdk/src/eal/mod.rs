@@ -11,122 +11,34 @@
 //! multi-process support, and no argument parsing: the caller's own EAL arguments pass through.
 #![allow(unsafe_code)]
 
+mod arguments;
 pub(crate) mod cards;
+mod error;
 pub mod interrupts;
 pub mod memory;
 pub mod netns;
+mod system;
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::fmt;
-use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use dpdk_sys as sys;
-use thiserror::Error;
 
 use crate::eal::cards::Cards;
-use crate::eal::memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
+use crate::eal::memory::{Memory, MemoryFacts};
 
-/// How EAL is started. The default suits the virtual devices on any machine.
-#[derive(Clone, Debug)]
-pub struct EalOptions {
-    /// Hugepages or not.
-    pub memory: MemoryMode,
-    /// Memory to provide, 2^20 bytes.
-    pub memory_mb: u32,
-    /// Whether to probe PCI devices; off for virtual devices only.
-    pub pci: bool,
-    /// Whether to open DPDK's telemetry socket.
-    pub telemetry: bool,
-    /// What DPDK prints on stderr.
-    pub log_level: LogLevel,
-    /// Name of this process in DPDK's runtime directory; `None` makes one from the process id.
-    pub file_prefix: Option<String>,
-    /// The caller's EAL arguments, last and unchanged; those on memory or cores replace ours.
-    pub extra_args: Vec<String>,
-}
+use arguments::{MEMORY_ARGS, PREFIX, arguments, decides};
 
-/// DPDK's log threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LogLevel {
-    /// Errors only.
-    #[default]
-    Error,
-    /// And warnings.
-    Warning,
-    /// And what EAL found.
-    Info,
-    /// Everything.
-    Debug,
-}
-
-/// A DPDK error number with DPDK's own text.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Errno(pub i32);
-
-/// Why EAL, or something it provides, is not to be had.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum EalError {
-    /// No memory mode fits this machine.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// `rte_eal_init` failed.
-    #[error("DPDK does not start ({errno}) with `{arguments}`; what it printed above says why")]
-    Init {
-        /// DPDK's reason.
-        errno: Errno,
-        /// The arguments it was given.
-        arguments: String,
-    },
-    /// EAL has ended in this process.
-    #[error("DPDK has ended in this process and cannot start again; use a new process")]
-    Over,
-    /// A string with a NUL byte.
-    #[error("`{0:?}` holds a NUL byte, which no DPDK name or argument can; remove it")]
-    Nul(String),
-    /// A thread could not be registered.
-    #[error(
-        "the thread cannot become an lcore ({0}); at most 128 threads can at once, and not where \
-         DPDK's multi-process mode is in use"
-    )]
-    Register(Errno),
-    /// The thread is registered already; a second lcore would be lost.
-    #[error("the thread is lcore {0} already; share its registration instead")]
-    AlreadyRegistered(u32),
-    /// A core that this process may not run on.
-    #[error("cannot run on core {0}; `nproc` and `taskset -p $$` show the cores that are allowed")]
-    Pin(usize),
-    /// A thread could not be started.
-    #[error("cannot start thread `{name}` ({kind}); raise `ulimit -u`")]
-    Spawn {
-        /// The thread's name.
-        name: String,
-        /// What the system said.
-        kind: io::ErrorKind,
-    },
-    /// DPDK's telemetry refuses our commands.
-    #[error("DPDK's telemetry takes no commands ({0}); leave it off")]
-    Telemetry(Errno),
-    /// A virtual device could not be added.
-    #[error(
-        "cannot add `{device}` with `{arguments}` ({errno}); see `headrace doctor` for the drivers \
-         that are installed"
-    )]
-    Hotplug {
-        /// Device name.
-        device: String,
-        /// Its arguments.
-        arguments: String,
-        /// DPDK's reason.
-        errno: Errno,
-    },
-}
+pub use arguments::{EalOptions, LogLevel};
+pub use error::{EalError, Errno};
+pub(crate) use error::{c_string, last_errno};
+pub use system::{dpdk_version, tsc};
+pub(crate) use system::{enter_network, monotonic_raw_ns, unshare_network};
 
 /// A handle to the running EAL; clones share it, the last one dropped ends it.
 #[derive(Clone, Debug)]
@@ -431,92 +343,9 @@ impl Drop for RegisteredThread {
     }
 }
 
-impl Default for EalOptions {
-    fn default() -> Self {
-        Self {
-            memory: MemoryMode::Auto,
-            memory_mb: 256,
-            pci: false,
-            telemetry: false,
-            log_level: LogLevel::default(),
-            file_prefix: None,
-            extra_args: Vec::new(),
-        }
-    }
-}
-
-impl fmt::Display for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: rte_strerror takes any number and returns a NUL-terminated string.
-        let text = unsafe { sys::rte_strerror(self.0) };
-        // SAFETY: the string is in thread-local storage and is copied before the next call.
-        let text = unsafe { CStr::from_ptr(text) };
-        write!(f, "{}, errno {}", text.to_string_lossy(), self.0)
-    }
-}
-
-impl fmt::Debug for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// `libdpdk`'s own version text, e.g. `DPDK 22.11.11`. Needs no EAL.
-#[must_use]
-pub fn dpdk_version() -> String {
-    // SAFETY: returns a pointer to a static NUL-terminated string.
-    let text = unsafe { sys::rte_version() };
-    // SAFETY: as above.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-/// The time-stamp counter of this core, in ticks. Needs no EAL.
-#[inline]
-#[must_use]
-pub fn tsc() -> u64 {
-    // SAFETY: reads a counter, touches no memory.
-    unsafe { sys::rdpdk_tsc() }
-}
-
-/// CLOCK_MONOTONIC_RAW, nanoseconds: real time that nothing slews.
-#[must_use]
-pub(crate) fn monotonic_raw_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid place for a timespec. The clock exists on every Linux since 2.6.28.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut now) };
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
-/// Moves the calling thread, and no other, to a new network namespace.
-pub(crate) fn unshare_network() -> io::Result<()> {
-    // SAFETY: takes flags only; CLONE_NEWNET affects the calling thread alone.
-    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Moves the calling thread, and no other, to the network namespace that `handle` refers to.
-pub(crate) fn enter_network(handle: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open while `handle` is borrowed.
-    match unsafe { libc::setns(handle.as_raw_fd(), libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// A name that is unique in this process, for pools, rings and devices: `hr` and a number.
 pub(crate) fn unique_name() -> String {
     format!("hr{}", NEXT_NAME.fetch_add(1, Ordering::Relaxed))
-}
-
-pub(crate) fn last_errno() -> Errno {
-    // SAFETY: reads a thread-local integer.
-    Errno(unsafe { sys::rdpdk_errno() })
-}
-
-pub(crate) fn c_string(text: &str) -> Result<CString, EalError> {
-    CString::new(text).map_err(|_| EalError::Nul(text.to_owned()))
 }
 
 /// The calling thread's lcore id, when it is registered.
@@ -524,68 +353,6 @@ fn lcore_id() -> Option<u32> {
     // SAFETY: reads a thread-local integer.
     let id = unsafe { sys::rdpdk_lcore_id() };
     (id < sys::RDPDK_MAX_LCORE).then_some(id)
-}
-
-const MEMORY_ARGS: [&str; 8] = [
-    "-m",
-    "--in-memory",
-    "--no-huge",
-    "--socket-mem",
-    "--numa-mem",
-    "--legacy-mem",
-    "--huge-dir",
-    "--huge-unlink",
-];
-const CORE_ARGS: [&str; 5] = ["-l", "-c", "--lcores", "--lcore", "--coremask"];
-const PCI_ARGS: [&str; 5] = ["-a", "--allow", "-b", "--block", "--no-pci"];
-
-/// Whether the caller's arguments contain one of `names`, alone or with its value attached.
-fn decides(extra: &[String], names: &[&str]) -> bool {
-    extra.iter().any(|argument| {
-        names.iter().any(|name| match argument.strip_prefix(name) {
-            Some("") => true,
-            Some(value) if name.starts_with("--") => value.starts_with('='),
-            // `-m512`, but not `--main-lcore`, which does not start with `-m`.
-            Some(_) => true,
-            None => false,
-        })
-    })
-}
-
-fn arguments(options: &EalOptions, memory: Memory, core: usize, process: u32) -> Vec<String> {
-    let mut arguments = vec!["headrace".to_owned()];
-    let mut push = |argument: &str| arguments.push(argument.to_owned());
-    let prefix = options.file_prefix.clone().unwrap_or_else(|| format!("{PREFIX}{process}"));
-    push(&format!("--file-prefix={prefix}"));
-    push(match options.log_level {
-        LogLevel::Error => "--log-level=error",
-        LogLevel::Warning => "--log-level=warning",
-        LogLevel::Info => "--log-level=info",
-        LogLevel::Debug => "--log-level=debug",
-    });
-    if !options.telemetry {
-        push("--no-telemetry");
-    }
-    if !decides(&options.extra_args, &CORE_ARGS) {
-        // One lcore for the starting thread; without this EAL starts a thread per core.
-        push(&format!("--lcores=0@{core}"));
-    }
-    if !options.pci && !decides(&options.extra_args, &PCI_ARGS) {
-        push("--no-pci");
-    }
-    match memory {
-        Memory::Hugepages => push("--in-memory"),
-        // `--in-memory --no-huge` is refused by 22.11: no-huge mode is "legacy memory" there.
-        Memory::NoHuge { mb } => {
-            for argument in ["--no-huge", "--no-shconf", "--iova-mode=va", "-m"] {
-                push(argument);
-            }
-            push(&mb.to_string());
-        }
-        Memory::FromArguments => {}
-    }
-    arguments.extend(options.extra_args.iter().cloned());
-    arguments
 }
 
 /// Removes this process's runtime directory, and those of killed ones: DPDK makes it and, without
@@ -601,9 +368,6 @@ fn leave_nothing(directory: &Path) {
         }
     }
 }
-
-/// Of runtime directories' names, in front of the process id.
-const PREFIX: &str = "headrace-";
 
 /// Runs on the starting thread. Returns DPDK's runtime directory.
 fn init(arguments: &[String]) -> Result<Option<PathBuf>, EalError> {
@@ -640,54 +404,6 @@ pub(crate) fn iova_of(eal: &Eal, address: *const c_void) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with(extra: &[&str]) -> EalOptions {
-        let extra_args = extra.iter().map(ToString::to_string).collect();
-        EalOptions { extra_args, ..EalOptions::default() }
-    }
-
-    #[test]
-    fn without_hugepages_the_arguments_avoid_in_memory_which_is_refused_with_no_huge() {
-        let line = arguments(&with(&[]), Memory::NoHuge { mb: 64 }, 3, 7).join(" ");
-        assert_eq!(
-            line,
-            "headrace --file-prefix=headrace-7 --log-level=error --no-telemetry --lcores=0@3 \
-             --no-pci --no-huge --no-shconf --iova-mode=va -m 64"
-        );
-    }
-
-    #[test]
-    fn the_callers_arguments_come_last_and_replace_ours_on_cores_and_devices() {
-        let options = with(&["-l", "1", "-a", "0000:3b:00.0"]);
-        let line = arguments(&options, Memory::Hugepages, 0, 7).join(" ");
-        assert!(line.ends_with("--in-memory -l 1 -a 0000:3b:00.0"), "{line}");
-        assert!(!line.contains("--lcores") && !line.contains("--no-pci"), "{line}");
-    }
-
-    #[test]
-    fn a_callers_memory_argument_is_recognised_in_every_spelling() {
-        for spelling in ["-m", "-m512", "--no-huge", "--socket-mem=1,1", "--in-memory"] {
-            assert!(decides(&with(&[spelling]).extra_args, &MEMORY_ARGS), "{spelling}");
-        }
-        for other in ["--main-lcore=1", "--no-hugepages-at-all", "--vdev=net_null0"] {
-            assert!(!decides(&with(&[other]).extra_args, &MEMORY_ARGS), "{other}");
-        }
-    }
-
-    #[test]
-    fn an_argument_with_a_nul_byte_is_an_error_and_not_a_panic() {
-        assert_eq!(c_string("a\0b"), Err(EalError::Nul("a\0b".into())));
-    }
-
-    #[test]
-    fn error_numbers_print_their_meaning() {
-        assert_eq!(Errno(libc::ENOMEM).to_string(), "Cannot allocate memory, errno 12");
-    }
-
-    #[test]
-    fn the_library_is_one_of_the_supported_releases() {
-        assert!(dpdk_version().starts_with("DPDK 2"), "{}", dpdk_version());
-    }
 
     #[test]
     fn unregistered_threads_have_no_lcore() {

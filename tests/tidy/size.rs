@@ -5,9 +5,6 @@ use super::{Finding, Source, is_test_file, item_end, words_in};
 const FILE_LINES: usize = 600;
 const TEST_FILE_LINES: usize = 800;
 
-/// Files that are still to be split; at most as long as those of tests until then.
-const LONG_LEFT: &[&str] = &["transport/dpdk/src/", "transport/ffi/src/ffi.rs"];
-
 const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 100;
 
@@ -18,8 +15,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
         found.push(Finding::new(path, 1, "open the file with `//!`: what it is and is not"));
     }
     let lines = text.lines().count();
-    let is_left = LONG_LEFT.iter().any(|left| path.starts_with(left));
-    let most = if is_test_file(path) || is_left { TEST_FILE_LINES } else { FILE_LINES };
+    let most = if is_test_file(path) { TEST_FILE_LINES } else { FILE_LINES };
     if lines > most {
         found.push(Finding::new(path, 0, format!("{lines} lines, at most {most}: split it")));
     }

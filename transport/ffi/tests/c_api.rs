@@ -29,7 +29,7 @@ fn header() -> String {
         sys_includes: vec!["stdint.h".to_owned()],
         ..Config::default()
     };
-    let sources = ["src/ffi.rs", "src/ffi/attach.rs", "src/ffi/region.rs"];
+    let sources = ["src/ffi.rs", "src/ffi/attach.rs", "src/ffi/events.rs", "src/ffi/region.rs"];
     let builder = Builder::new().with_config(config);
     let builder = sources.iter().fold(builder, |builder, file| builder.with_src(here().join(file)));
     let mut text = Vec::new();

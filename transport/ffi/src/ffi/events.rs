@@ -1,0 +1,175 @@
+//! What has happened, as C sees it, and the bytes of messages that have come in.
+
+use std::ptr;
+
+use transport::{HostId, Instant};
+use transport_dpdk::Received;
+
+use super::headrace_code::{HEADRACE_GONE, HEADRACE_INVALID, HEADRACE_OK};
+use super::{headrace_app, headrace_code};
+use crate::app::Event;
+
+/// What happened.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum headrace_kind {
+    /// A message or a response is wholly acknowledged; `cookie` says which.
+    HEADRACE_SENT = 1,
+    /// A message, a request or a response came to nothing: `cookie` and `code`.
+    HEADRACE_FAILED = 2,
+    /// A connection could not be opened: `connection` and `code`.
+    HEADRACE_REFUSED = 3,
+    /// A message has come in: `peer`, `tag`, `data`, `len`.
+    HEADRACE_MESSAGE = 4,
+    /// A request has come in: `peer`, `token` for headrace_respond, `data`, `len`.
+    HEADRACE_REQUEST = 5,
+    /// The response to a request of this application: `peer`, its `cookie`, `data`, `len`.
+    HEADRACE_RESPONSE = 6,
+    /// A message of `peer` has come in part and never will be whole.
+    HEADRACE_ABORTED = 7,
+}
+
+/// The bytes of a message that has come in; given back by headrace_release.
+pub struct headrace_message(Received);
+
+/// One thing that happened; which fields mean something is said at its kind.
+#[repr(C)]
+#[derive(Debug)]
+pub struct headrace_event {
+    /// What.
+    pub kind: headrace_kind,
+    /// Why it failed.
+    pub code: headrace_code,
+    /// The connection.
+    pub connection: u32,
+    /// The other host.
+    pub peer: u32,
+    /// As posted.
+    pub cookie: u64,
+    /// As the sender posted it.
+    pub tag: u64,
+    /// Names a request.
+    pub token: u64,
+    /// When, nanoseconds since the start of the stack.
+    pub at_ns: u64,
+    /// The bytes, until headrace_release; null where there are none.
+    pub data: *const u8,
+    /// How many.
+    pub len: u32,
+    /// To be released, unless null.
+    pub message: *mut headrace_message,
+}
+
+const _: () = assert!(size_of::<headrace_event>() == 72);
+
+/// Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
+/// headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was told.
+///
+/// # Safety
+/// `app` is null or attached; `events` is null or points to `room` places for events.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_poll(
+    app: *mut headrace_app,
+    events: *mut headrace_event,
+    room: u32,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID as i32 };
+    if events.is_null() {
+        return HEADRACE_INVALID as i32;
+    }
+    let room = usize::try_from(room.min(EVENTS_MAX)).unwrap_or(0);
+    let mut told = 0;
+    while told < room {
+        let Some(event) = app.poll() else { break };
+        // SAFETY: `told` is below `room`, so the place is one of the caller's.
+        let place = unsafe { events.add(told) };
+        // SAFETY: a place for an event; what was there before needs no drop.
+        unsafe { place.write(headrace_event::of(event)) };
+        told += 1;
+    }
+    if told == 0 && app.is_over() {
+        return HEADRACE_GONE as i32;
+    }
+    i32::try_from(told).unwrap_or(i32::MAX)
+}
+
+const EVENTS_MAX: u32 = 1 << 16;
+
+/// Gives the bytes of a message back. Until then they count against `memory_max`.
+///
+/// # Safety
+/// `message` is null or comes from an event, and is not used again, nor are its bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_release(message: *mut headrace_message) {
+    if !message.is_null() {
+        // SAFETY: made by Box::into_raw when the event was told, and given back once.
+        drop(unsafe { Box::from_raw(message) });
+    }
+}
+
+impl headrace_event {
+    /// Without anything that only some kinds have.
+    fn plain(kind: headrace_kind, at: Instant) -> Self {
+        Self {
+            kind,
+            code: HEADRACE_OK,
+            connection: u32::MAX,
+            peer: u32::MAX,
+            cookie: 0,
+            tag: 0,
+            token: 0,
+            at_ns: at.as_ps() / 1000,
+            data: ptr::null(),
+            len: 0,
+            message: ptr::null_mut(),
+        }
+    }
+
+    /// With the bytes of a message from `peer`.
+    fn holding(kind: headrace_kind, peer: HostId, memory: Received, at: Instant) -> Self {
+        let message = Box::into_raw(Box::new(headrace_message(memory)));
+        // SAFETY: made in the line before, and borrowed for this call only. The pointer that C
+        // gets is taken behind the move into the box, and from the bytes' own allocation.
+        let bytes: &[u8] = unsafe { &(*message).0 };
+        let (data, len) = (bytes.as_ptr(), bytes.len());
+        Self {
+            peer: peer.0,
+            data,
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+            message,
+            ..Self::plain(kind, at)
+        }
+    }
+
+    fn of(event: Event) -> Self {
+        use headrace_kind::{
+            HEADRACE_ABORTED, HEADRACE_FAILED, HEADRACE_MESSAGE, HEADRACE_REFUSED,
+            HEADRACE_REQUEST, HEADRACE_RESPONSE, HEADRACE_SENT,
+        };
+        match event {
+            Event::Sent { connection, cookie, at } => {
+                Self { connection, cookie, ..Self::plain(HEADRACE_SENT, at) }
+            }
+            Event::Failed { connection, cookie, reason, at } => {
+                let code = reason.into();
+                Self { connection, cookie, code, ..Self::plain(HEADRACE_FAILED, at) }
+            }
+            Event::Refused { connection, reason, at } => {
+                Self { connection, code: reason.into(), ..Self::plain(HEADRACE_REFUSED, at) }
+            }
+            Event::Message { peer, tag, memory, at } => {
+                Self { tag, ..Self::holding(HEADRACE_MESSAGE, peer, memory, at) }
+            }
+            Event::Request { peer, token, memory, at } => {
+                Self { token, ..Self::holding(HEADRACE_REQUEST, peer, memory, at) }
+            }
+            Event::Response { peer, cookie, memory, at } => {
+                Self { cookie, ..Self::holding(HEADRACE_RESPONSE, peer, memory, at) }
+            }
+            Event::Aborted { peer, at } => {
+                Self { peer: peer.0, ..Self::plain(HEADRACE_ABORTED, at) }
+            }
+        }
+    }
+}

@@ -48,8 +48,6 @@ const LEFT: &[&str] = &[
     "docs/",
     "transport/benches/",
     "transport/dpdk/",
-    "transport/ffi/",
-    "transport/gf/",
     "transport/pod/",
     "transport/src/cc/",
     "transport/src/ec/",

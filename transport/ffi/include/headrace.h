@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /*
- What a function says, and why something failed. Negative but for `HEADRACE_OK`.
+ What a function returns, and why something failed. Negative but for `HEADRACE_OK`.
  */
 enum headrace_code
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -181,14 +181,68 @@ typedef struct headrace_config {
    */
   int32_t hugepages;
   /*
-   Cards that headrace_attach_device will open, with spaces between: DPDK hears of them when it
+   Cards that headrace_attach_device will open, with spaces between: DPDK probes them when it
    starts. Null for none. Read by headrace_start only.
    */
   const char *cards;
 } headrace_config;
 
 /*
- One thing that happened; which fields mean something is said at its kind.
+ One host of a network.
+ */
+typedef struct headrace_address {
+  /*
+   IPv4 or IPv6, as text; of one kind for all hosts.
+   */
+  const char *ip;
+  /*
+   MAC of the host, or of the next hop to it; all 0: it is asked for, and the own one is the
+   device's.
+   */
+  uint8_t mac[6];
+} headrace_address;
+
+/*
+ A device, and the hosts that are reached by it. headrace_device_init fills it in.
+ */
+typedef struct headrace_device {
+  /*
+   Bytes of this structure; set by headrace_device_init.
+   */
+  uint32_t size;
+  /*
+   The own place among `hosts`.
+   */
+  uint32_t own;
+  /*
+   A PCI address that is among the configuration's `cards`, an interface of the kernel, or a
+   virtual device: 0000:3b:00.0, eth1, net_memif0,socket=name.
+   */
+  const char *name;
+  /*
+   All hosts of the network, this one among them; host numbers are places in this list.
+   */
+  const struct headrace_address *hosts;
+  /*
+   How many.
+   */
+  uint32_t count;
+  /*
+   1: the other process of a memif listens, and this one connects; 0: this one listens.
+   */
+  int32_t connects;
+  /*
+   For the other process, the link and the MACs that are asked for, together, milliseconds.
+   */
+  uint32_t wait_ms;
+  /*
+   The port that all hosts send to and receive at, 1 to 65535.
+   */
+  uint32_t udp_port;
+} headrace_device;
+
+/*
+ One thing that happened; its kind names the fields that mean something.
  */
 typedef struct headrace_event {
   /*
@@ -237,60 +291,6 @@ typedef struct headrace_event {
   struct headrace_message *message;
 } headrace_event;
 
-/*
- One host of a network.
- */
-typedef struct headrace_address {
-  /*
-   IPv4 or IPv6, as text; of one kind for all hosts.
-   */
-  const char *ip;
-  /*
-   MAC of the host, or of the next hop to it; all 0: it is asked for, and the own one is the
-   device's.
-   */
-  uint8_t mac[6];
-} headrace_address;
-
-/*
- A device, and who is reached by it. headrace_device_init fills it in.
- */
-typedef struct headrace_device {
-  /*
-   Bytes of this structure; set by headrace_device_init.
-   */
-  uint32_t size;
-  /*
-   The own place among `hosts`.
-   */
-  uint32_t own;
-  /*
-   A PCI address that is among the configuration's `cards`, an interface of the kernel, or a
-   virtual device: 0000:3b:00.0, eth1, net_memif0,socket=name.
-   */
-  const char *name;
-  /*
-   All hosts of the network, this one among them; host numbers are places in this list.
-   */
-  const struct headrace_address *hosts;
-  /*
-   How many.
-   */
-  uint32_t count;
-  /*
-   1: the other process of a memif listens, and this one connects; 0: this one listens.
-   */
-  int32_t connects;
-  /*
-   For the other process, the link and the MACs that are asked for, together, milliseconds.
-   */
-  uint32_t wait_ms;
-  /*
-   The port that all hosts send to and receive at, 1 to 65535.
-   */
-  uint32_t udp_port;
-} headrace_device;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -323,7 +323,7 @@ void headrace_config_init(struct headrace_config *config);
 headrace_code headrace_start(const struct headrace_config *config, struct headrace_stack **stack);
 
 /*
- Stops the stack. Applications that are still attached hear HEADRACE_GONE from then on; what they
+ Stops the stack. Applications that are still attached get HEADRACE_GONE from then on; what they
  hold of messages stays theirs.
 
  # Safety
@@ -419,23 +419,6 @@ headrace_code headrace_respond(struct headrace_app *app,
                                uint64_t cookie);
 
 /*
- Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
- headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was told.
-
- # Safety
- `app` is null or attached; `events` is null or points to `room` places for events.
- */
-int32_t headrace_poll(struct headrace_app *app, struct headrace_event *events, uint32_t room);
-
-/*
- Gives the bytes of a message back. Until then they count against `memory_max`.
-
- # Safety
- `message` is null or comes from an event, and is not used again, nor are its bytes.
- */
-void headrace_release(struct headrace_message *message);
-
-/*
  Fills in a device without name and hosts.
 
  # Safety
@@ -457,7 +440,7 @@ headrace_code headrace_attach_pair(struct headrace_stack *stack,
 /*
  Attaches an application at a device of its own: a card, an interface of the kernel, one end of a
  memif. Waits for the link, for the other process of a memif, and for the MACs of hosts that have
- not given theirs, for `wait_ms` in all; this host answers who asks for its own from then on.
+ not given theirs, for `wait_ms` in all; this host answers requests for its own from then on.
 
  # Safety
  `stack` is null or comes from headrace_start; `device` is null or points to a device whose name
@@ -467,6 +450,23 @@ headrace_code headrace_attach_pair(struct headrace_stack *stack,
 headrace_code headrace_attach_device(struct headrace_stack *stack,
                                      const struct headrace_device *device,
                                      struct headrace_app **app);
+
+/*
+ Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
+ headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was reported.
+
+ # Safety
+ `app` is null or attached; `events` is null or points to `room` places for events.
+ */
+int32_t headrace_poll(struct headrace_app *app, struct headrace_event *events, uint32_t room);
+
+/*
+ Gives the bytes of a message back. Until then they count against `memory_max`.
+
+ # Safety
+ `message` is null or comes from an event, and is not used again, nor are its bytes.
+ */
+void headrace_release(struct headrace_message *message);
 
 /*
  Makes a region of `len` bytes, all 0, and says where they are. Cards read it where it lies if

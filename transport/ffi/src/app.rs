@@ -86,7 +86,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Outgoing {
     cookie: u64,
-    /// Of a request: whom it asks, and its number.
+    /// Of a request: its destination and its number.
     asks: Option<(HostId, u64)>,
 }
 
@@ -143,7 +143,7 @@ impl App {
         self.host
     }
 
-    /// Whether the stack has stopped, so that nothing more will be told.
+    /// Whether the stack has stopped, so that no more will be reported.
     pub(crate) fn is_over(&self) -> bool {
         self.ring.is_abandoned()
     }
@@ -269,7 +269,7 @@ impl App {
                         Some(Event::Request { peer: from, token: number, memory, at })
                     }
                     kind if kind == Kind::Response as u64 => {
-                        // What nobody asked for is dropped.
+                        // What was not requested is dropped.
                         let cookie = self.asked.remove(&(from, number))?;
                         Some(Event::Response { peer: from, cookie, memory, at })
                     }

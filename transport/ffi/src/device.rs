@@ -1,7 +1,7 @@
 //! An application at a device: a card, an interface of the kernel, one end of a memif.
 //!
 //! The hosts of the network are given by address; MACs that are not given are asked for (ARP,
-//! neighbour discovery), and this host answers who asks for its own.
+//! neighbour discovery), and this host answers requests for its own.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use transport_dpdk::{DeviceName, Pool, PoolConfig, Port, PortConfig, PortError, 
 
 use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, Stack, io_of};
 
-/// A device and who is reached by it.
+/// A device and the hosts that are reached by it.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceSetup {
     pub(crate) name: DeviceName,
@@ -88,7 +88,7 @@ impl Stack {
         Ok((port, pool))
     }
 
-    /// The addresses of all hosts; who has not given a MAC is asked for it.
+    /// The addresses of all hosts; a host without a given MAC is asked for it.
     fn resolved(
         &self,
         io: &mut PortIo,

@@ -22,7 +22,7 @@ pub mod attach;
 pub mod events;
 pub mod region;
 
-/// What a function says, and why something failed. Negative but for `HEADRACE_OK`.
+/// What a function returns, and why something failed. Negative but for `HEADRACE_OK`.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum headrace_code {
@@ -82,7 +82,7 @@ pub struct headrace_config {
     pub dpdk_mb: u32,
     /// 1: in hugepages; 0: without; -1: as the machine has them.
     pub hugepages: i32,
-    /// Cards that headrace_attach_device will open, with spaces between: DPDK hears of them when it
+    /// Cards that headrace_attach_device will open, with spaces between: DPDK probes them when it
     /// starts. Null for none. Read by headrace_start only.
     pub cards: *const c_char,
 }
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn headrace_start(
     }
 }
 
-/// Stops the stack. Applications that are still attached hear HEADRACE_GONE from then on; what they
+/// Stops the stack. Applications that are still attached get HEADRACE_GONE from then on; what they
 /// hold of messages stays theirs.
 ///
 /// # Safety
@@ -377,7 +377,7 @@ pub unsafe extern "C" fn headrace_respond(
 }
 
 /// # Safety
-/// `bytes` is null or points to `len` bytes that nobody changes during the call.
+/// `bytes` is null or points to `len` bytes that nothing changes during the call.
 unsafe fn bytes_of<'a>(bytes: *const c_void, len: u32) -> Option<&'a [u8]> {
     if bytes.is_null() || len == 0 {
         return None;

@@ -26,7 +26,7 @@ type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
 /// How a stack is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Cards that will be opened: DPDK hears of them when it starts.
+    /// Cards that will be opened: DPDK probes them when it starts.
     pub(crate) cards: Vec<DeviceName>,
     pub(crate) line_rate: Rate,
     pub(crate) base_rtt: Duration,

@@ -162,7 +162,7 @@ fn measured(codec: &Codec) -> Figures {
     [encode, stream, decode(1, true), decode(1, false), decode(2, true)]
 }
 
-/// The same of `reed-solomon-erasure`.
+/// The figures of `reed-solomon-erasure`.
 fn oracle(shape: BlockShape) -> Figures {
     let (data, parity) = (usize::from(shape.data()), usize::from(shape.parity()));
     let code = ReedSolomon::new(data, parity).expect("a shape");

@@ -48,7 +48,7 @@ impl Codec {
         Self::build(shape, Kernel::best())
     }
 
-    /// The same on `kernel`; `None` when this processor cannot run it.
+    /// The code of blocks of `shape`, on `kernel`; `None` when this processor cannot run it.
     #[must_use]
     pub fn with_kernel(shape: BlockShape, kernel: Kernel) -> Option<Self> {
         kernel.is_supported().then(|| Self::build(shape, kernel))

@@ -92,7 +92,7 @@ fn every_pattern(data: u8, parity: u8, len: usize) {
     every_pattern_of(shape(data, parity), usize::from(data), len);
 }
 
-/// The same of blocks with so many data packets.
+/// Every pattern of present packets of blocks with `data` data packets.
 fn every_pattern_of(shape: BlockShape, data: usize, len: usize) {
     let mut rng = Rng::new(u64::from(shape.data()));
     let expected = block(shape, &vec![len; data], &mut rng);

@@ -27,7 +27,7 @@ pub struct headrace_address {
     pub mac: [u8; 6],
 }
 
-/// A device, and who is reached by it. headrace_device_init fills it in.
+/// A device, and the hosts that are reached by it. headrace_device_init fills it in.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct headrace_device {
@@ -109,7 +109,7 @@ fn app_of(stack: &Stack, attached: Attached) -> *mut headrace_app {
 
 /// Attaches an application at a device of its own: a card, an interface of the kernel, one end of a
 /// memif. Waits for the link, for the other process of a memif, and for the MACs of hosts that have
-/// not given theirs, for `wait_ms` in all; this host answers who asks for its own from then on.
+/// not given theirs, for `wait_ms` in all; this host answers requests for its own from then on.
 ///
 /// # Safety
 /// `stack` is null or comes from headrace_start; `device` is null or points to a device whose name

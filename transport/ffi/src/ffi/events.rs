@@ -32,7 +32,7 @@ pub enum headrace_kind {
 /// The bytes of a message that has come in; given back by headrace_release.
 pub struct headrace_message(Received);
 
-/// One thing that happened; which fields mean something is said at its kind.
+/// One thing that happened; its kind names the fields that mean something.
 #[repr(C)]
 #[derive(Debug)]
 pub struct headrace_event {
@@ -63,7 +63,7 @@ pub struct headrace_event {
 const _: () = assert!(size_of::<headrace_event>() == 72);
 
 /// Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
-/// headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was told.
+/// headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was reported.
 ///
 /// # Safety
 /// `app` is null or attached; `events` is null or points to `room` places for events.
@@ -79,19 +79,19 @@ pub unsafe extern "C" fn headrace_poll(
         return HEADRACE_INVALID as i32;
     }
     let room = usize::try_from(room.min(EVENTS_MAX)).unwrap_or(0);
-    let mut told = 0;
-    while told < room {
+    let mut written = 0;
+    while written < room {
         let Some(event) = app.poll() else { break };
-        // SAFETY: `told` is below `room`, so the place is one of the caller's.
-        let place = unsafe { events.add(told) };
+        // SAFETY: `written` is below `room`, so the place is one of the caller's.
+        let place = unsafe { events.add(written) };
         // SAFETY: a place for an event; what was there before needs no drop.
         unsafe { place.write(headrace_event::of(event)) };
-        told += 1;
+        written += 1;
     }
-    if told == 0 && app.is_over() {
+    if written == 0 && app.is_over() {
         return HEADRACE_GONE as i32;
     }
-    i32::try_from(told).unwrap_or(i32::MAX)
+    i32::try_from(written).unwrap_or(i32::MAX)
 }
 
 const EVENTS_MAX: u32 = 1 << 16;
@@ -103,7 +103,7 @@ const EVENTS_MAX: u32 = 1 << 16;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headrace_release(message: *mut headrace_message) {
     if !message.is_null() {
-        // SAFETY: made by Box::into_raw when the event was told, and given back once.
+        // SAFETY: made by Box::into_raw when the event was reported, and given back once.
         drop(unsafe { Box::from_raw(message) });
     }
 }

@@ -24,7 +24,7 @@ const WIDTH: usize = 32;
 const ONE: usize = 4;
 const TWO: usize = 2;
 const FOUR: usize = 1;
-/// The same for two outputs over pairs.
+/// Columns, in vectors, when two outputs are computed over pairs.
 const AT_ONCE: usize = 1;
 
 entries!(super::has_avx2);

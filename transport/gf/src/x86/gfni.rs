@@ -23,9 +23,9 @@ const WIDTH: usize = 64;
 const ONE: usize = 2;
 const TWO: usize = 2;
 const FOUR: usize = 1;
-/// The same for two outputs over pairs.
+/// Columns, in vectors, when two outputs are computed over pairs.
 const AT_ONCE: usize = 2;
-/// The same where one source is added to what outputs hold.
+/// Columns, in vectors, where one source is added to what outputs hold.
 const ADDED: usize = 4;
 
 entries!(super::has_gfni);

@@ -47,7 +47,6 @@ const LEFT: &[&str] = &[
     "testbed/fabric/",
     "docs/",
     "transport/benches/",
-    "transport/dpdk/",
     "transport/pod/",
     "transport/src/cc/",
     "transport/src/ec/",

@@ -17,14 +17,14 @@ use crate::buffers::region::Region;
 use crate::payload::memory::Received;
 use crate::payload::source::{Pattern, Source};
 
-/// What an application asks of a worker.
+/// A request of an application to its worker.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Request {
     /// Open a flow that the application calls `connection`.
     Open {
         /// Dense from 0, below `WorkerConfig::connections_max`, free to use again once closed.
         connection: u32,
-        /// Whom to.
+        /// The destination.
         peer: HostId,
         /// What is known of the way there.
         path: Path,
@@ -88,7 +88,7 @@ pub(crate) enum Asked {
     },
 }
 
-/// What a worker tells its application.
+/// A report of a worker to its application.
 #[derive(PartialEq, Debug)]
 pub enum Completion {
     /// A message is wholly acknowledged; its memory is the application's again.
@@ -120,7 +120,7 @@ pub enum Completion {
         /// When.
         at: Instant,
     },
-    /// A message has come in, whole; said once.
+    /// A message has come in, whole; reported once.
     Delivered {
         /// Its sender.
         from: HostId,
@@ -223,7 +223,7 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// That of `source`, if it has any.
+    /// The memory of `source`, if it has any.
     pub(crate) fn of(source: Source) -> Option<Self> {
         match source {
             Source::Owned(memory) => Some(Self::Owned(memory)),
@@ -498,7 +498,7 @@ mod tests {
             let asked = slot.read(Some(&memory));
             assert!(matches!(asked, Some(Asked::Send { covered, .. }) if covered == fits), "{len}");
         }
-        // Memory of another kind than the slot says.
+        // Memory of another kind than the slot names.
         let slot = RequestSlot { kind: SEND_REGION, number: 1, ..Default::default() };
         assert_eq!((slot.read(Some(&memory)), slot.source(Some(memory))), (None, None));
     }

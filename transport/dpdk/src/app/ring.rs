@@ -1,9 +1,9 @@
 //! The way between an application and its worker: two single-producer, single-consumer rings.
 //!
 //! Requests go one way and completions the other, as descriptors of fixed layout (`descriptor.rs`).
-//! Memory that a descriptor speaks of takes a second ring in the same order; it is put there first,
-//! so who sees the descriptor finds the memory. A full ring gives the request back: nothing blocks
-//! and nothing is dropped. Capacities are descriptors.
+//! Memory that a descriptor refers to takes a second ring in the same order; it is put there first,
+//! so a reader of the descriptor finds the memory. A full ring gives the request back: nothing
+//! blocks and nothing is dropped. Capacities are descriptors.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -78,7 +78,7 @@ impl AppEnd {
         Ok(())
     }
 
-    /// The next thing that the worker has to tell; `None` when there is none now.
+    /// The worker's next completion; `None` when there is none now.
     #[inline]
     pub fn poll(&mut self) -> Option<Completion> {
         let slot = self.completions.peek().ok()?;
@@ -127,7 +127,7 @@ impl WorkerEnd {
         self.completions.slots().min(self.memory.slots())
     }
 
-    /// Tells the application `completions`, no more than there is room for; it sees them at once.
+    /// Passes `completions` to the application, as many as there is room for; it sees them at once.
     #[inline]
     pub(crate) fn tell(&mut self, completions: impl ExactSizeIterator<Item = Completion>) {
         let chunk = self.completions.write_chunk_uninit(completions.len());

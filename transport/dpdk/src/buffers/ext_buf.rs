@@ -2,7 +2,7 @@
 //!
 //! Source: DPDK Programmer's Guide, "Mbuf Library", external buffers. An [`ExtBuf`] is made for a
 //! message, and counts the mbufs that are attached through it, wherever drivers hold them; DPDK
-//! tells when the last goes. Lengths are bytes.
+//! reports when the last goes. Lengths are bytes.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -55,7 +55,7 @@ enum Holds {
 }
 
 impl ExtBuf {
-    /// A use of `region` that nobody shares yet.
+    /// A use of `region` that no mbuf shares yet.
     #[must_use]
     pub fn over(region: Arc<Region>) -> Self {
         let info = sys::rte_mbuf_ext_shared_info::default();
@@ -91,7 +91,7 @@ impl ExtBuf {
     /// memory is no card's to read it stays theirs.
     ///
     /// # Safety
-    /// Nobody reads bytes through mbufs attached to it any more.
+    /// Nothing reads bytes through mbufs attached to it any more.
     pub(crate) unsafe fn give_back(self) {
         if let Some(mapping) = self.region.mapping() {
             // SAFETY: alive while this handle counts. Holders free it at last, and look at nothing.
@@ -161,7 +161,7 @@ impl fmt::Debug for ExtBuf {
 
 /// Frees the memory; DPDK calls it when the last mbuf attached to it goes.
 unsafe extern "C" fn free_ext(_address: *mut c_void, opaque: *mut c_void) {
-    // SAFETY: `opaque` is the box that `ExtBuf::over` leaked; the count says that nobody is left.
+    // SAFETY: `opaque` is the box that `ExtBuf::over` leaked; by the count no holder is left.
     drop(unsafe { Box::from_raw(opaque.cast::<ExtShared>()) });
 }
 
@@ -193,7 +193,7 @@ mod tests {
         let mut region = Arc::new(Region::in_pages(&eal, b"first").expect("pages to register"));
         let (memory, mbuf) = kept(&pool, &region);
         assert!(Arc::get_mut(&mut region).is_none(), "the mbuf and the message hold it");
-        // SAFETY: the mbuf's bytes are read below only while nobody writes them.
+        // SAFETY: the mbuf's bytes are read below only while nothing writes them.
         unsafe { memory.give_back() };
         let own = Arc::get_mut(&mut region).expect("it is the application's again");
         own.bytes_mut().copy_from_slice(b"other");
@@ -203,7 +203,7 @@ mod tests {
 
         let mut region = Arc::new(Region::new(&eal, (*b"first").into()).unwrap());
         let (memory, mbuf) = kept(&pool, &region);
-        // SAFETY: nobody writes the memory here.
+        // SAFETY: nothing writes the memory here.
         unsafe { memory.give_back() };
         assert!(Arc::get_mut(&mut region).is_none());
         drop(mbuf);

@@ -291,7 +291,7 @@ impl Mbuf {
     }
 
     /// Whether the device vouches for the UDP checksum and has nothing to say against that of the
-    /// IPv4 header: it has found it right, or it knows that the datagram is intact although the
+    /// IPv4 header: it has found it right, or found that the datagram is intact although the
     /// field is not filled in, as between guests of one host.
     #[inline]
     #[must_use]
@@ -328,7 +328,7 @@ impl Mbuf {
     }
 
     /// Asks for the header, and for the first three lines of data where a pool's buffers have them:
-    /// all at once, though only the header says where the data is. Elsewhere it does no harm.
+    /// all at once, though only the header shows where the data is. Elsewhere it does no harm.
     #[inline]
     pub fn prefetch_unread(&self) {
         let header = self.0.as_ptr().cast::<u8>().cast_const();
@@ -445,7 +445,7 @@ fn data_start(segment: &rte_mbuf) -> *mut u8 {
 #[inline]
 fn segment_data(segment: &rte_mbuf) -> &[u8] {
     // SAFETY: `data_len` bytes behind `data_off` are in the buffer (an invariant of mbufs), which
-    // nobody writes while the segment is borrowed.
+    // nothing writes while the segment is borrowed.
     unsafe { slice::from_raw_parts(data_start(segment), usize::from(segment.data_len)) }
 }
 
@@ -479,7 +479,7 @@ pub(crate) fn free_all(slots: &mut [Option<Mbuf>]) {
     forget_all(slots);
 }
 
-/// Leaves `None` in all slots, whose mbufs somebody else owns now.
+/// Leaves `None` in all slots, whose mbufs have another owner now.
 #[inline]
 pub(crate) fn forget_all(slots: &mut [Option<Mbuf>]) {
     for slot in slots {

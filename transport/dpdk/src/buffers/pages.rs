@@ -1,13 +1,13 @@
 //! Pages of applications that cards read by DMA.
 //!
 //! Source: DPDK Programmer's Guide, "Support for Externally Allocated Memory"; Linux
-//! `Documentation/driver-api/vfio.rst`. A card behind an IOMMU reads only what it was told of, page
-//! by page, so each [`Pages`] has pages of its own: with a page that two of them share, the second
-//! mapping would be taken for done and be missing. They lie low in the address space, because the
-//! address is the card's too (IOVA as VA) and some IOMMUs translate 39 bits only.
+//! `Documentation/driver-api/vfio.rst`. A card behind an IOMMU reads only what was mapped for it,
+//! page by page, so each [`Pages`] has pages of its own: with a page that two of them share, the
+//! second mapping would be taken for done and be missing. They lie low in the address space,
+//! because the address is the card's too (IOVA as VA) and some IOMMUs translate 39 bits only.
 //!
-//! A card that is opened later is not told of pages that exist already. Where cards use physical
-//! addresses nothing is told: pages of applications may be moved.
+//! Pages that exist already are not mapped for a card that is opened later. Where cards use
+//! physical addresses nothing is mapped: the kernel may move pages of applications.
 //!
 //! [`Pages`] are written by one owner, and stay mapped while anything, such as an mbuf in a
 //! driver's ring, refers to them by a [`Mapping`]. Lengths are bytes.
@@ -26,11 +26,11 @@ use dpdk_sys as sys;
 use crate::eal::cards::{Card, Readers, VIRTUAL};
 use crate::eal::{self, Eal};
 
-/// Memory that cards were told of, with the right to read and write it.
+/// Memory that is mapped for cards, with the right to read and write it.
 #[derive(Debug)]
 pub(crate) struct Pages(Arc<Mapping>);
 
-/// What keeps memory mapped, for the process and for cards. It gives nobody the bytes.
+/// What keeps memory mapped, for the process and for cards. It gives no access to the bytes.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     address: NonNull<u8>,
@@ -116,7 +116,7 @@ impl Pages {
 }
 
 impl Mapping {
-    /// Fresh pages for `len` bytes, of which nobody was told.
+    /// Fresh pages for `len` bytes, mapped for no card.
     fn of(eal: &Eal, len: usize) -> Option<Self> {
         let (address, mapped, page) = if len >= HUGE_FROM {
             map(len, HUGE_BYTES, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
@@ -198,10 +198,10 @@ impl Drop for Mapping {
             is_clear &= unsafe { sys::rte_extmem_unregister(self.start(), self.mapped) } == 0;
         }
         if is_clear {
-            // SAFETY: mapped by this value with this length, and nobody refers to it any more.
+            // SAFETY: mapped by this value with this length, and nothing refers to it any more.
             unsafe { libc::munmap(self.start(), self.mapped) };
         } else {
-            // Other pages at this address would be taken for told, and a card would send old bytes.
+            // Other pages at this address would pass for mapped, and a card would send old bytes.
             tracing::warn!(bytes = self.mapped, "a card keeps pages of an application mapped");
         }
     }

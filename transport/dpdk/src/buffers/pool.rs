@@ -75,7 +75,7 @@ impl Pool {
     pub fn alloc(&self) -> Option<Mbuf> {
         // SAFETY: the pool lives as long as `self`; pools are safe to use from any thread.
         let raw = NonNull::new(unsafe { sys::rdpdk_mbuf_alloc(self.raw.as_ptr()) })?;
-        // SAFETY: a fresh mbuf, nobody else's.
+        // SAFETY: a fresh mbuf that has no other owner.
         Some(unsafe { Mbuf::own(raw) })
     }
 
@@ -170,7 +170,7 @@ impl Mbuf {
         // SAFETY: an owned chain and a live pool; the copy shares nothing with the original.
         let copy = unsafe { sys::rte_pktmbuf_copy(self.raw(), pool.raw.as_ptr(), 0, u32::MAX) };
         let copy = NonNull::new(copy)?;
-        // SAFETY: a fresh chain, nobody else's.
+        // SAFETY: a fresh chain that has no other owner.
         Some(unsafe { Self::own(copy) })
     }
 }

@@ -120,7 +120,7 @@ impl RingTx {
         self.0.raw.as_ptr()
     }
 
-    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and says how
+    /// Puts mbufs from the front of `burst` into the ring, keeps what does not fit, and returns how
     /// many.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
@@ -148,7 +148,7 @@ impl RingRx {
         self.0.raw.as_ptr()
     }
 
-    /// Takes up to `burst.room()` mbufs, adds them to `burst`, and says how many.
+    /// Takes up to `burst.room()` mbufs, adds them to `burst`, and returns how many.
     #[inline]
     pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         self.0.dequeue(burst)

@@ -1,7 +1,7 @@
 //! Times that travel in mbufs, in dynamic fields.
 //!
 //! Source: DPDK Programmer's Guide, "Dynamic fields and flags" of the mbuf library. A field is 8
-//! bytes of every mbuf and a flag that says whether they mean something.
+//! bytes of every mbuf and a flag for whether they mean something.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -56,7 +56,7 @@ impl TimestampField {
         Self::known_to_drivers(sys::rte_mbuf_dyn_rx_timestamp_register)
     }
 
-    /// The same field for sending, with a flag of its own: when a frame is to leave
+    /// That field for sending, with a flag of its own: when a frame is to leave
     /// (`rte_mbuf_dyn_tx_timestamp_register`). Drivers look for it when they start.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl TimestampField {
         Self::known_to_drivers(sys::rte_mbuf_dyn_tx_timestamp_register)
     }
 
-    /// The field and the flag that `register` says.
+    /// The field and the flag that `register` returns.
     fn known_to_drivers(register: Registration) -> Result<Self, MbufError> {
         let (mut offset, mut flag) = (-1, 0);
         // SAFETY: one of DPDK's two registrations, as EAL runs, with two places for the answer.

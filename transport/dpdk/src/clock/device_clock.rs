@@ -17,7 +17,7 @@ use crate::clock::poll_clock::Clock;
 /// Reads the clock that stamps frames, somewhere between call and return; `None` when it cannot.
 pub type ReadTicks = Box<dyn FnMut() -> Option<u64> + Send>;
 
-/// The clock of one device, as one queue's worker knows it.
+/// The clock of one device, as one queue's worker reads it.
 pub struct DeviceClock {
     field: TimestampField,
     ticks: ReadTicks,
@@ -142,7 +142,7 @@ impl DeviceClock {
         now >= self.due && (!busy || self.fit.is_young() || now >= self.due + PATIENCE)
     }
 
-    /// Takes a reading and learns from it. Says once, in the log, when the clock is given up.
+    /// Takes a reading and learns from it. Logs once when the clock is given up.
     #[cold]
     pub(crate) fn read<C: Clock>(&mut self, clock: &mut C) {
         if self.fit.fault().is_some() {
@@ -202,7 +202,7 @@ impl DeviceClock {
 }
 
 /// From a reading of that width to the next, for which the fit has a wish. What took longer than
-/// any clock that is kept was interrupted, and says nothing about how long the next will take.
+/// any clock that is kept was interrupted, and proves nothing about how long the next will take.
 fn pause(wish: Duration, width: Duration) -> Duration {
     wish.max(width.min(BRACKET_MAX) * SHARE)
 }

@@ -3,7 +3,7 @@
 //! A device stamps frames by a clock of its own: of unknown rate, with an offset that means
 //! nothing, and drifting. It is read now and then, between two readings of the driver's clock: the
 //! *bracket*. A reading was taken somewhere in its bracket, so its middle is wrong by at most half
-//! the bracket's width, and wide brackets (the thread was interrupted) tell little.
+//! the bracket's width, and wide brackets (the thread was interrupted) are worth little.
 //!
 //! ```text
 //!   readings --narrowest of a group--> points (16) --rate: oldest and newest good one--> line
@@ -15,9 +15,9 @@
 //! is taken over a second. A new line is not jumped to. The conversion bends towards it and meets
 //! it at most [`SETTLE`] later, so times of later ticks are never earlier.
 //!
-//! A clock that stands still, jumps, or is read too slowly is told from one that drifts, and then
-//! nothing is converted. Sans-IO: it reads no clock. Times are the driver's, ticks the device's and
-//! of any rate in 1 MHz ..= 10 GHz; they may wrap around at 2^64.
+//! A clock that drifts is followed. By one that stands still, jumps, or is read too slowly nothing
+//! is converted. Sans-IO: it reads no clock. Times are the driver's, ticks the device's and of any
+//! rate in 1 MHz ..= 10 GHz; they may wrap around at 2^64.
 
 use transport::{Duration, Instant};
 
@@ -208,7 +208,7 @@ impl Line {
         self.at_ps.saturating_add(span)
     }
 
-    /// The same line, named by another of its points.
+    /// This line, named by another of its points.
     fn from(&self, ticks: u64) -> Self {
         Self { ticks, at_ps: self.at(ticks), mult: self.mult }
     }
@@ -435,7 +435,7 @@ impl Map {
         Self { before: line, slew: line, after: line, inverse: [inverse(line.mult); 3] }
     }
 
-    /// The same up to `now`, and [`SETTLE`] later on `line`.
+    /// A map that is unchanged up to `now`, and [`SETTLE`] later on `line`.
     fn bent(&self, line: Line, now: u64) -> Self {
         let on = if is_before(now, self.after.ticks) { &self.slew } else { &self.after };
         let before = on.from(now);
@@ -445,7 +445,7 @@ impl Map {
         let ticks = (u128::from(settle) << SHIFT) / u128::from(line.mult);
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX >> 1);
         let after = line.from(now.wrapping_add(ticks));
-        // Positive, or a clock would be far out, which a reading before this has told.
+        // Positive, or a clock would be far out, which an earlier reading has shown.
         let span = u128::from(after.at_ps.saturating_sub(before.at_ps).max(0).cast_unsigned());
         let mult = u64::try_from((span << SHIFT) / u128::from(ticks.max(1))).unwrap_or(u64::MAX);
         let slew = Line { mult, ..before };

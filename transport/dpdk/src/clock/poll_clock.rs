@@ -2,7 +2,7 @@
 
 use transport::Instant;
 
-/// Tells network time. Read once a poll.
+/// Network time. Read once a poll.
 pub trait Clock {
     /// Now; a worker does not let it run backwards.
     fn now(&mut self) -> Instant;

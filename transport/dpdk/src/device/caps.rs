@@ -1,9 +1,9 @@
 //! What a device offers, what is asked of it, and the settings that follow.
 //!
 //! Source: `rte_eth_dev_info`. Negotiation is a plain function of the offer and the wish: it never
-//! asks for what is not offered and knows no vendor, so every device of the future is handled by
-//! what it says of itself. Frame lengths are bytes without FCS. It calls nothing; `port.rs` applies
-//! the result.
+//! requests what is not offered and has no case for a vendor, so every device of the future is
+//! handled by what it reports of itself. Frame lengths are bytes without FCS. It calls nothing;
+//! `port.rs` applies the result.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use dpdk_sys as sys;
 
 use crate::device::rules::Rung;
 
-/// What the caller wants of a port.
+/// What the caller requests of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortConfig {
     /// Queues in each direction, at least 1; fewer are used where the device has fewer.
@@ -29,7 +29,7 @@ pub struct PortConfig {
     pub checksums: bool,
     /// Whether the device may say when frames arrived, where its clock can be read.
     pub times: bool,
-    /// Leaves the device's MTU as it is: it is set by somebody else.
+    /// Leaves the device's MTU as it is: it is set elsewhere.
     pub keep_mtu: bool,
 }
 
@@ -42,27 +42,27 @@ pub enum FrameLimit {
     Unproven(u32),
 }
 
-/// Who says when frames arrived.
+/// What the time of arrival of a frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RxTimes {
     /// The device does, by a clock that can be read.
     Device,
-    /// The device could, but its clock cannot be read, so nobody knows what its stamps mean.
+    /// The device could, but its clock cannot be read, so the meaning of its stamps is unknown.
     NoClock,
-    /// Whoever polls it: frames arrived when they were found.
+    /// The thread that polls it: frames arrived when they were found.
     Poll,
 }
 
-/// Who sees to it that paced frames leave at their time.
+/// What makes paced frames leave at their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxTimes {
     /// The device does, at a transmit queue of its own for each worker.
     Device,
-    /// The device could, but nobody can tell it when: its clock cannot be read.
+    /// The device could, but its clock cannot be read, so no time can be given to it.
     NoClock,
     /// The device could, but has too few transmit queues.
     NoQueue,
-    /// Whoever polls it: they leave at the first poll behind it.
+    /// The thread that polls it: frames leave at the first poll behind their time.
     Poll,
 }
 
@@ -89,15 +89,15 @@ pub struct Caps {
     pub tx_checksums: bool,
     /// Whether it checks UDP checksums.
     pub rx_checksums: bool,
-    /// Who says when frames arrived.
+    /// What the time of arrival of a frame comes from.
     pub rx_times: RxTimes,
-    /// Who sees to it that paced frames leave at their time.
+    /// What makes paced frames leave at their time.
     pub tx_times: TxTimes,
     /// How received frames come to its queues.
     pub steering: Rung,
     /// NUMA node, -1 when it has none.
     pub socket: i32,
-    /// Speed in Mbit/s, when the link is up and says so.
+    /// Speed in Mbit/s, when the link is up and reports it.
     pub link_mbps: Option<u32>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Plan {
     pub(crate) rss_types: u64,
     /// 0: say nothing, the device has its own default.
     pub(crate) mtu: u16,
-    /// Those of the workers, and those of frames with a departure.
+    /// Transmit queues of the workers, and of frames with a departure.
     pub(crate) tx_queues: u16,
     /// The frame length that `mtu` stands for.
     pub(crate) mtu_frame: u32,
@@ -232,7 +232,7 @@ pub enum Lost {
     RxClock,
     /// Sending at a given time.
     TxTimes,
-    /// Sending at a time that could be told.
+    /// Sending at a time that could be given.
     TxClock,
     /// Transmit queues for it.
     TxQueue,

@@ -40,7 +40,7 @@ const FRAME_XDP: u16 = ROOM_XDP - 256;
 pub(crate) const SOCKET: &str = "headrace";
 
 impl DeviceName {
-    /// The driver, where the name says it.
+    /// The driver, where the name contains it.
     #[must_use]
     pub fn driver(&self) -> &str {
         match self {
@@ -63,7 +63,7 @@ impl DeviceName {
         }
     }
 
-    /// Whether the kernel says that the interface behind it carries frames; true without one.
+    /// Whether by the kernel the interface behind it carries frames; true without one.
     #[must_use]
     pub fn is_interface_up(&self) -> bool {
         let state = |name| fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
@@ -71,8 +71,8 @@ impl DeviceName {
         !self.interface().and_then(|name| state(name).ok()).is_some_and(down)
     }
 
-    /// The longest frame that is worth asking the device for. That of an interface follows from its
-    /// MTU, where /sys tells it.
+    /// The longest frame that is worth asking the device for. An interface's follows from its
+    /// MTU, where /sys has it.
     #[must_use]
     pub fn frame_max(&self) -> u16 {
         let by_mtu = self.interface().and_then(mtu).map(|mtu| mtu.saturating_add(ETHERNET_HEADER));
@@ -113,7 +113,7 @@ impl DeviceName {
         self.driver() == "net_memif"
     }
 
-    /// The same device with all that its driver needs on this side.
+    /// This device with all that its driver needs on this side.
     #[must_use]
     pub fn completed(self, side: Side, config: &PortConfig) -> Self {
         let is_file = self.socket_path().is_some();
@@ -147,8 +147,8 @@ impl DeviceName {
         Self::Virtual { name, arguments }
     }
 
-    /// The same device for looking at it alone: one that meets another process listens at a socket
-    /// of this process instead, so that nobody is disturbed.
+    /// This device for looking at it alone: one that meets another process listens at a socket of
+    /// this process instead, so that the other is not disturbed.
     #[must_use]
     pub fn alone(self, config: &PortConfig) -> Self {
         if !self.meets() {

@@ -1,4 +1,4 @@
-//! One ethdev: set up by what the device says of itself (`caps.rs`), asked, closed.
+//! One ethdev: set up by what the device reports of itself (`caps.rs`), read, closed.
 //!
 //! Source: DPDK Programmer's Guide, "Poll Mode Driver". A [`Device`] is shared by the queues of a
 //! port (`port.rs`), and is closed and unplugged when the last of them is gone. Nothing here is on
@@ -33,8 +33,8 @@ pub(crate) enum Keep {
     Nothing,
     /// Nothing, but it listens to other processes, and is stopped instead of closed until EAL ends:
     /// the memif driver of 22.11 frees what it listens with and goes on listening, so that the next
-    /// process to connect would end this one. Stopped, it does nothing for who comes. The file that
-    /// others find it by, if there is one, goes with it.
+    /// process to connect would end this one. Stopped, it does nothing for a process that comes.
+    /// The file that others find it by, if there is one, goes with it.
     Listening(Option<String>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
@@ -48,12 +48,12 @@ pub(crate) struct Device {
     pub(crate) id: u16,
     pub(crate) name: CString,
     pub(crate) caps: Caps,
-    /// Where it says when frames arrived, if it does.
+    /// The field in which it reports when frames arrived, if it does.
     pub(crate) times: Option<TimestampField>,
-    /// Where it is told when frames are to leave, if it is.
+    /// The field that gives it the departures of frames, if it takes them.
     pub(crate) departures: Option<TimestampField>,
     pub(crate) is_vdev: bool,
-    /// Its bit in who may read memory of applications; 0 when it reads none.
+    /// Its bit among the readers of applications' memory; 0 when it reads none.
     pub(crate) reader: Readers,
     keep: Keep,
     /// Receive queues take their buffers from it.
@@ -137,8 +137,9 @@ impl Device {
         }
     }
 
-    /// Its bit in who may read memory of applications; 0 when it reads none, or when what it sends
-    /// at a time of its own can be overtaken, so that `PortQueue::message_over` would not hold.
+    /// Its bit among the readers of applications' memory; 0 when it reads none, or when what it
+    /// sends at a time of its own can be overtaken, so that `PortQueue::message_over` would not
+    /// hold.
     fn reader_bit(&self) -> Readers {
         let Caps { tx_multi_segs, tx_times, ref driver, .. } = self.caps;
         if !tx_multi_segs {
@@ -152,7 +153,7 @@ impl Device {
         }
     }
 
-    /// Says when buffers lie at another processor than the device: every packet then crosses.
+    /// Warns when buffers lie at another processor than the device: every packet then crosses.
     fn warn_of_distance(&self) {
         let (device, buffers) = (self.caps.socket, self.pool.socket());
         if device >= 0 && buffers >= 0 && device != buffers {
@@ -277,7 +278,7 @@ impl Drop for Device {
         let control = self.eal.control();
         // Some drivers refuse to close over rules.
         clear_rules(self.id);
-        // SAFETY: no queue is left, so nobody polls the port.
+        // SAFETY: no queue is left, so no thread polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
         if let Keep::Listening(socket) = &self.keep {
             socket.iter().for_each(|path| drop(fs::remove_file(path)));
@@ -348,7 +349,8 @@ fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
     check(name, Step::Configure, ret)
 }
 
-/// Sets the MTU once more as its own call, whose answer says whether the device has such a setting.
+/// Sets the MTU once more as its own call, whose result shows whether the device has such a
+/// setting.
 fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
     if config.keep_mtu {
         plan.caps.max_frame = FrameLimit::Set(config.max_frame);

@@ -205,7 +205,8 @@ impl Link {
 }
 
 impl LinkEnd {
-    /// Takes up to `burst.room()` packets from the host, adds them to `burst`, and says how many.
+    /// Takes up to `burst.room()` packets from the host, adds them to `burst`, and returns how
+    /// many.
     #[inline]
     pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         match self {
@@ -216,7 +217,7 @@ impl LinkEnd {
     }
 
     /// Sends packets from the front of `burst` to the host, keeps those for which there is no room,
-    /// and says how many were sent.
+    /// and returns how many were sent.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         match self {

@@ -56,7 +56,7 @@ pub enum DeviceNameError {
     NoInterface {
         /// What was asked for.
         name: String,
-        /// Those of this network namespace.
+        /// All interfaces of this network namespace.
         known: String,
     },
 }
@@ -122,8 +122,8 @@ fn pci_address(text: &str) -> Option<String> {
 }
 
 impl DeviceName {
-    /// The same device as DPDK knows it: an interface becomes the card behind it, where both may
-    /// use it. To be asked before EAL starts, which has to hear of cards.
+    /// This device by DPDK's name: an interface becomes the card behind it, where both may use it.
+    /// To be called before EAL starts, which needs the cards' names.
     ///
     /// # Errors
     /// [`DeviceNameError::NoInterface`].
@@ -152,7 +152,7 @@ impl DeviceName {
         matches!(self, Self::Pci { .. })
     }
 
-    /// `options` with what EAL has to be told of this device.
+    /// `options` with what EAL needs for this device.
     #[must_use]
     pub fn allowed_in(&self, mut options: EalOptions) -> EalOptions {
         if let Self::Pci { address, arguments } = self {

@@ -72,7 +72,7 @@ impl DeviceName {
 
     /// Opens it on its side of a link. Where it connects to another process, it is tried again and
     /// again for as long as `patience`, with `meanwhile` between, which may end it; `None` when
-    /// nobody answered.
+    /// no process answered.
     ///
     /// # Errors
     /// Of the device, and that of `meanwhile`.
@@ -109,8 +109,8 @@ impl DeviceName {
         }
     }
 
-    /// Opens the connecting end; `None` when it is not answered. A listener refuses whoever comes
-    /// between its socket and its start, and the driver of 22.11 never asks again.
+    /// Opens the connecting end; `None` when it is not answered. A listener refuses what comes
+    /// between its socket and its start, and the driver of 22.11 never tries again.
     fn connect(
         &self,
         eal: &Eal,

@@ -47,7 +47,7 @@ pub struct PortQueue {
 }
 
 /// Two connected devices of this process that are taken down together, when both ports and all
-/// their queues are gone: nobody polls one while the other pulls the connection away, and the
+/// their queues are gone: no thread polls one while the other pulls the connection away, and the
 /// driver's own disconnect (on DPDK's interrupt thread) is over before the second device is closed.
 ///
 /// Every holder drops its device before its tie, so that the tie's are the last.
@@ -247,7 +247,7 @@ fn queues_of(device: &Arc<Device>) -> Vec<PortQueue> {
 }
 
 impl PortQueue {
-    /// Receives up to `burst.room()` packets, adds them to `burst`, and says how many.
+    /// Receives up to `burst.room()` packets, adds them to `burst`, and returns how many.
     #[inline]
     pub fn rx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         let spare = burst.spare();
@@ -260,8 +260,8 @@ impl PortQueue {
     }
 
     /// Sends from the front of `burst`, keeps in it what the device has no descriptors for, and
-    /// says how many were sent. Packets that the device cannot send at all are freed and counted in
-    /// [`Self::refused`]: drivers would loop on them, truncate them, or count them as sent.
+    /// returns how many were sent. Packets that the device cannot send at all are freed and counted
+    /// in [`Self::refused`]: drivers would loop on them, truncate them, or count them as sent.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         self.refuse_unsendable(burst);
@@ -274,8 +274,8 @@ impl PortQueue {
         usize::from(sent)
     }
 
-    /// Has the driver make packets with offloads ready, and says how many from the front are. The
-    /// first packet is freed if it can never be sent.
+    /// Has the driver make packets with offloads ready, and returns how many from the front are.
+    /// The first packet is freed if it can never be sent.
     #[inline]
     fn prepare(&mut self, burst: &mut MbufBurst) -> u16 {
         let filled = burst.filled();
@@ -294,7 +294,7 @@ impl PortQueue {
         ready
     }
 
-    /// Whether the device reads `range` of `memory` where it lies. A card that was not told of it
+    /// Whether the device reads `range` of `memory` where it lies. A card that it is not mapped for
     /// would read nothing and send nothing.
     #[inline]
     pub(crate) fn reads(&self, memory: &ExtBuf, range: &Range<usize>) -> bool {
@@ -308,8 +308,8 @@ impl PortQueue {
     /// never does, so they are not waited for. An acknowledgement proves that the card has read a
     /// segment: it takes the frames of a queue in order; what is attached is a segment's first
     /// transmission, retransmissions and parity are copied and come behind it; so whichever frame
-    /// told the receiver of the bytes, that transmission had left. A peer that acknowledges what it
-    /// never got may be sent what the application writes there next, within the region. Of a
+    /// brought the bytes to the receiver, that transmission had left. A peer that acknowledges what
+    /// it never got may be sent what the application writes there next, within the region. Of a
     /// message that failed nothing is proven: the region comes back with the driver's frames.
     pub(crate) fn message_over(&self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
         if self.device.is_vdev {
@@ -323,8 +323,8 @@ impl PortQueue {
         None
     }
 
-    /// Where the device says when frames arrived, in what [`Self::ticks`] reads; `None` where it
-    /// does not.
+    /// The field in which the device reports when frames arrived, in ticks of [`Self::ticks`];
+    /// `None` where it does not.
     pub(crate) fn times(&self) -> Option<TimestampField> {
         self.device.times
     }
@@ -335,8 +335,8 @@ impl PortQueue {
         Box::new(move || device.clock())
     }
 
-    /// The queue for frames that the device sends at their time, and where it is told; `None` where
-    /// it does not. To be asked once.
+    /// The queue for frames that the device sends at their time, and the field of that time; `None`
+    /// where it does not. To be called once.
     pub(crate) fn timed(&self) -> Option<(Self, TimestampField)> {
         let device = &self.device;
         let field = device.departures.filter(|_| device.caps.tx_times == TxTimes::Device)?;
@@ -414,7 +414,7 @@ impl Drop for Tie {
         let connected =
             self.first.wait_link(true, HANDSHAKE_MS) && self.second.wait_link(true, HANDSHAKE_MS);
         eal.settle_interrupts(&control);
-        // SAFETY: no queue is left, so nobody polls either port.
+        // SAFETY: no queue is left, so no thread polls either port.
         unsafe { sys::rte_eth_dev_stop(self.first.id) };
         if connected && !self.second.wait_link(false, HANDSHAKE_MS) {
             tracing::warn!(port = ?self.second.name, "the far side did not see the disconnect");

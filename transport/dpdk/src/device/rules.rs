@@ -13,7 +13,7 @@
 //!
 //! Those are handed over (`steering.rs`), so a rung costs time and never correctness. Rules are
 //! asked for one by one; the first refusal takes those before it back and goes one rung down, with
-//! the driver's words in the log. Nothing here touches a device: who owns it hands in how.
+//! the driver's words in the log. Nothing here touches a device: its owner hands in how.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ pub enum Rung {
 /// A rule for received frames with our UDP port as destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Those for `address` go to `queue`.
+    /// Frames for `address` go to `queue`.
     Queue {
         /// Destination.
         address: IpAddr,
@@ -54,7 +54,7 @@ pub(crate) enum Rule {
 
 /// A device that may take rules.
 pub(crate) trait Rules {
-    /// Puts `rule` in force, or says in the driver's words why not.
+    /// Puts `rule` in force, or returns in the driver's words why not.
     fn add(&mut self, rule: Rule) -> Result<(), String>;
     /// Takes all rules back.
     fn clear(&mut self);
@@ -82,7 +82,7 @@ pub(crate) fn climb(
     for (rung, rules) in rungs {
         let all = rules.iter().try_for_each(|rule| device.add(*rule));
         match all {
-            // Without addresses there is nothing to tell the queues apart by.
+            // Without addresses there is nothing to distinguish the queues by.
             Ok(()) if !rules.is_empty() => return (rung, refused),
             Ok(()) => {}
             Err(words) => {

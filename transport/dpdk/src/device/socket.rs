@@ -16,7 +16,7 @@ use crate::device::name::DeviceName;
 /// Why a listening socket's file cannot be made ready.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// Somebody listens there.
+    /// A process listens there.
     #[error("another process listens on {0}; end it, or name another socket=PATH")]
     InUse(String),
     /// Something of that name is no socket.
@@ -50,7 +50,7 @@ impl DeviceName {
     /// Removes the socket of a process that was killed, for another to listen there.
     ///
     /// # Errors
-    /// [`SocketError`], for example when somebody listens there.
+    /// [`SocketError`], for example when a process listens there.
     pub fn clear_socket(&self) -> Result<(), SocketError> {
         let Some(path) = self.socket_path().filter(|_| self.meets()) else { return Ok(()) };
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };

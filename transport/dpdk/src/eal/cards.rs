@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dpdk_sys as sys;
 
-/// Who may read some memory, a bit for each card and one for all virtual devices.
+/// The devices that may read some memory, a bit for each card and one for all virtual devices.
 pub(crate) type Readers = u64;
 
 /// The virtual devices, which read whatever the process can.

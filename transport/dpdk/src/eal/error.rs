@@ -51,7 +51,7 @@ pub enum EalError {
     Spawn {
         /// The thread's name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         kind: io::ErrorKind,
     },
     /// DPDK's telemetry refuses our commands.

@@ -1,9 +1,9 @@
 //! DPDK's interrupt thread, held while a worker polls and let through when the worker is idle.
 //!
 //! Source: DPDK 22.11, `memif_disconnect`: when a memif peer goes away, the driver unmaps the
-//! shared rings on the interrupt thread, whoever may be polling them at that moment. A worker
-//! whose peer may be killed at any time holds that thread in a callback of its own, and lets it
-//! do what has come up only between two polls. It does so when nothing has been received for a
+//! shared rings on the interrupt thread, although a worker may be polling them at that moment. A
+//! worker whose peer may be killed at any time holds that thread in a callback of its own, and lets
+//! it do what has come up only between two polls. It does so when nothing has been received for a
 //! while: a peer that is gone sends nothing, so what there is to do then is not kept waiting.
 //!
 //! One hold at a time in a process; a second one waits for nothing and holds nothing.
@@ -81,7 +81,7 @@ impl InterruptHold {
             .unwrap_or_else(PoisonError::into_inner);
         self.held = *place == Place::Held;
         if !self.held {
-            // It finds nobody waiting when it comes, and goes on.
+            // The callback finds no thread waiting when it runs, and returns.
             *place = Place::Free;
             tracing::warn!("DPDK's interrupt thread is busy for longer than {PATIENCE:?}");
         }

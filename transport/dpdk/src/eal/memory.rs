@@ -3,7 +3,7 @@
 //! Source: /proc/meminfo, /proc/self/limits, /sys/kernel/mm/hugepages, and the memory limit of the
 //! cgroup. Sizes are bytes unless a name says mb (2^20 bytes). Parsing and choosing are plain
 //! functions of text, so a machine that is not at hand can be tested. It changes nothing on the
-//! machine and knows no EAL argument; `mod.rs` beside it turns the choice into arguments.
+//! machine and makes no EAL argument; `mod.rs` beside it turns the choice into arguments.
 
 use std::fmt;
 use std::fs;

@@ -1,6 +1,6 @@
-//! A device while no worker polls it: questions of others are answered, and own ones asked.
+//! A device while no worker polls it: requests of others are answered, and own ones sent.
 //!
-//! What is asked and answered is `neighbour`'s; here frames are moved. Lengths are octets without
+//! Requests and answers are `neighbour`'s; here frames are moved. Lengths are octets without
 //! FCS. Not for the path of segments: every frame is copied.
 
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::buffers::pool::Pool;
 use crate::device::port::PortQueue;
 use crate::neighbour::{Mac, Resolution, Resolver, Station};
 
-/// The first queue of a device, who is asked for there, and what was counted.
+/// The first queue of a device, the station that answers there, and what was counted.
 #[derive(Debug)]
 pub struct Enquiry<'a> {
     queue: &'a mut PortQueue,
@@ -53,7 +53,7 @@ impl<'a> Enquiry<'a> {
     }
 
     /// Sends the frame that `write` writes, if any. What the device has no room for is lost:
-    /// whoever asks asks again.
+    /// a host that asks repeats it.
     pub fn send(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
         let Some(mut mbuf) = self.pool.alloc() else { return false };
         let room = self.pool.room();
@@ -63,11 +63,11 @@ impl<'a> Enquiry<'a> {
         mbuf.trim(rest) && burst.push(mbuf).is_ok() && self.queue.tx_burst(&mut burst) > 0
     }
 
-    /// Asks for the MACs of `peers` that are not given, for as long as `patience`, and says what
+    /// Asks for the MACs of `peers` that are not given, for as long as `patience`, and returns what
     /// is known of each. `now` is the clock; `meanwhile` is called between polls and may end it.
     ///
     /// # Errors
-    /// That of `meanwhile`.
+    /// The error of `meanwhile`.
     pub fn resolve<E>(
         &mut self,
         peers: &[(IpAddr, Option<Mac>)],

@@ -106,7 +106,7 @@ impl HandOver {
     }
 
     /// Gives away what is another's of `rx`, from frame `first` on; the order of the rest stays.
-    /// What is nobody's stays too, for the worker to count.
+    /// A frame for none of the workers stays too, to be counted.
     #[inline]
     pub(crate) fn give(&mut self, rx: &mut MbufBurst, first: usize) {
         for (index, mbuf) in rx.drain().enumerate() {

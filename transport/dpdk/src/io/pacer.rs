@@ -74,7 +74,7 @@ impl LinkPacer {
     /// A new poll: adapts the depth and forgets time in which the line was idle.
     fn observe(&mut self, now: Instant) {
         let gap = now.since(self.polled_at);
-        // The first poll says nothing about the interval.
+        // The first poll gives nothing about the interval.
         if self.polled_at > Instant::ZERO {
             let kept = self.interval.as_ps() / INTERVAL_WEIGHT * (INTERVAL_WEIGHT - 1);
             self.interval = Duration::from_ps(kept + gap.as_ps() / INTERVAL_WEIGHT);

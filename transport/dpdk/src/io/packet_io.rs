@@ -1,9 +1,9 @@
 //! Packets between a worker and its device, in bursts of at most [`transport::BURST`] frames.
 //!
 //! One implementation a binary, all calls inlined. A device keeps the frames of its bursts itself
-//! and lends their bytes, because only it knows how to hand 32 of them to C at once. Times are
-//! network time, lengths are bytes without FCS. What a
-//! device offers, and what it needs beside the path of packets, is in `upkeep.rs`.
+//! and lends their bytes, because it alone can hand 32 of them to C at once. Times are
+//! network time, lengths are bytes without FCS. What a device offers, and what it needs beside the
+//! path of packets, is in `upkeep.rs`.
 
 use std::ops::Range;
 
@@ -19,9 +19,9 @@ pub struct RxFrame<'a> {
     pub bytes: &'a [u8],
     /// What follows, when the device left it in a second buffer.
     pub tail: &'a [u8],
-    /// When it arrived, where the device says so.
+    /// When it arrived, where the device reports it.
     pub stamp: Option<Instant>,
-    /// What the device knows of its checksums.
+    /// What the device has found of its checksums.
     pub check: RxCheck,
 }
 
@@ -40,7 +40,7 @@ impl<'a> RxFrame<'a> {
     }
 }
 
-/// What a device knows of the checksums of a received frame.
+/// What a device has found of the checksums of a received frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RxCheck {
     /// Nothing: software must look.

@@ -1,9 +1,9 @@
 //! A look at the frames of a worker: copies of what it sends and receives, on their way to a file.
 //!
-//! The worker copies frames into a ring of bytes and goes on; whoever has the other end takes them
-//! out on another thread. A frame that finds no room is lost to the capture, and counted, never to
+//! The worker copies frames into a ring of bytes and goes on; another thread has the other end
+//! and takes them out. A frame that finds no room is lost to the capture, and counted, never to
 //! the worker. A record is 16 bytes of head and the bytes kept. Stamps are network time: of a
-//! received frame when it arrived, as the endpoint hears it; of a sent one when it was made.
+//! received frame when it arrived, as the endpoint is given it; of a sent one when it was made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -23,9 +23,9 @@ counters! {
         pub starved: u64,
         /// Frames that the device can never send: too long, or in too many pieces.
         pub refused: u64,
-        /// Frames handed over ahead of their departure, of which the device was told.
+        /// Frames handed over ahead of their departure, which was given to the device.
         pub timed: u64,
-        /// Answers sent to who asks for the host's address, or whether it lives.
+        /// Answers sent to requests for the host's address, and to echo requests.
         pub answers: u64,
         /// Frames received whose time of arrival is the device's, not the poll's.
         pub stamped: u64,
@@ -46,7 +46,7 @@ counters! {
     }
 }
 
-/// What a worker asks of its device beside packets. The defaults suit a device of vectors.
+/// What a worker needs of its device beside packets. The defaults suit a device of vectors.
 pub trait Upkeep {
     /// What the device offers; asked once a turn, before frames are given.
     #[inline]
@@ -69,7 +69,7 @@ pub trait Upkeep {
     fn message_over(&mut self, memory: ExtBuf, _acknowledged: bool) -> Option<ExtBuf> {
         Some(memory)
     }
-    /// Asks the device to free frames that it has sent and kept.
+    /// Has the device free frames that it has sent and kept.
     fn tx_reclaim(&mut self) {}
     /// Frees the frames kept by [`PacketIo::tx_burst`](super::packet_io::PacketIo::tx_burst),
     /// because the device takes nothing for too long; returns their number.

@@ -15,7 +15,7 @@ pub(super) enum Message {
     EchoRequest,
     /// The answer to identifier and sequence number.
     EchoReply(u16, u16),
-    /// Who has this address?
+    /// A request for the MAC of this address.
     Solicitation(Ipv6Addr),
     /// This address is at this MAC.
     Advertisement(Ipv6Addr, Mac),
@@ -90,7 +90,7 @@ pub(super) const fn echo_reply_kind(is_v6: bool) -> u8 {
     if is_v6 { ECHO_REPLY_V6 } else { ECHO_REPLY_V4 }
 }
 
-/// "Who has `target`? Tell `mac`."
+/// A request for the MAC of `target`, to be answered to `mac`.
 pub(super) fn solicitation(target: Ipv6Addr, mac: Mac) -> [u8; DISCOVERY] {
     discovery(SOLICITATION, 0, target, (SOURCE_MAC, mac))
 }

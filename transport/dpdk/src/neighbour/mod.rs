@@ -1,10 +1,10 @@
-//! Who has which hardware address: ARP, IPv6 neighbour discovery and echoes, as pure state
+//! Hardware addresses by IP address: ARP, IPv6 neighbour discovery and echoes, as pure state
 //! machines.
 //!
 //! Source: RFC 826 (ARP), RFC 4861 (neighbour solicitation and advertisement), RFC 792 and 4443
 //! (echo). A [`Station`] answers what others ask of our addresses, a [`Resolver`] asks for those of
 //! peers, a [`Prober`] measures how long an echo takes and whether full frames pass. Frames in,
-//! frames out, time handed in; whoever owns the device moves them. None of it is on the path of
+//! frames out, time handed in; the device's owner moves them. None of it is on the path of
 //! segments: peers are resolved before a run, and a worker shows a station only what is no packet
 //! of ours.
 //!

@@ -3,7 +3,7 @@
 //! Each peer in turn gets short echoes, then as many of full length, one under way at a time. A
 //! data packet of full length there and a short acknowledgement back, which is what a base RTT is,
 //! takes the mean of both round trips. What is measured is the least of many: everything above it
-//! is somebody's queue, or a poll that came late.
+//! is a queue on the way, or a poll that came late.
 
 use core::net::IpAddr;
 
@@ -26,7 +26,7 @@ pub struct Reach {
     pub lost: u32,
 }
 
-/// What that says.
+/// The result of a peer's probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A full packet there and a short one back take this long.
@@ -41,14 +41,14 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub struct Prober {
     station: Station,
-    /// Tells our echoes from those of others.
+    /// Distinguishes our echoes from others'.
     id: u16,
     /// Frame lengths: short and full.
     lengths: [usize; 2],
     /// What echoes carry: zeros behind their headers.
     body: Box<[u8]>,
     peers: Vec<(IpAddr, Mac, Reach)>,
-    /// Who is probed.
+    /// The peer that is probed, as a place in `peers`.
     at: usize,
     /// Echoes that this peer was sent.
     sent: u32,

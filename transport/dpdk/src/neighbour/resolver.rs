@@ -41,7 +41,7 @@ pub struct Resolver {
     give_up_at: Instant,
 }
 
-/// Somebody whose MAC is wanted.
+/// A host or gateway whose MAC is wanted.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     ip: IpAddr,
@@ -83,13 +83,13 @@ impl Resolver {
         hop.map_or(Resolution::Unreachable, |hop| hop.state)
     }
 
-    /// Whether nobody is asked any more.
+    /// Whether no request is outstanding any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.hops.iter().all(|hop| hop.state != Resolution::Asking)
     }
 
-    /// When to call [`Resolver::poll_transmit`] again; `None` when nobody is asked any more.
+    /// When to call [`Resolver::poll_transmit`] again; `None` when it is over.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let asking = self.hops.iter().filter(|hop| hop.state == Resolution::Asking);
@@ -150,10 +150,10 @@ impl Resolver {
     }
 }
 
-/// The address and the MAC that a frame says belong together.
+/// The address and the MAC that belong together by a frame.
 fn told_by(frame: &[u8]) -> Option<(IpAddr, Mac)> {
     if let Some(arp) = Arp::parse(frame) {
-        // Whoever asks tells where it is as well (RFC 826).
+        // A request carries its sender's addresses as well (RFC 826).
         return Some((arp.sender.1.into(), arp.sender.0));
     }
     let packet = Icmp::parse(frame)?;

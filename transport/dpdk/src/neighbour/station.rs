@@ -16,7 +16,7 @@ pub struct Station {
     pub ip: IpAddr,
     /// Leading bits that the addresses of the own subnet have in common.
     pub prefix: u8,
-    /// Who forwards to other subnets.
+    /// The router to other subnets.
     pub gateway: Option<IpAddr>,
 }
 

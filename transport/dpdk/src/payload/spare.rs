@@ -40,7 +40,7 @@ impl Spare {
             bytes.truncate(len);
             return bytes;
         };
-        // Nobody is shown what another message left.
+        // No application sees what another message left.
         bytes.clear();
         bytes.resize(len, 0);
         bytes

@@ -1,4 +1,4 @@
-//! What a worker asks of a store of application bytes, by direction.
+//! What a worker needs of a store of application bytes, by direction.
 //!
 //! A store copies between bytes and bytes, because what it copies from or to may be a chain of
 //! buffers. Lengths and offsets are bytes.
@@ -54,7 +54,7 @@ pub trait IncomingBytes {
     /// Restores what a block of a message lacks, and frees its parity; false when its packets do
     /// not suffice.
     fn restore(&mut self, restore: &Restore) -> bool;
-    /// Hands over message `msg`, which is whole.
+    /// Gives out message `msg`, which is whole.
     fn deliver(&mut self, msg: MsgId) -> Option<Self::Received>;
     /// Message `msg` will never be whole: frees its memory.
     fn abort(&mut self, msg: MsgId);

@@ -1,4 +1,4 @@
-//! What is told, and by which names: one list for DPDK's telemetry, OpenMetrics and the page.
+//! What is published, and by which names: one list for DPDK's telemetry, OpenMetrics and the page.
 //!
 //! Counters are those that endpoint, worker and device keep anyway, by their fields' names and
 //! texts. docs/TELEMETRY.md has the same list; a test holds it to this one.
@@ -8,7 +8,7 @@ use transport::stats::{DropCounts, DropReason};
 use crate::io::upkeep::IoCounts;
 use crate::telemetry::counts::{Counts, Pressure};
 
-/// Whose counter it is.
+/// The owner of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
     /// The protocol core's.

@@ -16,7 +16,7 @@ counters! {
         pub foreign: u64,
         /// No memory for the message that they would have begun, or for parity.
         pub refused: u64,
-        /// Of those, parity.
+        /// Parity among `refused`.
         pub parity_refused: u64,
         /// Blocks acknowledged that could not be restored: their sender contradicts itself, and its
         /// message is delivered as damaged as it was sent.

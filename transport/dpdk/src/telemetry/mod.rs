@@ -1,14 +1,14 @@
-//! What workers tell about themselves while they run.
+//! What workers publish about themselves while they run.
 //!
 //! ```text
 //! Worker -- Meter --> Board <-- Telemetry --> rte_telemetry under /headrace/
 //!  (its thread)   (plain stores)  (any thread)  \-> OpenMetrics on a unix socket
 //! ```
 //!
-//! A [`Board`] is the memory between a worker and whoever asks: counters and histograms, atomics
+//! A [`Board`] is the memory between a worker and its readers: counters and histograms, atomics
 //! with one writer, so that a worker stores and never waits. Histograms are counted where they lie;
 //! the worker's counters stay its own and are copied to the board every few milliseconds, as one
-//! picture (a sequence number tells a reader to read again). What there is, and by which name, is
+//! picture (a sequence number makes a reader read again). What there is, and by which name, is
 //! in [`catalogue`]; docs/TELEMETRY.md lists it. A worker without a meter pays a branch a burst.
 //!
 //! Times are network time. Nothing here reads a clock or opens a device.
@@ -39,7 +39,7 @@ pub use server::{MetricsError, MetricsServer};
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry(Arc<Mutex<Vec<Arc<Board>>>>);
 
-/// What one worker tells.
+/// What one worker publishes.
 #[derive(Debug)]
 pub struct Board {
     worker: u32,

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 
 use super::{Board, COUNTERS, Counter, Group, HISTOGRAMS, HistogramName, Telemetry};
 
-/// What is told of all workers now, up to and with `# EOF`.
+/// The metrics of all workers now, up to and with `# EOF`.
 ///
 /// # Errors
 /// Never: text grows.
@@ -67,7 +67,7 @@ fn histogram(
     told: &[Told<'_>],
 ) -> fmt::Result {
     let (unit, scale) = if name.is_time() { ("seconds", 1e-9) } else { ("frames", 1.0) };
-    // Not as `# UNIT`: not every parser knows that histograms may have one.
+    // Not as `# UNIT`: not every parser accepts one for histograms.
     let named = format!("{}_{unit}", name.name());
     let kind = MetricType::Histogram;
     let mut family = encoder.encode_descriptor(&named, name.help(), None, kind)?;

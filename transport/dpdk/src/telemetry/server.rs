@@ -3,7 +3,7 @@
 //! One request a connection, served by a thread of its own that sleeps in between, so no worker
 //! ever waits for a scraper. A slow or silent client is let go after two seconds at most. The
 //! socket is made with the server and removed with it; one that a killed process has left behind is
-//! replaced, one that somebody listens at is not.
+//! replaced, one that a process listens at is not.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -28,7 +28,7 @@ pub enum MetricsError {
     /// Something else is there.
     #[error("`{}` exists and is no socket: choose another path for the metrics", .0.display())]
     NoSocket(PathBuf),
-    /// The system says no.
+    /// The system refuses.
     #[error(
         "cannot serve metrics at `{}` ({error}): its directory must exist and be writable, and \
          the path have at most 107 bytes",
@@ -74,7 +74,7 @@ impl MetricsServer {
                 if stopped.load(Ordering::Acquire) {
                     return;
                 }
-                // A client that goes away, or sends nonsense, harms nobody but itself.
+                // A client that goes away, or sends nonsense, harms no other.
                 let served = client.and_then(|client| serve(client, &telemetry));
                 if let Err(error) = served {
                     tracing::debug!(%error, "a scrape failed");

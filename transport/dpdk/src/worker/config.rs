@@ -16,21 +16,21 @@ pub struct WorkerConfig {
     pub stuck_after: Duration,
     /// UDP checksums. All hosts of a network must agree.
     pub udp: UdpSums,
-    /// Whether delivered messages are told with the XXH3-64 of their bytes; else with 0. Summing
-    /// reads every byte once more.
+    /// Whether delivered messages are reported with the XXH3-64 of their bytes; else with 0.
+    /// Summing reads every byte once more.
     pub digest: bool,
 }
 
-/// Who sees to UDP checksums.
+/// What computes and verifies UDP checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UdpSums {
     /// They are computed and verified: by the device where it offers that, else by the worker.
     #[default]
     Software,
-    /// The worker computes them, and verifies those that others send. For hosts that do not know
-    /// yet what others do.
+    /// The worker computes them, and verifies those that others send. For hosts without
+    /// knowledge of what others do.
     Offered,
-    /// Nobody: they are sent as 0, and those that others send are verified. For networks whose
+    /// Not computed: they are sent as 0, and those of other hosts are verified. For networks whose
     /// links check every frame anyway; payload that is not copied is then not even read.
     Without,
 }

@@ -3,8 +3,8 @@
 //! A core of one's own is best polled without a break. Where pollers share cores, one that only
 //! spins costs each of the others a scheduler's slice a turn: about 12 ms for a round trip that
 //! takes 3 us when pollers yield. Neither of these two ways sleeps: timers of microseconds are due
-//! at any time. The third sleeps a little among busy threads of others; the fourth is for those who
-//! only wait.
+//! at any time. The third sleeps a little among busy threads of others; the fourth is for threads
+//! that only wait.
 
 use std::hint;
 use std::thread;
@@ -18,14 +18,14 @@ pub enum IdleMode {
     /// Poll on. For threads with a core of their own.
     #[default]
     Busy,
-    /// Pause for 64 polls, then give the core to whoever wants it at each.
+    /// Pause for 64 polls, then give the core to a thread that waits for it at each.
     Adaptive,
-    /// The same, but where giving the core away has cost 100 us, because busy threads share it,
-    /// sleep for 20 us at each of the next 256 turns: a scheduler lets a thread that wakes go
+    /// As `Adaptive`, but where giving the core away has cost 100 us, because busy threads share
+    /// it, sleep for 20 us at each of the next 256 turns: a scheduler lets a thread that wakes go
     /// first, and one that yields last. Then it yields once more, to see whether they are gone.
     Shared,
-    /// The same, and after 4096 polls sleep for 250 us at each. For threads that may have nothing
-    /// to do for hours and no timer of microseconds.
+    /// As `Shared`, and after 4096 polls sleep for 250 us at each. For threads that may have
+    /// nothing to do for hours and no timer of microseconds.
     Sleepy,
 }
 

@@ -1,9 +1,9 @@
 //! What waits for the application, in order, and the checksums of what has come in.
 //!
-//! A delivered message is told with the XXH3-64 of its bytes, where that is wanted. Long messages
-//! are summed over several polls, 256 KiB each (some 25 us), so that no message holds up the
-//! device. Only the first waiting message is being summed. Its length is bounded by the messages
-//! that endpoint and memory can hold.
+//! A delivered message is reported with the XXH3-64 of its bytes, where that is wanted. Long
+//! messages are summed over several polls, 256 KiB each (some 25 us), so that no message holds up
+//! the device. Only the first waiting message is being summed. Its length is bounded by the
+//! messages that endpoint and memory can hold.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -41,7 +41,8 @@ impl Outbox {
         self.waiting.push_back(completion);
     }
 
-    /// Tells what is ready and fits, at most 32, and sums on. Says how many were told or summed.
+    /// Passes on what is ready and fits, at most 32, and sums on. Returns how many were passed or
+    /// summed.
     #[inline]
     pub(crate) fn flush(&mut self, app: &mut WorkerEnd) -> usize {
         let most = self.waiting.len().min(BURST);
@@ -54,7 +55,7 @@ impl Outbox {
         ready + usize::from(ready < most)
     }
 
-    /// Sums on over the first `most` messages, and says how many of them are done.
+    /// Sums on over the first `most` messages, and returns how many of them are done.
     fn sum(&mut self, most: usize) -> usize {
         let mut budget = HASHED_A_POLL;
         for (done, completion) in self.waiting.iter_mut().take(most).enumerate() {

@@ -17,7 +17,7 @@ where
     C: Clock,
 {
     /// Takes requests while everything they can lead to has room, 32 in all; another application
-    /// comes first each time. Says how many.
+    /// comes first each time. Returns how many.
     pub(super) fn take_requests(&mut self, now: Instant) -> usize {
         let count = self.apps.len();
         let (mut taken, first) = (0, self.first);
@@ -28,7 +28,7 @@ where
         taken
     }
 
-    /// Takes at most `most` requests of application `at`. Says how many.
+    /// Takes at most `most` requests of application `at`. Returns how many.
     fn take_from(&mut self, at: usize, most: usize, now: Instant) -> usize {
         let host = self.core.endpoint().host();
         let addressing = &self.config.addressing;

@@ -33,8 +33,8 @@ where
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
-    /// Sends what is kept, then what the core has, until device, pace or burst are full. Says how
-    /// many frames the device took.
+    /// Sends what is kept, then what the core has, until device, pace or burst are full. Returns
+    /// how many frames the device took.
     pub(super) fn transmit(&mut self, now: Instant) -> usize {
         let offers = self.io.offers();
         if offers.send_ahead != self.ahead {

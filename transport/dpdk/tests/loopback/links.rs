@@ -95,7 +95,7 @@ fn refused(eal: &Eal) -> Outcome {
     assert!(one.wait_link(0) && late.wait_link(5000) && !other.wait_link(0));
     one.tie_to(&mut late);
     drop((one, late, other));
-    // Whoever comes when listeners are over does no harm, answered or not.
+    // A process that comes when listeners are over does no harm, answered or not.
     for id in [70, 71, 72] {
         let connects = device(&format!("net_memif73,role=client,id={id}"));
         let patience = (Side::Connects, Duration::from_ms(300));

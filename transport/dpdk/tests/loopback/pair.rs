@@ -12,9 +12,9 @@
 //! | `attach` | `yes`, `no`: devices must, must not read payload where it lies | neither |
 //!
 //! Every other message lies in a region, which must be the application's again when its message is
-//! told as sent, and is overwritten then; the rest is made up where it is sent.
+//! reported as sent, and is overwritten then; the rest is made up where it is sent.
 //!
-//! With several workers a line `worker ...` tells what came to each queue and what was handed over;
+//! With several workers a line `worker ...` shows what came to each queue and what was handed over;
 //! a packet of a flow at another worker than the flow's would be foreign there, and fail.
 
 use std::collections::BTreeMap;
@@ -223,7 +223,7 @@ impl End {
         println!("worker {} host {host}: {queue} frames at its queue, {over:?}", self.name);
     }
 
-    /// The device must have seen what the worker says that it sent and received.
+    /// The device must have seen what the worker counts as sent and received.
     fn check_counters(&mut self) {
         let counts = *self.worker.counts();
         let device = self.worker.io().queue().stats();
@@ -231,13 +231,13 @@ impl End {
         assert!(device.tx_packets >= counts.handed_over, "{}: {device:?} {counts:?}", self.name);
         assert!(device.rx_packets >= counts.received, "{}: {device:?} {counts:?}", self.name);
         let of = |(name, count): &(String, u64)| (*count > 0).then(|| format!("{name}={count}"));
-        let told: Vec<_> = self.worker.io().queue().xstats().iter().filter_map(of).collect();
-        println!("counters {} {}", self.name, told.join(" "));
+        let named: Vec<_> = self.worker.io().queue().xstats().iter().filter_map(of).collect();
+        println!("counters {} {}", self.name, named.join(" "));
     }
 }
 
 /// Both ends send all messages; turns on one thread, so that no scheduler stands between them.
-/// Says how many segments were not copied.
+/// Returns how many segments were not copied.
 fn exchange(
     eal: &Eal,
     mut ends: Vec<End>,

@@ -148,7 +148,7 @@ fn held_back(eal: &Eal) -> Outcome {
         let shared = Arc::clone(region.as_ref().unwrap());
         one.send(0, Source::Region { region: shared, offset: 0 }, 1);
         let mut acks = Vec::new();
-        // Far longer than the exchange takes: everything is acknowledged, nothing is told.
+        // Far longer than the exchange takes: everything is acknowledged, nothing is reported.
         for _ in 0..20_000 {
             one.turn();
             two.turn();
@@ -201,7 +201,7 @@ fn in_place(eal: &Eal) -> Outcome {
     Passed
 }
 
-/// Turns both, and carries their frames, until `one` has heard that its message is over.
+/// Turns both, and carries their frames, until `one` has its report that the message is over.
 fn run(one: &mut End, two: &mut End) {
     run_with_losses(one, two, |_| false);
 }
@@ -290,7 +290,7 @@ fn starved(eal: &Eal) -> Outcome {
         let mut two = End::new(eal, 1, [&wide, &small], clock);
         one.open(0, 1);
         one.send(0, Source::Pattern(Pattern { seed: 3, tag: 1 }), 1);
-        // Somebody else has every buffer.
+        // Another holder has every buffer.
         let taken: Vec<Mbuf> = std::iter::from_fn(|| narrow.alloc()).collect();
         (0..100).for_each(|_| one.turn());
         assert!(one.frames.is_empty() && one.worker.io().starved() >= 99);
@@ -306,7 +306,7 @@ const THREADS: u64 = 3;
 const MESSAGES: u64 = 60;
 
 /// An application thread: sends through the first worker, listens at the second, and gives back
-/// what it heard and how often a ring was full.
+/// what it received and how often a ring was full.
 fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64) {
     let path = config().default_path();
     out.submit(Request::Open { connection: 0, peer: HostId(1), path, label: Label::NONE }).unwrap();
@@ -376,7 +376,7 @@ fn threads(eal: &Eal) -> Outcome {
 const WORKERS: u32 = 4;
 
 /// Hosts 0 ..= 3 share a device of four queues; hosts 4 ..= 7 are on links of their own. Every
-/// frame to the shared device goes to the next queue, whoever it is for.
+/// frame to the shared device goes to the next queue, whichever host it is for.
 fn steered(eal: &Eal) -> Outcome {
     let clock = clock();
     let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));

@@ -112,7 +112,7 @@ struct Rig {
     field: TimestampField,
     departures: TimestampField,
     cards: [Card; 2],
-    /// What host 0's device was told: when the frame was handed over, when it leaves.
+    /// What host 0's device was given: when the frame was handed over, when it leaves.
     told: Vec<(u64, u64)>,
     /// What stamps are wrong by.
     off_ticks: i64,
@@ -426,7 +426,8 @@ fn pcap(eal: &Eal) -> Outcome {
         Ok(port) => port,
         Err(error) => return Outcome::Skipped(format!("no net_pcap: {error}")),
     };
-    // What its stamps mean nobody can ask it: they are wall-clock time, of when a file was written.
+    // The meaning of its stamps cannot be found out: they are wall-clock time, of when a file was
+    // written.
     assert_eq!(port.caps().rx_times, RxTimes::Poll);
     let field = TimestampField::of_devices(eal).unwrap();
     let mut burst = MbufBurst::new();

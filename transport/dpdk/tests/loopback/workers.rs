@@ -83,7 +83,7 @@ pub(crate) fn worker_of(
     Worker::shared(core, (io, store, clock), ends, worker_config)
 }
 
-/// Holds a full frame in one segment, as sending wants.
+/// Holds a full frame in one segment, as sending requires.
 pub(crate) fn wide_pool(eal: &Eal, room: u16) -> Arc<Pool> {
     let config = PoolConfig { count: 4095, room, cache: 64, socket: -1 };
     Arc::new(Pool::new(eal, config).unwrap())

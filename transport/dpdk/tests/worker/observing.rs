@@ -77,7 +77,7 @@ fn an_application_that_does_not_listen_shows_as_pressure() {
         let at = COUNTERS.iter().position(|counter| is_it(counter.group, counter.name));
         counters[at.unwrap()]
     };
-    // With room for one completion, some wait for a turn or two even when all are heard.
+    // With room for one completion, some wait for a turn or two even when all are taken.
     let (heard, unheard) = (turns(64), turns(0));
     assert!(unheard > 10_000 && heard * 100 < unheard, "{heard} and {unheard} turns");
 }

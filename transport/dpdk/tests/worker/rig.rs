@@ -121,7 +121,7 @@ impl Upkeep for MemIo {
     }
 }
 
-/// One end: the worker, its application, and what that has heard.
+/// One end: the worker, its application, and what was reported to it.
 pub(crate) struct Host {
     pub(crate) worker: TestWorker,
     pub(crate) app: AppEnd,
@@ -326,7 +326,7 @@ impl Rig {
         tags
     }
 
-    /// Cookies of messages that `host` was told are sent, in order.
+    /// Cookies of the messages that were reported to `host` as sent, in order.
     pub(crate) fn sent(&self, host: usize) -> Vec<u64> {
         let sent = |heard: &Completion| match heard {
             Completion::Sent { cookie, .. } => Some(*cookie),

@@ -36,7 +36,7 @@ use attaching::Attaching;
 ///
 /// Field order: mbufs are freed before the pools that they return to.
 pub struct PortIo {
-    /// Of a device that says by it when frames arrived; it holds the device, as the queue does.
+    /// Of a device that reports by it when frames arrived; it holds the device, as the queue does.
     clock: Option<Box<DeviceClock>>,
     queue: PortQueue,
     stamps: Option<TimestampField>,
@@ -141,7 +141,7 @@ impl PortIo {
         self
     }
 
-    /// Frames leave at their time by `queue`, told in `field`, and may be given `horizon` ahead of
+    /// Frames leave by `queue` at the time in their `field`, and may be given `horizon` ahead of
     /// it, while the device's clock is known: for a device that is emulated.
     #[must_use]
     pub fn timed(mut self, queue: PortQueue, field: TimestampField, horizon: Duration) -> Self {
@@ -159,7 +159,7 @@ impl PortIo {
         self
     }
 
-    /// The device's clock, where it says when frames arrived.
+    /// The device's clock, where it reports when frames arrived.
     #[must_use]
     pub fn device_clock(&self) -> Option<&DeviceClock> {
         self.clock.as_deref()

@@ -9,7 +9,7 @@ use crate::buffers::burst::MbufBurst;
 use crate::buffers::mbuf::Mbuf;
 use crate::io::packet_io::{HandedOver, PacketIo, RxCheck, RxFrame, TxFrame};
 
-/// Frames of a burst that comes from a peer who waits for an answer, not from one who streams.
+/// Frames of a burst from a peer that waits for an answer, and does not stream.
 const FEW: usize = 4;
 
 impl PacketIo for PortIo {
@@ -26,7 +26,7 @@ impl PacketIo for PortIo {
             self.queue.rx_burst(&mut self.rx);
         }
         // A burst's headers are read one after the other right behind: by then they are there. Of a
-        // few frames each line would be waited for, after the header that says where it is.
+        // few frames each line would be waited for, after the header with its address.
         if self.rx.len() <= FEW {
             self.rx.iter().for_each(Mbuf::prefetch_unread);
         } else {

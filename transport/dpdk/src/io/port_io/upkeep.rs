@@ -81,7 +81,7 @@ impl Upkeep for PortIo {
 
 impl PortIo {
     /// Answers frame `index` if it asks for something. What the device has no room for is dropped:
-    /// whoever asked asks again.
+    /// a host that asks repeats it.
     #[cold]
     fn answer(&mut self, index: usize) -> Option<()> {
         let station = self.station?;

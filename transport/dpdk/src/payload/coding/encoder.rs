@@ -1,7 +1,7 @@
 //! The parity of what is sent.
 //!
 //! A message's segments leave in order the first time, and its parity right behind each block, so
-//! a message has one block open at a time and knows how far it has come ([`Accumulated`]). Parity
+//! a message has one block open at a time and keeps how far it has come ([`Accumulated`]). Parity
 //! that was not accumulated, because no slot was free or it is sent again, is computed from the
 //! message's memory, and counted.
 

@@ -66,7 +66,7 @@ pub use io::steering::share;
 pub use io::tap::{Captured, Tap, TapReader, tap};
 pub use io::upkeep::{IoCounts, Offers, Upkeep};
 pub use payload::memory::{AppMemory, MemoryConfig, Received};
-pub use payload::source::{Pattern, Source};
+pub use payload::message_bytes::{MessageBytes, Pattern};
 pub use payload::store::{IncomingBytes, OutgoingBytes};
 
 pub use telemetry::{Counts, Meter, MetricsError, MetricsServer, Telemetry};

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 use transport::ec::{Block, BlockShape, EcKind};
 use transport::{Coding, Config, MsgId, PayloadRef, Restore, Rng, Settings};
-use transport_dpdk::{AppMemory, MemoryConfig, Pattern, Source};
+use transport_dpdk::{AppMemory, MemoryConfig, MessageBytes, Pattern};
 use transport_dpdk::{IncomingBytes as _, OutgoingBytes as _};
 
 /// A message and how it is cut.
@@ -132,7 +132,7 @@ fn store(config: &Config, parity_max: u64) -> AppMemory {
 
 fn sending(case: &Case, msg: MsgId) -> AppMemory {
     let mut store = store(&case.config, 0);
-    store.insert(msg, case.len(), Source::Owned(Arc::from(&case.bytes[..])));
+    store.insert(msg, case.len(), MessageBytes::Owned(Arc::from(&case.bytes[..])));
     store
 }
 
@@ -231,7 +231,7 @@ fn without_a_place_to_accumulate_it_parity_is_right_all_the_same() {
     let others = [MsgId::new(4, 1), MsgId::new(5, 1)];
     let mut store = sending(&case, MSG);
     for msg in others {
-        store.insert(msg, case.len(), Source::Owned(Arc::from(&case.bytes[..])));
+        store.insert(msg, case.len(), MessageBytes::Owned(Arc::from(&case.bytes[..])));
     }
     for block in case.blocks() {
         for number in 0..block.packets() {
@@ -250,7 +250,7 @@ fn parity_of_a_pattern_is_that_of_its_bytes() {
     let mut case = Case::new((8, 2), 4096, 100_000);
     pattern.read(0, &mut case.bytes);
     let mut store = store(&case.config, 0);
-    store.insert(MSG, case.len(), Source::Pattern(pattern));
+    store.insert(MSG, case.len(), MessageBytes::Pattern(pattern));
     for block in case.blocks() {
         (0..block.packets()).for_each(|n| case.check(&mut store, (MSG, &block, n), same));
     }

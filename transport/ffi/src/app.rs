@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use transport::sched::Label;
 use transport::{HostId, Instant, Path};
-use transport_dpdk::{AppEnd, Completion, Failure, Received, Region, Request, Source};
+use transport_dpdk::{AppEnd, Completion, Failure, MessageBytes, Received, Region, Request};
 
 use crate::stack::Attached;
 
@@ -64,11 +64,11 @@ impl Bytes<'_> {
         }
     }
 
-    fn source(self) -> Source {
+    fn source(self) -> MessageBytes {
         match self {
-            Self::Copied(bytes) => Source::Owned(Arc::from(bytes)),
+            Self::Copied(bytes) => MessageBytes::Owned(Arc::from(bytes)),
             Self::InRegion(region, offset, _) => {
-                Source::Region { region: Arc::clone(region), offset }
+                MessageBytes::Region { region: Arc::clone(region), offset }
             }
         }
     }

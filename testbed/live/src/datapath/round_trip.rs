@@ -27,8 +27,8 @@ use transport::wire::{ack, data};
 use transport::{Config, Duration, HostId, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Completion, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
-    MemoryConfig, Pool, Port, PortIo, Request, Source, TimeScale, UdpSums, Worker, WorkerConfig,
-    app_ring, eal,
+    MemoryConfig, MessageBytes, Pool, Port, PortIo, Request, TimeScale, UdpSums, Worker,
+    WorkerConfig, app_ring, eal,
 };
 
 use super::run::{Bench, BenchError, unhindered};
@@ -65,7 +65,7 @@ const LINE: usize = 64;
 struct End {
     worker: Worker<PortIo, AppMemory, DilatedClock>,
     app: AppEnd,
-    memory: Source,
+    memory: MessageBytes,
     len: NonZeroU32,
 }
 
@@ -283,7 +283,7 @@ impl Bench {
             label: Label::NONE,
         });
         debug_assert!(opened.is_ok(), "the ring is empty");
-        let memory = Source::Owned(vec![7; len.get() as usize].into());
+        let memory = MessageBytes::Owned(vec![7; len.get() as usize].into());
         let mut worker = Worker::new(core, (io, store, clock), end, worker);
         let named = (HostId(host), config.msgs_max);
         self.observers().look_at(&mut worker, named, (config.line_rate, TimeScale::REAL));

@@ -14,8 +14,9 @@ use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, 
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalOptions, Link, LinkConfig,
-    LinkEnd, Memory, MemoryConfig, Pool, PoolConfig, PortIo, Region, RegisteredThread, Request,
-    Source, Stage, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, eal,
+    LinkEnd, Memory, MemoryConfig, MessageBytes, Pool, PoolConfig, PortIo, Region,
+    RegisteredThread, Request, Stage, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring, eal,
 };
 
 use super::Device;
@@ -169,7 +170,7 @@ struct Rig {
     app: AppEnd,
     far: FarEnd,
     peer: Peer,
-    memory: Vec<Source>,
+    memory: Vec<MessageBytes>,
     message: NonZeroU32,
     ticks: Rc<StageTicks>,
     /// Last, after all that holds their mbufs.
@@ -406,7 +407,7 @@ impl Bench {
     }
 
     /// The messages' bytes.
-    fn memory(&self, case: &Case, in_regions: bool) -> Result<Vec<Source>, BenchError> {
+    fn memory(&self, case: &Case, in_regions: bool) -> Result<Vec<MessageBytes>, BenchError> {
         let mut sources = Vec::new();
         let length = case.message_bytes.get();
         for index in 0..(UNDER_WAY / length).clamp(1, MESSAGES_MAX) {
@@ -414,9 +415,9 @@ impl Bench {
             let bytes = vec![fill; length as usize];
             sources.push(if in_regions {
                 let region = Arc::new(Region::new(&self.eal, bytes.into_boxed_slice())?);
-                Source::Region { region, offset: 0 }
+                MessageBytes::Region { region, offset: 0 }
             } else {
-                Source::Owned(bytes.into())
+                MessageBytes::Owned(bytes.into())
             });
         }
         Ok(sources)

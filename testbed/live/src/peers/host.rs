@@ -19,8 +19,8 @@ use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
-    InterruptHold, MemoryConfig, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortIo,
-    RegisteredThread, Request, Side, Source, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    InterruptHold, MemoryConfig, MemoryMode, MessageBytes, Pool, PoolConfig, Port, PortConfig,
+    PortIo, RegisteredThread, Request, Side, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
     clock,
 };
 
@@ -256,7 +256,7 @@ impl Host {
         let len = len.unwrap_or(NonZeroU32::MIN);
         let tag = Tag { kind: Kind::Note, session: short(session), number: self.notes };
         self.notes = self.notes.wrapping_add(1);
-        let (tag, source) = (tag.pack(), Source::Owned(bytes.into()));
+        let (tag, source) = (tag.pack(), MessageBytes::Owned(bytes.into()));
         self.waiting.push_back(Request::Send { connection, source, len, tag, cookie: tag });
         tag
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use transport::rng::mix;
 use transport::{Duration, Instant};
-use transport_dpdk::{Eal, Pattern, Region, Request, Source};
+use transport_dpdk::{Eal, MessageBytes, Pattern, Region, Request};
 
 use super::protocol::{Kind, Tag, Totals};
 use super::terms::Terms;
@@ -22,7 +22,7 @@ const SLOTS: u32 = 8;
 /// The bytes of a session's messages.
 #[derive(Debug)]
 pub(super) struct Slots {
-    sources: Vec<Source>,
+    sources: Vec<MessageBytes>,
     /// What each is delivered with.
     checksums: Vec<u64>,
     len: NonZeroU32,
@@ -45,17 +45,17 @@ impl Slots {
     }
 
     /// Where devices use physical addresses, bytes are copied out of ordinary memory.
-    fn source(eal: &Eal, bytes: Box<[u8]>) -> Source {
+    fn source(eal: &Eal, bytes: Box<[u8]>) -> MessageBytes {
         if eal.iova_is_va()
             && let Ok(region) = Region::new(eal, bytes.clone())
         {
-            return Source::Region { region: Arc::new(region), offset: 0 };
+            return MessageBytes::Region { region: Arc::new(region), offset: 0 };
         }
-        Source::Owned(bytes.into())
+        MessageBytes::Owned(bytes.into())
     }
 
     /// The bytes of message `number`.
-    pub(super) fn source_of(&self, number: u32) -> Source {
+    pub(super) fn source_of(&self, number: u32) -> MessageBytes {
         self.sources[number as usize % self.sources.len()].clone()
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn slots(terms: &Terms) -> Slots {
         let bytes = |tag: u8| vec![tag; terms.message_bytes as usize];
         Slots {
-            sources: (0..3).map(|tag| Source::Owned(bytes(tag).into())).collect(),
+            sources: (0..3).map(|tag| MessageBytes::Owned(bytes(tag).into())).collect(),
             checksums: vec![10, 11, 12],
             len: NonZeroU32::new(terms.message_bytes).unwrap(),
         }

@@ -11,7 +11,7 @@ use experiments::conductor::{Conductor, Order};
 use experiments::plan::Plan;
 use experiments::workload::FlowIndex;
 use transport::{HostId, Instant};
-use transport_dpdk::{AppEnd, Completion, Pattern, Request, Source};
+use transport_dpdk::{AppEnd, Completion, MessageBytes, Pattern, Request};
 
 /// Completions taken from one host in a poll.
 const COMPLETIONS: usize = 64;
@@ -102,7 +102,7 @@ impl<'a> Control<'a> {
         });
         let (tag, seed) = (order.tag(), self.plan.seed);
         for len in order.messages() {
-            let source = Source::Pattern(Pattern { seed, tag });
+            let source = MessageBytes::Pattern(Pattern { seed, tag });
             let cookie = cookie(order.flow, len.get());
             app.waiting.push_back(Request::Send { connection, source, len, tag, cookie });
         }

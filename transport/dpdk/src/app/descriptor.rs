@@ -15,7 +15,7 @@ use transport::{Bytes, Duration, FailReason, HostId, Instant, Path, PostError, R
 
 use crate::buffers::region::Region;
 use crate::payload::memory::Received;
-use crate::payload::source::{Pattern, Source};
+use crate::payload::message_bytes::{MessageBytes, Pattern};
 
 /// A request of an application to its worker.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,7 +36,7 @@ pub enum Request {
         /// As opened.
         connection: u32,
         /// Its bytes.
-        source: Source,
+        source: MessageBytes,
         /// How many.
         len: NonZeroU32,
         /// Handed to the receiver; 0 is none.
@@ -62,7 +62,7 @@ impl Request {
     #[inline]
     pub(crate) fn has_memory(&self) -> bool {
         let Self::Send { source, .. } = self else { return false };
-        matches!(source, Source::Owned(_) | Source::Region { .. })
+        matches!(source, MessageBytes::Owned(_) | MessageBytes::Region { .. })
     }
 }
 
@@ -224,11 +224,11 @@ pub(crate) enum Memory {
 
 impl Memory {
     /// The memory of `source`, if it has any.
-    pub(crate) fn of(source: Source) -> Option<Self> {
+    pub(crate) fn of(source: MessageBytes) -> Option<Self> {
         match source {
-            Source::Owned(memory) => Some(Self::Owned(memory)),
-            Source::Region { region, .. } => Some(Self::Region(region)),
-            Source::Pattern(_) => None,
+            MessageBytes::Owned(memory) => Some(Self::Owned(memory)),
+            MessageBytes::Region { region, .. } => Some(Self::Region(region)),
+            MessageBytes::Pattern(_) => None,
         }
     }
 }
@@ -303,9 +303,9 @@ impl RequestSlot {
             },
             Request::Send { connection, ref source, len, tag, cookie } => {
                 let (kind, third, fourth) = match source {
-                    Source::Owned(_) => (SEND_OWNED, 0, 0),
-                    Source::Region { offset, .. } => (SEND_REGION, *offset, 0),
-                    Source::Pattern(pattern) => (SEND_PATTERN, pattern.seed, pattern.tag),
+                    MessageBytes::Owned(_) => (SEND_OWNED, 0, 0),
+                    MessageBytes::Region { offset, .. } => (SEND_REGION, *offset, 0),
+                    MessageBytes::Pattern(pattern) => (SEND_PATTERN, pattern.seed, pattern.tag),
                 };
                 let number = len.get();
                 let (first, second) = (cookie, tag);
@@ -351,14 +351,14 @@ impl RequestSlot {
 
     /// The source of a message, with the memory that belongs to the slot.
     #[inline]
-    pub(crate) fn source(&self, memory: Option<Memory>) -> Option<Source> {
+    pub(crate) fn source(&self, memory: Option<Memory>) -> Option<MessageBytes> {
         match (self.kind, memory) {
-            (SEND_OWNED, Some(Memory::Owned(memory))) => Some(Source::Owned(memory)),
+            (SEND_OWNED, Some(Memory::Owned(memory))) => Some(MessageBytes::Owned(memory)),
             (SEND_REGION, Some(Memory::Region(region))) => {
-                Some(Source::Region { region, offset: self.third })
+                Some(MessageBytes::Region { region, offset: self.third })
             }
             (SEND_PATTERN, None) => {
-                Some(Source::Pattern(Pattern { seed: self.third, tag: self.fourth }))
+                Some(MessageBytes::Pattern(Pattern { seed: self.third, tag: self.fourth }))
             }
             _ => None,
         }
@@ -442,7 +442,7 @@ mod tests {
 
     impl Asked {
         /// The request again, of which `source` was the source.
-        pub(crate) fn with(self, source: Option<Source>) -> Request {
+        pub(crate) fn with(self, source: Option<MessageBytes>) -> Request {
             match self {
                 Self::Open { connection, peer, path, label } => {
                     Request::Open { connection, peer, path, label }
@@ -478,8 +478,8 @@ mod tests {
                 path,
                 label: Label { collective: u32::MAX, prio: 7 },
             },
-            send(Source::Owned(memory.clone())),
-            send(Source::Pattern(Pattern { seed: 4, tag: 5 })),
+            send(MessageBytes::Owned(memory.clone())),
+            send(MessageBytes::Pattern(Pattern { seed: 4, tag: 5 })),
             Request::Close { connection: u32::MAX },
         ] {
             let slot = RequestSlot::of(&request);

@@ -9,7 +9,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::app::descriptor::{Completion, CompletionSlot, Memory, Request, RequestSlot};
 use crate::payload::memory::Received;
-use crate::payload::source::Source;
+use crate::payload::message_bytes::MessageBytes;
 
 /// The application's end; one thread's.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl WorkerEnd {
 
     /// Takes the next request away; its source, if it has one.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Source> {
+    pub(crate) fn take(&mut self) -> Option<MessageBytes> {
         let slot = self.requests.peek().ok()?;
         let memory = if slot.has_memory() { self.sources.pop().ok() } else { None };
         let source = slot.source(memory);
@@ -152,13 +152,13 @@ impl WorkerEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::source::Source;
+    use crate::payload::message_bytes::MessageBytes;
     use std::num::NonZeroU32;
     use std::sync::Arc;
     use transport::Instant;
 
     fn send(cookie: u64) -> Request {
-        let source = Source::Owned(Arc::from(cookie.to_le_bytes()));
+        let source = MessageBytes::Owned(Arc::from(cookie.to_le_bytes()));
         let len = NonZeroU32::new(8).unwrap();
         Request::Send { connection: 0, source, len, tag: 0, cookie }
     }

@@ -1,6 +1,6 @@
 //! What a device offers, what is asked of it, and the settings that follow.
 //!
-//! Source: `rte_eth_dev_info`. Negotiation is a plain function of the offer and the wish: it never
+//! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and wish: it never
 //! requests what is not offered and has no case for a vendor, so every device of the future is
 //! handled by what it reports of itself. Frame lengths are bytes without FCS. It calls nothing;
 //! `port.rs` applies the result.
@@ -133,39 +133,39 @@ impl Default for PortConfig {
     }
 }
 
-/// Chooses settings for a device that offers `offer`. `room` is what one receive buffer holds,
+/// Chooses settings for a device of `info`. `room` is what one receive buffer holds,
 /// bytes.
 pub(crate) fn negotiate(
-    offer: &sys::rdpdk_port_info,
+    info: &sys::rdpdk_port_info,
     wish: &PortConfig,
     driver: String,
     room: u16,
 ) -> Plan {
     let all = |offered: u64, wanted: u64| if offered & wanted == wanted { wanted } else { 0 };
     let sums = |offload: u64| if wish.checksums { offload } else { 0 };
-    let rx_sums = all(offer.rx_offloads, sums(sys::RDPDK_RX_OFFLOAD_UDP_CKSUM));
-    let tx_sums = all(offer.tx_offloads, sums(sys::RDPDK_TX_OFFLOAD_UDP_CKSUM));
-    let scatter = all(offer.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
+    let rx_sums = all(info.rx_offloads, sums(sys::RDPDK_RX_OFFLOAD_UDP_CKSUM));
+    let tx_sums = all(info.tx_offloads, sums(sys::RDPDK_TX_OFFLOAD_UDP_CKSUM));
+    let scatter = all(info.rx_offloads, sys::RDPDK_RX_OFFLOAD_SCATTER);
     let segments = if wish.gather { 0 } else { sys::RDPDK_TX_OFFLOAD_MULTI_SEGS };
-    let segments = all(offer.tx_offloads, segments);
+    let segments = all(info.tx_offloads, segments);
     // Stamps cost some drivers their fast paths, so they are asked for only where they are read.
     let wanted = if wish.times { sys::RDPDK_RX_OFFLOAD_TIMESTAMP } else { 0 };
-    let offered = all(offer.rx_offloads, wanted);
-    let stamps = if offer.has_clock != 0 { offered } else { 0 };
+    let offered = all(info.rx_offloads, wanted);
+    let stamps = if info.has_clock != 0 { offered } else { 0 };
     let departures = if wish.times { sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP } else { 0 };
-    let departures = all(offer.tx_offloads, departures);
-    let queues = wish.queues.min(offer.rx_queues_max).min(offer.tx_queues_max).max(1);
+    let departures = all(info.tx_offloads, departures);
+    let queues = wish.queues.min(info.rx_queues_max).min(info.tx_queues_max).max(1);
     let tx_times = match (departures, stamps) {
         (0, _) => TxTimes::Poll,
         (_, 0) => TxTimes::NoClock,
-        _ if queues > offer.tx_queues_max / 2 => TxTimes::NoQueue,
+        _ if queues > info.tx_queues_max / 2 => TxTimes::NoQueue,
         _ => TxTimes::Device,
     };
     let timed = tx_times == TxTimes::Device;
-    let rss_types = if queues > 1 { offer.rss_types & RSS_TYPES } else { 0 };
+    let rss_types = if queues > 1 { info.rss_types & RSS_TYPES } else { 0 };
     // Scatter costs a slower receive function in some drivers, so it is asked for only when needed.
     let needs_scatter = wish.max_frame + RECEIVED_EXTRA > u32::from(room);
-    let mtu = mtu_for(offer, wish.max_frame);
+    let mtu = mtu_for(info, wish.max_frame);
     let mtu_frame = u32::from(mtu) + u32::from(ETHERNET_HEADER);
     let caps = Caps {
         driver,
@@ -188,7 +188,7 @@ pub(crate) fn negotiate(
             (_, 0) => Rung::Software,
             _ => Rung::Spread,
         },
-        socket: offer.socket,
+        socket: info.socket,
         link_mbps: None,
     };
     Plan {
@@ -208,11 +208,11 @@ const ETHERNET_HEADER: u16 = 14;
 const RECEIVED_EXTRA: u32 = 4 + 2 * 4 + 12;
 
 /// The MTU to ask for: that of the wanted frame, within what ethdev would let pass.
-fn mtu_for(offer: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
+fn mtu_for(info: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
     let wanted = max_frame.saturating_sub(u32::from(ETHERNET_HEADER));
-    let by_length = offer.max_rx_pktlen.saturating_sub(u32::from(offer.frame_overhead));
-    let bound = wanted.min(u32::from(offer.max_mtu)).min(by_length);
-    u16::try_from(bound.max(u32::from(offer.min_mtu))).unwrap_or(u16::MAX)
+    let by_length = info.max_rx_pktlen.saturating_sub(u32::from(info.frame_overhead));
+    let bound = wanted.min(u32::from(info.max_mtu)).min(by_length);
+    u16::try_from(bound.max(u32::from(info.min_mtu))).unwrap_or(u16::MAX)
 }
 
 /// What a device does not do as it was wished. Software does it, or it is done without.
@@ -412,7 +412,7 @@ impl fmt::Display for Caps {
 mod tests {
     use super::*;
 
-    fn offer() -> sys::rdpdk_port_info {
+    fn info() -> sys::rdpdk_port_info {
         sys::rdpdk_port_info {
             max_mtu: u16::MAX,
             max_rx_pktlen: u32::MAX,
@@ -423,14 +423,14 @@ mod tests {
         }
     }
 
-    fn plan(offer: &sys::rdpdk_port_info, queues: u16, max_frame: u32) -> Plan {
+    fn plan(info: &sys::rdpdk_port_info, queues: u16, max_frame: u32) -> Plan {
         let wish = PortConfig { queues, max_frame, ..PortConfig::default() };
-        negotiate(offer, &wish, "net_test".into(), 2048)
+        negotiate(info, &wish, "net_test".into(), 2048)
     }
 
     #[test]
     fn a_device_that_offers_nothing_is_asked_for_nothing() {
-        let plan = plan(&offer(), 4, 9014);
+        let plan = plan(&info(), 4, 9014);
         assert_eq!((plan.rx_offloads, plan.tx_offloads, plan.rss_types), (0, 0, 0));
         assert!(!plan.caps.tx_multi_segs && !plan.caps.rx_scatter);
     }
@@ -441,7 +441,7 @@ mod tests {
         let udp = sys::rdpdk_port_info {
             rx_offloads: sys::RDPDK_RX_OFFLOAD_UDP_CKSUM,
             tx_offloads: sys::RDPDK_TX_OFFLOAD_UDP_CKSUM,
-            ..offer()
+            ..info()
         };
         let caps = plan(&udp, 1, 1514).caps;
         assert!(caps.tx_checksums && caps.rx_checksums);
@@ -450,13 +450,13 @@ mod tests {
         assert_eq!((unwanted.rx_offloads, unwanted.tx_offloads), (0, 0));
         assert!(!unwanted.caps.tx_checksums && !unwanted.caps.rx_checksums);
         let ip = sys::RDPDK_TX_OFFLOAD_IPV4_CKSUM;
-        let ip = sys::rdpdk_port_info { tx_offloads: ip, ..offer() };
+        let ip = sys::rdpdk_port_info { tx_offloads: ip, ..info() };
         assert_eq!(plan(&ip, 1, 1514).tx_offloads, 0);
     }
 
     #[test]
     fn each_capability_that_is_missing_is_told_once_with_what_it_costs() {
-        let caps = plan(&offer(), 2, 9014).caps;
+        let caps = plan(&info(), 2, 9014).caps;
         let wish = PortConfig { queues: 4, max_frame: 9014, ..PortConfig::default() };
         let told: Vec<String> = caps.lost(&wish).iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 8, "{told:#?}");
@@ -484,7 +484,7 @@ mod tests {
     #[test]
     fn chains_that_a_driver_is_known_to_corrupt_are_not_asked_for() {
         let chains =
-            sys::rdpdk_port_info { tx_offloads: sys::RDPDK_TX_OFFLOAD_MULTI_SEGS, ..offer() };
+            sys::rdpdk_port_info { tx_offloads: sys::RDPDK_TX_OFFLOAD_MULTI_SEGS, ..info() };
         let wish = PortConfig { gather: true, ..PortConfig::default() };
         let plan = negotiate(&chains, &wish, "net_test".into(), 2048);
         assert_eq!((plan.tx_offloads, plan.caps.tx_multi_segs), (0, false));
@@ -495,10 +495,10 @@ mod tests {
     #[test]
     fn stamps_are_asked_for_where_they_are_wanted_and_their_clock_is_read() {
         let stamps = sys::RDPDK_RX_OFFLOAD_TIMESTAMP;
-        let clock = sys::rdpdk_port_info { rx_offloads: stamps, has_clock: 1, ..offer() };
-        let asked = |offer: &sys::rdpdk_port_info, times| {
+        let clock = sys::rdpdk_port_info { rx_offloads: stamps, has_clock: 1, ..info() };
+        let asked = |info: &sys::rdpdk_port_info, times| {
             let wish = PortConfig { times, ..PortConfig::default() };
-            let plan = negotiate(offer, &wish, "net_test".into(), 2048);
+            let plan = negotiate(info, &wish, "net_test".into(), 2048);
             (plan.rx_offloads, plan.caps.rx_times)
         };
         assert_eq!(asked(&clock, true), (stamps, RxTimes::Device));
@@ -516,9 +516,9 @@ mod tests {
     fn a_device_that_sends_at_a_time_gets_a_second_queue_for_each_worker() {
         let tx_offloads = sys::RDPDK_TX_OFFLOAD_SEND_ON_TIMESTAMP;
         let rx_offloads = sys::RDPDK_RX_OFFLOAD_TIMESTAMP;
-        let all = sys::rdpdk_port_info { tx_offloads, rx_offloads, has_clock: 1, ..offer() };
-        let asked = |offer: &sys::rdpdk_port_info, queues| {
-            let plan = plan(offer, queues, 1514);
+        let all = sys::rdpdk_port_info { tx_offloads, rx_offloads, has_clock: 1, ..info() };
+        let asked = |info: &sys::rdpdk_port_info, queues| {
+            let plan = plan(info, queues, 1514);
             (plan.caps.tx_times, plan.tx_queues, plan.tx_offloads)
         };
         assert_eq!(asked(&all, 4), (TxTimes::Device, 8, tx_offloads));
@@ -535,15 +535,14 @@ mod tests {
 
     #[test]
     fn queues_are_bounded_by_the_poorer_direction_and_never_zero() {
-        assert_eq!(plan(&offer(), 12, 1514).caps.queues, 8);
-        let none = sys::rdpdk_port_info { rx_queues_max: 0, ..offer() };
+        assert_eq!(plan(&info(), 12, 1514).caps.queues, 8);
+        let none = sys::rdpdk_port_info { rx_queues_max: 0, ..info() };
         assert_eq!(plan(&none, 12, 1514).caps.queues, 1);
     }
 
     #[test]
     fn scatter_is_asked_for_only_when_a_frame_exceeds_a_buffer() {
-        let scatter =
-            sys::rdpdk_port_info { rx_offloads: sys::RDPDK_RX_OFFLOAD_SCATTER, ..offer() };
+        let scatter = sys::rdpdk_port_info { rx_offloads: sys::RDPDK_RX_OFFLOAD_SCATTER, ..info() };
         assert_eq!(plan(&scatter, 1, 1514).rx_offloads, 0);
         assert!(plan(&scatter, 1, 9014).caps.rx_scatter);
         // virtio refuses a buffer that has no room for its own header beside the frame.
@@ -553,16 +552,16 @@ mod tests {
     #[test]
     fn the_mtu_stays_within_what_the_device_says_of_itself() {
         // The TAP driver of 22.11: 1522 bytes, no other word.
-        let tap = sys::rdpdk_port_info { max_rx_pktlen: 1522, ..offer() };
+        let tap = sys::rdpdk_port_info { max_rx_pktlen: 1522, ..info() };
         assert_eq!(plan(&tap, 1, 9014).mtu, 1504);
-        let limited = sys::rdpdk_port_info { max_mtu: 3498, ..offer() };
+        let limited = sys::rdpdk_port_info { max_mtu: 3498, ..info() };
         assert_eq!(plan(&limited, 1, 9014).mtu, 3498);
-        assert_eq!(plan(&offer(), 1, 9014).mtu, 9000);
+        assert_eq!(plan(&info(), 1, 9014).mtu, 9000);
     }
 
     #[test]
     fn the_effective_configuration_is_one_line_that_names_what_software_does() {
-        let line = plan(&offer(), 1, 1514).caps.to_string();
+        let line = plan(&info(), 1, 1514).caps.to_string();
         assert!(line.starts_with("net_test: 1 queue(s) of 512/512 descriptors"), "{line}");
         assert!(
             line.contains("checksums tx software rx software") && !line.contains('\n'),

@@ -70,12 +70,12 @@ impl Device {
         pool: Arc<Pool>,
         (is_vdev, keep): (bool, Keep),
     ) -> Result<Self, PortError> {
-        let mut offer = sys::rdpdk_port_info::default();
+        let mut info = sys::rdpdk_port_info::default();
         // Made first, so that every failure below closes and unplugs the device again.
         let mut device = Self {
             id,
             name: eal::c_string(name)?,
-            caps: caps::negotiate(&offer, config, String::new(), 0).caps,
+            caps: caps::negotiate(&info, config, String::new(), 0).caps,
             times: None,
             departures: None,
             is_vdev,
@@ -87,10 +87,10 @@ impl Device {
         {
             let _control = eal.control();
             // SAFETY: a valid port id and a place for the answer.
-            let ret = unsafe { sys::rdpdk_port_info(id, &raw mut offer) };
+            let ret = unsafe { sys::rdpdk_port_info(id, &raw mut info) };
             check(name, Step::Query, ret)?;
-            let driver = c_text(&offer.driver);
-            let mut plan = caps::negotiate(&offer, config, driver, device.pool.room());
+            let driver = c_text(&info.driver);
+            let mut plan = caps::negotiate(&info, config, driver, device.pool.room());
             configure(id, name, &mut plan)?;
             if !config.keep_mtu {
                 set_mtu(id, config, &mut plan);

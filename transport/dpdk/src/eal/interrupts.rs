@@ -23,21 +23,21 @@ pub struct InterruptHold {
     held: bool,
 }
 
-/// Where the interrupt thread is.
+/// How far the interrupt thread is from standing still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// About its own business.
+enum HoldState {
+    /// At its own work.
     Free,
-    /// Asked to come.
+    /// The callback is requested.
     Asked,
-    /// Here, standing still.
+    /// In the callback, standing still.
     Held,
-    /// Let go, and not gone yet.
+    /// Let go, and still in the callback.
     Leaving,
 }
 
-static PLACE: Mutex<Place> = Mutex::new(Place::Free);
-static MOVED: Condvar = Condvar::new();
+static STATE: Mutex<HoldState> = Mutex::new(HoldState::Free);
+static CHANGED: Condvar = Condvar::new();
 
 /// The interrupt thread may be in the middle of a handshake with a peer; no step of one is longer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -58,39 +58,39 @@ impl InterruptHold {
         self.release();
         // An alarm that is due before the thread has left the last one's callback would be run
         // right there, and nothing else would ever be.
-        let gone = |place: &mut Place| *place == Place::Leaving;
-        drop(MOVED.wait_timeout_while(lock(), PATIENCE, gone));
+        let gone = |state: &mut HoldState| *state == HoldState::Leaving;
+        drop(CHANGED.wait_timeout_while(lock(), PATIENCE, gone));
         thread::sleep(LEEWAY);
         self.catch();
     }
 
     fn catch(&mut self) {
-        let mut place = lock();
-        if *place != Place::Free {
+        let mut state = lock();
+        if *state != HoldState::Free {
             return;
         }
-        *place = Place::Asked;
+        *state = HoldState::Asked;
         let control = self.eal.control();
         if !eal::call_on_interrupt_thread(stand_still, &control) {
-            *place = Place::Free;
+            *state = HoldState::Free;
             return;
         }
         drop(control);
-        let (mut place, _) = MOVED
-            .wait_timeout_while(place, PATIENCE, |place| *place == Place::Asked)
+        let (mut state, _) = CHANGED
+            .wait_timeout_while(state, PATIENCE, |state| *state == HoldState::Asked)
             .unwrap_or_else(PoisonError::into_inner);
-        self.held = *place == Place::Held;
+        self.held = *state == HoldState::Held;
         if !self.held {
             // The callback finds no thread waiting when it runs, and returns.
-            *place = Place::Free;
+            *state = HoldState::Free;
             tracing::warn!("DPDK's interrupt thread is busy for longer than {PATIENCE:?}");
         }
     }
 
     fn release(&mut self) {
         if self.held {
-            *lock() = Place::Leaving;
-            MOVED.notify_all();
+            *lock() = HoldState::Leaving;
+            CHANGED.notify_all();
             self.held = false;
         }
     }
@@ -102,21 +102,21 @@ impl Drop for InterruptHold {
     }
 }
 
-fn lock() -> MutexGuard<'static, Place> {
-    PLACE.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, HoldState> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// On the interrupt thread: stays until it is released.
 extern "C" fn stand_still(_argument: *mut c_void) {
-    let mut place = lock();
-    if *place != Place::Asked {
+    let mut state = lock();
+    if *state != HoldState::Asked {
         return;
     }
-    *place = Place::Held;
-    MOVED.notify_all();
-    while *place == Place::Held {
-        place = MOVED.wait(place).unwrap_or_else(PoisonError::into_inner);
+    *state = HoldState::Held;
+    CHANGED.notify_all();
+    while *state == HoldState::Held {
+        state = CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
-    *place = Place::Free;
-    MOVED.notify_all();
+    *state = HoldState::Free;
+    CHANGED.notify_all();
 }

@@ -23,7 +23,7 @@ use transport::{BURST, Coding, Config, MsgId, PayloadRef, Restore};
 
 use crate::buffers::ext_buf::ExtBuf;
 use crate::payload::coding::{self, Accumulated, Kept, Wanted};
-use crate::payload::source::Source;
+use crate::payload::message_bytes::MessageBytes;
 use crate::payload::spare::Spare;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
 
@@ -64,7 +64,7 @@ pub struct AppMemory {
 struct Outgoing {
     msg: MsgId,
     len: u32,
-    source: Source,
+    source: MessageBytes,
     /// Its use of its region, and the message's first byte there.
     lent: Option<(ExtBuf, usize)>,
     /// Of the block being sent.
@@ -139,13 +139,13 @@ impl AppMemory {
 }
 
 impl OutgoingBytes for AppMemory {
-    fn insert(&mut self, msg: MsgId, len: u32, source: Source) {
+    fn insert(&mut self, msg: MsgId, len: u32, source: MessageBytes) {
         let lent = match &source {
-            Source::Region { region, offset } => {
+            MessageBytes::Region { region, offset } => {
                 let first = usize::try_from(*offset).ok();
                 first.map(|first| (ExtBuf::over(Arc::clone(region)), first))
             }
-            Source::Owned(_) | Source::Pattern(_) => None,
+            MessageBytes::Owned(_) | MessageBytes::Pattern(_) => None,
         };
         if let Some(slot) = self.outgoing.get_mut(msg.index()) {
             *slot = Some(Outgoing { msg, len, source, lent, parity: Accumulated::default() });
@@ -411,7 +411,7 @@ mod tests {
     fn an_outgoing_message_is_found_until_it_is_released_and_by_its_whole_id() {
         let mut store = store(0);
         let msg = MsgId::new(1, 5);
-        store.insert(msg, 6, Source::Owned(Arc::from(&b"abcdef"[..])));
+        store.insert(msg, 6, MessageBytes::Owned(Arc::from(&b"abcdef"[..])));
         let mut out = [0; 2];
         let of = |msg| PayloadRef { msg, offset: 2, len: 2, ..PayloadRef::default() };
         assert!(store.fill(&of(msg), &mut out, None) && out == *b"cd");

@@ -2,6 +2,6 @@
 
 mod coding;
 pub mod memory;
-pub mod source;
+pub mod message_bytes;
 mod spare;
 pub mod store;

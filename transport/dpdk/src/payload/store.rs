@@ -9,12 +9,12 @@ use transport::wire::checksum::Checksum;
 use transport::{MsgId, PayloadRef, Restore};
 
 use crate::buffers::ext_buf::ExtBuf;
-use crate::payload::source::Source;
+use crate::payload::message_bytes::MessageBytes;
 
 /// The bytes of outgoing messages. The worker releases every message exactly once.
 pub trait OutgoingBytes {
     /// Message `msg` of `len` bytes takes them from `source` until [`OutgoingBytes::release`].
-    fn insert(&mut self, msg: MsgId, len: u32, source: Source);
+    fn insert(&mut self, msg: MsgId, len: u32, source: MessageBytes);
     /// Copies the bytes that `payload` names to `out`, which has their length, and adds them to
     /// `sum`, if asked, and to the parity of their block; false when there is no such message or
     /// its source is shorter.

@@ -29,8 +29,8 @@ use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, Pattern, Pool,
-    PoolConfig, Port, PortConfig, PortIo, Region, Request, Source, TimeScale, UdpSums, app_ring,
+    AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, MessageBytes, Pattern,
+    Pool, PoolConfig, Port, PortConfig, PortIo, Region, Request, TimeScale, UdpSums, app_ring,
     share,
 };
 
@@ -182,9 +182,9 @@ impl End {
             pattern.read(0, &mut bytes);
             let region =
                 if tag % 2 == 0 { Region::new(eal, bytes).ok().map(Arc::new) } else { None };
-            let source = region
-                .clone()
-                .map_or(Source::Pattern(pattern), |region| Source::Region { region, offset: 0 });
+            let source = region.clone().map_or(MessageBytes::Pattern(pattern), |region| {
+                MessageBytes::Region { region, offset: 0 }
+            });
             self.regions.push(region);
             let (len, cookie) = (NonZeroU32::new(len).unwrap(), tag);
             self.app.submit(Request::Send { connection: 0, source, len, tag, cookie }).unwrap();

@@ -11,8 +11,8 @@ use transport::{Config, Duration, HostId, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd, Mbuf, MbufBurst,
-    Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, Source, TimeScale, UdpSums, app_ring,
-    share,
+    MessageBytes, Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, TimeScale, UdpSums,
+    app_ring, share,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -82,7 +82,7 @@ impl End {
             .unwrap();
     }
 
-    fn send(&mut self, connection: u32, source: Source, tag: u64) {
+    fn send(&mut self, connection: u32, source: MessageBytes, tag: u64) {
         let len = NonZeroU32::new(LEN).unwrap();
         let request = Request::Send { connection, source, len, tag, cookie: tag };
         self.app.submit(request).unwrap();
@@ -146,7 +146,7 @@ fn held_back(eal: &Eal) -> Outcome {
         let mut two = End::new(eal, 1, [&wide, &small], clock);
         one.open(0, 1);
         let shared = Arc::clone(region.as_ref().unwrap());
-        one.send(0, Source::Region { region: shared, offset: 0 }, 1);
+        one.send(0, MessageBytes::Region { region: shared, offset: 0 }, 1);
         let mut acks = Vec::new();
         // Far longer than the exchange takes: everything is acknowledged, nothing is reported.
         for _ in 0..20_000 {
@@ -190,7 +190,7 @@ fn in_place(eal: &Eal) -> Outcome {
         let mut one = End::with(eal, 0, [&wide, &small], (clock, udp));
         let mut two = End::with(eal, 1, [&wide, &small], (clock, udp));
         one.open(0, 1);
-        one.send(0, Source::Region { region: Arc::clone(&region), offset: 3 }, 1);
+        one.send(0, MessageBytes::Region { region: Arc::clone(&region), offset: 3 }, 1);
         run(&mut one, &mut two);
         assert!(two.delivered().eq([(1, &*expected())]));
         assert_eq!(one.worker.counts().attached, u64::from(LEN.div_ceil(4096)));
@@ -244,7 +244,7 @@ fn coded(eal: &Eal) -> Outcome {
     };
     let (mut one, mut two) = (end(0), end(1));
     one.open(0, 1);
-    one.send(0, Source::Region { region: Arc::clone(&region), offset: 0 }, 1);
+    one.send(0, MessageBytes::Region { region: Arc::clone(&region), offset: 0 }, 1);
     // The first two of ten are lost.
     run_with_losses(&mut one, &mut two, |frame| frame % 10 < 2);
     assert!(two.delivered().eq([(1, &*expected())]));
@@ -269,7 +269,7 @@ fn sent_again(eal: &Eal) -> Outcome {
     let mut one = End::new(eal, 0, [&wide, &small], clock);
     let mut two = End::new(eal, 1, [&wide, &small], clock);
     one.open(0, 1);
-    one.send(0, Source::Region { region: Arc::clone(&region), offset: 0 }, 1);
+    one.send(0, MessageBytes::Region { region: Arc::clone(&region), offset: 0 }, 1);
     run_with_losses(&mut one, &mut two, |frame| frame % 4 == 3);
     assert!(two.delivered().eq([(1, &*expected())]));
     let (sent, counts) = (*one.worker.stats(), *one.worker.counts());
@@ -289,7 +289,7 @@ fn starved(eal: &Eal) -> Outcome {
         let mut one = End::new(eal, 0, [&narrow, &small], clock);
         let mut two = End::new(eal, 1, [&wide, &small], clock);
         one.open(0, 1);
-        one.send(0, Source::Pattern(Pattern { seed: 3, tag: 1 }), 1);
+        one.send(0, MessageBytes::Pattern(Pattern { seed: 3, tag: 1 }), 1);
         // Another holder has every buffer.
         let taken: Vec<Mbuf> = std::iter::from_fn(|| narrow.alloc()).collect();
         (0..100).for_each(|_| one.turn());
@@ -314,7 +314,7 @@ fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64)
     while heard.len() < usize::try_from(MESSAGES).unwrap() || sent < MESSAGES {
         while next < MESSAGES {
             let tag = number << 48 | next;
-            let source = Source::Pattern(Pattern { seed: 3, tag });
+            let source = MessageBytes::Pattern(Pattern { seed: 3, tag });
             let len = NonZeroU32::new(3000).unwrap();
             let send = Request::Send { connection: 0, source, len, tag, cookie: tag };
             if out.submit(send).is_err() {
@@ -405,7 +405,7 @@ fn steered(eal: &Eal) -> Outcome {
             for (connection, step) in [(0, 0), (1, 1)] {
                 end.open(connection, base + (host + step) % WORKERS);
                 let tag = u64::from(host * 2 + connection + 1);
-                end.send(connection, Source::Pattern(Pattern { seed: 3, tag }), tag);
+                end.send(connection, MessageBytes::Pattern(Pattern { seed: 3, tag }), tag);
             }
         }
         exchange(&mut near, &mut far);

@@ -17,8 +17,8 @@ use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::telemetry::HistogramName;
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, Completion, DeviceClock, DeviceName, Eal, IoCounts, Link, LinkConfig,
-    LinkEnd, Mbuf, MbufBurst, MemoryConfig, Pattern, Pool, PortConfig, PortIo, Request, RxTimes,
-    Source, Telemetry, TimestampField, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
+    LinkEnd, Mbuf, MbufBurst, MemoryConfig, MessageBytes, Pattern, Pool, PortConfig, PortIo,
+    Request, RxTimes, Telemetry, TimestampField, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
 };
 
 use crate::Outcome::{self, Passed};
@@ -135,7 +135,7 @@ fn config() -> Config {
 }
 
 fn message() -> Request {
-    let source = Source::Pattern(Pattern { seed: 1, tag: 1 });
+    let source = MessageBytes::Pattern(Pattern { seed: 1, tag: 1 });
     let len = NonZeroU32::new(1_000_000).unwrap();
     Request::Send { connection: 0, source, len, tag: 1, cookie: 1 }
 }

@@ -11,7 +11,7 @@ use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Resolution, Resolver, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd,
-    MbufBurst, MemoryConfig, Pattern, Pool, PoolConfig, PortIo, Request, Source, TimeScale,
+    MbufBurst, MemoryConfig, MessageBytes, Pattern, Pool, PoolConfig, PortIo, Request, TimeScale,
     TimestampField, UdpSums, Worker, WorkerConfig, WorkerEnd, app_ring,
 };
 
@@ -151,7 +151,8 @@ impl Host {
             .submit(Request::Open { connection: 0, peer: HostId(peer), path, label: Label::NONE })
             .unwrap();
         for tag in 0..messages {
-            let source = Source::Pattern(Pattern { seed: u64::from(peer), tag: u64::from(tag) });
+            let source =
+                MessageBytes::Pattern(Pattern { seed: u64::from(peer), tag: u64::from(tag) });
             let len = NonZeroU32::new(len).unwrap();
             let (tag, cookie) = (u64::from(tag), 0);
             self.app.submit(Request::Send { connection: 0, source, len, tag, cookie }).unwrap();

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use rig::{Rig, Sizes, Weather, config, message};
 use transport::sched::Label;
 use transport::{DropReason, Duration, HostId};
-use transport_dpdk::{Completion, Failure, Request, Source};
+use transport_dpdk::{Completion, Failure, MessageBytes, Request};
 
 const SECOND: Duration = Duration::from_s(1);
 
@@ -148,7 +148,7 @@ fn what_cannot_be_done_is_said_with_the_reason() {
     };
     let short = Request::Send {
         connection: 0,
-        source: Source::Owned((*b"ab").into()),
+        source: MessageBytes::Owned((*b"ab").into()),
         len: NonZeroU32::new(3).unwrap(),
         tag: 0,
         cookie: 4,

@@ -13,8 +13,8 @@ use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, Completion, HandedOver, MemoryConfig, PacketIo, Pattern, Request,
-    RxCheck, RxFrame, Source, TxFrame, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, Completion, HandedOver, MemoryConfig, MessageBytes, PacketIo,
+    Pattern, Request, RxCheck, RxFrame, TxFrame, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
 };
 
 use crate::hostile::lie;
@@ -346,9 +346,9 @@ pub(crate) fn message(connection: u32, len: u32, tag: u64) -> Request {
     let source = if tag.is_multiple_of(2) {
         let mut bytes = vec![0; usize::try_from(len).unwrap()];
         pattern(tag).read(0, &mut bytes);
-        Source::Owned(bytes.into())
+        MessageBytes::Owned(bytes.into())
     } else {
-        Source::Pattern(pattern(tag))
+        MessageBytes::Pattern(pattern(tag))
     };
     Request::Send { connection, source, len: NonZeroU32::new(len).unwrap(), tag, cookie: tag }
 }

@@ -8,7 +8,7 @@
 use transport::MsgId;
 
 use super::{Shape, Slot, Slots};
-use crate::payload::source::Source;
+use crate::payload::message_bytes::MessageBytes;
 
 /// How far the parity of a message's open block has come.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Encoder {
         &mut self,
         of: &mut Accumulated,
         wanted: &Wanted,
-        source: &Source,
+        source: &MessageBytes,
         out: &mut [u8],
     ) -> bool {
         let left = wanted.msg_len.saturating_sub(wanted.block) as usize;
@@ -120,7 +120,13 @@ impl Encoder {
 
     /// Computes the parity of a block of `packets` segments, the longest of `len` bytes, unless
     /// that was the last thing computed.
-    fn compute(&mut self, wanted: &Wanted, packets: usize, len: usize, source: &Source) -> bool {
+    fn compute(
+        &mut self,
+        wanted: &Wanted,
+        packets: usize,
+        len: usize,
+        source: &MessageBytes,
+    ) -> bool {
         let of = Some((wanted.msg, wanted.block));
         if self.anew_of == of {
             return true;

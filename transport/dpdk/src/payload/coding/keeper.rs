@@ -22,9 +22,9 @@ pub(crate) struct Kept {
     pub(crate) index: u8,
 }
 
-/// One block with kept parity.
+/// An entry of the table: one block with kept parity.
 #[derive(Debug)]
-struct Place {
+struct BlockEntry {
     slot: Slot,
     msg: MsgId,
     block: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Keeper {
     shape: Shape,
     slots: Slots,
     /// By the slot's number; as many as there are slots.
-    places: Box<[Option<Place>]>,
+    entries: Box<[Option<BlockEntry>]>,
     /// The first of each chain; a power of two.
     chains: Box<[Option<u32>]>,
     /// Blocks with kept parity by their message's index.
@@ -55,7 +55,7 @@ impl Keeper {
             of_msg: (0..msgs).map(|_| 0).collect(),
             shape,
             slots,
-            places: (0..blocks).map(|_| None).collect(),
+            entries: (0..blocks).map(|_| None).collect(),
             chains: (0..blocks.next_power_of_two()).map(|_| None).collect(),
         }
     }
@@ -72,18 +72,18 @@ impl Keeper {
         let Some(at) = self.find(kept.msg, kept.block).or_else(|| self.insert(kept)) else {
             return false;
         };
-        let Some(place) = self.places.get_mut(at as usize).and_then(Option::as_mut) else {
+        let Some(entry) = self.entries.get_mut(at as usize).and_then(Option::as_mut) else {
             return false;
         };
         let len = near.len() + far.len();
         if len > self.shape.payload_max || usize::from(kept.index) >= self.shape.count() {
             return false;
         }
-        let parity = self.shape.parity(self.slots.bytes(&place.slot), len);
+        let parity = self.shape.parity(self.slots.bytes(&entry.slot), len);
         let (front, back) = parity[usize::from(kept.index)].split_at_mut(near.len());
         front.copy_from_slice(near);
         back.copy_from_slice(far);
-        place.have |= 1 << kept.index;
+        entry.have |= 1 << kept.index;
         true
     }
 
@@ -91,13 +91,13 @@ impl Keeper {
     /// block's parity go. False when that is not possible: its packets contradict each other.
     pub(crate) fn restore(&mut self, restore: &Restore, memory: &mut [u8]) -> bool {
         let Some(at) = self.find(restore.msg, restore.offset) else { return false };
-        let Some(place) = self.remove(at) else { return false };
-        let restored = self.decode(restore, &place, memory);
-        self.slots.give(place.slot);
+        let Some(entry) = self.remove(at) else { return false };
+        let restored = self.decode(restore, &entry, memory);
+        self.slots.give(entry.slot);
         restored
     }
 
-    fn decode(&mut self, restore: &Restore, place: &Place, memory: &mut [u8]) -> bool {
+    fn decode(&mut self, restore: &Restore, entry: &BlockEntry, memory: &mut [u8]) -> bool {
         let data = usize::from(restore.data);
         let all_data = (1 << restore.data) - 1;
         if restore.have & all_data == all_data {
@@ -105,12 +105,12 @@ impl Keeper {
         }
         let Some(block) = memory.get_mut(restore.offset as usize..) else { return false };
         let longest = block.len().min(self.shape.payload_max);
-        let parity = self.shape.parity(self.slots.bytes(&place.slot), longest);
+        let parity = self.shape.parity(self.slots.bytes(&entry.slot), longest);
         let mut packets: [&mut [u8]; DATA + PARITY] = std::array::from_fn(|_| &mut [][..]);
         let segments = block.chunks_mut(self.shape.payload_max).take(data);
         let all = segments.chain(parity.into_iter().take(self.shape.count()));
         let count = packets.iter_mut().zip(all).map(|(packet, bytes)| *packet = bytes).count();
-        let have = restore.have & all_data | place.have << restore.data;
+        let have = restore.have & all_data | entry.have << restore.data;
         let whole = count == data + self.shape.count();
         whole && self.shape.codec.decode(restore.data, have, &mut packets[..count]).is_ok()
     }
@@ -121,12 +121,12 @@ impl Keeper {
         if self.of_msg.get(msg.index()).is_none_or(|&blocks| blocks == 0) {
             return;
         }
-        for at in (0..).take(self.places.len()) {
-            let of = self.places.get(at as usize).and_then(Option::as_ref);
-            if of.is_some_and(|place| place.msg == msg)
-                && let Some(place) = self.remove(at)
+        for at in (0..).take(self.entries.len()) {
+            let of = self.entries.get(at as usize).and_then(Option::as_ref);
+            if of.is_some_and(|entry| entry.msg == msg)
+                && let Some(entry) = self.remove(at)
             {
-                self.slots.give(place.slot);
+                self.slots.give(entry.slot);
             }
         }
     }
@@ -140,11 +140,11 @@ impl Keeper {
     fn find(&mut self, msg: MsgId, block: u32) -> Option<u32> {
         let mut next = *self.chain(msg, block);
         while let Some(at) = next {
-            let place = self.places.get(at as usize)?.as_ref()?;
-            if (place.msg, place.block) == (msg, block) {
+            let entry = self.entries.get(at as usize)?.as_ref()?;
+            if (entry.msg, entry.block) == (msg, block) {
                 return Some(at);
             }
-            next = place.next;
+            next = entry.next;
         }
         None
     }
@@ -156,30 +156,30 @@ impl Keeper {
         *of_msg += 1;
         let at = slot.number();
         let next = self.chain(msg, block).replace(at);
-        self.places[at as usize] = Some(Place { slot, msg, block, have: 0, next });
+        self.entries[at as usize] = Some(BlockEntry { slot, msg, block, have: 0, next });
         Some(at)
     }
 
-    /// Takes a place out of its chain.
-    fn remove(&mut self, at: u32) -> Option<Place> {
-        let place = self.places.get_mut(at as usize)?.take()?;
-        if let Some(of_msg) = self.of_msg.get_mut(place.msg.index()) {
+    /// Takes an entry out of its chain.
+    fn remove(&mut self, at: u32) -> Option<BlockEntry> {
+        let entry = self.entries.get_mut(at as usize)?.take()?;
+        if let Some(of_msg) = self.of_msg.get_mut(entry.msg.index()) {
             *of_msg -= 1;
         }
-        let first = self.chain(place.msg, place.block);
+        let first = self.chain(entry.msg, entry.block);
         if *first == Some(at) {
-            *first = place.next;
-            return Some(place);
+            *first = entry.next;
+            return Some(entry);
         }
         let mut before = *first;
         while let Some(other) = before {
-            let other = self.places.get_mut(other as usize)?.as_mut()?;
+            let other = self.entries.get_mut(other as usize)?.as_mut()?;
             if other.next == Some(at) {
-                other.next = place.next;
+                other.next = entry.next;
                 break;
             }
             before = other.next;
         }
-        Some(place)
+        Some(entry)
     }
 }

@@ -17,7 +17,7 @@ use crate::buffers::region::Region;
 
 /// The bytes of one outgoing message.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum MessageBytes {
     /// Memory, shared with the application until the message is over. The message is its first
     /// bytes.
     Owned(Arc<[u8]>),
@@ -47,7 +47,7 @@ const PIECE: usize = 4096;
 const PLACES: u32 = 1 << 16;
 const BLOCK: usize = PLACES as usize + PIECE;
 
-impl Source {
+impl MessageBytes {
     /// Copies the bytes from `offset` on to all of `out`; false when the source ends before.
     #[must_use]
     pub fn read(&self, offset: u32, out: &mut [u8]) -> bool {
@@ -74,7 +74,7 @@ fn copy(memory: &[u8], offset: u64, out: &mut [u8]) -> bool {
     bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for MessageBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owned(memory) => write!(f, "Owned({} bytes)", memory.len()),
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_too_short_is_said_to_be() {
-        let source = Source::Owned(Arc::from(&b"abcdef"[..]));
+        let source = MessageBytes::Owned(Arc::from(&b"abcdef"[..]));
         let mut out = [0; 3];
         assert!(source.read(3, &mut out) && out == *b"def");
         assert!(!source.read(4, &mut out) && !source.read(u32::MAX, &mut out));

@@ -448,8 +448,19 @@ fn exchange(near: &mut [End], far: &mut [End]) {
         let late = near[0].worker.poll_once().now.since(started) > Duration::from_s(30);
         assert!(!late, "{:?}", near[0].worker.stats());
     }
-    // The last acknowledgements are still in the rings between workers.
-    near.iter_mut().for_each(End::turn);
+    // The last acknowledgements are still on the wires and in the rings between workers. A round
+    // that brings no frame leaves all of them empty.
+    let mut before = None;
+    while before != Some(brought(near)) {
+        before = Some(brought(near));
+        near.iter_mut().for_each(End::turn);
+    }
+}
+
+/// Frames that came from the wires so far, and those that came through rings once more.
+fn brought(near: &mut [End]) -> u64 {
+    let of = |end: &mut End| end.worker.counts().received + end.worker.io().hand_over().given;
+    near.iter_mut().map(of).sum()
 }
 
 fn check_steering(near: &mut [End]) {

@@ -535,10 +535,30 @@ fn sizes_of_a_paper_are_shown_and_refused_where_frames_are_real() {
     assert!(ran.out.contains("around payload 40 bytes, without payload 40 bytes"), "{ran:?}");
     let ran = headrace(&[&["run", &matrix, "--world", "vdev"][..], &sizes].concat());
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
-    for part in ["wire.data_overhead", "40 bytes by --set", "--world sim"] {
+    for part in ["wire.data_overhead", "`40` by --set", "`headers`", "--world sim"] {
         assert!(ran.err.contains(part), "{part} in {}", ran.err);
     }
     let ran = headrace(&["run", &matrix, "--set", "wire.control=256"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.contains("wire.control=256"), "{ran:?}");
+}
+
+#[test]
+fn clocks_of_simulated_hosts_are_checked_and_refused_where_clocks_are_real() {
+    let dir = Dir::new();
+    let matrix = dir.matrix();
+    let clocks = ["host.offset=100us", "host.drift_ppm=50", "host.jitter=5ns"];
+    for clock in clocks {
+        let ran = headrace(&["run", &matrix, "--set", clock]);
+        assert_eq!(ran.code, 0, "{clock}: {ran:?}");
+        let ran = headrace(&["run", &matrix, "--world", "vdev", "--set", clock]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{clock}: {ran:?}");
+        assert!(ran.err.contains(clock.split('=').next().unwrap()), "{clock}: {ran:?}");
+    }
+    for wrong in ["host.offset=2s", "host.drift_ppm=10001", "host.drift_ppm=-1", "host.jitter=2ms"]
+    {
+        let ran = headrace(&["run", &matrix, "--set", wrong]);
+        assert_eq!(ran.code, 2, "{wrong}: {ran:?}");
+        assert!(ran.err.contains(wrong), "{wrong}: {ran:?}");
+    }
 }

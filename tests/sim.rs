@@ -15,6 +15,8 @@ use experiments::workload::{self, Matrix, Params, cm, cm_write};
 use transport::cc::CcKind;
 use transport::{Bytes, Duration, HostId, Rng};
 
+#[path = "sim/clocks.rs"]
+mod clocks;
 #[path = "sim/nics.rs"]
 mod nics;
 #[path = "sim/patience.rs"]

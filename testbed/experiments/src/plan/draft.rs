@@ -119,6 +119,23 @@ pub struct NicSettings {
     pub patience: Duration,
 }
 
+/// How far the clocks of simulated hosts are off network time. Each host draws its own offset and
+/// drift, uniformly, from the seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockSettings {
+    /// A clock is ahead of network time, or behind it, by this at most.
+    pub offset: Duration,
+    /// A clock runs faster or slower by this many parts in a million at most, 0..=10000.
+    pub drift_ppm: f64,
+    /// A reading is late by this at most.
+    pub jitter: Duration,
+}
+
+impl ClockSettings {
+    /// Every clock shows network time.
+    pub const EXACT: Self = Self { offset: Duration::ZERO, drift_ppm: 0.0, jitter: Duration::ZERO };
+}
+
 /// A plan in the making.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -157,6 +174,8 @@ pub struct Draft {
     pub start_unit: StartUnit,
     /// UDP port that hosts listen at, not 0.
     pub udp_port: u16,
+    /// The clocks of simulated hosts.
+    pub clocks: ClockSettings,
     /// Faults, each with its origin at the same place of `fault_origins`.
     pub(super) faults: Vec<FaultSpec>,
     fault_origins: Vec<Origin>,
@@ -200,6 +219,7 @@ impl Default for Draft {
             sampling: None,
             start_unit: StartUnit::Us,
             udp_port: UDP_PORT,
+            clocks: ClockSettings::EXACT,
             faults: Vec::new(),
             fault_origins: Vec::new(),
             vdev: VdevSettings {
@@ -358,23 +378,27 @@ impl Draft {
         }
     }
 
-    /// Checks that packets count as what they are, for a world with real frames.
+    /// Checks that nothing is set that only a simulation can do: real frames are as long as they
+    /// are, and real clocks show what they show.
     ///
     /// # Errors
-    /// Names the first size that is accounted instead of that of the headers.
-    pub fn check_real_frames(&self) -> Result<(), InputError> {
-        let accounted = &self.settings.accounted;
-        let sizes =
-            [("wire.data_overhead", accounted.data_overhead), ("wire.control", accounted.control)];
-        let Some((key, bytes)) = sizes.into_iter().find_map(|(key, size)| Some((key, size?)))
-        else {
-            return Ok(());
-        };
-        let found = format!("{bytes} bytes by {}", self.origin(key));
-        let help = format!("leave it out, say --set {key}=headers, or run it with --world sim");
-        Err(InputError::new(found, "`headers`: real frames are as long as they are")
-            .at(key, 0, 0)
-            .help(help))
+    /// Names the first setting of a simulation that is not at its default.
+    pub fn check_real_world(&self) -> Result<(), InputError> {
+        let (sizes, clocks) = (&self.settings.accounted, &self.clocks);
+        let simulated = [
+            ("wire.data_overhead", sizes.data_overhead.is_some()),
+            ("wire.control", sizes.control.is_some()),
+            ("host.offset", clocks.offset > Duration::ZERO),
+            ("host.drift_ppm", clocks.drift_ppm > 0.0),
+            ("host.jitter", clocks.jitter > Duration::ZERO),
+        ];
+        let Some((key, _)) = simulated.into_iter().find(|(_, set)| *set) else { return Ok(()) };
+        let value = keys::show(self, key).unwrap_or_default();
+        let default = keys::default_of(key).unwrap_or_default();
+        let found = format!("`{value}` by {}", self.origin(key));
+        let expected = format!("`{default}` in a world with real frames and clocks");
+        let help = "leave it out, or run it with --world sim";
+        Err(InputError::new(found, expected).at(key, 0, 0).help(help))
     }
 
     /// The settings with the policies' parameters as they act: none waits for trims where switches

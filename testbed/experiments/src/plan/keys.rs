@@ -176,6 +176,14 @@ keys! {
         headers: those of this implementation",
         |d, v| d.settings.accounted.control = unless(v, "headers", size_up_to::<255>)?,
         |d| shown(d.settings.accounted.control, "headers");
+    "host.offset", "how far the clock of a simulated host is ahead of network time or behind it at \
+        most, a time up to 1s; each host draws its own",
+        |d, v| d.clocks.offset = up_to(v, Duration::from_s(1))?, |d| time(d.clocks.offset);
+    "host.drift_ppm", "how much faster or slower such a clock runs at most, 0..=10000 parts in a \
+        million; each host draws its own",
+        |d, v| d.clocks.drift_ppm = ppm(v)?, |d| d.clocks.drift_ppm.to_string();
+    "host.jitter", "how late a reading of such a clock is at most, a time up to 1ms",
+        |d, v| d.clocks.jitter = up_to(v, Duration::from_ms(1))?, |d| time(d.clocks.jitter);
     "udp_port", "UDP port that hosts listen at, 1..=65535",
         |d, v| d.udp_port = udp_port(v)?, |d| d.udp_port.to_string();
     "fault", "adds a fault: KIND[:VALUE]@LINKS[,key=value]..., e.g. loss:0.01@all",
@@ -247,10 +255,15 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         .help(did_you_mean(key, &names)))
 }
 
+/// The value of a setting that is not a policy's, as text that sets it.
+pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
+    KEYS.iter().find(|known| known.name == key).map(|known| (known.show)(draft))
+}
+
 /// The default of what a preset may set, as text that sets it.
 pub(super) fn default_of(key: &str) -> Option<String> {
-    if let Some(known) = KEYS.iter().find(|known| known.name == key) {
-        return Some((known.show)(&Draft::default()));
+    if let Some(shown) = show(&Draft::default(), key) {
+        return Some(shown);
     }
     let defaults = Settings::default();
     if let Some(key) = key.strip_prefix("lb.") {
@@ -354,6 +367,14 @@ fn size_up_to<const MOST: u16>(text: &str) -> Result<u16, &'static str> {
 
 fn duration(text: &str) -> Result<Duration, &'static str> {
     number::duration(text).map_err(|_| "a time: 10us, 1.5ms, 600ns; without unit microseconds")
+}
+
+fn up_to(text: &str, most: Duration) -> Result<Duration, &'static str> {
+    duration(text).ok().filter(|span| *span <= most).ok_or("a time: 10us, 600ns, 1ms, in range")
+}
+
+fn ppm(text: &str) -> Result<f64, &'static str> {
+    real(text).ok().filter(|value| *value <= 10_000.0).ok_or("a number in 0..=10000")
 }
 
 fn interval(text: &str) -> Result<Duration, &'static str> {

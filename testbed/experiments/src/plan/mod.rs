@@ -18,7 +18,7 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Rate, Settings};
 
-pub use draft::{Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
+pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
 use fabric::{
     Blueprint, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers, least_buffer,
@@ -472,7 +472,7 @@ pub fn link_settings(
     line_rate: Rate,
     base_rtt: Duration,
 ) -> Result<Settings, RunError> {
-    draft.check_real_frames()?;
+    draft.check_real_world()?;
     let mut settings = draft.acting();
     settings.line_rate = line_rate;
     settings.base_rtt = draft.base_rtt.unwrap_or(base_rtt);

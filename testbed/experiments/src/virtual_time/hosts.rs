@@ -15,6 +15,7 @@ use transport::{
 };
 
 use super::capture::{Taken, Tap};
+use super::clock::HostClock;
 use super::packets::{InFlight, PacketSlab};
 use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
@@ -28,6 +29,8 @@ const HORIZON: Duration = Duration::from_us(100);
 /// One host.
 struct Host {
     endpoint: Endpoint,
+    /// What the endpoint sees as time; all else of a host is by network time.
+    clock: HostClock,
     /// When its endpoint wants to be called; [`Instant::FAR_FUTURE`] when it does not. Earlier than
     /// wanted is fine, later is not.
     timer: Instant,
@@ -86,6 +89,7 @@ impl<'a> Hosts<'a> {
         };
         let host = |(id, config): (u32, Config)| Host {
             endpoint: endpoint(id, &config),
+            clock: HostClock::new(&plan.draft.clocks, HostId(id), rng),
             timer: Instant::FAR_FUTURE,
             starts: VecDeque::new(),
             messages: Vec::new(),
@@ -232,7 +236,7 @@ impl<'a> Hosts<'a> {
         }
         if state.timer <= now {
             state.timer = Instant::FAR_FUTURE;
-            state.endpoint.handle_timeout(now);
+            state.endpoint.handle_timeout(state.clock.read(now));
         }
         rest
     }
@@ -291,59 +295,68 @@ impl<'a> Hosts<'a> {
         let place = self.index_of(host);
         self.release(host, now, env);
         let state = &mut self.hosts[place];
+        let local = state.clock.read(now);
+        let at = (now, local);
         let paused = env.network.nic_is_paused(host);
         let depth = &self.plan.draft.nic;
         if let Some(control_depth) = depth.control_depth {
             let queued = env.network.nic_queued(host);
             let room = control_depth.saturating_sub(queued.control_packets);
             self.burst.reset(room);
-            state.endpoint.poll_control(now, &mut self.burst);
+            state.endpoint.poll_control(local, &mut self.burst);
             // Control that has filled its depth goes before more data.
             let is_full = self.burst.room() == 0;
             let data_room = depth.depth.saturating_sub(queued.data_packets);
-            self.hand_over(host, now, env);
+            self.hand_over(host, at, env);
             if data_room > 0 && !paused && !is_full {
                 self.burst.reset(data_room);
-                self.hosts[place].endpoint.poll_transmit(now, &mut self.burst);
-                self.hand_over(host, now, env);
+                self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
+                self.hand_over(host, at, env);
             }
         } else if paused {
             // Behind data that is held back control packets still have a way out.
             self.burst.reset(BURST);
-            state.endpoint.poll_control(now, &mut self.burst);
-            self.hand_over(host, now, env);
+            state.endpoint.poll_control(local, &mut self.burst);
+            self.hand_over(host, at, env);
         } else {
             let room = depth.depth.saturating_sub(env.network.nic_waiting(host));
             if room > 0 {
                 self.burst.reset(room);
-                state.endpoint.poll_transmit(now, &mut self.burst);
-                self.hand_over(host, now, env);
+                state.endpoint.poll_transmit(local, &mut self.burst);
+                self.hand_over(host, at, env);
                 // Packets that leave later take no room in the NIC: the endpoint gives all at once.
                 let mut more = self.burst.is_timed();
                 while more {
                     self.burst.reset(BURST);
-                    self.hosts[place].endpoint.poll_transmit(now, &mut self.burst);
+                    self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
                     more = self.burst.room() == 0 && self.burst.is_timed();
-                    self.hand_over(host, now, env);
+                    self.hand_over(host, at, env);
                 }
             }
         }
         // Only now: what has just been sent may have set the first timer.
         let state = &mut self.hosts[place];
         if let Some(at) = state.endpoint.poll_timeout() {
-            state.timer = state.timer.min(at);
+            state.timer = state.timer.min(state.clock.when(at));
         }
     }
 
-    /// Gives the burst to the NIC of `host`, and keeps what leaves later.
+    /// Gives the burst to the NIC of `host`, and keeps what leaves later. The instant is by network
+    /// time and by the clock of the host.
     #[inline]
-    fn hand_over(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+    fn hand_over(
+        &mut self,
+        host: HostId,
+        (now, local): (Instant, Instant),
+        env: &mut Environment<'_>,
+    ) {
         let place = self.index_of(host);
         self.count.handed_over += self.burst.len() as u64;
         let is_timed = self.burst.is_timed();
         for (index, segment) in self.burst.iter().enumerate() {
             if is_timed {
-                let at = self.burst.departure(index, now);
+                let departure = self.burst.departure(index, local);
+                let at = self.hosts[place].clock.when(departure);
                 if at > now {
                     let kept = &mut self.hosts[place].kept;
                     let behind = kept.partition_point(|(other, _)| *other <= at);
@@ -363,7 +376,9 @@ impl<'a> Hosts<'a> {
     #[inline]
     fn release(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
         let place = self.index_of(host);
-        while let Some((_, segment)) = self.hosts[place].kept.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(&(_, segment)) = self.hosts[place].kept.front().filter(|(at, _)| *at <= now)
+        {
+            self.hosts[place].kept.pop_front();
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(&segment, host, now));
             }
@@ -420,16 +435,17 @@ impl Host {
             Some(id) => id,
             None => *flow.insert(self.endpoint.open_labelled(order.dst, path, label)?),
         };
+        let local = self.clock.read(now);
         for len in order.messages().skip(posted) {
             let spec = MsgSpec { flow: id, len, tag: order.tag() };
-            let msg = self.endpoint.post_send(now, spec)?;
+            let msg = self.endpoint.post_send(local, spec)?;
             self.note(msg, order.flow, len.get());
             if let Some((_, posted)) = self.waiting.front_mut() {
                 *posted += 1;
             }
         }
         if order.last {
-            self.endpoint.close_flow(now, id);
+            self.endpoint.close_flow(local, id);
         }
         Ok(())
     }
@@ -472,6 +488,7 @@ impl Host {
             return;
         }
         let trimmed = packet.class() == TrafficClass::Trimmed;
+        let at = self.clock.read(at);
         let segment = RxSegment {
             hdr: sent.hdr,
             at,

@@ -21,6 +21,7 @@
 //! ended; so does what it counts.
 
 mod capture;
+mod clock;
 mod crew;
 mod hosts;
 mod packets;

@@ -91,7 +91,7 @@ pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<
 
 /// A network must hold the hosts of the matrix, and be described for as many.
 fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
-    plan.draft.check_real_frames()?;
+    plan.draft.check_real_world()?;
     let hosts = u32::try_from(network.hosts.hosts.len()).unwrap_or(u32::MAX);
     let file = &network.hosts.file;
     if plan.matrix.nodes > hosts {

@@ -60,7 +60,7 @@ pub fn run_observed(
     observe: &Observe,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
-    plan.draft.check_real_frames()?;
+    plan.draft.check_real_world()?;
     let pmd = Pmd::by_name(&plan.draft.vdev.pmd);
     let (hosts, most) = (plan.hosts(), pmd.hosts_max());
     if !(2..=most).contains(&hosts) {

@@ -1,10 +1,9 @@
 //! NICs of simulated hosts: their disciplines and depths.
 
+use experiments::measure::Outcome;
 use experiments::workload::{Matrix, cm};
 use fabric::QdiscKind;
 use transport::{Bytes, Duration, Rate};
-
-use super::run;
 
 /// Host 0 sends a long flow, host 1 a single packet to it: the answer has to get out beside data.
 fn beside_bulk() -> Matrix {
@@ -16,9 +15,15 @@ fn beside_bulk() -> Matrix {
 /// At a gigabit a second a packet takes 33 us.
 const SLOW: &str = "leaf-spine:2,2,2,1";
 
+/// [`super::run`] with windows that fill the NIC: a path of this network holds a packet or two.
+fn run(settings: &[(&str, &str)]) -> Outcome {
+    let wide = [("transport", "fixed-window"), ("cc.fixed.bdps", "64")];
+    super::run(&[&wide, settings].concat(), beside_bulk(), SLOW)
+}
+
 /// From the delivery of the second flow of [`beside_bulk`] to its acknowledgement.
 fn answer_takes(settings: &[(&str, &str)]) -> Duration {
-    let outcome = run(settings, beside_bulk(), SLOW);
+    let outcome = run(settings);
     let record = outcome.records[1];
     record.acked_at.since(record.delivered_at)
 }
@@ -35,7 +40,7 @@ fn control_with_a_depth_of_its_own_does_not_wait_for_a_nic_full_of_data() {
 #[test]
 fn a_nic_is_drop_tail_and_two_packets_deep_unless_set() {
     let records = |settings: &[(&str, &str)]| {
-        let outcome = run(settings, beside_bulk(), SLOW);
+        let outcome = run(settings);
         outcome.records.iter().map(|record| format!("{record:?}")).collect::<Vec<_>>()
     };
     let unset = records(&[]);
@@ -50,7 +55,7 @@ fn flows_end_behind_nics_of_any_discipline_and_depth() {
             for control in ["auto", "4"] {
                 let settings =
                     [("nic.qdisc", *name), ("nic.depth", depth), ("nic.control_depth", control)];
-                run(&settings, beside_bulk(), SLOW);
+                run(&settings);
             }
         }
     }

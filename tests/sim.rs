@@ -21,6 +21,8 @@ mod clocks;
 mod nics;
 #[path = "sim/patience.rs"]
 mod patience;
+#[path = "sim/programs.rs"]
+mod programs;
 #[path = "sim/uno.rs"]
 mod uno;
 #[path = "sim/uno_claims.rs"]

@@ -9,7 +9,7 @@ use experiments::plan::transports::TRANSPORTS;
 use experiments::scenario::{Part, Run, Scenario};
 use experiments::workload::distributions::DISTRIBUTIONS;
 use experiments::{topology, workload};
-use fabric::QdiscKind;
+use fabric::{ProgramKind, QdiscKind};
 use serde::Serialize;
 use transport::cc::CcKind;
 use transport::ec::EcKind;
@@ -37,6 +37,8 @@ pub(crate) enum What {
     Schedulers,
     /// Queue disciplines of switch ports.
     Qdiscs,
+    /// What can run in a switch.
+    Programs,
     /// Built-in networks.
     Topologies,
     /// Generators of matrices.
@@ -108,6 +110,9 @@ fn entries(what: What) -> Vec<Entry> {
             SchedKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect()
         }
         What::Qdiscs => named(QdiscKind::NAMES),
+        What::Programs => {
+            ProgramKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect()
+        }
         What::Topologies => named(&topology::NAMES),
         What::Scenarios => {
             let about = |known: &BuiltIn| known.read().map(|read| sentence(&read));

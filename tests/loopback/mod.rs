@@ -29,6 +29,7 @@ pub(crate) type Case = (&'static str, fn() -> Verdict);
 pub(crate) const CASES: &[Case] = &[
     ("incast_15_to_1_over_net_ring_is_delivered_and_verified", incast),
     ("lossless_switches_pause_hosts_and_drop_nothing", lossless),
+    ("programs_of_switches_make_and_end_packets_among_plain_switches", programs),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("coded_messages_survive_everything_that_happens_to_packets", coded::faults),
@@ -141,6 +142,20 @@ fn lossless() -> Verdict {
     assert_whole(&outcome);
     assert_eq!(outcome.summary.packets.dropped, 0);
     assert!(outcome.summary.pfc.unwrap().pauses > 0);
+    Verdict::Passed
+}
+
+fn programs() -> Verdict {
+    let matrix = matrix("permutation", 16, &[("size", "1MiB")]);
+    let settings = [
+        ("switch.program", "example@tor:0,example@tor:2,pfc@agg:1"),
+        ("fault", "duplicate:0.01@all"),
+    ];
+    let outcome = run(&plan(&settings, matrix, "paper-testbed"));
+    assert_whole(&outcome);
+    let packets = &outcome.summary.packets;
+    assert!(packets.originated > Some(20) && packets.consumed > Some(20), "{packets:?}");
+    assert!(outcome.summary.pfc.is_some());
     Verdict::Passed
 }
 

@@ -1,9 +1,8 @@
 //! The order of modules inside each crate, and files in circles.
 //!
 //! A module at the top of a crate, a file or a folder, may use modules of lower layers and itself.
-//! Modules of one layer do not see each other, so policies never do; those joined by `+` in
-//! [`CRATES`] may. Modules that are not listed are tools (containers, units): every module may use
-//! them, and they may use one another only.
+//! Modules of one layer do not see each other, so policies never do. Modules that are not listed
+//! are tools (containers, units): every module may use them, and they may use one another only.
 
 use super::imports::{Crate, Use, circles};
 use super::{File, Finding};
@@ -52,10 +51,15 @@ const CRATES: &[Order] = &[
         root: "testbed/fabric/src/",
         layers: &[
             "packet stats",
-            "qdisc calendar",
-            "blueprint window port",
-            "routing",
-            "network+parts+pfc+transit leaf_spine",
+            "qdisc calendar frames",
+            "elements border window port",
+            "routing wiring",
+            "transit",
+            "program",
+            "blueprint",
+            "buffers",
+            "network",
+            "parts leaf_spine",
             "lib",
         ],
     },
@@ -155,7 +159,8 @@ impl Order {
         let mut found = Vec::new();
         for arrow in uses {
             let (from, to) = (self.module(&arrow.from), self.module(&arrow.to));
-            if from == to || self.rank(to) < self.rank(from) || self.are_joined(from, to) {
+            let are_tools = self.rank(from) == 0 && self.rank(to) == 0;
+            if from == to || self.rank(to) < self.rank(from) || are_tools {
                 continue;
             }
             let message = format!("`{from}` must not use `{to}`: not in a layer below it");
@@ -172,14 +177,8 @@ impl Order {
 
     /// From 1; 0 for a tool.
     fn rank(&self, module: &str) -> usize {
-        let layer = |layer: &&str| layer.split([' ', '+']).any(|name| name == module);
+        let layer = |layer: &&str| layer.split(' ').any(|name| name == module);
         self.layers.iter().position(layer).map_or(0, |at| at + 1)
-    }
-
-    fn are_joined(&self, a: &str, b: &str) -> bool {
-        let mut groups = self.layers.iter().flat_map(|layer| layer.split(' '));
-        let holds = |group: &str, module: &str| group.split('+').any(|name| name == module);
-        self.rank(a) == 0 && self.rank(b) == 0 || groups.any(|g| holds(g, a) && holds(g, b))
     }
 }
 
@@ -238,15 +237,16 @@ mod tests {
     }
 
     #[test]
-    fn joined_modules_may_use_one_another_and_others_of_their_layer_may_not() {
+    fn modules_of_one_layer_may_not_use_one_another() {
         let fabric = |path: &str, text| {
-            let files = ["pfc", "network", "qdisc/mod", "calendar"]
+            let files = ["qdisc/mod", "calendar", "transit", "routing", "wiring"]
                 .map(|name| file(&format!("testbed/fabric/src/{name}.rs"), ""));
             let files: Vec<File> = files.into_iter().filter(|other| other.path != path).collect();
             check(&[files, vec![file(path, text)]].concat()).len()
         };
-        assert_eq!(fabric("testbed/fabric/src/pfc.rs", "use crate::network::Network;\n"), 0);
         assert_eq!(fabric("testbed/fabric/src/calendar.rs", "use crate::qdisc::Qdisc;\n"), 1);
+        assert_eq!(fabric("testbed/fabric/src/wiring.rs", "use crate::routing::Switch;\n"), 1);
+        assert_eq!(fabric("testbed/fabric/src/transit.rs", "use crate::routing::Switch;\n"), 0);
     }
 
     fn crossing(texts: &[(&str, &str)]) -> usize {

@@ -17,7 +17,7 @@ use experiments::progress::Unwatched;
 use experiments::topology::{FabricParams, FatTree, by_name};
 use experiments::virtual_time;
 use experiments::workload::{self, Params};
-use fabric::{Flags, Network, Output, Packet};
+use fabric::{Flags, Network, NoFrames, Output, Packet};
 use transport::rng::mix;
 use transport::{HostId, Rng};
 
@@ -125,7 +125,7 @@ fn run(network: &mut Network, sent: &mut u64, hops: u64) {
     let goal = network.hops() + hops;
     let (mut out, mut more) = (Vec::new(), Vec::new());
     while network.hops() < goal {
-        network.run_until(network.now() + network.lookahead(), &mut out);
+        network.run_until(network.now() + network.lookahead(), &mut NoFrames, &mut out);
         for output in out.drain(..) {
             if let Output::Delivered { packet, .. } = output {
                 send(network, packet.handle, sent, &mut more);

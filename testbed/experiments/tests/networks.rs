@@ -4,7 +4,9 @@
 use experiments::topology::{
     FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
 };
-use fabric::{FaultKind, FaultSpec, Flags, Network, Output, Packet, PortId, QdiscKind, Queued};
+use fabric::{
+    FaultKind, FaultSpec, Flags, Network, NoFrames, Output, Packet, PortId, QdiscKind, Queued,
+};
 use proptest::prelude::*;
 use transport::rng::mix;
 use transport::stats::DropReason;
@@ -56,7 +58,7 @@ fn us(us: u64) -> Instant {
 }
 
 fn run_out(network: &mut Network, out: &mut Vec<Output>) {
-    while network.step(out).is_some() {}
+    while network.step(&mut NoFrames, out).is_some() {}
 }
 
 /// One injection: gap to the one before in picoseconds, source, destination, length, control.
@@ -95,7 +97,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
     for (handle, (gap, src, dst, len, control)) in (0..).zip(injections) {
         now += Duration::from_ps(*gap);
         if late == 0 || (handle as usize).is_multiple_of(late) {
-            network.run_until(now, &mut out);
+            network.run_until(now, &mut NoFrames, &mut out);
         }
         let flags = if *control { Flags::of(TrafficClass::Control) } else { DATA };
         network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
@@ -154,7 +156,7 @@ proptest! {
         for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
             network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut out);
         }
-        while network.step(&mut out).is_some() {
+        while network.step(&mut NoFrames, &mut out).is_some() {
             prop_assert_eq!(network.audit().check(), Ok(()));
         }
     }
@@ -193,7 +195,7 @@ proptest! {
             for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
                 network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut out);
             }
-            while network.step(&mut out).is_some() {
+            while network.step(&mut NoFrames, &mut out).is_some() {
                 for (port, stats) in (0..).zip(network.port_stats()).skip(8) {
                     let queued = network.queued(PortId(port));
                     prop_assert!(queued.data_bytes <= buffer && stats.data_peak <= buffer);
@@ -276,7 +278,7 @@ fn a_dead_link_loses_packets_until_it_is_detected_and_is_used_again_afterwards()
             let mut out = Vec::new();
             let sent = packet(time * 40 + handle, 6, 64, DATA);
             network.inject(HostId(0), sent, us(u64::from(time)), &mut out);
-            network.run_until(us(u64::from(time)), &mut out);
+            network.run_until(us(u64::from(time)), &mut NoFrames, &mut out);
             lost.extend(out.iter().filter_map(|output| match output {
                 Output::Dropped { reason, at, .. } => Some((*reason, *at)),
                 _ => None,
@@ -328,7 +330,7 @@ fn an_injection_in_the_past_counts_as_now() {
     let delivery = |injected_at| {
         let mut network = network(QdiscKind::Trim, 1 << 20, 1);
         let mut out = Vec::new();
-        network.run_until(us(5), &mut out);
+        network.run_until(us(5), &mut NoFrames, &mut out);
         network.inject(HostId(0), packet(0, 1, 64, DATA), injected_at, &mut out);
         run_out(&mut network, &mut out);
         out

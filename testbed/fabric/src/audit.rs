@@ -11,12 +11,18 @@ pub struct Audit {
     pub injected: u64,
     /// Second copies that faults made.
     pub duplicated: u64,
+    /// Packets that switch programs made.
+    pub originated: u64,
     /// Packets handed to hosts.
     pub delivered: u64,
+    /// Packets that ended at switch programs.
+    pub consumed: u64,
     /// Packets lost, by reason.
     pub dropped: DropCounts,
     /// Packets waiting in queues now.
     pub in_queues: u64,
+    /// Packets that switch programs hold now.
+    pub held: u64,
     /// Packets on links now.
     pub on_wire: u64,
 }
@@ -24,9 +30,9 @@ pub struct Audit {
 /// The books do not balance: a bug of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imbalance {
-    /// Injected and duplicated.
+    /// Injected, duplicated and originated.
     pub came_in: u64,
-    /// Delivered, dropped, queued and on links.
+    /// Delivered, consumed, dropped, queued, held and on links.
     pub accounted: u64,
 }
 
@@ -41,13 +47,20 @@ impl fmt::Display for Imbalance {
 impl std::error::Error for Imbalance {}
 
 impl Audit {
+    /// Packets that are somewhere in the network now.
+    #[must_use]
+    pub const fn inside(&self) -> u64 {
+        self.in_queues + self.held + self.on_wire
+    }
+
     /// Whether every packet is accounted for.
     ///
     /// # Errors
     /// Both sums, when they differ.
     pub fn check(&self) -> Result<(), Imbalance> {
-        let came_in = self.injected + self.duplicated;
-        let accounted = self.delivered + self.dropped.total() + self.in_queues + self.on_wire;
+        let came_in = self.injected + self.duplicated + self.originated;
+        let ended = self.delivered + self.consumed + self.dropped.total();
+        let accounted = ended + self.inside();
         if came_in == accounted { Ok(()) } else { Err(Imbalance { came_in, accounted }) }
     }
 }
@@ -58,10 +71,18 @@ mod tests {
 
     #[test]
     fn a_missing_packet_is_found() {
-        let books =
-            Audit { injected: 5, duplicated: 1, delivered: 3, in_queues: 2, ..Audit::default() };
+        let books = Audit {
+            injected: 5,
+            duplicated: 1,
+            originated: 2,
+            delivered: 3,
+            consumed: 1,
+            in_queues: 2,
+            held: 1,
+            ..Audit::default()
+        };
         let error = books.check().unwrap_err();
-        assert_eq!(error, Imbalance { came_in: 6, accounted: 5 });
+        assert_eq!(error, Imbalance { came_in: 8, accounted: 7 });
         assert_eq!(Audit { on_wire: 1, ..books }.check(), Ok(()));
     }
 }

@@ -1,11 +1,15 @@
-//! What a network is built from: ports, switches and how they hang together.
+//! What a network is built from: its ports and switches, and the programs that run in switches.
 //!
-//! A topology makes one of these; nobody else needs to. Port `h` is the NIC of host `h`; the ports
-//! of switches follow, each group of parallel ports contiguous.
+//! A topology makes one of these. Port `h` is the NIC of host `h`; the ports of switches follow,
+//! those of a switch contiguous: down ports first, each group of parallel ports contiguous.
 
-use transport::{Duration, Rate};
+use std::collections::BTreeMap;
 
-use super::qdisc::{QdiscKind, QdiscParams};
+use transport::{Duration, HostId};
+
+use super::elements::{Node, PortSpec, SwitchSpec};
+use super::program::ProgramKind;
+use super::qdisc::QdiscKind;
 
 /// A whole network, before it runs.
 #[derive(Clone, Debug)]
@@ -16,51 +20,50 @@ pub struct Blueprint {
     pub ports: Vec<PortSpec>,
     /// Every switch.
     pub switches: Vec<SwitchSpec>,
+    /// By switch: the program that it runs. A switch without one is plain.
+    pub programs: BTreeMap<u32, ProgramKind>,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.
     pub detection_delay: Duration,
 }
 
-/// One port.
-#[derive(Clone, Copy, Debug)]
-pub struct PortSpec {
-    /// Line rate.
-    pub rate: Rate,
-    /// Propagation, plus the traversal of the switch at the far end if there is one.
-    pub delay: Duration,
-    /// Its queue discipline.
-    pub qdisc: QdiscKind,
-    /// The sizes of its queue.
-    pub params: QdiscParams,
-    /// Whose port it is.
-    pub owner: Node,
-    /// Where its link ends.
-    pub to: Node,
-}
+impl Blueprint {
+    /// Runs `program` in `switch`. The ports of a switch that pauses links hold what comes until
+    /// the pause is obeyed: their discipline becomes the lossless one.
+    pub fn assign(&mut self, switch: u32, program: ProgramKind) {
+        self.programs.insert(switch, program);
+        if program == ProgramKind::Pfc {
+            let ports = self.switches[switch as usize].ports();
+            for port in &mut self.ports[ports.start as usize..ports.end as usize] {
+                port.qdisc = QdiscKind::Lossless;
+            }
+        }
+    }
 
-/// An end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Node {
-    /// The host of that number.
-    Host(u32),
-    /// The switch of that index in `Blueprint::switches`.
-    Switch(u32),
-}
+    /// Runs the program that pauses links in every plain switch with a lossless port.
+    pub fn pause_where_lossless(&mut self) {
+        let is_lossless = |port: &&PortSpec| port.qdisc == QdiscKind::Lossless;
+        for port in self.ports.iter().filter(is_lossless) {
+            if let Node::Switch(switch) = port.owner {
+                self.programs.entry(switch).or_insert(ProgramKind::Pfc);
+            }
+        }
+    }
 
-/// One switch: a contiguous range of hosts below it, the rest above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SwitchSpec {
-    /// The lowest host below.
-    pub first_host: u32,
-    /// How many hosts are below.
-    pub hosts: u32,
-    /// Hosts below each child, at least 1: 1 where the children are the hosts.
-    pub child_hosts: u32,
-    /// Parallel links to each child, at least 1.
-    pub bundle: u32,
-    /// First of its down ports: `bundle` for each child, in the order of children.
-    pub down_port: u32,
-    /// First of its up ports; any number when there are none.
-    pub up_port: u32,
-    /// How many up ports it has.
-    pub ups: u32,
+    /// The switches that run `program`, ascending.
+    pub fn switches_with(&self, program: ProgramKind) -> impl Iterator<Item = u32> + '_ {
+        let running = self.programs.iter().filter(move |(_, running)| **running == program);
+        running.map(|(switch, _)| *switch)
+    }
+
+    /// Whether `switch` runs `program`.
+    #[must_use]
+    pub fn runs(&self, switch: u32, program: ProgramKind) -> bool {
+        self.programs.get(&switch) == Some(&program)
+    }
+
+    /// The number under which packets are sent to the program of `switch`: hosts come first.
+    #[must_use]
+    pub const fn address_of(&self, switch: u32) -> HostId {
+        HostId(self.hosts + switch)
+    }
 }

@@ -40,7 +40,10 @@ impl Flight {
         Self { at, origin: port, target: port, packet }
     }
 
-    /// Tells `port` to pause, or to go on; `(origin, target)` as for a packet.
+    /// Bytes of a pause frame on the wire, the least that a frame of Ethernet has.
+    pub(super) const PAUSE_FRAME: u16 = 64;
+
+    /// Makes the transmitter `port` pause its data, or go on; `(origin, target)` as for a packet.
     pub(super) const fn pause_frame(
         paused: bool,
         port: u32,
@@ -73,7 +76,7 @@ impl Flight {
         self.packet.len == 0 && self.packet.trim_len == 0
     }
 
-    /// Whether it tells a port to pause, or to go on; `None` for anything else.
+    /// Whether a port has to pause, or may go on; `None` for anything but a pause frame.
     #[inline]
     pub const fn pause(&self) -> Option<bool> {
         match self.packet.trim_len {
@@ -171,6 +174,11 @@ impl Calendar {
             chunks: Vec::new(),
             free: NIL,
         }
+    }
+
+    /// One with the same slots and nothing to come.
+    pub(super) fn empty(&self) -> Self {
+        Self::new(self.shift)
     }
 
     /// Adds a flight.

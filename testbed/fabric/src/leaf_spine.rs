@@ -2,6 +2,8 @@
 //!
 //! Real topologies are built by the crate above this one, which tests here must not need.
 
+use std::collections::BTreeMap;
+
 use transport::{Bytes, Duration, Rate};
 
 use crate::{Blueprint, Node, PortSpec, QdiscKind, QdiscParams, SwitchSpec};
@@ -65,5 +67,9 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
             ups: 0,
         });
     }
-    Blueprint { hosts: HOSTS, ports, switches, detection_delay: Duration::from_us(100) }
+    let detection_delay = Duration::from_us(100);
+    let programs = BTreeMap::new();
+    let mut blueprint = Blueprint { hosts: HOSTS, ports, switches, programs, detection_delay };
+    blueprint.pause_where_lossless();
+    blueprint
 }

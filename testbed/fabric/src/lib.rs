@@ -14,30 +14,38 @@
 
 mod audit;
 mod blueprint;
+mod border;
+mod buffers;
 mod calendar;
+mod elements;
 mod fault;
+mod frames;
 #[cfg(test)]
 mod leaf_spine;
 mod network;
 mod packet;
 mod parts;
-mod pfc;
 mod port;
+pub mod program;
 pub mod qdisc;
 mod routing;
 mod stats;
 mod transit;
 mod window;
+mod wiring;
 
 pub use audit::{Audit, Imbalance};
-pub use blueprint::{Blueprint, Node, PortSpec, SwitchSpec};
+pub use blueprint::Blueprint;
+pub use buffers::{Shortage, check_buffers, least_buffer};
 pub use calendar::Flight;
+pub use elements::{Node, PortId, PortSpec, SwitchSpec};
 pub use fault::{BLOCK_MAX, FaultError, FaultKind, FaultSpec, LOSSES_MAX};
-pub use network::{Network, Output, PortId};
-pub use packet::{Flags, Packet, flow_hash};
+pub use frames::{Frames, NoFrames};
+pub use network::Network;
+pub use packet::{Flags, Output, Packet, flow_hash};
 pub use parts::Parts;
-pub use pfc::{Shortage, check_buffers, least_buffer};
 pub use port::{Port, serialisation};
+pub use program::ProgramKind;
 pub use qdisc::{PauseParams, PhantomParams, PhantomShares, QdiscKind, QdiscParams, Queued};
 pub use stats::{Histogram, PortStats, QueueStats};
 pub use window::{Group, Window};

@@ -14,62 +14,33 @@
 use transport::{Bytes, DropReason, Duration, HostId, Instant, Rng};
 
 use super::audit::Audit;
-use super::blueprint::{Blueprint, Node, PortSpec};
+use super::blueprint::Blueprint;
+use super::buffers::room;
 use super::calendar::{Calendar, Flight};
+use super::elements::{Node, PortId, PortSpec, SwitchSpec};
 use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
-use super::packet::Packet;
-use super::pfc::{self, Pfc, SwitchRun};
+use super::frames::Frames;
+use super::packet::{Output, Packet};
 use super::port::Port;
-use super::qdisc::{QdiscParams, Queued};
+use super::program::{LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
+use super::qdisc::{QdiscKind, QdiscParams, Queued};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
-use super::transit::{Counts, Links, NO_FAULT, PORTS, PortState};
+use super::transit::{Counts, Far, NO_FAULT, PortState, Transit};
 use super::window::{Group, Window};
-
-/// A port by its index in the blueprint; the NIC of host `h` is port `h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PortId(pub u32);
-
-/// What a network tells its driver. Every packet ends exactly once, delivered or dropped, and each
-/// second copy that `Duplicated` announces ends once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// A packet is at its destination.
-    Delivered {
-        /// The destination.
-        host: HostId,
-        /// The packet, with what the network did to it in its flags and length.
-        packet: Packet,
-        /// When its last bit was there.
-        at: Instant,
-    },
-    /// A packet is lost.
-    Dropped {
-        /// The packet as it was then.
-        packet: Packet,
-        /// Why.
-        reason: DropReason,
-        /// When.
-        at: Instant,
-    },
-    /// From now on two packets with this handle travel; each will end.
-    Duplicated {
-        /// The packet.
-        packet: Packet,
-        /// When.
-        at: Instant,
-    },
-}
+use super::wiring::{Wiring, ways_to};
 
 /// A running network. Memory: about 450 bytes a port, 16 bytes a packet queued, 32 a packet on a
 /// link and 32 a packet of the window at work, at their peaks.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub(super) ports: Vec<PortState>,
-    pub(super) links: Links,
-    /// Where switches pause links.
-    pub(super) pfc: Option<Pfc>,
-    /// The memory of the window at work; empty while somebody has it.
+    pub(super) links: Transit,
+    /// The switches that run programs, ascending. Their targets follow those of ports.
+    pub(super) programs: Vec<Programmed>,
+    /// What programs have to know of links; empty without programs.
+    wiring: Wiring,
+    /// The memory of the window at work; empty while it is taken.
     window: Window,
     /// No window may be longer.
     lookahead: Duration,
@@ -99,60 +70,57 @@ impl Network {
     /// When the blueprint names ports or switches it does not have: a bug of a topology.
     #[must_use]
     pub fn new(blueprint: Blueprint, rng: &Rng) -> Self {
+        check(&blueprint);
         let specs = &blueprint.ports;
-        assert!(specs.len() >= blueprint.hosts as usize, "each host has a NIC");
-        assert!(u32::try_from(specs.len()).is_ok_and(|ports| ports < NO_FAULT));
-        let lossless = pfc::is_lossless(&blueprint);
-        let room = pfc::room(&blueprint);
-        let switches = (0..).zip(&blueprint.switches).map(|(index, spec)| {
-            assert!(spec.child_hosts > 0 && spec.bundle > 0, "switch {index}");
-            Switch::new(*spec, rng.fork("switch", index).next_u32())
-        });
+        let (programs, wiring) = programs(&blueprint, rng);
+        let room = room(&blueprint);
         let port = |(number, spec): (u32, &PortSpec)| {
-            let hosts = blueprint.hosts;
-            assert!(match spec.to {
-                Node::Host(host) => host < hosts,
-                Node::Switch(switch) => (switch as usize) < blueprint.switches.len(),
-            });
             let params = match spec.owner {
-                Node::Switch(switch) if lossless => {
+                Node::Switch(switch) if spec.qdisc == QdiscKind::Lossless => {
                     QdiscParams { data_limit: room[switch as usize], ..spec.params }
                 }
                 _ => spec.params,
             };
+            let to = match spec.to {
+                Node::Host(host) => Far::Host(host),
+                Node::Switch(switch) if blueprint.programs.contains_key(&switch) => {
+                    Far::Programmed(wiring.target[wiring.back[number as usize] as usize])
+                }
+                Node::Switch(switch) => Far::Plain(switch),
+            };
             PortState {
                 port: Port::new(spec.rate, spec.delay, spec.qdisc.build(&params)),
                 number,
-                to: spec.to,
+                to,
                 fault: NO_FAULT,
-                measured: number >= hosts,
+                measured: number >= blueprint.hosts,
                 wake_at: Instant::FAR_FUTURE,
                 stats: PortStats::default(),
                 rng: rng.fork("port", u64::from(number)),
             }
         };
-        let targets = specs.len().max(blueprint.hosts as usize + blueprint.switches.len());
         let lookahead = lookahead(&blueprint);
-        let links = Links {
-            calendar: Calendar::new(slot(lookahead).ilog2()),
-            border: None,
-            switches: switches.collect(),
-            first_switch: if lossless { blueprint.hosts } else { PORTS },
-            faults: Vec::new(),
-            fault_of: vec![NO_FAULT; specs.len()],
-            detection: blueprint.detection_delay,
-            counts: Counts::default(),
-            queue_stats: QueueStats::new(),
-        };
-        Self {
+        let mut network = Self {
             ports: (0..).zip(specs).map(port).collect(),
-            links,
-            pfc: lossless.then(|| Pfc::new(&blueprint)),
-            window: Window::new(targets, blueprint.hosts),
+            links: links(&blueprint, &programs, lookahead, rng),
+            window: Window::new(specs.len() + programs.len(), blueprint.hosts),
+            programs,
+            wiring,
             lookahead,
             now: Instant::ZERO,
             fault_rng: rng.fork("fault", 0),
             blueprint,
+        };
+        network.wake_programs(|_| true);
+        network
+    }
+
+    /// Wakes the programs whose target is `own` for their own time, in a calendar that is empty.
+    pub(super) fn wake_programs(&mut self, own: impl Fn(u32) -> bool) {
+        for program in &mut self.programs {
+            if let Some(wake) = program.first_wake().filter(|wake| own(wake.target)) {
+                self.links.calendar.push(wake);
+            }
         }
     }
 
@@ -166,8 +134,8 @@ impl Network {
     /// Prepares an idle network for windows of one instant: with shorter slots there is less to
     /// look through for each.
     pub fn expect_instants(&mut self) {
-        let slot = slot(self.lookahead).min(SLOT_OF_INSTANTS);
-        self.links.calendar = Calendar::new(slot.ilog2());
+        self.links.calendar = Calendar::new(slot(self.lookahead).min(SLOT_OF_INSTANTS).ilog2());
+        self.wake_programs(|_| true);
     }
 
     /// Adds a fault to the links that `ports` transmit on. It acts on transmissions that start from
@@ -206,7 +174,7 @@ impl Network {
     #[inline]
     pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
         let at = at.max(self.now);
-        if self.pfc.is_some() && self.refuses(host, &packet).is_none() {
+        if !self.programs.is_empty() && self.refuses(host, &packet).is_none() {
             // Pauses until then are not known yet: it has its turn among them.
             self.links.counts.injected += 1;
             self.links.counts.on_wire += 1;
@@ -228,28 +196,29 @@ impl Network {
 
     /// Processes everything up to and at the instant of the next event and says which it was;
     /// `None` when there is none.
-    pub fn step(&mut self, out: &mut Vec<Output>) -> Option<Instant> {
+    pub fn step(&mut self, frames: &mut dyn Frames, out: &mut Vec<Output>) -> Option<Instant> {
         let at = self.next_event_at()?;
-        self.run_until(at, out);
+        self.run_until(at, frames, out);
         Some(at)
     }
 
-    /// Processes everything up to and at `now`. The outputs of one host are in the order of time.
-    pub fn run_until(&mut self, now: Instant, out: &mut Vec<Output>) {
+    /// Processes everything up to and at `now`; programs find the frames of packets in `frames`.
+    /// The outputs of one host are in the order of time.
+    pub fn run_until(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {
         // What lies as far as time can be told never happens.
         let due = |at: &Instant| *at <= now && *at < Instant::FAR_FUTURE;
         while let Some(at) = self.next_event_at().filter(due) {
             let end = (at + self.lookahead).min(now + PICOSECOND);
             let window = self.open(end);
             for group in window.hosts() {
-                if self.pfc.is_some() {
+                if !self.programs.is_empty() {
                     self.deliver_among_pauses(*group, &window, out);
                 } else {
                     self.deliver(*group, &window, out);
                 }
                 self.links.finish(&mut self.ports[group.target as usize], before(end), out);
             }
-            self.run_switches(&window, end, out);
+            self.run_switches(&window, end, frames, out);
             self.close(window, end);
         }
         self.now = self.now.max(now);
@@ -270,23 +239,32 @@ impl Network {
     }
 
     /// Runs the switches through a window that ends at `end`.
-    pub fn run_switches(&mut self, window: &Window, end: Instant, out: &mut Vec<Output>) {
-        let groups = window.switches();
-        if let Some(pfc) = &mut self.pfc {
-            let (ports, links) = (&mut self.ports, &mut self.links);
-            for group in groups {
-                let (target, switch) = (group.target, group.target - self.blueprint.hosts);
-                let mut run = SwitchRun { pfc, ports, links, out, switch, target };
-                run.run(window.flights(*group), before(end));
-            }
-            return;
-        }
+    pub fn run_switches(
+        &mut self,
+        window: &Window,
+        end: Instant,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
+        let (groups, programmed) = window.switches(self.ports.len());
         for (index, group) in groups.iter().enumerate() {
             if let Some(soon) = groups.get(index + AHEAD) {
                 self.ports[soon.target as usize].touch();
             }
             let state = &mut self.ports[group.target as usize];
             self.links.run(state, window.flights(*group), before(end), out);
+        }
+        for group in programmed {
+            let program = &mut self.programs[group.target as usize - self.ports.len()];
+            let around = Surroundings {
+                ports: &mut self.ports,
+                transit: &mut self.links,
+                wiring: &self.wiring,
+                frames: &mut *frames,
+                out: &mut *out,
+            };
+            let run = SwitchRun::new(program, around);
+            run.run(window.flights(*group), before(end));
         }
     }
 
@@ -303,8 +281,8 @@ impl Network {
         self.count_delivered((out.len() - outputs) as u64);
     }
 
-    /// The same where switches pause links: what drivers have handed in, and pauses, have their
-    /// turns in between.
+    /// Puts out what arrives at a host where switches may pause links: what drivers have handed in,
+    /// and pauses, have their turns in between.
     fn deliver_among_pauses(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
         let host = HostId(group.target);
         for flight in window.flights(group).iter().filter(|flight| !flight.is_wake()) {
@@ -313,7 +291,7 @@ impl Network {
                 self.pause_nic(host, paused, at, out);
             } else if flight.is_handed_in() {
                 self.links.counts.on_wire -= 1;
-                self.links.offer(&mut self.ports[host.0 as usize], packet, at, out);
+                self.links.arrive(&mut self.ports[host.0 as usize], packet, at, out);
             } else {
                 self.count_delivered(1);
                 out.push(Output::Delivered { host, packet, at });
@@ -321,17 +299,15 @@ impl Network {
         }
     }
 
-    /// The switch of `host` tells its NIC at `at` to pause its data, or to go on.
+    /// A pause frame of the switch is at the NIC of `host`, or one that lets it go on.
     #[cold]
     pub fn pause_nic(&mut self, host: HostId, paused: bool, at: Instant, out: &mut Vec<Output>) {
         self.run_nic(host, at, out);
-        if let Some(pfc) = &mut self.pfc {
-            pfc.obey(&mut self.ports[host.0 as usize], paused, at);
-        }
+        self.links.obey(&mut self.ports[host.0 as usize], paused, at);
         self.run_nic(host, at, out);
     }
 
-    /// Whether the NIC of `host` has been told to send no data.
+    /// Whether the NIC of `host` may send no data.
     #[inline]
     pub fn nic_is_paused(&self, host: HostId) -> bool {
         self.ports[host.0 as usize].port.is_paused()
@@ -378,7 +354,7 @@ impl Network {
         self.links.counts.injected += 1;
         match self.refuses(host, &packet) {
             Some(reason) => self.links.drop_packet(packet, reason, at, out),
-            None => self.links.offer(&mut self.ports[host.0 as usize], packet, at, out),
+            None => self.links.arrive(&mut self.ports[host.0 as usize], packet, at, out),
         }
     }
 
@@ -386,7 +362,7 @@ impl Network {
     #[inline]
     fn refuses(&self, host: HostId, packet: &Packet) -> Option<DropReason> {
         let hosts = self.blueprint.hosts;
-        if host.0 >= hosts || packet.dst.0 >= hosts {
+        if host.0 >= hosts || !self.links.has_end(packet.dst) {
             Some(DropReason::NoRoute)
         } else if packet.len == 0 {
             Some(DropReason::Malformed)
@@ -426,9 +402,11 @@ impl Network {
         self.ports.get(port.0 as usize).map(|state| state.port.queued()).unwrap_or_default()
     }
 
-    /// What waits at the ports of switches, one by one.
+    /// What waits in switches: at each of their ports, and in each program that holds packets.
     pub fn switch_queues(&self) -> impl Iterator<Item = Queued> + '_ {
-        self.ports[self.blueprint.hosts as usize..].iter().map(|state| state.port.queued())
+        let ports = &self.ports[self.blueprint.hosts as usize..];
+        let held = self.programs.iter().map(|program| program.program.held());
+        ports.iter().map(|state| state.port.queued()).chain(held)
     }
 
     /// The counters of each port, in the order of the blueprint.
@@ -439,11 +417,14 @@ impl Network {
         })
     }
 
-    /// The counters of all ports together; the peak is that of switch ports.
+    /// The counters of all ports together; the peak is that of switch ports, or of what a program
+    /// held.
     #[must_use]
     pub fn totals(&self) -> PortStats {
         let mut totals = PortStats::default();
         self.port_stats().for_each(|port| totals.merge(&port));
+        let held = self.programs.iter().map(|program| program.held_peak);
+        totals.data_peak = held.fold(totals.data_peak, u64::max);
         totals.dropped = self.links.counts.dropped.total();
         totals
     }
@@ -466,11 +447,88 @@ impl Network {
         Audit {
             injected: self.links.counts.injected,
             duplicated: self.links.counts.duplicated,
+            originated: self.links.counts.originated,
+            consumed: self.links.counts.consumed,
             delivered: self.links.counts.delivered,
             dropped: self.links.counts.dropped,
             in_queues: self.ports.iter().map(|state| state.port.waiting() as u64).sum(),
+            held: self.programs.iter().map(|one| one.program.held().packets() as u64).sum(),
             on_wire: self.links.counts.on_wire,
         }
+    }
+}
+
+/// Whether `blueprint` names only what it has.
+fn check(blueprint: &Blueprint) {
+    let Blueprint { hosts, ports, switches, programs, .. } = blueprint;
+    assert!(ports.len() >= *hosts as usize, "each host has a NIC");
+    assert!(u32::try_from(ports.len()).is_ok_and(|ports| ports < NO_FAULT));
+    let exists = |switch: u32| (switch as usize) < switches.len();
+    assert!(ports.iter().all(|port| match port.to {
+        Node::Host(host) => host < *hosts,
+        Node::Switch(switch) => exists(switch),
+    }));
+    assert!(programs.keys().all(|switch| exists(*switch)));
+    assert!(switches.iter().all(|spec| spec.child_hosts > 0 && spec.bundle > 0));
+}
+
+/// The programs of the switches of `blueprint`, and what they have to know of its links.
+fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wiring) {
+    if blueprint.programs.is_empty() {
+        return (Vec::new(), Wiring::default());
+    }
+    let specs = &blueprint.ports;
+    let programmed: Vec<u32> = blueprint.programs.keys().copied().collect();
+    let wiring = Wiring::new(specs, &programmed);
+    let made = (specs.len()..).zip(&blueprint.programs).map(|(target, (switch, kind))| {
+        let ports = blueprint.switches[*switch as usize].ports();
+        let link = |number: u32| LinkSpec {
+            port: specs[number as usize],
+            back: specs[wiring.back[number as usize] as usize],
+        };
+        let others = blueprint.switches_with(*kind).filter(|other| other != switch);
+        let setup = Setup {
+            address: blueprint.address_of(*switch),
+            peers: &others.map(|other| blueprint.address_of(other)).collect::<Vec<_>>(),
+            first_port: PortId(ports.start),
+            links: &ports.clone().map(link).collect::<Vec<_>>(),
+            rng: &rng.fork("program", u64::from(*switch)),
+        };
+        let target = u32::try_from(target).unwrap_or(u32::MAX);
+        Programmed::new(*switch, target, *kind, &setup)
+    });
+    let made = made.collect();
+    (made, wiring)
+}
+
+/// The links of `blueprint` with nothing on them.
+fn links(
+    blueprint: &Blueprint,
+    programs: &[Programmed],
+    lookahead: Duration,
+    rng: &Rng,
+) -> Transit {
+    let Blueprint { hosts, ports, switches, detection_delay, .. } = blueprint;
+    let switch = |(index, spec): (u64, &SwitchSpec)| {
+        Switch::new(*spec, rng.fork("switch", index).next_u32())
+    };
+    let mut ways = vec![None; switches.len()];
+    for end in programs.iter().filter(|programmed| programmed.program.is_end()) {
+        ways[end.switch as usize] = Some(ways_to(ports, switches.len(), end.switch));
+    }
+    let paused_since = if programs.is_empty() { 0 } else { ports.len() };
+    Transit {
+        calendar: Calendar::new(slot(lookahead).ilog2()),
+        border: None,
+        switches: (0..).zip(switches).map(switch).collect(),
+        hosts: *hosts,
+        ways,
+        paused_since: vec![Instant::ZERO; paused_since],
+        faults: Vec::new(),
+        fault_of: vec![NO_FAULT; ports.len()],
+        detection: *detection_delay,
+        counts: Counts::default(),
+        queue_stats: QueueStats::new(),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use transport::rng::mix;
 use transport::wire::class::TrafficClass;
-use transport::{EntropyValue, HostId};
+use transport::{DropReason, EntropyValue, HostId, Instant};
 
 /// One packet as the fabric sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,37 @@ impl Packet {
     pub const fn wire_bytes(&self) -> u64 {
         self.len as u64
     }
+}
+
+/// What a network reports to its driver. Every packet ends exactly once, delivered, dropped or
+/// consumed by a program, and each second copy that `Duplicated` announces ends once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A packet is at its destination.
+    Delivered {
+        /// The destination.
+        host: HostId,
+        /// The packet, with what the network did to it in its flags and length.
+        packet: Packet,
+        /// When its last bit was there.
+        at: Instant,
+    },
+    /// A packet is lost.
+    Dropped {
+        /// The packet as it was then.
+        packet: Packet,
+        /// Why.
+        reason: DropReason,
+        /// When.
+        at: Instant,
+    },
+    /// From now on two packets with this handle travel; each will end.
+    Duplicated {
+        /// The packet.
+        packet: Packet,
+        /// When.
+        at: Instant,
+    },
 }
 
 /// What a driver puts into [`Packet::hash`]: ends and entropy value of a packet, well mixed.

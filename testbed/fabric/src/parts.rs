@@ -12,10 +12,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::blueprint::{Blueprint, Node};
+use transport::Instant;
+
+use super::blueprint::Blueprint;
+use super::border::Border;
 use super::calendar::Flight;
+use super::elements::Node;
 use super::network::Network;
-use super::pfc;
 
 /// Who runs what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,17 +27,8 @@ pub struct Parts {
     pub hosts: Vec<Range<u32>>,
     /// By port: its part.
     pub ports: Vec<u32>,
-    /// By target of flights, a port or a whole switch: its part.
+    /// By target of flights, a port or a programmed switch: its part.
     homes: Arc<[u32]>,
-}
-
-/// What leaves a part.
-#[derive(Clone, Debug)]
-pub(super) struct Border {
-    part: u32,
-    homes: Arc<[u32]>,
-    /// By part: what goes there, in the order in which it left.
-    crossed: Vec<Vec<Flight>>,
 }
 
 impl Parts {
@@ -65,12 +59,8 @@ impl Parts {
             u32::try_from(part).unwrap_or(u32::MAX)
         };
         let ports: Vec<u32> = blueprint.ports.iter().map(|port| home(port.owner)).collect();
-        let homes = if pfc::is_lossless(blueprint) {
-            let switches = (0..).zip(&blueprint.switches).map(|(switch, _)| Node::Switch(switch));
-            (0..blueprint.hosts).map(Node::Host).chain(switches).map(home).collect()
-        } else {
-            ports.clone().into()
-        };
+        let programs = blueprint.programs.keys().map(|switch| home(Node::Switch(*switch)));
+        let homes = ports.iter().copied().chain(programs).collect();
         Self { hosts, ports, homes }
     }
 
@@ -109,23 +99,10 @@ fn ranges(hosts: u32, weights: &[u64], unit: u32, count: u32) -> Vec<Range<u32>>
     ranges
 }
 
-impl Border {
-    /// Keeps `flight` when it leaves the part.
-    #[inline]
-    pub(super) fn crosses(&mut self, flight: &Flight) -> bool {
-        let home = self.homes[flight.target as usize];
-        if home == self.part {
-            return false;
-        }
-        self.crossed[home as usize].push(*flight);
-        true
-    }
-}
-
 impl Network {
     /// A network nothing has happened in, once for each part.
     pub fn split(self, parts: &Parts) -> Vec<Self> {
-        debug_assert_eq!(self.next_event_at(), None, "nothing has happened yet");
+        debug_assert_eq!(self.now(), Instant::ZERO, "nothing has happened yet");
         let mut networks = Vec::with_capacity(parts.count());
         networks.resize_with(parts.count() - 1, || self.clone());
         networks.push(self);
@@ -134,6 +111,8 @@ impl Network {
                 let crossed = vec![Vec::new(); parts.count()];
                 let border = Border { part, homes: parts.homes.clone(), crossed };
                 network.links.border = Some(Box::new(border));
+                network.links.calendar = network.links.calendar.empty();
+                network.wake_programs(|target| parts.homes[target as usize] == part);
             }
         }
         networks
@@ -166,6 +145,11 @@ impl Network {
                 }
                 // A switch that has no way for a packet charges the port it came by.
                 port.stats.merge(&own.stats);
+            }
+            let homes = parts.homes[parts.ports.len()..].iter();
+            let programs = whole.programs.iter_mut().zip(&mut network.programs);
+            for ((program, own), _) in programs.zip(homes).filter(|(_, home)| **home == part) {
+                std::mem::swap(program, own);
             }
         }
         whole

@@ -121,10 +121,11 @@ impl<Q: Qdisc> Port<Q> {
         };
     }
 
-    /// Gives a packet to the queue. Every departure due by `now` must have been run.
+    /// Gives a packet to the queue. Every departure due before `now` must have been run, and every
+    /// one due at `now` that something other than a packet of this instant has made possible.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
-        debug_assert!(self.waiting == 0 || self.starts_at > now, "run what is due first");
+        debug_assert!(self.waiting == 0 || self.starts_at >= now, "run what is due first");
         let verdict = self.qdisc.enqueue(packet, now, rng);
         if !matches!(verdict, Verdict::Dropped(_)) {
             self.waiting += 1;

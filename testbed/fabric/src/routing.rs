@@ -11,7 +11,7 @@
 use transport::rng::mix;
 use transport::{HostId, Instant};
 
-use super::blueprint::SwitchSpec;
+use super::elements::SwitchSpec;
 
 /// A switch as routing sees it.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,22 @@ impl Switch {
         match count {
             0 => Some(group.first + chosen),
             _ => alive().nth(pick(hash, self.salt, count) as usize),
+        }
+    }
+
+    /// One of `ports`, by the hash, that is not dead; any when all are, `None` without ports.
+    pub(super) fn choose(
+        &self,
+        ports: &[u32],
+        hash: u32,
+        is_dead: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let alive = || ports.iter().copied().filter(|port| !is_dead(*port));
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        match count(alive().count()) {
+            0 if ports.is_empty() => None,
+            0 => ports.get(pick(hash, self.salt, count(ports.len())) as usize).copied(),
+            some => alive().nth(pick(hash, self.salt, some) as usize),
         }
     }
 

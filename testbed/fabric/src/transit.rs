@@ -8,25 +8,24 @@
 //! ```
 //!
 //! A packet's next port is decided when it leaves the one before, for the instant at which it will
-//! be there: the state of links is a function of time. Only where the ports of a switch are run
-//! together (`pfc`) a packet is bound for the switch. What happens here is all that a hop costs,
-//! so it is compiled into one loop.
+//! be there: the state of links is a function of time. Only a packet to a programmed switch, whose
+//! ports are run together (`program`), is bound for the switch. What happens here is all that a hop
+//! between plain switches costs, so it is compiled into one loop.
 
 use std::hint::black_box;
 
 use transport::stats::{DropCounts, DropReason};
-use transport::{Duration, Instant, Rng};
+use transport::{Duration, HostId, Instant, Rng};
 
-use super::blueprint::Node;
+use super::border::Border;
 use super::calendar::{Calendar, Flight};
 use super::fault::LinkFaults;
-use super::network::Output;
-use super::packet::{Flags, Packet};
-use super::parts::Border;
+use super::packet::{Flags, Output, Packet};
 use super::port::Port;
 use super::qdisc::{AnyQdisc, Departure, Verdict};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
+use super::wiring::Ways;
 
 /// A port with all that the network keeps for it.
 #[derive(Clone, Debug)]
@@ -34,7 +33,7 @@ pub(super) struct PortState {
     pub(super) port: Port<AnyQdisc>,
     pub(super) number: u32,
     /// Where its link ends.
-    pub(super) to: Node,
+    pub(super) to: Far,
     /// Index into the faults, or [`NO_FAULT`].
     pub(super) fault: u32,
     /// A switch's port, whose queue is measured; not a NIC.
@@ -50,20 +49,31 @@ pub(super) struct PortState {
 
 pub(super) const NO_FAULT: u32 = u32::MAX;
 
-/// `Links::first_switch` where flights are bound for ports.
-pub(super) const PORTS: u32 = u32::MAX;
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Far {
+    /// At a host.
+    Host(u32),
+    /// At a plain switch: packets are bound for its ports.
+    Plain(u32),
+    /// At a programmed switch, which is a target as a whole.
+    Programmed(u32),
+}
 
 /// All that is behind the ports: links, what is on them and where they lead; and the counts.
 #[derive(Clone, Debug)]
-pub(super) struct Links {
+pub(super) struct Transit {
     /// What is on links, and which ports have to be looked at.
     pub(super) calendar: Calendar,
     /// Where this is only a part of a network: what leaves it.
     pub(super) border: Option<Box<Border>>,
     pub(super) switches: Vec<Switch>,
-    /// The target that stands for the first switch where the ports of a switch are run together,
-    /// or [`PORTS`].
-    pub(super) first_switch: u32,
+    /// Hosts; higher numbers are switches that are ends of packets.
+    pub(super) hosts: u32,
+    /// By switch that is an end of packets: by switch, the ports on the ways to it.
+    pub(super) ways: Vec<Option<Ways>>,
+    /// By port: since when its data is paused; empty where no switch pauses a link.
+    pub(super) paused_since: Vec<Instant>,
     pub(super) faults: Vec<LinkFaults>,
     /// By port: index into `faults`, or [`NO_FAULT`]. Asked only while some link is dead.
     pub(super) fault_of: Vec<u32>,
@@ -78,6 +88,8 @@ pub(super) struct Counts {
     pub(super) hops: u64,
     pub(super) injected: u64,
     pub(super) duplicated: u64,
+    pub(super) originated: u64,
+    pub(super) consumed: u64,
     pub(super) delivered: u64,
     pub(super) on_wire: u64,
     pub(super) dropped: DropCounts,
@@ -89,6 +101,8 @@ impl Counts {
         self.hops += other.hops;
         self.injected += other.injected;
         self.duplicated += other.duplicated;
+        self.originated += other.originated;
+        self.consumed += other.consumed;
         self.delivered += other.delivered;
         self.on_wire += other.on_wire;
         self.dropped.add(&other.dropped);
@@ -111,7 +125,7 @@ impl PortState {
     }
 }
 
-impl Links {
+impl Transit {
     /// Hands a port the flights of a window that ends just after `last`.
     #[inline]
     pub(super) fn run(
@@ -121,11 +135,28 @@ impl Links {
         last: Instant,
         out: &mut Vec<Output>,
     ) {
-        for flight in flights.iter().filter(|flight| !flight.is_wake()) {
-            self.counts.on_wire -= 1;
-            self.offer(state, flight.packet, flight.at, out);
+        for flight in flights {
+            if flight.is_packet() {
+                self.counts.on_wire -= 1;
+                self.arrive(state, flight.packet, flight.at, out);
+            } else if let Some(paused) = flight.pause() {
+                self.depart_until(state, flight.at, out);
+                self.obey(state, paused, flight.at);
+            }
         }
         self.finish(state, last, out);
+    }
+
+    /// A pause frame, or a resume, is at the transmitter that it is for.
+    #[cold]
+    pub(super) fn obey(&mut self, state: &mut PortState, paused: bool, at: Instant) {
+        state.port.pause(paused, at);
+        let since = &mut self.paused_since[state.number as usize];
+        if paused {
+            *since = at;
+        } else {
+            state.stats.paused += at.since(*since);
+        }
     }
 
     /// Runs the departures of a window that ends just after `last`, and sees to it that the next
@@ -170,7 +201,7 @@ impl Links {
 
     /// Queues `packet` after what was due at the port before, and before what is due now.
     #[inline(always)]
-    pub(super) fn offer(
+    pub(super) fn arrive(
         &mut self,
         state: &mut PortState,
         packet: Packet,
@@ -194,8 +225,8 @@ impl Links {
             Verdict::Trimmed => state.stats.trimmed += 1,
             Verdict::Dropped(reason) => self.lose(state, packet, reason, at, out),
         }
-        // An idle link takes it now, not when somebody looks again: what waits has come before the
-        // next departure, which the port relies on.
+        // An idle link takes it now, not at the next poll: what waits has come before the next
+        // departure, which the port relies on.
         if state.port.busy_until() <= at {
             self.depart_until(state, at, out);
         }
@@ -209,28 +240,25 @@ impl Links {
         at: Instant,
         out: &mut Vec<Output>,
     ) {
-        while self.depart_next(state, at, out).is_some() {}
+        while self.depart_next(state, at, out) {}
     }
 
-    /// Runs the next departure, if it is due by `at`.
+    /// Runs the next departure, if it is due by `at`; whether it was.
     #[inline(always)]
-    pub(super) fn depart_next(
-        &mut self,
-        state: &mut PortState,
-        at: Instant,
-        out: &mut Vec<Output>,
-    ) -> Option<Departure> {
+    fn depart_next(&mut self, state: &mut PortState, at: Instant, out: &mut Vec<Output>) -> bool {
         if state.fault != NO_FAULT {
             self.change_rates(state, at);
         }
-        let (departure, arrival) = state.port.depart(at, &mut state.rng)?;
+        let Some((departure, arrival)) = state.port.depart(at, &mut state.rng) else {
+            return false;
+        };
         self.after_departure(state, &departure, arrival, out);
-        Some(departure)
+        true
     }
 
     /// Changes the rate of a link as its faults say, up to the next departure and to `at`.
     #[cold]
-    fn change_rates(&mut self, state: &mut PortState, at: Instant) {
+    pub(super) fn change_rates(&mut self, state: &mut PortState, at: Instant) {
         let faults = &mut self.faults[state.fault as usize];
         loop {
             let change = faults.rate_changes_at();
@@ -245,7 +273,7 @@ impl Links {
 
     /// Counts a departure and puts the packet on the link.
     #[inline(always)]
-    fn after_departure(
+    pub(super) fn after_departure(
         &mut self,
         state: &mut PortState,
         departure: &Departure,
@@ -274,9 +302,8 @@ impl Links {
         out: &mut Vec<Output>,
     ) {
         let target = match state.to {
-            Node::Host(host) => host,
-            Node::Switch(switch) if self.first_switch != PORTS => self.first_switch + switch,
-            Node::Switch(switch) => {
+            Far::Host(target) | Far::Programmed(target) => target,
+            Far::Plain(switch) => {
                 let Some(target) = self.route(switch, &packet, at) else {
                     self.lose(state, packet, DropReason::NoRoute, at, out);
                     return;
@@ -305,7 +332,25 @@ impl Links {
     #[inline(always)]
     pub(super) fn route(&self, switch: u32, packet: &Packet, at: Instant) -> Option<u32> {
         let is_dead = |port: u32| self.is_dead(port, at);
+        if packet.dst.0 >= self.hosts {
+            return self.route_to_switch(switch, packet, at);
+        }
         self.switches[switch as usize].route(packet.dst, packet.hash, at, is_dead)
+    }
+
+    /// The port of `switch` on a way to the switch that `packet` is for; `None` at its end.
+    #[cold]
+    fn route_to_switch(&self, switch: u32, packet: &Packet, at: Instant) -> Option<u32> {
+        let ways = self.ways.get((packet.dst.0 - self.hosts) as usize)?.as_ref()?;
+        let is_dead = |port: u32| self.is_dead(port, at);
+        self.switches[switch as usize].choose(&ways[switch as usize], packet.hash, is_dead)
+    }
+
+    /// Whether a packet for `dst` has an end in this network.
+    #[inline]
+    pub(super) fn has_end(&self, dst: HostId) -> bool {
+        let switch = || self.ways.get((dst.0 - self.hosts) as usize);
+        dst.0 < self.hosts || switch().is_some_and(Option::is_some)
     }
 
     /// Whether routing avoids `port` at `at`.

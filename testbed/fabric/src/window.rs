@@ -116,9 +116,12 @@ impl Window {
         &self.groups[..self.host_groups]
     }
 
-    /// The groups of the ports of switches, or of switches, ascending.
-    pub(super) fn switches(&self) -> &[Group] {
-        &self.groups[self.host_groups..]
+    /// The groups of the ports of switches, ascending, and those of targets from `ports` on, which
+    /// are whole switches.
+    pub(super) fn switches(&self, ports: usize) -> (&[Group], &[Group]) {
+        let groups = &self.groups[self.host_groups..];
+        let first = groups.partition_point(|group| (group.target as usize) < ports);
+        groups.split_at(first)
     }
 
     /// The flights of a group.
@@ -169,16 +172,16 @@ mod tests {
             // Twice: nothing is left over from the first.
             for _ in 0..2 {
                 window.take(&mut calendar, Instant::from_ps(20_000));
-                let groups = window.hosts().iter().chain(window.switches());
+                let groups = window.hosts().iter().chain(window.switches(targets).0);
                 let found: Vec<_> = groups.flat_map(|group| window.flights(*group)).collect();
                 let due = |flight: &&Flight| flight.at < Instant::from_ps(20_000);
                 let expected: Vec<_> = expected.iter().filter(due).collect();
                 prop_assert_eq!(window.flight_count(), expected.len());
                 prop_assert_eq!(found, expected.clone());
-                let targets = window.groups.iter().map(|group| group.target);
-                prop_assert!(targets.is_sorted_by(|a, b| a < b));
+                let ascending = window.groups.iter().map(|group| group.target);
+                prop_assert!(ascending.is_sorted_by(|a, b| a < b));
                 prop_assert!(window.hosts().iter().all(|group| group.target < 99));
-                prop_assert!(window.switches().iter().all(|group| group.target >= 99));
+                prop_assert!(window.switches(targets).0.iter().all(|group| group.target >= 99));
                 expected.into_iter().for_each(|flight| calendar.push(*flight));
             }
         }

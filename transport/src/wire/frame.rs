@@ -331,6 +331,53 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
     rewrite_tos(frame, |tos| class.dscp() << 2 | tos & 3).is_some()
 }
 
+/// The Headrace header of `frame`, of which all headers have to be there; whatever the payload is.
+///
+/// # Errors
+/// [`ParseError`] when the frame is not UDP, or what follows is no header.
+pub fn header_of(frame: &[u8]) -> Result<Header, ParseError> {
+    let at = header_start(frame).ok_or(ParseError::NotHeadrace)?;
+    Header::parse(entropy_at(frame, at), &frame[at..]).map(|(header, ..)| header)
+}
+
+/// Lets `change` edit the Headrace header of `frame`, whose payload may lie elsewhere, and keeps
+/// the UDP checksum right without reading the payload (RFC 1624); one of zero stays zero. False,
+/// with the frame as it was, when there is no header, or the new one has another length, another
+/// entropy value or other extensions. The content of extensions stays.
+pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header)) -> bool {
+    let Some(at) = header_start(frame) else { return false };
+    let Ok((old, ext, len)) = Header::parse(entropy_at(frame, at), &frame[at..]) else {
+        return false;
+    };
+    let mut header = old;
+    change(&mut header);
+    if usize::from(header.emit_len()) != len || (header.ev, header.ext) != (old.ev, old.ext) {
+        return false;
+    }
+    let (head, body) = frame.split_at_mut(at);
+    let Some(octets) = body.get_mut(..len) else { return false };
+    let mut emitted = [0; HEADERS_MAX as usize];
+    header.emit(&ext, &mut emitted);
+    let field = &mut head[at - 2..];
+    let before = u16::from_be_bytes([field[0], field[1]]);
+    if before != 0 {
+        let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);
+        let words = octets.chunks(2).zip(emitted[..len].chunks(2));
+        let sum = words.fold(before, |sum, (old, new)| updated(sum, word(old), word(new)));
+        // Zero would say that there is none (RFC 768).
+        let sum = if sum == 0 { 0xFFFF } else { sum };
+        field[..2].copy_from_slice(&sum.to_be_bytes());
+    }
+    octets.copy_from_slice(&emitted[..len]);
+    true
+}
+
+/// The UDP source port in front of the Headrace header at `at`.
+fn entropy_at(frame: &[u8], at: usize) -> EntropyValue {
+    let source_port = at - usize::from(UDP_LEN);
+    EntropyValue(u16::from_be_bytes([frame[source_port], frame[source_port + 1]]))
+}
+
 /// Writes the UDP checksum. `head` is what [`emit`] wrote, `payload` the sum over the payload,
 /// whose pieces the driver added in order, while copying them or before.
 ///

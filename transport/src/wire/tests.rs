@@ -365,8 +365,50 @@ proptest! {
         prop_assert!(trim(&mut bytes.clone()) <= len);
         set_ce(&mut bytes.clone());
         set_class(&mut bytes.clone(), TrafficClass::Control);
+        rewrite_header(&mut bytes.clone(), &mut |header| header.dst_flow = FlowId::UNKNOWN);
         finish_udp_checksum(&mut bytes.clone(), Checksum::new());
         seed_udp_checksum(&mut bytes);
+    }
+
+    #[test]
+    fn a_rewritten_header_is_that_of_a_fresh_frame(
+        v in version(), (old, x) in any_header(), (new, _) in any_header(), payload in payload(),
+        bare: bool,
+    ) {
+        let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
+        let mut frame = frame_of(&spec, &old, &x, &payload);
+        let extensible = |header: &Header| match header.body {
+            Body::Data(_) => 1,
+            Body::Ack(_) | Body::Nack(_) => 2,
+            _ => 0,
+        };
+        let ext = if extensible(&old) == extensible(&new) { old.ext } else { new.ext };
+        let new = Header { ev: old.ev, ext, ..new };
+        let mut fresh = frame_of(&spec, &new, &x, &payload);
+        let udp = usize::from(header_overhead(v)) - 2;
+        if bare {
+            frame[udp..udp + 2].fill(0);
+        }
+        let before = frame.clone();
+        // A chain's head: the payload is elsewhere.
+        let head = usize::from(header_overhead(v) + old.emit_len());
+        let written = rewrite_header(&mut frame[..head], &mut |header| *header = new);
+        prop_assert_eq!(written, new.emit_len() == old.emit_len() && new.ext == old.ext);
+        if !written {
+            prop_assert_eq!(frame, before);
+            return Ok(());
+        }
+        prop_assert_eq!(header_of(&frame[..head]), Ok(new));
+        // Zero and 0xFFFF are the same sum, of which UDP sends the latter.
+        if bare {
+            fresh[udp..udp + 2].fill(0);
+        }
+        if matches!(old.body, Body::Data(_)) == matches!(new.body, Body::Data(_)) {
+            prop_assert_eq!(frame, fresh);
+        }
+        let mut other = before.clone();
+        prop_assert!(!rewrite_header(&mut other, &mut |header| header.ev.0 ^= 1));
+        prop_assert_eq!(other, before);
     }
 
     #[test]

@@ -57,8 +57,8 @@ impl Audit {
             injected,
         );
         audit.balance(
-            "packets: in queues and on links",
-            fabric.in_queues + fabric.on_wire,
+            "packets: in queues, held and on links",
+            fabric.inside(),
             "kept by the driver",
             driver.kept,
         );

@@ -2,7 +2,7 @@
 //!
 //! Times are microseconds of network time, rates gigabits a second; null where not applicable.
 
-use fabric::{Network, PortStats, QdiscKind};
+use fabric::{Network, ProgramKind};
 use serde::{Deserialize, Serialize};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
@@ -182,6 +182,12 @@ pub struct Packets {
     pub ecn_marked: Option<u64>,
     /// Link traversals; null where they cannot be seen.
     pub hops: Option<u64>,
+    /// Made by programs of switches; not there without such programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub originated: Option<u64>,
+    /// Ended by programs of switches; not there without such programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumed: Option<u64>,
 }
 
 /// Queue lengths, bytes.
@@ -214,10 +220,41 @@ impl CodeCounts {
     }
 }
 
+impl Packets {
+    fn of(stats: &Stats, network: Option<&Network>) -> Self {
+        let totals = network.map(Network::totals);
+        let programmed = |network: &&Network| !network.blueprint().programs.is_empty();
+        let ends = network.filter(programmed).map(Network::audit);
+        Self {
+            data_new: stats.data_new,
+            retransmitted: stats.retransmitted,
+            parity: stats.parity_new,
+            acks: stats.acks_sent,
+            nacks: stats.nacks_sent + stats.block_nacks_sent,
+            // Where switches cannot be seen, the marks that receivers saw.
+            trimmed: totals.map_or(stats.trimmed, |totals| totals.trimmed),
+            dropped: totals.map_or(0, |totals| totals.dropped) + stats.drops.total(),
+            ecn_marked: totals.map(|totals| totals.marked),
+            hops: totals.map(|totals| totals.hops),
+            originated: ends.map(|ends| ends.originated),
+            consumed: ends.map(|ends| ends.consumed),
+        }
+    }
+}
+
+impl QueueBytes {
+    fn of(network: &Network) -> Self {
+        let queue = network.queue_stats();
+        let (mean, p99, max) = (queue.mean(), queue.quantile(0.99), network.totals().data_peak);
+        Self { mean, p99, max }
+    }
+}
+
 impl PauseCounts {
-    fn of(plan: &Plan, totals: &PortStats) -> Option<Self> {
+    fn of(network: &Network) -> Option<Self> {
+        let totals = network.totals();
         let counts = Self { pauses: totals.pauses, paused_us: totals.paused.as_us_f64() };
-        (plan.fabric.qdisc == QdiscKind::Lossless).then_some(counts)
+        network.blueprint().switches_with(ProgramKind::Pfc).next().map(|_| counts)
     }
 }
 
@@ -238,12 +275,6 @@ impl Summary {
         let last = records.iter().map(|record| record.delivered_at).max().unwrap_or_default();
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
         let ideal_us = plan.ideal().as_us_f64();
-        let totals = network.map(Network::totals);
-        let queue_bytes = |network: &Network| {
-            let queue = network.queue_stats();
-            let (mean, p99, max) = (queue.mean(), queue.quantile(0.99), network.totals().data_peak);
-            QueueBytes { mean, p99, max }
-        };
         let (near, far) = (&plan.settings, plan.settings.far);
         Self {
             schema: 1,
@@ -263,19 +294,8 @@ impl Summary {
             ideal_us,
             slowdown: completion.filter(|_| ideal_us > 0.0).map(|us| us / ideal_us),
             goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
-            packets: Packets {
-                data_new: stats.data_new,
-                retransmitted: stats.retransmitted,
-                parity: stats.parity_new,
-                acks: stats.acks_sent,
-                nacks: stats.nacks_sent + stats.block_nacks_sent,
-                // Where switches cannot be seen, the marks that receivers saw.
-                trimmed: totals.map_or(stats.trimmed, |totals| totals.trimmed),
-                dropped: totals.map_or(0, |totals| totals.dropped) + stats.drops.total(),
-                ecn_marked: totals.map(|totals| totals.marked),
-                hops: totals.map(|totals| totals.hops),
-            },
-            queue_bytes: network.map(queue_bytes),
+            packets: Packets::of(stats, network),
+            queue_bytes: network.map(QueueBytes::of),
             bytes: ByteCounts { offered, delivered },
             audit,
             wall_s: 0.0,
@@ -286,7 +306,7 @@ impl Summary {
             lateness: None,
             ec: CodeCounts::of(plan, stats),
             wire: AccountedBytes::of(plan),
-            pfc: totals.and_then(|totals| PauseCounts::of(plan, &totals)),
+            pfc: network.and_then(PauseCounts::of),
             fct_intra_us: fct_of(plan, records, false),
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),

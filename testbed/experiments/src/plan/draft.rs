@@ -19,6 +19,7 @@ use super::transports::{self, Transport};
 use super::{keys, policy_keys};
 use crate::input::{InputError, did_you_mean};
 use crate::scenario::FaultSpec;
+use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
 
 /// Where a value came from.
@@ -158,6 +159,8 @@ pub struct Draft {
     pub trim: bool,
     /// What switches do.
     pub switch: SwitchSettings,
+    /// Programs of switches.
+    pub programs: Vec<ProgramSpec>,
     /// Root of all chance.
     pub seed: u64,
     /// Network time after which a run ends unfinished.
@@ -211,6 +214,7 @@ impl Default for Draft {
                 xon: None,
                 detection: Some(Duration::from_us(100)),
             },
+            programs: Vec::new(),
             seed: 1,
             limit: None,
             message: None,

@@ -16,6 +16,7 @@ use super::draft::Draft;
 use super::policy_keys::{of_cc, of_lb, of_sched};
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
+use crate::topology::programs;
 use crate::workload::cm::StartUnit;
 use crate::workload::matrix::MESSAGE_MAX;
 
@@ -115,6 +116,9 @@ keys! {
     "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
         |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,
         |d| d.switch.qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
+    "switch.program", "programs of switches: NAME@SWITCHES with commas between, SWITCHES all, a \
+        tier or one of it (pfc@tor:3), or none; see `headrace list programs`",
+        |d, v| d.programs = programs::read(v)?, |d| programs::show(&d.programs);
     "switch.queue", "data bytes a port buffers (of its link in, where lossless), or auto: the \
         topology's, else switch.queue_bdp",
         |d, v| d.switch.queue = unless(v, "auto", bytes)?, |d| shown(d.switch.queue, "auto");

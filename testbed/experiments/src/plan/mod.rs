@@ -26,6 +26,7 @@ use fabric::{
 
 use crate::input::InputError;
 use crate::scenario::fault;
+use crate::topology::programs;
 use crate::topology::{
     FabricParams, FatTree, FatTreeSpec, TIERS_MAX, Transfer, base_rtt, ideal_completion,
 };
@@ -92,14 +93,11 @@ impl Plan {
         }));
         check_queues(draft, topology, config.packet_max())?;
         check_marks(draft)?;
-        check_disciplines(&fabric)?;
-        if fabric.qdisc == QdiscKind::Lossless {
-            if draft.switch.queue.is_none() {
-                let least = least_buffer(&tree.blueprint(&fabric));
-                fabric.buffer = fabric.buffer.max(Some(least));
-            }
-            check_pauses(draft, &tree.blueprint(&fabric))?;
+        if draft.switch.queue.is_none() {
+            let least = least_buffer(&blueprint(draft, &tree, &fabric)?);
+            fabric.buffer = fabric.buffer.max(Some(least));
         }
+        check_pauses(draft, &blueprint(draft, &tree, &fabric)?)?;
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
@@ -140,7 +138,9 @@ impl Plan {
     /// The network of this run.
     #[must_use]
     pub fn blueprint(&self) -> Blueprint {
-        self.tree.blueprint(&self.fabric)
+        // Every program was for a switch of this tree when the plan was made.
+        blueprint(&self.draft, &self.tree, &self.fabric)
+            .unwrap_or_else(|_| self.tree.blueprint(&self.fabric))
     }
 
     /// How many hosts the network has; those without traffic are idle.
@@ -283,6 +283,19 @@ struct Needs {
     rx_msgs: u64,
 }
 
+/// The network with its programs.
+fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blueprint, RunError> {
+    let mut blueprint = tree.blueprint(fabric);
+    programs::assign(&draft.programs, tree, &mut blueprint).map_err(|error| {
+        let given = programs::show(&draft.programs);
+        let help = "see the tiers with `headrace list topologies`";
+        InputError::new(format!("`{given}`: {error}"), "switches of this network")
+            .at("switch.program", 0, 0)
+            .help(help)
+    })?;
+    Ok(blueprint)
+}
+
 fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
     let by_trim = if draft.trim { QdiscKind::Trim } else { QdiscKind::Ecn };
     let narrow = |len: Bytes| u16::try_from(len.0).unwrap_or(u16::MAX);
@@ -359,20 +372,6 @@ fn check_marks(draft: &Draft) -> Result<(), RunError> {
         }
     }
     Ok(())
-}
-
-/// Pauses go through a whole network or not at all.
-fn check_disciplines(fabric: &FabricParams) -> Result<(), RunError> {
-    let lossless = |kind| kind == QdiscKind::Lossless;
-    match fabric.border_qdisc {
-        Some(border) if lossless(border) != lossless(fabric.qdisc) => {
-            let found = format!("{} beside switch.qdisc {}", border.name(), fabric.qdisc.name());
-            let error = InputError::new(found, "all switches lossless, or none");
-            let help = "leave switch.border_qdisc out, or change switch.qdisc";
-            Err(error.at("switch.border_qdisc", 0, 0).help(help).into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A lossless switch must have room for what comes by a link until a pause is obeyed.

@@ -10,6 +10,8 @@
 //! Ports are numbered NICs first, then tier by tier, switch by switch, down ports before up ports.
 //! Units: bytes on the wire, picoseconds.
 
+use std::collections::BTreeMap;
+
 use fabric::{
     Blueprint, Node, PauseParams, PhantomParams, PhantomShares, PortSpec, QdiscKind, QdiscParams,
     SwitchSpec,
@@ -157,12 +159,16 @@ impl FatTree {
                 switches.push(self.switch(tier, switch));
             }
         }
-        Blueprint {
-            hosts: self.spec.nodes,
-            ports,
-            switches,
-            detection_delay: params.detection_delay,
-        }
+        let (hosts, detection_delay) = (self.spec.nodes, params.detection_delay);
+        let programs = BTreeMap::new();
+        let mut blueprint = Blueprint { hosts, ports, switches, programs, detection_delay };
+        blueprint.pause_where_lossless();
+        blueprint
+    }
+
+    /// The first switch of a tier, as the fabric numbers them.
+    pub(super) const fn first_switch(&self, tier: u8) -> u32 {
+        self.switch_base[tier as usize]
     }
 
     /// What routing knows of a switch. A border switch has a single child, its site, to which all

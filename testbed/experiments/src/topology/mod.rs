@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod fat_tree;
 mod ideal;
 mod links;
+pub mod programs;
 mod selector;
 pub mod spec;
 pub mod topo_file;

@@ -5,11 +5,13 @@
 //! ports that go that way.
 
 use core::fmt;
+use core::ops::Range;
 
 use fabric::PortId;
 
 use super::fat_tree::FatTree;
 use super::links::{LinkSelector, Ports};
+use super::programs::Switches;
 use crate::workload::matrix::SwitchTier;
 
 /// A link that is not there: the number is not below what there is.
@@ -96,6 +98,34 @@ impl FatTree {
         Ok(self.link_at(at, switch, first + link).map(PortId))
     }
 
+    /// The switches that `switches` means, as the fabric numbers them, ascending.
+    ///
+    /// # Errors
+    /// When this tree has no such switch.
+    pub fn switches(&self, switches: &Switches) -> Result<Range<u32>, SelectorError> {
+        let tier_of = |tier| {
+            let at = self.tier(tier);
+            let first = self.first_switch(at.level);
+            (first, at.switches)
+        };
+        match *switches {
+            Switches::All => {
+                let last = self.spec().levels().saturating_sub(1);
+                Ok(0..self.first_switch(last) + self.spec().switches(last))
+            }
+            Switches::Tier(tier) => {
+                let (first, count) = tier_of(tier);
+                below(name_of(tier), 0, count)?;
+                Ok(first..first + count)
+            }
+            Switches::One(tier, switch) => {
+                let (first, count) = tier_of(tier);
+                below(name_of(tier), switch, count)?;
+                Ok(first + switch..first + switch + 1)
+            }
+        }
+    }
+
     fn switch_ports(
         &self,
         at: &Tier,
@@ -103,13 +133,7 @@ impl FatTree {
         switch: u32,
         ports: Ports,
     ) -> Result<Vec<u32>, SelectorError> {
-        let what = match tier {
-            SwitchTier::Tor => "ToR switch",
-            SwitchTier::Agg => "aggregation switch",
-            SwitchTier::Core => "core switch",
-            SwitchTier::Border => "border switch",
-        };
-        below(what, switch, at.switches)?;
+        below(name_of(tier), switch, at.switches)?;
         let own = |i| self.link_at(*at, switch, i)[0];
         Ok(match ports {
             Ports::All => {
@@ -176,6 +200,15 @@ impl FatTree {
             }
         };
         [own, other]
+    }
+}
+
+const fn name_of(tier: SwitchTier) -> &'static str {
+    match tier {
+        SwitchTier::Tor => "ToR switch",
+        SwitchTier::Agg => "aggregation switch",
+        SwitchTier::Core => "core switch",
+        SwitchTier::Border => "border switch",
     }
 }
 

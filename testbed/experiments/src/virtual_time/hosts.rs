@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use fabric::{Flags, Flight, Network, Output, Packet, Window, flow_hash};
+use fabric::{Flags, Flight, Network, Output, Packet, Window};
 use transport::sched::Label;
 use transport::wire::WireSizes;
 use transport::wire::class::{Ecn, TrafficClass};
@@ -367,7 +367,7 @@ impl<'a> Hosts<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(segment, host, now));
             }
-            let packet = packet_of(segment, host, self.sizes, &mut env.packets);
+            let packet = env.packets.packet_of(segment, host, self.sizes);
             env.network.send(host, packet, now, &mut env.out);
         }
     }
@@ -382,7 +382,7 @@ impl<'a> Hosts<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(&segment, host, now));
             }
-            let packet = packet_of(&segment, host, self.sizes, &mut env.packets);
+            let packet = env.packets.packet_of(&segment, host, self.sizes);
             env.network.send(host, packet, now, &mut env.out);
         }
     }
@@ -390,6 +390,11 @@ impl<'a> Hosts<'a> {
     /// Packets that wait for their departure.
     pub(super) fn waiting(&self) -> u64 {
         self.hosts.iter().map(|host| host.kept.len() as u64).sum()
+    }
+
+    /// How long packets count as.
+    pub(super) fn sizes(&self) -> WireSizes {
+        self.sizes
     }
 
     /// What notes frames, if something does.
@@ -534,25 +539,4 @@ fn skip_wakes(mut flights: &[Flight]) -> &[Flight] {
         flights = rest;
     }
     flights
-}
-
-/// The fabric's packet for a segment.
-fn packet_of(
-    segment: &TxSegment,
-    from: HostId,
-    sizes: WireSizes,
-    packets: &mut PacketSlab,
-) -> Packet {
-    let flags = match segment.class() {
-        TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
-        class => Flags::of(class),
-    };
-    Packet {
-        handle: packets.insert(segment, from),
-        dst: segment.peer,
-        hash: flow_hash(from, segment.peer, segment.hdr.ev),
-        len: sizes.of(&segment.hdr, segment.payload.len),
-        trim_len: u8::try_from(sizes.trimmed(&segment.hdr)).unwrap_or(u8::MAX),
-        flags,
-    }
 }

@@ -8,7 +8,7 @@ use fabric::{Flight, Network, Output, Parts};
 use transport::{Instant, Rng};
 
 use super::hosts::{Environment, Hosts};
-use super::packets::{InFlight, PacketSlab};
+use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::sampler::Seen;
@@ -108,7 +108,8 @@ impl Part<'_> {
         } else {
             hosts.run_apart(&window, span.end, env);
         }
-        env.network.run_switches(&window, span.end, &mut env.out);
+        let mut frames = SlabFrames::new(&mut env.packets, hosts.sizes());
+        env.network.run_switches(&window, span.end, &mut frames, &mut env.out);
         for output in env.out.drain(..) {
             match output {
                 Output::Dropped { packet, .. } => env.packets.end(packet.handle),

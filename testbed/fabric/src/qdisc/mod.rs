@@ -119,6 +119,28 @@ pub struct Queued {
 }
 
 impl Queued {
+    /// Counts `packet` in.
+    pub fn add(&mut self, packet: &Packet) {
+        let (bytes, packets) = self.of(packet);
+        *bytes += packet.wire_bytes();
+        *packets += 1;
+    }
+
+    /// Counts `packet` out.
+    pub fn remove(&mut self, packet: &Packet) {
+        let (bytes, packets) = self.of(packet);
+        *bytes -= packet.wire_bytes();
+        *packets -= 1;
+    }
+
+    const fn of(&mut self, packet: &Packet) -> (&mut u64, &mut usize) {
+        if packet.is_data() {
+            (&mut self.data_bytes, &mut self.data_packets)
+        } else {
+            (&mut self.control_bytes, &mut self.control_packets)
+        }
+    }
+
     /// Packets of all classes.
     #[must_use]
     pub const fn packets(&self) -> usize {

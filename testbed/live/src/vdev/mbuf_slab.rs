@@ -1,6 +1,6 @@
 //! The mbufs that are in the emulated network: what a [`fabric::Packet`] is a handle of.
 //!
-//! A faulty link may deliver a packet twice, so a place counts the copies under way; each but the
+//! A faulty link may deliver a packet twice, so the copies under way are counted; each but the
 //! last end gets a copy of the bytes. Grows to the most packets ever under way at once, then
 //! allocates no more. It does not bound itself: what hosts may have outstanding does.
 
@@ -41,6 +41,28 @@ impl MbufSlab {
             place.copies += 1;
             self.live += 1;
         }
+    }
+
+    /// The bytes of a packet under way.
+    pub(super) fn of(&self, handle: u32) -> Option<&Mbuf> {
+        self.places.get(handle as usize)?.mbuf.as_ref()
+    }
+
+    /// The bytes of a packet under way, to be edited: see [`MbufSlab::own`].
+    pub(super) fn of_mut(&mut self, handle: u32) -> Option<&mut Mbuf> {
+        self.places.get_mut(handle as usize)?.mbuf.as_mut()
+    }
+
+    /// A handle under which no other copy travels: the packet's own, or that of bytes copied from
+    /// `pool`; `None` when that is exhausted.
+    pub(super) fn own(&mut self, handle: u32, pool: &Pool) -> Option<u32> {
+        let kept = self.places.get(handle as usize)?;
+        if kept.copies == 1 {
+            return Some(handle);
+        }
+        let mbuf = kept.mbuf.as_ref()?.deep_copy(pool)?;
+        self.end(handle);
+        Some(self.insert(mbuf))
     }
 
     /// One copy of the packet has reached its end: its bytes, copied from `pool` while other copies

@@ -18,11 +18,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fabric::{Flags, Network, Output, Packet, flow_hash};
+use fabric::{Flags, Frames, Network, Output, Packet, flow_hash};
 use transport::wire::addressing::Addressing;
+use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
-use transport::wire::frame;
-use transport::{HostId, Instant, Rng};
+use transport::wire::frame::{self, FrameSpec};
+use transport::wire::{Ext, Header};
+use transport::{HostId, Instant, Rng, TxSegment};
 use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 
 use super::mbuf_slab::MbufSlab;
@@ -109,7 +111,12 @@ impl SoftSwitch {
     /// Moves all packets that are due by `now`; whether there was anything to do.
     pub(super) fn poll(&mut self, now: Instant) -> bool {
         let received = self.receive(now);
-        self.network.run_until(now, &mut self.out);
+        let mut frames = MbufFrames {
+            packets: &mut self.packets,
+            pool: &self.pool,
+            addressing: &self.addressing,
+        };
+        self.network.run_until(now, &mut frames, &mut self.out);
         let came_out = !self.out.is_empty();
         self.take_outputs();
         let sent = self.send();
@@ -217,21 +224,65 @@ impl SoftSwitch {
     }
 }
 
-/// The fabric's packet for a frame from `host`, without handle; `None` when it is not Headrace.
-fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet> {
-    let mut copy = [0; HEADERS_MAX];
-    let head = match mbuf.data() {
-        // A driver may have cut the headers apart.
+/// The frames in the network as programs of switches see them.
+struct MbufFrames<'a> {
+    packets: &'a mut MbufSlab,
+    pool: &'a Pool,
+    addressing: &'a Addressing,
+}
+
+impl Frames for MbufFrames<'_> {
+    fn header(&self, packet: &Packet) -> Option<Header> {
+        let mut copy = [0; HEADERS_MAX];
+        frame::header_of(head_of(self.packets.of(packet.handle)?, &mut copy)?).ok()
+    }
+
+    fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool {
+        // What is still to be cut off or flipped is done to the bytes when the packet comes out.
+        let Some(handle) = self.packets.own(packet.handle, self.pool) else { return false };
+        packet.handle = handle;
+        let Some(mbuf) = self.packets.of_mut(handle) else { return false };
+        if mbuf.data().len() < HEADERS_MAX && mbuf.nb_segs() > 1 || mbuf.data_mut().is_none() {
+            let Some(whole) = mbuf.deep_copy(self.pool) else { return false };
+            *mbuf = whole;
+        }
+        mbuf.data_mut().is_some_and(|head| frame::rewrite_header(head, change))
+    }
+
+    fn make(&mut self, segment: &TxSegment, from: HostId) -> Option<Packet> {
+        let addrs = self.addressing.pair(from, segment.peer)?;
+        let class = segment.class();
+        let spec = FrameSpec { addrs, ecn: class.ecn(), class };
+        let version = self.addressing.version();
+        let mut mbuf = self.pool.alloc()?;
+        let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
+        frame::emit(&spec, &segment.hdr, &Ext::VACANT, 0, head);
+        frame::finish_udp_checksum(head, Checksum::new());
+        let packet = describe(&mbuf, from, self.addressing)?;
+        Some(Packet { handle: self.packets.insert(mbuf), ..packet })
+    }
+
+    fn end(&mut self, packet: Packet) {
+        self.packets.lose(packet.handle);
+    }
+}
+
+/// The first octets of a frame with all its headers, in `copy` where a driver has cut them apart.
+fn head_of<'a>(mbuf: &'a Mbuf, copy: &'a mut [u8; HEADERS_MAX]) -> Option<&'a [u8]> {
+    match mbuf.data() {
         short if short.len() < HEADERS_MAX && mbuf.nb_segs() > 1 => {
             let all = usize::try_from(mbuf.pkt_len()).unwrap_or(usize::MAX).min(HEADERS_MAX);
             let copy = &mut copy[..all];
-            if !mbuf.copy_out(0, copy) {
-                return None;
-            }
-            &*copy
+            mbuf.copy_out(0, copy).then_some(&*copy)
         }
-        whole => whole,
-    };
+        whole => Some(whole),
+    }
+}
+
+/// The fabric's packet for a frame from `host`, without handle; `None` when it is not Headrace.
+fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet> {
+    let mut copy = [0; HEADERS_MAX];
+    let head = head_of(mbuf, &mut copy)?;
     let route = frame::route_of(head, addressing).ok()?;
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
     let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);

@@ -14,7 +14,7 @@ use transport_dpdk::{Calibration, TimeScale};
 
 use crate::workers::network_time;
 use experiments::plan::{Plan, RunError};
-use fabric::{Flags, Network, Packet};
+use fabric::{Flags, Network, NoFrames, Packet};
 
 /// Real time that a base RTT takes at best: ten scheduler slices.
 const RTT_WANTED: Duration = Duration::from_ms(40);
@@ -115,11 +115,11 @@ fn network_ns(plan: &Plan, rate: Calibration) -> f64 {
                 &mut out,
             );
             at += if handle % hosts == 0 { spacing } else { Duration::ZERO };
-            network.run_until(at, &mut out);
+            network.run_until(at, &mut NoFrames, &mut out);
             out.clear();
         }
         at += plan.settings.base_rtt;
-        network.run_until(at, &mut out);
+        network.run_until(at, &mut NoFrames, &mut out);
         best = best.min(clock.now().since(start).as_us_f64() * 1000.0 / f64::from(PROBES));
     }
     best

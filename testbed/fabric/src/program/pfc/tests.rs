@@ -5,8 +5,13 @@ use transport::rng::mix;
 use transport::wire::class::TrafficClass;
 use transport::{HostId, Rng};
 
+use super::super::{AnyProgram, ProgramKind};
 use super::*;
-use crate::{Flags, Network, Packet, PauseParams, QdiscParams, leaf_spine};
+use crate::wiring::ports_back;
+use crate::{
+    Blueprint, Flags, Network, NoFrames, Node, Output, Packet, PauseParams, QdiscParams,
+    check_buffers, leaf_spine, least_buffer,
+};
 
 const DATA: Flags = Flags::ECT;
 const MTU: u16 = 4160;
@@ -38,7 +43,7 @@ fn ns(ns: u64) -> Instant {
 }
 
 fn run_out(network: &mut Network, out: &mut Vec<Output>) {
-    while network.step(out).is_some() {}
+    while network.step(&mut NoFrames, out).is_some() {}
 }
 
 fn delivered(out: &[Output]) -> Vec<(u32, Instant)> {
@@ -49,21 +54,29 @@ fn delivered(out: &[Output]) -> Vec<(u32, Instant)> {
     out.iter().filter_map(of).collect()
 }
 
-/// Nothing waits, nobody is paused, and everything that was counted has been given back.
+/// The pauses of every switch.
+fn pauses(network: &Network) -> impl Iterator<Item = &Pfc> {
+    network.programs.iter().filter_map(|programmed| {
+        if let AnyProgram::Pfc(pfc) = &programmed.program { Some(pfc) } else { None }
+    })
+}
+
+/// Nothing waits, nothing is paused, and everything that was counted has been given back.
 fn is_at_rest(network: &Network) -> bool {
-    let pfc = network.pfc.as_ref().unwrap();
-    let links = pfc.links.iter().all(|link| link.bytes == 0 && !link.paused);
+    let links = |pfc: &Pfc| pfc.links.iter().all(|link| link.bytes == 0 && !link.paused);
+    let empty = |pfc: &Pfc| pfc.origins.iter().all(VecDeque::is_empty);
     let ports = network.ports.iter().all(|state| !state.port.is_paused());
-    links && ports && pfc.origins.iter().all(VecDeque::is_empty)
+    ports && pauses(network).all(|pfc| links(pfc) && empty(pfc))
 }
 
 /// What is counted for each link is what waits in the switch at its end.
 fn counts_agree(network: &Network) -> bool {
-    let pfc = network.pfc.as_ref().unwrap();
-    let hosts = network.hosts() as usize;
-    let counted: u64 = pfc.links.iter().map(|link| link.bytes).sum();
-    let waits = network.ports[hosts..].iter().map(|state| state.port.queued().data_bytes);
-    counted == waits.sum::<u64>() && pfc.links.iter().all(|link| link.bytes <= link.limit)
+    pauses(network).zip(network.blueprint().switches_with(ProgramKind::Pfc)).all(|(pfc, switch)| {
+        let ports = network.blueprint().switches[switch as usize].ports();
+        let counted: u64 = pfc.links.iter().map(|link| link.bytes).sum();
+        let waits = ports.map(|port| network.queued(PortId(port)).data_bytes);
+        counted == waits.sum::<u64>() && pfc.links.iter().all(|link| link.bytes <= link.limit)
+    })
 }
 
 /// Gap in picoseconds, source, destination, length, control.
@@ -84,11 +97,11 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
         now += Duration::from_ps(*gap);
         if late == 0 {
             while network.next_event_at().is_some_and(|at| at <= now) {
-                network.step(&mut out);
+                network.step(&mut NoFrames, &mut out);
             }
         }
         if (handle as usize).is_multiple_of(late.max(1)) {
-            network.run_until(now, &mut out);
+            network.run_until(now, &mut NoFrames, &mut out);
         }
         let flags = if *control { Flags::of(TrafficClass::Control) } else { DATA };
         network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
@@ -96,7 +109,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
     if late == 0 {
         run_out(network, &mut out);
     } else {
-        network.run_until(ns(1_000_000_000), &mut out);
+        network.run_until(ns(1_000_000_000), &mut NoFrames, &mut out);
     }
     out
 }
@@ -137,7 +150,7 @@ proptest! {
         for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
             network.inject(HostId(*src), packet(handle, *dst, *len, DATA), ns(0), &mut out);
         }
-        while network.step(&mut out).is_some() {
+        while network.step(&mut NoFrames, &mut out).is_some() {
             prop_assert!(counts_agree(&network));
             prop_assert_eq!(network.audit().check(), Ok(()));
         }
@@ -190,17 +203,19 @@ fn half_the_headroom_is_not_enough() {
 fn without_thresholds_the_buffer_beyond_the_headroom_is_used() {
     let buffer = 1_000_000;
     let blueprint = blueprint(QdiscKind::Lossless, Some(buffer), None);
-    let pfc = Pfc::new(&blueprint);
-    for (port, link) in blueprint.ports.iter().zip(&pfc.links) {
-        let Node::Switch(switch) = port.to else {
-            assert_eq!(link.back, u32::MAX, "hosts pause nobody");
-            continue;
-        };
-        let back = &blueprint.ports[link.back as usize];
-        assert_eq!((back.owner, back.to), (Node::Switch(switch), port.owner));
-        assert_eq!(link.xoff, buffer - headroom(port, back));
-        assert_eq!(link.xon, link.xoff - 2 * u64::from(MTU));
+    let back = ports_back(&blueprint.ports);
+    let network = Network::new(blueprint.clone(), &Rng::new(1));
+    let switches = blueprint.switches_with(ProgramKind::Pfc);
+    for (pfc, switch) in pauses(&network).zip(switches) {
+        for (link, number) in pfc.links.iter().zip(blueprint.switches[switch as usize].ports()) {
+            let port = &blueprint.ports[back[number as usize] as usize];
+            let back = &blueprint.ports[number as usize];
+            assert_eq!((back.owner, back.to), (Node::Switch(switch), port.owner));
+            assert_eq!(link.xoff, buffer - headroom(port, back));
+            assert_eq!(link.xon, link.xoff - 2 * u64::from(MTU));
+        }
     }
+    assert_eq!(pauses(&network).count(), blueprint.switches.len());
 }
 
 /// When packets of host 4 to its neighbour 5 are there, of which it sends one for each to host 0,
@@ -247,12 +262,12 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
     let spec = &network.blueprint().ports[2];
     let serial = spec.rate.time_for(Bytes(u64::from(MTU)));
     let third = Instant::ZERO + serial + serial + serial + spec.delay;
-    let back = network.pfc.as_ref().unwrap().links[2].back as usize;
-    let frame = spec.rate.time_for(Bytes(u64::from(FRAME)));
+    let back = ports_back(&network.blueprint().ports)[2] as usize;
+    let frame = spec.rate.time_for(Bytes(u64::from(Flight::PAUSE_FRAME)));
     let paused_at = third + frame + network.blueprint().ports[back].delay;
-    network.run_until(Instant::from_ps(paused_at.as_ps() - 1), &mut out);
+    network.run_until(Instant::from_ps(paused_at.as_ps() - 1), &mut NoFrames, &mut out);
     assert!(!network.nic_is_paused(HostId(2)));
-    network.run_until(paused_at, &mut out);
+    network.run_until(paused_at, &mut NoFrames, &mut out);
     assert!(network.nic_is_paused(HostId(2)));
     let before = network.nic_queued(HostId(2));
     network.inject(
@@ -262,10 +277,72 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
         &mut out,
     );
     let soon = paused_at + serial + Duration::from_ns(20);
-    network.run_until(soon, &mut out);
+    network.run_until(soon, &mut NoFrames, &mut out);
     let after = network.nic_queued(HostId(2));
     assert!(network.nic_is_paused(HostId(2)) && before.data_bytes == after.data_bytes);
     assert_eq!(after.control_bytes, 0, "it left");
     run_out(&mut network, &mut out);
     assert_eq!(delivered(&out).len(), 13);
+}
+
+/// The network of [`leaf_spine`] with drop-tail switches of `buffer` bytes a port, of which leaf 0
+/// alone pauses links, with room for `xoff`.
+fn one_of_many(buffer: u64, xoff: u64) -> Blueprint {
+    let mut blueprint = blueprint(QdiscKind::DropTail, Some(buffer), Some(xoff));
+    blueprint.assign(0, ProgramKind::Pfc);
+    let least = least_buffer(&blueprint);
+    for port in blueprint.switches[0].ports() {
+        blueprint.ports[port as usize].params.data_limit = least;
+    }
+    assert_eq!(check_buffers(&blueprint), Ok(()));
+    blueprint
+}
+
+proptest! {
+    #[test]
+    fn one_lossless_switch_among_dropping_ones_drops_nothing_itself(
+        injections in injections(), packets in 1u64..20, late in 1usize..200, seed: u64,
+    ) {
+        let mtu = u64::from(MTU);
+        let mut exact =
+            Network::new(one_of_many(6 * mtu, packets * mtu), &Rng::new(seed));
+        let mut lazy = exact.clone();
+        let out = feed(&mut exact, &injections, 0);
+        let leaf = exact.blueprint().switches[0].ports();
+        for (port, stats) in (0..).zip(exact.port_stats()) {
+            prop_assert!(!leaf.contains(&port) || stats.dropped == 0);
+            prop_assert!(leaf.contains(&port) || stats.pauses == 0, "plain switches pause no link");
+        }
+        let lost = out.len() - delivered(&out).len();
+        prop_assert_eq!(exact.totals().dropped, lost as u64);
+        prop_assert_eq!(exact.audit().check(), Ok(()));
+        prop_assert!(is_at_rest(&exact) && counts_agree(&exact));
+        let by_time = |mut all: Vec<(u32, Instant)>| {
+            all.sort_by_key(|(handle, at)| (*at, *handle));
+            all
+        };
+        let whenever = feed(&mut lazy, &injections, late);
+        prop_assert_eq!(by_time(delivered(&out)), by_time(delivered(&whenever)));
+        prop_assert!(exact.port_stats().eq(lazy.port_stats()));
+    }
+}
+
+#[test]
+fn a_plain_switch_obeys_the_pauses_of_a_lossless_one_and_drops_what_it_cannot_hold() {
+    let mtu = u64::from(MTU);
+    let mut network = Network::new(one_of_many(100 * mtu, 4 * mtu), &Rng::new(1));
+    let out = incast(&mut network, 4..16, 300);
+    let leaf = network.blueprint().switches[0].ports();
+    let stats: Vec<_> = network.port_stats().collect();
+    let of = |ports: std::ops::Range<u32>| &stats[ports.start as usize..ports.end as usize];
+    assert!(of(leaf.clone()).iter().any(|port| port.pauses > 0));
+    assert!(of(leaf).iter().all(|port| port.dropped == 0));
+    for spine in 4..6 {
+        let down = network.blueprint().switches[spine].down_port;
+        let to_leaf = &of(down..down + 1)[0];
+        assert!(to_leaf.paused > Duration::ZERO && to_leaf.dropped > 0, "{to_leaf:?}");
+    }
+    let lost = out.len() - delivered(&out).len();
+    assert_eq!(network.totals().dropped, lost as u64);
+    assert!(is_at_rest(&network));
 }

@@ -1,0 +1,152 @@
+//! Which switches run which programs, as text: `NAME@SWITCHES`, several with commas between.
+//!
+//! Switches are `all`, a tier (`tor`, `agg`, `core`, `border`) or one of a tier, counted from 0
+//! across the network, as faults name it: `pfc@tor:3,example@core`.
+
+use core::fmt;
+use core::str::FromStr;
+
+use fabric::{Blueprint, ProgramKind};
+
+use super::fat_tree::FatTree;
+use super::selector::SelectorError;
+use crate::input::{InputError, did_you_mean};
+use crate::workload::matrix::SwitchTier;
+
+/// A program for some switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramSpec {
+    /// What they run.
+    pub program: ProgramKind,
+    /// Which ones.
+    pub switches: Switches,
+}
+
+/// Some switches of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switches {
+    /// Every switch.
+    All,
+    /// Every switch of a tier.
+    Tier(SwitchTier),
+    /// One switch of a tier, from 0 across the network.
+    One(SwitchTier, u32),
+}
+
+const TIERS: [SwitchTier; 4] =
+    [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core, SwitchTier::Border];
+
+impl FromStr for ProgramSpec {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let expected = "NAME@SWITCHES, where SWITCHES is all, tor, agg, core or border, or one of \
+                        a tier: pfc@tor:3";
+        let wrong = || InputError::new(format!("`{text}`"), expected);
+        let (name, switches) = text.split_once('@').ok_or_else(wrong)?;
+        let program = ProgramKind::by_name(name).ok_or_else(|| {
+            let known = ProgramKind::NAMES;
+            InputError::new(
+                format!("switch program `{name}`"),
+                format!("one of {}", known.join(", ")),
+            )
+            .help(did_you_mean(name, known))
+        })?;
+        let (tier, number) = switches
+            .split_once(':')
+            .map_or((switches, None), |(tier, number)| (tier, Some(number)));
+        let tier = TIERS.into_iter().find(|known| known.name().eq_ignore_ascii_case(tier));
+        let switches = match (tier, number) {
+            (None, None) if switches == "all" => Switches::All,
+            (Some(tier), None) => Switches::Tier(tier),
+            (Some(tier), Some(number)) => Switches::One(tier, number.parse().map_err(|_| wrong())?),
+            _ => return Err(wrong()),
+        };
+        Ok(Self { program, switches })
+    }
+}
+
+impl fmt::Display for ProgramSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@", self.program.name())?;
+        match self.switches {
+            Switches::All => f.write_str("all"),
+            Switches::Tier(tier) => f.write_str(&tier.name().to_ascii_lowercase()),
+            Switches::One(tier, number) => {
+                write!(f, "{}:{number}", tier.name().to_ascii_lowercase())
+            }
+        }
+    }
+}
+
+/// The programs that `text` names; none for `none`.
+///
+/// # Errors
+/// The first part that is no program for some switches.
+pub fn read(text: &str) -> Result<Vec<ProgramSpec>, InputError> {
+    if text == "none" {
+        return Ok(Vec::new());
+    }
+    text.split(',').map(str::parse).collect()
+}
+
+/// `programs` as [`read`] takes them.
+#[must_use]
+pub fn show(programs: &[ProgramSpec]) -> String {
+    if programs.is_empty() {
+        return "none".to_owned();
+    }
+    programs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Runs `programs` in the switches of `blueprint`, which `tree` has made. The last one that names a
+/// switch holds for it.
+///
+/// # Errors
+/// When one names a switch that is not there.
+pub fn assign(
+    programs: &[ProgramSpec],
+    tree: &FatTree,
+    blueprint: &mut Blueprint,
+) -> Result<(), SelectorError> {
+    for spec in programs {
+        for switch in tree.switches(&spec.switches)? {
+            blueprint.assign(switch, spec.program);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{FabricParams, by_name};
+
+    #[test]
+    fn every_way_to_name_switches_is_read_as_it_is_shown() {
+        for text in ["none", "pfc@all", "pfc@tor,example@agg:1", "example@core:7,pfc@border:0"] {
+            assert_eq!(show(&read(text).unwrap()), text);
+        }
+        for wrong in
+            ["", "pfc", "pfc@", "pfc@tor:", "pfc@tor:x", "pfc@all:1", "pcf@all", "pfc@rack"]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert!(read("pcf@all").unwrap_err().help.contains("pfc"));
+    }
+
+    #[test]
+    fn programs_run_where_they_are_named_and_the_last_one_holds() {
+        let tree = FatTree::new(by_name("ft128-8os").unwrap()).unwrap();
+        let [tors, aggs, cores] = [0, 1, 2].map(|tier| tree.spec().switches(tier));
+        let mut blueprint = tree.blueprint(&FabricParams::default());
+        assign(&read("pfc@agg,example@agg:1,pfc@core:0").unwrap(), &tree, &mut blueprint).unwrap();
+        let expected: Vec<u32> = (tors..=tors + aggs).collect();
+        assert_eq!(blueprint.programs.keys().copied().collect::<Vec<_>>(), expected);
+        let examples: Vec<u32> = blueprint.switches_with(ProgramKind::Example).collect();
+        assert_eq!(examples, [tors + 1]);
+        let absent = read(&format!("pfc@core:{cores}")).unwrap();
+        let error = assign(&absent, &tree, &mut blueprint).unwrap_err();
+        assert_eq!((error.given, error.count), (cores, cores));
+    }
+}

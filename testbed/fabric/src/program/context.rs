@@ -1,0 +1,219 @@
+//! What a program sees of the network, and all that it can do.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use transport::wire::Header;
+use transport::{DropReason, HostId, Instant, Rate, TxSegment};
+
+use crate::calendar::Flight;
+use crate::elements::PortId;
+use crate::frames::Frames;
+use crate::packet::{Output, Packet};
+use crate::qdisc::{Departure, Queued, Verdict};
+use crate::transit::{NO_FAULT, PortState, Transit};
+use crate::wiring::Wiring;
+
+/// The network that a switch at work belongs to. It touches its own ports alone.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) ports: &'a mut [PortState],
+    pub(crate) transit: &'a mut Transit,
+    pub(crate) wiring: &'a Wiring,
+    pub(crate) frames: &'a mut dyn Frames,
+    pub(crate) out: &'a mut Vec<Output>,
+}
+
+/// What a program sees and can do during one call.
+pub struct Context<'a> {
+    pub(super) ports: &'a mut [PortState],
+    pub(super) transit: &'a mut Transit,
+    pub(super) wiring: &'a Wiring,
+    pub(super) frames: &'a mut dyn Frames,
+    pub(super) out: &'a mut Vec<Output>,
+    pub(super) agenda: &'a mut Agenda,
+    pub(super) switch: u32,
+    pub(super) now: Instant,
+}
+
+/// When the ports of a switch, and its program, have something to do.
+#[derive(Clone, Debug)]
+pub(super) struct Agenda {
+    /// Of each port with a turn to come an entry at `PortState::wake_at`; others are old.
+    turns: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Ports at which a packet that was sent during a call leaves as soon as the call is over.
+    pub(super) leaving: Vec<u32>,
+    /// The earliest wake-up in the calendar; [`Instant::FAR_FUTURE`] without one.
+    pub(super) wake_at: Instant,
+}
+
+/// What becomes of a packet that a program sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It leaves at once.
+    Leaves,
+    /// It waits at its port.
+    Waits,
+    /// It goes on without its payload.
+    Trimmed,
+    /// It is lost.
+    Dropped,
+}
+
+/// A port as a program sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortView {
+    /// What waits.
+    pub queued: Queued,
+    /// Bytes transmitted so far.
+    pub sent_bytes: u64,
+    /// The rate now.
+    pub rate: Rate,
+    /// When the link is free.
+    pub busy_until: Instant,
+}
+
+impl Context<'_> {
+    /// The port that `packet` takes from here; `None` when there is no way.
+    #[must_use]
+    pub fn route(&self, packet: &Packet) -> Option<PortId> {
+        self.transit.route(self.switch, packet, self.now).map(PortId)
+    }
+
+    /// What is to be seen of a port.
+    #[must_use]
+    pub fn port(&self, port: PortId) -> PortView {
+        let port = &self.ports[port.0 as usize].port;
+        PortView {
+            queued: port.queued(),
+            sent_bytes: port.sent().1,
+            rate: port.rate(),
+            busy_until: port.busy_until(),
+        }
+    }
+
+    /// Gives `packet` to the queue of `port`. A departure that this makes possible happens when the
+    /// call of the program is over.
+    pub fn send(&mut self, port: PortId, packet: Packet) -> Sent {
+        let state = &mut self.ports[port.0 as usize];
+        let verdict = state.port.enqueue(packet, self.now, &mut state.rng);
+        if let Verdict::Dropped(reason) = verdict {
+            self.transit.lose(state, packet, reason, self.now, self.out);
+            return Sent::Dropped;
+        }
+        let is_first = !self.agenda.leaving.contains(&port.0);
+        let leaves = is_first && state.port.next_departure().is_some_and(|at| at <= self.now);
+        if leaves {
+            self.agenda.leaving.push(port.0);
+        } else if packet.is_data() {
+            state.stats.data_peak = state.stats.data_peak.max(state.port.queued().data_bytes);
+        }
+        if verdict == Verdict::Trimmed {
+            state.stats.trimmed += 1;
+        }
+        if !leaves {
+            self.expect(port.0);
+        }
+        match verdict {
+            Verdict::Trimmed => Sent::Trimmed,
+            _ if leaves => Sent::Leaves,
+            _ => Sent::Waits,
+        }
+    }
+
+    /// Loses `packet` at `port`.
+    pub fn drop_at(&mut self, port: PortId, packet: Packet, reason: DropReason) {
+        let state = &mut self.ports[port.0 as usize];
+        self.transit.lose(state, packet, reason, self.now, self.out);
+    }
+
+    /// Sends a pause frame by `port` to the transmitter at the far end of its link, or one that
+    /// lets it go on: before everything that waits at `port`. The transmitter obeys when the frame
+    /// is there, whatever runs in its switch.
+    pub fn pause_link(&mut self, port: PortId, paused: bool) {
+        let state = &mut self.ports[port.0 as usize];
+        state.stats.pauses += u64::from(paused);
+        let arrival = state.port.interject(Flight::PAUSE_FRAME, self.now);
+        let transmitter = self.wiring.back[port.0 as usize];
+        let target = self.wiring.target[transmitter as usize];
+        self.transit.file(Flight::pause_frame(paused, transmitter, (port.0, target), arrival));
+    }
+
+    /// Makes a packet without payload, sent by `from`; `None` when the driver has no buffer left or
+    /// one of both ends has no address. The program sends it or holds it.
+    pub fn make(&mut self, segment: &TxSegment, from: HostId) -> Option<Packet> {
+        let packet = self.frames.make(segment, from)?;
+        self.transit.counts.originated += 1;
+        Some(packet)
+    }
+
+    /// Ends `packet` in this switch.
+    pub fn consume(&mut self, packet: Packet) {
+        self.transit.counts.consumed += 1;
+        self.frames.end(packet);
+    }
+
+    /// The header of `packet`, as far as the driver can read it.
+    #[must_use]
+    pub fn header(&self, packet: &Packet) -> Option<Header> {
+        self.frames.header(packet)
+    }
+
+    /// Lets `change` edit the header of `packet`; see [`Frames::rewrite`].
+    pub fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool {
+        self.frames.rewrite(packet, change)
+    }
+
+    /// The transmitter `port` obeys a pause frame.
+    pub(super) fn obey(&mut self, port: u32, paused: bool) {
+        self.transit.obey(&mut self.ports[port as usize], paused, self.now);
+        self.expect(port);
+    }
+
+    /// Sees to it that the next turn of `port` is run.
+    pub(super) fn expect(&mut self, port: u32) {
+        let state = &mut self.ports[port as usize];
+        if let Some(at) = self.transit.next_turn(state).filter(|at| *at < state.wake_at) {
+            state.wake_at = at;
+            self.agenda.turns.push(Reverse((at, port)));
+        }
+    }
+
+    /// The next turn of a port.
+    pub(super) fn next_turn(&mut self) -> Option<(Instant, u32)> {
+        loop {
+            let Reverse((at, port)) = *self.agenda.turns.peek()?;
+            let state = &mut self.ports[port as usize];
+            if state.wake_at == at && self.transit.next_turn(state) == Some(at) {
+                return Some((at, port));
+            }
+            self.agenda.turns.pop();
+            if state.wake_at == at {
+                // A pause, or a frame that goes first, has come before it.
+                state.wake_at = Instant::FAR_FUTURE;
+                self.expect(port);
+            }
+        }
+    }
+
+    /// Takes the turn that [`Context::next_turn`] has given.
+    pub(super) fn take_turn(&mut self, port: u32) {
+        self.agenda.turns.pop();
+        self.ports[port as usize].wake_at = Instant::FAR_FUTURE;
+    }
+
+    /// The next departure of `port`, if it is due now, with its arrival at the far end.
+    pub(super) fn depart(&mut self, port: u32) -> Option<(Departure, Instant)> {
+        let state = &mut self.ports[port as usize];
+        if state.fault != NO_FAULT {
+            self.transit.change_rates(state, self.now);
+        }
+        state.port.depart(self.now, &mut state.rng)
+    }
+}
+
+impl Agenda {
+    /// Nothing to do.
+    pub(super) const fn new() -> Self {
+        Self { turns: BinaryHeap::new(), leaving: Vec::new(), wake_at: Instant::FAR_FUTURE }
+    }
+}

@@ -1,0 +1,106 @@
+//! Switch programs: code that runs in a switch, sees every packet that arrives and every one that
+//! departs, and keeps time.
+//!
+//! A program is one file and one line of the registry below; both drivers have it then. A switch
+//! has at most one, a plain switch none, and both kinds hang together in one network. A program
+//! sees its [`Context`] and nothing of the network: it routes and sends packets, holds some, ends
+//! some and makes new ones, and reads and edits headers through the driver's frames.
+//!
+//! The ports of a programmed switch are run together in the order of time. At one instant the
+//! departures come first, by port, then arrivals, by the port that each left, then the program's
+//! own time. What is due follows from state: a program says when its time comes (`poll_at`) and is
+//! called at that instant, however late anyone looks.
+
+mod context;
+mod run;
+
+pub(crate) use context::Surroundings;
+pub use context::{Context, PortView, Sent};
+pub(crate) use pfc::headroom;
+pub(super) use run::{Programmed, SwitchRun};
+
+use transport::registry::{Registered, registry};
+use transport::{HostId, Instant, Rng};
+
+use super::elements::{PortId, PortSpec};
+use super::packet::Packet;
+use super::qdisc::Queued;
+
+/// What runs in a switch.
+pub trait Program {
+    /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
+    /// program sends it on, holds it, drops it or consumes it.
+    fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
+    /// `packet` starts to be transmitted by `port`. Its length stays what it is.
+    fn on_departure(
+        &mut self,
+        packet: &mut Packet,
+        port: PortId,
+        now: Instant,
+        cx: &mut Context<'_>,
+    );
+    /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has not.
+    /// Asked after every other call.
+    fn poll_at(&self) -> Instant;
+    /// The time of `poll_at` has come. `poll_at` is later afterwards.
+    fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
+    /// Packets that the program holds itself, beside those in the queues of ports.
+    fn held(&self) -> Queued;
+    /// Whether hosts and other programs send packets to [`Setup::address`] of this switch.
+    fn is_end(&self) -> bool;
+}
+
+/// What a program is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The number under which packets are sent to the program, if it is an end of packets.
+    pub address: HostId,
+    /// The addresses of the other switches that run this program, ascending.
+    pub peers: &'a [HostId],
+    /// The first port of its switch; the others follow.
+    pub first_port: PortId,
+    /// The links of its switch, in the order of ports.
+    pub links: &'a [LinkSpec],
+    /// A stream of chance of its own.
+    pub rng: &'a Rng,
+}
+
+/// A link of a switch, in both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSpec {
+    /// The port of the switch.
+    pub port: PortSpec,
+    /// The port at the far end that leads back.
+    pub back: PortSpec,
+}
+
+/// How a program is made for its switch.
+pub trait Code: Registered + Program {
+    /// The program in its initial state.
+    fn build(setup: &Setup<'_>) -> Self;
+}
+
+registry! {
+    /// Names the registered programs.
+    pub enum ProgramKind;
+    /// The program of one switch, stored inline.
+    pub enum AnyProgram: Program;
+    new: Code::build(setup: &Setup<'_>);
+    params {}
+    kinds {}
+    policies {
+        "pfc" => pfc::Pfc,
+        "example" => example::Example,
+    }
+    fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
+    fn on_departure(
+        &mut self, packet: &mut Packet, port: PortId, now: Instant, cx: &mut Context<'_>
+    );
+    fn poll_at(&self) -> Instant;
+    fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
+    fn held(&self) -> Queued;
+    fn is_end(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Priority flow control: switches that pause a link before they would have to drop.
+//!
+//! Source: \[qbb\]; the thresholds as in \[dcqcn\] sec. 4. A switch counts the data bytes that
+//! wait in it by the link they came by, whatever port they wait at. Above XOFF it pauses that
+//! link's transmitter, at XON it lets it go on. A pause frame goes before everything that waits for
+//! the link back and after what is being sent, and takes the way of any packet, with the traversal
+//! at its end standing for the time that a transmitter takes to obey. The transmitter, a switch's
+//! port or a NIC, finishes its packet and sends no data from then on; control packets go on.
+//!
+//! ```text
+//!   port P ---- data ----> switch S: bytes by P > XOFF
+//!     ^                        |
+//!     +-- pause, by S's port --+   until bytes by P <= XON: resume
+//! ```
+//!
+//! Ports whose discipline is `lossless` count; what waits at another port of the switch may be
+//! dropped there, and pauses no link. Room beyond XOFF, the *headroom*, holds what is still to come
+//! when a link is paused; a buffer is `switch.queue` bytes for each link into a switch. A pause is
+//! on or off: quanta, which would let it run out, and the frames that renew them are not modelled,
+//! so faults of links leave pause frames alone. Faults that hold packets back or slow the link that
+//! pauses take can overrun the headroom: that is a counted drop. A paused port of a plain switch
+//! fills that switch's queue, which drops. Routes go up, then down, so no cycle of links can wait
+//! for itself: a link that leads down waits for links that lead further down and, last, for hosts,
+//! which pause no link.
+//!
+//! A pause takes effect elsewhere no sooner than a packet does. Nothing is allocated once queues
+//! have reached their largest size.
+
+use std::collections::VecDeque;
+
+use transport::params::NoParams;
+use transport::registry::Registered;
+use transport::{Bytes, DropReason, Duration, Instant};
+
+use super::{Code, Context, LinkSpec, Program, Sent, Setup};
+use crate::calendar::Flight;
+use crate::elements::{PortId, PortSpec};
+use crate::packet::Packet;
+use crate::qdisc::{QdiscKind, Queued};
+
+/// Pause frames that may be before the one that matters, with itself: a resume can be.
+const FRAMES: u64 = 2;
+
+/// XON is so many of the longest packets below XOFF.
+//= dcqcn#4
+const HYSTERESIS: u64 = 2;
+
+/// The pauses of one switch.
+#[derive(Clone, Debug)]
+pub struct Pfc {
+    /// The number of its first port.
+    first: u32,
+    /// By port of the switch, from `first` on: the link that it leads back along.
+    links: Vec<Incoming>,
+    /// By port of the switch: by which of its ports what waits in the data class has come, in the
+    /// same order, and [`UNCOUNTED`] for what leaves at once.
+    origins: Vec<VecDeque<u32>>,
+}
+
+/// In the place of a port: what leaves at once, or waits where drops are allowed, is not counted.
+const UNCOUNTED: u32 = u32::MAX;
+
+/// What came by one link and waits in the switch at its end.
+#[derive(Clone, Copy, Debug)]
+struct Incoming {
+    /// Bytes, up to `limit`.
+    bytes: u64,
+    limit: u64,
+    xoff: u64,
+    xon: u64,
+    /// The last frame to the transmitter was a pause.
+    paused: bool,
+    /// What waits at the port that leads back along the link is counted.
+    counts: bool,
+}
+
+/// What may come by the link of `port` once the switch has decided to pause it by `back`: what the
+/// link carries until the pause is obeyed and the last packet is there, a packet being sent then,
+/// and the one that went above XOFF.
+pub(crate) fn headroom(port: &PortSpec, back: &PortSpec) -> u64 {
+    let longest = back.params.pause.packet_max.0;
+    let wait = back.rate.time_for(Bytes(longest + FRAMES * u64::from(Flight::PAUSE_FRAME)));
+    let delay: Duration = wait + back.delay + port.delay;
+    port.rate.bytes_in(delay).0 + 1 + 2 * longest
+}
+
+impl Registered for Pfc {
+    const ABOUT: &'static str = "links that send too much are paused: data never drops in it";
+    type Params = NoParams;
+}
+
+impl Code for Pfc {
+    /// Nothing waits and nothing is paused.
+    fn build(setup: &Setup<'_>) -> Self {
+        Self {
+            first: setup.first_port.0,
+            origins: vec![VecDeque::new(); setup.links.len()],
+            links: setup.links.iter().map(Incoming::new).collect(),
+        }
+    }
+}
+
+impl Pfc {
+    fn place(&self, port: PortId) -> usize {
+        (port.0 - self.first) as usize
+    }
+
+    /// Changes whether the transmitter of the link that `from` leads back along is paused.
+    fn signal(&mut self, from: PortId, paused: bool, cx: &mut Context<'_>) {
+        let place = self.place(from);
+        self.links[place].paused = paused;
+        cx.pause_link(from, paused);
+    }
+}
+
+impl Incoming {
+    /// Nothing has come by the link that `port` leads back along.
+    fn new(LinkSpec { port, back }: &LinkSpec) -> Self {
+        let (limit, pause) = (port.params.data_limit.0, &port.params.pause);
+        let left = limit.saturating_sub(headroom(back, port));
+        let xoff = pause.xoff.map_or(left, |xoff| xoff.0);
+        let below = xoff.saturating_sub(HYSTERESIS * pause.packet_max.0);
+        let xon = pause.xon.map_or(below, |xon| xon.0.min(xoff));
+        let counts = port.qdisc == QdiscKind::Lossless;
+        Self { bytes: 0, limit, xoff, xon, paused: false, counts }
+    }
+}
+
+impl Program for Pfc {
+    fn on_arrival(&mut self, packet: Packet, from: PortId, _now: Instant, cx: &mut Context<'_>) {
+        let Some(port) = cx.route(&packet) else {
+            cx.drop_at(from, packet, DropReason::NoRoute);
+            return;
+        };
+        let (by, at) = (self.place(from), self.place(port));
+        let is_counted = packet.is_data() && self.links[at].counts;
+        let bytes = self.links[by].bytes + packet.wire_bytes();
+        if is_counted && bytes > self.links[by].limit {
+            cx.drop_at(port, packet, DropReason::DataQueueFull);
+            return;
+        }
+        let sent = cx.send(port, packet);
+        if !packet.is_data() || matches!(sent, Sent::Dropped | Sent::Trimmed) {
+            return;
+        }
+        if sent == Sent::Leaves || !is_counted {
+            self.origins[at].push_back(UNCOUNTED);
+            return;
+        }
+        self.origins[at].push_back(from.0);
+        let link = &mut self.links[by];
+        link.bytes = bytes;
+        if link.bytes > link.xoff && !link.paused {
+            self.signal(from, true, cx);
+        }
+    }
+
+    fn on_departure(
+        &mut self,
+        packet: &mut Packet,
+        port: PortId,
+        _now: Instant,
+        cx: &mut Context<'_>,
+    ) {
+        let at = self.place(port);
+        if !packet.is_data() {
+            return;
+        }
+        let Some(from) = self.origins[at].pop_front().filter(|from| *from != UNCOUNTED) else {
+            return;
+        };
+        let by = self.place(PortId(from));
+        let link = &mut self.links[by];
+        link.bytes -= packet.wire_bytes();
+        if link.paused && link.bytes <= link.xon {
+            self.signal(PortId(from), false, cx);
+        }
+    }
+
+    fn poll_at(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
+
+    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
+
+    fn held(&self) -> Queued {
+        Queued::default()
+    }
+
+    fn is_end(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+#[path = "pfc/tests.rs"]
+mod tests;

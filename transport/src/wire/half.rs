@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ParseError;
 
-/// Names a receiver's half of a controller. Which number is which half is a matter of
-/// [`crate::rc`]; a receiver that does not know the number has none.
+/// Names a receiver's half of a controller. The two ends agree on the numbers; a receiver that does
+/// not know a number runs no half.
 pub type Half = NonZeroU8;
 
 /// Octets of the extension.

@@ -4,7 +4,7 @@
 //! their sender reserves, since the length of a packet is fixed when it is sent; ACK and NACK echo
 //! what the segment had when it arrived; a NOTE of a switch has hops of its own. Layout and units:
 //! docs/WIRE.md. Rates, counters and times are those of a port at the instant at which the packet
-//! leaves it. Source of what is measured: [hpcc] sec. 3.1; the widths are ours, wide enough for
+//! leaves it. Source of what is measured: \[hpcc\] sec. 3.1; the widths are ours, wide enough for
 //! queues of a border switch and for round trips of seconds.
 
 use zerocopy::byteorder::network_endian::{U16, U32};

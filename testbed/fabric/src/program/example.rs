@@ -1,7 +1,7 @@
 //! An example of a switch program, which does all that a program can: it holds packets, keeps time,
 //! makes packets, edits them as they leave, and consumes what is sent to it.
 //!
-//! Each packet is held for [`HOLD`], in order, as a middlebox would. Every [`REPORT_EVERY`]-th data
+//! Each packet is held for `HOLD`, in order, as a middlebox would. Every `REPORT_EVERY`-th data
 //! packet makes the switch send a report to the next switch that runs an example; the report leaves
 //! with the number of packets held then, and the other example adds it up and ends it. With a
 //! single example in a network there are no reports.

@@ -104,8 +104,8 @@ impl Pmd {
         }
     }
 
-    /// What one packet costs on its way to the switch and back, real nanoseconds; see the measured
-    /// packet rates in docs/ARCHITECTURE.md.
+    /// What one packet costs on its way to the switch and back, real nanoseconds, measured once on
+    /// one machine: the time scale is chosen by it.
     pub(super) const fn packet_ns(self) -> f64 {
         match self {
             Self::Ring | Self::Null => 50.0,

@@ -5,10 +5,10 @@
 //! priority, equal ones in random order, while their ports are free. *Grant 2*: each sender keeps
 //! one grant. *Accept*: each receiver keeps one. Ports of what is not kept are free again.
 //!
-//! Requests of a class are drawn one by one while they are few ([`Iterative::literal`]). Where they
+//! Requests of a class are drawn one by one while they are few (`literal`). Where they
 //! are many, as under dense demand, only those that can win are drawn: of the requests of two ToRs
 //! at one Agg the first one in the random order wins or none does, so its place in that order is
-//! drawn instead ([`Ops::places`]), with the law that it has when every demand draws. Which demand
+//! drawn instead (`Ops::places`), with the law that it has when every demand draws. Which demand
 //! it is of is drawn for winners alone, uniformly.
 
 use core::mem;

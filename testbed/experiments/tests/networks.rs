@@ -312,6 +312,25 @@ fn a_degraded_link_halves_what_arrives() {
 }
 
 #[test]
+fn an_idle_port_sends_at_the_rate_that_a_fault_has_given_it_meanwhile() {
+    for qdisc in QdiscKind::ALL {
+        let arrival = |degraded: bool| {
+            let mut network = network(*qdisc, 1 << 20, 1);
+            if degraded {
+                let kind = FaultKind::Degrade { share: 0.5 };
+                let spec = FaultSpec { from: us(1), until: us(100), kind };
+                network.add_fault(&ports("tor:0:up"), spec).unwrap();
+            }
+            let mut out = Vec::new();
+            network.inject(HostId(0), packet(0, 7, 4160, DATA), us(5), &mut out);
+            run_out(&mut network, &mut out);
+            network.now()
+        };
+        assert_eq!(arrival(true), arrival(false) + Duration::from_ps(41_600), "{}", qdisc.name());
+    }
+}
+
+#[test]
 fn hosts_that_do_not_exist_and_empty_packets_are_counted_drops() {
     let mut network = network(QdiscKind::Trim, 1 << 20, 1);
     let mut out = Vec::new();

@@ -258,7 +258,7 @@ impl LinkFaults {
     }
 
     /// The rate of a transmission that starts at `at`.
-    fn rate_at(&self, at: Instant) -> Rate {
+    pub(super) fn rate_at(&self, at: Instant) -> Rate {
         let active = self.windows.iter().filter(|window| window.spec.acts_at(at));
         let share = active.fold(1.0, |least: f64, window| match window.spec.kind {
             FaultKind::Degrade { share } => least.min(share),

@@ -15,7 +15,7 @@
 use std::hint::black_box;
 
 use transport::stats::{DropCounts, DropReason};
-use transport::{Duration, HostId, Instant, Rng};
+use transport::{Duration, HostId, Instant, Rate, Rng};
 
 use super::border::Border;
 use super::calendar::{Calendar, Flight};
@@ -254,6 +254,12 @@ impl Transit {
         };
         self.after_departure(state, &departure, arrival, out);
         true
+    }
+
+    /// The rate of a transmission of a port that starts at `at`.
+    pub(super) fn rate_at(&self, state: &PortState, at: Instant) -> Rate {
+        let faults = self.faults.get(state.fault as usize);
+        faults.map_or(state.port.rate(), |faults| faults.rate_at(at))
     }
 
     /// Changes the rate of a link as its faults say, up to the next departure and to `at`.

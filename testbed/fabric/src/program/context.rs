@@ -82,11 +82,12 @@ impl Context<'_> {
     /// What is to be seen of a port.
     #[must_use]
     pub fn port(&self, port: PortId) -> PortView {
-        let port = &self.ports[port.0 as usize].port;
+        let state = &self.ports[port.0 as usize];
+        let port = &state.port;
         PortView {
             queued: port.queued(),
             sent_bytes: port.sent().1,
-            rate: port.rate(),
+            rate: self.transit.rate_at(state, self.now),
             busy_until: port.busy_until(),
         }
     }
@@ -94,7 +95,8 @@ impl Context<'_> {
     /// Gives `packet` to the queue of `port`. A departure that this makes possible happens when the
     /// call of the program is over.
     pub fn send(&mut self, port: PortId, packet: Packet) -> Sent {
-        let state = &mut self.ports[port.0 as usize];
+        let state = self.port_now(port.0);
+        let state = &mut self.ports[state];
         let verdict = state.port.enqueue(packet, self.now, &mut state.rng);
         if let Verdict::Dropped(reason) = verdict {
             self.transit.lose(state, packet, reason, self.now, self.out);
@@ -130,7 +132,8 @@ impl Context<'_> {
     /// lets it go on: before everything that waits at `port`. The transmitter obeys when the frame
     /// is there, whatever runs in its switch.
     pub fn pause_link(&mut self, port: PortId, paused: bool) {
-        let state = &mut self.ports[port.0 as usize];
+        let state = self.port_now(port.0);
+        let state = &mut self.ports[state];
         state.stats.pauses += u64::from(paused);
         let arrival = state.port.interject(Flight::PAUSE_FRAME, self.now);
         let transmitter = self.wiring.back[port.0 as usize];
@@ -163,9 +166,21 @@ impl Context<'_> {
         self.frames.rewrite(packet, change)
     }
 
+    /// The index of `port`, with the rate that its link has now: an idle port has had no turn at the
+    /// instant at which a fault changed it.
+    #[inline]
+    fn port_now(&mut self, port: u32) -> usize {
+        let state = &mut self.ports[port as usize];
+        if state.fault != NO_FAULT {
+            self.transit.change_rates(state, self.now);
+        }
+        port as usize
+    }
+
     /// The transmitter `port` obeys a pause frame.
     pub(super) fn obey(&mut self, port: u32, paused: bool) {
-        self.transit.obey(&mut self.ports[port as usize], paused, self.now);
+        let state = self.port_now(port);
+        self.transit.obey(&mut self.ports[state], paused, self.now);
         self.expect(port);
     }
 
@@ -203,10 +218,8 @@ impl Context<'_> {
 
     /// The next departure of `port`, if it is due now, with its arrival at the far end.
     pub(super) fn depart(&mut self, port: u32) -> Option<(Departure, Instant)> {
-        let state = &mut self.ports[port as usize];
-        if state.fault != NO_FAULT {
-            self.transit.change_rates(state, self.now);
-        }
+        let state = self.port_now(port);
+        let state = &mut self.ports[state];
         state.port.depart(self.now, &mut state.rng)
     }
 }

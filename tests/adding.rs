@@ -20,7 +20,7 @@ struct Addition {
     line: &'static str,
 }
 
-const ADDITIONS: [Addition; 3] = [
+const ADDITIONS: [Addition; 4] = [
     Addition {
         module: "half",
         registry: "transport/src/cc/mod.rs",
@@ -35,6 +35,11 @@ const ADDITIONS: [Addition; 3] = [
         module: "turns",
         registry: "transport/src/sched/mod.rs",
         line: "\"turns\" => turns::Turns,",
+    },
+    Addition {
+        module: "shallow",
+        registry: "testbed/fabric/src/qdisc/mod.rs",
+        line: "\"shallow\" => shallow::Shallow,",
     },
 ];
 
@@ -136,13 +141,14 @@ fn a_policy_is_a_file_and_a_line() {
         succeeded(&args.join(" "), ran.unwrap())
     };
 
-    for (list, name) in [("cc", "half"), ("lb", "rotate"), ("schedulers", "turns")] {
+    let lists = [("cc", "half"), ("lb", "rotate"), ("schedulers", "turns"), ("qdiscs", "shallow")];
+    for (list, name) in lists {
         let listed = run(&["list", list]);
         let line = listed.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line.ends_with("added by a test"), "{line}");
     }
     let settings = run(&["list", "settings"]);
-    for key in ["cc.half.share", "lb.rotate_after"] {
+    for key in ["cc.half.share", "lb.rotate_after", "switch.shallow.packets"] {
         assert!(settings.lines().any(|line| line.split(' ').next() == Some(key)), "{key}");
     }
     run(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", "small.cm"]);
@@ -158,4 +164,17 @@ fn a_policy_is_a_file_and_a_line() {
     for key in ["cc.half.share", "lb.rotate_after", "turns"] {
         assert!(manifest.contains(key), "{key}");
     }
+
+    // Four senders fill the port of one receiver: what may wait there decides how many are dropped.
+    let dropped = |packets: &str| {
+        let depth = format!("switch.shallow.packets={packets}");
+        let qdisc = ["--trim", "off", "--set", "switch.qdisc=shallow", "--set", &depth];
+        let out = ["run", "small.cm", "--world", "sim", "--out", packets, "--json"];
+        let summary = run(&[&out[..], &qdisc].concat());
+        let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+        assert_eq!(summary["flows"]["finished"], 4);
+        assert_eq!(summary["audit"]["ok"], true);
+        summary["packets"]["dropped"].as_u64().unwrap()
+    };
+    assert!(dropped("2") > dropped("5000"), "a shorter queue drops more");
 }

@@ -73,6 +73,7 @@ pub mod endpoint;
 pub mod event;
 mod flow;
 pub mod lb;
+pub mod number;
 pub mod params;
 pub mod path;
 pub mod record;

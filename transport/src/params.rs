@@ -11,7 +11,9 @@ use alloc::string::ToString;
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use crate::number;
 use crate::time::Duration;
+use crate::units::Bytes;
 
 /// One setting as a list shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,8 +93,30 @@ macro_rules! number_values {
 number_values! {
     f32 => "a number", |x: f32| u64::from(x.to_bits()),
         |word| u32::try_from(word).ok().map(f32::from_bits);
+    f64 => "a number", f64::to_bits, |word| Some(f64::from_bits(word));
     u16 => "an integer", u64::from, |word| u16::try_from(word).ok();
     u32 => "an integer", u64::from, |word| u32::try_from(word).ok();
+}
+
+/// A size that may be left to what it is a size of.
+impl ParamValue for Option<Bytes> {
+    const VALUES: &'static str = "a size (65536, 64KiB, 1.5MB), or auto";
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(None),
+            // The largest number stands for `auto` in recordings.
+            _ => number::bytes(text).ok().filter(|size| size.0 < u64::MAX).map(Some),
+        }
+    }
+    fn to_word(self) -> u64 {
+        self.map_or(u64::MAX, |size| size.0)
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Some((word < u64::MAX).then_some(Bytes(word)))
+    }
+    fn show(&self) -> String {
+        self.map_or("auto".to_string(), |size| size.to_string())
+    }
 }
 
 impl ParamValue for bool {
@@ -341,6 +365,25 @@ mod tests {
             colour: Colour = Colour::Red;
             /// Whether.
             flag: bool = false;
+        }
+    }
+
+    #[test]
+    fn a_size_has_a_unit_or_is_left_to_what_it_sizes() {
+        type Size = Option<Bytes>;
+        for (text, value, shown) in [
+            ("auto", None, "auto"),
+            ("0", Some(Bytes(0)), "0"),
+            ("64KiB", Some(Bytes(65_536)), "65536"),
+        ] {
+            assert_eq!(<Size as ParamValue>::parse(text), Some(value), "{text}");
+            assert_eq!(
+                (value.show().as_str(), Size::from_word(value.to_word())),
+                (shown, Some(value))
+            );
+        }
+        for text in ["", "none", "-1", "18446744073709551615"] {
+            assert_eq!(<Size as ParamValue>::parse(text), None, "{text}");
         }
     }
 

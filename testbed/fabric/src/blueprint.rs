@@ -9,7 +9,7 @@ use transport::{Duration, HostId};
 
 use super::elements::{Node, PortSpec, SwitchSpec};
 use super::program::ProgramKind;
-use super::qdisc::QdiscKind;
+use super::qdisc::{QdiscKind, QdiscSettings};
 
 /// A whole network, before it runs.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Blueprint {
     pub switches: Vec<SwitchSpec>,
     /// By switch: the program that it runs. A switch without one is plain.
     pub programs: BTreeMap<u32, ProgramKind>,
+    /// The settings of disciplines, the same at every port.
+    pub qdiscs: QdiscSettings,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.
     pub detection_delay: Duration,
 }

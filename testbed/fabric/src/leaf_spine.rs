@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use transport::{Bytes, Duration, Rate};
 
-use crate::{Blueprint, Node, PortSpec, QdiscKind, QdiscParams, SwitchSpec};
+use crate::{Blueprint, Node, PortSpec, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec};
 
 const LEAVES: u32 = 4;
 const SPINES: u32 = 2;
@@ -67,9 +67,14 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
             ups: 0,
         });
     }
-    let detection_delay = Duration::from_us(100);
-    let programs = BTreeMap::new();
-    let mut blueprint = Blueprint { hosts: HOSTS, ports, switches, programs, detection_delay };
+    let mut blueprint = Blueprint {
+        hosts: HOSTS,
+        ports,
+        switches,
+        programs: BTreeMap::new(),
+        qdiscs: QdiscSettings::default(),
+        detection_delay: Duration::from_us(100),
+    };
     blueprint.pause_where_lossless();
     blueprint
 }

@@ -46,6 +46,6 @@ pub use packet::{Flags, Output, Packet, flow_hash};
 pub use parts::Parts;
 pub use port::{Port, serialisation};
 pub use program::ProgramKind;
-pub use qdisc::{PauseParams, PhantomParams, PhantomShares, QdiscKind, QdiscParams, Queued};
+pub use qdisc::{PauseParams, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Histogram, PortStats, QueueStats};
 pub use window::{Group, Window};

@@ -23,7 +23,7 @@ use super::frames::Frames;
 use super::packet::{Output, Packet};
 use super::port::Port;
 use super::program::{LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
-use super::qdisc::{QdiscKind, QdiscParams, Queued};
+use super::qdisc::{AnyQdisc, QdiscKind, QdiscParams, Queued};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
 use super::transit::{Counts, Far, NO_FAULT, PortState, Transit};
@@ -89,7 +89,11 @@ impl Network {
                 Node::Switch(switch) => Far::Plain(switch),
             };
             PortState {
-                port: Port::new(spec.rate, spec.delay, spec.qdisc.build(&params)),
+                port: Port::new(
+                    spec.rate,
+                    spec.delay,
+                    AnyQdisc::new(spec.qdisc, &blueprint.qdiscs, &params, spec.rate),
+                ),
                 number,
                 to,
                 fault: NO_FAULT,

@@ -4,7 +4,6 @@
 //! Nothing here knows a file format. No reader that uses these parts panics, whatever the bytes.
 
 pub mod nearest;
-pub mod number;
 pub(crate) mod table;
 pub mod tokens;
 
@@ -13,6 +12,7 @@ use std::fmt;
 
 pub use nearest::{did_you_mean, nearest};
 pub use tokens::{Line, LineReader, Token};
+pub use transport::number;
 
 /// Why an input was refused: where it is, what was found, what was expected, and how to mend it.
 ///

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
-use fabric::{PhantomShares, QdiscKind};
+use fabric::{QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::params::ParamValue as _;
@@ -59,7 +59,7 @@ impl fmt::Display for Origin {
 }
 
 /// What switches do, beyond the topology.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SwitchSettings {
     /// Queue discipline; by `trim` when `None`.
     pub qdisc: Option<QdiscKind>,
@@ -76,8 +76,8 @@ pub struct SwitchSettings {
     pub kmin: f64,
     /// Share of the queue above which everything is marked.
     pub kmax: f64,
-    /// Phantom queues, of disciplines that have one.
-    pub phantom: PhantomShares,
+    /// The settings of disciplines.
+    pub qdiscs: QdiscSettings,
     /// Control bytes a port buffers; as much as data when `None`.
     pub control_queue: Option<Bytes>,
     /// Bytes of one link above which a lossless switch pauses it; what the buffer leaves when
@@ -208,7 +208,7 @@ impl Default for Draft {
                 border_qdisc: None,
                 kmin: 0.2,
                 kmax: 0.8,
-                phantom: PhantomShares::default(),
+                qdiscs: QdiscSettings::default(),
                 control_queue: None,
                 xoff: None,
                 xon: None,

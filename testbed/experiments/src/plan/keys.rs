@@ -1,11 +1,11 @@
 //! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
 //!
-//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`) come from the
-//! policies' own tables.
+//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`) and of queue
+//! disciplines (`switch.<name>.<key>`) come from their own tables.
 
 use std::num::NonZeroU32;
 
-use fabric::QdiscKind;
+use fabric::{QdiscKind, QdiscSettings};
 use transport::cc::{CcKind, CcParams};
 use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::lb::{LbKind, LbParams};
@@ -13,7 +13,7 @@ use transport::sched::{SchedKind, SchedParams};
 use transport::{Bytes, Duration, Settings};
 
 use super::draft::Draft;
-use super::policy_keys::{of_cc, of_lb, of_sched};
+use super::policy_keys::{of_cc, of_lb, of_qdiscs, of_sched};
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
 use crate::topology::programs;
@@ -134,18 +134,6 @@ keys! {
         |d, v| d.switch.kmin = share(v)?, |d| d.switch.kmin.to_string();
     "switch.kmax", "share of the queue above which everything is marked, 0..=1",
         |d, v| d.switch.kmax = share(v)?, |d| d.switch.kmax.to_string();
-    "switch.phantom.drain", "drain rate of a phantom queue by its link's, above 0, at most 1",
-        |d, v| d.switch.phantom.drain = above_zero(v)?, |d| d.switch.phantom.drain.to_string();
-    "switch.phantom.size", "bytes a phantom queue holds, or auto: a BDP of the longest path",
-        |d, v| d.switch.phantom.size = unless(v, "auto", bytes)?,
-        |d| shown(d.switch.phantom.size, "auto");
-    "switch.phantom.kmin", "share of a phantom queue up to which it marks nothing, 0..=1",
-        |d, v| d.switch.phantom.kmin = share(v)?, |d| d.switch.phantom.kmin.to_string();
-    "switch.phantom.kmax", "share of a phantom queue above which it marks everything, 0..=1",
-        |d, v| d.switch.phantom.kmax = share(v)?, |d| d.switch.phantom.kmax.to_string();
-    "switch.phantom.physical", "whether the real queue beside a phantom one marks, too: on or off",
-        |d, v| d.switch.phantom.physical = on_off(v)?,
-        |d| (if d.switch.phantom.physical { "on" } else { "off" }).to_owned();
     "switch.control_queue", "control bytes a port buffers, or auto: as much as data, and 64 \
         acknowledgements at least",
         |d, v| d.switch.control_queue = unless(v, "auto", bytes)?,
@@ -253,6 +241,12 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         let set = draft.settings.sched_params.set(kind, rest, value);
         return set.map_err(|error| wrong(error.to_string()));
     }
+    let qdisc = key.strip_prefix("switch.").and_then(|rest| rest.split_once('.'));
+    let qdisc = qdisc.and_then(|(kind, rest)| Some((QdiscKind::by_name(kind)?, rest)));
+    if let Some((kind, rest)) = qdisc {
+        let set = draft.switch.qdiscs.set(kind, rest, value);
+        return set.map_err(|error| wrong(error.to_string()));
+    }
     let names = names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Err(InputError::new(format!("setting `{key}`"), "a known setting")
@@ -281,6 +275,7 @@ pub(super) fn default_of(key: &str) -> Option<String> {
     match family {
         "cc" => defaults.cc_params.show(CcKind::by_name(name)?, key),
         "sched" => defaults.sched_params.show(SchedKind::by_name(name)?, key),
+        "switch" => QdiscSettings::default().show(QdiscKind::by_name(name)?, key),
         _ => None,
     }
 }
@@ -294,7 +289,16 @@ pub fn names() -> Vec<String> {
 /// Every name with its one line, in the order of the tables.
 pub fn all() -> impl Iterator<Item = (String, String)> {
     let line = |doc: &str| doc.split_whitespace().collect::<Vec<_>>().join(" ");
-    let own = KEYS.iter().map(|key| (key.name.to_owned(), key.about.to_owned()));
+    let own =
+        |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), key.about.to_owned()));
+    let (before, after) = around_qdiscs();
+    let qdiscs = QdiscKind::ALL.iter().flat_map(move |&kind| {
+        let name = kind.name();
+        QdiscSettings::keys(kind)
+            .iter()
+            .map(move |key| (format!("switch.{name}.{}", key.key), line(key.doc)))
+    });
+    let own = own(before).chain(qdiscs).chain(own(after));
     let cc = CcKind::ALL.iter().flat_map(move |&kind| {
         let name = kind.name();
         CcParams::keys(kind)
@@ -312,9 +316,19 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
     own.chain(cc).chain(lb).chain(ec).chain(sched)
 }
 
-/// The value of every key of the table and of the chosen policies, as text that sets it.
+/// The table in two: the keys of disciplines stand between, among those of switches.
+fn around_qdiscs() -> (&'static [Key], &'static [Key]) {
+    let at = KEYS.iter().position(|key| key.name == "switch.control_queue");
+    KEYS.split_at(at.unwrap_or(KEYS.len()))
+}
+
+/// The value of every key of the table, of all disciplines and of the chosen policies, as text that
+/// sets it.
 pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)> + '_ {
-    let own = KEYS.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
+    let shown =
+        |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
+    let (before, after) = around_qdiscs();
+    let own = shown(before).chain(of_qdiscs(&draft.switch.qdiscs)).chain(shown(after));
     let near = draft.settings.cc;
     let far = draft.settings.far.cc.filter(|&far| far != near);
     let acting = draft.acting();
@@ -410,10 +424,6 @@ fn positive(text: &str) -> Result<f64, &'static str> {
 
 fn share(text: &str) -> Result<f64, &'static str> {
     real(text).and_then(|value| if value <= 1.0 { Ok(value) } else { Err("a number in 0..=1") })
-}
-
-fn above_zero(text: &str) -> Result<f64, &'static str> {
-    share(text).ok().filter(|&value| value > 0.0).ok_or("a number above 0, at most 1")
 }
 
 fn at_least_one(text: &str) -> Result<f64, &'static str> {

@@ -308,7 +308,7 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         mark: (draft.switch.kmin, draft.switch.kmax),
         border_qdisc: draft.switch.border_qdisc,
         nic_qdisc: draft.nic.qdisc,
-        phantom: draft.switch.phantom,
+        qdiscs: draft.switch.qdiscs.clone(),
         pause: PauseParams {
             packet_max: config.packet_max(),
             xoff: draft.switch.xoff,
@@ -360,7 +360,7 @@ fn with_queues(draft: &Draft, topology: &FatTreeSpec) -> FatTreeSpec {
 
 /// Marks begin no later than they are certain.
 fn check_marks(draft: &Draft) -> Result<(), RunError> {
-    let (switch, phantom) = (&draft.switch, &draft.switch.phantom);
+    let (switch, phantom) = (&draft.switch, &draft.switch.qdiscs.phantom);
     for (of, kmin, kmax) in
         [("switch", switch.kmin, switch.kmax), ("switch.phantom", phantom.kmin, phantom.kmax)]
     {

@@ -1,6 +1,7 @@
-//! The keys of policies with their values, from the policies' own tables: `cc.<name>.<key>`,
-//! `lb.<key>`, `sched.<name>.<key>`.
+//! The keys of policies and of queue disciplines with their values, from their own tables:
+//! `cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`, `switch.<name>.<key>`.
 
+use fabric::{QdiscKind, QdiscSettings};
 use transport::Settings;
 use transport::cc::{CcKind, CcParams};
 use transport::lb::LbParams;
@@ -48,5 +49,15 @@ pub(super) fn of_sched(
     SchedParams::keys(kind).iter().filter_map(move |key| {
         let value = settings.sched_params.show(kind, key.key)?;
         Some((format!("sched.{}.{}", kind.name(), key.key), value))
+    })
+}
+
+/// The keys of all disciplines with their values.
+pub(super) fn of_qdiscs(settings: &QdiscSettings) -> impl Iterator<Item = (String, String)> + '_ {
+    QdiscKind::ALL.iter().flat_map(move |&kind| {
+        QdiscSettings::keys(kind).iter().filter_map(move |key| {
+            let value = settings.show(kind, key.key)?;
+            Some((format!("switch.{}.{}", kind.name(), key.key), value))
+        })
     })
 }

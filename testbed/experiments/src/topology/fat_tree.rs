@@ -13,15 +13,14 @@
 use std::collections::BTreeMap;
 
 use fabric::{
-    Blueprint, Node, PauseParams, PhantomParams, PhantomShares, PortSpec, QdiscKind, QdiscParams,
-    SwitchSpec,
+    Blueprint, Node, PauseParams, PortSpec, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
 };
 use transport::{Bytes, Duration, Rate};
 
 use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
 
 /// How the switches of a run behave.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FabricParams {
     /// Discipline of switch ports.
     pub qdisc: QdiscKind,
@@ -40,8 +39,8 @@ pub struct FabricParams {
     pub control_buffer: Option<Bytes>,
     /// Kmin and Kmax as shares of the data buffer, 0 ..= 1.
     pub mark: (f64, f64),
-    /// Phantom queues, of disciplines that have one.
-    pub phantom: PhantomShares,
+    /// The settings of disciplines.
+    pub qdiscs: QdiscSettings,
     /// When lossless switches pause a link.
     pub pause: PauseParams,
     /// Limit of each class of a NIC's queue; the driver is meant to stay far below.
@@ -61,7 +60,7 @@ impl Default for FabricParams {
             buffer: None,
             control_buffer: None,
             mark: QdiscParams::MARK,
-            phantom: PhantomShares::default(),
+            qdiscs: QdiscSettings::default(),
             pause: PauseParams { packet_max: Bytes(4160), xoff: None, xon: None },
             nic_buffer: Bytes(64 << 20),
             detection_delay: Duration::from_us(100),
@@ -149,8 +148,7 @@ impl FatTree {
         let mut ports = Vec::with_capacity(self.ports as usize);
         let mut switches = Vec::new();
         let buffer = params.buffer.unwrap_or_else(|| self.site_bdp(params));
-        let phantom = params.phantom.size.unwrap_or_else(|| self.bdp(params));
-        let builder = PortBuilder { tree: self, params, buffer, phantom };
+        let builder = PortBuilder { tree: self, params, buffer, path_bdp: self.bdp(params) };
         ports.extend((0..self.spec.nodes).map(|host| builder.nic(host)));
         for tier in 0..self.spec.levels() {
             for switch in 0..self.spec.switches(tier) {
@@ -159,9 +157,14 @@ impl FatTree {
                 switches.push(self.switch(tier, switch));
             }
         }
-        let (hosts, detection_delay) = (self.spec.nodes, params.detection_delay);
-        let programs = BTreeMap::new();
-        let mut blueprint = Blueprint { hosts, ports, switches, programs, detection_delay };
+        let mut blueprint = Blueprint {
+            hosts: self.spec.nodes,
+            ports,
+            switches,
+            programs: BTreeMap::new(),
+            qdiscs: params.qdiscs.clone(),
+            detection_delay: params.detection_delay,
+        };
         blueprint.pause_where_lossless();
         blueprint
     }
@@ -267,8 +270,8 @@ struct PortBuilder<'a> {
     params: &'a FabricParams,
     /// Buffer of ports whose tier does not say.
     buffer: Bytes,
-    /// Size of phantom queues.
-    phantom: Bytes,
+    /// BDP of the longest path.
+    path_bdp: Bytes,
 }
 
 impl PortBuilder<'_> {
@@ -342,12 +345,16 @@ impl PortBuilder<'_> {
         let least = Bytes(CONTROL_MIN * u64::from(self.params.ack_len));
         let auto = params.control_limit.max(least);
         let control_limit = self.params.control_buffer.unwrap_or(auto);
-        let phantom = PhantomParams::for_link(&self.params.phantom, self.phantom, rate);
         PortSpec {
             rate,
             delay: Duration::ZERO,
             qdisc: self.params.border_qdisc.filter(|_| border).unwrap_or(self.params.qdisc),
-            params: QdiscParams { control_limit, pause: self.params.pause, phantom, ..params },
+            params: QdiscParams {
+                control_limit,
+                path_bdp: Some(self.path_bdp),
+                pause: self.params.pause,
+                ..params
+            },
             owner: Node::Host(0),
             to: Node::Host(0),
         }

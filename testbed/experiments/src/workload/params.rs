@@ -1,7 +1,7 @@
 //! Named parameters of a generator, as a scenario's table or a command line gives them.
 //!
 //! Values are text; the generator says what each has to be. Quantities take units
-//! (`input/number.rs`). Parameters that no one asked for are errors with the nearest known name.
+//! (`transport::number`). Parameters that no one asked for are errors with the nearest known name.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,13 @@
 //! Drop-tail: data and control with a limit each, nothing else. A host's NIC runs it unless
 //! `nic.qdisc` names another.
 
-use transport::{Instant, Rng};
+use transport::params::NoParams;
+use transport::registry::Registered;
+use transport::{Instant, Rate, Rng};
 
-use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
+use super::{
+    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
 use crate::packet::Packet;
 
 /// Drops what does not fit; marks and trims nothing.
@@ -12,11 +16,14 @@ pub struct DropTail {
     classes: DataAndControl,
 }
 
-impl DropTail {
-    /// An empty queue; only the limits of `params` matter.
-    #[must_use]
-    pub fn new(params: &QdiscParams) -> Self {
-        Self { classes: DataAndControl::for_params(params) }
+impl Registered for DropTail {
+    const ABOUT: &'static str = "control before data; what does not fit is dropped";
+    type Params = NoParams;
+}
+
+impl Discipline for DropTail {
+    fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
+        Self { classes: DataAndControl::for_params(port) }
     }
 }
 

@@ -5,9 +5,13 @@
 //! not what was before it. The queue's size is the instantaneous data backlog in bytes, no average;
 //! control packets neither count nor are marked.
 
-use transport::{Instant, Rng};
+use transport::params::NoParams;
+use transport::registry::Registered;
+use transport::{Instant, Rate, Rng};
 
-use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
+use super::{
+    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
 use crate::packet::{Flags, Packet};
 
 /// Marks ECN-capable data at dequeue; drops what does not fit.
@@ -29,6 +33,17 @@ impl Ecn {
     #[must_use]
     pub fn new(params: &QdiscParams) -> Self {
         Self { classes: DataAndControl::for_params(params), red: Red::new(params) }
+    }
+}
+
+impl Registered for Ecn {
+    const ABOUT: &'static str = "control before data; data is marked by its queue at departure";
+    type Params = NoParams;
+}
+
+impl Discipline for Ecn {
+    fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
+        Self::new(port)
     }
 }
 

@@ -5,9 +5,11 @@
 //! may wait here is the room of all links into the switch together, which the network gives it as
 //! its limit; of its own buffer it keeps the thresholds of marking.
 
-use transport::{Instant, Rng};
+use transport::params::NoParams;
+use transport::registry::Registered;
+use transport::{Instant, Rate, Rng};
 
-use super::{Departure, Ecn, Qdisc, QdiscParams, Queued, Verdict};
+use super::{Departure, Discipline, Ecn, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
 use crate::packet::Packet;
 
 /// Marks ECN-capable data at dequeue; the switch sees to it that everything fits.
@@ -16,11 +18,15 @@ pub struct Lossless {
     queue: Ecn,
 }
 
-impl Lossless {
-    /// An empty queue.
-    #[must_use]
-    pub fn new(params: &QdiscParams) -> Self {
-        Self { queue: Ecn::new(params) }
+impl Registered for Lossless {
+    const ABOUT: &'static str =
+        "as ecn, and links that send too much are paused (PFC): data never drops";
+    type Params = NoParams;
+}
+
+impl Discipline for Lossless {
+    fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
+        Self { queue: Ecn::new(port) }
     }
 }
 

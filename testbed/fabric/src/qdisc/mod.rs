@@ -1,8 +1,8 @@
 //! Queue disciplines: what a port does with packets that wait for its link.
 //!
-//! A discipline is one file and one line of `registry!` below; both drivers have it then. Dispatch
-//! is by a closed enum, stored inline in the port. Units: bytes. A discipline decides which packet
-//! leaves next and from when on it may; the port adds when its link is free.
+//! A discipline is one file and one line of `registry!` below; virtual and real time have it then.
+//! Dispatch is by a closed enum, stored inline in the port. Units: bytes. A discipline decides
+//! which packet leaves next and from when on it may; the port adds when its link is free.
 
 /// What a discipline that sends whenever its link is free leaves to the queue that it is built on,
 /// a field of it.
@@ -30,23 +30,11 @@ macro_rules! as_its {
 }
 
 mod classes;
-mod drop_tail;
-mod ecn;
-mod lossless;
-#[cfg(test)]
-mod paced;
-mod phantom;
-mod trim;
 
 pub use classes::{Classes, DataAndControl};
-pub use drop_tail::DropTail;
-pub use ecn::Ecn;
-pub use lossless::Lossless;
-#[cfg(test)]
-pub use paced::Paced;
-pub use phantom::{PhantomEcn, PhantomParams, PhantomShares, PhantomTrim};
-pub use trim::Trim;
+pub use phantom::PhantomParams;
 
+use transport::registry::{Registered, registry};
 use transport::{Bytes, Instant, Rate, Rng};
 
 use super::packet::Packet;
@@ -148,7 +136,7 @@ impl Queued {
     }
 }
 
-/// The sizes of a discipline. What one does not use it ignores.
+/// The sizes of a port's queue. A discipline ignores what it does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QdiscParams {
     /// Most bytes in the data class; 1 BDP in the paper's set-up.
@@ -159,8 +147,8 @@ pub struct QdiscParams {
     pub kmin: Bytes,
     /// Data bytes above which everything is marked; at least `kmin`.
     pub kmax: Bytes,
-    /// The phantom queue beside it.
-    pub phantom: PhantomParams,
+    /// BDP of the network's longest path; none at a NIC.
+    pub path_bdp: Option<Bytes>,
     /// When a lossless switch pauses.
     pub pause: PauseParams,
 }
@@ -190,8 +178,7 @@ impl QdiscParams {
         let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
         let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
         let pause = PauseParams { packet_max: Bytes(mtu), xoff: None, xon: None };
-        let phantom = PhantomParams::NONE;
-        Self { data_limit, control_limit: data_limit, kmin, kmax, phantom, pause }
+        Self { data_limit, control_limit: data_limit, kmin, kmax, path_bdp: None, pause }
     }
 }
 
@@ -206,122 +193,46 @@ fn share_of(packets: u64, share: f64) -> u64 {
     (packets as f64 * share.clamp(0.0, 1.0)).ceil() as u64
 }
 
-macro_rules! registry {
-    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])?
-        $name:literal => $variant:ident),+ $(,)?) => {
-        /// The names of the disciplines.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum QdiscKind {
-            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant,)+
-        }
-
-        impl QdiscKind {
-            /// Every kind, in the order of `NAMES`.
-            pub const ALL: &[Self] = &[$($(#[cfg($cfg)])? Self::$variant),+];
-            /// What `by_name` accepts.
-            pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
-
-            /// The kind called `name`.
-            #[must_use]
-            pub fn by_name(name: &str) -> Option<Self> {
-                match name {
-                    $($(#[cfg($cfg)])? $name => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-
-            /// The name of this kind.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant => $name,)+
-                }
-            }
-
-            /// An empty queue of this kind.
-            #[must_use]
-            pub fn build(self, params: &QdiscParams) -> AnyQdisc {
-                match self {
-                    $($(#[cfg($cfg)])?
-                    Self::$variant => AnyQdisc::$variant($variant::new(params)),)+
-                }
-            }
-        }
-
-        /// Any discipline, inline.
-        #[derive(Clone, Debug)]
-        pub enum AnyQdisc {
-            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant($variant),)+
-        }
-
-        impl Qdisc for AnyQdisc {
-            #[inline]
-            fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.enqueue(packet, now, rng),)+
-                }
-            }
-
-            #[inline]
-            fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.dequeue(now, rng),)+
-                }
-            }
-
-            #[inline]
-            fn ready_at(&self) -> Instant {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.ready_at(),)+
-                }
-            }
-
-            fn set_rate(&mut self, rate: Rate, now: Instant) {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.set_rate(rate, now),)+
-                }
-            }
-
-            fn pause(&mut self, paused: bool, now: Instant) {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.pause(paused, now),)+
-                }
-            }
-
-            #[inline]
-            fn queued(&self) -> Queued {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.queued(),)+
-                }
-            }
-
-            #[inline]
-            fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-                match self {
-                    $($(#[cfg($cfg)])? Self::$variant(qdisc) => qdisc.pass(packet, now),)+
-                }
-            }
-        }
-    };
+/// What a discipline's file states for its registration.
+pub trait Discipline: Qdisc + Registered {
+    /// An empty queue of a port whose link has `rate` when nothing is wrong with it.
+    fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self;
 }
 
-registry! {
-    /// Two classes, no marks; a packet that does not fit is dropped.
-    "drop-tail" => DropTail,
-    /// Drop-tail with RED marks at dequeue.
-    "ecn" => Ecn,
-    /// RED marks at dequeue, and a data packet that does not fit keeps its headers.
-    "trim" => Trim,
-    /// RED marks at dequeue; links that send too much are paused (PFC), so that data never drops.
-    "lossless" => Lossless,
-    /// As ecn, and a phantom queue marks what its slower drain would hold up.
-    "phantom" => PhantomEcn,
-    /// As trim, and a phantom queue marks what its slower drain would hold up.
-    "phantom-trim" => PhantomTrim,
-    /// Data at half the rate of the link, for tests.
-    #[cfg(test)]
-    "paced" => Paced,
-}
+/// The registry, with disciplines that tests alone have and no text chooses.
+macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
+    /// The names of the disciplines.
+    pub enum QdiscKind;
+    /// Any discipline, inline.
+    pub enum AnyQdisc: Qdisc;
+    new: Discipline::build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate);
+    params {
+        /// The settings of every discipline.
+        pub struct QdiscSettings;
+    }
+    kinds {}
+    policies {
+        "drop-tail" => drop_tail::DropTail,
+        "ecn" => ecn::Ecn,
+        "trim" => trim::Trim,
+        "lossless" => lossless::Lossless,
+        "phantom" => phantom::PhantomEcn,
+        "phantom-trim" => phantom_trim::PhantomTrim,
+    }
+    unlisted { $($for_tests)* }
+    fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
+    fn ready_at(&self) -> Instant;
+    fn set_rate(&mut self, rate: Rate, now: Instant);
+    fn pause(&mut self, paused: bool, now: Instant);
+    fn queued(&self) -> Queued;
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet>;
+} } }
+
+#[cfg(not(test))]
+disciplines! {}
+#[cfg(test)]
+disciplines! { "paced" => paced::Paced }
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,14 @@
 //!
 //! It stands for token buckets and slotted senders in the tests of ports and networks.
 
+use transport::params::NoParams;
+use transport::registry::Registered;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
-use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
+use super::{
+    DataAndControl, Departure, Discipline, Qdisc, QdiscKind, QdiscParams, QdiscSettings, Queued,
+    Verdict,
+};
 use crate::packet::Packet;
 
 /// Data at half the rate, in slots.
@@ -20,11 +25,19 @@ pub struct Paced {
 /// Data that meets an empty queue leaves at a multiple of it.
 const SLOT_PS: u64 = 50_000;
 
-impl Paced {
-    /// An empty queue; only the limits of `params` matter.
-    #[must_use]
-    pub fn new(params: &QdiscParams) -> Self {
-        let classes = DataAndControl::for_params(params);
+/// Every registered discipline, and this one.
+pub fn and_registered() -> impl Iterator<Item = QdiscKind> {
+    QdiscKind::ALL.iter().copied().chain([QdiscKind::Paced])
+}
+
+impl Registered for Paced {
+    const ABOUT: &'static str = "data at half the rate of the link, for tests";
+    type Params = NoParams;
+}
+
+impl Discipline for Paced {
+    fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
+        let classes = DataAndControl::for_params(port);
         Self { classes, rate: Rate::from_bps(1), next_at: Instant::ZERO }
     }
 }

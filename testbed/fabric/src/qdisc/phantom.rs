@@ -10,57 +10,52 @@
 //! be empty, and its occupancy is the time until then, as the rate drains it. That is exact but for
 //! the picosecond that each packet's time is cut to.
 
+use transport::params::params;
+use transport::registry::Registered;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
-use super::{Departure, Ecn, Qdisc, QdiscParams, Queued, Trim, Verdict};
+use super::{Departure, Discipline, Ecn, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
 use crate::packet::{Flags, Packet};
 
 /// A phantom queue beside drop-tail with RED marks.
 pub type PhantomEcn = Phantom<Ecn>;
-/// A phantom queue beside a trimming one.
-pub type PhantomTrim = Phantom<Trim>;
 
-/// A phantom queue as users set it: shares of what a port and a network have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PhantomShares {
-    /// Drain rate by line rate, above 0 and at most 1.
-    //= uno#5.1
-    pub drain: f64,
-    /// Most bytes it holds; a BDP of the network's longest path when `None`.
-    pub size: Option<Bytes>,
-    /// Share of the size up to which nothing is marked, 0 ..= 1.
-    //= uno#5.1
-    pub kmin: f64,
-    /// Share above which everything is, 0 ..= 1.
-    pub kmax: f64,
-    /// Whether the real queue marks, too.
-    pub physical: bool,
-}
-
-impl Default for PhantomShares {
-    fn default() -> Self {
-        Self { drain: 0.9, size: None, kmin: 0.25, kmax: 0.75, physical: true }
+params! {
+    /// A phantom queue as users set it: shares of what a port and a network have.
+    pub struct PhantomParams {
+        /// drain rate of a phantom queue by its link's, 1e-9..=1
+        //= uno#5.1
+        drain: f64 = 0.9, in 1e-9..=1.0;
+        /// bytes a phantom queue holds, or auto: a BDP of the longest path
+        size: Option<Bytes> = None;
+        /// share of a phantom queue up to which it marks nothing, 0..=1
+        //= uno#5.1
+        kmin: f64 = 0.25, in 0.0..=1.0;
+        /// share of a phantom queue above which it marks everything, 0..=1
+        kmax: f64 = 0.75, in 0.0..=1.0;
+        /// whether the real queue beside a phantom one marks, too: on or off
+        physical: bool = true;
     }
 }
 
 /// The phantom queue of one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PhantomParams {
+struct Sizes {
     /// What it drains at.
-    pub drain: Rate,
+    drain: Rate,
     /// Most bytes it holds; none where no phantom queue is.
-    pub size: Bytes,
+    size: Bytes,
     /// Bytes up to which nothing is marked.
-    pub kmin: Bytes,
+    kmin: Bytes,
     /// Bytes above which everything is, at least `kmin`.
-    pub kmax: Bytes,
+    kmax: Bytes,
     /// Whether the real queue marks, too.
-    pub physical: bool,
+    physical: bool,
 }
 
-impl PhantomParams {
-    /// One that holds nothing and never marks.
-    pub const NONE: Self = Self {
+impl Sizes {
+    /// A phantom queue that holds nothing and never marks.
+    const NONE: Self = Self {
         drain: Rate::from_bps(1),
         size: Bytes(0),
         kmin: Bytes(0),
@@ -68,13 +63,14 @@ impl PhantomParams {
         physical: true,
     };
 
-    /// That of a link of `rate`; `size` is what it holds.
-    #[must_use]
-    pub fn for_link(shares: &PhantomShares, size: Bytes, rate: Rate) -> Self {
+    /// The sizes at a `port` of `rate`; [`Self::NONE`] at a NIC.
+    fn at(params: &PhantomParams, port: &QdiscParams, rate: Rate) -> Self {
+        let Some(path) = port.path_bdp else { return Self::NONE };
+        let size = params.size.unwrap_or(path);
         let part = |share: f64| size.scaled(share.clamp(0.0, 1.0));
-        let drain = Bytes(rate.as_bps()).scaled(shares.drain.clamp(0.0, 1.0)).0;
-        let (kmin, kmax) = (part(shares.kmin), part(shares.kmax.max(shares.kmin)));
-        Self { drain: Rate::from_bps(drain.max(1)), size, kmin, kmax, physical: shares.physical }
+        let drain = Bytes(rate.as_bps()).scaled(params.drain.clamp(0.0, 1.0)).0;
+        let (kmin, kmax) = (part(params.kmin), part(params.kmax.max(params.kmin)));
+        Self { drain: Rate::from_bps(drain.max(1)), size, kmin, kmax, physical: params.physical }
     }
 }
 
@@ -93,15 +89,25 @@ pub struct Phantom<Q> {
 }
 
 impl<Q: Qdisc> Phantom<Q> {
-    fn beside(queue: Q, params: &PhantomParams) -> Self {
-        let time = |bytes| params.drain.time_for(bytes);
+    /// An empty phantom at a `port` of `rate`, beside the queue that `real` makes of what the port
+    /// has for it: thresholds that no queue passes where only the phantom marks.
+    pub(super) fn beside(
+        real: impl FnOnce(&QdiscParams) -> Q,
+        params: &PhantomParams,
+        port: &QdiscParams,
+        rate: Rate,
+    ) -> Self {
+        let sizes = Sizes::at(params, port, rate);
+        let never = Bytes(u64::MAX);
+        let (kmin, kmax) = if sizes.physical { (port.kmin, port.kmax) } else { (never, never) };
+        let time = |bytes| sizes.drain.time_for(bytes);
         Self {
-            queue,
+            queue: real(&QdiscParams { kmin, kmax, ..*port }),
             empty_at: Instant::ZERO,
-            drain: params.drain.as_bps().max(1),
-            size: time(params.size),
-            kmin: time(params.kmin),
-            kmax: time(params.kmax),
+            drain: sizes.drain.as_bps().max(1),
+            size: time(sizes.size),
+            kmin: time(sizes.kmin),
+            kmax: time(sizes.kmax),
         }
     }
 
@@ -122,28 +128,16 @@ impl<Q: Qdisc> Phantom<Q> {
     }
 }
 
-impl PhantomEcn {
-    /// An empty queue beside an empty phantom.
-    #[must_use]
-    pub fn new(params: &QdiscParams) -> Self {
-        Self::beside(Ecn::new(&real(params)), &params.phantom)
-    }
+impl Registered for PhantomEcn {
+    const ABOUT: &'static str =
+        "as ecn, and a counter that drains more slowly than the link marks, too";
+    type Params = PhantomParams;
 }
 
-impl PhantomTrim {
-    /// An empty queue beside an empty phantom.
-    #[must_use]
-    pub fn new(params: &QdiscParams) -> Self {
-        Self::beside(Trim::new(&real(params)), &params.phantom)
+impl Discipline for PhantomEcn {
+    fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self {
+        Self::beside(Ecn::new, &settings.phantom, port, rate)
     }
-}
-
-/// The real queue's part: thresholds that nothing passes where only the phantom marks.
-fn real(params: &QdiscParams) -> QdiscParams {
-    let never = Bytes(u64::MAX);
-    let (kmin, kmax) =
-        if params.phantom.physical { (params.kmin, params.kmax) } else { (never, never) };
-    QdiscParams { kmin, kmax, ..*params }
 }
 
 impl<Q: Qdisc> Qdisc for Phantom<Q> {
@@ -213,21 +207,27 @@ mod tests {
     use transport::{HostId, Rng};
 
     use super::*;
-    use crate::qdisc::PauseParams;
+    use crate::qdisc::{PauseParams, PhantomTrim};
 
-    fn params(phantom: PhantomParams) -> QdiscParams {
+    /// A port whose longest path has a BDP of `size`.
+    fn port(size: u64) -> QdiscParams {
         QdiscParams {
             data_limit: Bytes(60_000),
             control_limit: Bytes(1_000),
             kmin: Bytes(20_000),
             kmax: Bytes(40_000),
-            phantom,
+            path_bdp: Some(Bytes(size)),
             pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
         }
     }
 
-    fn phantom(gbps: u64, size: u64) -> PhantomParams {
-        PhantomParams::for_link(&PhantomShares::default(), Bytes(size), Rate::from_gbps(gbps))
+    fn built<D: Discipline>(phantom: PhantomParams, gbps: u64, size: u64) -> D {
+        let settings = QdiscSettings { phantom, ..QdiscSettings::default() };
+        D::build(&settings, &port(size), Rate::from_gbps(gbps))
+    }
+
+    fn standard<D: Discipline>(gbps: u64, size: u64) -> D {
+        built(PhantomParams::default(), gbps, size)
     }
 
     fn data(len: u16) -> Packet {
@@ -271,7 +271,7 @@ mod tests {
             gbps in 1u64..801,
             size in 1_000u64..200_000,
         ) {
-            let mut queue = PhantomEcn::new(&params(phantom(gbps, size)));
+            let mut queue: PhantomEcn = standard(gbps, size);
             let drain = Bytes(queue.drain).as_f64();
             let mut ticking =
                 Ticking { bytes: 0.0, size: Bytes(size).as_f64(), drain, now: 0 };
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn marks_begin_at_kmin_and_are_certain_above_kmax_though_nothing_waits() {
         // Packets of 1000 bytes back to back at the line rate: the phantom keeps a tenth of each.
-        let mut queue = PhantomTrim::new(&params(phantom(80, 40_000)));
+        let mut queue: PhantomTrim = standard(80, 40_000);
         let mut rng = Rng::new(3);
         let mut marks = Vec::new();
         for i in 0..400 {
@@ -318,9 +318,8 @@ mod tests {
 
     #[test]
     fn it_holds_no_more_than_its_size_and_is_empty_that_much_later() {
-        let shares = PhantomShares { drain: 0.5, ..PhantomShares::default() };
-        let params = params(PhantomParams::for_link(&shares, Bytes(9_000), Rate::from_gbps(16)));
-        let mut queue = PhantomEcn::new(&params);
+        let half = PhantomParams { drain: 0.5, ..PhantomParams::default() };
+        let mut queue: PhantomEcn = built(half, 16, 9_000);
         let mut rng = Rng::new(1);
         for _ in 0..5 {
             queue.enqueue(data(4_000), at(0), &mut rng);
@@ -333,10 +332,8 @@ mod tests {
     #[test]
     fn a_full_real_queue_marks_only_if_it_counts() {
         for physical in [true, false] {
-            let shares = PhantomShares { physical, ..PhantomShares::default() };
-            let size = Bytes(1 << 30);
-            let phantom = PhantomParams::for_link(&shares, size, Rate::from_gbps(100));
-            let mut queue = PhantomEcn::new(&params(phantom));
+            let params = PhantomParams { physical, ..PhantomParams::default() };
+            let mut queue: PhantomEcn = built(params, 100, 1 << 30);
             let mut rng = Rng::new(1);
             for _ in 0..14 {
                 assert_eq!(queue.enqueue(data(4_160), at(0), &mut rng), Verdict::Queued);
@@ -346,8 +343,20 @@ mod tests {
     }
 
     #[test]
+    fn it_drains_by_its_own_link_and_is_as_large_as_the_longest_path_unless_set() {
+        let sizes = Sizes::at(&PhantomParams::default(), &port(22_401_600), Rate::from_gbps(100));
+        assert_eq!(sizes.drain, Rate::from_gbps(90));
+        assert_eq!(sizes.size, Bytes(22_401_600));
+        assert_eq!((sizes.kmin, sizes.kmax), (Bytes(5_600_400), Bytes(16_801_200)));
+        let set = PhantomParams { size: Some(Bytes(8)), ..PhantomParams::default() };
+        assert_eq!(Sizes::at(&set, &port(1), Rate::from_gbps(100)).size, Bytes(8));
+        let nic = QdiscParams { path_bdp: None, ..port(1) };
+        assert_eq!(Sizes::at(&set, &nic, Rate::from_gbps(100)), Sizes::NONE);
+    }
+
+    #[test]
     fn what_is_dropped_or_trimmed_does_not_count() {
-        let mut queue = PhantomTrim::new(&params(phantom(100, 1 << 20)));
+        let mut queue: PhantomTrim = standard(100, 1 << 20);
         let mut rng = Rng::new(1);
         let verdicts: Vec<_> =
             (0..16).map(|_| queue.enqueue(data(4_160), at(0), &mut rng)).collect();

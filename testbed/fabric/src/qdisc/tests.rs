@@ -12,18 +12,18 @@ const PARAMS: QdiscParams = QdiscParams {
     control_limit: Bytes(1_000),
     kmin: Bytes(2_000),
     kmax: Bytes(8_000),
-    phantom: PHANTOM,
+    path_bdp: Some(Bytes(10_000)),
     pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
 };
 
-/// One that holds what the real queue does, so that its marks begin with the real queue's.
-const PHANTOM: PhantomParams = PhantomParams {
-    drain: Rate::from_gbps(100),
-    size: Bytes(10_000),
-    kmin: Bytes(9_000),
-    kmax: Bytes(10_000),
-    physical: true,
-};
+/// A phantom queue that holds what the real queue does: its marks begin with the real queue's.
+const PHANTOM: PhantomParams =
+    PhantomParams { drain: 1.0, size: None, kmin: 0.9, kmax: 1.0, physical: true };
+
+fn built(kind: QdiscKind) -> AnyQdisc {
+    let settings = QdiscSettings { phantom: PHANTOM, ..QdiscSettings::default() };
+    AnyQdisc::new(kind, &settings, &PARAMS, Rate::from_gbps(100))
+}
 
 fn data(handle: u32, len: u16) -> Packet {
     let flags = Flags::ECT.with(Flags::TRIMMABLE);
@@ -40,10 +40,10 @@ fn at(ps: u64) -> Instant {
 
 #[test]
 fn every_name_is_found_and_builds_an_empty_queue() {
-    for (name, kind) in QdiscKind::NAMES.iter().zip(QdiscKind::ALL) {
-        assert_eq!(QdiscKind::by_name(name), Some(*kind));
+    for (name, &kind) in QdiscKind::NAMES.iter().zip(QdiscKind::ALL) {
+        assert_eq!(QdiscKind::by_name(name), Some(kind));
         assert_eq!(kind.name(), *name);
-        let mut qdisc = kind.build(&PARAMS);
+        let mut qdisc = built(kind);
         assert_eq!(qdisc.queued(), Queued::default());
         assert_eq!(qdisc.dequeue(at(0), &mut Rng::new(1)), None);
     }
@@ -52,9 +52,9 @@ fn every_name_is_found_and_builds_an_empty_queue() {
 
 #[test]
 fn control_overtakes_data_and_each_class_is_first_in_first_out() {
-    for kind in QdiscKind::ALL {
+    for kind in paced::and_registered() {
         let mut rng = Rng::new(1);
-        let mut qdisc = kind.build(&PARAMS);
+        let mut qdisc = built(kind);
         let offered = [data(1, 500), control(2, 64), data(3, 500), control(4, 64)];
         for (ps, packet) in (10..).zip(offered) {
             assert_eq!(qdisc.enqueue(packet, at(ps), &mut rng), Verdict::Queued);
@@ -69,9 +69,9 @@ fn control_overtakes_data_and_each_class_is_first_in_first_out() {
 
 #[test]
 fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
-    for kind in QdiscKind::ALL {
+    for kind in paced::and_registered() {
         let mut rng = Rng::new(1);
-        let mut qdisc = kind.build(&PARAMS);
+        let mut qdisc = built(kind);
         assert_eq!(qdisc.enqueue(data(1, 9_000), at(0), &mut rng), Verdict::Queued);
         let expected = match kind {
             QdiscKind::Trim | QdiscKind::PhantomTrim => Verdict::Trimmed,
@@ -84,7 +84,7 @@ fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
 #[test]
 fn a_header_is_dropped_when_the_control_queue_is_full_and_plain_data_is_never_trimmed() {
     let mut rng = Rng::new(1);
-    let mut qdisc = QdiscKind::Trim.build(&PARAMS);
+    let mut qdisc = built(QdiscKind::Trim);
     qdisc.enqueue(data(1, 10_000), at(0), &mut rng);
     let fixed = Packet { flags: Flags::ECT, ..data(2, 4_000) };
     let full = Verdict::Dropped(DropReason::DataQueueFull);
@@ -99,7 +99,7 @@ fn marked_share(kind: QdiscKind, behind: u16, flags: Flags) -> f64 {
     let mut rng = Rng::new(5);
     let mut marked = 0;
     for _ in 0..4000 {
-        let mut qdisc = kind.build(&PARAMS);
+        let mut qdisc = built(kind);
         qdisc.enqueue(Packet { flags, ..data(1, 1_000) }, at(0), &mut rng);
         qdisc.enqueue(data(2, behind), at(0), &mut rng);
         let departure = qdisc.dequeue(at(0), &mut rng).unwrap();
@@ -133,9 +133,9 @@ proptest! {
     fn limits_hold_and_nothing_is_lost_silently(
         operations in prop::collection::vec((any::<bool>(), any::<bool>(), 1u16..6_000), 1..300),
     ) {
-        for kind in QdiscKind::ALL {
+        for kind in paced::and_registered() {
             let mut rng = Rng::new(3);
-            let mut qdisc = kind.build(&PARAMS);
+            let mut qdisc = built(kind);
             let mut waiting = 0usize;
             let mut bytes = 0u64;
             for (now, (enqueue, urgent, len)) in (0..).zip(&operations) {

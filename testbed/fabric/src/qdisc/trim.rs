@@ -3,10 +3,14 @@
 //! Source: [smartt] sec. III-D: packets are trimmed only if they would otherwise be dropped because
 //! of a full buffer. It is the arriving packet that is trimmed. Marks as in `ecn`.
 
-use transport::{Instant, Rng};
+use transport::params::NoParams;
+use transport::registry::Registered;
+use transport::{Instant, Rate, Rng};
 
 use super::ecn::Red;
-use super::{DataAndControl, Departure, Qdisc, QdiscParams, Queued, Verdict};
+use super::{
+    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
 use crate::packet::{Flags, Packet};
 
 /// Marks at dequeue, trims at enqueue, drops when not even the headers fit.
@@ -21,6 +25,17 @@ impl Trim {
     #[must_use]
     pub fn new(params: &QdiscParams) -> Self {
         Self { classes: DataAndControl::for_params(params), red: Red::new(params) }
+    }
+}
+
+impl Registered for Trim {
+    const ABOUT: &'static str = "as ecn, and data that does not fit goes on as its header";
+    type Params = NoParams;
+}
+
+impl Discipline for Trim {
+    fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
+        Self::new(port)
     }
 }
 

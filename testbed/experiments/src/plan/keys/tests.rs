@@ -63,6 +63,44 @@ fn a_presets_parameters_hold_until_another_preset_and_yield_to_the_users() {
 }
 
 #[test]
+fn every_setting_of_a_discipline_is_a_key_among_those_of_switches() {
+    let names = names();
+    let first = names.iter().position(|name| name.starts_with("switch.")).unwrap();
+    let switch: Vec<_> = names[first..].iter().take_while(|n| n.starts_with("switch.")).collect();
+    let all = names.iter().filter(|name| name.starts_with("switch.")).count();
+    assert_eq!(switch.len(), all, "one after the other");
+    let draft = Draft::default();
+    let shown: Vec<_> = effective(&draft).map(|(key, _)| key).collect();
+    assert!(shown.iter().filter(|key| key.starts_with("switch.")).eq(switch.iter().copied()));
+    for &kind in QdiscKind::ALL {
+        for known in QdiscSettings::keys(kind) {
+            let key = format!("switch.{}.{}", kind.name(), known.key);
+            assert!(switch.contains(&&key), "{key}");
+            assert!(default_of(&key).is_some(), "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_setting_of_a_discipline_is_set_by_its_key_and_refused_by_its_range() {
+    let mut draft = Draft::default();
+    draft.set("switch.phantom.size", "1.5MB", Origin::Set).unwrap();
+    draft.set("switch.phantom.drain", "0.5", Origin::Set).unwrap();
+    let phantom = draft.switch.qdiscs.phantom;
+    assert_eq!((phantom.size, phantom.drain), (Some(Bytes(1_500_000)), 0.5));
+    for (key, value) in [
+        ("switch.phantom.drain", "0"),
+        ("switch.phantom.size", "many"),
+        ("switch.phantom.kmin", "nan"),
+        ("switch.trim.kmin", "0.5"),
+    ] {
+        let error = draft.set(key, value, Origin::Set).unwrap_err();
+        assert!(error.to_string().contains(key), "{error}");
+    }
+    assert_eq!(draft.switch.qdiscs.phantom, phantom);
+}
+
+#[test]
 fn a_misspelt_key_suggests_the_nearest() {
     let error = Draft::default().set("swich.kmin", "0.1", Origin::Set).unwrap_err();
     assert!(error.help.contains("did you mean `switch.kmin`"), "{error}");

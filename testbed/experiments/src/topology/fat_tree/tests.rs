@@ -231,13 +231,13 @@ fn ports_at_a_border_may_have_a_discipline_of_their_own() {
 }
 
 #[test]
-fn a_phantom_queue_drains_by_its_own_link_and_is_as_large_as_the_longest_path() {
-    let blueprint = named("two-dc").blueprint(&FabricParams::default());
-    let phantom = blueprint.ports.last().unwrap().params.phantom;
-    assert_eq!(phantom.drain, Rate::from_gbps(90));
+fn ports_of_switches_have_the_bdp_of_the_longest_path_and_those_of_nics_none() {
+    let tree = named("two-dc");
+    let blueprint = tree.blueprint(&FabricParams::default());
+    let (nics, ports) = blueprint.ports.split_at(tree.spec().nodes as usize);
+    assert!(nics.iter().all(|nic| nic.params.path_bdp.is_none()));
     // 1792 us at 100 Gb/s, in whole packets.
-    assert_eq!(phantom.size, Bytes(22_401_600));
-    assert_eq!((phantom.kmin, phantom.kmax), (Bytes(5_600_400), Bytes(16_801_200)));
+    assert!(ports.iter().all(|port| port.params.path_bdp == Some(Bytes(22_401_600))));
 }
 
 #[test]

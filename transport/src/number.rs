@@ -3,7 +3,11 @@
 //! Decimals are scaled in integers, never through a float, so `0.1` microseconds is 100000 ps
 //! exactly. Digits finer than the scale are cut off.
 
-use transport::{Bytes, Duration, Rate};
+use alloc::format;
+use core::fmt;
+
+use crate::time::{Duration, Rate};
+use crate::units::Bytes;
 
 /// Why a text is not the number that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +18,8 @@ pub enum NumberError {
     TooLarge,
 }
 
-impl std::fmt::Display for NumberError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for NumberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed => {
                 "not a number of this form; write digits, then the unit if it has one"
@@ -158,12 +162,15 @@ pub fn rate(text: &str) -> Result<Rate, NumberError> {
 /// # Errors
 /// [`NumberError::Malformed`] when it is none, `inf` and `nan` included.
 pub fn real(text: &[u8]) -> Result<f64, NumberError> {
-    let value = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    let value = core::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
     value.filter(|value| value.is_finite()).ok_or(NumberError::Malformed)
 }
 
-/// `us` as text: microseconds with the fraction that is there and no trailing zeros.
-pub(crate) fn write_us(f: &mut impl std::fmt::Write, span: Duration) -> std::fmt::Result {
+/// Writes `span` in microseconds, with the fraction that is there and no trailing zeros.
+///
+/// # Errors
+/// When `f` refuses text.
+pub fn write_us(f: &mut impl fmt::Write, span: Duration) -> fmt::Result {
     let (whole, fraction) = (span.as_ps() / PS_PER_US, span.as_ps() % PS_PER_US);
     write!(f, "{whole}")?;
     if fraction > 0 {
@@ -183,6 +190,8 @@ fn split_unit(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+
     use super::*;
 
     #[test]

@@ -1,0 +1,54 @@
+//! A queue discipline that `tests/adding.rs` adds: drop-tail that holds few data packets. It shows
+//! all that a discipline's file has to state.
+
+use transport::params::params;
+use transport::registry::Registered;
+use transport::{DropReason, Instant, Rate, Rng};
+
+use super::{
+    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
+use crate::packet::Packet;
+
+params! {
+    /// Settings of [`Shallow`].
+    pub struct ShallowParams {
+        /// data packets that may wait at a port
+        packets: u32 = 100, in 1..=10_000;
+    }
+}
+
+/// Control before data, of which only so many packets wait.
+#[derive(Clone, Debug)]
+pub struct Shallow {
+    classes: DataAndControl,
+    packets_max: usize,
+}
+
+impl Registered for Shallow {
+    const ABOUT: &'static str = "few packets of data, added by a test";
+    type Params = ShallowParams;
+}
+
+impl Discipline for Shallow {
+    fn build(settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
+        let packets_max = settings.shallow.packets as usize;
+        Self { classes: DataAndControl::for_params(port), packets_max }
+    }
+}
+
+impl Qdisc for Shallow {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+        if packet.is_data() && self.classes.queued().data_packets >= self.packets_max {
+            return Verdict::Dropped(DropReason::queue_full(packet.class()));
+        }
+        self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+    }
+
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+        let packet = self.classes.pop()?;
+        Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
+    }
+
+    as_its!(classes);
+}

@@ -1,6 +1,6 @@
 //! The queue of a lossless switch: RED marks at dequeue, as in `ecn`.
 //!
-//! What makes it lossless is around it, in `pfc.rs`: the switch counts what waits by the
+//! What makes it lossless is around it, in `program/pfc.rs`: the switch counts what waits by the
 //! link it came by, and pauses the transmitter of a link that sends more than its share. So what
 //! may wait here is the room of all links into the switch together, which the network gives it as
 //! its limit; of its own buffer it keeps the thresholds of marking.

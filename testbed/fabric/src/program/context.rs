@@ -166,8 +166,8 @@ impl Context<'_> {
         self.frames.rewrite(packet, change)
     }
 
-    /// The index of `port`, with the rate that its link has now: an idle port has had no turn at the
-    /// instant at which a fault changed it.
+    /// The index of `port`, with the rate that its link has now: an idle port has had no turn at
+    /// the instant at which a fault changed it.
     #[inline]
     fn port_now(&mut self, port: u32) -> usize {
         let state = &mut self.ports[port as usize];

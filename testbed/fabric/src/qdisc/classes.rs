@@ -1,9 +1,9 @@
 //! FIFOs with a limit each, in strict order of priority: what disciplines are made of.
 //!
-//! Source: [smartt] sec. III: each port has a high-priority queue for control packets such as
+//! Source: \[smartt\] sec. III: each port has a high-priority queue for control packets such as
 //! trims and acknowledgements, and a lower-priority queue for data. Which classes share a FIFO is
-//! the discipline's choice; the lowest FIFO holds data, and a pause of the link holds it back. Not
-//! registered by itself: it neither marks nor trims. Units: bytes on the wire.
+//! the discipline's choice; the lowest FIFO holds data, and a pause of the link holds it back.
+//! Not registered by itself: it neither marks nor trims. Units: bytes on the wire.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
 //! RED marking at dequeue over drop-tail queues for data and control.
 //!
-//! Source: [smartt] sec. II-A b and III-J: marks grow linearly in the queue's size between Kmin and
-//! Kmax and are set when a packet is dequeued, so that they report what is behind the packet and
-//! not what was before it. The queue's size is the instantaneous data backlog in bytes, no average;
-//! control packets neither count nor are marked.
+//! Source: \[smartt\] sec. II-A b and III-J: marks grow linearly in the queue's size between Kmin
+//! and Kmax and are set when a packet is dequeued, so that they report what is behind the packet
+//! and not what was before it. The queue's size is the instantaneous data backlog in bytes, no
+//! average; control packets neither count nor are marked.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

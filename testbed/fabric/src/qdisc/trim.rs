@@ -1,7 +1,7 @@
 //! Trimming: a data packet that does not fit loses its payload and travels on above data.
 //!
-//! Source: [smartt] sec. III-D: packets are trimmed only if they would otherwise be dropped because
-//! of a full buffer. It is the arriving packet that is trimmed. Marks as in `ecn`.
+//! Source: \[smartt\] sec. III-D: packets are trimmed only if they would otherwise be dropped
+//! because of a full buffer. It is the arriving packet that is trimmed. Marks as in `ecn`.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

@@ -53,7 +53,7 @@ impl Flags {
         Self((class as u8) << Self::CLASS_AT)
     }
 
-    /// The same class with the flag `other` set too.
+    /// These flags and the flag `other`; the class stays.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         debug_assert!(other.0 & Self::CLASS == 0, "a flag, not a class");

@@ -1,11 +1,12 @@
 //! The clock of a simulated host: network time, or an affine map of it with noise.
 //!
-//! Source: \[zeropod\] sec. 4 and \[dcsim\] sec. 4.3, whose evaluations let clocks differ. An
-//! endpoint sees the local time of its host alone, everything else of a simulation is by network
-//! time. A host's clock starts ahead of network time by an offset of its own and runs faster or
-//! slower by a drift of its own, both drawn once a host within the bounds of the settings. A
-//! reading is late by a noise drawn for each reading, 0 up to the jitter; readings never go
-//! backwards.
+//! Source of the need: \[dcsim\], paragraph "Clock drift", evaluates a static drift; \[zeropod\],
+//! paragraph "Time synchronization", needs endhosts that agree on time, and evaluates perfect
+//! clocks alone. The model is ours. An endpoint sees the local time of its host alone, everything
+//! else of a simulation is by network time. A host's clock starts ahead of network time by an
+//! offset of its own and runs faster or slower by a drift of its own, both drawn once a host
+//! within the bounds of the settings. A reading is late by a noise drawn for each reading, 0 up
+//! to the jitter; readings never go backwards.
 
 use transport::{Duration, HostId, Instant, Rng};
 

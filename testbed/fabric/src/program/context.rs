@@ -38,7 +38,7 @@ pub struct Context<'a> {
 /// When the ports of a switch, and its program, have something to do.
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
-    /// Of each port with a turn to come an entry at `PortState::wake_at`; others are old.
+    /// An entry at `PortState::wake_at` for each port with a turn to come; other entries are old.
     turns: BinaryHeap<Reverse<(Instant, u32)>>,
     /// Ports at which a packet that was sent during a call leaves as soon as the call is over.
     pub(super) leaving: Vec<u32>,

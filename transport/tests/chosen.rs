@@ -9,7 +9,8 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use transport::sched::{
-    Answers, Arrival, Backlog, Granted, Label, Protocol, Receiving, RoundRobin, Sending, Turn,
+    Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, RoundRobin, Sending,
+    Turn,
 };
 use transport::wire::{Body, Header, Note};
 use transport::{
@@ -34,9 +35,9 @@ struct Slotted {
     turns: u64,
     /// Turns that leave everything to the flow.
     open: bool,
-    named: Option<Turn>,
+    named: Option<Choice>,
     /// Each turn whose segment was sent.
-    sent: Vec<Turn>,
+    sent: Vec<Choice>,
     wake_at: Option<Instant>,
     answers: Answers,
     grants: VecDeque<Granted>,
@@ -104,10 +105,10 @@ impl Sending for Slotted {
         self.turns += 1;
         let copy = self.copies > 0 && self.turns.is_multiple_of(self.copies);
         let ev = EntropyValue(FIRST_EV + u16::try_from(self.turns % 64).unwrap());
-        let turn = Turn { flow, ev: Some(ev), at: Some(at), copy };
+        let choice = Choice { ev: Some(ev), at: Some(at), copy };
         self.next_slot = number + 1;
-        self.named = Some(turn);
-        Some(turn)
+        self.named = Some(choice);
+        Some(Turn::chosen(flow, choice))
     }
 
     fn on_sent(

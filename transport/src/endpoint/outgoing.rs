@@ -8,10 +8,9 @@ use super::error::PostError;
 use super::timers::{Due, Timed, rearm, rearm_tx};
 use super::{Endpoint, tx_context};
 use crate::cc::Path;
-use crate::flow::ahead::Choice;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg};
 use crate::lb::Lb;
-use crate::sched::{Backlog, Label, Scheduler, Turn};
+use crate::sched::{Backlog, Choice, Label, Scheduler};
 use crate::segment::{BURST, Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
@@ -214,13 +213,14 @@ impl<S: Scheduler> Endpoint<S> {
         let mut void = 0;
         // Bounded: each turn fills a place, takes a flow out of the scheduler's ready set, or is a
         // void copy, of which few are taken.
+        let until = now + self.ahead.kept;
         while tx.room() > 0 && void < BURST {
-            let Some(turn) = self.sched.next_turn(now, now + self.ahead.kept) else { return };
-            if turn.is_open() {
-                let turns = self.sched.turns().min(tx.room());
-                self.transmit(turn.flow, turns, now, tx);
-            } else {
-                void += usize::from(!self.transmit_chosen(&turn, now, tx));
+            let Some(turn) = self.sched.next_turn(now, until) else { return };
+            match turn.choice {
+                None => self.transmit(turn.flow, turn.repeats, now, tx),
+                Some(choice) => {
+                    void += usize::from(!self.transmit_chosen(turn.flow, choice, now, tx));
+                }
             }
         }
     }
@@ -228,8 +228,13 @@ impl<S: Scheduler> Endpoint<S> {
     /// Sends the segment of a turn that the scheduler has chosen path, instant or kind of. False
     /// when there was none to send.
     #[inline(never)]
-    fn transmit_chosen(&mut self, turn: &Turn, now: Instant, tx: &mut Burst<TxSegment>) -> bool {
-        let Turn { flow, ev, at, copy } = *turn;
+    fn transmit_chosen(
+        &mut self,
+        flow: FlowId,
+        choice: Choice,
+        now: Instant,
+        tx: &mut Burst<TxSegment>,
+    ) -> bool {
         let mut cx = tx_context!(self);
         let timed = self.tx_flows.get_mut(flow);
         let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
@@ -238,10 +243,10 @@ impl<S: Scheduler> Endpoint<S> {
         };
         let leave = self.ahead.leave(now, open.path());
         let segment = tx.place();
-        let sent = open.poll_chosen(leave, Choice { ev, at, copy }, &mut cx, segment).is_ok();
+        let sent = open.poll_chosen(leave, choice, &mut cx, segment).is_ok();
         if !sent {
             let mut backlog = open.backlog();
-            if !copy {
+            if !choice.copy {
                 // A flow that has nothing left to copy may still have something to send for good.
                 backlog.sendable = Bytes::ZERO;
             }
@@ -249,7 +254,7 @@ impl<S: Scheduler> Endpoint<S> {
         } else {
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
             self.sched.on_sent(flow, segment, || open.backlog(), now);
-            match at.filter(|at| *at > now) {
+            match choice.at.filter(|at| *at > now) {
                 Some(at) => {
                     self.ahead.given(at);
                     tx.commit_at(at);
@@ -262,8 +267,8 @@ impl<S: Scheduler> Endpoint<S> {
         sent
     }
 
-    /// Sends up to `turns` segments of a flow.
-    fn transmit(&mut self, flow: FlowId, turns: usize, now: Instant, tx: &mut Burst<TxSegment>) {
+    /// Sends up to `repeats` segments of a flow, as far as `tx` has room.
+    fn transmit(&mut self, flow: FlowId, repeats: u32, now: Instant, tx: &mut Burst<TxSegment>) {
         let mut cx = tx_context!(self);
         let timed = self.tx_flows.get_mut(flow);
         let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
@@ -271,7 +276,8 @@ impl<S: Scheduler> Endpoint<S> {
             return;
         };
         let leave = self.ahead.leave(now, open.path());
-        for _ in 0..turns {
+        let segments = tx.room().min(repeats as usize);
+        for _ in 0..segments {
             let segment = tx.place();
             if open.poll_segment(leave, &mut cx, segment).is_err() {
                 let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };

@@ -9,6 +9,7 @@
 //! one that was given earlier: it waits for its time and is given then, as without such a device.
 
 use crate::path::Path;
+use crate::sched::Choice;
 use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
 
@@ -66,14 +67,6 @@ impl Steering for Choice {
     fn copy(&self) -> bool {
         self.copy
     }
-}
-
-/// A turn whose path, instant or kind the scheduler has chosen.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice {
-    pub(crate) ev: Option<EntropyValue>,
-    pub(crate) at: Option<Instant>,
-    pub(crate) copy: bool,
 }
 
 impl Ahead {

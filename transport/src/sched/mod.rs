@@ -20,7 +20,8 @@
 pub mod roles;
 
 pub use roles::{
-    Answers, Arrival, Backlog, Granted, Label, Protocol, Receiving, Scheduler, Sending, Turn,
+    Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Scheduler, Sending,
+    Turn,
 };
 
 use crate::path::Path;
@@ -93,7 +94,6 @@ registry! {
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn>;
-    fn turns(&self) -> usize;
     fn on_sent(
         &mut self,
         flow: FlowId,

@@ -25,12 +25,6 @@ pub trait Sending {
     /// The next turn: a flow that sends one segment. `until` is the latest departure that the
     /// driver takes: `now` where it cannot keep packets until their time.
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn>;
-    /// How often in a row, at least, [`Sending::next_turn`] would return the turn that it has
-    /// returned last, while that flow has something to send and nothing else happens; at least 1.
-    /// Asked only after a turn that leaves path and instant open.
-    fn turns(&self) -> usize {
-        1
-    }
     /// A segment of an outgoing flow is on its way out: note it, and write into its header what the
     /// peer's scheduler should learn. `backlog` computes what is left.
     fn on_sent(
@@ -91,11 +85,22 @@ pub trait Protocol {
     fn handle_timeout(&mut self, now: Instant);
 }
 
-/// One segment of one flow.
+/// Segments of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// The flow that sends it.
+    /// The flow that sends them.
     pub flow: FlowId,
+    /// How often in a row, at least, [`Sending::next_turn`] would return this turn while the flow
+    /// has something to send and nothing else happens; at least 1. A turn with a choice is one
+    /// segment.
+    pub repeats: u32,
+    /// What the scheduler chooses of the segment; `None` leaves path and instant to the flow.
+    pub choice: Option<Choice>,
+}
+
+/// What a scheduler may choose of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Choice {
     /// Its path; `None` leaves it to the flow's balancer. From the first turn with a path on, the
     /// balancer of that flow gets no feedback: paths that it did not choose say nothing of those
     /// that it would choose.
@@ -111,17 +116,18 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A turn of `flow` that leaves path and instant to it.
-    #[must_use]
-    pub const fn of(flow: FlowId) -> Self {
-        Self { flow, ev: None, at: None, copy: false }
-    }
-
-    /// True when path, instant and kind are the flow's own business.
+    /// One segment of `flow`, with path and instant left to it.
     #[inline]
     #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.ev.is_none() && self.at.is_none() && !self.copy
+    pub const fn of(flow: FlowId) -> Self {
+        Self { flow, repeats: 1, choice: None }
+    }
+
+    /// One segment of `flow`, as chosen.
+    #[inline]
+    #[must_use]
+    pub const fn chosen(flow: FlowId, choice: Choice) -> Self {
+        Self { flow, repeats: 1, choice: Some(choice) }
     }
 }
 

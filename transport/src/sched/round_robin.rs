@@ -90,29 +90,27 @@ impl RoundRobin {
 
     #[inline]
     fn push(&mut self, flow: FlowId) {
-        if self.ranked.is_none() {
-            return self.queue.push_back(flow);
-        }
-        self.push_ranked(flow);
-    }
-
-    #[cold]
-    fn push_ranked(&mut self, flow: FlowId) {
         if self.ranked.as_mut().is_none_or(|ranked| !ranked.push(flow)) {
             self.queue.push_back(flow);
         }
     }
 
-    /// The front of the queues: flows without a priority come before less urgent ones.
-    #[inline]
-    fn pop(&mut self) -> Option<FlowId> {
-        if self.ranked.is_none() {
-            return self.queue.pop_front();
+    /// The flow whose turn it is, of those with a priority and those without one.
+    #[cold]
+    fn next_ranked(&mut self) -> Option<FlowId> {
+        // Bounded by the queues' lengths: each round takes one entry out.
+        loop {
+            let flow = self.pop_ranked()?;
+            let ready = self.ready[flow.index()];
+            self.queued[flow.index()] = ready;
+            if ready != FlowId::UNKNOWN {
+                self.push(ready);
+                return Some(ready);
+            }
         }
-        self.pop_ranked()
     }
 
-    #[cold]
+    /// The front of the queues: flows without a priority come before less urgent ones.
     fn pop_ranked(&mut self) -> Option<FlowId> {
         let ranked = self.ranked.as_mut()?;
         let first = ranked.heap.peek().map(|Reverse((prio, ..))| *prio);
@@ -150,24 +148,21 @@ impl Sending for RoundRobin {
 
     #[inline(always)]
     fn next_turn(&mut self, _now: Instant, _until: Instant) -> Option<Turn> {
+        if self.ranked.is_some() {
+            return self.next_ranked().map(Turn::of);
+        }
         // Bounded by the queue's length: each round takes one entry out.
-        while let Some(flow) = self.pop() {
-            let index = flow.index();
-            self.queued[index] = FlowId::UNKNOWN;
-            let ready = self.ready[index];
+        while let Some(flow) = self.queue.pop_front() {
+            let ready = self.ready[flow.index()];
+            self.queued[flow.index()] = ready;
             if ready != FlowId::UNKNOWN {
-                self.queued[index] = ready;
-                self.push(ready);
-                return Some(Turn::of(ready));
+                // A flow that is alone is behind itself.
+                let repeats = if self.queue.is_empty() { u32::MAX } else { 1 };
+                self.queue.push_back(ready);
+                return Some(Turn { repeats, ..Turn::of(ready) });
             }
         }
         None
-    }
-
-    #[inline]
-    fn turns(&self) -> usize {
-        // A flow that is alone is behind itself.
-        if self.queue.len() == 1 && self.ranked.is_none() { usize::MAX } else { 1 }
     }
 
     fn on_sent(&mut self, _: FlowId, _: &mut TxSegment, _: impl FnOnce() -> Backlog, _: Instant) {}
@@ -205,8 +200,12 @@ impl Protocol for RoundRobin {
 mod tests {
     use super::*;
 
+    fn turn(sched: &mut RoundRobin) -> Option<Turn> {
+        sched.next_turn(Instant::ZERO, Instant::ZERO)
+    }
+
     fn next(sched: &mut RoundRobin) -> Option<FlowId> {
-        sched.next_turn(Instant::ZERO, Instant::ZERO).map(|turn| turn.flow)
+        turn(sched).map(|turn| turn.flow)
     }
 
     fn backlog(sendable: u64) -> Backlog {
@@ -232,9 +231,9 @@ mod tests {
         let mut sched = RoundRobin::new(2);
         let flow = |i| FlowId::new(i, 1);
         sched.on_backlog(flow(0), &backlog(1), Instant::ZERO);
-        assert_eq!((next(&mut sched), sched.turns()), (Some(flow(0)), usize::MAX));
+        assert_eq!(turn(&mut sched), Some(Turn { repeats: u32::MAX, ..Turn::of(flow(0)) }));
         sched.on_backlog(flow(1), &backlog(1), Instant::ZERO);
-        assert_eq!((next(&mut sched), sched.turns()), (Some(flow(0)), 1));
+        assert_eq!(turn(&mut sched), Some(Turn::of(flow(0))));
     }
 
     #[test]
@@ -256,13 +255,16 @@ mod tests {
             sched.on_open(flow(i), HostId(1), &path, Label { prio, ..Label::NONE });
             sched.on_backlog(flow(i), &backlog(1), Instant::ZERO);
         }
-        let turns = |sched: &mut RoundRobin| [(); 3].map(|()| next(sched).unwrap().index());
+        let turns = |sched: &mut RoundRobin| {
+            [(); 3].map(|()| {
+                let Turn { flow, repeats, .. } = turn(sched).unwrap();
+                assert_eq!(repeats, 1, "others may become more urgent");
+                flow.index()
+            })
+        };
         for (done, order) in [(5, [2, 3, 2]), (2, [3, 3, 3]), (3, [0, 0, 0]), (0, [1, 1, 1])] {
             sched.on_backlog(flow(done % 5), &backlog(u64::from(done == 5)), Instant::ZERO);
             assert_eq!(turns(&mut sched), order, "without {done}");
-            if done == 5 {
-                assert_eq!(sched.turns(), 1);
-            }
         }
         sched.on_backlog(flow(1), &backlog(0), Instant::ZERO);
         assert_eq!(turns(&mut sched), [4, 4, 4]);

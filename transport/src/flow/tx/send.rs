@@ -1,11 +1,12 @@
 //! How a flow makes its segments: what is lost first, then what is new.
 
-use super::super::ahead::{Choice, Leave, Steering};
+use super::super::ahead::{Leave, Steering};
 use super::super::sent_packets::{Fate, Links, Marks, SentPacket};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
 use crate::ec::ErasureCode as _;
 use crate::lb::LoadBalancer as _;
+use crate::sched::Choice;
 use crate::segment::{Coding, PayloadRef, TxSegment};
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, FlowId, MsgId, MsgNo, Psn};

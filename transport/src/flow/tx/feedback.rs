@@ -18,6 +18,7 @@ use crate::wire::{Ack, Note, Receipt, Report};
 impl TxFlow {
     /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
     /// dropped.
+    #[inline]
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
         cx.stats.acks_received += 1;

@@ -30,6 +30,8 @@ pub struct Port<Q> {
     waiting: u32,
     /// Data has to wait.
     paused: bool,
+    /// Anything that waits may leave when the link is free, unless data is paused.
+    work_conserving: bool,
     /// Packets transmitted.
     sent: u64,
     /// Bytes transmitted.
@@ -50,6 +52,7 @@ impl<Q: Qdisc> Port<Q> {
             delay,
             waiting: 0,
             paused: false,
+            work_conserving: qdisc.is_work_conserving(),
             sent: 0,
             sent_bytes: 0,
             rate,
@@ -114,10 +117,14 @@ impl<Q: Qdisc> Port<Q> {
     /// not leave before the change that let it.
     #[inline]
     fn settle(&mut self, change: Instant) {
+        let free = self.busy_until.max(change);
         self.starts_at = if self.waiting == 0 {
             Instant::FAR_FUTURE
+        } else if self.work_conserving && !self.paused {
+            debug_assert_eq!(self.qdisc.ready_at(), Instant::ZERO, "work-conserving");
+            free
         } else {
-            self.busy_until.max(change).max(self.qdisc.ready_at())
+            free.max(self.qdisc.ready_at())
         };
     }
 
@@ -156,7 +163,7 @@ impl<Q: Qdisc> Port<Q> {
     ///
     /// # Errors
     /// The packet back, when it has to go through the queue.
-    #[inline]
+    #[inline(always)]
     pub fn pass(&mut self, packet: Packet, now: Instant) -> Result<(Departure, Instant), Packet> {
         if self.waiting > 0 || self.busy_until > now {
             return Err(packet);
@@ -174,9 +181,15 @@ impl<Q: Qdisc> Port<Q> {
 
     /// Runs the next departure if it starts by `now`: the packet, and when it is at the far end.
     /// It started when [`Port::next_departure`] said; call until `None`.
-    #[inline]
+    #[inline(always)]
     pub fn depart(&mut self, now: Instant, rng: &mut Rng) -> Option<(Departure, Instant)> {
-        if self.starts_at > now || self.starts_at == Instant::FAR_FUTURE {
+        // Most calls end here.
+        if self.starts_at > now { None } else { self.depart_due(rng) }
+    }
+
+    /// Runs the next departure, if there is one.
+    fn depart_due(&mut self, rng: &mut Rng) -> Option<(Departure, Instant)> {
+        if self.starts_at == Instant::FAR_FUTURE {
             return None;
         }
         let departure = self.qdisc.dequeue(self.starts_at, rng);

@@ -87,8 +87,12 @@ impl<const N: usize> Classes<N> {
     /// it. Data waits while it is paused.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
-        let first = if self.paused { DATA + 1 } else { DATA };
-        self.fifos[first..].iter_mut().rev().find_map(Fifo::pop)
+        for fifo in self.fifos[DATA + 1..].iter_mut().rev() {
+            if let Some(packet) = fifo.pop() {
+                return Some(packet);
+            }
+        }
+        if self.paused { None } else { self.fifos[DATA].pop() }
     }
 
     /// `Qdisc::ready_at` of a discipline that sends whenever [`Classes::pop`] gives something.

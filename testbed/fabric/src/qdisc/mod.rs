@@ -8,6 +8,10 @@
 /// a field of it.
 macro_rules! as_its {
     ($queue:ident) => {
+        fn is_work_conserving(&self) -> bool {
+            true
+        }
+
         #[inline]
         fn ready_at(&self) -> Instant {
             self.$queue.ready_at()
@@ -52,6 +56,11 @@ pub trait Qdisc {
     /// link is free, [`Instant::FAR_FUTURE`] while nothing that waits may leave. Asked after every
     /// call that changes the discipline; it stays what it is until the next such call.
     fn ready_at(&self) -> Instant;
+    /// Whether anything that waits may leave as soon as the link is free, as long as data is not
+    /// paused: [`Qdisc::ready_at`] is not asked then. Asked once, when the port is made.
+    fn is_work_conserving(&self) -> bool {
+        false
+    }
     /// The link has `rate` from `now` on, the first time before anything else.
     fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
     /// Data may not leave from `now` on, or may again.
@@ -223,6 +232,7 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
     fn ready_at(&self) -> Instant;
+    fn is_work_conserving(&self) -> bool;
     fn set_rate(&mut self, rate: Rate, now: Instant);
     fn pause(&mut self, paused: bool, now: Instant);
     fn queued(&self) -> Queued;

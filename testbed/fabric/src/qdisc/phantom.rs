@@ -167,6 +167,10 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
         self.queue.ready_at()
     }
 
+    fn is_work_conserving(&self) -> bool {
+        self.queue.is_work_conserving()
+    }
+
     fn set_rate(&mut self, rate: Rate, now: Instant) {
         self.queue.set_rate(rate, now);
     }

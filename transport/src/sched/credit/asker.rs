@@ -218,7 +218,8 @@ impl Asker {
     }
 
     pub(super) fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
-        self.turns.next_turn(now, until)
+        // One segment at a time, even of a flow that is alone: each spends credit.
+        self.turns.next_turn(now, until).map(|turn| Turn::of(turn.flow))
     }
 
     pub(super) fn holds(&self, flow: FlowId) -> bool {

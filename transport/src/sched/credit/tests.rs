@@ -87,7 +87,10 @@ impl Sender {
     /// Sends all it may; the demands it announces on the way.
     fn send(&mut self, now: Instant) -> Vec<Credit> {
         let mut demands = Vec::new();
-        while self.backlog.waiting > Bytes::ZERO && self.sched.next_turn(now, now).is_some() {
+        while self.backlog.waiting > Bytes::ZERO
+            && let Some(turn) = self.sched.next_turn(now, now)
+        {
+            assert_eq!(turn, Turn::of(flow(0)), "each segment spends credit");
             self.backlog.waiting -= self.mtu;
             self.backlog.in_flight += self.mtu;
             let mut sent = segment(false);

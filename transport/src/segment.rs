@@ -6,7 +6,7 @@
 use crate::time::Instant;
 use crate::units::{HostId, MsgId};
 use crate::wire::class::TrafficClass;
-use crate::wire::{Body, Header};
+use crate::wire::{Body, Ext, Header};
 
 /// Segments per burst: what one `rx_burst` or `tx_burst` handles.
 pub const BURST: usize = 32;
@@ -174,6 +174,8 @@ pub struct Burst<T> {
     /// By item whose bit in `timed` is set: its departure.
     departures: [Instant; BURST],
     timed: u32,
+    /// By item whose header names extensions: their content.
+    exts: [Ext; BURST],
     len: usize,
     limit: usize,
 }
@@ -188,6 +190,7 @@ impl Burst<TxSegment> {
             items: [TxSegment::VACANT; BURST],
             departures: [Instant::ZERO; BURST],
             timed: 0,
+            exts: [Ext::VACANT; BURST],
             len: 0,
             limit: limit.min(BURST),
         }
@@ -276,6 +279,23 @@ impl<T: Copy> Burst<T> {
     pub fn place(&mut self) -> &mut T {
         assert!(self.len < self.limit, "burst is full");
         &mut self.items[self.len]
+    }
+
+    /// The place of the extensions of the next item, of which only those mean something that its
+    /// header names.
+    ///
+    /// # Panics
+    /// As [`Burst::place`].
+    pub fn place_ext(&mut self) -> &mut Ext {
+        assert!(self.len < self.limit, "burst is full");
+        &mut self.exts[self.len]
+    }
+
+    /// The extensions that the header of item `index` names.
+    #[inline]
+    #[must_use]
+    pub fn ext(&self, index: usize) -> &Ext {
+        &self.exts[index]
     }
 
     /// Appends what was written to [`Burst::place`].

@@ -41,6 +41,14 @@ impl Blueprint {
         }
     }
 
+    /// Has every port of `switch` write its telemetry into packets that have room for it.
+    pub fn stamp(&mut self, switch: u32) {
+        let ports = self.switches[switch as usize].ports();
+        for port in &mut self.ports[ports.start as usize..ports.end as usize] {
+            port.stamps = true;
+        }
+    }
+
     /// Runs the program that pauses links in every plain switch with a lossless port.
     pub fn pause_where_lossless(&mut self) {
         let is_lossless = |port: &&PortSpec| port.qdisc == QdiscKind::Lossless;

@@ -21,6 +21,8 @@ pub struct PortSpec {
     pub qdisc: QdiscKind,
     /// The sizes of its queue.
     pub params: QdiscParams,
+    /// Writes its telemetry (INT) into packets that have room for it; of no meaning at a NIC.
+    pub stamps: bool,
     /// Whose port it is.
     pub owner: Node,
     /// Where its link ends.

@@ -1,33 +1,57 @@
-//! What a switch program may do with the bytes of packets: a driver's answer to it.
+//! What switches may do with the bytes of packets: a driver's answer to it.
 //!
-//! The fabric moves handles; what a handle stands for only the driver knows. In virtual time that
-//! is the header as its sender made it, in real time a frame in an mbuf, so a program runs in both.
-//! Only programs call this: a plain switch never looks at a header.
+//! The fabric moves handles; what a handle stands for only the driver has. In virtual time that is
+//! the header as its sender made it, in real time a frame in an mbuf, so a program runs in both.
+//! Programs call this, and ports that write their telemetry into packets with room for it: a plain
+//! switch never looks at a header.
 
-use transport::wire::Header;
+use transport::wire::int::Hop;
+use transport::wire::{Ext, Header};
 use transport::{HostId, TxSegment};
 
-use super::packet::Packet;
+use super::packet::{Output, Packet};
 
 /// Frames by the handles of their packets.
+///
+/// A packet that shares its frame with a copy gets a frame, and a handle, of its own before it is
+/// changed.
 pub trait Frames {
     /// The header of a packet; `None` when its frame cannot be read.
     fn header(&self, packet: &Packet) -> Option<Header>;
 
-    /// Lets `change` edit the header of a packet, which keeps its length, its entropy value and its
-    /// extensions. A packet that shares its frame with a copy gets a frame, and a handle, of its
-    /// own. False when nothing was changed: no buffer was left, or `change` broke that rule.
-    fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool;
+    /// The extensions that the header of a packet names; `None` when its frame cannot be read.
+    fn ext(&self, packet: &Packet) -> Option<Ext>;
 
-    /// A packet for a segment without payload, with `from` as its sender; `None` when no buffer is
-    /// left or one of both has no address.
-    fn make(&mut self, segment: &TxSegment, from: HostId) -> Option<Packet>;
+    /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
+    /// the content of its extensions, of which there remain the same, with the same room. False
+    /// when nothing was changed: no buffer was left, or `change` broke that rule.
+    fn rewrite(
+        &mut self,
+        packet: &mut Packet,
+        change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool;
+
+    /// Adds a hop to the telemetry of a packet. False when the packet has no room for any, or no
+    /// buffer was left.
+    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool;
+
+    /// A packet for a segment without payload, with its extensions, and with `from` as its sender;
+    /// `None` when no buffer is left or one of both has no address.
+    fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet>;
 
     /// A packet has reached its end inside the network.
     fn end(&mut self, packet: Packet);
 }
 
-/// For networks without programs, and for tests of them: no packet has a frame.
+/// What a driver lends while its network runs.
+pub(crate) struct Driver<'a> {
+    /// Where outputs go.
+    pub(crate) out: &'a mut Vec<Output>,
+    /// The frames of packets.
+    pub(crate) frames: &'a mut dyn Frames,
+}
+
+/// For networks without programs and telemetry, and for tests of them: no packet has a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFrames;
 
@@ -36,11 +60,23 @@ impl Frames for NoFrames {
         None
     }
 
-    fn rewrite(&mut self, _packet: &mut Packet, _change: &mut dyn FnMut(&mut Header)) -> bool {
+    fn ext(&self, _packet: &Packet) -> Option<Ext> {
+        None
+    }
+
+    fn rewrite(
+        &mut self,
+        _packet: &mut Packet,
+        _change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
         false
     }
 
-    fn make(&mut self, _segment: &TxSegment, _from: HostId) -> Option<Packet> {
+    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+        false
+    }
+
+    fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
         None
     }
 

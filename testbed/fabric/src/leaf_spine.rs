@@ -31,6 +31,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
         delay: LINK_AND_SWITCH,
         qdisc: QdiscKind::DropTail,
         params: QdiscParams::for_buffer(NIC_BUFFER, params.pause.packet_max, QdiscParams::MARK),
+        stamps: false,
         owner: Node::Host(host),
         to: Node::Switch(host / HOSTS_PER_LEAF),
     };
@@ -38,7 +39,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
     let mut switches = Vec::new();
     let mut link = |switch, to, delay| {
         let owner = Node::Switch(switch);
-        ports.push(PortSpec { rate, delay, qdisc, params, owner, to });
+        ports.push(PortSpec { rate, delay, qdisc, params, stamps: false, owner, to });
     };
     for leaf in 0..LEAVES {
         let (first_host, down_port) = (leaf * HOSTS_PER_LEAF, HOSTS + leaf * LEAF_PORTS);

@@ -19,7 +19,7 @@ use super::buffers::room;
 use super::calendar::{Calendar, Flight};
 use super::elements::{Node, PortId, PortSpec, SwitchSpec};
 use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
-use super::frames::Frames;
+use super::frames::{Driver, Frames, NoFrames};
 use super::packet::{Output, Packet};
 use super::port::Port;
 use super::program::{LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
@@ -98,6 +98,7 @@ impl Network {
                 to,
                 fault: NO_FAULT,
                 measured: number >= blueprint.hosts,
+                stamps: spec.stamps,
                 wake_at: Instant::FAR_FUTURE,
                 stats: PortStats::default(),
                 rng: rng.fork("port", u64::from(number)),
@@ -206,7 +207,8 @@ impl Network {
         Some(at)
     }
 
-    /// Processes everything up to and at `now`; programs find the frames of packets in `frames`.
+    /// Processes everything up to and at `now`; programs and ports that write telemetry find the
+    /// frames of packets in `frames`.
     /// The outputs of one host are in the order of time.
     pub fn run_until(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {
         // What lies as far as time can be told never happens.
@@ -220,7 +222,8 @@ impl Network {
                 } else {
                     self.deliver(*group, &window, out);
                 }
-                self.links.finish(&mut self.ports[group.target as usize], before(end), out);
+                let host = &mut self.ports[group.target as usize];
+                self.links.finish(host, before(end), &mut Driver { out, frames: &mut NoFrames });
             }
             self.run_switches(&window, end, frames, out);
             self.close(window, end);
@@ -251,12 +254,13 @@ impl Network {
         out: &mut Vec<Output>,
     ) {
         let (groups, programmed) = window.switches(self.ports.len());
+        let driver = &mut Driver { out, frames };
         for (index, group) in groups.iter().enumerate() {
             if let Some(soon) = groups.get(index + AHEAD) {
                 self.ports[soon.target as usize].touch();
             }
             let state = &mut self.ports[group.target as usize];
-            self.links.run(state, window.flights(*group), before(end), out);
+            self.links.run(state, window.flights(*group), before(end), driver);
         }
         for group in programmed {
             let program = &mut self.programs[group.target as usize - self.ports.len()];
@@ -264,8 +268,7 @@ impl Network {
                 ports: &mut self.ports,
                 transit: &mut self.links,
                 wiring: &self.wiring,
-                frames: &mut *frames,
-                out: &mut *out,
+                driver: Driver { out: &mut *driver.out, frames: &mut *driver.frames },
             };
             let run = SwitchRun::new(program, around);
             run.run(window.flights(*group), before(end));
@@ -295,7 +298,8 @@ impl Network {
                 self.pause_nic(host, paused, at, out);
             } else if flight.is_handed_in() {
                 self.links.counts.on_wire -= 1;
-                self.links.arrive(&mut self.ports[host.0 as usize], packet, at, out);
+                let driver = &mut Driver { out, frames: &mut NoFrames };
+                self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver);
             } else {
                 self.count_delivered(1);
                 out.push(Output::Delivered { host, packet, at });
@@ -349,16 +353,19 @@ impl Network {
     /// Runs the departures of the NIC of `host` that are due by `at`.
     #[inline]
     pub fn run_nic(&mut self, host: HostId, at: Instant, out: &mut Vec<Output>) {
-        self.links.depart_until(&mut self.ports[host.0 as usize], at, out);
+        // A NIC writes no telemetry.
+        let driver = &mut Driver { out, frames: &mut NoFrames };
+        self.links.depart_until(&mut self.ports[host.0 as usize], at, driver);
     }
 
     /// [`Network::inject`] by a driver that itself gives the host its turns.
     #[inline]
     pub fn send(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
         self.links.counts.injected += 1;
+        let driver = &mut Driver { out, frames: &mut NoFrames };
         match self.refuses(host, &packet) {
-            Some(reason) => self.links.drop_packet(packet, reason, at, out),
-            None => self.links.arrive(&mut self.ports[host.0 as usize], packet, at, out),
+            Some(reason) => self.links.drop_packet(packet, reason, at, driver),
+            None => self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver),
         }
     }
 

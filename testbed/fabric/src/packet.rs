@@ -43,6 +43,8 @@ impl Flags {
     pub const TRIMMABLE: Self = Self(1 << 2);
     /// Some bits were flipped on the way; the driver decides what that means.
     pub const CORRUPT: Self = Self(1 << 3);
+    /// Has room for telemetry: ports that write theirs do so as it leaves them.
+    pub const INT: Self = Self(1 << 7);
 
     const CLASS_AT: u32 = 4;
     const CLASS: u8 = 0b111 << Self::CLASS_AT;
@@ -166,7 +168,8 @@ mod tests {
 
     #[test]
     fn every_class_fits_beside_every_flag() {
-        let all = Flags::ECT.with(Flags::CE).with(Flags::TRIMMABLE).with(Flags::CORRUPT);
+        let three = Flags::ECT.with(Flags::CE).with(Flags::TRIMMABLE);
+        let all = three.with(Flags::CORRUPT).with(Flags::INT);
         for class in TrafficClass::ALL {
             for flags in [Flags::NONE, all] {
                 let flags = Flags::of(class).with(flags);

@@ -15,11 +15,13 @@
 use std::hint::black_box;
 
 use transport::stats::{DropCounts, DropReason};
-use transport::{Duration, HostId, Instant, Rate, Rng};
+use transport::wire::int::Hop;
+use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 
 use super::border::Border;
 use super::calendar::{Calendar, Flight};
 use super::fault::LinkFaults;
+use super::frames::Driver;
 use super::packet::{Flags, Output, Packet};
 use super::port::Port;
 use super::qdisc::{AnyQdisc, Departure, Verdict};
@@ -38,6 +40,8 @@ pub(super) struct PortState {
     pub(super) fault: u32,
     /// A switch's port, whose queue is measured; not a NIC.
     pub(super) measured: bool,
+    /// Writes its telemetry into packets that have room for it.
+    pub(super) stamps: bool,
     /// The earliest wake-up that is for this port, in the calendar or in its switch's own;
     /// [`Instant::FAR_FUTURE`] without one.
     pub(super) wake_at: Instant,
@@ -116,6 +120,14 @@ impl PortState {
         black_box((self.port.queued(), self.wake_at, self.stats.data_peak));
     }
 
+    /// What the telemetry of a packet says of this port when the packet starts to be transmitted at
+    /// `at`: `sent` bytes have been sent before it, and what waits is behind it.
+    pub(super) fn hop(&self, at: Instant, sent: u64) -> Hop {
+        let queued = self.port.queued();
+        let waiting = Bytes(queued.data_bytes + queued.control_bytes);
+        Hop::new(at, Bytes(sent), waiting, self.port.rate(), port_name(self.number))
+    }
+
     /// A window that ends just after `last` is over: the wake-ups in it are used up.
     #[inline]
     pub(super) fn wakes_used_up(&mut self, last: Instant) {
@@ -133,18 +145,18 @@ impl Transit {
         state: &mut PortState,
         flights: &[Flight],
         last: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
         for flight in flights {
             if flight.is_packet() {
                 self.counts.on_wire -= 1;
-                self.arrive(state, flight.packet, flight.at, out);
+                self.arrive(state, flight.packet, flight.at, driver);
             } else if let Some(paused) = flight.pause() {
-                self.depart_until(state, flight.at, out);
+                self.depart_until(state, flight.at, driver);
                 self.obey(state, paused, flight.at);
             }
         }
-        self.finish(state, last, out);
+        self.finish(state, last, driver);
     }
 
     /// A pause frame, or a resume, is at the transmitter that it is for.
@@ -162,8 +174,8 @@ impl Transit {
     /// Runs the departures of a window that ends just after `last`, and sees to it that the next
     /// one is run.
     #[inline]
-    pub(super) fn finish(&mut self, state: &mut PortState, last: Instant, out: &mut Vec<Output>) {
-        self.depart_until(state, last, out);
+    pub(super) fn finish(&mut self, state: &mut PortState, last: Instant, driver: &mut Driver<'_>) {
+        self.depart_until(state, last, driver);
         state.wakes_used_up(last);
         self.wake_for_departure(state);
     }
@@ -206,13 +218,13 @@ impl Transit {
         state: &mut PortState,
         packet: Packet,
         at: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
-        self.depart_until(state, at, out);
+        self.depart_until(state, at, driver);
         if state.fault == NO_FAULT
             && let Ok((departure, arrival)) = state.port.pass(packet, at)
         {
-            self.after_departure(state, &departure, arrival, out);
+            self.after_departure(state, &departure, arrival, driver);
             return;
         }
         match state.port.enqueue(packet, at, &mut state.rng) {
@@ -223,12 +235,12 @@ impl Transit {
                 }
             }
             Verdict::Trimmed => state.stats.trimmed += 1,
-            Verdict::Dropped(reason) => self.lose(state, packet, reason, at, out),
+            Verdict::Dropped(reason) => self.lose(state, packet, reason, at, driver),
         }
         // An idle link takes it now, not at the next poll: what waits has come before the next
         // departure, which the port relies on.
         if state.port.busy_until() <= at {
-            self.depart_until(state, at, out);
+            self.depart_until(state, at, driver);
         }
     }
 
@@ -238,21 +250,21 @@ impl Transit {
         &mut self,
         state: &mut PortState,
         at: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
-        while self.depart_next(state, at, out) {}
+        while self.depart_next(state, at, driver) {}
     }
 
     /// Runs the next departure, if it is due by `at`; whether it was.
     #[inline(always)]
-    fn depart_next(&mut self, state: &mut PortState, at: Instant, out: &mut Vec<Output>) -> bool {
+    fn depart_next(&mut self, state: &mut PortState, at: Instant, driver: &mut Driver<'_>) -> bool {
         if state.fault != NO_FAULT {
             self.change_rates(state, at);
         }
         let Some((departure, arrival)) = state.port.depart(at, &mut state.rng) else {
             return false;
         };
-        self.after_departure(state, &departure, arrival, out);
+        self.after_departure(state, &departure, arrival, driver);
         true
     }
 
@@ -284,17 +296,21 @@ impl Transit {
         state: &mut PortState,
         departure: &Departure,
         arrival: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
         self.counts.hops += 1;
         state.stats.marked += u64::from(departure.marked);
         if state.measured && departure.packet.is_data() {
             self.queue_stats.sample(departure.data_left);
         }
+        let mut packet = departure.packet;
+        if packet.flags.has(Flags::INT) {
+            stamp(state, &mut packet, departure.start, driver);
+        }
         if state.fault == NO_FAULT {
-            self.launch(state, departure.packet, arrival, out);
+            self.launch(state, packet, arrival, driver);
         } else {
-            self.launch_faulty(state, departure, arrival, out);
+            self.launch_faulty(state, packet, (departure.start, arrival), driver);
         }
     }
 
@@ -305,13 +321,13 @@ impl Transit {
         state: &mut PortState,
         packet: Packet,
         at: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
         let target = match state.to {
             Far::Host(target) | Far::Programmed(target) => target,
             Far::Plain(switch) => {
                 let Some(target) = self.route(switch, &packet, at) else {
-                    self.lose(state, packet, DropReason::NoRoute, at, out);
+                    self.lose(state, packet, DropReason::NoRoute, at, driver);
                     return;
                 };
                 target
@@ -370,15 +386,13 @@ impl Transit {
     fn launch_faulty(
         &mut self,
         state: &mut PortState,
-        departure: &Departure,
-        arrival: Instant,
-        out: &mut Vec<Output>,
+        mut packet: Packet,
+        (at, arrival): (Instant, Instant),
+        driver: &mut Driver<'_>,
     ) {
-        let mut packet = departure.packet;
-        let at = departure.start;
         let fate = self.faults[state.fault as usize].fate(at, arrival);
         if let Some(reason) = fate.lost {
-            self.lose(state, packet, reason, at, out);
+            self.lose(state, packet, reason, at, driver);
             return;
         }
         if fate.corrupt {
@@ -386,10 +400,10 @@ impl Transit {
         }
         if fate.duplicate {
             self.counts.duplicated += 1;
-            out.push(Output::Duplicated { packet, at });
-            self.launch(state, packet, arrival, out);
+            driver.out.push(Output::Duplicated { packet, at });
+            self.launch(state, packet, arrival, driver);
         }
-        self.launch(state, packet, arrival + fate.extra, out);
+        self.launch(state, packet, arrival + fate.extra, driver);
     }
 
     /// A packet ends at a port.
@@ -400,10 +414,10 @@ impl Transit {
         packet: Packet,
         reason: DropReason,
         at: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
         state.stats.dropped += 1;
-        self.drop_packet(packet, reason, at, out);
+        self.drop_packet(packet, reason, at, driver);
     }
 
     /// A packet ends.
@@ -413,9 +427,29 @@ impl Transit {
         packet: Packet,
         reason: DropReason,
         at: Instant,
-        out: &mut Vec<Output>,
+        driver: &mut Driver<'_>,
     ) {
         self.counts.dropped.count(reason);
-        out.push(Output::Dropped { packet, reason, at });
+        driver.out.push(Output::Dropped { packet, reason, at });
     }
 }
+
+/// Writes the telemetry of a port into a packet that leaves it at `at`.
+#[cold]
+fn stamp(state: &PortState, packet: &mut Packet, at: Instant, driver: &mut Driver<'_>) {
+    if state.stamps {
+        // Its own bytes are counted already.
+        let sent = state.port.sent().1 - packet.wire_bytes();
+        driver.frames.stamp(packet, &state.hop(at, sent));
+    }
+}
+
+/// The name of a port in telemetry: the low half of its number, which tells ports of one path apart
+/// in any network of at most 65536 ports.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+const fn port_name(number: u32) -> u16 {
+    number as u16
+}
+
+#[cfg(test)]
+mod tests;

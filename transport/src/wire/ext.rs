@@ -106,6 +106,21 @@ impl Extent {
         self.named == 0
     }
 
+    /// Whether the extensions that it names are as long in `ext` as it says.
+    #[must_use]
+    pub fn fits(self, ext: &Ext) -> bool {
+        let part = |named: u8, len: u16| if self.named & named != 0 { len } else { 0 };
+        let int = part(INT, ext.int.wire_len());
+        int + part(HALF, half::LEN) + part(ADVICE, advice::LEN) == self.len()
+    }
+
+    /// Whether there is telemetry, or room for it.
+    #[inline]
+    #[must_use]
+    pub const fn has_int(self) -> bool {
+        self.named & INT != 0
+    }
+
     /// The telemetry, if there is any.
     #[must_use]
     pub fn int(self, ext: &Ext) -> Option<&Int> {

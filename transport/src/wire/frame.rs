@@ -331,27 +331,37 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
     rewrite_tos(frame, |tos| class.dscp() << 2 | tos & 3).is_some()
 }
 
-/// The Headrace header of `frame`, of which all headers have to be there; whatever the payload is.
+/// The Headrace header of `frame` with its extensions, all of which have to be there; whatever the
+/// payload is.
 ///
 /// # Errors
 /// [`ParseError`] when the frame is not UDP, or what follows is no header.
-pub fn header_of(frame: &[u8]) -> Result<Header, ParseError> {
+pub fn header_of(frame: &[u8]) -> Result<(Header, Ext), ParseError> {
     let at = header_start(frame).ok_or(ParseError::NotHeadrace)?;
-    Header::parse(entropy_at(frame, at), &frame[at..]).map(|(header, ..)| header)
+    Header::parse(entropy_at(frame, at), &frame[at..]).map(|(header, ext, _)| (header, ext))
 }
 
-/// Lets `change` edit the Headrace header of `frame`, whose payload may lie elsewhere, and keeps
-/// the UDP checksum right without reading the payload (RFC 1624); one of zero stays zero. False,
-/// with the frame as it was, when there is no header, or the new one has another length, another
-/// entropy value or other extensions. The content of extensions stays.
-pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header)) -> bool {
+/// Whether `frame` is a DATA or PARITY frame with room for telemetry. It may be the first
+/// [`HEADERS_MAX`] octets alone.
+#[must_use]
+pub fn has_int(frame: &[u8]) -> bool {
+    let header = header_start(frame).and_then(|at| frame.get(at..));
+    header.is_some_and(|header| data::int_of(header).is_some())
+}
+
+/// Lets `change` edit the Headrace header of `frame` and the content of its extensions, and keeps
+/// the UDP checksum right without reading the payload, which may lie elsewhere (RFC 1624); one of
+/// zero stays zero. False, with the frame as it was, when there is no header, or the new one has
+/// another length, another entropy value or other extensions.
+pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header, &mut Ext)) -> bool {
     let Some(at) = header_start(frame) else { return false };
-    let Ok((old, ext, len)) = Header::parse(entropy_at(frame, at), &frame[at..]) else {
+    let Ok((old, mut ext, len)) = Header::parse(entropy_at(frame, at), &frame[at..]) else {
         return false;
     };
     let mut header = old;
-    change(&mut header);
-    if usize::from(header.emit_len()) != len || (header.ev, header.ext) != (old.ev, old.ext) {
+    change(&mut header, &mut ext);
+    let kept = (header.ev, header.ext) == (old.ev, old.ext) && header.ext.fits(&ext);
+    if usize::from(header.emit_len()) != len || !kept {
         return false;
     }
     let (head, body) = frame.split_at_mut(at);

@@ -365,7 +365,7 @@ proptest! {
         prop_assert!(trim(&mut bytes.clone()) <= len);
         set_ce(&mut bytes.clone());
         set_class(&mut bytes.clone(), TrafficClass::Control);
-        rewrite_header(&mut bytes.clone(), &mut |header| header.dst_flow = FlowId::UNKNOWN);
+        rewrite_header(&mut bytes.clone(), &mut |header, _| header.dst_flow = FlowId::UNKNOWN);
         finish_udp_checksum(&mut bytes.clone(), Checksum::new());
         seed_udp_checksum(&mut bytes);
     }
@@ -393,13 +393,13 @@ proptest! {
         let before = frame.clone();
         // A chain's head: the payload is elsewhere.
         let head = usize::from(header_overhead(v) + old.emit_len());
-        let written = rewrite_header(&mut frame[..head], &mut |header| *header = new);
+        let written = rewrite_header(&mut frame[..head], &mut |header, _| *header = new);
         prop_assert_eq!(written, new.emit_len() == old.emit_len() && new.ext == old.ext);
         if !written {
             prop_assert_eq!(frame, before);
             return Ok(());
         }
-        prop_assert_eq!(header_of(&frame[..head]), Ok(new));
+        prop_assert_eq!(header_of(&frame[..head]).map(|(header, _)| header), Ok(new));
         // Zero and 0xFFFF are the same sum, of which UDP sends the latter.
         if bare {
             fresh[udp..udp + 2].fill(0);
@@ -408,8 +408,28 @@ proptest! {
             prop_assert_eq!(frame, fresh);
         }
         let mut other = before.clone();
-        prop_assert!(!rewrite_header(&mut other, &mut |header| header.ev.0 ^= 1));
+        prop_assert!(!rewrite_header(&mut other, &mut |header, _| header.ev.0 ^= 1));
         prop_assert_eq!(other, before);
+    }
+
+    #[test]
+    fn the_content_of_extensions_is_rewritten_and_their_room_is_not(
+        v in version(), (h, x) in header(data_body()), payload in payload(), room in 1u8..=8,
+    ) {
+        let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
+        let before = frame_of(&spec, &h, &x, &payload);
+        let head = usize::from(header_overhead(v) + h.emit_len());
+        let mut frame = before.clone();
+        prop_assert!(rewrite_header(&mut frame[..head], &mut |_, ext| ext.int.clear()));
+        let mut cleared = x;
+        cleared.int.clear();
+        prop_assert_eq!(&frame, &frame_of(&spec, &h, &cleared, &payload));
+        prop_assert_eq!(has_int(&frame), h.ext.has_int());
+        let mut other = before.clone();
+        let fits = !h.ext.has_int() || int::len_with(room) == x.int.wire_len();
+        let other_room = &mut |_: &mut Header, ext: &mut Ext| ext.int = Int::with_room(room);
+        prop_assert_eq!(rewrite_header(&mut other[..head], other_room), fits);
+        prop_assert!(fits || other == before);
     }
 
     #[test]

@@ -287,6 +287,7 @@ impl PortBuilder<'_> {
                 Bytes(u64::from(self.params.mtu)),
                 self.params.mark,
             ),
+            stamps: false,
             owner: Node::Host(host),
             to: Node::Switch(host / tier.radix_down),
         }
@@ -355,6 +356,7 @@ impl PortBuilder<'_> {
                 pause: self.params.pause,
                 ..params
             },
+            stamps: false,
             owner: Node::Host(0),
             to: Node::Host(0),
         }

@@ -24,6 +24,8 @@ pub(super) struct Taken {
     pub(super) peer: HostId,
     pub(super) sent: bool,
     pub(super) hdr: Header,
+    /// The extensions that it names.
+    pub(super) ext: Ext,
     /// As sent.
     pub(super) payload_len: u16,
     pub(super) class: TrafficClass,
@@ -125,7 +127,7 @@ impl Recording {
         let class = if trimmed { TrafficClass::Data } else { frame.class };
         let spec = FrameSpec { addrs, ecn: frame.ecn, class };
         let mut bytes = [0; frame::HEADERS_MAX as usize];
-        let headers = frame::emit(&spec, &frame.hdr, &Ext::VACANT, frame.payload_len, &mut bytes);
+        let headers = frame::emit(&spec, &frame.hdr, &frame.ext, frame.payload_len, &mut bytes);
         let mut len = u32::try_from(headers).unwrap_or(u32::MAX) + u32::from(frame.payload_len);
         if trimmed {
             // An octet of payload, so that there is something to cut off.

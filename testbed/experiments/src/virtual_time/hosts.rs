@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Output, Packet, Window};
 use transport::sched::Label;
-use transport::wire::WireSizes;
 use transport::wire::class::{Ecn, TrafficClass};
+use transport::wire::{Ext, WireSizes};
 use transport::{
     BURST, Burst, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId,
     MsgSpec, Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
@@ -44,7 +44,14 @@ struct Host {
     /// Flows whose connection had failed before they could be posted.
     refused: Vec<FlowIndex>,
     /// Packets that the endpoint has given ahead of their departure, in its order.
-    kept: VecDeque<(Instant, TxSegment)>,
+    kept: VecDeque<Kept>,
+}
+
+/// A packet that waits for its departure, with the extensions that its header names.
+struct Kept {
+    at: Instant,
+    segment: TxSegment,
+    ext: Option<Box<Ext>>,
 }
 
 /// What hosts act on beside themselves: network, conductor, packets.
@@ -193,7 +200,7 @@ impl<'a> Hosts<'a> {
         let state = &self.hosts[self.index_of(host)];
         let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         let turn = network.nic_turn(host).unwrap_or(Instant::FAR_FUTURE);
-        let kept = state.kept.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
+        let kept = state.kept.front().map_or(Instant::FAR_FUTURE, |kept| kept.at);
         state.timer.min(start).min(turn).min(kept)
     }
 
@@ -228,10 +235,11 @@ impl<'a> Hosts<'a> {
             self.count.given_up += 1;
             env.network.count_delivered(1);
             if let Some(tap) = &mut self.tap {
-                let packet = env.packets.of(flight.packet.handle);
-                tap.note(received(&flight.packet, packet, host, now));
+                let handle = flight.packet.handle;
+                let as_sent = (env.packets.of(handle), env.packets.ext(handle));
+                tap.note(received(&flight.packet, as_sent, host, now));
             }
-            state.deliver(&flight.packet, env.packets.of(flight.packet.handle), now);
+            state.deliver(&flight.packet, &env.packets, now);
             env.packets.end(flight.packet.handle);
         }
         if state.timer <= now {
@@ -359,15 +367,18 @@ impl<'a> Hosts<'a> {
                 let at = self.hosts[place].clock.when(departure);
                 if at > now {
                     let kept = &mut self.hosts[place].kept;
-                    let behind = kept.partition_point(|(other, _)| *other <= at);
-                    kept.insert(behind, (at, *segment));
+                    let behind = kept.partition_point(|other| other.at <= at);
+                    let named = segment.hdr.ext.is_some();
+                    let ext = named.then(|| Box::new(*self.burst.ext(index)));
+                    kept.insert(behind, Kept { at, segment: *segment, ext });
                     continue;
                 }
             }
             if let Some(tap) = &mut self.tap {
-                tap.note(sent(segment, host, now));
+                tap.note(sent((segment, self.burst.ext(index)), host, now));
             }
-            let packet = env.packets.packet_of(segment, host, self.sizes);
+            let carried = (segment, self.burst.ext(index));
+            let packet = env.packets.packet_of(carried, host, self.sizes);
             env.network.send(host, packet, now, &mut env.out);
         }
     }
@@ -376,13 +387,14 @@ impl<'a> Hosts<'a> {
     #[inline]
     fn release(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
         let place = self.index_of(host);
-        while let Some(&(_, segment)) = self.hosts[place].kept.front().filter(|(at, _)| *at <= now)
+        while self.hosts[place].kept.front().is_some_and(|kept| kept.at <= now)
+            && let Some(Kept { segment, ext, .. }) = self.hosts[place].kept.pop_front()
         {
-            self.hosts[place].kept.pop_front();
+            let carried = (&segment, ext.as_deref().unwrap_or(&Ext::VACANT));
             if let Some(tap) = &mut self.tap {
-                tap.note(sent(&segment, host, now));
+                tap.note(sent(carried, host, now));
             }
-            let packet = env.packets.packet_of(&segment, host, self.sizes);
+            let packet = env.packets.packet_of(carried, host, self.sizes);
             env.network.send(host, packet, now, &mut env.out);
         }
     }
@@ -487,7 +499,8 @@ impl Host {
 
     /// A packet has arrived.
     #[inline]
-    fn deliver(&mut self, packet: &Packet, sent: &InFlight, at: Instant) {
+    fn deliver(&mut self, packet: &Packet, packets: &PacketSlab, at: Instant) {
+        let sent = packets.of(packet.handle);
         if packet.flags.has(Flags::CORRUPT) {
             self.endpoint.count_drop(DropReason::Corrupt);
             return;
@@ -508,14 +521,19 @@ impl Host {
 }
 
 /// A segment that `host` sends, for a capture.
-fn sent(segment: &TxSegment, host: HostId, at: Instant) -> Taken {
-    let class = segment.class();
+fn sent((segment, ext): (&TxSegment, &Ext), host: HostId, at: Instant) -> Taken {
+    let (class, peer) = (segment.class(), segment.peer);
     let (hdr, payload_len) = (segment.hdr, segment.payload.len);
-    Taken { at, host, peer: segment.peer, sent: true, hdr, payload_len, class, ecn: class.ecn() }
+    Taken { at, host, peer, sent: true, hdr, ext: *ext, payload_len, class, ecn: class.ecn() }
 }
 
 /// A packet that `host` receives, for a capture.
-fn received(packet: &Packet, as_sent: &InFlight, host: HostId, at: Instant) -> Taken {
+fn received(
+    packet: &Packet,
+    (as_sent, ext): (&InFlight, &Ext),
+    host: HostId,
+    at: Instant,
+) -> Taken {
     let InFlight { hdr, from, payload_len, .. } = *as_sent;
     let class = packet.class();
     let ecn = match (packet.flags.has(Flags::CE), packet.flags.has(Flags::ECT)) {
@@ -523,7 +541,7 @@ fn received(packet: &Packet, as_sent: &InFlight, host: HostId, at: Instant) -> T
         (false, true) => Ecn::Ect0,
         (false, false) => Ecn::NotEct,
     };
-    Taken { at, host, peer: from, sent: false, hdr, payload_len, class, ecn }
+    Taken { at, host, peer: from, sent: false, hdr, ext: *ext, payload_len, class, ecn }
 }
 
 /// Brings the packets of `flights` near the processor.

@@ -8,7 +8,8 @@ use std::hint::black_box;
 
 use fabric::{Flags, Frames, Packet, flow_hash};
 use transport::wire::class::TrafficClass;
-use transport::wire::{Header, WireSizes};
+use transport::wire::int::Hop;
+use transport::wire::{Ext, Header, WireSizes};
 use transport::{HostId, TxSegment};
 
 /// One packet as it was sent: what its receiver sees of it. A cache line.
@@ -28,16 +29,19 @@ const _: () = assert!(size_of::<InFlight>() == 64);
 #[derive(Debug, Default)]
 pub(super) struct PacketSlab {
     places: Vec<InFlight>,
+    /// By place whose header names extensions: their content. Empty before the first of them.
+    exts: Vec<Ext>,
     free: Vec<u32>,
     live: u64,
 }
 
 impl PacketSlab {
-    /// Keeps a segment that `from` sends: the fabric's packet for it, as long as `sizes` say.
+    /// Keeps a segment with the extensions that its header names, which `from` sends: the fabric's
+    /// packet for it, as long as `sizes` say.
     #[inline]
     pub(super) fn packet_of(
         &mut self,
-        segment: &TxSegment,
+        (segment, ext): (&TxSegment, &Ext),
         from: HostId,
         sizes: WireSizes,
     ) -> Packet {
@@ -45,8 +49,9 @@ impl PacketSlab {
             TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
             class => Flags::of(class),
         };
+        let flags = if segment.hdr.ext.has_int() { flags.with(Flags::INT) } else { flags };
         Packet {
-            handle: self.insert(segment, from),
+            handle: self.insert(segment, ext, from),
             dst: segment.peer,
             hash: flow_hash(from, segment.peer, segment.hdr.ev),
             len: sizes.of(&segment.hdr, segment.payload.len),
@@ -57,22 +62,44 @@ impl PacketSlab {
 
     /// Keeps a packet and names it.
     #[inline]
-    fn insert(&mut self, segment: &TxSegment, from: HostId) -> u32 {
+    fn insert(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> u32 {
         let payload_len = segment.payload.len;
-        self.keep(InFlight { hdr: segment.hdr, from, payload_len, copies: 1 })
+        self.keep(InFlight { hdr: segment.hdr, from, payload_len, copies: 1 }, ext)
     }
 
     /// Keeps one copy of a packet that another slab has let go of, and names it.
     #[inline]
-    pub(super) fn keep(&mut self, packet: InFlight) -> u32 {
+    pub(super) fn keep(&mut self, packet: InFlight, ext: &Ext) -> u32 {
         let packet = InFlight { copies: 1, ..packet };
         self.live += 1;
-        if let Some(handle) = self.free.pop() {
-            self.places[handle as usize] = packet;
-            return handle;
+        let handle = match self.free.pop() {
+            Some(handle) => {
+                self.places[handle as usize] = packet;
+                handle
+            }
+            None => {
+                self.places.push(packet);
+                u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        if packet.hdr.ext.is_some() {
+            self.keep_ext(handle, ext);
         }
-        self.places.push(packet);
-        u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        handle
+    }
+
+    #[inline(never)]
+    fn keep_ext(&mut self, handle: u32, ext: &Ext) {
+        if self.exts.len() < self.places.len() {
+            self.exts.resize(self.places.len(), Ext::VACANT);
+        }
+        self.exts[handle as usize] = *ext;
+    }
+
+    /// The extensions that the header of a packet under way names.
+    #[inline]
+    pub(super) fn ext(&self, handle: u32) -> &Ext {
+        self.exts.get(handle as usize).unwrap_or(&Ext::VACANT)
     }
 
     /// Brings a packet near the processor: those under way do not fit its caches.
@@ -132,31 +159,62 @@ impl<'a> SlabFrames<'a> {
     }
 }
 
+impl SlabFrames<'_> {
+    /// Puts `frame` in the place of what `packet` stands for, or in one of its own where a copy
+    /// shares that.
+    fn replace(&mut self, packet: &mut Packet, frame: InFlight, ext: &Ext) {
+        if frame.copies > 1 {
+            self.packets.end(packet.handle);
+            packet.handle = self.packets.keep(frame, ext);
+            return;
+        }
+        self.packets.places[packet.handle as usize].hdr = frame.hdr;
+        if frame.hdr.ext.is_some() {
+            self.packets.keep_ext(packet.handle, ext);
+        }
+    }
+}
+
 impl Frames for SlabFrames<'_> {
     fn header(&self, packet: &Packet) -> Option<Header> {
         Some(self.packets.of(packet.handle).hdr)
     }
 
-    fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool {
+    fn ext(&self, packet: &Packet) -> Option<Ext> {
+        Some(*self.packets.ext(packet.handle))
+    }
+
+    fn rewrite(
+        &mut self,
+        packet: &mut Packet,
+        change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
         let mut frame = *self.packets.of(packet.handle);
+        let mut ext = *self.packets.ext(packet.handle);
         let kept = |hdr: &Header| (hdr.emit_len(), hdr.ev, hdr.ext);
         let before = kept(&frame.hdr);
-        change(&mut frame.hdr);
-        if kept(&frame.hdr) != before {
+        change(&mut frame.hdr, &mut ext);
+        if kept(&frame.hdr) != before || !frame.hdr.ext.fits(&ext) {
             return false;
         }
-        if frame.copies > 1 {
-            self.packets.end(packet.handle);
-            packet.handle = self.packets.keep(frame);
-        } else {
-            self.packets.places[packet.handle as usize].hdr = frame.hdr;
-        }
+        self.replace(packet, frame, &ext);
         true
     }
 
-    fn make(&mut self, segment: &TxSegment, from: HostId) -> Option<Packet> {
+    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+        let frame = *self.packets.of(packet.handle);
+        if frame.copies > 1 {
+            let ext = *self.packets.ext(packet.handle);
+            self.replace(packet, frame, &ext);
+        }
+        let ext = self.packets.exts.get_mut(packet.handle as usize);
+        let int = ext.and_then(|ext| frame.hdr.ext.int_mut(ext));
+        int.map(|int| int.stamp(*hop)).is_some()
+    }
+
+    fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
         debug_assert_eq!(segment.payload.len, 0, "a switch has no payload");
-        Some(self.packets.packet_of(segment, from, self.sizes))
+        Some(self.packets.packet_of((segment, ext), from, self.sizes))
     }
 
     fn end(&mut self, packet: Packet) {
@@ -167,8 +225,10 @@ impl Frames for SlabFrames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transport::wire::{AccountedSizes, Allowance, Body, Note};
-    use transport::{EntropyValue, FlowId, PayloadRef, units::Credit};
+    use transport::units::{Credit, MsgNo, Psn};
+    use transport::wire::int::Int;
+    use transport::wire::{AccountedSizes, Allowance, Body, Data, Extent, Note};
+    use transport::{Bytes, EntropyValue, FlowId, Instant, PayloadRef, Rate};
 
     const SIZES: WireSizes = WireSizes {
         frame_overhead: 42,
@@ -185,17 +245,17 @@ mod tests {
     #[test]
     fn a_copy_that_is_edited_leaves_the_other_copy_as_it_was() {
         let mut slab = PacketSlab::default();
-        let packet = slab.packet_of(&request(1), HostId(1), SIZES);
+        let packet = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
         slab.duplicate(packet.handle);
         let mut edited = packet;
         let mut frames = SlabFrames::new(&mut slab, SIZES);
-        assert!(frames.rewrite(&mut edited, &mut |header| *header = request(5).hdr));
+        assert!(frames.rewrite(&mut edited, &mut |header, _| *header = request(5).hdr));
         assert_ne!(edited.handle, packet.handle);
         assert_eq!(frames.header(&packet), Some(request(1).hdr));
         assert_eq!(frames.header(&edited), Some(request(5).hdr));
         // The last copy of a frame is edited where it lies.
         let mut last = packet;
-        assert!(frames.rewrite(&mut last, &mut |header| *header = request(6).hdr));
+        assert!(frames.rewrite(&mut last, &mut |header, _| *header = request(6).hdr));
         assert_eq!(frames.header(&last), Some(request(6).hdr));
         assert_eq!(last.handle, packet.handle);
         frames.end(last);
@@ -204,14 +264,55 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_is_stamped_leaves_the_other_copy_as_it_was() {
+        let mut slab = PacketSlab::default();
+        let int = Int::with_room(2);
+        let ext = Ext { int, ..Ext::VACANT };
+        let data = TxSegment { hdr: data_with(&int), peer: HostId(9), ..TxSegment::VACANT };
+        let packet = slab.packet_of((&data, &ext), HostId(1), SIZES);
+        assert!(packet.flags.has(Flags::INT));
+        slab.duplicate(packet.handle);
+        let hop = Hop::new(Instant::ZERO, Bytes(64), Bytes::ZERO, Rate::from_gbps(100), 7);
+        let mut stamped = packet;
+        let mut frames = SlabFrames::new(&mut slab, SIZES);
+        assert!(frames.stamp(&mut stamped, &hop) && stamped.handle != packet.handle);
+        assert_eq!(frames.ext(&stamped).unwrap().int.hops(), [hop]);
+        assert!(frames.ext(&packet).unwrap().int.hops().is_empty());
+        // The room is what was sent; its content may be taken out.
+        let wider = &mut |_: &mut Header, ext: &mut Ext| ext.int = Int::with_room(3);
+        assert!(!frames.rewrite(&mut stamped, wider));
+        assert!(frames.rewrite(&mut stamped, &mut |_, ext| ext.int.clear()));
+        assert!(frames.ext(&stamped).unwrap().int.hops().is_empty());
+        let mut bare = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
+        assert!(!bare.flags.has(Flags::INT));
+        assert!(!SlabFrames::new(&mut slab, SIZES).stamp(&mut bare, &hop), "no room");
+    }
+
+    fn data_with(int: &Int) -> Header {
+        let data = Data {
+            psn: Psn(0),
+            msg: MsgNo(0),
+            offset: 0,
+            sent_at: 0,
+            retransmission: false,
+            open: None,
+            tag: 0,
+            demand: None,
+            code: None,
+        };
+        let hdr = Header::new(EntropyValue(7), FlowId::UNKNOWN, Body::Data(data));
+        Header { ext: Extent::NONE.with_int(int), ..hdr }
+    }
+
+    #[test]
     fn a_header_keeps_its_length_and_its_entropy_value() {
         let mut slab = PacketSlab::default();
-        let mut packet = slab.packet_of(&request(1), HostId(1), SIZES);
+        let mut packet = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
         let before = packet;
         let mut frames = SlabFrames::new(&mut slab, SIZES);
-        assert!(!frames.rewrite(&mut packet, &mut |header| header.ev = EntropyValue(8)));
+        assert!(!frames.rewrite(&mut packet, &mut |header, _| header.ev = EntropyValue(8)));
         let note = Body::Note(Note::new(1, &[0; 8]).unwrap());
-        assert!(!frames.rewrite(&mut packet, &mut |header| header.body = note));
+        assert!(!frames.rewrite(&mut packet, &mut |header, _| header.body = note));
         assert_eq!((packet, frames.header(&packet)), (before, Some(request(1).hdr)));
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::MutexGuard;
 
 use fabric::{Flight, Network, Output, Parts};
+use transport::wire::Ext;
 use transport::{Instant, Rng};
 
 use super::hosts::{Environment, Hosts};
@@ -29,6 +30,14 @@ pub(super) struct Parcel {
     packet: Option<InFlight>,
 }
 
+/// What goes from one part to another in a window.
+#[derive(Default)]
+struct Mail {
+    parcels: Vec<Parcel>,
+    /// In the order of parcels: the extensions of each whose header names some.
+    exts: Vec<Ext>,
+}
+
 /// Some hosts and ports of a run.
 pub(super) struct Part<'a> {
     pub(super) hosts: Hosts<'a>,
@@ -36,9 +45,9 @@ pub(super) struct Part<'a> {
     /// Hosts have to meet at every instant.
     coupled: bool,
     /// By part: what came from it in the window before.
-    inbox: Vec<Vec<Parcel>>,
+    inbox: Vec<Mail>,
     /// By part: what goes to it.
-    outbox: Vec<Vec<Parcel>>,
+    outbox: Vec<Mail>,
     /// When the first parcel is due.
     parcel_at: Instant,
     /// Flights of the last window.
@@ -64,7 +73,7 @@ pub(super) fn build<'a>(
     Ok(built
         .map(|((network, conductor), Range { start, end })| {
             let own = configs.by_ref().take((end - start) as usize).collect();
-            let boxes = || std::iter::repeat_with(Vec::new).take(parts.count()).collect();
+            let boxes = || std::iter::repeat_with(Mail::default).take(parts.count()).collect();
             Part {
                 hosts: Hosts::new(plan, *start, own, (rng, capture)),
                 env: Environment {
@@ -124,11 +133,16 @@ impl Part<'_> {
 
     /// Takes in what other parts have sent.
     pub(super) fn receive(&mut self) {
-        for Parcel { mut flight, packet } in self.inbox.iter_mut().flat_map(|from| from.drain(..)) {
-            if let Some(packet) = packet {
-                flight.packet.handle = self.env.packets.keep(packet);
+        for Mail { parcels, exts } in &mut self.inbox {
+            let mut exts = exts.drain(..);
+            for Parcel { mut flight, packet } in parcels.drain(..) {
+                if let Some(packet) = packet {
+                    let ext = if packet.hdr.ext.is_some() { exts.next() } else { None };
+                    let ext = ext.as_ref().unwrap_or(&Ext::VACANT);
+                    flight.packet.handle = self.env.packets.keep(packet, ext);
+                }
+                self.env.network.admit(flight);
             }
-            self.env.network.admit(flight);
         }
     }
 
@@ -136,10 +150,16 @@ impl Part<'_> {
     fn send(&mut self) {
         self.parcel_at = Instant::FAR_FUTURE;
         let Environment { network, packets, .. } = &mut self.env;
-        for (to, outbox) in self.outbox.iter_mut().enumerate() {
-            outbox.extend(network.crossed(to).map(|flight| {
+        for (to, Mail { parcels, exts }) in self.outbox.iter_mut().enumerate() {
+            parcels.extend(network.crossed(to).map(|flight| {
                 self.parcel_at = self.parcel_at.min(flight.at);
-                let packet = flight.is_packet().then(|| packets.let_go(flight.packet.handle));
+                let packet = flight.is_packet().then(|| {
+                    let handle = flight.packet.handle;
+                    if packets.of(handle).hdr.ext.is_some() {
+                        exts.push(*packets.ext(handle));
+                    }
+                    packets.let_go(handle)
+                });
                 Parcel { flight, packet }
             }));
         }

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use transport::wire::Header;
+use transport::wire::int::Hop;
+use transport::wire::{Ext, Header};
 use transport::{DropReason, HostId, Instant, Rate, TxSegment};
 
 use crate::calendar::Flight;
 use crate::elements::PortId;
-use crate::frames::Frames;
-use crate::packet::{Output, Packet};
+use crate::frames::Driver;
+use crate::packet::Packet;
 use crate::qdisc::{Departure, Queued, Verdict};
 use crate::transit::{NO_FAULT, PortState, Transit};
 use crate::wiring::Wiring;
@@ -19,8 +20,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ports: &'a mut [PortState],
     pub(crate) transit: &'a mut Transit,
     pub(crate) wiring: &'a Wiring,
-    pub(crate) frames: &'a mut dyn Frames,
-    pub(crate) out: &'a mut Vec<Output>,
+    pub(crate) driver: Driver<'a>,
 }
 
 /// What a program sees and can do during one call.
@@ -28,8 +28,7 @@ pub struct Context<'a> {
     pub(super) ports: &'a mut [PortState],
     pub(super) transit: &'a mut Transit,
     pub(super) wiring: &'a Wiring,
-    pub(super) frames: &'a mut dyn Frames,
-    pub(super) out: &'a mut Vec<Output>,
+    pub(super) driver: Driver<'a>,
     pub(super) agenda: &'a mut Agenda,
     pub(super) switch: u32,
     pub(super) now: Instant,
@@ -92,6 +91,14 @@ impl Context<'_> {
         }
     }
 
+    /// What the telemetry of a packet that left `port` now would say, were it behind all that has
+    /// been sent and before all that waits.
+    #[must_use]
+    pub fn hop(&self, port: PortId) -> Hop {
+        let state = &self.ports[port.0 as usize];
+        state.hop(self.now, state.port.sent().1)
+    }
+
     /// Gives `packet` to the queue of `port`. A departure that this makes possible happens when the
     /// call of the program is over.
     pub fn send(&mut self, port: PortId, packet: Packet) -> Sent {
@@ -99,7 +106,7 @@ impl Context<'_> {
         let state = &mut self.ports[state];
         let verdict = state.port.enqueue(packet, self.now, &mut state.rng);
         if let Verdict::Dropped(reason) = verdict {
-            self.transit.lose(state, packet, reason, self.now, self.out);
+            self.transit.lose(state, packet, reason, self.now, &mut self.driver);
             return Sent::Dropped;
         }
         let is_first = !self.agenda.leaving.contains(&port.0);
@@ -125,7 +132,7 @@ impl Context<'_> {
     /// Loses `packet` at `port`.
     pub fn drop_at(&mut self, port: PortId, packet: Packet, reason: DropReason) {
         let state = &mut self.ports[port.0 as usize];
-        self.transit.lose(state, packet, reason, self.now, self.out);
+        self.transit.lose(state, packet, reason, self.now, &mut self.driver);
     }
 
     /// Sends a pause frame by `port` to the transmitter at the far end of its link, or one that
@@ -141,10 +148,11 @@ impl Context<'_> {
         self.transit.file(Flight::pause_frame(paused, transmitter, (port.0, target), arrival));
     }
 
-    /// Makes a packet without payload, sent by `from`; `None` when the driver has no buffer left or
-    /// one of both ends has no address. The program sends it or holds it.
-    pub fn make(&mut self, segment: &TxSegment, from: HostId) -> Option<Packet> {
-        let packet = self.frames.make(segment, from)?;
+    /// Makes a packet without payload, sent by `from`, with the extensions that its header names;
+    /// `None` when the driver has no buffer left or one of both ends has no address. The program
+    /// sends it or holds it.
+    pub fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
+        let packet = self.driver.frames.make(segment, ext, from)?;
         self.transit.counts.originated += 1;
         Some(packet)
     }
@@ -152,18 +160,29 @@ impl Context<'_> {
     /// Ends `packet` in this switch.
     pub fn consume(&mut self, packet: Packet) {
         self.transit.counts.consumed += 1;
-        self.frames.end(packet);
+        self.driver.frames.end(packet);
     }
 
     /// The header of `packet`, as far as the driver can read it.
     #[must_use]
     pub fn header(&self, packet: &Packet) -> Option<Header> {
-        self.frames.header(packet)
+        self.driver.frames.header(packet)
     }
 
-    /// Lets `change` edit the header of `packet`; see [`Frames::rewrite`].
-    pub fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool {
-        self.frames.rewrite(packet, change)
+    /// The extensions that the header of `packet` names, as far as the driver can read it.
+    #[must_use]
+    pub fn ext(&self, packet: &Packet) -> Option<Ext> {
+        self.driver.frames.ext(packet)
+    }
+
+    /// Lets `change` edit the header of `packet` and the content of its extensions; see
+    /// [`Frames::rewrite`](crate::Frames::rewrite).
+    pub fn rewrite(
+        &mut self,
+        packet: &mut Packet,
+        change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
+        self.driver.frames.rewrite(packet, change)
     }
 
     /// The index of `port`, with the rate that its link has now: an idle port has had no turn at

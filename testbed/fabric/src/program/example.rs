@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::units::Credit;
-use transport::wire::{Allowance, Body, Header};
+use transport::wire::{Allowance, Body, Ext, Header};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
@@ -90,7 +90,7 @@ impl Example {
         let allowance = Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START };
         let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Request(allowance));
         let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
-        if let Some(packet) = cx.make(&segment, self.address) {
+        if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {
             self.hold(packet, from, now);
         }
     }
@@ -130,7 +130,7 @@ impl Program for Example {
             return;
         }
         let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
-        cx.rewrite(packet, &mut |header| {
+        cx.rewrite(packet, &mut |header, _| {
             if let Body::Request(report) = &mut header.body {
                 report.upto = Credit::START.plus(held);
             }

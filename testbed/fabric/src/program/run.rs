@@ -66,9 +66,9 @@ impl<'a> SwitchRun<'a> {
     /// Sets a switch to work.
     pub(crate) fn new(programmed: &'a mut Programmed, around: Surroundings<'a>) -> Self {
         let Programmed { switch, target, program, agenda, held, held_peak } = programmed;
-        let Surroundings { ports, transit, wiring, frames, out } = around;
+        let Surroundings { ports, transit, wiring, driver } = around;
         let (switch, now) = (*switch, Instant::ZERO);
-        let cx = Context { ports, transit, wiring, frames, out, agenda, switch, now };
+        let cx = Context { ports, transit, wiring, driver, agenda, switch, now };
         Self { program, held, held_peak, target: *target, cx }
     }
 
@@ -148,7 +148,8 @@ impl<'a> SwitchRun<'a> {
             self.program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
             assert_eq!(departure.packet.len, len, "a departing packet keeps its length");
             let state = &mut self.cx.ports[port as usize];
-            self.cx.transit.after_departure(state, &departure, arrival, self.cx.out);
+            let driver = &mut self.cx.driver;
+            self.cx.transit.after_departure(state, &departure, arrival, driver);
         }
         self.cx.expect(port);
     }

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use transport::rng::mix;
-use transport::wire::Header;
 use transport::wire::class::TrafficClass;
+use transport::wire::int::Hop;
+use transport::wire::{Ext, Header};
 use transport::{Bytes, Duration, HostId, Instant, Rng, TxSegment};
 
 use super::*;
@@ -37,11 +38,25 @@ impl Frames for Headers {
         self.0[Self::place(packet)]
     }
 
-    fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool {
-        self.0[Self::place(packet)].as_mut().map(change).is_some()
+    fn ext(&self, _packet: &Packet) -> Option<Ext> {
+        Some(Ext::VACANT)
     }
 
-    fn make(&mut self, segment: &TxSegment, _from: HostId) -> Option<Packet> {
+    fn rewrite(
+        &mut self,
+        packet: &mut Packet,
+        change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
+        let header = self.0[Self::place(packet)].as_mut();
+        let mut ext = Ext::VACANT;
+        header.map(|header| change(header, &mut ext)).is_some()
+    }
+
+    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+        false
+    }
+
+    fn make(&mut self, segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
         self.0.push(Some(segment.hdr));
         let handle = MADE + u32::try_from(self.0.len() - 1).unwrap();
         let flags = Flags::of(segment.class());
@@ -215,7 +230,7 @@ fn a_packet_for_a_switch_without_an_end_is_refused_and_one_for_a_program_is_not(
     let mut frames = Headers::default();
     for switch in 0..7 {
         let made = TxSegment { peer: HostId(16 + switch), ..TxSegment::VACANT };
-        let made = frames.make(&made, HostId(0)).unwrap();
+        let made = frames.make(&made, &Ext::VACANT, HostId(0)).unwrap();
         let mut out = Vec::new();
         network.inject(HostId(0), made, Instant::ZERO, &mut out);
         assert_eq!(out.is_empty(), switch == 2, "switch {switch}");

@@ -23,6 +23,7 @@ use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::frame::{self, FrameSpec};
+use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
 use transport::{HostId, Instant, Rng, TxSegment};
 use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
@@ -231,32 +232,60 @@ struct MbufFrames<'a> {
     addressing: &'a Addressing,
 }
 
-impl Frames for MbufFrames<'_> {
-    fn header(&self, packet: &Packet) -> Option<Header> {
+impl MbufFrames<'_> {
+    /// The header of a packet with its extensions.
+    fn parsed(&self, packet: &Packet) -> Option<(Header, Ext)> {
         let mut copy = [0; HEADERS_MAX];
         frame::header_of(head_of(self.packets.of(packet.handle)?, &mut copy)?).ok()
     }
 
-    fn rewrite(&mut self, packet: &mut Packet, change: &mut dyn FnMut(&mut Header)) -> bool {
-        // What is still to be cut off or flipped is done to the bytes when the packet comes out.
-        let Some(handle) = self.packets.own(packet.handle, self.pool) else { return false };
-        packet.handle = handle;
-        let Some(mbuf) = self.packets.of_mut(handle) else { return false };
+    /// The first octets of the frame of a packet with all its headers, to be written: of bytes that
+    /// no copy of the packet and no sender shares. What is still to be cut off or flipped is done
+    /// to them when the packet comes out.
+    fn head_mut(&mut self, packet: &mut Packet) -> Option<&mut [u8]> {
+        packet.handle = self.packets.own(packet.handle, self.pool)?;
+        let mbuf = self.packets.of_mut(packet.handle)?;
         if mbuf.data().len() < HEADERS_MAX && mbuf.nb_segs() > 1 || mbuf.data_mut().is_none() {
-            let Some(whole) = mbuf.deep_copy(self.pool) else { return false };
-            *mbuf = whole;
+            *mbuf = mbuf.deep_copy(self.pool)?;
         }
-        mbuf.data_mut().is_some_and(|head| frame::rewrite_header(head, change))
+        mbuf.data_mut()
+    }
+}
+
+impl Frames for MbufFrames<'_> {
+    fn header(&self, packet: &Packet) -> Option<Header> {
+        self.parsed(packet).map(|(header, _)| header)
     }
 
-    fn make(&mut self, segment: &TxSegment, from: HostId) -> Option<Packet> {
+    fn ext(&self, packet: &Packet) -> Option<Ext> {
+        self.parsed(packet).map(|(_, ext)| ext)
+    }
+
+    fn rewrite(
+        &mut self,
+        packet: &mut Packet,
+        change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
+        self.head_mut(packet).is_some_and(|head| frame::rewrite_header(head, change))
+    }
+
+    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+        let Some(handle) = self.packets.own(packet.handle, self.pool) else { return false };
+        packet.handle = handle;
+        // Headers that lie in a piece of their own, before a payload elsewhere, are whole there.
+        let first = self.packets.of_mut(handle).and_then(Mbuf::data_mut);
+        first.is_some_and(|head| frame::stamp(head, hop))
+            || self.head_mut(packet).is_some_and(|head| frame::stamp(head, hop))
+    }
+
+    fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
         let addrs = self.addressing.pair(from, segment.peer)?;
         let class = segment.class();
         let spec = FrameSpec { addrs, ecn: class.ecn(), class };
         let version = self.addressing.version();
         let mut mbuf = self.pool.alloc()?;
         let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
-        frame::emit(&spec, &segment.hdr, &Ext::VACANT, 0, head);
+        frame::emit(&spec, &segment.hdr, ext, 0, head);
         frame::finish_udp_checksum(head, Checksum::new());
         let packet = describe(&mbuf, from, self.addressing)?;
         Some(Packet { handle: self.packets.insert(mbuf), ..packet })
@@ -290,7 +319,8 @@ fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet
         TrafficClass::Data => {
             let headers = frame::payload_start(head)?;
             let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
-            (u8::try_from(headers).ok()?, ect.with(Flags::TRIMMABLE))
+            let int = if frame::has_int(head) { Flags::INT } else { Flags::NONE };
+            (u8::try_from(headers).ok()?, ect.with(Flags::TRIMMABLE).with(int))
         }
         // No host sends a packet that is trimmed already.
         TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),

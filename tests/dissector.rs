@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use experiments::capture::pcapng::{Direction, Interface, Packet, Writer};
-use transport::units::Bytes;
-use transport::units::Credit;
+use transport::units::{Bytes, Credit, Key};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::advice::Advice;
 use transport::wire::checksum::Checksum;
@@ -24,10 +23,11 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 35] = [
+const NUMBERS: [&str; 36] = [
     "kind",
     "ev",
     "dst_flow",
+    "key",
     "src_flow",
     "psn",
     "msg",
@@ -211,6 +211,9 @@ fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
     let mut numbers = BTreeMap::new();
     numbers.insert("ev", u64::from(header.ev.0));
     numbers.insert("dst_flow", u64::from(header.dst_flow.0));
+    if header.key != Key::NONE {
+        numbers.insert("key", header.key.0);
+    }
     let (kind, flags, more) = match header.body {
         Body::Data(data) => {
             let kind = if data.parity_index().is_some() { 5 } else { 0 };
@@ -308,9 +311,12 @@ fn samples() -> Vec<Sample> {
         for (at, body) in bodies(&mut rng).into_iter().enumerate() {
             let dst_flow = if at % 4 == 0 { FlowId::UNKNOWN } else { flow(&mut rng) };
             let ev = EntropyValue(PORTS[at % PORTS.len()]);
+            let drawn = Key(rng.next_u64());
+            let of_none = matches!(body, Body::Note(_)) && dst_flow == FlowId::UNKNOWN;
+            let key = if of_none { Key::NONE } else { drawn };
             let is_data = matches!(body, Body::Data(_));
             let ext = ext(&mut rng, at);
-            for header in with_extensions(Header::new(ev, dst_flow, body), &ext) {
+            for header in with_extensions(Header::new(ev, dst_flow, body).keyed(key), &ext) {
                 for trimmed in if is_data { &[false, true][..] } else { &[false] } {
                     samples.push(sample(version, &header, &ext, *trimmed));
                 }
@@ -360,10 +366,10 @@ fn broken() -> Vec<Vec<u8>> {
     let v4: Vec<&Sample> = all.iter().filter(|sample| sample.frame[12] == 8).collect();
     let of_kind = |kind: u64| **v4.iter().find(|s| s.numbers["kind"] == kind).as_ref().unwrap();
     let mut broken = Vec::new();
-    for kind in 0..7 {
+    for kind in 0..9 {
         let sample = of_kind(kind);
         // A flag that there is not, a kind that there is not, and its header cut short.
-        broken.extend([damage(sample, 1, 0x80), damage(sample, 0, 0x1F)]);
+        broken.extend([damage(sample, 1, 0x80), damage(sample, 0, 0x2F)]);
         let mut short = sample.frame[..at + 9].to_vec();
         short[16..18].copy_from_slice(&37u16.to_be_bytes());
         short[38..40].copy_from_slice(&17u16.to_be_bytes());
@@ -371,7 +377,7 @@ fn broken() -> Vec<Vec<u8>> {
     }
     // Parity that says DATA, and an ACK that says two things at once.
     let acks = v4.iter().find(|s| s.numbers["kind"] == 1).unwrap();
-    broken.extend([damage(of_kind(5), 0, 0x10), damage(acks, 1, 6)]);
+    broken.extend([damage(of_kind(5), 0, 0x20), damage(acks, 1, 6)]);
     broken
 }
 
@@ -449,7 +455,11 @@ fn every_packet_is_dissected_as_our_parser_reads_it() {
         else {
             panic!("{row:?}");
         };
-        assert_eq!((number(version), number(flags)), (1, sample.flags), "{row:?}");
+        assert_eq!(
+            (number(version), number(flags)),
+            (transport::wire::VERSION.into(), sample.flags),
+            "{row:?}"
+        );
         assert_eq!((!payload.is_empty()).then(|| number(payload)), sample.payload_len);
         assert_eq!(trimmed == "1" || trimmed == "True", sample.trimmed, "{row:?}");
         assert!(malformed.is_empty() && truncated.is_empty(), "{row:?}");

@@ -1,4 +1,4 @@
--- Headrace, wire format version 1, for Wireshark and tshark 4.0 or newer. Fields, offsets and names
+-- Headrace, wire format version 2, for Wireshark and tshark 4.0 or newer. Fields, offsets and names
 -- are those of docs/WIRE.md; tests/dissector.rs compares what this says with the Rust parser.
 --
 --   tshark -X lua_script:docs/wireshark/headrace.lua -o udp.try_heuristic_first:TRUE -r FILE
@@ -11,7 +11,7 @@
 -- Packets to another UDP port than 4797 (headrace --udp-port): -o headrace.port:N, or the
 -- protocol's preferences.
 
-local VERSION = 1
+local VERSION = 2
 
 local headrace = Proto("headrace", "Headrace transport")
 
@@ -42,6 +42,7 @@ local fields = {
    decoded = ProtoField.bool("headrace.flags.decoded", "Block is decoded", 8, nil, 0x04),
    ev = ProtoField.uint16("headrace.ev", "Entropy value", base.DEC),
    dst_flow = ProtoField.uint32("headrace.dst_flow", "Flow at the receiver", base.HEX),
+   key = ProtoField.uint64("headrace.key", "Key of the flow", base.HEX),
    src_flow = ProtoField.uint32("headrace.src_flow", "Flow at the sender", base.HEX),
    psn = ProtoField.uint32("headrace.psn", "PSN", base.DEC),
    msg = ProtoField.uint32("headrace.msg", "Message", base.DEC),
@@ -161,7 +162,7 @@ function Reader:code()
    local place, packet = self:add(fields.block_packet, 1)
    local packets = data:uint() + parity:uint()
    if code:uint() ~= 1 then
-      self:refuse(item, "version 1 knows code 1")
+      self:refuse(item, "version 2 knows code 1")
    elseif data:uint() == 0 or packets > 64 or packet:uint() >= packets then
       self:refuse(place, "a block has 1 to 64 packets, and data")
    end
@@ -225,6 +226,7 @@ local function data(reader, kind)
    local flags = reader:flags(128,
       { "open", "tagged", "again", "demands", "coded", "measured", "halved" })
    reader:flow(fields.dst_flow, true)
+   reader:add(fields.key, 8)
    local _, psn = reader:add(fields.psn, 4)
    local _, msg = reader:add(fields.msg, 4)
    local _, offset = reader:add(fields.offset, 4)
@@ -259,6 +261,7 @@ local function ack(reader)
       reader.tree:add_proto_expert_info(malformed, "flags 2 and 4 exclude each other")
    end
    reader:flow(fields.dst_flow, true)
+   reader:add(fields.key, 8)
    reader:flow(fields.src_flow, false)
    local _, psn = reader:add(fields.psn, 4)
    local _, cumulative = reader:add(fields.cumulative, 4)
@@ -278,6 +281,7 @@ end
 local function block_nack(reader)
    reader:flags(1, {})
    reader:flow(fields.dst_flow, true)
+   reader:add(fields.key, 8)
    reader:flow(fields.src_flow, false)
    local _, psn = reader:add(fields.psn, 4)
    reader:not_zero(fields.missing, 8, "what is missing")
@@ -287,6 +291,7 @@ end
 local function allowance(reader)
    reader:flags(1, {})
    reader:flow(fields.dst_flow, true)
+   reader:add(fields.key, 8)
    reader:flow(fields.src_flow, false)
    local item, upto = reader:add(fields.upto, 4)
    if upto:uint() == 0 then
@@ -298,6 +303,7 @@ end
 local function report(reader)
    reader:flags(1, {})
    reader:flow(fields.dst_flow, true)
+   reader:add(fields.key, 8)
    local item, first = reader:add(fields.first, 4)
    reader:add(fields.arrived, 32)
    if first:uint() % 64 ~= 0 then
@@ -308,11 +314,15 @@ end
 
 local function note(reader)
    reader:flags(1, {})
+   local named = reader.buffer(reader.at, 4):uint() ~= 0
    reader:flow(fields.dst_flow, true)
    local class_item, class = reader:add(fields.class, 1)
    local _, protocol = reader:add(fields.protocol, 1)
    local length_item, length = reader:add(fields.length, 1)
    local reserved_item, reserved = reader:add(fields.reserved, 1)
+   if named then
+      reader:add(fields.key, 8)
+   end
    if CLASSES[class:uint()] == nil then
       reader:refuse(class_item, "a note is of class 0 to 2")
    end
@@ -329,9 +339,9 @@ end
 
 -- By kind: the function that reads it, and octets without extensions.
 local READERS = {
-   [0] = { data, 22 }, [1] = { ack, 36 }, [2] = { ack, 36 },
-   [3] = { allowance, 14 }, [4] = { allowance, 14 }, [5] = { data, 22 }, [6] = { block_nack, 22 },
-   [7] = { note, 10 }, [8] = { report, 42 },
+   [0] = { data, 30 }, [1] = { ack, 44 }, [2] = { ack, 44 },
+   [3] = { allowance, 22 }, [4] = { allowance, 22 }, [5] = { data, 30 }, [6] = { block_nack, 30 },
+   [7] = { note, 10 }, [8] = { report, 50 },
 }
 
 -- Octets of extensions by flag, and the flag of INT, which is the last and as long as its room says.
@@ -346,7 +356,8 @@ local EXTENSIONS = {
 local function header_length(buffer, kind)
    local length = READERS[kind][2]
    if kind == 7 and buffer:len() >= 9 then
-      length = length + math.min(buffer(8, 1):uint(), 32)
+      local key = buffer(2, 4):uint() == 0 and 0 or 8
+      length = length + key + math.min(buffer(8, 1):uint(), 32)
    end
    local extensions = EXTENSIONS[kind]
    if extensions and buffer:len() >= 2 then
@@ -403,10 +414,10 @@ local function dissect(buffer, pinfo, tree)
    reader.at = 1
    local name = KINDS[kind]
    if math.floor(first:uint() / 16) ~= VERSION then
-      version:add_proto_expert_info(malformed, "this dissector knows version 1")
+      version:add_proto_expert_info(malformed, "this dissector knows version 2")
       return buffer:len()
    elseif name == nil then
-      kind_item:add_proto_expert_info(malformed, "version 1 has no such kind")
+      kind_item:add_proto_expert_info(malformed, "version 2 has no such kind")
       return buffer:len()
    end
    if buffer:len() < header_length(buffer, kind) then

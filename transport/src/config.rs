@@ -11,7 +11,7 @@ use crate::path::NetworkFacts;
 use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
-use crate::wire::{AccountedSizes, WireSizes, ack, data};
+use crate::wire::{AccountedSizes, KEY_LEN, WireSizes, ack, data};
 
 /// The open form of a configuration: change what differs from [`Settings::default`], then make a
 /// [`Config`] of it.
@@ -23,6 +23,12 @@ pub struct Settings {
     pub frame_overhead: u16,
     /// Sizes of packets that are accounted instead of those of the headers; for virtual time alone.
     pub accounted: AccountedSizes,
+    /// Octets of a header's key as they are accounted: [`KEY_LEN`] as on the wire, or 0 where
+    /// packets are to have the sizes of published evaluations, whose headers have no key.
+    pub key_bytes: u16,
+    /// What flows' keys are made of: known to no other host where there may be hostile ones. Zeros
+    /// where the endpoint's chance will do.
+    pub secret: [u64; 2],
     /// Rate of the host's link, above zero.
     pub line_rate: Rate,
     /// Base RTT of the network's longest path, and of every path that nothing better is known of;
@@ -126,6 +132,8 @@ impl Default for Settings {
             payload_max: 4096,
             frame_overhead: 42,
             accounted: AccountedSizes::HEADERS,
+            key_bytes: 0,
+            secret: [0; 2],
             line_rate: Rate::from_gbps(100),
             base_rtt: Duration::from_us(12),
             cc: CcKind::Smartt,
@@ -162,6 +170,21 @@ impl Default for FarSettings {
 }
 
 impl Settings {
+    /// What a packet counts as on the wire.
+    #[must_use]
+    pub const fn wire_sizes(&self) -> WireSizes {
+        WireSizes {
+            frame_overhead: self.frame_overhead,
+            flow_overhead: self.flow_overhead(),
+            accounted: self.accounted,
+        }
+    }
+
+    /// What is added to a header of a flow for the accounted bytes of its packet.
+    const fn flow_overhead(&self) -> u16 {
+        self.frame_overhead + self.key_bytes - KEY_LEN
+    }
+
     /// The policies of a flow over `path`: the only place where they are chosen, once a flow.
     #[must_use]
     pub fn policies(&self, path: &Path) -> Policies {
@@ -268,6 +291,7 @@ impl Config {
             ("payload_max", "64..=8960 bytes", (64..=8960).contains(&s.payload_max)),
             ("frame_overhead", "42..=128 bytes", (42..=128).contains(&s.frame_overhead)),
             ("accounted", "1..=1024 around payload, 1..=255 without", s.accounted.are_legal()),
+            ("key_bytes", "0..=8 bytes", s.key_bytes <= KEY_LEN),
             ("line_rate", "above zero", s.line_rate > Rate::ZERO),
             ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
             ("far.rtt", "above zero and at most 2 s", in_rtt_range(s.far.rtt)),
@@ -314,7 +338,7 @@ impl Config {
     /// extensions that only some segments have.
     #[must_use]
     pub fn segment_overhead(&self) -> u16 {
-        let headers = self.frame_overhead + data::LEN + self.sched.data_overhead();
+        let headers = self.flow_overhead() + data::LEN + self.sched.data_overhead();
         self.accounted.data_overhead.unwrap_or(headers)
     }
 
@@ -324,12 +348,6 @@ impl Config {
     #[must_use]
     pub fn extensions(&self, octets: u16) -> u16 {
         if self.accounted.data_overhead.is_some() { 0 } else { octets }
-    }
-
-    /// What a packet counts as on the wire.
-    #[must_use]
-    pub fn wire_sizes(&self) -> WireSizes {
-        WireSizes { frame_overhead: self.frame_overhead, accounted: self.accounted }
     }
 
     /// Wire bytes of a full segment without extensions that only some have: what controllers call
@@ -349,7 +367,7 @@ impl Config {
     /// Wire bytes of an acknowledgement.
     #[must_use]
     pub fn ack_len(&self) -> Bytes {
-        Bytes(self.accounted.control.unwrap_or(self.frame_overhead + ack::LEN).into())
+        Bytes(self.accounted.control.unwrap_or(self.flow_overhead() + ack::LEN).into())
     }
 
     /// The code of flows over `path`; `None` where they send no parity.

@@ -57,8 +57,8 @@ impl RxSegment {
     };
 }
 
-const _: () = assert!(size_of::<TxSegment>() <= 64);
-const _: () = assert!(size_of::<RxSegment>() <= 64);
+const _: () = assert!(size_of::<TxSegment>() <= 72);
+const _: () = assert!(size_of::<RxSegment>() <= 72);
 
 /// Names `len` bytes of a message that this endpoint sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -303,6 +303,12 @@ impl<T: Copy> Burst<T> {
     pub fn commit(&mut self) {
         debug_assert!(self.len < self.limit, "nothing was placed");
         self.len += 1;
+    }
+
+    /// What it holds, in order, to change.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.items[..self.len].iter_mut()
     }
 
     /// What it holds, in order.

@@ -101,6 +101,8 @@ reasons! {
     WrongHost => "wrong_host",
     /// Names a flow that is not here (closed, forged, or another's).
     UnknownFlow => "unknown_flow",
+    /// Names a flow that is here without its key: forged, or of a process that was here before.
+    WrongKey => "wrong_key",
     /// A PSN further ahead than the receive window.
     PsnOutOfWindow => "psn_out_of_window",
     /// Offset, length or message number that contradicts what is known of the message.

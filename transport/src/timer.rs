@@ -12,14 +12,24 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use crate::time::{Duration, Instant};
 
 /// Names a pending timer. Stale after it expired or was cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerHandle {
-    index: u32,
+    /// One more than the timer's index, so that a handle that may be absent takes no more room.
+    place: NonZeroU32,
     generation: u32,
+}
+
+const _: () = assert!(size_of::<Option<TimerHandle>>() == size_of::<TimerHandle>());
+
+impl TimerHandle {
+    const fn index(self) -> u32 {
+        self.place.get() - 1
+    }
 }
 
 /// Pending timers with a value each.
@@ -128,12 +138,16 @@ impl<T: Copy> Wheel<T> {
             index
         };
         self.file(index);
-        TimerHandle { index, generation: self.timers[index as usize].generation }
+        TimerHandle {
+            // An index is below `NIL`.
+            place: NonZeroU32::MIN.saturating_add(index),
+            generation: self.timers[index as usize].generation,
+        }
     }
 
     /// Takes a timer back; `None` when it is not pending any more.
     pub fn cancel(&mut self, handle: TimerHandle) -> Option<T> {
-        let timer = self.timers.get(handle.index as usize)?;
+        let timer = self.timers.get(handle.index() as usize)?;
         if timer.generation != handle.generation {
             return None;
         }
@@ -143,9 +157,9 @@ impl<T: Copy> Wheel<T> {
                 let at = self.due_position(timer.at, timer.order);
                 self.due.remove(at);
             }
-            Place::Slot { level, slot } => self.unlink(handle.index, level, slot),
+            Place::Slot { level, slot } => self.unlink(handle.index(), level, slot),
         }
-        Some(self.release(handle.index))
+        Some(self.release(handle.index()))
     }
 
     /// An instant not after the next expiry, exact within a tick once it is near; `None` when

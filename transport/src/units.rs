@@ -29,6 +29,22 @@ pub struct HostId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FlowId(pub u32);
 
+/// The secret of a flow, drawn by its sender and carried by every packet of the flow in both
+/// directions: a host that has seen none of them cannot make one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// The key of a packet that belongs to no flow.
+    pub const NONE: Self = Self(0);
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("key")
+    }
+}
+
 /// A message as one endpoint names it: slab index in the low 20 bits, generation in the high 12.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MsgId(pub u32);

@@ -493,8 +493,11 @@ fn a_note_for_a_flow_goes_to_its_controller_and_to_no_other_peers() {
     let config = config(|_| ());
     let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    pair.post(flow, 10);
+    pair.transmit(0);
+    let key = pair.data[0].1.key;
     let body = Body::Note(Note::new(1, &[]).unwrap());
-    let hdr = Header::new(EntropyValue(1), flow, body);
+    let hdr = Header::new(EntropyValue(1), flow, body).keyed(key);
     let at = Instant::ZERO;
     for (from, reason) in [
         (HostId(1), transport::DropReason::BadSegment),

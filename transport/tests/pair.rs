@@ -721,7 +721,7 @@ fn forged_segments_are_counted_and_change_nothing() {
     pair.hosts[0].endpoint.handle_burst(now, &[stranger, peer], &mut out);
     let drops = &pair.hosts[0].endpoint.stats().drops;
     assert_eq!(drops.of(DropReason::UnknownFlow), 1);
-    assert_eq!(drops.of(DropReason::BadSegment), 1);
+    assert_eq!(drops.of(DropReason::WrongKey), 1);
     assert_eq!(pair.hosts[0].endpoint.flow_window(FlowId::new(0, 1)).unwrap().1, Bytes::ZERO);
 }
 

@@ -14,6 +14,7 @@ use experiments::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traff
 use experiments::topology::FatTreeSpec;
 use experiments::workload::Matrix;
 use transport::ec::EcKind;
+use transport::wire::KEY_LEN;
 
 use crate::args::{RunArgs, Switch, World};
 use crate::failure::Failure;
@@ -211,6 +212,10 @@ impl Reader {
         if world == World::Nic && draft.origin("loss.give_up") == Origin::Default {
             let survived = format!("{SILENCE_S}s");
             draft.set("loss.give_up", &survived, Origin::World(world.name()))?;
+        }
+        if world != World::Sim {
+            // Frames are what they are; simulated ones have the sizes of evaluations.
+            draft.settings.key_bytes = KEY_LEN;
         }
         let (matrix, topology) = self.network(&traffic, &draft)?;
         let plan = Plan::new(&draft, matrix, &topology)?;

@@ -12,6 +12,7 @@
 //! | [`payload`] | bytes of messages: bounded, lent, or patterns; parity of their blocks |
 //! | [`app`] | rings between application and worker, and their language |
 //! | [`io`] | what a worker asks of a device, and a DPDK queue that does it: paced, timed, shared |
+//! | [`keys`] | what flows' keys are made of on a real network |
 //! | [`telemetry`] | what workers report while they run: counters, histograms, and their readers |
 //! | [`worker`] | one endpoint, one device, its applications: the poll loop |
 //!
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod device;
 pub mod eal;
 pub mod io;
+pub mod keys;
 pub mod neighbour;
 pub mod payload;
 pub mod telemetry;
@@ -65,6 +67,7 @@ pub use io::port_io::PortIo;
 pub use io::steering::share;
 pub use io::tap::{Captured, Tap, TapReader, tap};
 pub use io::upkeep::{IoCounts, Offers, Upkeep};
+pub use keys::keyed;
 pub use payload::memory::{AppMemory, MemoryConfig, Received};
 pub use payload::message_bytes::{MessageBytes, Pattern};
 pub use payload::store::{IncomingBytes, OutgoingBytes};

@@ -18,7 +18,7 @@ use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, DeviceName, DilatedClock, Eal, EalError, EalOptions, Idle,
     IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig, Port,
-    PortIo, Region, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock,
+    PortIo, Region, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock, keyed,
 };
 
 type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
@@ -95,6 +95,7 @@ impl Stack {
             ..Settings::default()
         };
         let config = Config::new(settings).map_err(|error| text(&error))?;
+        let config = keyed(&config).map_err(|error| text(&error))?;
         let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| text(&error))?;
         let memory = match setup.hugepages {
             None => MemoryMode::Auto,

@@ -1,6 +1,7 @@
 //! Packets of the scheduler's own protocol, in and out.
 
 use super::Endpoint;
+use super::outgoing::Outgoing;
 use super::timers::{Due, Timed, rearm};
 use crate::sched::Scheduler;
 use crate::segment::{Burst, RxSegment, TxSegment};
@@ -15,11 +16,7 @@ impl<S: Scheduler> Endpoint<S> {
         let flow = match &rx.hdr.body {
             Body::Note(note) => return self.on_note(rx, note, now),
             Body::Request(request) => self.requesting_flow(rx, request),
-            _ => {
-                let flow = rx.hdr.dst_flow;
-                let timed = self.tx_flows.get(flow).filter(|timed| timed.peer() == rx.from);
-                timed.map(|_| flow).ok_or(DropReason::UnknownFlow)
-            }
+            _ => self.sending_flow(rx).map(|_| rx.hdr.dst_flow),
         };
         match flow {
             Ok(flow) if self.sched.on_control(flow, rx.from, &rx.hdr, now) => {
@@ -37,8 +34,11 @@ impl<S: Scheduler> Endpoint<S> {
         let used = if flow == FlowId::UNKNOWN {
             self.sched.on_host_control(rx.from, &rx.hdr, note, now)
         } else {
-            let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.peer() == rx.from);
-            let Some(open) = timed.and_then(Timed::open_mut) else {
+            let timed = match self.sending_flow(rx) {
+                Ok(timed) => timed,
+                Err(reason) => return self.stats.drops.count(reason),
+            };
+            let Some(open) = timed.open_mut() else {
                 return self.stats.drops.count(DropReason::UnknownFlow);
             };
             let used = open.on_note(note, now);
@@ -52,6 +52,13 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
+    /// The outgoing flow that a packet of its peer names.
+    fn sending_flow(&mut self, rx: &RxSegment) -> Result<&mut Timed<Outgoing>, DropReason> {
+        let timed = self.tx_flows.get_mut(rx.hdr.dst_flow).filter(|timed| timed.peer() == rx.from);
+        let timed = timed.ok_or(DropReason::UnknownFlow)?;
+        if timed.key() == rx.hdr.key { Ok(timed) } else { Err(DropReason::WrongKey) }
+    }
+
     /// The incoming flow of a packet for its scheduler, which may be the first that is heard of it.
     fn requesting_flow(
         &mut self,
@@ -62,6 +69,9 @@ impl<S: Scheduler> Endpoint<S> {
         let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         if (timed.flow.from, timed.flow.src_flow) != (rx.from, request.src_flow) {
             return Err(DropReason::UnknownFlow);
+        }
+        if timed.flow.key != rx.hdr.key {
+            return Err(DropReason::WrongKey);
         }
         timed.flow.heard_at = rx.at;
         let forget_at = rx.at + self.linger;
@@ -74,7 +84,23 @@ impl<S: Scheduler> Endpoint<S> {
     pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let before = tx.len();
         self.sched.poll_control(now, tx);
+        self.sign(tx, before);
         self.stats.control_sent += (tx.len() - before) as u64;
         self.transmit_acks(now, tx);
+    }
+
+    /// Writes their flows' keys into packets of the scheduler, those of `tx` from `first` on. A
+    /// NOTE for a flow comes with its key, which its maker has read from that flow's packets.
+    fn sign(&self, tx: &mut Burst<TxSegment>, first: usize) {
+        for segment in tx.iter_mut().skip(first) {
+            let key = match &segment.hdr.body {
+                Body::Credit(credit) => self.rx_flows.get(credit.src_flow).map(|t| t.flow.key),
+                Body::Request(request) => {
+                    self.tx_flows.get(request.src_flow).and_then(Timed::open).map(|open| open.key)
+                }
+                _ => None,
+            };
+            segment.hdr.key = key.unwrap_or(segment.hdr.key);
+        }
     }
 }

@@ -35,17 +35,17 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// The incoming flow that takes a segment; `None` where it would open one.
+    /// The incoming flow of a segment, if it is known.
     pub(super) fn known_flow(&self, rx: &RxSegment, data: &Data) -> Option<&RxFlow> {
         let named = rx.hdr.dst_flow;
         let flow = if named == FlowId::UNKNOWN {
-            let key = (rx.from, data.open?.src_flow);
-            self.rx_by_sender.get(&key).copied()?
+            let sender = (rx.from, data.open?.src_flow, rx.hdr.key);
+            self.rx_by_sender.get(&sender).copied()?
         } else {
             named
         };
-        let timed = self.rx_flows.get(flow)?;
-        (named != FlowId::UNKNOWN || !timed.is_at_rest()).then_some(&timed.flow)
+        let flow = self.rx_flows.get(flow).map(|timed| &timed.flow)?;
+        (flow.key == rx.hdr.key).then_some(flow)
     }
 
     pub(super) fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
@@ -65,14 +65,14 @@ impl<S: Scheduler> Endpoint<S> {
         data: &Data,
         now: Instant,
     ) -> Result<Placement, DropReason> {
-        if rx.hdr.dst_flow == FlowId::UNKNOWN {
-            self.end_rest(rx, data);
-        }
         let flow = self.rx_flow_of(rx, data.open.map(|open| open.src_flow))?;
         let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         let sender = (timed.flow.from, timed.flow.src_flow);
         if sender.0 != rx.from || data.open.is_some_and(|open| open.src_flow != sender.1) {
             return Err(DropReason::UnknownFlow);
+        }
+        if timed.flow.key != rx.hdr.key {
+            return Err(DropReason::WrongKey);
         }
         let mut cx = RxContext {
             config: &self.config,
@@ -112,16 +112,17 @@ impl<S: Scheduler> Endpoint<S> {
             return Ok(rx.hdr.dst_flow);
         }
         let src_flow = src_flow.ok_or(DropReason::UnknownFlow)?;
-        let key = (rx.from, src_flow);
-        if let Some(&flow) = self.rx_by_sender.get(&key) {
+        let sender = (rx.from, src_flow, rx.hdr.key);
+        if let Some(&flow) = self.rx_by_sender.get(&sender) {
             return Ok(flow);
         }
         if self.rx_flows.is_full() {
             self.evict();
         }
-        let new = |id| Timed { flow: RxFlow::new(id, rx.from, src_flow), timer: None };
+        let name = (src_flow, rx.hdr.key);
+        let new = |id| Timed { flow: RxFlow::new(id, rx.from, name), timer: None };
         let id = self.rx_flows.insert_with(new).ok_or(DropReason::TableFull)?;
-        self.rx_by_sender.insert(key, id);
+        self.rx_by_sender.insert(sender, id);
         Ok(id)
     }
 
@@ -188,7 +189,7 @@ impl<S: Scheduler> Endpoint<S> {
         self.sched.on_forgotten(flow);
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
         self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
-        self.rx_by_sender.remove(&(flow.from, flow.src_flow));
+        self.rx_by_sender.remove(&(flow.from, flow.src_flow, flow.key));
         let from = flow.from;
         flow.end(&mut self.rx_buffers, |msg| {
             if self.rx_msgs.remove(msg).is_some() {

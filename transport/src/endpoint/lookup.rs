@@ -19,6 +19,10 @@ impl Hasher for KeyHasher {
         }
     }
 
+    fn write_u64(&mut self, n: u64) {
+        self.0 = mix(self.0 ^ n);
+    }
+
     fn write_u32(&mut self, n: u32) {
         self.0 = self.0.rotate_left(32) ^ u64::from(n);
     }

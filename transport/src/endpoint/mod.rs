@@ -40,6 +40,7 @@ mod incoming;
 mod lookup;
 mod outgoing;
 mod resting;
+mod secret;
 mod timers;
 
 use alloc::collections::VecDeque;
@@ -66,11 +67,12 @@ use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
 use crate::timer::Wheel;
 use crate::trace::Trace;
-use crate::units::{Bytes, FlowId, HostId, MsgId};
+use crate::units::{Bytes, FlowId, HostId, Key, MsgId};
 use crate::wire::Body;
 use controllers::Controllers;
 use lookup::KeyHasher;
 use outgoing::Outgoing;
+use secret::Secret;
 use timers::{Due, TIMER_TICK, Timed};
 
 pub use outgoing::MsgSpec;
@@ -90,12 +92,17 @@ macro_rules! tx_context {
 
 use tx_context;
 
+/// A flow as its sender names it; with its key, so that a stranger's packet, or one of another
+/// process at the sender's address, is of another flow.
+type Sender = (HostId, FlowId, Key);
+
 /// All flows of one host on one core.
 #[derive(Debug)]
 pub struct Endpoint<S = Sched> {
     config: Config,
     host: HostId,
     rng: Rng,
+    secret: Secret,
     flows_opened: u64,
     /// How long a flow is known by its sender's name after its last segment: past every retry of
     /// its sender, so that no retransmission can be taken for a new flow.
@@ -109,8 +116,8 @@ pub struct Endpoint<S = Sched> {
     rx_msgs: Slab<MsgId, RxMsg>,
     /// On loan to flows that are receiving.
     rx_buffers: RxBuffers,
-    /// Incoming flows by (sender, its flow): asked only while a flow opens. Never iterated.
-    rx_by_sender: HashMap<(HostId, FlowId), FlowId, BuildHasherDefault<KeyHasher>>,
+    /// Incoming flows by their sender's name: asked only while a flow opens. Never iterated.
+    rx_by_sender: HashMap<Sender, FlowId, BuildHasherDefault<KeyHasher>>,
     controllers: Controllers,
     round_trips: RoundTrips,
     sched: S,
@@ -152,6 +159,7 @@ impl<S: Scheduler> Endpoint<S> {
         let restores = if config.ec == EcKind::Uncoded { 0 } else { BURST };
         Self {
             host,
+            secret: Secret::new(config, &rng),
             rng,
             flows_opened: 0,
             linger: config.give_up_after(&config.default_path()) * 2,

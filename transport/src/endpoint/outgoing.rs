@@ -15,7 +15,7 @@ use crate::segment::{BURST, Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::trace::TraceKind;
-use crate::units::{Bytes, FlowId, HostId, MsgId};
+use crate::units::{Bytes, FlowId, HostId, Key, MsgId};
 use crate::wire::Body;
 
 /// A message to send.
@@ -36,7 +36,7 @@ pub(super) enum Outgoing {
     /// many is small.
     Open(Box<TxFlow>),
     /// Closed and finished; its id stays taken until the receiver has forgotten it.
-    Over { peer: HostId, until: Instant, cwnd: Bytes },
+    Over { peer: HostId, key: Key, until: Instant, cwnd: Bytes },
 }
 
 impl Timed<Outgoing> {
@@ -44,6 +44,13 @@ impl Timed<Outgoing> {
         match &self.flow {
             Outgoing::Open(flow) => flow.peer,
             Outgoing::Over { peer, .. } => *peer,
+        }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        match &self.flow {
+            Outgoing::Open(flow) => flow.key,
+            Outgoing::Over { key, .. } => *key,
         }
     }
 
@@ -91,10 +98,11 @@ impl<S: Scheduler> Endpoint<S> {
         let chosen = config.policies(&path);
         let cc = self.controllers.on(config, chosen.cc, &path);
         let lb = Lb::new(chosen.lb, &config.lb_params, &path, &mut rng);
-        let opened = self.tx_flows.insert_with(|id| Timed {
-            flow: Outgoing::Open(Box::new(TxFlow::new(config, id, peer, path, cc, lb, rng))),
-            timer: None,
-        });
+        let key = self.secret.key(self.host, self.flows_opened);
+        let new = |id| TxFlow::new(config, (id, key), peer, path, cc, lb, rng);
+        let opened = self
+            .tx_flows
+            .insert_with(|id| Timed { flow: Outgoing::Open(Box::new(new(id))), timer: None });
         let flow = opened.ok_or(PostError::FlowTableFull)?;
         self.flows_opened += 1;
         self.sched.on_open(flow, peer, &path, label);
@@ -148,11 +156,15 @@ impl<S: Scheduler> Endpoint<S> {
             run.iter().for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
             return false;
         };
-        let peer = timed.peer();
+        let (peer, key) = (timed.peer(), timed.key());
         let mut heard = false;
         for rx in run {
             if rx.from != peer {
                 cx.stats.drops.count(DropReason::UnknownFlow);
+                continue;
+            }
+            if rx.hdr.key != key {
+                cx.stats.drops.count(DropReason::WrongKey);
                 continue;
             }
             let Some(open) = timed.open_mut() else {
@@ -316,8 +328,8 @@ impl<S: Scheduler> Endpoint<S> {
         self.sched.on_backlog(flow, &backlog, now);
         if open.is_over() {
             // Twice as long as receivers remember it.
-            let (peer, until) = (open.peer, now + self.linger * 2);
-            timed.flow = Outgoing::Over { peer, until, cwnd: open.window().0.cwnd };
+            let (peer, key, until) = (open.peer, open.key, now + self.linger * 2);
+            timed.flow = Outgoing::Over { peer, key, until, cwnd: open.window().0.cwnd };
         }
         rearm_tx(&mut self.wheel, timed, flow, (now, &self.ahead), &self.config);
     }

@@ -3,24 +3,22 @@
 //!
 //! ```text
 //!              silent for `linger`,
-//!              all that began is whole              its place is wanted,
+//!              all that began is whole              its place is wanted
 //!   receiving ------------------------> at rest --------------------------> forgotten
-//!       |    <------------------------     |    or its sender opens it anew     ^
-//!       |     DATA by this flow's name     +------------------------------------+
+//!       |    <------------------------                                          ^
+//!       |      any packet of the flow                                           |
 //!       +-----------------------------------------------------------------------+
 //!              silent for `linger`, something is not whole: it is aborted
 //! ```
 //!
 //! A flow at rest has no timer and no buffers; its place in the table says which PSNs and messages
-//! have arrived. Its sender goes on whenever it likes, by the name that its acknowledgements gave
-//! it, and every message is delivered once:
+//! have arrived. Its sender goes on whenever it likes, and every message is delivered once:
 //! - What arrived before the rest is recognised by PSN for as long as the place is kept, so a copy
 //!   that comes late is acknowledged as one and delivered to no application.
 //! - A packet that names the flow that was in the place before finds nothing: names have a
 //!   generation.
-//! - A packet that opens a flow under the sender's name (`dst_flow` unknown) is of another flow: a
-//!   sender that retries has been heard within `linger`, and one that was answered knows the name
-//!   given here. So it starts from nothing, as it would had the flow been forgotten.
+//! - A flow is known by its sender's name and its key. Another process at the sender's address that
+//!   comes to the same name has another key, so its packets are of another flow.
 //!
 //! A flow of which something is missing cannot rest: its message has been aborted, and what its
 //! sender sends further can complete nothing.
@@ -29,9 +27,7 @@ use super::Endpoint;
 use super::timers::Timed;
 use crate::flow::rx::RxFlow;
 use crate::sched::Scheduler;
-use crate::segment::RxSegment;
 use crate::units::FlowId;
-use crate::wire::Data;
 
 /// Places of the table that one search for a flow at rest looks at.
 const LOOKS_MAX: u32 = 64;
@@ -49,15 +45,6 @@ impl<S: Scheduler> Endpoint<S> {
     pub(super) fn rest(&mut self, flow: FlowId) {
         let whole = self.rx_flows.get(flow).is_some_and(|timed| timed.flow.is_whole_so_far());
         if !whole {
-            self.forget(flow);
-        }
-    }
-
-    /// Forgets the flow at rest whose sender's name `data` opens anew.
-    pub(super) fn end_rest(&mut self, rx: &RxSegment, data: &Data) {
-        let Some(open) = data.open else { return };
-        let Some(&flow) = self.rx_by_sender.get(&(rx.from, open.src_flow)) else { return };
-        if self.rx_flows.get(flow).is_some_and(Timed::is_at_rest) {
             self.forget(flow);
         }
     }

@@ -16,7 +16,7 @@ use crate::segment::{Placement, Restore, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::Instant;
-use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgId, Psn};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId, Key, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header, Receipt, Report};
 use blocks::Place;
 
@@ -32,13 +32,15 @@ pub(crate) struct RxFlow {
     pub(crate) from: HostId,
     /// The flow there.
     pub(crate) src_flow: FlowId,
+    /// Carried by every packet of the flow.
+    pub(crate) key: Key,
     received: ReceivedPsns,
     msgs: MsgWindow,
     /// While a message is open or something has arrived out of order.
     lease: Lease,
 }
 
-const _: () = assert!(size_of::<RxFlow>() <= 40);
+const _: () = assert!(size_of::<RxFlow>() <= 48);
 
 /// What waits to be acknowledged.
 pub(crate) type Pending = Option<Waiting>;
@@ -142,12 +144,13 @@ pub(crate) struct PendingAck {
 
 impl RxFlow {
     /// A flow of which nothing has been received.
-    pub(crate) fn new(id: FlowId, from: HostId, src_flow: FlowId) -> Self {
+    pub(crate) fn new(id: FlowId, from: HostId, (src_flow, key): (FlowId, Key)) -> Self {
         Self {
             heard_at: Instant::ZERO,
             id,
             from,
             src_flow,
+            key,
             received: ReceivedPsns::default(),
             msgs: MsgWindow::default(),
             lease: Lease::NONE,
@@ -419,7 +422,7 @@ impl RxFlow {
             receipt: ack.receipt,
         };
         let body = if ack.trimmed { Body::Nack(body) } else { Body::Ack(body) };
-        Header::new(ack.ev, self.src_flow, body)
+        Header::new(ack.ev, self.src_flow, body).keyed(self.key)
     }
 
     /// The packet that reports what has arrived of the 256 PSNs around the first gap.
@@ -432,7 +435,8 @@ impl RxFlow {
                 *half = u32::try_from(bits >> shift & u64::from(u32::MAX)).unwrap_or(0);
             }
         }
-        Header::new(ev, self.src_flow, Body::Report(Report { first, arrived }))
+        let body = Body::Report(Report { first, arrived });
+        Header::new(ev, self.src_flow, body).keyed(self.key)
     }
 
     /// The flow is forgotten: its buffers are given back, and what was open of it is told to

@@ -23,7 +23,7 @@ use crate::sched::Backlog;
 use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::time::Instant;
-use crate::units::{Bytes, FlowId, HostId, MsgId, MsgNo};
+use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo};
 use blocks::ParityDue;
 
 /// One message on its way out.
@@ -81,6 +81,8 @@ pub(crate) struct TxFlow {
     /// The cached answer of the controller.
     window: Window,
     pub(crate) id: FlowId,
+    /// Carried by every packet of the flow.
+    pub(crate) key: Key,
     pub(crate) peer: HostId,
     dst_flow: FlowId,
     failed: bool,
@@ -125,7 +127,7 @@ impl TxFlow {
     /// A flow to `peer` that has sent nothing.
     pub(crate) fn new(
         config: &Config,
-        id: FlowId,
+        (id, key): (FlowId, Key),
         peer: HostId,
         path: Path,
         cc: Cc,
@@ -141,6 +143,7 @@ impl TxFlow {
         Self {
             window: cc.window(),
             id,
+            key,
             peer,
             dst_flow: FlowId::UNKNOWN,
             failed: false,

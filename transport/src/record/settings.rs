@@ -27,6 +27,8 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         frame_overhead,
         // Recordings are of real frames, which are as long as their headers and payload.
         accounted: _,
+        key_bytes,
+        secret,
         line_rate,
         base_rtt,
         cc,
@@ -55,6 +57,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     let mut words = Vec::from([
         u64::from(payload_max),
         u64::from(frame_overhead),
+        u64::from(key_bytes),
+        secret[0],
+        secret[1],
         line_rate.as_bps(),
         base_rtt.as_ps(),
         place(CcKind::ALL, cc),
@@ -124,6 +129,8 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         payload_max: next()?.try_into().ok()?,
         frame_overhead: next()?.try_into().ok()?,
         accounted: AccountedSizes::HEADERS,
+        key_bytes: next()?.try_into().ok()?,
+        secret: [next()?, next()?],
         line_rate: Rate::from_bps(next()?),
         base_rtt: Duration::from_ps(next()?),
         cc: pick(CcKind::ALL, next()?)?,

@@ -1,11 +1,11 @@
-//! ACK and NACK on the wire: 36 octets, one layout, and extensions ([`super::ext`]).
+//! ACK and NACK on the wire: 44 octets, one layout, and extensions ([`super::ext`]).
 
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ext::{ACK_ADVICE, ACK_INT};
-use super::{Ack, ParseError, Receipt, first_octet};
-use crate::units::{FlowId, Psn};
+use super::{Ack, Name, ParseError, Receipt, first_octet};
+use crate::units::{FlowId, Key, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -13,6 +13,7 @@ struct Fixed {
     first: u8,
     flags: u8,
     dst_flow: U32,
+    key: U64,
     src_flow: U32,
     psn: U32,
     cumulative: U32,
@@ -23,7 +24,7 @@ struct Fixed {
 }
 
 /// Octets of an ACK or NACK.
-pub const LEN: u16 = 36;
+pub const LEN: u16 = 44;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 
@@ -41,7 +42,7 @@ pub(super) fn has_ext(bytes: &[u8]) -> bool {
 }
 
 #[inline]
-pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
+pub(super) fn emit(ack: &Ack, kind: u8, (dst_flow, key): Name, out: &mut [u8]) {
     let receipt = match ack.receipt {
         Receipt::First => 0,
         Receipt::Again => FLAG_DUPLICATE,
@@ -51,6 +52,7 @@ pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
         first: first_octet(kind),
         flags: if ack.ce { FLAG_CE } else { 0 } | receipt,
         dst_flow: dst_flow.0.into(),
+        key: key.0.into(),
         src_flow: ack.src_flow.0.into(),
         psn: ack.psn.0.into(),
         cumulative: ack.cumulative.0.into(),
@@ -63,7 +65,7 @@ pub(super) fn emit(ack: &Ack, kind: u8, dst_flow: FlowId, out: &mut [u8]) {
 }
 
 #[inline]
-pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
+pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Ack), ParseError> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     let src_flow = FlowId(fixed.src_flow.get());
     if fixed.flags & !FLAGS_KNOWN != 0 || src_flow.generation() == 0 {
@@ -86,5 +88,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Ack), ParseError> {
         ce: fixed.flags & FLAG_CE != 0,
         receipt,
     };
-    Ok((FlowId(fixed.dst_flow.get()), ack))
+    let name = (FlowId(fixed.dst_flow.get()), Key(fixed.key.get()));
+    Ok((name, ack))
 }

@@ -1,4 +1,4 @@
-//! DATA and PARITY on the wire: 22 octets, 8 more while opening, 8 more with a tag, 4 more with a
+//! DATA and PARITY on the wire: 30 octets, 8 more while opening, 8 more with a tag, 4 more with a
 //! demand, 4 more in a block of an erasure code, and extensions ([`super::ext`]).
 
 use core::num::{NonZeroU8, NonZeroU32};
@@ -7,8 +7,8 @@ use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ext::{DATA_HALF, DATA_INT};
-use super::{Coded, Data, KIND_DATA, KIND_PARITY, Open, ParseError, first_octet, half, int};
-use crate::units::{Credit, FlowId, MsgNo, Psn};
+use super::{Coded, Data, KIND_DATA, KIND_PARITY, Name, Open, ParseError, first_octet, half, int};
+use crate::units::{Credit, FlowId, Key, MsgNo, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -16,6 +16,7 @@ struct Fixed {
     first: u8,
     flags: u8,
     dst_flow: U32,
+    key: U64,
     psn: U32,
     msg: U32,
     offset: U32,
@@ -45,7 +46,7 @@ const CODE_MDS: u8 = 1;
 const BLOCK_MAX: u16 = 64;
 
 /// Octets of a DATA header without extensions.
-pub const LEN: u16 = 22;
+pub const LEN: u16 = 30;
 /// Octets of the opening extension.
 pub const OPEN_LEN: u16 = 8;
 /// Octets of the tag extension.
@@ -131,7 +132,7 @@ pub(super) fn has_ext(bytes: &[u8]) -> bool {
 }
 
 #[inline]
-pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
+pub(super) fn emit(data: &Data, (dst_flow, key): Name, out: &mut [u8]) {
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     let fixed = Fixed {
         first: data.first_octet(),
@@ -141,6 +142,7 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
             | flag(data.demand.is_some(), FLAG_DEMAND)
             | flag(data.code.is_some(), FLAG_CODE),
         dst_flow: dst_flow.0.into(),
+        key: key.0.into(),
         psn: data.psn.0.into(),
         msg: data.msg.0.into(),
         offset: data.offset.into(),
@@ -171,7 +173,7 @@ pub(super) fn emit(data: &Data, dst_flow: FlowId, out: &mut [u8]) {
 }
 
 #[inline]
-pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
+pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Data), ParseError> {
     let (fixed, mut rest) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     if fixed.flags & !FLAGS_KNOWN != 0 {
         return Err(ParseError::Field);
@@ -218,7 +220,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Data), ParseError> {
     if fixed.first != data.first_octet() {
         return Err(ParseError::Field);
     }
-    Ok((FlowId(fixed.dst_flow.get()), data))
+    Ok(((FlowId(fixed.dst_flow.get()), Key(fixed.key.get())), data))
 }
 
 fn parse_code(rest: &[u8]) -> Result<Coded, ParseError> {

@@ -49,6 +49,10 @@ fn be(value: u32) -> Vec<u8> {
 
 const SRC_FLOW: FlowId = FlowId::new(0x1_2345, 0x678);
 const TAG: u64 = 0x0102_0304_0506_0708;
+const KEY: u64 = 0x1011_1213_1415_1617;
+
+/// A header of a flow with a key.
+const NAMED: Header = Header { dst_flow: FlowId(0x0BAD_CAFE), key: Key(KEY), ..Header::VACANT };
 
 fn data(open: bool, tag: u64) -> Header {
     let msg_len = NonZeroU32::MIN.saturating_add(0x7162_5343);
@@ -64,7 +68,7 @@ fn data(open: bool, tag: u64) -> Header {
         demand: None,
         code: None,
     };
-    Header::new(EntropyValue(0xCAFE), FlowId(0x0BAD_CAFE), Body::Data(data))
+    Header { ev: EntropyValue(0xCAFE), body: Body::Data(data), ..NAMED }
 }
 
 fn ack() -> Ack {
@@ -97,9 +101,10 @@ fn data_and_its_extensions_lie_where_the_document_says() {
     let mut expected = laid_out(
         "DATA",
         &[
-            ("version and kind", vec![0x10]),
+            ("version and kind", vec![0x20]),
             ("flags", vec![7]),
             ("dst_flow", be(0x0BAD_CAFE)),
+            ("key", KEY.to_be_bytes().into()),
             ("psn", be(0x1122_3344)),
             ("msg", be(0x5566_7788)),
             ("offset", be(0x99AA_BBCC)),
@@ -136,7 +141,7 @@ fn coded(packet: u8) -> Header {
 
 #[test]
 fn a_place_in_a_block_lies_where_the_document_says_behind_all_else() {
-    for (packet, kind) in [(7, 0x10), (9, 0x15)] {
+    for (packet, kind) in [(7, 0x20), (9, 0x25)] {
         let places =
             [("code", vec![1]), ("data", vec![8]), ("parity", vec![2]), ("packet", vec![packet])];
         let mut header = coded(packet);
@@ -218,16 +223,17 @@ fn requests_for_a_block_lie_where_the_document_says() {
     let expected = laid_out(
         "BLOCK_NACK",
         &[
-            ("version and kind", vec![0x16]),
+            ("version and kind", vec![0x26]),
             ("flags", vec![0]),
             ("dst_flow", be(0x0BAD_CAFE)),
+            ("key", KEY.to_be_bytes().into()),
             ("src_flow", be(0x6781_2345)),
             ("psn", be(0x1122_3344)),
             ("missing", TAG.to_be_bytes().into()),
         ],
     );
     let body = Body::BlockNack(nack);
-    let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
+    let header = Header { body, ..NAMED };
     assert_eq!(emitted(&header), expected);
 }
 
@@ -235,18 +241,19 @@ fn requests_for_a_block_lie_where_the_document_says() {
 fn allowances_lie_where_the_document_says() {
     let upto = Credit::new(0x99AA_BBCC).unwrap();
     let allowance = Allowance { src_flow: SRC_FLOW, upto };
-    for (kind, body) in [(0x13, Body::Credit(allowance)), (0x14, Body::Request(allowance))] {
+    for (kind, body) in [(0x23, Body::Credit(allowance)), (0x24, Body::Request(allowance))] {
         let expected = laid_out(
             "CREDIT and REQUEST",
             &[
                 ("version and kind", vec![kind]),
                 ("flags", vec![0]),
                 ("dst_flow", be(0x0BAD_CAFE)),
+                ("key", KEY.to_be_bytes().into()),
                 ("src_flow", be(0x6781_2345)),
                 ("upto", be(0x99AA_BBCC)),
             ],
         );
-        let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
+        let header = Header { body, ..NAMED };
         assert_eq!(emitted(&header), expected);
     }
 }
@@ -257,15 +264,16 @@ fn reports_lie_where_the_document_says() {
     let expected = laid_out(
         "REPORT",
         &[
-            ("version and kind", vec![0x18]),
+            ("version and kind", vec![0x28]),
             ("flags", vec![0]),
             ("dst_flow", be(0x0BAD_CAFE)),
+            ("key", KEY.to_be_bytes().into()),
             ("first", be(0x1122_3340)),
             ("arrived", be(0x5566_7788).repeat(8)),
         ],
     );
     let body = Body::Report(report);
-    let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
+    let header = Header { body, ..NAMED };
     assert_eq!(emitted(&header), expected);
 }
 
@@ -276,7 +284,7 @@ fn notes_lie_where_the_document_says() {
     let mut expected = laid_out(
         "NOTE",
         &[
-            ("version and kind", vec![0x17]),
+            ("version and kind", vec![0x27]),
             ("flags", vec![0]),
             ("dst_flow", be(0x0BAD_CAFE)),
             ("class", vec![2]),
@@ -285,21 +293,26 @@ fn notes_lie_where_the_document_says() {
             ("reserved", vec![0]),
         ],
     );
+    expected.extend(KEY.to_be_bytes());
     expected.extend([0xAB; 6]);
     let body = Body::Note(note);
-    let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
-    assert_eq!(emitted(&header), expected);
+    assert_eq!(emitted(&Header { body, ..NAMED }), expected);
+    // A note for a host is of no flow: it has neither name nor key.
+    expected[2..6].fill(0);
+    expected.drain(10..18);
+    assert_eq!(emitted(&Header { dst_flow: FlowId::UNKNOWN, body, ..NAMED }), expected);
 }
 
 #[test]
 fn acknowledgements_lie_where_the_document_says() {
-    for (kind, body) in [(0x11, Body::Ack(ack())), (0x12, Body::Nack(ack()))] {
+    for (kind, body) in [(0x21, Body::Ack(ack())), (0x22, Body::Nack(ack()))] {
         let expected = laid_out(
             "ACK and NACK",
             &[
                 ("version and kind", vec![kind]),
                 ("flags", vec![5]),
                 ("dst_flow", be(0x0BAD_CAFE)),
+                ("key", KEY.to_be_bytes().into()),
                 ("src_flow", be(0x6781_2345)),
                 ("psn", be(0x1122_3344)),
                 ("cumulative", be(0x5566_7788)),
@@ -309,7 +322,7 @@ fn acknowledgements_lie_where_the_document_says() {
                 ("sharers", vec![0xBE, 0xEF]),
             ],
         );
-        let header = Header::new(EntropyValue(1), FlowId(0x0BAD_CAFE), body);
+        let header = Header { body, ..NAMED };
         assert_eq!(emitted(&header), expected);
     }
 }
@@ -342,7 +355,7 @@ fn documented(version: IpVersion, ip: Vec<u8>) -> Vec<u8> {
         &[
             ("source port", vec![0xCA, 0xFE]),
             ("destination port", 4797u16.to_be_bytes().into()),
-            ("length", (8u16 + 22 + 256).to_be_bytes().into()),
+            ("length", (8u16 + 30 + 256).to_be_bytes().into()),
             ("checksum", vec![0, 0]),
         ],
     ));
@@ -358,7 +371,7 @@ fn an_ipv4_frame_is_laid_out_as_documented() {
         &[
             ("version and IHL", vec![0x45]),
             ("DSCP and ECN", vec![27 << 2 | 2]),
-            ("total length", (20u16 + 8 + 22 + 256).to_be_bytes().into()),
+            ("total length", (20u16 + 8 + 30 + 256).to_be_bytes().into()),
             ("identification", vec![0, 0]),
             ("flags and fragment offset", vec![0x40, 0]),
             ("TTL", vec![64]),
@@ -382,7 +395,7 @@ fn an_ipv6_frame_is_laid_out_as_documented() {
         "IPv6",
         &[
             ("version, traffic class, flow label", be(6 << 28 | (27 << 2 | 2) << 20 | 0xCAFE)),
-            ("payload length", (8u16 + 22 + 256).to_be_bytes().into()),
+            ("payload length", (8u16 + 30 + 256).to_be_bytes().into()),
             ("next header", vec![17]),
             ("hop limit", vec![64]),
             ("source address", address(258)),
@@ -422,7 +435,8 @@ fn the_table_of_sizes_is_right() {
         row("BLOCK_NACK frame", block::LEN),
         row("CREDIT or REQUEST frame", credit::LEN),
         row("REPORT frame", report::LEN),
-        row("NOTE frame with 32 octets", note::LEN + 32),
+        row("NOTE frame for a host with 32 octets", note::LEN + 32),
+        row("NOTE frame for a flow with 32 octets", note::LEN + KEY_LEN + 32),
     ];
     assert_eq!(table("Sizes"), expected);
     assert!(

@@ -35,12 +35,19 @@ use core::num::{NonZeroU8, NonZeroU32};
 
 pub use sizes::{AccountedSizes, WireSizes};
 
-use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
+use crate::units::{Credit, EntropyValue, FlowId, Key, MsgNo, Psn};
 use class::TrafficClass;
 pub use ext::{Ext, Extent};
 
 /// Version of the wire format, in the high four bits of the first octet.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
+
+/// Octets of the key in the header of every packet that belongs to a flow: all but a NOTE for a
+/// host.
+pub const KEY_LEN: u16 = 8;
+
+/// A flow as a header names it.
+type Name = (FlowId, Key);
 
 /// A Headrace header without addresses; those are in the frame around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +59,8 @@ pub struct Header {
     pub dst_flow: FlowId,
     /// Which extensions follow that are not in the body; their content is an [`Ext`].
     pub ext: Extent,
+    /// The flow's secret: a packet without it changes nothing. [`Key::NONE`] in a NOTE for a host.
+    pub key: Key,
     /// What it says.
     pub body: Body,
 }
@@ -233,7 +242,7 @@ impl Note {
     }
 }
 
-const _: () = assert!(size_of::<Header>() <= 48);
+const _: () = assert!(size_of::<Header>() <= 56);
 
 /// Why bytes are not a Headrace packet. Each is counted by name, never a panic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -274,11 +283,18 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Header {
-    /// A header that no extension follows.
+    /// A header that no extension follows, without a key.
     #[inline]
     #[must_use]
     pub const fn new(ev: EntropyValue, dst_flow: FlowId, body: Body) -> Self {
-        Self { ev, dst_flow, ext: Extent::NONE, body }
+        Self { ev, dst_flow, ext: Extent::NONE, key: Key::NONE, body }
+    }
+
+    /// The same header with the key of its flow.
+    #[inline]
+    #[must_use]
+    pub const fn keyed(self, key: Key) -> Self {
+        Self { key, ..self }
     }
 
     /// A place to be filled.
@@ -286,6 +302,7 @@ impl Header {
         ev: EntropyValue(0),
         dst_flow: FlowId::UNKNOWN,
         ext: Extent::NONE,
+        key: Key::NONE,
         body: Body::Credit(Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START }),
     };
 
@@ -296,8 +313,8 @@ impl Header {
         matches!(self.body, Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_))
     }
 
-    /// Bytes of this header on the wire, without the frame around it: 22..=46 for DATA and PARITY,
-    /// 36 for ACK and NACK, 42 for REPORT, 22 for BLOCK_NACK, 14 for CREDIT and REQUEST, 10..=42
+    /// Bytes of this header on the wire, without the frame around it: 30..=54 for DATA and PARITY,
+    /// 44 for ACK and NACK, 50 for REPORT, 30 for BLOCK_NACK, 22 for CREDIT and REQUEST, 10..=50
     /// for NOTE, and what its extent says.
     #[inline]
     #[must_use]
@@ -314,7 +331,7 @@ impl Header {
             Body::Report(_) => report::LEN,
             Body::BlockNack(_) => block::LEN,
             Body::Credit(_) | Body::Request(_) => credit::LEN,
-            Body::Note(note) => note::LEN + u16::from(note.len),
+            Body::Note(note) => note::LEN + note::key_len(self.dst_flow) + u16::from(note.len),
         }
     }
 
@@ -324,16 +341,17 @@ impl Header {
     /// When `out` is shorter than [`Header::emit_len`]: the driver's buffer is too small, a bug.
     #[inline]
     pub fn emit(&self, ext: &Ext, out: &mut [u8]) -> usize {
+        let name = (self.dst_flow, self.key);
         let len = usize::from(self.body_len());
         match &self.body {
-            Body::Data(data) => data::emit(data, self.dst_flow, &mut out[..len]),
-            Body::Ack(ack) => ack::emit(ack, KIND_ACK, self.dst_flow, &mut out[..len]),
-            Body::Nack(ack) => ack::emit(ack, KIND_NACK, self.dst_flow, &mut out[..len]),
-            Body::Report(report) => report::emit(report, self.dst_flow, &mut out[..len]),
-            Body::BlockNack(nack) => block::emit(nack, self.dst_flow, &mut out[..len]),
-            Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, self.dst_flow, &mut out[..len]),
-            Body::Request(upto) => credit::emit(upto, KIND_REQUEST, self.dst_flow, &mut out[..len]),
-            Body::Note(note) => note::emit(note, self.dst_flow, &mut out[..len]),
+            Body::Data(data) => data::emit(data, name, &mut out[..len]),
+            Body::Ack(ack) => ack::emit(ack, KIND_ACK, name, &mut out[..len]),
+            Body::Nack(ack) => ack::emit(ack, KIND_NACK, name, &mut out[..len]),
+            Body::Report(report) => report::emit(report, name, &mut out[..len]),
+            Body::BlockNack(nack) => block::emit(nack, name, &mut out[..len]),
+            Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, name, &mut out[..len]),
+            Body::Request(upto) => credit::emit(upto, KIND_REQUEST, name, &mut out[..len]),
+            Body::Note(note) => note::emit(note, name, &mut out[..len]),
         }
         if self.ext.is_some() {
             return self.emit_ext(ext, len, out);
@@ -377,8 +395,8 @@ impl Header {
         // An endpoint hears one of these for each segment that it sends. Among the other kinds it
         // would cost a nanosecond more.
         if bytes.first() == Some(&first_octet(KIND_ACK)) {
-            let (dst_flow, ack) = ack::parse(bytes)?;
-            *self = Self::new(ev, dst_flow, Body::Ack(ack));
+            let ((dst_flow, key), ack) = ack::parse(bytes)?;
+            *self = Self::new(ev, dst_flow, Body::Ack(ack)).keyed(key);
             if ack::has_ext(bytes) {
                 return self.read_ext(ack::LEN, bytes, ext);
             }
@@ -400,40 +418,40 @@ impl Header {
         }
         match first & 0xF {
             KIND_DATA | KIND_PARITY => {
-                let (dst_flow, data) = data::parse(bytes)?;
+                let ((dst_flow, key), data) = data::parse(bytes)?;
                 let len = data.emit_len();
-                *self = Self::new(ev, dst_flow, Body::Data(data));
+                *self = Self::new(ev, dst_flow, Body::Data(data)).keyed(key);
                 if data::has_ext(bytes) {
                     return self.read_ext(len, bytes, ext);
                 }
                 return Ok(len);
             }
             KIND_NACK => {
-                let (dst_flow, ack) = ack::parse(bytes)?;
-                *self = Self::new(ev, dst_flow, Body::Nack(ack));
+                let ((dst_flow, key), ack) = ack::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Nack(ack)).keyed(key);
                 if ack::has_ext(bytes) {
                     return self.read_ext(ack::LEN, bytes, ext);
                 }
             }
             KIND_BLOCK_NACK => {
-                let (dst_flow, nack) = block::parse(bytes)?;
-                *self = Self::new(ev, dst_flow, Body::BlockNack(nack));
+                let ((dst_flow, key), nack) = block::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::BlockNack(nack)).keyed(key);
             }
             KIND_CREDIT => {
-                let (dst_flow, upto) = credit::parse(bytes)?;
-                *self = Self::new(ev, dst_flow, Body::Credit(upto));
+                let ((dst_flow, key), upto) = credit::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Credit(upto)).keyed(key);
             }
             KIND_REQUEST => {
-                let (dst_flow, upto) = credit::parse(bytes)?;
-                *self = Self::new(ev, dst_flow, Body::Request(upto));
+                let ((dst_flow, key), upto) = credit::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Request(upto)).keyed(key);
             }
             KIND_REPORT => {
-                let (dst_flow, report) = report::parse(bytes)?;
-                *self = Self::new(ev, dst_flow, Body::Report(report));
+                let ((dst_flow, key), report) = report::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Report(report)).keyed(key);
             }
             KIND_NOTE => {
-                let (dst_flow, note) = note::parse(bytes)?;
-                *self = Self::new(ev, dst_flow, Body::Note(note));
+                let ((dst_flow, key), note) = note::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Note(note)).keyed(key);
             }
             _ => return Err(ParseError::Kind),
         }

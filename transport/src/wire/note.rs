@@ -1,11 +1,12 @@
-//! NOTE on the wire: 10 octets and up to 32 that schedulers or controllers define.
+//! NOTE on the wire: 10 octets, the key of the flow where the note names one, and up to 32 octets
+//! that schedulers or controllers define.
 
-use zerocopy::byteorder::network_endian::U32;
+use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::class::TrafficClass;
-use super::{KIND_NOTE, Note, ParseError, first_octet};
-use crate::units::FlowId;
+use super::{KEY_LEN, KIND_NOTE, Name, Note, ParseError, first_octet};
+use crate::units::{FlowId, Key};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -19,7 +20,7 @@ struct Fixed {
     reserved: u8,
 }
 
-/// Octets of a NOTE that says nothing.
+/// Octets of a NOTE for a host that says nothing.
 pub const LEN: u16 = 10;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
@@ -31,7 +32,12 @@ pub const OCTETS_MAX: usize = 32;
 const CLASSES: [TrafficClass; 3] =
     [TrafficClass::Control, TrafficClass::ProbeAck, TrafficClass::Probe];
 
-pub(super) fn emit(note: &Note, dst_flow: FlowId, out: &mut [u8]) {
+/// Octets of the key in a note that names `dst_flow`: a note for a host is of no flow.
+pub(super) const fn key_len(dst_flow: FlowId) -> u16 {
+    if dst_flow.0 == FlowId::UNKNOWN.0 { 0 } else { KEY_LEN }
+}
+
+pub(super) fn emit(note: &Note, (dst_flow, key): Name, out: &mut [u8]) {
     let class = match note.class {
         TrafficClass::Probe => 2,
         TrafficClass::ProbeAck => 1,
@@ -46,16 +52,25 @@ pub(super) fn emit(note: &Note, dst_flow: FlowId, out: &mut [u8]) {
         length: note.len,
         reserved: 0,
     };
-    let (head, said) = out.split_at_mut(usize::from(LEN));
+    let (head, rest) = out.split_at_mut(usize::from(LEN));
     head.copy_from_slice(fixed.as_bytes());
+    let (name, said) = rest.split_at_mut(usize::from(key_len(dst_flow)));
+    name.copy_from_slice(&U64::new(key.0).as_bytes()[..name.len()]);
     said.copy_from_slice(note.said());
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Note), ParseError> {
-    let (fixed, said) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
+pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Note), ParseError> {
+    let (fixed, rest) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     let class = CLASSES.get(usize::from(fixed.class)).copied();
     let (Some(class), 0, 0) = (class, fixed.flags, fixed.reserved) else {
         return Err(ParseError::Field);
+    };
+    let dst_flow = FlowId(fixed.dst_flow.get());
+    let (key, said) = if key_len(dst_flow) == 0 {
+        (Key::NONE, rest)
+    } else {
+        let (key, said) = U64::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        (Key(key.get()), said)
     };
     // Headers have even lengths, for checksums.
     let len = usize::from(fixed.length);
@@ -65,5 +80,5 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(FlowId, Note), ParseError> {
     let mut octets = [0; OCTETS_MAX];
     octets[..len].copy_from_slice(said.get(..len).ok_or(ParseError::Truncated)?);
     let note = Note { class, protocol: fixed.protocol, len: fixed.length, octets };
-    Ok((FlowId(fixed.dst_flow.get()), note))
+    Ok(((dst_flow, key), note))
 }

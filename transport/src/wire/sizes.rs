@@ -6,12 +6,16 @@
 //! queues and links all count the same bytes. Real frames always have their own lengths.
 
 use super::{Body, Data, Extent, Header};
+use crate::units::FlowId;
 
 /// The sizes that a run accounts. Bytes, without preamble, FCS and gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WireSizes {
     /// Ethernet, IP and UDP headers around a Headrace header.
     pub frame_overhead: u16,
+    /// What is added to a header of a flow: the frame's headers, less the key where a run accounts
+    /// none.
+    pub flow_overhead: u16,
     /// Sizes that replace those of the headers; none in a run over real frames.
     pub accounted: AccountedSizes,
 }
@@ -32,7 +36,10 @@ impl WireSizes {
     pub fn of(&self, hdr: &Header, payload_len: u16) -> u16 {
         match &hdr.body {
             Body::Data(data) => self.of_data(data, hdr.ext, payload_len),
-            _ => self.accounted.control.unwrap_or(self.frame_overhead + hdr.emit_len()),
+            Body::Note(_) if hdr.dst_flow == FlowId::UNKNOWN => {
+                self.accounted.control.unwrap_or(self.frame_overhead + hdr.emit_len())
+            }
+            _ => self.accounted.control.unwrap_or(self.flow_overhead + hdr.emit_len()),
         }
     }
 
@@ -43,7 +50,7 @@ impl WireSizes {
     pub fn of_data(&self, data: &Data, ext: Extent, payload_len: u16) -> u16 {
         match self.accounted.data_overhead {
             Some(overhead) => overhead + payload_len,
-            None => self.frame_overhead + data.emit_len() + ext.len() + payload_len,
+            None => self.flow_overhead + data.emit_len() + ext.len() + payload_len,
         }
     }
 
@@ -76,8 +83,8 @@ impl AccountedSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Credit, EntropyValue, FlowId, MsgNo, Psn};
-    use crate::wire::{Allowance, Data, Open};
+    use crate::units::{Credit, EntropyValue, MsgNo, Psn};
+    use crate::wire::{Allowance, KEY_LEN, Note, Open};
     use core::num::NonZeroU32;
 
     fn header(body: Body) -> Header {
@@ -99,18 +106,31 @@ mod tests {
         }))
     }
 
+    const OWN: WireSizes =
+        WireSizes { frame_overhead: 42, flow_overhead: 42, accounted: AccountedSizes::HEADERS };
+
+    #[test]
+    fn a_run_may_leave_keys_out_and_a_packet_of_no_flow_has_none() {
+        let keyless = WireSizes { flow_overhead: 42 - KEY_LEN, ..OWN };
+        let note =
+            Header::new(EntropyValue(1), FlowId::UNKNOWN, Body::Note(Note::new(1, &[]).unwrap()));
+        let flows = Header { dst_flow: FlowId::new(1, 1), ..note };
+        assert_eq!((OWN.of(&note, 0), keyless.of(&note, 0)), (52, 52));
+        assert_eq!((OWN.of(&flows, 0), keyless.of(&flows, 0)), (60, 52));
+        assert_eq!(keyless.of(&data(true), 9) + KEY_LEN, OWN.of(&data(true), 9));
+    }
+
     #[test]
     fn headers_count_as_they_are_unless_sizes_replace_them() {
-        let own = WireSizes { frame_overhead: 42, accounted: AccountedSizes::HEADERS };
-        assert_eq!(own.of(&data(false), 1000), 42 + data(false).emit_len() + 1000);
-        assert!(own.of(&data(true), 1000) > own.of(&data(false), 1000));
-        assert_eq!(own.trimmed(&data(true)), own.of(&data(true), 0));
+        assert_eq!(OWN.of(&data(false), 1000), 42 + data(false).emit_len() + 1000);
+        assert!(OWN.of(&data(true), 1000) > OWN.of(&data(false), 1000));
+        assert_eq!(OWN.trimmed(&data(true)), OWN.of(&data(true), 0));
     }
 
     #[test]
     fn accounted_sizes_do_not_depend_on_the_fields_of_a_header() {
         let accounted = AccountedSizes { data_overhead: Some(40), control: Some(64) };
-        let paper = WireSizes { frame_overhead: 42, accounted };
+        let paper = WireSizes { accounted, ..OWN };
         assert_eq!(paper.of(&data(false), 512), 552);
         assert_eq!(paper.of(&data(true), 512), 552);
         let request = Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START };

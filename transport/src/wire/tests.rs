@@ -123,25 +123,30 @@ fn ext() -> impl Strategy<Value = (Ext, [bool; 3])> {
 
 fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = (Header, Ext)> {
     let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
-    (any::<u16>(), dst_flow, body, ext()).prop_map(|(ev, dst_flow, body, (ext, named))| {
-        let [int, half, advice] = named;
-        let mut header = Header::new(EntropyValue(ev), dst_flow, body);
-        let (is_data, is_ack) = match body {
-            Body::Data(_) => (true, false),
-            Body::Ack(_) | Body::Nack(_) => (false, true),
-            _ => (false, false),
-        };
-        if half && is_data {
-            header.ext = header.ext.with_half();
-        }
-        if advice && is_ack {
-            header.ext = header.ext.with_advice();
-        }
-        if int && (is_data || is_ack) {
-            header.ext = header.ext.with_int(&ext.int);
-        }
-        (header, ext)
-    })
+    (any::<(u16, u64)>(), dst_flow, body, ext()).prop_map(
+        |(drawn, dst_flow, body, (ext, named))| {
+            let [int, half, advice] = named;
+            let (ev, key) = (EntropyValue(drawn.0), Key(drawn.1));
+            let of_none = matches!(body, Body::Note(_)) && dst_flow == FlowId::UNKNOWN;
+            let key = if of_none { Key::NONE } else { key };
+            let mut header = Header::new(ev, dst_flow, body).keyed(key);
+            let (is_data, is_ack) = match body {
+                Body::Data(_) => (true, false),
+                Body::Ack(_) | Body::Nack(_) => (false, true),
+                _ => (false, false),
+            };
+            if half && is_data {
+                header.ext = header.ext.with_half();
+            }
+            if advice && is_ack {
+                header.ext = header.ext.with_advice();
+            }
+            if int && (is_data || is_ack) {
+                header.ext = header.ext.with_int(&ext.int);
+            }
+            (header, ext)
+        },
+    )
 }
 
 fn any_header() -> impl Strategy<Value = (Header, Ext)> {
@@ -577,7 +582,8 @@ fn a_length_that_no_sender_can_write_is_refused() {
     let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[1; 9]);
     let udp_len = usize::from(header_overhead(v)) - 4;
     for (payload_len, ok) in [(PAYLOAD_LEN_MAX, true), (PAYLOAD_LEN_MAX + 1, false)] {
-        frame[udp_len..udp_len + 2].copy_from_slice(&(payload_len + 30).to_be_bytes());
+        frame[udp_len..udp_len + 2]
+            .copy_from_slice(&(payload_len + UDP_LEN + data::LEN).to_be_bytes());
         set_class(&mut frame, TrafficClass::Trimmed);
         assert_eq!(read(v, &frame).is_ok(), ok);
     }
@@ -622,8 +628,8 @@ fn what_is_not_headrace_is_named() {
     assert_eq!(with(23, 6), Err(ParseError::NotHeadrace), "TCP");
     assert_eq!(with(37, 0xB7), Err(ParseError::Port), "RoCEv2");
     assert_eq!(with(26, 11), Err(ParseError::Address), "source 11.x");
-    assert_eq!(with(42, 0x21), Err(ParseError::Version));
-    assert_eq!(with(42, 0x1F), Err(ParseError::Kind));
+    assert_eq!(with(42, 0x11), Err(ParseError::Version));
+    assert_eq!(with(42, 0x2F), Err(ParseError::Kind));
     assert_eq!(with(43, 0x80), Err(ParseError::Field), "flag");
     assert_eq!(with(43, 8), Err(ParseError::Truncated), "telemetry that is not there");
     assert_eq!(with(15, TrafficClass::Trimmed.dscp() << 2), Err(ParseError::Field), "trimmed ack");

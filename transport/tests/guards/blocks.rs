@@ -99,15 +99,17 @@ fn sending() -> (End, FlowId) {
     (end, flow)
 }
 
-fn request(flow: FlowId, psn: u32, missing: u64) -> RxSegment {
-    let nack = BlockNack { src_flow: FlowId::new(4, 2), psn: Psn(psn), missing };
-    packet(flow, Body::BlockNack(nack), 0)
-}
-
 #[test]
 fn a_request_names_a_block_that_was_sent() {
     let (mut end, flow) = sending();
     end.now += Duration::from_us(100);
+    let key = end.key;
+    let request = |flow, psn, missing| {
+        let nack = BlockNack { src_flow: FlowId::new(4, 2), psn: Psn(psn), missing };
+        let asked = packet(flow, Body::BlockNack(nack), 0);
+        RxSegment { hdr: Header { key, ..asked.hdr }, ..asked }
+    };
+    end.refuses(&without_key(&request(flow, 0, 0b111)), DropReason::WrongKey);
     // What was never sent, and a block that begins elsewhere.
     end.refuses(&request(flow, 9, 1), DropReason::BadSegment);
     end.refuses(&request(flow, 1, 1), DropReason::BadSegment);

@@ -65,17 +65,29 @@ fn a_flow_goes_on_after_any_silence_and_delivers_nothing_twice() {
 }
 
 #[test]
-fn a_new_flow_under_the_name_of_one_at_rest_starts_from_nothing() {
+fn a_flow_of_another_process_under_the_same_name_is_another_flow() {
+    for silence in [Duration::ZERO, Duration::from_s(1)] {
+        let mut end = End::new(|_| {});
+        let flow = end.first_message();
+        end.wait(silence);
+        let again = without_key(&first(opening(0, 0, 0, 700), 700));
+        assert_eq!(end.endpoint.would_open(&again).map(NonZeroU32::get), Some(700));
+        end.places(&again);
+        assert_eq!(end.delivered(), [700]);
+        assert_ne!(end.acked_flow(), flow);
+        // The first goes on beside it.
+        end.places(&later(flow, opening(1, 1, 0, 100), 100));
+        assert_eq!(end.delivered(), [100]);
+    }
+}
+
+#[test]
+fn a_sender_that_stopped_before_it_was_answered_is_recognised_by_its_key() {
     let mut end = End::new(|_| {});
     let flow = end.first_message();
-    end.wait(end.linger());
-    let again = first(opening(0, 0, 0, 700), 700);
-    assert_eq!(end.endpoint.would_open(&again).map(NonZeroU32::get), Some(700));
-    end.places(&again);
-    assert_eq!(end.delivered(), [700]);
-    assert_ne!(end.acked_flow(), flow);
-    // What names the first finds nothing.
-    end.refuses(&later(flow, opening(1, 1, 0, 100), 100), DropReason::UnknownFlow);
+    end.wait(end.linger() * 10);
+    assert_eq!(end.take(&first(opening(0, 0, 0, 100), 100)), Placement::Release);
+    assert_eq!((end.acked_flow(), end.delivered()), (flow, vec![]));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroU32;
 
+use transport::units::Key;
 use transport::wire::{Ack, Body, Data, Header, Open, Receipt};
 use transport::{
     BURST, Burst, Config, DropReason, Endpoint, EntropyValue, Event, FlowId, HostId, Instant,
@@ -24,6 +25,8 @@ const PEER: HostId = HostId(0);
 const STRANGER: HostId = HostId(9);
 /// The peer's name of the flow it sends on.
 const SRC: FlowId = FlowId::new(3, 7);
+/// The key of the flow that the peer sends on.
+const KEY: Key = Key(0x1234_5678_9ABC_DEF0);
 /// Payload of a full segment.
 const FULL: u16 = 4096;
 
@@ -32,6 +35,8 @@ struct End {
     config: Config,
     endpoint: Endpoint,
     now: Instant,
+    /// The key of the flow that it last sent on.
+    key: Key,
 }
 
 impl End {
@@ -40,7 +45,7 @@ impl End {
         change(&mut settings);
         let config = Config::new(settings).unwrap();
         let endpoint = Endpoint::new(&config, HERE, Rng::new(1));
-        Self { config, endpoint, now: Instant::ZERO }
+        Self { config, endpoint, now: Instant::ZERO, key: Key(0) }
     }
 
     /// Hands one packet in; what is to be done with its bytes.
@@ -57,10 +62,18 @@ impl End {
             let mut burst = Burst::with_limit(BURST);
             self.endpoint.poll_transmit(self.now, &mut burst);
             all.extend(burst.iter().copied());
+            let data = burst.iter().filter(|tx| matches!(tx.hdr.body, Body::Data(_)));
+            self.key = data.map(|tx| tx.hdr.key).last().unwrap_or(self.key);
             if burst.len() < BURST {
                 return all;
             }
         }
+    }
+
+    /// A packet of the peer for the flow that it last sent on.
+    fn reply(&self, flow: FlowId, body: Body) -> RxSegment {
+        let reply = packet(flow, body, 0);
+        RxSegment { hdr: Header { key: self.key, ..reply.hdr }, ..reply }
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -121,8 +134,13 @@ impl End {
 
 /// A packet from the peer.
 fn packet(dst_flow: FlowId, body: Body, payload_len: u16) -> RxSegment {
-    let hdr = Header::new(EntropyValue(5), dst_flow, body);
+    let hdr = Header::new(EntropyValue(5), dst_flow, body).keyed(KEY);
     RxSegment { hdr, at: Instant::ZERO, from: PEER, payload_len, ce: false, trimmed: false }
+}
+
+/// The same packet by a host that does not know the key.
+fn without_key(rx: &RxSegment) -> RxSegment {
+    RxSegment { hdr: Header { key: Key(rx.hdr.key.0 ^ 1), ..rx.hdr }, ..*rx }
 }
 
 /// A segment's header.

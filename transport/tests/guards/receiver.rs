@@ -94,6 +94,22 @@ fn a_flow_takes_segments_from_its_sender_alone() {
 }
 
 #[test]
+fn a_segment_without_the_key_is_not_of_the_flow() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    let flow = end.acked_flow();
+    let due = end.endpoint.poll_timeout();
+    end.now += transport::Duration::from_us(1);
+    let segment = later(flow, data(1, 0, 4096), 904);
+    end.refuses(&without_key(&segment), DropReason::WrongKey);
+    assert_eq!((end.sent(), end.endpoint.poll_timeout()), (vec![], due));
+    let memory = end.endpoint.would_open(&without_key(&segment));
+    assert_eq!(memory, None, "no memory for what is refused");
+    end.places(&segment);
+    assert_eq!(end.delivered(), [5000]);
+}
+
+#[test]
 fn a_segment_that_names_two_flows_is_of_neither() {
     let mut end = End::new(|_| {});
     end.places(&first(opening(0, 0, 0, 5000), FULL));

@@ -2,7 +2,7 @@
 
 use transport::sched::SchedKind;
 use transport::units::Credit;
-use transport::wire::{Allowance, BlockNack};
+use transport::wire::{Allowance, BlockNack, Note, Report};
 use transport::{Bytes, PostError};
 
 use super::*;
@@ -27,12 +27,13 @@ fn an_acknowledgement_of_what_was_not_sent_is_refused() {
         let (mut end, flow) = sending(|_| {});
         let before = in_flight(&end, flow);
         let forged = Ack { sack: u64::MAX, ..ack(psn, cumulative) };
-        end.refuses(&packet(flow, Body::Ack(forged), 0), DropReason::BadSegment);
-        end.refuses(&packet(flow, Body::Nack(forged), 0), DropReason::BadSegment);
+        let news = [Body::Ack(forged), Body::Nack(forged)].map(|body| end.reply(flow, body));
+        end.refuses(&news[0], DropReason::BadSegment);
+        end.refuses(&news[1], DropReason::BadSegment);
         assert_eq!(in_flight(&end, flow), before, "psn {psn}, cumulative {cumulative}");
     }
     let (mut end, flow) = sending(|_| {});
-    end.take(&packet(flow, Body::Ack(ack(2, 3)), 0));
+    end.take(&end.reply(flow, Body::Ack(ack(2, 3))));
     assert_eq!(in_flight(&end, flow), Bytes::ZERO);
 }
 
@@ -41,7 +42,7 @@ fn an_acknowledgement_is_the_peers() {
     let (mut end, flow) = sending(|_| {});
     let before = in_flight(&end, flow);
     for body in [Body::Ack(ack(2, 3)), Body::Nack(ack(2, 3))] {
-        let forged = RxSegment { from: STRANGER, ..packet(flow, body, 0) };
+        let forged = RxSegment { from: STRANGER, ..end.reply(flow, body) };
         end.refuses(&forged, DropReason::UnknownFlow);
         end.refuses(&packet(FlowId::new(1, 1), body, 0), DropReason::UnknownFlow);
     }
@@ -49,13 +50,87 @@ fn an_acknowledgement_is_the_peers() {
 }
 
 #[test]
+fn feedback_without_the_key_changes_nothing() {
+    let silence = |forging: bool| {
+        let (mut end, flow) = sending(|s| s.loss.retries_max = 3);
+        let before = end.endpoint.flow_window(flow);
+        while end.endpoint.stats().messages_failed == 0 {
+            end.now = end.endpoint.poll_timeout().unwrap();
+            if forging {
+                let report = Report { first: Psn(0), arrived: [0b110, 0, 0, 0, 0, 0, 0, 0] };
+                let news = [Body::Ack(ack(2, 3)), Body::Nack(ack(1, 0)), Body::Report(report)];
+                for body in news {
+                    end.refuses(&without_key(&end.reply(flow, body)), DropReason::WrongKey);
+                }
+                let timeouts = end.endpoint.stats().lost_by_timeout;
+                assert!(timeouts > 0 || end.endpoint.flow_window(flow) == before);
+            }
+            end.endpoint.handle_timeout(end.now);
+            end.sent();
+        }
+        end.now
+    };
+    // Neither the count of silence nor a timer.
+    assert_eq!(silence(true), silence(false));
+}
+
+#[test]
+fn a_note_for_a_flow_is_its_peers_and_has_its_key() {
+    let (mut end, flow) = sending(|_| {});
+    let note = end.reply(flow, Body::Note(Note::new(1, &[1, 2]).unwrap()));
+    end.refuses(&RxSegment { from: STRANGER, ..note }, DropReason::UnknownFlow);
+    end.refuses(&packet(FlowId::new(1, 1), note.hdr.body, 0), DropReason::UnknownFlow);
+    end.refuses(&without_key(&note), DropReason::WrongKey);
+    // It reaches the controller, which has no use for it.
+    end.refuses(&note, DropReason::BadSegment);
+}
+
+#[test]
+fn a_report_is_the_peers_of_what_was_sent() {
+    let (mut end, flow) = sending(|_| {});
+    let report = |first, bits| {
+        let mut arrived = [0; 8];
+        arrived[0] = bits;
+        Body::Report(Report { first: Psn(first), arrived })
+    };
+    let before = in_flight(&end, flow);
+    end.refuses(&end.reply(flow, report(0, 0b1000)), DropReason::BadSegment);
+    end.refuses(&end.reply(flow, report(64, 1)), DropReason::BadSegment);
+    let good = end.reply(flow, report(0, 0b110));
+    end.refuses(&RxSegment { from: STRANGER, ..good }, DropReason::UnknownFlow);
+    assert_eq!(in_flight(&end, flow), before);
+    end.take(&good);
+    assert!(in_flight(&end, flow) < before);
+}
+
+#[test]
+fn the_keys_of_two_flows_differ_and_are_the_same_in_the_same_run() {
+    let keys = |secret| {
+        let mut end = End::new(|s| s.secret = secret);
+        [(); 2].map(|()| {
+            let flow = end.open();
+            end.post(flow, 1);
+            end.sent()[0].hdr.key
+        })
+    };
+    let all = [[0, 0], [1, 0], [0, 1]].map(|secret| {
+        assert_eq!(keys(secret), keys(secret));
+        keys(secret)
+    });
+    let mut all: Vec<u64> = all.iter().flatten().map(|key| key.0).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 6);
+}
+
+#[test]
 fn a_refusal_of_another_transmission_refuses_nothing() {
     let (mut end, flow) = sending(|_| {});
     let before = in_flight(&end, flow);
     let other = Ack { echo_sent_at: 1, ..ack(1, 0) };
-    end.take(&packet(flow, Body::Nack(other), 0));
+    end.take(&end.reply(flow, Body::Nack(other)));
     assert_eq!(in_flight(&end, flow), before, "sent at 0, refused as sent at 1");
-    end.take(&packet(flow, Body::Nack(ack(1, 0)), 0));
+    end.take(&end.reply(flow, Body::Nack(ack(1, 0))));
     assert!(in_flight(&end, flow) < before);
     assert_eq!(end.sent().len(), 1, "it is sent again");
 }
@@ -68,9 +143,10 @@ fn credit_is_the_peers() {
     });
     let upto = Credit::START.plus(1 << 20);
     let body = Body::Credit(Allowance { src_flow: FlowId::new(4, 2), upto });
-    let credit = packet(flow, body, 0);
+    let credit = end.reply(flow, body);
     end.refuses(&RxSegment { from: STRANGER, ..credit }, DropReason::UnknownFlow);
     end.refuses(&packet(FlowId::new(1, 1), body, 0), DropReason::UnknownFlow);
+    end.refuses(&without_key(&credit), DropReason::WrongKey);
     assert_eq!(end.endpoint.stats().control_received, 0);
     end.take(&credit);
     assert_eq!(end.endpoint.stats().control_received, 1);
@@ -85,6 +161,7 @@ fn a_request_is_the_senders_of_the_flow_that_it_names() {
     let request = |src_flow| packet(flow, Body::Request(Allowance { src_flow, upto }), 0);
     end.refuses(&RxSegment { from: STRANGER, ..request(SRC) }, DropReason::UnknownFlow);
     end.refuses(&request(FlowId::new(4, 7)), DropReason::UnknownFlow);
+    end.refuses(&without_key(&request(SRC)), DropReason::WrongKey);
     assert_eq!(end.endpoint.stats().control_received, 0);
     end.take(&request(SRC));
     assert_eq!(end.endpoint.stats().control_received, 1);
@@ -94,7 +171,7 @@ fn a_request_is_the_senders_of_the_flow_that_it_names() {
 fn a_request_for_a_block_is_refused_where_there_are_none() {
     let (mut end, flow) = sending(|_| {});
     let nack = BlockNack { src_flow: FlowId::new(4, 2), psn: Psn(0), missing: 1 };
-    end.refuses(&packet(flow, Body::BlockNack(nack), 0), DropReason::BadSegment);
+    end.refuses(&end.reply(flow, Body::BlockNack(nack)), DropReason::BadSegment);
 }
 
 #[test]
@@ -113,11 +190,12 @@ fn a_closed_flow_takes_no_message_and_no_host_sends_to_itself() {
 fn what_arrives_for_a_flow_that_is_over_is_counted_and_revives_nothing() {
     let (mut end, flow) = sending(|_| {});
     end.endpoint.close_flow(end.now, flow);
-    let last = packet(flow, Body::Ack(ack(2, 3)), 0);
+    let last = end.reply(flow, Body::Ack(ack(2, 3)));
     end.take(&last);
     assert_eq!(end.events().len(), 1);
     end.take(&last);
-    end.take(&packet(flow, Body::Nack(ack(2, 3)), 0));
+    end.take(&end.reply(flow, Body::Nack(ack(2, 3))));
+    end.refuses(&without_key(&last), DropReason::WrongKey);
     let stats = end.endpoint.stats();
     assert_eq!((stats.acks_received, stats.nacks_received), (2, 1));
     assert_eq!((end.events(), end.sent()), (vec![], vec![]));

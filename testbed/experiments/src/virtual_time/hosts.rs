@@ -113,10 +113,7 @@ impl<'a> Hosts<'a> {
             elsewhere: Vec::new(),
             active: Vec::new(),
             burst: Burst::with_limit(BURST),
-            sizes: WireSizes {
-                frame_overhead: plan.settings.frame_overhead,
-                accounted: plan.settings.accounted,
-            },
+            sizes: plan.settings.wire_sizes(),
             count: DriverCount::default(),
         }
     }

@@ -232,6 +232,7 @@ mod tests {
 
     const SIZES: WireSizes = WireSizes {
         frame_overhead: 42,
+        flow_overhead: 42,
         accounted: AccountedSizes { data_overhead: None, control: None },
     };
 

@@ -308,7 +308,7 @@ fn worker(
     // Runs may last for less than learning a clock's rate takes.
     let io = io.acquainted(&mut clock);
     let (app, ring) = app_ring(RING, RING);
-    Ok((setup.host(own, &config, io, ring, need), app))
+    Ok((setup.host(own, &config, io, ring, need)?, app))
 }
 
 /// What this host has to report, but for its buffers and its clock.

@@ -29,7 +29,7 @@ use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{Monitor, SessionEvent};
-use crate::workers::counters;
+use crate::workers::{counters, keyed};
 
 /// What a process is made of.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl Host {
         let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, monitor)?;
         let clock = rate.clock(TimeScale::REAL);
         let incarnation = clock::incarnation();
-        let config = Terms::lobby().config(incarnation, setup.addressing.version())?;
+        let config = keyed(&Terms::lobby().config(incarnation, setup.addressing.version())?)?;
         let path = config.default_path();
         let (app, end) = app_ring(RING, RING);
         let parts = (io, store(&config, &Terms::lobby()), clock);
@@ -187,7 +187,7 @@ impl Host {
     fn put(&mut self, io: PortIo, terms: &Terms) -> Result<(), PeerError> {
         // Peers distinguish one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
-        let config = terms.config(self.incarnation, self.setup.addressing.version())?;
+        let config = keyed(&terms.config(self.incarnation, self.setup.addressing.version())?)?;
         let (app, end) = app_ring(RING, RING);
         let worker = Worker::new(
             Recorder::off(&config, self.setup.host, rng(self.incarnation)),

@@ -9,7 +9,7 @@ use experiments::plan::{Draft, Origin, RunError, link_settings};
 use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
 use transport::wire::addressing::{IpVersion, UDP_PORT};
-use transport::wire::frame;
+use transport::wire::{KEY_LEN, frame};
 use transport::{Bytes, Config, Duration, Rate};
 
 use super::protocol::Job;
@@ -120,6 +120,7 @@ impl Terms {
         let messages = u32::from(self.flows) * u32::from(self.depth);
         settings.payload_max = settings.payload_max.min(self.payload_bytes);
         settings.frame_overhead = frame::header_overhead(ip);
+        settings.key_bytes = KEY_LEN;
         settings.msg_window = settings.msg_window.max(self.depth.max(16));
         settings.tx_flows_max = u32::from(self.flows) + FLOWS_SPARE;
         settings.rx_flows_max = settings.tx_flows_max;

@@ -18,6 +18,7 @@ use transport_dpdk::{
     Port, PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
+use super::keyed;
 use super::lateness::Gaps;
 use super::observers::Observers;
 use crate::dpdk_error::unfit;
@@ -91,7 +92,7 @@ pub(crate) fn hosts(
         let io = io.paced(plan.settings.line_rate, Bytes(u64::from(plan.fabric.mtu)));
         let (app, worker) = app_ring(RING, RING);
         rings.push(app);
-        hosts.push(setup.host(HostId(id), &config, io, worker, needs));
+        hosts.push(setup.host(HostId(id), &config, io, worker, needs)?);
     }
     Ok((hosts, rings))
 }
@@ -139,7 +140,8 @@ impl HostSetup<'_> {
         io: PortIo,
         ring: transport_dpdk::WorkerEnd,
         needs: Needs,
-    ) -> Host {
+    ) -> Result<Host, RunError> {
+        let config = &keyed(config)?;
         let rng = self.rng.fork("host", u64::from(id.0));
         let core = if self.record { Recorder::on } else { Recorder::off }(config, id, rng);
         let memory = AppMemory::new(
@@ -162,7 +164,7 @@ impl HostSetup<'_> {
         };
         let mut worker = Worker::new(core, (io, memory, self.clock.clone()), ring, worker);
         self.observers.look_at(&mut worker, (id, config.msgs_max), self.rate);
-        worker
+        Ok(worker)
     }
 }
 

@@ -10,10 +10,21 @@ pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
 
-use transport::Duration;
+use experiments::plan::RunError;
+use transport::{Config, Duration};
 use transport_dpdk::TimeScale;
 
 pub use lateness::LATE_SHARE_MAX;
+
+/// `config` with a secret of the operating system's, so that no other host can guess flows' keys.
+///
+/// # Errors
+/// When the operating system gives no random octets.
+pub(crate) fn keyed(config: &Config) -> Result<Config, RunError> {
+    transport_dpdk::keyed(config).map_err(|error| {
+        RunError::Environment(format!("no random octets from the operating system: {error}"))
+    })
+}
 
 /// `real` time in network time.
 pub(crate) fn network_time(real: Duration, scale: TimeScale) -> Duration {

@@ -165,7 +165,7 @@ impl RxFlow {
     pub(crate) fn block_header(&self, open: &OpenBlock, buffers: &RxBuffers) -> Option<Header> {
         let missing = self.missing(open.span, buffers);
         let nack = BlockNack { src_flow: self.id, psn: open.span.first, missing };
-        let (ev, dst_flow) = (open.ev, self.src_flow);
-        (missing != 0).then_some(Header::new(ev, dst_flow, Body::BlockNack(nack)))
+        let header = Header::new(open.ev, self.src_flow, Body::BlockNack(nack)).keyed(self.key);
+        (missing != 0).then_some(header)
     }
 }

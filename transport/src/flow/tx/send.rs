@@ -249,7 +249,7 @@ impl TxFlow {
             None => Coding::Block(code.packet),
         });
         *out = TxSegment {
-            hdr: Header::new(packet.ev, self.dst_flow, body),
+            hdr: Header::new(packet.ev, self.dst_flow, body).keyed(self.key),
             payload: PayloadRef {
                 msg: packet.msg,
                 offset: packet.offset,

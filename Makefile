@@ -65,7 +65,10 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 	$(SYSTEM) --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
-	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic -- --test-threads=1
+	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
+
+attack: build ## every attack of tests/attack for a minute (root)
+	$(SYSTEM) --test attack -- --seconds 60
 
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup
@@ -77,8 +80,7 @@ perf-compare: build ## throughput and round trips between two network namespaces
 	tests/compare/run
 
 bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric and of full simulations; GB/s of the erasure code; ns a decision of the pod scheduler
-	$(CARGO) bench -p transport --bench endpoint
-	$(CARGO) bench -p transport --bench endpoint -- --instructions
+	$(CARGO) bench -p transport --bench endpoint && $(CARGO) bench -p transport --bench endpoint -- --instructions
 	$(CARGO) bench -p experiments --bench fabric_hops
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
 	$(CARGO) bench -p transport-pod --bench scheduler
@@ -90,10 +92,9 @@ fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIGURE=07 makes one, JOBS=2 at a time
 	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
-	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md \
-	    $${others:+--reference $$others}; done
+	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
 
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run nic-demo sim test check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs
+.PHONY: help setup build run nic-demo sim test attack check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs

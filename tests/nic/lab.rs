@@ -47,6 +47,12 @@ impl Lab {
         format!("{CONTROL}.1:4798")
     }
 
+    /// The namespace of `host`.
+    #[allow(dead_code, reason = "shared with another harness")]
+    pub(crate) fn name(&self, host: u32) -> &str {
+        &self.names[host as usize + 1]
+    }
+
     /// `program` inside the namespace of `host`.
     pub(crate) fn command(&self, host: u32, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");

@@ -1,0 +1,65 @@
+//! Attacks by a host that sees none of its victims' packets: on a transfer between two others, and
+//! on clients that come later. Each case prints what the attack took of the throughput, beside as
+//! many packets to another port.
+//!
+//! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
+//! attacker. A case that cannot run on this machine prints why and counts as skipped, never as
+//! passed. Arguments filter by name as with libtest; `--seconds N` makes every attack longer.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test harness")]
+
+#[path = "attack/forger.rs"]
+mod forger;
+#[path = "nic/lab.rs"]
+#[allow(dead_code, reason = "shared with another harness")]
+mod lab;
+#[path = "peers/process.rs"]
+#[allow(dead_code, reason = "shared with another harness")]
+mod process;
+#[path = "attack/victims.rs"]
+mod victims;
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+use forger::Attack;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        // What was `--headrace` stands for the program's name.
+        Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
+        Some("--attack") => return forger::run(&arguments[1..]),
+        Some("--list") => {
+            Attack::ALL.iter().for_each(|attack| println!("{}: test", attack.name()));
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let at = arguments.iter().position(|argument| argument == "--seconds");
+    let seconds = at.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(2);
+    let names: Vec<&str> = Attack::ALL.iter().map(|attack| attack.name()).collect();
+    let filter = arguments.iter().find(|argument| names.iter().any(|n| n.contains(*argument)));
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for attack in Attack::ALL {
+        let name = attack.name();
+        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
+            continue;
+        }
+        match catch_unwind(|| victims::suffer(*attack, seconds)) {
+            Ok(Ok(told)) => {
+                passed += 1;
+                println!("test {name} ... ok: {told}");
+            }
+            Ok(Err(reason)) => {
+                skipped += 1;
+                println!("test {name} ... SKIP: {reason}");
+            }
+            Err(_) => {
+                failed += 1;
+                println!("test {name} ... FAILED");
+            }
+        }
+    }
+    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

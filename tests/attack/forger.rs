@@ -1,0 +1,180 @@
+//! The attacker: packets that it makes up, with the victims' addresses as their source. It knows
+//! addresses, the port and this source code, and nothing that victims send to each other.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use transport::units::{Credit, Key};
+use transport::wire::addressing::{AddrPair, IpPair, UDP_PORT};
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, ETHERNET_LEN, Ecn, FrameSpec, TrafficClass};
+use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Receipt};
+use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
+
+/// The server and its client.
+pub(crate) const VICTIMS: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+
+/// Packets sent in a row before a pause.
+const BURST: u64 = 32;
+
+/// Between two bursts: 16,000 packets a second.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What the attacker does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attack {
+    /// ACKs and NACKs for every flow that the sender may have.
+    Feedback,
+    /// Segments for every flow that the receiver may have.
+    Segments,
+    /// Credit for every flow that the sender may have.
+    Credits,
+    /// Octets at random.
+    Junk,
+    /// Headers that are cut or longer than they say, and fragments.
+    Misshapen,
+}
+
+impl Attack {
+    pub(crate) const ALL: &[Self] =
+        &[Self::Feedback, Self::Segments, Self::Credits, Self::Junk, Self::Misshapen];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Feedback => "forged_acknowledgements_for_every_flow_end_none",
+            Self::Segments => "forged_segments_for_every_flow_are_in_no_message",
+            Self::Credits => "forged_credit_for_every_flow_is_taken_by_none",
+            Self::Junk => "octets_at_random_are_no_packet",
+            Self::Misshapen => "cut_long_and_fragmented_packets_are_none",
+        }
+    }
+
+    fn packet(self, turn: u64, rng: &mut Rng, port: u16) -> (usize, Vec<u8>) {
+        // Generations of the first indices in turn.
+        let small = |n: u64| u32::try_from(n).unwrap_or(0);
+        let flow = FlowId::new(small(turn % 3), 1 + small(turn / 3 % 4095));
+        match self {
+            Self::Feedback => {
+                let body = if turn & 1 == 0 { Body::Ack(ack(rng)) } else { Body::Nack(ack(rng)) };
+                (1, datagram(0, flow, body, &[], rng, port))
+            }
+            Self::Segments => {
+                let body = Body::Data(segment(rng));
+                (0, datagram(1, flow, body, &[0x55; 400], rng, port))
+            }
+            Self::Credits => {
+                let upto = Credit::START.plus(rng.next_u32() / 2);
+                let body = Body::Credit(Allowance { src_flow: FlowId::new(0, 1), upto });
+                (1, datagram(0, flow, body, &[], rng, port))
+            }
+            Self::Junk => {
+                let mut octets = datagram(1, flow, Body::Ack(ack(rng)), &[], rng, port);
+                octets[28..].fill_with(|| rng.next_u32().to_le_bytes()[0]);
+                (0, octets)
+            }
+            Self::Misshapen => (0, misshapen(turn, rng, port)),
+        }
+    }
+}
+
+/// An acknowledgement of anything.
+fn ack(rng: &mut Rng) -> Ack {
+    Ack {
+        src_flow: FlowId::new(7, 7),
+        psn: Psn(0),
+        cumulative: Psn(rng.next_u32()),
+        sack: u64::MAX,
+        echo_sent_at: rng.next_u32(),
+        held: 0,
+        sharers: 1,
+        ce: true,
+        receipt: Receipt::First,
+    }
+}
+
+/// A segment that would be in the middle of a message.
+fn segment(rng: &mut Rng) -> Data {
+    Data {
+        psn: Psn(rng.next_u32() >> 16),
+        msg: MsgNo(rng.next_u32() >> 28),
+        offset: rng.next_u32() >> 16,
+        sent_at: 0,
+        retransmission: false,
+        open: Some(Open { src_flow: FlowId::new(0, 1), msg_len: NonZeroU32::MAX }),
+        tag: 0,
+        demand: None,
+        code: None,
+    }
+}
+
+/// An IPv4 packet from victim `from` to the other, with a right UDP checksum.
+fn datagram(
+    from: usize,
+    dst_flow: FlowId,
+    body: Body,
+    payload: &[u8],
+    rng: &mut Rng,
+    port: u16,
+) -> Vec<u8> {
+    let key = Key(rng.next_u64());
+    let header = Header::new(EntropyValue(7), dst_flow, body).keyed(key);
+    let ip = IpPair::V4 { src: VICTIMS[from], dst: VICTIMS[1 - from] };
+    let addrs = AddrPair { dst_mac: [0; 6], src_mac: [0; 6], ip, udp_port: port };
+    let class = if payload.is_empty() { TrafficClass::Control } else { TrafficClass::Data };
+    let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class };
+    let mut frame = vec![0; 128];
+    let payload_len = u16::try_from(payload.len()).unwrap();
+    let len = frame::emit(&spec, &header, &Ext::VACANT, payload_len, &mut frame);
+    frame.truncate(len);
+    let mut sum = Checksum::new();
+    sum.add(payload);
+    frame::finish_udp_checksum(&mut frame, sum);
+    frame.extend_from_slice(payload);
+    frame.split_off(usize::from(ETHERNET_LEN))
+}
+
+/// A segment that is cut, that claims to be longer than it is, or a fragment.
+fn misshapen(turn: u64, rng: &mut Rng, port: u16) -> Vec<u8> {
+    let body = Body::Data(segment(rng));
+    let mut octets = datagram(1, FlowId::UNKNOWN, body, &[0x55; 200], rng, port);
+    let cut = 28 + usize::try_from(rng.below(60)).unwrap();
+    match turn % 3 {
+        0 => octets.truncate(cut),
+        // The UDP length.
+        1 => octets[24..26].copy_from_slice(&[0xFF, 0xF0]),
+        // More fragments follow, and none of them comes.
+        _ => octets[6..8].copy_from_slice(&[0x20, 0]),
+    }
+    octets
+}
+
+/// `NAME SECONDS PORT`: attacks, and prints how many packets it sent.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let [name, seconds, port] = arguments else { return ExitCode::FAILURE };
+    let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
+    let bursts = seconds.parse::<u64>().unwrap() * 1000 / 2;
+    let port: u16 = port.parse().unwrap();
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
+    socket.set_header_included_v4(true).unwrap();
+    let mut rng = Rng::new(7);
+    let mut sent = 0;
+    for burst in 0..bursts {
+        for turn in burst * BURST..(burst + 1) * BURST {
+            let (to, octets) = attack.packet(turn, &mut rng, port);
+            let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
+            // The kernel's queue may be full.
+            sent += u64::from(socket.send_to(&octets, &to).is_ok());
+        }
+        sleep(PAUSE);
+    }
+    println!("{sent}");
+    ExitCode::SUCCESS
+}
+
+/// Where all packets of the victims go.
+pub(crate) const PORT: u16 = UDP_PORT;

@@ -1,0 +1,73 @@
+//! A server, its client, and what an attack does to them.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::forger::{Attack, PORT, VICTIMS};
+use crate::lab::Lab;
+use crate::process::{Ended, Process};
+
+/// What the forged packets of the comparison go to.
+const OTHER_PORT: u16 = 9;
+
+/// The victims' arguments: their addresses.
+fn addressed(what: &[&str]) -> Vec<String> {
+    let hosts = VICTIMS
+        .iter()
+        .enumerate()
+        .flat_map(|(host, address)| ["--at".to_owned(), format!("{host}={address}")]);
+    what.iter().map(|word| (*word).to_owned()).chain(hosts).collect()
+}
+
+fn start(lab: &Lab, host: u32, what: &[&str]) -> Process {
+    let arguments = addressed(what);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Process::start(Some(lab.name(host)), &arguments)
+}
+
+fn transfer(lab: &Lab, more: &[&str]) -> Ended {
+    let what = ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
+    start(lab, 1, &[&what, more].concat()).end()
+}
+
+/// Runs a transfer beside an attack on `port`: gigabits a second, and packets sent by the attacker.
+fn attacked(lab: &Lab, attack: Attack, port: u16, seconds: u64) -> (f64, u64) {
+    let program = std::env::current_exe().unwrap();
+    let mut attacker = lab.command(2, &program);
+    // It begins before the victims meet, and ends after them.
+    let words = [attack.name().to_owned(), (seconds + 2).to_string(), port.to_string()];
+    let attacker = attacker.arg("--attack").args(words).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let result = transfer(lab, &["--time", &seconds.to_string()]).result();
+    let sent = attacker.wait_with_output().unwrap();
+    let sent = String::from_utf8_lossy(&sent.stdout).trim().parse().expect("the attack ran");
+    (result["to_server"]["gbps"].as_f64().unwrap(), sent)
+}
+
+/// Lets the victims be attacked for `seconds`; what it did to them.
+///
+/// # Panics
+/// When a transfer ends, a byte is wrong, or a client that comes later is refused.
+pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
+    let lab = Lab::new(3, 9000)?;
+    let mut own = lab.command(2, Path::new("ip"));
+    let given = own.args(["address", "add", "192.0.2.3/24", "dev", "eth0"]).status();
+    if !given.is_ok_and(|status| status.success()) {
+        return Err("the attacker cannot have an address".to_owned());
+    }
+    let mut server = start(&lab, 0, &["perf", "server", "--device", "eth0"]);
+    server.on_event("queue(s) of");
+    let (beside, _) = attacked(&lab, attack, OTHER_PORT, seconds);
+    let (under, sent) = attacked(&lab, attack, PORT, seconds);
+    assert!(sent > 1000 * seconds, "the attacker sent {sent} packets");
+    let later = transfer(&lab, &["--bytes", "1MiB"]).result();
+    assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
+    server.signal("INT");
+    let ended = server.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("3 sessions, 0 broken"), "{}", ended.out);
+    Ok(format!(
+        "{under:.2} Gb/s under {sent} forged packets, {beside:.2} beside as many to another port"
+    ))
+}

@@ -1,5 +1,5 @@
 //! BBR: a rate and a window from the bottleneck's bandwidth and the path's round-trip time, both
-//! measured; marks are not listened to, losses hardly. Source: \[bbr\], version 1.
+//! measured. Marks have no effect, losses little. Source: \[bbr\], version 1.
 //!
 //! ```text
 //!   STARTUP -- bandwidth grew by < 1/4 in three rounds --> DRAIN -- in flight <= BDP --> PROBE_BW
@@ -71,25 +71,25 @@ const RTPROP_SPAN: Duration = Duration::from_s(10);
 const PROBE_RTT_SPAN: Duration = Duration::from_ms(200);
 /// Window in PROBE_RTT, and the least that a measurement makes of it, packets.
 const WINDOW_MIN: f64 = 4.0;
-/// Of the BDP as measured. A round that ends with less in flight was short of data, not of
-/// bandwidth: the gain of draining is 3/4, so a flow that always has data has more.
+/// A round that ends with less in flight than this share of the measured BDP was short of data, not
+/// of bandwidth: the gain of draining is 3/4, so a flow that always has data has more in flight.
 const FILLED: f64 = 0.5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Startup,
     Drain,
-    /// In a phase of [`GAINS`], since an instant.
+    /// PROBE_BW: the phase of [`GAINS`], and the instant at which it began.
     ProbeBw(u8, Instant),
-    /// Until an instant; whether the pipe was full before.
+    /// PROBE_RTT: when it ends, and whether the pipe was full before.
     ProbeRtt(Instant, bool),
 }
 
-/// What lies between the sending of a segment and its acknowledgement.
+/// A round: the time from the sending of a segment to its acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     from: Instant,
-    /// Packets acknowledged since.
+    /// Packets acknowledged since the round began.
     delivered: f64,
 }
 
@@ -103,16 +103,16 @@ pub struct Bbr {
     /// Packets a second of the last rounds, the latest at `latest`; 0 where there was none.
     bandwidths: [f64; BANDWIDTH_ROUNDS],
     latest: u8,
-    /// What STARTUP compares growth with, packets a second.
+    /// The bandwidth that STARTUP compares growth with, packets a second.
     full_bandwidth: f64,
-    /// Rounds in a row without that growth.
+    /// Rounds in a row in which the bandwidth did not grow by [`FULL_GROWTH`].
     flat_rounds: u8,
     /// `None` before the first acknowledgement.
     round: Option<Round>,
     /// Smallest RTT lately, and when it was measured.
     rtprop: Duration,
     rtprop_at: Instant,
-    /// Losses of what was sent before are part of one that was reacted to.
+    /// Losses of segments sent before this instant belong to a loss that was reacted to.
     recovered_at: Instant,
     line_rate: Rate,
     params: BbrParams,
@@ -152,7 +152,7 @@ impl Bbr {
         self.bandwidths.iter().fold(0.0, |most, sample| sample.max(most))
     }
 
-    /// What the path holds as measured, packets.
+    /// The measured BDP, packets.
     fn bdp(&self) -> f64 {
         self.bandwidth() * seconds(self.rtprop)
     }
@@ -171,7 +171,7 @@ impl Bbr {
         }
     }
 
-    /// A round that ended now has delivered at `bandwidth`.
+    /// Ends a round that has delivered at `bandwidth`.
     // DEVIATION(bbr#4.1.1.3): one sample a round instead of one a segment needs no state in
     // segments, and averages what a burst of acknowledgements would overstate.
     fn end_round(&mut self, bandwidth: f64, in_flight: f64) {
@@ -195,7 +195,7 @@ impl Bbr {
         }
     }
 
-    /// Follows RTprop; true when it is so old that it has to be probed for.
+    /// Updates RTprop; true when it is so old that PROBE_RTT has to begin.
     fn update_rtprop(&mut self, ack: &AckSample, path: &Path) -> bool {
         if self.params.rtprop == RtProp::Base {
             self.rtprop = path.base_rtt;
@@ -221,7 +221,7 @@ impl Bbr {
             State::Drain => {}
             State::ProbeBw(phase, since) => {
                 let passed = now.since(since) > self.rtprop;
-                // What probing has queued may be gone sooner.
+                // The queue that probing has built may be gone sooner.
                 let drained = phase == 1 && in_flight <= self.bdp();
                 if passed || drained {
                     self.state = State::ProbeBw((phase + 1) % 8, now);
@@ -266,7 +266,7 @@ impl Bbr {
     }
 }
 
-/// As [`BANDWIDTH_ROUNDS`], for the index.
+/// [`BANDWIDTH_ROUNDS`] in the type of the index.
 const BANDWIDTHS: u8 = 10;
 const _: () = assert!(BANDWIDTHS as usize == BANDWIDTH_ROUNDS);
 
@@ -341,8 +341,8 @@ mod tests {
     const PATH: Path =
         Path { base_rtt: Duration::from_us(160), line_rate: Rate::from_gbps(100), mtu: MTU };
 
-    /// One flow that always has data, through a queue that serves `share` of the line rate: what
-    /// leaves is limited by rate and window, what arrives by the queue.
+    /// One flow that always has data, through a queue that serves `share` of the line rate: rate
+    /// and window limit the packets that leave, the queue limits those that arrive.
     struct Pipe {
         cc: Bbr,
         now: Instant,

@@ -1,5 +1,5 @@
-//! Between which windows a controller moves on its path, in packets. Shared by the controllers that
-//! count in packets, as their papers do.
+//! The smallest and the largest window of a controller on its path, in packets. Shared by the
+//! controllers that count in packets, as their papers do.
 //!
 //! Units: packets of one MTU as real numbers, because increases are fractions of a packet.
 

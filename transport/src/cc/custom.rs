@@ -64,7 +64,7 @@ impl<C: CongestionControl + Clone + fmt::Debug + Send + Sync + 'static> Boxed fo
 
 impl Clone for Custom {
     fn clone(&self) -> Self {
-        // Of the value inside: the box itself is a `Boxed`, too.
+        // Clones the value inside the box: the box itself is a `Boxed`, too.
         Self((*self.0).boxed())
     }
 }
@@ -121,7 +121,7 @@ impl CongestionControl for Custom {
     }
 }
 
-/// The same maker, or none.
+/// Equal when both have one and the same maker, or none.
 impl PartialEq for CustomParams {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

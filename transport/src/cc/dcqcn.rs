@@ -11,13 +11,12 @@
 //!            more than F of both    target + i * rate_hai, the same   hyper increase
 //! ```
 //!
-//! The receiver's notification packet is stood for by the echo of a mark in an acknowledgement; its
-//! rule of one in `cnp_interval` is kept here. Bytes are counted when they are acknowledged, which
-//! is when a controller learns of them.
+//! The echo of a mark in an acknowledgement stands for the receiver's notification packet; this
+//! file keeps the receiver's rule of one notification in `cnp_interval`. Bytes are counted when
+//! they are acknowledged, because a controller gets no other report of them.
 //!
-//! Units: bits a second, picoseconds. The rate is the control: the window is a fixed bound, so that
-//! what a flow must remember is bounded, and is meant to be too large to matter. It does not choose
-//! paths, and reads nothing from an RTT.
+//! Units: bits a second, picoseconds. The rate is the control. The window is a fixed bound on the
+//! memory of a flow, meant to be too large to matter. It does not choose paths and reads no RTT.
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
@@ -134,8 +133,8 @@ impl Dcqcn {
         self.raise_at = Some(now + self.params.timer);
     }
 
-    /// What the alpha timer has done by now. Nothing reads alpha between notifications, so all its
-    /// periods are taken at once.
+    /// Applies all periods of the alpha timer up to `now` at once, since alpha is read at
+    /// notifications only.
     fn age(&mut self, now: Instant) {
         //= dcqcn#eq2
         let span = self.alpha_at.map_or(Duration::ZERO, |at| now.since(at));
@@ -160,8 +159,8 @@ impl Dcqcn {
         }
         //= dcqcn#eq3
         self.rate = f64::midpoint(self.target, self.rate);
-        // Half the way to the line rate each time would never arrive: one additive increase below
-        // it the limiter is released.
+        // Steps of half the way never reach the line rate: one additive increase below it the
+        // limiter is released.
         let slack = self.line * f64::from(self.params.rate_ai).max(SLACK_MIN);
         if self.line - self.rate <= slack {
             (self.rate, self.target) = (self.line, self.line);
@@ -212,7 +211,7 @@ impl CongestionControl for Dcqcn {
         self.bytes = self.bytes.saturating_add(ack.acked.0);
         let every = u64::from(self.params.byte_counter);
         if self.bytes >= every {
-            // An acknowledgement of several periods is one raise: there is one to react to it.
+            // An acknowledgement that covers several periods is one raise, as it is one report.
             self.bytes %= every;
             self.by_bytes = self.by_bytes.saturating_add(1);
             self.raise();
@@ -221,9 +220,9 @@ impl CongestionControl for Dcqcn {
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
-        // DEVIATION(dcqcn#3): the paper's network loses nothing, and its controller hears of marks
-        // alone. A full queue says more than a mark, and ignoring it would let a network without
-        // flow control collapse: it counts as a notification, under the same rule of one in
+        // DEVIATION(dcqcn#3): the paper's network loses nothing, and marks alone are reported to
+        // its controller. A full queue says more than a mark, and ignoring it would let a network
+        // without flow control collapse: it counts as a notification, under the same rule of one in
         // `cnp_interval`. So does silence.
         self.notify(loss.now);
     }
@@ -311,7 +310,7 @@ mod tests {
         let mut cc = new(&[]);
         cc.on_nack(&loss(100, false), &PATH);
         assert_eq!(gbps(&cc), 50.0);
-        // One in 50 us, whoever it is from.
+        // One notification in 50 us, from marks, refusals and timeouts together.
         cc.on_timeout(&loss(149, true), &PATH);
         ack(&mut cc, 149, MTU, true);
         assert_eq!(gbps(&cc), 50.0);

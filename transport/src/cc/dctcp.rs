@@ -10,9 +10,9 @@
 //!   end of a window              alpha + g * (marked / acked - alpha)
 //! ```
 //!
-//! Units: packets. A window of data is told by bytes: it has passed when as much was acknowledged
-//! or lost as was in flight when it began, which needs no sequence numbers and holds for any order
-//! of arrival. It does not choose paths or pace.
+//! Units: packets. A window of data is counted in bytes: it has passed when as many bytes were
+//! acknowledged or lost as were in flight when it began, which needs no sequence numbers and holds
+//! for any order of arrival. It does not choose paths or pace.
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
@@ -25,7 +25,7 @@ params! {
     pub struct DctcpParams {
         /// g: weight of the last window in alpha.
         gain: f32 = 0.0625, in 0.0..=1.0;
-        /// alpha before anything was heard; 1 cuts as TCP does.
+        /// alpha before the first acknowledgement; 1 cuts as TCP does.
         alpha: f32 = 1.0, in 0.0..=1.0;
         /// Initial window in packets.
         initial: u16 = 10, in 1..=65535;
@@ -40,7 +40,7 @@ params! {
 pub struct Dctcp {
     /// Packets, within `bounds`.
     cwnd: f64,
-    /// Slow start below it, packets.
+    /// Slow start threshold, packets: slow start is below it.
     ssthresh: f64,
     /// Estimated share of marked bytes, 0..=1.
     alpha: f64,
@@ -77,7 +77,7 @@ impl Dctcp {
         }
     }
 
-    /// `bytes` left the network.
+    /// Counts `bytes` that were acknowledged or lost.
     fn pass(&mut self, bytes: Bytes, in_flight: Bytes) {
         self.until_cut = self.until_cut.saturating_sub(bytes.0);
         self.until_estimate = self.until_estimate.saturating_sub(bytes.0);
@@ -167,7 +167,7 @@ impl CongestionControl for Dctcp {
             self.until_cut = loss.in_flight.0;
         } else {
             //= rfc8257#3.5
-            // As TCP's fast recovery: what was marked before does not count, a loss halves.
+            // As TCP's fast recovery: a loss halves the window, whatever alpha is.
             self.cut(0.5, loss.in_flight);
         }
         self.cwnd = self.bounds.clamp(self.cwnd);

@@ -7,8 +7,8 @@
 //!   else, per ack   cwnd + h * acked / cwnd
 //! ```
 //!
-//! Units: packets, picoseconds. A round is from the sending of a segment to its acknowledgement:
-//! one RTT of the flow's own, which is what UnoCC does otherwise.
+//! Units: packets, picoseconds. A round lasts from the sending of a segment to its acknowledgement:
+//! one RTT of the flow's own, where UnoCC has epochs of one length for all flows.
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
@@ -31,13 +31,14 @@ words! {
 params! {
     /// Settings of [`Gemini`]: those that the simulator of \[uno\] ran it with.
     pub struct GeminiParams {
-        /// RTT between datacentres: what an additive increase is scaled by.
+        /// RTT between datacentres, by which the additive increase is scaled.
         //= uno#5.1
         inter_rtt: Duration = Duration::from_ms(2),
             in Duration::from_ns(100)..=Duration::from_s(2);
         /// H: what an RTT without congestion adds, in BDPs.
         h: f32 = 2.4e-4, in 0.0..=1.0;
-        /// Of which BDP: one between datacentres for all flows, or each flow's own.
+        /// The BDP that scales the increase: that between datacentres for all flows, or each flow's
+        /// own.
         increase: GeminiIncrease = GeminiIncrease::Additive;
         /// K: the queue that ECN marks at, packets.
         k: f32 = 6.0, in 0.0..=65536.0;
@@ -66,15 +67,16 @@ pub struct Gemini {
     ecn: f64,
     /// Packets acknowledged in this round.
     acked: f64,
-    /// Those with a mark, 0..=`acked`.
+    /// Packets acknowledged with a mark in this round, 0..=`acked`.
     marked: f64,
     /// Smallest RTT of this round.
     rtt_min: Duration,
-    /// What the last round said of the path between datacentres.
+    /// Whether the last round found the path between datacentres congested by delay.
     delayed: bool,
-    /// The acknowledgement of a segment sent since ends the round; `None` before the first.
+    /// When the round began: the acknowledgement of a segment sent since ends it; `None` before the
+    /// first round.
     round: Option<Instant>,
-    /// Slow start below it, packets.
+    /// Slow start threshold, packets: slow start is below it.
     ssthresh: f64,
     /// When a loss last cut the window; zero if never.
     cut_at: Instant,
@@ -171,8 +173,8 @@ impl Gemini {
         self.set(self.cwnd * (1.0 - near.max(far)));
     }
 
-    /// A loss is TCP's business, which Gemini is built into: half of the window, or all of it and
-    /// slow start after silence, once for all that was in flight together.
+    /// Reacts to a loss as TCP, which Gemini is built into: the window is halved, or after silence
+    /// set to one packet in slow start, once for all segments that were in flight together.
     fn on_lost(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.cut_at {
             self.cut_at = loss.now;
@@ -181,7 +183,7 @@ impl Gemini {
         }
     }
 
-    /// What one unmarked acknowledgement adds.
+    /// Adds the increase of one unmarked acknowledgement.
     fn increase(&mut self, acked: f64) {
         if self.cwnd < self.ssthresh {
             //= rfc5681#3.1

@@ -32,7 +32,7 @@ pub struct AckSample {
     pub rtt: Duration,
     /// How long the receiver held it: the delay of the far end, which `rtt` leaves out.
     pub held: Duration,
-    /// Wire bytes that it newly acknowledges; 0 when it repeats what earlier ones said.
+    /// Wire bytes that it newly acknowledges; 0 when earlier acknowledgements said all of it.
     pub acked: Bytes,
     /// Wire bytes in flight after it was taken into account.
     pub in_flight: Bytes,
@@ -81,7 +81,7 @@ pub trait CongestionControl {
     fn on_nack(&mut self, loss: &LossSample, path: &Path);
     /// A segment was inferred lost, from acknowledgements of later ones or from silence.
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
-    /// The instant asked for by [`Window::wake_at`] has come.
+    /// Called at the instant that [`Window::wake_at`] asked for.
     fn on_wake(&mut self, _now: Instant, _path: &Path) {}
     /// A note for this flow's controller arrived from the flow's peer. False when the controller
     /// has no use for it: it is counted and dropped.
@@ -92,8 +92,8 @@ pub trait CongestionControl {
 
 /// What a controller's file states for its registration.
 pub trait Controller: CongestionControl + Registered {
-    /// The controller of a new flow over `path`. `params` are those of all controllers: one that is
-    /// made of others reads theirs, too.
+    /// The controller of a new flow over `path`. `params` has the settings of all controllers,
+    /// because a controller that is made of others reads theirs, too.
     fn build(params: &CcParams, path: &Path) -> Self;
     /// The largest window that it asks for, in BDPs of its path; one packet where that is more.
     fn window_max(params: &CcParams) -> f32;
@@ -106,7 +106,8 @@ registry! {
     pub enum Cc: CongestionControl;
     new: Controller::build(params: &CcParams, path: &Path);
     params {
-        /// The settings of every controller, `cc.<name>.<key>`; each flow reads those of its own.
+        /// The settings of every controller, `cc.<name>.<key>`; a flow reads those of its
+        /// controller.
         pub struct CcParams;
     }
     kinds {

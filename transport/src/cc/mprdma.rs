@@ -1,5 +1,5 @@
-//! MPRDMA: a window that every acknowledgement moves by what its own mark says. Source: \[mprdma\]
-//! sec. 3, the congestion control of multi-path ACK clocking.
+//! MPRDMA: a window that every acknowledgement moves, up when it is unmarked and down when it is
+//! marked. Source: \[mprdma\] sec. 3, the congestion control of multi-path ACK clocking.
 //!
 //! ```text
 //!   unmarked    cwnd + 1 / cwnd
@@ -51,8 +51,9 @@ impl Mprdma {
 
     fn lose(&mut self, loss: &LossSample, path: &Path) {
         // DEVIATION(mprdma#sec3): the paper runs over a lossless network and recovers from the rare
-        // loss by rules of its own. Where switches trim, what was refused is what the path could
-        // not carry, so it comes off the window, as in the reference simulator's per-packet ECN
+        // loss by rules of its own. Where switches trim, refused bytes are those that the path
+        // could not carry, so they come off the window, as in the reference simulator's per-packet
+        // ECN
         // control. Timeouts of a whole window leave one packet.
         self.bounds.follow(path);
         self.cwnd = self.bounds.clamp(self.cwnd - self.bounds.packets(loss.bytes));

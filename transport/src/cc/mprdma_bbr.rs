@@ -1,5 +1,5 @@
 //! MPRDMA inside a datacentre, BBR across: the pair of separate loops that \[uno\] sec. 5.1
-//! compares itself with. Which one a flow has is settled by its base RTT when it opens, for good.
+//! compares itself with. The base RTT of a flow when it opens decides which of the two it has.
 //! Both keep their own settings, `cc.mprdma.*` and `cc.bbr.*`.
 
 use super::bbr::{Bbr, BbrParams};
@@ -13,8 +13,8 @@ use crate::time::{Duration, Instant};
 params! {
     /// Settings of [`MprdmaBbr`] beside those of its parts.
     pub struct MprdmaBbrParams {
-        /// Base RTT from which on a path leads to another datacentre: far from both of \[uno\]'s,
-        /// 14 us and 2 ms.
+        /// Base RTT from which on a path leads to another datacentre: far from both base RTTs of
+        /// \[uno\], 14 us and 2 ms.
         inter_rtt: Duration = Duration::from_us(150), in Duration::ZERO..=Duration::from_s(2);
     }
 }

@@ -33,10 +33,11 @@ use crate::registry::Registered;
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
 
-/// Where the increase constants are 1: 100 Gb/s x 12 us, the reference simulator's scaling point.
+/// The BDP at which the increase constants are 1: 100 Gb/s x 12 us, the reference simulator's
+/// scaling point.
 const REFERENCE_BDP_BYTES: f64 = 150_000.0;
 const REFERENCE_RTT: Duration = Duration::from_us(12);
-/// Samples above this are taken for it, so that products of times fit 64 bits: 70 s.
+/// Larger RTT samples count as this, 70 s, so that products of times fit 64 bits.
 const RTT_MAX: Duration = Duration::from_ps(1 << 46);
 
 /// One flow's SMaRTT state.
@@ -58,21 +59,21 @@ pub struct Smartt {
     until_sample: u16,
     /// Flows that share the receiver, as it last said; 0 before.
     sharers: u16,
-    /// A trim asks for QuickAdapt.
+    /// Whether a trim has asked for QuickAdapt.
     trigger_qa: bool,
-    /// FastIncrease is active.
+    /// Whether FastIncrease is active.
     increasing: bool,
     /// End of the current measurement; zero before the first.
     measure_end: Instant,
     /// When QuickAdapt last acted; zero if never.
     adapted_at: Instant,
-    /// The receiver's share is not looked at again before this.
+    /// The earliest instant at which the receiver's share may set the window again.
     share_end: Instant,
     /// The earliest next multiplicative decrease.
     decrease_at: Instant,
-    /// The latest time that an accumulated increase is applied.
+    /// The latest instant at which an accumulated increase is applied.
     adjust_at: Instant,
-    /// EWMA over the acknowledgements that count.
+    /// EWMA of the RTT over the acknowledgements that are not ignored.
     avg_rtt: Duration,
     /// Shared with every clone.
     at: Arc<Scale>,
@@ -215,7 +216,7 @@ impl Smartt {
         self.at.params.quick_adapt && now >= self.measure_end && self.measured(now, in_flight)
     }
 
-    /// The end of a measurement.
+    /// Ends a measurement. True when the window was set.
     #[inline(never)]
     fn measured(&mut self, now: Instant, in_flight: Bytes) -> bool {
         let span = now.since(self.measure_end) + self.at.target_rtt;
@@ -236,7 +237,7 @@ impl Smartt {
         adapted
     }
 
-    /// QuickAdapt's effect: a new window, and no reaction to what was in flight before.
+    /// QuickAdapt's effect: a new window, and no reaction to packets that were in flight before.
     fn set_window(&mut self, window: u32, now: Instant, in_flight: Bytes) {
         self.trigger_qa = false;
         self.cwnd = window;
@@ -259,8 +260,8 @@ impl Smartt {
             return;
         }
         let high = times(self.at.target_rtt, f64::from(self.at.params.qa_high_rtt));
-        // What is in flight stands in for the window, so that a flow with little to send is not
-        // taken for one that is starved.
+        // Bytes in flight stand in for the window, so that a flow with little to send does not
+        // count as starved.
         let in_use = ack.in_flight.min(Bytes(u64::from(self.cwnd)));
         let low = in_use.scaled(f64::from(self.at.params.qa_low_acked));
         if ack.rtt > high && Bytes(u64::from(self.acked)) < low {
@@ -309,7 +310,7 @@ impl Smartt {
         };
         match (marked, above) {
             (true, true) => self.multiplicative_decrease(ack.now),
-            // The balancer hears of the mark from the flow and changes path by itself.
+            // The flow reports the mark to the balancer, which changes the path.
             (true, false) => match self.at.params.on_ecn_low_delay {
                 OnEcnLowDelay::NoOp => {}
                 OnEcnLowDelay::Reduce => self.reduce(size),
@@ -390,7 +391,7 @@ impl Smartt {
         self.bound();
     }
 
-    /// Common to trims and timeouts: false when QuickAdapt has already reacted to this loss.
+    /// Counts a loss by trim or timeout; false when QuickAdapt has already reacted to it.
     fn count_loss(&mut self, loss: &LossSample) -> bool {
         self.congested();
         let size = small(loss.bytes);
@@ -476,8 +477,8 @@ impl CongestionControl for Smartt {
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
         //= smartt#III-E
-        // A timeout comes long after the congestion that caused it: it costs what was lost, and
-        // never triggers QuickAdapt.
+        // A timeout comes long after the congestion that caused it: it takes the lost bytes off the
+        // window, and never triggers QuickAdapt.
         self.count_loss(loss);
     }
 }

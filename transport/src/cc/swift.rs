@@ -16,8 +16,9 @@
 //! The smaller window counts. Below one packet the flow is paced at `cwnd / rtt`.
 //!
 //! The paper's targets are times of its own network: here they are relative to the base RTT of the
-//! path, so that they fit any network. That is also what scaling by hops is for: hops x h stands
-//! for the part of the base RTT that the hops add, and the topology gives the whole of it.
+//! path, so that they fit any network. Scaling by hops is left out for the same reason: hops x h
+//! stands for the part of the base RTT that the hops add, and the topology gives the whole base
+//! RTT.
 //!
 //! Units: packets, picoseconds. It looks at no marks and does not choose paths.
 
@@ -33,7 +34,7 @@ params! {
     pub struct SwiftParams {
         /// Fabric target delay of a large window, in base RTTs; see `BASE_TARGET`.
         base_target: f32 = BASE_TARGET, in 1.01..=16.0;
-        /// What flow scaling adds to it at most, in base RTTs; see `FS_RANGE`.
+        /// The most that flow scaling adds to the fabric target, in base RTTs; see `FS_RANGE`.
         fs_range: f32 = FS_RANGE, in 0.0..=16.0;
         /// Window, packets, below which flow scaling adds all of its range.
         fs_min_cwnd: f32 = 0.1, in 0.001..=1000.0;
@@ -62,8 +63,8 @@ params! {
 /// SMaRTT's target, so that both controllers aim at half a queue of one BDP and comparisons are of
 /// control laws.
 const BASE_TARGET: f32 = 1.5;
-/// Up to the delay of a full queue of one BDP: a target that no queue reaches would leave
-/// controlling to losses.
+/// The target stays below the delay of a full queue of one BDP: with a target that no queue
+/// reaches, losses alone would move the window.
 const FS_RANGE: f32 = 0.5;
 
 /// One flow's Swift state.
@@ -77,7 +78,7 @@ pub struct Swift {
     rtt: Duration,
     /// Timeouts since the last acknowledgement.
     retransmits: u16,
-    /// When the last of them came: one timer loses many segments.
+    /// When the last timeout came: one timer loses many segments.
     retransmit_at: Instant,
     line_rate: Rate,
     bounds: Bounds,
@@ -87,7 +88,7 @@ pub struct Swift {
 
 const _: () = assert!(size_of::<Swift>() <= 208);
 
-/// One window of the two.
+/// One of the two windows, the network's or the far host's.
 #[derive(Clone, Copy, Debug)]
 struct Aimd {
     /// Packets, `min_cwnd..=` the largest window.
@@ -96,8 +97,8 @@ struct Aimd {
     decreased_at: Instant,
 }
 
-/// What small windows add to the fabric target: many flows' packets meet in a queue by chance, the
-/// more the smaller their windows.
+/// Flow scaling: small windows raise the fabric target, because packets of many flows meet in a
+/// queue by chance, the more the smaller their windows are.
 #[derive(Clone, Copy, Debug)]
 struct FlowScaling {
     /// Target of a large window, ps.
@@ -154,7 +155,7 @@ impl Aimd {
         self.bound(at);
     }
 
-    /// Multiplies by `factor`, unless that was done within the last RTT.
+    /// Multiplies the window by `factor`, unless it was decreased within the last RTT.
     fn decrease(&mut self, factor: f64, at: &At) {
         //= swift#3.2
         if at.now.since(self.decreased_at) >= at.rtt {
@@ -169,7 +170,7 @@ impl Aimd {
     }
 }
 
-/// What both windows need of the flow.
+/// The state of the flow that both windows read.
 struct At {
     now: Instant,
     rtt: Duration,
@@ -234,8 +235,8 @@ impl CongestionControl for Swift {
         let pacing = (cwnd < 1.0).then(|| {
             //= swift#3.4
             // A packet every rtt / cwnd.
-            // DEVIATION(swift#3.4): never more rarely than the smallest window gives at the base
-            // RTT. Where queues hold thousands of base RTTs, a receiver would forget the flow.
+            // DEVIATION(swift#3.4): at least the rate of the smallest window at the base RTT. Where
+            // queues hold thousands of base RTTs, a receiver would forget a slower flow.
             let rarest_ps = as_f64(self.bounds.base_rtt) / f64::from(self.params.min_cwnd);
             let gap_ps = (as_f64(self.rtt) / cwnd).min(rarest_ps).max(1.0);
             let bits = self.bounds.bytes(1.0).as_f64() * 8.0;
@@ -277,7 +278,8 @@ impl CongestionControl for Swift {
         if self.retransmits >= params.retx_reset_threshold {
             self.fabric = Aimd { cwnd: f64::from(params.min_cwnd), decreased_at: loss.now };
         } else {
-            // Losses are the network's; what the far host drops shows in the time it holds others.
+            // Losses count as the network's: drops at the far host show in the time that it holds
+            // others.
             self.fabric.decrease(1.0 - f64::from(params.max_mdf), &at);
         }
     }

@@ -7,10 +7,10 @@
 //!   end of an epoch     marked: cwnd * (1 - E * 4K / (K + BDP) * MD_scale)
 //!                       MD_scale is 1 when the delay says that a real queue stands, else small
 //!   end of an RTT       acked < beta * cwnd: cwnd = acked, then an RTT without either cut;
-//!                       of a burst shorter than that at its first loss: ours, see `early`
-//!   losses              cwnd - lost, of what one window sent at most a quarter of it: ours
-//!   RTTs without any    cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of them:
-//!   congestion          ours
+//!                       ours: at the first loss of a burst shorter than an RTT, see `early`
+//!   losses              ours: cwnd - lost; losses of one window take at most a quarter of it
+//!   RTTs without any    ours: cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of
+//!   congestion          them
 //! ```
 //!
 //! An epoch is as long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT at a
@@ -39,13 +39,13 @@ use crate::units::Bytes;
 
 /// E above which a marked epoch decreases even though E falls, in the simulator.
 const ECN_HIGH: f64 = 0.9;
-/// Packets that the additive increase gains, without a mark, before the fast one begins. Where
-/// flows share a link a flow is marked for every sixth of a packet or so that it gains, near or
-/// far, so that this much says that nobody else is there, however small the window is.
+/// Packets that the additive increase gains, without a mark, before the fast one begins. A flow
+/// that shares a link, near or far, is marked for about every sixth of a packet that it gains, so a
+/// flow that gains this much without a mark is alone, however small its window is.
 const GAINED_MIN: f64 = 3.0;
 /// RTTs without congestion after which the fast increase is no faster.
 const FAST_RTTS: u32 = 4;
-/// What compounding stops at: products below it change no window.
+/// Smallest compounded factor: smaller ones change no window.
 const MD_SCALE_MIN: f64 = 1e-6;
 
 /// What an epoch has seen so far.
@@ -53,7 +53,7 @@ const MD_SCALE_MIN: f64 = 1e-6;
 struct Seen {
     /// Packets acknowledged or refused.
     all: f64,
-    /// Those with a mark, 0..=`all`.
+    /// Packets with a mark, 0..=`all`; a refused one counts as marked.
     marked: f64,
 }
 
@@ -61,9 +61,9 @@ struct Seen {
 #[derive(Clone, Copy, Debug)]
 struct Measurement {
     from: Instant,
-    /// Packets acknowledged since.
+    /// Packets acknowledged since `from`.
     acked: f64,
-    /// When the last of them were.
+    /// When the last of these packets were acknowledged.
     until: Instant,
     /// Packets that were in flight at its start.
     in_flight: f64,
@@ -77,26 +77,27 @@ pub struct UnoCc {
     bounds: Bounds,
     /// E, 0..=1.
     ecn: f64,
-    /// Of the gentle reduction, 0..=1.
+    /// MD_scale, the factor of the gentle reduction, 0..=1.
     md_scale: f64,
     /// T_epoch; `None` before the first acknowledgement.
     epoch: Option<Instant>,
     seen: Seen,
-    /// `None` before the first acknowledgement, and while QuickAdapt skips an RTT.
+    /// QuickAdapt's present period; `None` before the first acknowledgement, and while QuickAdapt
+    /// skips an RTT.
     measurement: Option<Measurement>,
-    /// When QuickAdapt last acted; zero if never. What was sent before says nothing of the window
-    /// that it set.
+    /// When QuickAdapt last acted; zero if never. Reports about segments sent before do not count
+    /// against the window that it set.
     adapted_at: Instant,
     /// When the newest segment that is known to have met congestion was sent; zero if none.
     congested_at: Instant,
-    /// Packets that the additive increase has gained from segments sent since.
+    /// Packets that the additive increase has gained from segments sent after `congested_at`.
     gained: f64,
     /// Window before QuickAdapt acted early, to which it grows back; 0 if it did not.
     former: f64,
-    /// When losses began to come off the window last; zero if they never did. Those of what was
-    /// sent before are of the same window.
+    /// When a loss last began a series of reductions; zero if never. Losses of segments sent before
+    /// this instant belong to the same window.
     reduced_at: Instant,
-    /// Packets that they leave of it.
+    /// Packets that the losses of one window leave of it at least.
     reduced_min: f64,
     at: Scale,
     params: UnoCcParams,
@@ -127,8 +128,8 @@ impl Scale {
         Rate::from_bps(bps.clamp(1, self.line_rate.as_bps().max(1)))
     }
 
-    /// Packets that a period would have seen acknowledged at the rate of those of `done`, which
-    /// took no less than the line does.
+    /// Packets that a period acknowledges at the rate of the packets in `done`, which is at most
+    /// the line rate.
     fn in_a_period(&self, done: &Measurement) -> f64 {
         let line_ps = done.acked * self.packet_ps;
         let busy_ps = Bytes(done.until.since(done.from).as_ps()).as_f64().max(line_ps);
@@ -142,14 +143,14 @@ impl Scale {
     fn new(params: &UnoCcParams, path: &Path) -> Self {
         let mtu = path.mtu.max(Bytes(1)).as_f64();
         let bdp = path.bdp().as_f64() / mtu;
-        // Of a path shorter than a datacentre is wide, K is relative to its own BDP, or the window
-        // would lose more than half at once.
+        // On a path with less than the datacentre's RTT, K is relative to the path's own BDP, or
+        // the window would lose more than half at once.
         let near = path.line_rate.bytes_in(params.intra_rtt.min(path.base_rtt)).as_f64() / mtu;
         let k = near * f64::from(params.k);
         let times = |span: Duration, factor: f32| {
             Duration::from_ps(Bytes(span.as_ps()).scaled(f64::from(factor)).0)
         };
-        // DEVIATION(uno#alg1): line 9 asks for a delay of zero. One packet of somebody else's in
+        // DEVIATION(uno#alg1): line 9 asks for a delay of zero. One packet of another flow in
         // front is no queue, and clocks have a grain.
         let slack = (path.line_rate.time_for(path.mtu) * 2)
             .max(params.empty_delay)
@@ -232,8 +233,8 @@ impl UnoCc {
         // ends an epoch each period.
         let next = started + period;
         // DEVIATION(uno#4.1.1): after a pause T_epoch would lie far behind, and every
-        // acknowledgement would end an epoch until it has caught up. Epochs that nothing was sent
-        // in are skipped.
+        // acknowledgement would end an epoch until it has caught up. Epochs in which nothing was
+        // sent are skipped.
         self.epoch = Some(if next > sent_at { next } else { sent_at + period });
         let seen = core::mem::take(&mut self.seen);
         if seen.all > 0.0 {
@@ -284,7 +285,7 @@ impl UnoCc {
         }
         measurement.acked += acked;
         let done = self.measurement.replace(fresh).unwrap_or(fresh);
-        // What a period that ended late has counted is more than one period's.
+        // A period that ended late has counted more than one period's packets.
         let share = Bytes(self.at.qa_period.as_ps()).as_f64() / Bytes(span.as_ps()).as_f64();
         let acked = done.acked * share.min(1.0);
         let expected =
@@ -305,8 +306,8 @@ impl UnoCc {
     fn adapt(&mut self, acked: f64, now: Instant) {
         self.set(acked * f64::from(self.params.qa_scaling));
         //= uno#4.1.2
-        // What is in flight now was sent with the old window; an RTT later is what answers the
-        // new one. The epoch, too, begins with that.
+        // Packets in flight now were sent with the old window; answers to the new one come an RTT
+        // later. The next epoch, too, begins with them.
         self.adapted_at = now;
         self.meet_congestion(now);
         self.measurement = None;
@@ -314,13 +315,14 @@ impl UnoCc {
         self.epoch = Some(now + self.params.intra_rtt);
     }
 
-    /// What was sent at `sent_at` was marked, lost or queued.
+    /// A packet sent at `sent_at` was marked, lost or queued.
     fn meet_congestion(&mut self, sent_at: Instant) {
         self.congested_at = self.congested_at.max(sent_at);
         self.gained = 0.0;
     }
 
-    /// What was sent at `sent_at` met nobody: the fast increase, if that has been so for long.
+    /// A packet sent at `sent_at` met no congestion: applies the fast increase, if that has been so
+    /// for at least a base RTT.
     fn meet_nobody(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
         let clear = sent_at.since(self.congested_at);
         if self.params.fast_increase <= 0.0 || clear == Duration::ZERO {
@@ -350,7 +352,7 @@ impl UnoCc {
         }
     }
 
-    /// Takes a loss off the window, down to what a window's losses leave of it.
+    /// Takes a loss off the window, down to the least that the losses of one window leave.
     fn reduce(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.reduced_at {
             self.reduced_at = loss.now;
@@ -416,7 +418,7 @@ impl CongestionControl for UnoCc {
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
         if loss.sent_at >= self.adapted_at {
-            // A trimmed segment met a full queue: it has marked itself.
+            // A trimmed segment met a full queue: it counts as marked.
             let refused = self.bounds.packets(loss.bytes);
             self.seen.all += refused;
             self.seen.marked += refused;

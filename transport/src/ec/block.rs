@@ -27,7 +27,7 @@ pub struct BlockShape {
     parity: u8,
 }
 
-/// A block that cannot be: no data packet, or more packets than a bitmap has bits for.
+/// A shape with no data packet, or with more packets than a bitmap has bits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShapeError;
 
@@ -77,7 +77,7 @@ impl BlockShape {
         Ok(Self { data, parity })
     }
 
-    /// The same data packets, no parity.
+    /// This shape without parity packets.
     #[must_use]
     pub const fn without_parity(self) -> Self {
         Self { data: self.data, parity: 0 }
@@ -144,8 +144,8 @@ impl Blocks {
 
 /// One block. The last one of a message may have fewer data packets than the shape says, never
 /// fewer parity packets: the end of a message is where a loss costs most.
-// DEVIATION(uno#4.2): the figures were made with the last block filled up with padding, which makes
-// ten packets of a message of one byte. A shortened code protects as well and sends nothing more.
+// DEVIATION(uno#4.2): for the figures the last block was filled up with padding, which makes ten
+// packets of a message of one byte. A shortened code protects as well and sends no padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
     /// The first segment of the message that is in it.
@@ -175,7 +175,7 @@ impl Block {
         ones(self.data)
     }
 
-    /// Data packets that `have` is without, as a bitmap.
+    /// Data packets of the block that are not in the bitmap `have`, as a bitmap.
     #[must_use]
     pub const fn missing_data(self, have: u64) -> u64 {
         self.all_data() & !have

@@ -1,8 +1,8 @@
 //! Erasure codes: which packets a block of segments is sent as, and which of them are enough. One
 //! file a code, one line in the registry.
 //!
-//! A code here knows numbers, never bytes: the core has none. Its byte codec is the crate
-//! `transport-gf`.
+//! A code here works on packet numbers, never on bytes, because the core has no payload. The byte
+//! codec is the crate `transport-gf`.
 
 pub mod block;
 
@@ -23,10 +23,10 @@ pub trait ErasureCode {
 words! {
     /// What is sent again of a block that cannot be decoded.
     pub enum Resend: "lost or needed" {
-        /// All packets of it that are lost: the code protects the second transmission as it did the
+        /// All lost packets of the block: the code protects the second transmission as it did the
         /// first.
         Lost = "lost",
-        /// As many as it needs: fewer packets, and each of them has to arrive.
+        /// As many packets as the block needs: fewer, and each of them has to arrive.
         Needed = "needed",
     }
 }
@@ -34,15 +34,15 @@ words! {
 params! {
     /// Settings of erasure coding beside the code and its shape.
     pub struct EcParams {
-        /// Flows over paths of at least this base RTT are coded, those inside a datacentre are
-        /// not.
+        /// Flows over paths of at least this base RTT are coded; flows inside a datacentre are not.
         //= uno#4.2
         base_rtt_min: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(2);
-        /// A receiver asks for what is missing of a block when none of it has arrived for so long;
-        /// it looks once in this time, so it asks within twice of it. The default is a full queue
-        /// of 1 MB at 100 Gb/s, by which the packets of a block that take different ways may be
-        /// apart. The simulator behind the paper's figures waits for eight of these from the first
-        /// packet on, 640 us, and no more is sent again with the shorter wait.
+        /// A receiver asks for the missing packets of a block when none of its packets has arrived
+        /// for this long; it looks once in this time, so it asks within twice this time. The
+        /// default is the delay of a full queue of 1 MB at 100 Gb/s, by which packets of a block on
+        /// different paths may be apart. The simulator behind the paper's figures waits for eight
+        /// times as long from the first packet on, 640 us; the shorter wait causes no more
+        /// retransmissions.
         block_timeout: Duration = Duration::from_us(80),
             in Duration::from_us(1)..=Duration::from_s(2);
         /// What is sent again of a block that lacks packets.

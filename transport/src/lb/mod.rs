@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use crate::time::Instant;
 use crate::units::EntropyValue;
 
-/// What became of a segment that travelled with some entropy value.
+/// The fate of a segment that travelled with some entropy value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathFeedback {
     /// Acknowledged without mark.
@@ -28,10 +28,10 @@ pub enum PathFeedback {
 pub trait LoadBalancer {
     /// The entropy value of the next segment.
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
-    /// What became of a segment sent with `ev`.
+    /// Reports the fate of a segment sent with `ev`.
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant);
-    /// True when the path of `ev` is taken for dead: what it carries now is lost. Never so for a
-    /// balancer that does not look for dead paths.
+    /// True when the balancer takes the path of `ev` for dead, so that the packets on it are lost.
+    /// Always false for a balancer that does not look for dead paths.
     fn is_silent(&self, _ev: EntropyValue, _now: Instant) -> bool {
         false
     }
@@ -40,8 +40,8 @@ pub trait LoadBalancer {
 params! {
     /// Settings that several balancers read.
     pub struct CommonParams {
-        /// Entropy values a flow may use; how many paths they reach is for the switches' hash to
-        /// say.
+        /// Entropy values that a flow may use; the switches' hash decides how many paths they
+        /// reach.
         paths: u16 = 256, in 1..=65535;
     }
 }
@@ -86,8 +86,8 @@ pub(crate) fn draw(paths: u16, rng: &mut Rng) -> EntropyValue {
 }
 
 /// The entropy value of path number `path`, 0..=65534: a UDP source port, which must not be zero.
-/// Ports start where the dynamic range does and wrap past zero, so that up to 16384 paths stay
-/// clear of the registered ports that firewalls know, and every number has a port of its own.
+/// Ports start where the dynamic range does and wrap past zero, so that up to 16384 paths avoid the
+/// registered ports, for which firewalls may have rules, and every number has a port of its own.
 //= rfc6335#6
 #[must_use]
 pub const fn entropy(path: u16) -> EntropyValue {

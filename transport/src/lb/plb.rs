@@ -8,12 +8,12 @@
 //!   timeout:    a new path, and none for congestion during one to two `plb_suspend`
 //! ```
 //!
-//! A segment met congestion when it was marked, trimmed or overtaken by a loss. What is heard of an
-//! earlier path counts for nothing.
+//! A segment met congestion when it was marked, trimmed or overtaken by a loss. Feedback about an
+//! earlier path is ignored.
 //!
-//! DEVIATION(plb#sec3): a round is a base RTT in which something was heard, because a balancer
-//! knows neither windows nor what is in flight; under congestion that is shorter than a round trip,
-//! so paths change somewhat sooner. Idle is a base RTT in which nothing was sent or heard.
+//! DEVIATION(plb#sec3): a round is a base RTT with feedback, because a balancer sees neither
+//! windows nor packets in flight; under congestion that is shorter than a round trip, so paths
+//! change somewhat sooner. A flow is idle when nothing was sent or reported for a base RTT.
 
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw};
 use crate::params::params;
@@ -43,14 +43,14 @@ pub struct Plb {
     base_rtt: Duration,
     /// End of the round that is being counted.
     round_end: Instant,
-    /// When the flow last sent or heard something.
+    /// When the flow last sent a segment or received feedback.
     active_at: Instant,
-    /// Congestion moves nothing before this.
+    /// Congestion does not change the path before this instant.
     paused_until: Instant,
     suspend: Duration,
-    /// Segments heard of in this round; saturates.
+    /// Segments with feedback in this round; saturates.
     heard: u32,
-    /// Those of them that met congestion, 0..=`heard`.
+    /// Segments that met congestion in this round, 0..=`heard`.
     congested: u32,
     /// Congested rounds in a row; saturates.
     rounds: u16,
@@ -194,7 +194,8 @@ mod tests {
             self.plb.next_ev(self.now, &mut self.rng)
         }
 
-        /// A round of ten segments of which so many meet congestion; the path at its end.
+        /// A round of ten segments, `congested` of which meet congestion; returns the path at its
+        /// end.
         fn round(&mut self, congested: u32) -> EntropyValue {
             for i in 0..10 {
                 let ev = self.ev();
@@ -205,7 +206,7 @@ mod tests {
             self.ev()
         }
 
-        /// How many rounds in a row keep the path; up to 100.
+        /// How many rounds in a row the flow keeps its path; up to 100.
         fn patience(&mut self, congested: u32) -> usize {
             let before = self.ev();
             (0..100).take_while(|_| self.round(congested) == before).count()
@@ -252,7 +253,7 @@ mod tests {
         }
         let after = bench.ev();
         assert_ne!(after, before);
-        // More of the same timer, about the path that was left, and congestion on the new one.
+        // More losses by the same timer, on the former path, and congestion on the new one.
         bench.plb.on_feedback(before, PathFeedback::Timeout, bench.now);
         assert_eq!(bench.patience(10), 100);
         let pause = bench.plb.paused_until.since(Instant::ZERO + RTT);

@@ -1,4 +1,5 @@
-//! REPS: an entropy value that came back unmarked is used once more, else a new one is drawn.
+//! REPS: an entropy value whose segment was acknowledged unmarked is used once more, else a new one
+//! is drawn.
 //! Source: \[reps\] algorithms 1 and 2, sec. 3.2 (freezing); the buffer of 8 as \[uec\] has it.
 //!
 //! ```text
@@ -48,7 +49,7 @@ pub struct Reps {
     exploring: u16,
     explore: u16,
     paths: u16,
-    /// Where new values come from; drawn when `None`.
+    /// The order of new values; each is drawn when `None`.
     walk: Option<Walk>,
     /// Where the next value goes, 0..8; never above `written` while that is below 8.
     head: u8,
@@ -61,7 +62,7 @@ pub struct Reps {
 const _: () = assert!(size_of::<Reps>() <= 64);
 
 impl Reps {
-    /// Nothing known: explores.
+    /// No value is known: the flow explores.
     #[must_use]
     pub fn new(params: &LbParams, path: &Path) -> Self {
         //= reps#alg1
@@ -112,7 +113,8 @@ impl Reps {
         self.head = (self.head + 1) % BUFFER;
     }
 
-    /// A value from the ring: the oldest fresh one, else, frozen, the next old one.
+    /// A value from the ring: the oldest fresh one, or in a freeze without fresh ones the next old
+    /// one.
     fn known(&mut self) -> EntropyValue {
         //= reps#alg2
         let slot = if self.fresh > 0 {
@@ -129,8 +131,8 @@ impl Reps {
     }
 }
 
-/// Goes round all paths from a random one in strides of a random length that has no factor in
-/// common with their number, so that each comes up once in a round and no two flows go alike.
+/// Visits all paths in turn from a random one, in strides of a random length that has no factor in
+/// common with their number, so that each comes up once in a round and flows take different orders.
 ///
 /// Drawing `n` times among `n` values leaves a third of them out and takes others two to five
 /// times, which doubles the variance of a path's load in the first round trip, when nothing is
@@ -245,7 +247,7 @@ mod tests {
         reps.on_feedback(EntropyValue(9), PathFeedback::Ecn, T0);
         reps.on_feedback(EntropyValue(9), PathFeedback::Nack, T0);
         assert_eq!(taken(&mut reps, &mut rng, T0, 3), [1, 2, 3]);
-        // Values 1..=9 are no ports that drawing gives.
+        // Values 1..=9 are ports that are never drawn.
         assert!(taken(&mut reps, &mut rng, T0, 4).iter().all(|ev| *ev >= 49_152));
     }
 

@@ -1,9 +1,8 @@
-//! Oblivious packet spraying: every segment takes another path, whatever became of the others.
-//! Source: \[rps\], and \[ndp\] sec. 3 for the order; \[smartt\] sec. III-A compares it. It
-//! hears nothing.
+//! Oblivious packet spraying: every segment takes another path, without any regard to feedback.
+//! Source: \[rps\], and \[ndp\] sec. 3 for the order; \[smartt\] sec. III-A compares it.
 //!
-//! Paths drawn one by one meet by chance: of so many draws some take one path and some none. Going
-//! through all paths in a random order, and again in another, sends equally many over each.
+//! Paths drawn one by one are loaded unevenly by chance: some come up often and some never. Rounds
+//! over all paths, each in a random order, send equally many segments over each.
 
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw, entropy};
 use crate::params::{params, words};
@@ -16,9 +15,9 @@ use crate::units::EntropyValue;
 words! {
     /// In which order spraying takes its paths.
     pub enum SprayOrder: "permuted or uniform" {
-        /// All of them in a random order, then all again in another.
+        /// Rounds over all paths, each round in a random order.
         Permuted = "permuted",
-        /// Each drawn by itself.
+        /// Each path drawn independently.
         Uniform = "uniform",
     }
 }
@@ -64,7 +63,7 @@ impl Spray {
         spray
     }
 
-    /// Another order. One of `mask^2 / 2` that need no memory, instead of all there are.
+    /// Draws another order, one of `mask^2 / 2` that need no memory instead of all permutations.
     fn shuffle(&mut self, rng: &mut Rng) {
         self.factor = rng.next_u32() | 1;
         self.first = rng.next_u32();

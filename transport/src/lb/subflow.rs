@@ -7,8 +7,8 @@
 //!   subflow      0    1    2   ...   9    0    1
 //!                     |
 //!                     NACK or timeout, none in the last base RTT: takes the path of a subflow
-//!                     that was acknowledged in the last base RTT, and with it go all that are
-//!                     silent: what they sent more than a base RTT ago has had no answer
+//!                     that was acknowledged in the last base RTT. All silent subflows move with
+//!                     it: those with a segment sent over a base RTT ago and not answered.
 //! ```
 //!
 //! With as many subflows as a block has packets, each packet of a block takes another one. It does
@@ -27,11 +27,11 @@ words! {
     pub enum Reroute: "acked, mixed or drawn" {
         /// To the path of a subflow that was acknowledged lately, as the paper has it.
         Acked = "acked",
-        /// The silent ones there, too; but to a new path the one that loses and is answered. Its
-        /// path is full, not dead, and two subflows on one path fill that.
+        /// Silent subflows as in `acked`; a subflow that loses and is answered moves to a new path,
+        /// because its path is full, not dead, and two subflows on one path would fill that, too.
         Mixed = "mixed",
-        /// All that have not been acknowledged for half a base RTT to new paths, as in the
-        /// simulator that the paper's figures were made with.
+        /// All subflows that have not been acknowledged for half a base RTT move to new paths, as
+        /// in the simulator that the paper's figures were made with.
         Drawn = "drawn",
     }
 }
@@ -48,8 +48,8 @@ params! {
 
 /// Subflows at most: the packets of a (16,4) block.
 const SUBFLOWS_MAX: u8 = 20;
-/// Draws until two subflows share a path all the same: one in 10^9 with twice as many paths as
-/// subflows.
+/// Draws of a path that no subflow has before one is shared: that happens once in 10^9 with twice
+/// as many paths as subflows.
 const DRAWS: u8 = 32;
 
 /// One subflow.
@@ -72,11 +72,11 @@ pub struct Subflow {
     acked: u32,
     /// Subflows that have sent since they were last acknowledged, as a bitmap.
     asking: u32,
-    /// Subflows to be moved when their turn comes, as a bitmap: only then chance is at hand.
+    /// Subflows to be moved when their turn comes, as a bitmap: only then is an `Rng` available.
     moving: u32,
     /// 1..=`SUBFLOWS_MAX`.
     count: u8,
-    /// Whose turn is next, 0..`count`.
+    /// The subflow that is next, 0..`count`.
     next: u8,
     paths: u16,
     reroute: Reroute,
@@ -146,14 +146,14 @@ impl Subflow {
         self.asking & 1 << lane != 0 && waited > self.tick(self.base_rtt.as_ps())
     }
 
-    /// A time in ticks. 65536 of them are 512 base RTTs at least, after which a silent subflow is
-    /// taken for one that is not, for one RTT.
+    /// A time in ticks. 65536 ticks are at least 512 base RTTs; after that time a silent subflow
+    /// does not count as silent for one RTT.
     fn tick(&self, ps: u64) -> u16 {
         u16::try_from(ps >> self.tick_bits & 0xffff).unwrap_or(0)
     }
 
-    /// One of the subflows on other paths that were acknowledged in the last base RTT and are not
-    /// silent, each alike.
+    /// Draws one of the subflows on other paths that were acknowledged in the last base RTT and are
+    /// not silent, all with the same probability.
     fn draw_alive(&self, now: Instant, rng: &mut Rng) -> Option<usize> {
         let failed = self.lanes[usize::from(self.next)].ev;
         let alive = || {
@@ -164,7 +164,7 @@ impl Subflow {
         alive().nth(usize::try_from(rng.below(count)).unwrap_or(0))
     }
 
-    /// The subflow whose turn it is leaves its path.
+    /// Moves the subflow whose turn it is to another path.
     fn leave(&mut self, now: Instant, rng: &mut Rng) {
         let lane = usize::from(self.next);
         let copies = match self.reroute {
@@ -176,16 +176,16 @@ impl Subflow {
         let had = |bits: u32| alive.is_some_and(|other| bits & 1 << other != 0);
         let (acked, asking) = (had(self.acked), had(self.asking));
         self.lanes[lane] = match alive {
-            // With the path comes what is known of it.
+            // The state of the other subflow on that path is taken over, too.
             Some(other) => self.lanes[other],
-            // All known ones may be dead.
+            // All known paths may be dead.
             None => Lane { ev: self.draw_unused(rng), ..self.lanes[lane] },
         };
         self.acked = self.acked & !(1 << lane) | u32::from(acked) << lane;
         self.asking = self.asking & !(1 << lane) | u32::from(asking) << lane;
     }
 
-    /// A segment that travelled with `ev` is lost: which subflows are to move.
+    /// Marks the subflows that have to move after the loss of a segment sent with `ev`.
     fn suspect(&mut self, ev: EntropyValue, now: Instant) {
         //= uno#alg2
         // Lines 6 to 8.
@@ -285,7 +285,7 @@ mod tests {
         (0..10).map(|_| lb.next_ev(now, rng)).collect()
     }
 
-    /// A flow that has just heard of the subflows `heard` at `now`, and sent on none since.
+    /// A flow whose subflows `heard` were acknowledged at `now`, and that has sent on none since.
     fn heard_of(
         reroute: Reroute,
         heard: &[usize],
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_subflow_that_loses_moves_to_a_path_that_was_acknowledged_lately() {
         let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(150));
-        // 3 and 4 are heard of again.
+        // Subflows 3 and 4 are acknowledged again.
         lb.on_feedback(evs[3], PathFeedback::Good, at(200));
         lb.on_feedback(evs[4], PathFeedback::Ecn, at(210));
         lb.on_feedback(evs[0], PathFeedback::Timeout, at(260));
@@ -354,7 +354,8 @@ mod tests {
     fn all_that_are_silent_move_with_the_one_that_loses() {
         for reroute in [Reroute::Acked, Reroute::Mixed] {
             let (mut lb, mut rng, evs) = heard_of(reroute, &[0, 1, 2, 3, 4, 5, 8], at(200));
-            // An answer of 6, 7 and 9 has been overdue since 110; one of 5 only will be at 301.
+            // Answers to subflows 6, 7 and 9 are overdue since 110; one to subflow 5 will be at
+            // 301.
             for now in [201, 300] {
                 let sent = round(&mut lb, at(now), &mut rng);
                 assert_eq!(sent, evs);
@@ -372,7 +373,7 @@ mod tests {
     #[test]
     fn a_path_is_dead_while_an_answer_of_it_is_overdue() {
         let (lb, _, evs) = heard_of(Reroute::Mixed, &[0, 1], at(60));
-        // Sent at 10, and no answer to 2.
+        // Subflow 2 sent at 10 and got no answer.
         assert!(!lb.is_silent(evs[2], at(105)) && lb.is_silent(evs[2], at(120)));
         assert!(!lb.is_silent(evs[0], at(120)) && !lb.is_silent(EntropyValue(1), at(120)));
     }
@@ -402,7 +403,7 @@ mod tests {
             lb.on_feedback(evs[0], PathFeedback::Nack, at(250));
             let first = round(&mut lb, at(250), &mut rng);
             assert_ne!(first[0], evs[0]);
-            // Whatever is lost of whichever subflow, until a base RTT has passed.
+            // Losses of any subflow move none until a base RTT has passed.
             for us in 251..=350 {
                 for ev in &first {
                     lb.on_feedback(*ev, PathFeedback::Timeout, at(us));
@@ -433,7 +434,7 @@ mod tests {
                 let lately =
                     |ev: &EntropyValue| heard.get(ev).is_some_and(|when| now.since(*when) <= RTT);
                 let after = round(&mut lb, now, &mut rng);
-                // One after the other, each among those that the ones before it have left.
+                // Subflows move one after the other, each to a path that earlier moves have left.
                 for lane in 0..10 {
                     let others = before.iter().filter(|ev| **ev != before[lane] && lately(ev));
                     if before[lane] != after[lane] && others.count() > 0 {

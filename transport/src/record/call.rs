@@ -132,7 +132,7 @@ impl Digest {
         }
     }
 
-    /// Nothing where nothing is coded.
+    /// Adds nothing for flows without a code.
     pub(super) fn restores<'a>(&mut self, restores: impl Iterator<Item = &'a Restore>) {
         for restore in restores {
             let Restore { msg, offset, msg_len, full, data, parity, have } = *restore;

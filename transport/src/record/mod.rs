@@ -29,11 +29,11 @@ pub const FORMAT: [u8; 8] = *b"HRREC\0\0\x01";
 /// Why bytes are not a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FormatError {
-    /// They do not begin like one, or like one of another version.
+    /// The first octets are not those of a recording, or those of another version.
     NotARecording,
-    /// They end within the call that starts at this octet.
+    /// The bytes end within the call that starts at this octet.
     Truncated(usize),
-    /// What is at this octet is not what was written.
+    /// The octets from this one on are not what was written.
     Malformed(usize),
     /// The configuration has other settings than this version's, or illegal ones.
     Configuration,

@@ -18,14 +18,14 @@ use crate::stats::Stats;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, FlowId, HostId};
 
-/// What a replay that agreed has done.
+/// The report of a replay whose answers all agreed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplayReport {
-    /// Whose recording it is.
+    /// The host whose endpoint was recorded.
     pub host: HostId,
-    /// With which configuration.
+    /// The configuration of that endpoint.
     pub config: Config,
-    /// Calls, all answered as recorded.
+    /// Number of calls, all answered as recorded.
     pub calls: u64,
     /// Segments received in them.
     pub received: u64,
@@ -33,7 +33,7 @@ pub struct ReplayReport {
     pub sent: u64,
     /// The time of the last call.
     pub until: Instant,
-    /// What the endpoint has counted; drops before the core are not recorded.
+    /// The endpoint's counters; drops before the core are not recorded.
     pub stats: Stats,
 }
 
@@ -118,7 +118,7 @@ impl Replay {
         let words = words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut digest = Digest::new();
         digest.octets(reader.since_begin());
-        // Before anything is allocated for a configuration that nobody made.
+        // The digest is checked before anything is allocated for a damaged configuration.
         if reader.u64()? != digest.value() {
             return Err(reader.malformed().into());
         }
@@ -141,7 +141,7 @@ impl Replay {
         })
     }
 
-    /// Repeats one call; afterwards the digest is what should follow.
+    /// Repeats one call and updates the digest by its answer.
     fn call(&mut self, kind: CallKind, reader: &mut Reader<'_>) -> Result<(), ReplayError> {
         match kind {
             CallKind::OpenFlow | CallKind::OpenLabelled => self.open_flow(kind, reader)?,
@@ -232,7 +232,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The input has been read: it must be what was written.
+    /// Checks that the input that has been read is the one that was written.
     fn input(&mut self, reader: &mut Reader<'_>) -> Result<(), ReplayError> {
         self.digest.octets(reader.since_begin());
         let intact = reader.u32()? == self.digest.short();

@@ -16,8 +16,8 @@ use crate::wire::AccountedSizes;
 /// Stands for `None` where a word is optional.
 const NONE: u64 = u64::MAX;
 
-/// Stands for a policy of the application's own, which a recording does not contain: no word of a
-/// registered one, so that the recording is refused.
+/// Stands for a policy of the application's own, which a recording does not contain. No registered
+/// policy has this word, so the recording is refused.
 const UNLISTED: u64 = u64::MAX - 1;
 
 /// All settings of `config`.
@@ -25,7 +25,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     let Settings {
         payload_max,
         frame_overhead,
-        // Recordings are of real frames, which are as long as their headers and payload.
+        // Recorded frames are real, so their length is that of their headers and payload.
         accounted: _,
         key_bytes,
         secret,
@@ -179,7 +179,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
     })
 }
 
-/// Where `kind` stands among all.
+/// The place of `kind` among all.
 fn place<T: PartialEq>(all: &[T], kind: T) -> u64 {
     let place = all.iter().position(|known| *known == kind);
     place.and_then(|place| u64::try_from(place).ok()).unwrap_or(UNLISTED)
@@ -189,7 +189,7 @@ fn pick<T: Copy>(all: &[T], word: u64) -> Option<T> {
     all.get(usize::try_from(word).ok()?).copied()
 }
 
-/// The inner `None` is a choice; the outer one stands for a word that is none.
+/// The kind for `word`: `Some(None)` where the setting is `None`, `None` for an illegal word.
 fn pick_or_none<T: Copy>(all: &[T], word: u64) -> Option<Option<T>> {
     if word == NONE { Some(None) } else { pick(all, word).map(Some) }
 }

@@ -46,8 +46,8 @@ impl Recorder {
         Self { endpoint: Endpoint::new(config, host, rng), tape: None }
     }
 
-    /// An endpoint whose whole life is recorded. Of `rng` nothing may have been drawn yet, forks
-    /// apart.
+    /// An endpoint whose whole life is recorded. `rng` may have been forked, but nothing may have
+    /// been drawn from it yet.
     #[must_use]
     pub fn on(config: &Config, host: HostId, rng: Rng) -> Self {
         let tape = Tape::new(config, host, &rng);
@@ -86,7 +86,7 @@ impl Recorder {
     /// [`Endpoint::open_flow`]
     ///
     /// # Errors
-    /// Those of the endpoint.
+    /// As the endpoint's method.
     pub fn open_flow(&mut self, peer: HostId, path: Path) -> Result<FlowId, PostError> {
         let answer = self.endpoint.open_flow(peer, path);
         if let Some(tape) = &mut self.tape {
@@ -100,7 +100,7 @@ impl Recorder {
     /// [`Endpoint::open_labelled`]
     ///
     /// # Errors
-    /// Those of the endpoint.
+    /// As the endpoint's method.
     pub fn open_labelled(
         &mut self,
         peer: HostId,
@@ -135,7 +135,7 @@ impl Recorder {
     /// [`Endpoint::post_send`]
     ///
     /// # Errors
-    /// Those of the endpoint.
+    /// As the endpoint's method.
     pub fn post_send(&mut self, now: Instant, spec: MsgSpec) -> Result<MsgId, PostError> {
         let answer = self.endpoint.post_send(now, spec);
         if let Some(tape) = &mut self.tape {
@@ -161,7 +161,7 @@ impl Recorder {
         }
     }
 
-    /// [`Endpoint::poll_restore`]; what it will give is recorded with the burst.
+    /// [`Endpoint::poll_restore`]; its answers are recorded with the burst.
     #[inline]
     pub fn poll_restore(&mut self) -> Option<Restore> {
         self.endpoint.poll_restore()
@@ -210,7 +210,7 @@ impl Recorder {
         Some(event)
     }
 
-    /// [`Endpoint::count_drop`]; not recorded, because it decides nothing.
+    /// [`Endpoint::count_drop`]; not recorded, because no later answer depends on it.
     #[inline]
     pub fn count_drop(&mut self, reason: DropReason) {
         self.endpoint.count_drop(reason);
@@ -232,7 +232,7 @@ impl Tape {
         Self { call_at: bytes.len(), bytes, digest, calls: 0 }
     }
 
-    /// Starts a call; its input goes to what this returns.
+    /// Starts a call; the caller appends its input to the buffer that this returns.
     fn begin(&mut self, kind: CallKind) -> &mut Vec<u8> {
         self.call_at = self.bytes.len();
         self.bytes.push(kind as u8);

@@ -1,5 +1,5 @@
-//! Settings of SMaRTT: the paper's own parts and constants, its ablations, and improvements of
-//! ours, each a choice of its own.
+//! Settings of SMaRTT: parts and constants of the paper, its ablations, and improvements of
+//! ours, each chosen separately.
 //!
 //! Source: \[smartt\] sec. III. The defaults are the paper's but for `window_start`, `target_of`,
 //! `qa_share` and `share_split`; the transport preset `smartt-paper` has the paper's.
@@ -59,11 +59,13 @@ words! {
 words! {
     /// Whose base RTT the target is relative to.
     pub enum TargetOf: "path or network" {
-        /// The path's own, as the paper reads: where flows of different base RTTs share a queue,
-        /// the far ones' target is a queue at which the near ones only ever decrease.
+        /// The base RTT of the flow's path, as the paper reads: where flows of different base RTTs
+        /// share a queue, the target of the far ones is a queue at which the near ones only
+        /// decrease.
         Path = "path",
-        /// That of the network's longest path, [`Settings::base_rtt`](crate::Settings::base_rtt):
-        /// one queueing delay for all, as the reference simulator has it.
+        /// The base RTT of the network's longest path,
+        /// [`Settings::base_rtt`](crate::Settings::base_rtt): one queueing delay for all flows, as
+        /// the reference simulator has it.
         Network = "network",
     }
 }
@@ -71,7 +73,7 @@ words! {
 words! {
     /// What QuickAdapt sets the window to.
     pub enum QaShare: "measured or receiver" {
-        /// What arrived in one target RTT, as the paper has it: nothing is asked of receivers.
+        /// The bytes that arrived in one target RTT, as the paper has it; receivers report nothing.
         Measured = "measured",
         /// At the first trim, an equal share of the path among the flows that share the receiver,
         /// as its refusal reports them; then the paper's measurement. An improvement of ours: an
@@ -127,8 +129,8 @@ impl ParamValue for Adjustment {
 }
 
 params! {
-    /// Settings of [`Smartt`](super::Smartt). Where the paper gives no value, the comment says
-    /// whence.
+    /// Settings of [`Smartt`](super::Smartt). Where the paper gives no value, the comment gives
+    /// the source.
     pub struct SmarttParams {
         /// QuickAdapt, sec. III-E.
         quick_adapt: bool = true;
@@ -202,18 +204,18 @@ const FAST_SLACK: f32 = 1.0 / 12.0;
 /// The reference simulator's gain; the paper says EWMA without one.
 const EWMA_GAIN: f32 = 0.0125;
 /// The paper bounds the window at 1.5 BDP "to manage transient bursts" (sec. III-J) and does not
-/// say where it starts; the reference simulator starts there. One BDP fills an idle path for the
-/// round trip until feedback comes, and what is sent beyond it is sent blind: where the path gives
-/// an eighth of the line rate, nearly all of it is trimmed.
+/// say where it starts; the reference simulator starts at 1.5 BDP. One BDP fills an idle path for
+/// the round trip until feedback comes; packets beyond it are sent without any feedback, and where
+/// the path gives an eighth of the line rate, nearly all of them are trimmed.
 const WINDOW_START: f32 = 1.0;
-/// Where a BDP is a few packets, a packet more or less is a tenth of it, and what `window_start`
-/// holds back is regained a packet a round trip: permutations on the emulated testbed, whose BDP is
-/// eleven packets, take 13 to 15 % longer than the bound from one BDP and 3 % from one and a half.
+/// Where a BDP is a few packets, one packet is a tenth of it, and a window that starts too small
+/// grows by one packet a round trip: permutations on the emulated testbed, whose BDP is eleven
+/// packets, take 13 to 15 % longer than the bound when they start with one BDP, and 3 % longer with
+/// one and a half.
 const WINDOW_START_PACKETS: u16 = 32;
 
 impl SmarttParams {
-    /// The target as the network's longest base RTT decides it. Where switches do not trim, nothing
-    /// waits for trims.
+    /// Sets the target by the network's longest base RTT, and `trimming` by what the switches do.
     pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
         self.trimming &= facts.trims.unwrap_or(true);
         let by_network = self.target_of == TargetOf::Network && self.target_queue == Duration::ZERO;

@@ -1,5 +1,5 @@
-//! What a flow takes from its receiver's word of how many flows share it: an improvement of ours
-//! over the paper's measuring alone, in two settings.
+//! Window changes by the receiver's report of how many flows share it: an improvement of ours
+//! over the paper, which only measures, in two settings.
 //!
 //! ```text
 //!   qa_share     first trim, n flows  ->  window = what the path carries in one target RTT / n
@@ -8,9 +8,9 @@
 //!
 //! An incast converges half a base RTT after its first trim, and all its flows to one window; when
 //! some of them end, the others take over at the next acknowledgement. A flow alone at its receiver
-//! meets its bottleneck elsewhere: its share is left to measurements. So is that of flows which
-//! share a receiver but meet their bottleneck before it: a share never raises a window by itself,
-//! and a split only by what was there before.
+//! has its bottleneck elsewhere: measurements alone set its share. Flows that share a receiver but
+//! have their bottleneck before it keep what measurements gave them: `qa_share` never raises a
+//! window, and `share_split` raises it only by the shares of flows that have ended.
 
 use super::{QaShare, Smartt, small};
 use crate::cc::LossSample;
@@ -34,14 +34,16 @@ impl Smartt {
         true
     }
 
-    /// `share_split`: `sharers` is what the newest acknowledgement says, 0 where nobody does.
+    /// `share_split`: `sharers` is the count in the newest acknowledgement, 0 where the receiver
+    /// reports none.
     #[inline]
     pub(super) fn split(&mut self, sharers: u16) {
         if sharers == self.sharers || sharers == 0 {
             return;
         }
         let before = core::mem::replace(&mut self.sharers, sharers);
-        // A flow left alone has FastIncrease, which looks at the path and not at the receiver.
+        // A flow that is alone now grows by FastIncrease, which looks at the path, not the
+        // receiver.
         if self.at.params.share_split && (2..before).contains(&sharers) {
             self.split_among(before, sharers);
         }

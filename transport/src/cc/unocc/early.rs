@@ -1,9 +1,10 @@
 //! QuickAdapt before its round trip is over, for bursts that are shorter than their path; ours.
 //!
-//! A message of a part of a BDP leaves at line rate at once. Where many do, most of them is lost,
-//! and one timeout later it would leave again as fast, and be lost again, for QuickAdapt still
-//! counts: on a path of 1.8 ms each such turn is 4 ms. At the first loss it is known what of the
-//! burst has arrived, and how fast that came; so the rest leaves at that rate.
+//! A message shorter than a BDP leaves at line rate at once. Where many hosts send such messages at
+//! once, most packets are lost. One timeout later they would leave again as fast, and be lost
+//! again, because QuickAdapt is still counting: on a path of 1.8 ms each such turn takes 4 ms. At
+//! the first loss the sender knows how much of the burst has arrived, and how fast; the rest leaves
+//! at that rate.
 //!
 //! ```text
 //!   sent      |======|                         |====   ====   ====
@@ -11,8 +12,9 @@
 //!                                from  until   a loss: the window becomes the rate from..until
 //! ```
 //!
-//! That rate is a share of a moment that everybody sent in. What was cut doubles each RTT while
-//! real queues are empty, marked or not: phantom queues remember an overload for longer than one.
+//! That rate is the flow's share at a moment when all flows sent. A window that was cut so doubles
+//! each RTT while real queues are empty, marked or not: phantom queues stay full for longer than
+//! one RTT after an overload.
 
 use super::{Measurement, QaMeasure, UnoCc};
 use crate::cc::{AckSample, LossSample};
@@ -21,13 +23,13 @@ use crate::units::Bytes;
 
 /// Bursts shorter than this many packets say nothing of a rate.
 const BURST_MIN: f64 = 16.0;
-/// RTTs after the cut in which the window may grow back. Eight doublings are the cut to a 256th;
-/// afterwards it is marks that say what is free.
+/// RTTs after the cut in which the window may grow back. Eight doublings undo a cut to a 256th;
+/// afterwards marks show what is free.
 const REGROWTH_RTTS: u64 = 8;
 
 impl UnoCc {
-    /// Reacts to a loss of what was sent with the present window, if that settles what QuickAdapt
-    /// will find. True when it did.
+    /// Reacts to the loss of a packet sent with the present window, if it is certain already that
+    /// QuickAdapt will cut. True when the window was cut.
     pub(super) fn adapt_early(&mut self, loss: &LossSample) -> bool {
         let by_rate = self.params.quick_adapt && self.params.qa_measure == QaMeasure::Rate;
         let Some(done) = self.measurement.filter(|_| by_rate && self.params.qa_early > 0.0) else {
@@ -53,7 +55,7 @@ impl UnoCc {
             && done.acked < burst * f64::from(self.params.qa_factor)
     }
 
-    /// Gives back what was cut early.
+    /// Lets the window grow back to where it was before the early cut.
     pub(super) fn regrow(&mut self, sent_at: Instant, acked: f64, ack: &AckSample) {
         if ack.rtt <= self.at.empty_rtt {
             self.set((self.cwnd + acked).min(self.former));

@@ -17,7 +17,7 @@ words! {
 }
 
 words! {
-    /// What becomes of the reduction while only phantom queues are congested.
+    /// How the gentle reduction behaves while only phantom queues are congested.
     pub enum Gentle: "compound or flat" {
         /// Each such epoch scales it down further, until a real queue restores it.
         Compound = "compound",
@@ -41,8 +41,9 @@ words! {
     pub enum QaMeasure: "bytes or rate" {
         /// The bytes acknowledged in its RTT.
         Bytes = "bytes",
-        /// The rate at which they were while they came, times an RTT: a flow shorter than its path
-        /// sends all it has in a part of an RTT, and what arrives of that says nothing of the rest.
+        /// The rate at which bytes were acknowledged while acknowledgements came, times an RTT: a
+        /// flow shorter than its path sends all it has in a part of an RTT, so that the bytes of an
+        /// RTT do not show what the path carries.
         Rate = "rate",
     }
 }
@@ -50,7 +51,7 @@ words! {
 words! {
     /// What a lost segment does, of which the paper says nothing.
     pub enum OnLoss: "reduce or ignore" {
-        /// Takes it off the window, as the simulator does unless it is told not to.
+        /// Takes the lost bytes off the window, as the simulator does by default.
         Reduce = "reduce",
         /// Nothing: marks and QuickAdapt alone move the window.
         Ignore = "ignore",
@@ -71,21 +72,22 @@ params! {
         /// K, MD constant, in BDPs of a flow inside a datacentre.
         k: f32 = 1.0 / 7.0, in 0.0..=16.0;
         /// Weight of the last epoch in E, the average of marked fractions. The paper says EWMA
-        /// without one. A near flow gets a handful of acknowledgements an epoch, a far one as many
-        /// in an epoch as short: the less the average jumps, the more alike they cut.
+        /// without one. Near and far flows get a handful of acknowledgements in an epoch; the less
+        /// the average jumps, the more alike they cut.
         ewma_gain: f32 = 0.125, in 0.0..=1.0;
         /// How long an epoch is.
         epoch: Epoch = Epoch::Intra;
-        /// What becomes of the reduction while only phantom queues are congested. Compounded, it is
-        /// nothing after a few epochs, for as long as no real queue stands, and shares stay as they
-        /// are: the simulator behind the paper's figures scales it once.
+        /// How the gentle reduction behaves while only phantom queues are congested. Compounded, it
+        /// vanishes after a few epochs without a real queue, and shares stay as they are; the
+        /// simulator behind the paper's figures scales it once.
         gentle: Gentle = Gentle::Flat;
-        /// What it is scaled by then, algorithm 1 line 10.
+        /// MD_scale: the factor of the gentle reduction, algorithm 1 line 10.
         md_scale: f32 = 0.3, in 0.0..=1.0;
         /// Queueing delay up to which queues count as empty; never less than two packets take. The
         /// paper compares with zero, which no measurement is.
         empty_delay: Duration = Duration::from_us(1), in Duration::ZERO..=Duration::from_s(1);
-        /// The same in base RTTs; the larger of the two counts.
+        /// Queueing delay up to which queues count as empty, in base RTTs; the larger of this and
+        /// `empty_delay` counts.
         empty_rtts: f32 = 0.0, in 0.0..=1.0;
         /// What a marked epoch does when E falls.
         on_ecn_falling: OnEcnFalling = OnEcnFalling::Decrease;
@@ -104,10 +106,10 @@ params! {
         /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
         /// flow with little to send is not taken for one that is starved.
         qa_in_flight: bool = true;
-        /// QuickAdapt by rate does not wait for the end of its RTT when most of a burst is lost:
-        /// what it takes of the rate then; 0 is never. The paper waits, and what was lost of a
-        /// message shorter than its path is then sent again as fast as it was lost. A little less
-        /// than all, so that queues drain.
+        /// The share of the measured rate to which QuickAdapt by rate cuts at once when most of a
+        /// burst is lost, instead of waiting for the end of its RTT; 0 always waits. The paper
+        /// waits, and lost packets of a message shorter than its path are then sent again as fast
+        /// as before. A little less than 1, so that queues drain.
         qa_early: f32 = 0.95, in 0.0..=1.0;
         /// What a lost segment does.
         on_loss: OnLoss = OnLoss::Reduce;

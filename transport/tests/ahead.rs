@@ -1,5 +1,5 @@
 //! Paced segments that are given to the driver ahead of their departure: when they leave, in which
-//! order, and what that does to round trips, however late the polls are. The network is perfect.
+//! order, and how long round trips are, however late the polls are. The network is perfect.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ struct Pair {
     wire: BTreeMap<(Instant, u64), (usize, RxSegment)>,
     count: u64,
     now: Instant,
-    /// Of every segment of the sender: when it was given, when it leaves, its flow at the sender.
+    /// For every segment of the sender: when it was given, when it leaves, its flow at the sender.
     given: Vec<(Instant, Instant, usize)>,
     rtts: BTreeSet<Duration>,
     sent: usize,
@@ -127,8 +127,8 @@ impl Pair {
         }
     }
 
-    /// Of 100 departures in the second half, those that share their instant with the one before of
-    /// the same flow.
+    /// How many of 100 departures in the second half share their instant with the departure before
+    /// of the same flow.
     fn back_to_back(&self) -> usize {
         let half = self.given.len() / 2;
         let mut last = BTreeMap::new();
@@ -163,7 +163,7 @@ proptest! {
             prop_assert!(leaves == now || leaves >= before, "{leaves:?} behind {before:?}");
             latest = latest.max(leaves);
         }
-        // By the sender's departures and the network alone: polls are late by up to 30 us.
+        // Round trips contain the network alone, although polls are late by up to 30 us.
         for rtt in &pair.rtts {
             prop_assert!(rtt.as_ps().abs_diff(2 * DELAY.as_ps()) < 5000, "{rtt:?}");
         }

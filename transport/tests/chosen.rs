@@ -21,7 +21,7 @@ use transport::{
 /// One slot of the schedule, and slots an epoch.
 const SLOT: Duration = Duration::from_ns(400);
 const EPOCH: u64 = 16;
-/// Paths that no balancer chooses.
+/// The first of the entropy values that no balancer chooses.
 const FIRST_EV: u16 = 60_000;
 
 /// Sends in slots: one segment each, an epoch in one call.
@@ -146,7 +146,7 @@ impl Receiving for Slotted {
         self.answers
     }
 
-    /// As late as may be, so that an acknowledgement answers all of an epoch.
+    /// Sends at the end of an epoch, so that an acknowledgement answers all of the epoch.
     fn next_granted(&mut self, now: Instant, _until: Instant) -> Option<Granted> {
         let ready = self.grants.front()?.at? <= now;
         if ready { self.grants.pop_front() } else { None }
@@ -204,7 +204,7 @@ struct Pair {
     wire: BinaryHeap<Reverse<(Instant, u64)>>,
     packets: BTreeMap<u64, (usize, RxSegment)>,
     number: u64,
-    /// Packets by what became of them.
+    /// Counters of packets by their fate.
     taken: u64,
     lost: u64,
     repeated: u64,
@@ -287,7 +287,7 @@ impl Pair {
         }
     }
 
-    /// Goes on until nothing is to be done before `end`.
+    /// Runs until nothing is due before `end`.
     fn run(&mut self, end: Instant) {
         loop {
             let arrival = self.wire.peek().map(|Reverse((at, _))| *at);

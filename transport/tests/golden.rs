@@ -90,7 +90,7 @@ fn every_controller_follows_its_golden_curves() {
     assert_golden(found);
 }
 
-/// What becomes of a segment in a balancer's case, by its path and its number.
+/// The fate of a segment in a balancer's case, by its path and its number.
 type Judge = fn(u16, u64) -> PathFeedback;
 
 #[test]

@@ -1,8 +1,9 @@
 //! Two endpoints, a virtual clock, real bytes and a network that loses, duplicates, reorders and
 //! trims by a seed. Every message must arrive once and intact, whatever the network does.
 //!
-//! Parity travels here as a copy of its block: what a restored segment is must have arrived in some
-//! packet, and no more may be restored than parity has arrived. The code itself has its own tests.
+//! A parity packet here is a copy of its block: the bytes of a restored segment must have arrived
+//! in some packet, and no more packets may be restored than parity packets have arrived. The code
+//! itself has its own tests.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -57,9 +58,9 @@ struct Incoming {
 
 struct Pair {
     payload_max: usize,
-    /// What the network does to a packet beside the weather: true drops it.
+    /// Drops a packet for which it returns true, beside the random faults.
     drops: fn(&TxSegment) -> bool,
-    /// True cuts its payload away.
+    /// Cuts the payload off a packet for which it returns true.
     trims: fn(&TxSegment) -> bool,
     hosts: [Host; 2],
     /// Packets on the way, by arrival and a tie-breaking count, with payload.
@@ -67,7 +68,7 @@ struct Pair {
     count: u64,
     rng: Rng,
     weather: Weather,
-    /// How long a packet is on its way in fair weather.
+    /// How long a packet is under way without faults.
     delay: Duration,
     now: Instant,
 }
@@ -105,7 +106,7 @@ impl Pair {
         msg
     }
 
-    /// Lets everything due happen; false when nothing ever will.
+    /// Runs everything that is due next; false when nothing ever will be.
     fn step(&mut self) -> bool {
         for from in 0..2 {
             loop {
@@ -205,7 +206,8 @@ impl Pair {
         host.drain();
     }
 
-    /// Runs until nothing but the forgetting of flows is left, or `limit` of virtual time is over.
+    /// Runs until all that is left is that receivers forget flows, or until `limit` of virtual
+    /// time.
     fn run(&mut self, limit: Duration, done: impl Fn(&Self) -> bool) {
         let end = self.now + limit;
         while !done(self) {
@@ -581,7 +583,7 @@ fn long_silence(config: &Config) {
     };
     send(100, 1.0, 6, 0);
     send(0, 0.0, 6, 1);
-    // The timeout had doubled six times when something got through.
+    // The timeout had doubled six times when a packet got through.
     let waited = send(100, 1.0, 7, 1);
     assert!(waited <= config.rto(&path) + Duration::from_us(1), "{:?}: {waited}", config.sched);
 }
@@ -626,12 +628,12 @@ fn credit_costs_a_packet_a_segment_behind_the_first_window_and_none_when_idle() 
     let config = credits(|_| {});
     let mut pair = exchange(&config, 1, Weather::default(), &[1_000_000]);
     let [sender, receiver] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
-    // All of them leave before anything is heard, so they open the flow.
+    // All of them leave before any answer arrives, so each of them opens the flow.
     let opening = config.mtu().0 + u64::from(transport::wire::data::OPEN_LEN);
     let unasked = config.default_path().bdp().0.div_ceil(opening);
     assert_eq!((sender.data_new, sender.retransmitted, sender.control_sent), (245, 0, 0));
     assert_eq!(receiver.control_sent, 245 - unasked);
-    // What is left to happen is that flows are forgotten.
+    // All that is left is that receivers forget flows.
     let sent = |pair: &Pair| pair.count;
     let before = sent(&pair);
     while pair.step() {}
@@ -644,7 +646,8 @@ fn without_a_first_window_a_flow_asks_once_and_then_its_segments_do() {
     let pair = exchange(&config, 1, Weather::default(), &[1_000_000]);
     let [sender, receiver] = [0, 1].map(|i: usize| *pair.hosts[i].endpoint.stats());
     assert_eq!((sender.data_new, sender.retransmitted, sender.control_sent), (245, 0, 1));
-    // One by one, and one at the end for what opening the flow took; the answer is the first.
+    // One grant for each segment, and one at the end for the opening octets; the answer is the
+    // first.
     assert!((245..=246).contains(&receiver.control_sent), "{}", receiver.control_sent);
 }
 

@@ -1,4 +1,4 @@
-//! What the paper claims of SMaRTT, each claim a test: in a closed loop where it is about flows,
+//! The paper's claims about SMaRTT, each claim a test: in a closed loop where it is about flows,
 //! call by call where it is about one equation. Source: \[smartt\] sec. III.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "a test, sharing a model with another")]
@@ -12,7 +12,7 @@ use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl, LossSamp
 use transport::{Bytes, Duration, Instant, Rate};
 
 const MIB: u64 = 1 << 20;
-/// Of the model's 800 Gb/s and 12 us.
+/// The BDP of the model's 800 Gb/s and 12 us, bytes.
 const BDP: u64 = 1_200_000;
 
 fn us(us: u64) -> Duration {
@@ -314,8 +314,8 @@ fn refusal(at: u64, sharers: u16) -> LossSample {
     LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight, sharers, silent: false }
 }
 
-/// An acknowledgement of nothing new, marked and of a round trip at the target, so that it tells of
-/// the sharers alone.
+/// An acknowledgement of nothing new, marked and of a round trip at the target, so that its count
+/// of sharers alone has an effect.
 fn told(at: u64, sharers: u16) -> AckSample {
     AckSample { acked: Bytes(0), sharers, ..ack(us(at), us(18), true) }
 }
@@ -325,7 +325,8 @@ fn a_receivers_refusal_sets_an_equal_share_at_once_and_only_once_a_target_rtt() 
     let mut cc = one(&[("qa_share", "receiver")]);
     cc.on_nack(&refusal(14, 16), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH);
-    // What left before is ignored, and a higher count within the target RTT costs the packet alone.
+    // Losses of packets that left before are ignored, and a higher count within the target RTT
+    // costs the packet alone.
     cc.on_nack(&LossSample { sent_at: Instant::ZERO + us(13), ..refusal(15, 32) }, &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH);
     cc.on_nack(&refusal(16, 32), &PATH);
@@ -356,7 +357,8 @@ fn flows_that_stay_split_what_flows_that_leave_had() {
     assert_eq!(cwnd(&cc), SIXTEENTH);
     cc.on_ack(&told(20, 12), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);
-    // Nobody says: as before. Flows that join: that is for marks and trims.
+    // A report without a count changes nothing, and one of more flows neither: marks and trims make
+    // room for flows that join.
     cc.on_ack(&told(21, 0), &PATH);
     cc.on_ack(&told(22, 24), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);

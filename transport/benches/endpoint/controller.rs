@@ -1,4 +1,4 @@
-//! Controllers alone: streams of acknowledgements that keep one in the case asked for.
+//! Cost of a controller alone: streams of acknowledgements that keep it in one case.
 
 use std::hint::black_box;
 use std::time::Instant as Wall;
@@ -6,7 +6,7 @@ use std::time::Instant as Wall;
 use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl as _, LossSample, Path};
 use transport::{Bytes, Duration, Instant, Rate};
 
-/// What the acknowledgements of a stream find.
+/// The state of the path that the acknowledgements of a stream report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     /// No queue.
@@ -19,7 +19,7 @@ pub(crate) enum Case {
     Decrease,
     /// A queue below target, marked.
     Marked,
-    /// A trim after the one before, which was a measurement ago.
+    /// A trim at the end of the measurement that began with the trim before it.
     QuickAdapt,
 }
 
@@ -35,7 +35,7 @@ impl Case {
     ];
 }
 
-/// One controller and the time it lives in.
+/// One controller and its virtual time.
 pub(crate) struct Alone {
     cc: Cc,
     path: Path,
@@ -53,7 +53,7 @@ impl Alone {
         Self { cc, path, now: Instant::ZERO + path.base_rtt }
     }
 
-    /// Nanoseconds an acknowledgement over `count` of them, 64 of each case in turn.
+    /// Runs `count` acknowledgements, 64 of each case in turn; nanoseconds for each.
     pub(crate) fn run(&mut self, count: u64) -> f64 {
         let cases = Case::ALL.iter().filter(|(_, case)| *case != Case::QuickAdapt);
         let mut turns = cases.map(|(_, case)| *case).cycle();
@@ -76,7 +76,7 @@ impl Alone {
             Case::Marked => (base * 6 / 5, true),
         };
         self.now += Duration::from_ns(42);
-        // Nothing in flight is nothing to ignore after it.
+        // With nothing in flight QuickAdapt ignores nothing afterwards.
         let in_flight = if case == Case::QuickAdapt { Bytes::ZERO } else { Bytes(100 * MTU.0) };
         if case == Case::QuickAdapt {
             let (now, sent_at) = (self.now, self.now);
@@ -91,7 +91,7 @@ impl Alone {
     }
 }
 
-/// Named for callgrind.
+/// A function of its own, so that callgrind shows it.
 #[inline(never)]
 fn part_on_ack(cc: &mut Cc, sample: &AckSample, path: &Path) {
     cc.on_ack(sample, path);

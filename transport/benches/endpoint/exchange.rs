@@ -28,7 +28,7 @@ const MESSAGE: NonZeroU32 = NonZeroU32::new(1 << 20).expect("not zero");
 /// Bursts in which the queue grows from nothing and shrinks back to it.
 const SWING: u64 = 256;
 
-/// One sender, one receiver, and what is on its way between them.
+/// One sender, one receiver, and the packets under way between them.
 pub(crate) struct Exchange {
     sender: Endpoint,
     receiver: Endpoint,
@@ -49,7 +49,7 @@ pub(crate) fn config(cc: CcKind, flows: u32) -> Config {
         base_rtt: BASE_RTT,
         tx_flows_max: flows,
         rx_flows_max: flows,
-        // Two a flow, and those whose last acknowledgement is on its way.
+        // Two messages for each flow, and room for those whose last acknowledgement is on its way.
         msgs_max: 4 * flows,
         ..Settings::default()
     };
@@ -57,7 +57,7 @@ pub(crate) fn config(cc: CcKind, flows: u32) -> Config {
 }
 
 impl Exchange {
-    /// `flows` flows with always two messages to send each, in bursts of `limit` segments.
+    /// `flows` flows, each with always two messages to send, in bursts of `limit` segments.
     pub(crate) fn new(cc: CcKind, flows: u32, limit: usize) -> Self {
         let config = config(cc, flows);
         let mut this = Self {
@@ -80,12 +80,12 @@ impl Exchange {
     }
 
     fn post(&mut self, flow: FlowId) {
-        // By the tag the receiver tells which flow is to post the next message.
+        // The tag names the flow that has to post the next message once this one is delivered.
         let spec = MsgSpec { flow, len: MESSAGE, tag: u64::from(flow.0) };
         self.sender.post_send(self.now, spec).expect("room");
     }
 
-    /// Exchanges about `segments`, and notes what each part took.
+    /// Exchanges about `segments` segments, and notes the time of each part.
     pub(crate) fn run(&mut self, segments: u64, taken: &mut Nanos) {
         let before = self.sender.stats().data_new;
         while self.sender.stats().data_new - before < segments {
@@ -130,7 +130,7 @@ impl Exchange {
         }
     }
 
-    /// Timers, and the application.
+    /// Runs timers and the application.
     fn settle(&mut self) {
         self.sender.handle_timeout(self.now);
         self.receiver.handle_timeout(self.now);
@@ -143,7 +143,7 @@ impl Exchange {
         }
     }
 
-    /// Moves what has arrived of a wire to `arrived`, at most one burst.
+    /// Moves packets that have arrived from a wire to `arrived`, at most one burst.
     fn arrivals(&mut self, wire: fn(&mut Self) -> &mut VecDeque<RxSegment>) {
         self.arrived.clear();
         while self.arrived.len() < self.limit {
@@ -171,7 +171,7 @@ fn arrival(segment: &TxSegment, from: HostId, at: Instant) -> RxSegment {
     RxSegment { hdr: segment.hdr, at, from, payload_len, ce: false, trimmed: false }
 }
 
-/// The parts are named for callgrind.
+/// Each part is a function of its own, so that callgrind shows it.
 #[inline(never)]
 fn part_send(sender: &mut Endpoint, now: Instant, burst: &mut Burst<TxSegment>) {
     sender.poll_transmit(now, burst);

@@ -1,5 +1,5 @@
 //! Instructions by callgrind: this benchmark runs itself under valgrind, one part at a time, and
-//! counts what is executed below the part's function. Machines without valgrind are told so.
+//! counts the instructions executed below the part's function. Without valgrind it prints a remark.
 
 use std::io::ErrorKind;
 use std::process::Command;
@@ -10,7 +10,7 @@ use transport::cc::{CcKind, Smartt};
 use crate::controller::{Alone, Case};
 use crate::exchange::{Exchange, Nanos};
 
-/// The argument that makes the benchmark do only what is to be counted.
+/// The argument with which the benchmark runs only the part to be counted.
 pub(crate) const CHILD: &str = "--counted";
 
 const SEGMENTS: u64 = 50_000;

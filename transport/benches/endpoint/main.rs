@@ -1,13 +1,13 @@
-//! What a segment costs the core, without any driver around it.
+//! The cost of a segment in the core, without any driver around it.
 //!
 //! Two endpoints exchange bursts over a link whose queue swings between nothing and one base RTT.
-//! Timed apart: sending, receiving with the acknowledgements out, and taking acknowledgements in;
-//! then a controller alone. Batches of the controllers alternate, so that what else the machine
-//! does falls on all alike; printed are medians over bursts, so that an interrupt falls out, and
-//! their ratios to the constant window (`fixed`) of the same run. Then the bytes that flows take.
-//! With `--instructions`, instead, what callgrind counts where valgrind is installed. Run: `cargo
-//! bench -p transport`. Not a test: wall time on a busy machine means little, ratios and
-//! instructions mean more.
+//! It times separately: sending, receiving with the acknowledgements sent, handling
+//! acknowledgements; then a controller alone. Batches of the controllers alternate, so that other
+//! load of the machine falls on all alike. It prints medians over bursts, which leave interrupts
+//! out, and their ratios to the constant window (`fixed`) of the same run; then the bytes that
+//! flows take. With `--instructions` it prints callgrind's counts instead, where valgrind is
+//! installed. Run: `cargo bench -p transport`. Not a test: wall time on a busy machine means
+//! little, ratios and instructions mean more.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 #![allow(clippy::cast_precision_loss, reason = "figures to print")]
@@ -24,9 +24,9 @@ use transport::cc::CcKind;
 
 const BATCHES: usize = 41;
 const SEGMENTS: u64 = 20_000;
-/// In the exchange of segments, where controllers differ by their on_ack alone.
+/// Controllers in the exchange of segments, where they differ by their on_ack alone.
 const EXCHANGED: [CcKind; 2] = [CcKind::Smartt, REFERENCE];
-/// What the others are compared with.
+/// The controller with which the others are compared.
 const REFERENCE: CcKind = CcKind::Fixed;
 
 fn main() {

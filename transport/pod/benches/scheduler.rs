@@ -1,5 +1,5 @@
-//! What one decision of the pod scheduler costs one core, and how much of the pod it matches: every
-//! matcher and kernel.
+//! The cost of one decision of the pod scheduler on one core, and the share of the pod that it
+//! matches, for every matcher and kernel.
 //!
 //! Run: `cargo bench -p transport-pod`. Everything compared takes turns; times are of the fastest
 //! of many runs, for a busy machine only ever adds to them. Not a test: wall time on a busy

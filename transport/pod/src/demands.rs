@@ -1,4 +1,4 @@
-//! What is asked for: the scheduler's three matrices, by class of priority and by age.
+//! Demands: the scheduler's three matrices, by class of priority and by age.
 //! Source: \[zeropod\] IV-A1, IV-B1.
 //!
 //! | Matrix | Sender | Receiver |
@@ -127,8 +127,8 @@ impl Demands {
         self.open
     }
 
-    /// Whether there is such an entry: a sender of this pod, a host of this pod or, for hosts,
-    /// another pod, and not the sender itself.
+    /// Whether the entry exists: its sender is of this pod, its receiver is a host of this pod or,
+    /// for hosts that send, another pod, and not the sender itself.
     #[must_use]
     pub fn has(&self, sender: usize, to: To) -> bool {
         let shape = &self.shape;
@@ -246,7 +246,7 @@ impl Demands {
         self.classify(sender, to, index);
     }
 
-    /// Takes up to `bytes` off a demand; what was taken.
+    /// Takes up to `bytes` off a demand; returns the bytes taken.
     pub fn grant(&mut self, sender: usize, to: To, bytes: u32) -> u32 {
         let index = self.index(sender, to);
         let slot = &mut self.slots[index];
@@ -456,7 +456,7 @@ mod tests {
         prop::collection::vec(step, 1..200)
     }
 
-    /// What every index says, made anew from the sizes.
+    /// Compares every index with one computed anew from the sizes.
     fn check_indices(demands: &Demands) {
         let shape = *demands.shape();
         for sender in 0..shape.senders() {

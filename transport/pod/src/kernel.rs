@@ -1,4 +1,5 @@
-//! Which code looks at many ports at once, chosen by what the processor can do.
+//! Kernels: code that looks at many ports at once, chosen by the instructions that the processor
+//! has.
 
 use crate::shape::{LANES, Words};
 

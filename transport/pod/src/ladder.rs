@@ -1,4 +1,4 @@
-//! Classes of priority: what a size is worth. Class 0 goes first. Source: \[zeropod\] IV-B1.
+//! Ladders: the class of priority of a size. Class 0 goes first. Source: \[zeropod\] IV-B1.
 
 use transport::params::words;
 
@@ -11,7 +11,7 @@ pub(crate) const CLOSED: u8 = u8::MAX;
 words! {
     /// How sizes are divided into classes.
     pub enum Ladder: "one, pias or sizes" {
-        /// One class: every open demand is worth the same.
+        /// One class: every open demand has the same priority.
         One = "one",
         /// The levels of hosts' queues: below 2.5 KB, 20 KB, 100 KB, 1 MB, and the rest.
         Pias = "pias",

@@ -1,4 +1,4 @@
-//! Zeropod's pod scheduler: who may send to whom in which epoch, and by which links.
+//! Zeropod's pod scheduler: which host may send to which other in which epoch, and by which links.
 //! Source: \[zeropod\] IV-A.
 //!
 //! Plain data in, plain data out: no clock, no device, no octets. A driver hands in what hosts and
@@ -6,7 +6,7 @@
 //! allocated after `new`.
 //!
 //! - [`Demands`] are the three matrices, with priorities and ages.
-//! - [`Ports`] are what is idle in an epoch.
+//! - [`Ports`] are the idle ports and links of an epoch.
 //! - A [`Matcher`](matcher::Matcher) turns both into [`Grant`]s.
 //! - The [`Scheduler`] keeps the demands of a pod up to date by requests, decides every epoch,
 //!   and answers.

@@ -1,4 +1,4 @@
-//! What is busy in one epoch: senders, receivers, links and Cores' ports.
+//! Ports that are idle or busy in one epoch: senders, receivers, links and Cores' ports.
 //! Source: \[zeropod\] IV-A3.
 
 use crate::demands::To;
@@ -95,7 +95,7 @@ impl Ports {
         }
     }
 
-    /// Whether there is a route of idle links, for a demand that there can be.
+    /// Whether there is a route of idle links for a demand; its entry exists.
     pub(crate) fn has_route(&self, shape: &Shape, sender: usize, to: To, has_mouse: bool) -> bool {
         let up = match sender.checked_sub(shape.hosts()).map(|core| shape.core_place(core)) {
             Some((agg, layer)) => self.from_core[layer] & 1 << agg,
@@ -127,7 +127,7 @@ impl Ports {
         up & self.to_core[layer] & self.relay[pod][layer] & !kept
     }
 
-    /// Marks all that a grant takes. False, and nothing marked, when some of it is busy or does not
+    /// Marks all ports of a grant as busy. False, and nothing marked, when one is busy or does not
     /// exist.
     #[must_use]
     pub fn occupy(&mut self, shape: &Shape, grant: &Grant) -> bool {

@@ -39,7 +39,7 @@ pub struct Shape {
     pod: usize,
 }
 
-/// What is wrong with the numbers of a pod: the name, the value, and the range.
+/// A number of a pod that is out of range: its name, its value, and the range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfRange {
     /// Which number.

@@ -1,4 +1,4 @@
-//! What every registered matcher keeps, on every kernel, for any demands and any broken ports.
+//! Properties of every registered matcher, on every kernel, for any demands and any broken ports.
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 

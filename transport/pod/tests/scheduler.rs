@@ -1,5 +1,5 @@
-//! What the scheduler keeps over epochs: conservation, fairness, ages, terms, links, and its peace
-//! with clients that make mistakes or lie.
+//! Properties of the scheduler over epochs: conservation, fairness, ages, terms, links, and clients
+//! that make mistakes or send false requests.
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::cast_precision_loss, reason = "counts are small")]
@@ -60,7 +60,8 @@ impl Pod {
         (updates.collect(), mice.take(32).collect())
     }
 
-    /// An epoch: requests of those that `speaks`, a decision, and the answers that leave.
+    /// Runs an epoch: requests of the clients that `speaks` picks, a decision, and the answers that
+    /// leave.
     fn epoch(&mut self, speaks: impl Fn(Client) -> bool, receipt: Option<Receipt>) -> Vec<Answer> {
         for from in self.clients().into_iter().filter(|from| speaks(*from)) {
             let (updates, mice) = self.request(from);
@@ -136,8 +137,8 @@ fn answers_leave_after_the_delay_and_are_about_the_epoch_that_the_lead_says() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever requests are lost: no port twice, never more granted than asked for, and in the end
-    /// all of it, with empty matrices.
+    /// Requests are lost at random: no port is granted twice, never more than asked for, and in the
+    /// end all of it, with empty matrices.
     #[test]
     fn all_that_is_asked_for_is_granted_once_also_when_requests_are_lost(
         seed: u64,
@@ -196,8 +197,8 @@ proptest! {
         prop_assert_eq!(counters.asked_bytes, counters.granted_bytes);
     }
 
-    /// Host 0 sends anything; the others get what they would without it, as to bytes, and the
-    /// scheduler lives.
+    /// Host 0 sends arbitrary requests: other hosts are granted the bytes that they would be
+    /// without it, and the scheduler does not panic.
     #[test]
     fn nonsense_is_counted_and_touches_nobody_else(seed: u64) {
         let mut pod = Pod::new(multi(), Settings { fair_every: 0, ..Settings::default() });
@@ -325,7 +326,7 @@ fn equal_demands_for_one_receiver_have_equal_shares_on_every_matcher() {
 fn a_host_that_asks_for_everything_gets_its_fair_share_and_no_more() {
     for kind in MatcherKind::ALL {
         let settings = Settings { matcher: *kind, ladder: Ladder::One, ..Settings::default() };
-        // Everybody else has one receiver, which nobody else but host 0 wants.
+        // Each other host has one receiver, to which only it and host 0 send.
         let [with, without] = [15, 0].map(|greedy| {
             let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
             (1..=greedy).for_each(|to| pod.ask(host(0), To::Host(to), 1 << 30));

@@ -76,7 +76,7 @@ fn a_packet_of_a_block_is_as_long_as_its_place() {
 #[test]
 fn a_sender_that_contradicts_itself_ends_its_message_once() {
     let mut end = coded();
-    // Three times the same segment under other numbers: 4096 bytes are missing, as it seems.
+    // One segment three times under other PSNs: 4096 bytes seem to be missing.
     for psn in [100, 200, 300] {
         end.places(&first(of_block(psn, 2, 0), FULL));
     }
@@ -110,7 +110,7 @@ fn a_request_names_a_block_that_was_sent() {
         RxSegment { hdr: Header { key, ..asked.hdr }, ..asked }
     };
     end.refuses(&without_key(&request(flow, 0, 0b111)), DropReason::WrongKey);
-    // What was never sent, and a block that begins elsewhere.
+    // A block that was never sent, and one that begins elsewhere.
     end.refuses(&request(flow, 9, 1), DropReason::BadSegment);
     end.refuses(&request(flow, 1, 1), DropReason::BadSegment);
     end.refuses(&RxSegment { from: STRANGER, ..request(flow, 0, 0b111) }, DropReason::UnknownFlow);

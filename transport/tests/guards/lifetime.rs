@@ -1,4 +1,4 @@
-//! How long a receiver knows a flow, and what becomes of it then.
+//! How long a receiver keeps a flow, and how it forgets the flow then.
 
 use transport::sched::SchedKind;
 use transport::units::Credit;
@@ -40,7 +40,7 @@ fn a_retransmission_within_the_senders_patience_is_no_new_flow() {
     end.wait(end.linger() - Duration::from_us(1));
     assert_eq!(end.take(&first(opening(0, 0, 0, 100), 100)), Placement::Release);
     assert_eq!((end.acked_flow(), end.delivered()), (flow, vec![]));
-    // It has been heard of again, so its time begins anew.
+    // A packet of the flow has arrived again, so its time begins anew.
     end.wait(end.linger() - Duration::from_us(1));
     assert_eq!(end.take(&first(opening(0, 0, 0, 100), 100)), Placement::Release);
     assert_eq!(end.delivered(), []);
@@ -121,7 +121,7 @@ fn an_acknowledgement_that_waits_when_its_flow_is_forgotten_does_not_leave() {
     // The first left the flow for the queue when another word of PSNs began.
     end.wait(end.linger());
     assert_eq!(end.sent(), []);
-    // Its buffers are as new: what waited there does not wait for the next flow.
+    // Its buffers are empty: acknowledgements that waited there do not wait for the next flow.
     end.places(&first(opening(1, 0, 4096, 5000), 904));
     assert_eq!(end.sent(), []);
 }

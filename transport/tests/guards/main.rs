@@ -1,5 +1,5 @@
-//! Every check that stands between a lying packet and the state of an endpoint, met by a packet
-//! that no other check refuses. Each test fails when its check is taken out.
+//! Every check that protects an endpoint's state from false packets, tried with a packet that no
+//! other check refuses. Each test fails when its check is taken out.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,7 +30,7 @@ const KEY: Key = Key(0x1234_5678_9ABC_DEF0);
 /// Payload of a full segment.
 const FULL: u16 = 4096;
 
-/// One endpoint, its time, and what it is given packet by packet.
+/// One endpoint and its time; a test hands it packets one by one.
 struct End {
     config: Config,
     endpoint: Endpoint,
@@ -48,7 +48,7 @@ impl End {
         Self { config, endpoint, now: Instant::ZERO, key: Key(0) }
     }
 
-    /// Hands one packet in; what is to be done with its bytes.
+    /// Hands one packet in; the endpoint's placement of its bytes.
     fn take(&mut self, rx: &RxSegment) -> Placement {
         let mut out = [Placement::Release];
         self.endpoint.handle_burst(self.now, &[RxSegment { at: self.now, ..*rx }], &mut out);
@@ -138,7 +138,7 @@ fn packet(dst_flow: FlowId, body: Body, payload_len: u16) -> RxSegment {
     RxSegment { hdr, at: Instant::ZERO, from: PEER, payload_len, ce: false, trimmed: false }
 }
 
-/// The same packet by a host that does not know the key.
+/// A copy of `packet` from a host that does not have the key.
 fn without_key(rx: &RxSegment) -> RxSegment {
     RxSegment { hdr: Header { key: Key(rx.hdr.key.0 ^ 1), ..rx.hdr }, ..*rx }
 }
@@ -158,7 +158,7 @@ fn data(psn: u32, msg: u32, offset: u32) -> Data {
     }
 }
 
-/// The same that opens its message of `len` bytes.
+/// The header of a segment that opens its message of `len` bytes.
 fn opening(psn: u32, msg: u32, offset: u32, len: u32) -> Data {
     let msg_len = NonZeroU32::new(len).unwrap();
     Data { open: Some(Open { src_flow: SRC, msg_len }), ..data(psn, msg, offset) }

@@ -1,4 +1,4 @@
-//! What claims to be of a flow's receiver and is not, or contradicts what was sent.
+//! Answers that claim to be of a flow's receiver and are not, or contradict what was sent.
 
 use transport::sched::SchedKind;
 use transport::units::Credit;
@@ -22,7 +22,7 @@ fn in_flight(end: &End, flow: FlowId) -> Bytes {
 
 #[test]
 fn an_acknowledgement_of_what_was_not_sent_is_refused() {
-    // The one half of it is possible each time, the other is not.
+    // One of the two fields is possible each time, the other is not.
     for (psn, cumulative) in [(3, 0), (1 << 30, 0), (0, 4), (2, 1 << 30)] {
         let (mut end, flow) = sending(|_| {});
         let before = in_flight(&end, flow);

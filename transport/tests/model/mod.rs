@@ -1,7 +1,7 @@
 //! A small closed loop for controllers: flows through one bottleneck queue, one virtual clock, one
 //! event a packet. Output-queued, RED at dequeue, trims or drops when full, control packets never
-//! queue. It models no topology and no wire format; what it is for is to move a controller through
-//! its cases.
+//! queue. It models no topology and no wire format; its purpose is to move a controller through its
+//! cases.
 //!
 //! Units: picoseconds and wire bytes.
 
@@ -27,7 +27,7 @@ pub struct FlowSpec {
 #[derive(Clone, Debug)]
 pub struct Net {
     pub rate: Rate,
-    /// Of the bottleneck queue.
+    /// Size of the bottleneck queue, bytes.
     pub queue_bytes: u64,
     pub trimming: bool,
     /// Every so many-th packet is lost on the link after the queue; 0 for none.
@@ -61,7 +61,7 @@ impl Net {
 
 pub const BASE_RTT: Duration = Duration::from_us(12);
 
-/// What one flow did.
+/// The record of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// (time, cwnd) on every sampling instant since the flow's start until its end.
@@ -92,7 +92,7 @@ enum Event {
     Rto(Packet),
     /// The pacer lets the flow send.
     Paced(usize),
-    /// The controller asked to be woken.
+    /// The instant that the controller asked for.
     Wake(usize),
     Sample,
 }
@@ -124,7 +124,7 @@ struct Flow {
     link_free: Instant,
     /// The pacer is closed until then.
     paced_until: Instant,
-    /// Where the pacer's and the controller's next events are, so that each is there once.
+    /// Instants of the pacer's and the controller's next events, so that each is queued once.
     paced_at: Option<Instant>,
     wake_at: Option<Instant>,
     started: bool,
@@ -193,7 +193,7 @@ impl Model {
         self.net.rate.time_for(Bytes(MTU))
     }
 
-    /// Propagation one way: what a round trip leaves beside two serialisations, halved.
+    /// Propagation one way: half of the base RTT less two serialisations.
     fn one_way(&self, flow: usize, now: Instant) -> Duration {
         let stretched = match self.net.rtt_step {
             Some((from, more)) if now >= Instant::ZERO + from => more,
@@ -242,7 +242,7 @@ impl Model {
         self.send(index, now);
     }
 
-    /// Sends what window and pacer allow, and sees to it that both are looked at again in time.
+    /// Sends what window and pacer allow, and queues the events at which either may allow more.
     fn send(&mut self, index: usize, now: Instant) {
         self.send_allowed(index, now);
         let flow = &mut self.flows[index];
@@ -290,7 +290,7 @@ impl Model {
             flow.link_free = sent_at + serialisation;
             flow.outstanding.insert(psn, sent_at);
             let packet = Packet { flow: index, psn, sent_at };
-            // Up to a packet's time of jitter: flows in lockstep would lose or win every race for a
+            // Jitter of up to a packet's time: flows in lockstep would lose or win every race for a
             // place.
             let jitter = self.rng.below(serialisation.as_ps());
             let arrival = sent_at + serialisation + Duration::from_ps(jitter);

@@ -1,5 +1,5 @@
 //! How long a sender waits before it takes silence for a loss: acknowledgements that are held, and
-//! round trips longer than the timeout. Not what it does then.
+//! round trips longer than the timeout. Tests of the retransmissions themselves are elsewhere.
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn when_the_queue_is_gone_a_loss_costs_one_timeout_again() {
     let flow = open(&mut pair, config.default_path());
     send(&mut pair, flow, 20 * 4096);
     pair.delay = DELAY;
-    // What was measured stands for as long as it took: six timeouts.
+    // A measured round trip counts for as long as it took: six timeouts.
     let end = pair.now + rto * 7;
     while pair.now < end {
         send(&mut pair, flow, 1);
@@ -112,7 +112,7 @@ fn when_the_queue_is_gone_a_loss_costs_one_timeout_again() {
     assert!(pair.now.since(posted) <= rto + Duration::from_us(1), "{}", pair.now.since(posted));
 }
 
-/// Cuts every payload away for so many round trips: how often something was sent again.
+/// Cuts off every payload for `round_trips` round trips; how many segments were sent again.
 fn refuse_all(pair: &mut Pair, config: &Config, round_trips: u64) -> u64 {
     let again = |pair: &Pair| pair.hosts[0].endpoint.stats().retransmitted;
     let (end, before) = (pair.now + config.base_rtt * round_trips, again(pair));

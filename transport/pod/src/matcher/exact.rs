@@ -160,7 +160,7 @@ impl Router for Counted {
     }
 }
 
-/// No edge: the colour is idle, or something holds it that does not move.
+/// No edge: the colour is idle, or a grant that cannot be moved holds it.
 const NONE: u16 = u16::MAX;
 /// ToRs of both sides.
 const SIDES: usize = 2 * LANES;
@@ -251,7 +251,7 @@ impl Colours {
         !self.given_up.is_empty()
     }
 
-    /// Frees sender and receiver of a grant.
+    /// Frees the sender and the receiver of a grant.
     fn release(&self, ports: &mut Ports, grant: &Grant) {
         let To::Host(to) = grant.to else { return };
         for (word, host) in [(&mut ports.send, grant.sender), (&mut ports.recv, to)] {
@@ -260,8 +260,8 @@ impl Colours {
         }
     }
 
-    /// Makes an Agg idle at both ToRs, none of which has one in common with the other, and returns
-    /// it; [`LANES`] when what does not move is in every way.
+    /// Makes an Agg idle at both ToRs, which have no idle Agg in common, and returns it; [`LANES`]
+    /// when grants that cannot be moved are on every path.
     #[inline(never)]
     fn exchange(&mut self, ports: &mut Ports, from: usize, to: usize) -> u32 {
         let mut path = [0; PATH];
@@ -289,7 +289,7 @@ impl Colours {
     }
 
     /// The ToRs along the path from `start` whose edges have two colours by turns, to the first
-    /// that has the next colour idle; `None` when something holds it that does not move.
+    /// that has the next colour idle; `None` when a grant that cannot be moved holds it.
     #[inline(always)]
     fn walk(
         &self,

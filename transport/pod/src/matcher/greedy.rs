@@ -1,5 +1,6 @@
-//! `greedy`: one pass over the senders, each of which gets the first thing that fits. Maximal;
-//! paths are chosen as pairs are, so some pairs find none although another choice had left one.
+//! `greedy`: one pass over the senders, each of which gets the first receiver and path that fit.
+//! Maximal; a path is chosen with each pair, so some pairs find none although another choice of
+//! paths would have left one.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

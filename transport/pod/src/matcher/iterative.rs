@@ -89,7 +89,7 @@ struct Request {
     before: u16,
 }
 
-/// What lasts from decision to decision: memory, nothing else.
+/// Memory that is kept from decision to decision; its contents are not.
 #[derive(Clone, Debug)]
 struct Memory {
     shape: Shape,
@@ -157,8 +157,8 @@ impl Memory {
     }
 }
 
-/// Keeps request number `at` if it is of a better class than the one kept, or by chance if it is of
-/// the same: with the same chance for all.
+/// Keeps request number `at` if its class is better than that of the one kept. Among requests of
+/// one class each is kept with the same probability.
 #[expect(clippy::cast_possible_truncation, reason = "requests are below 2^16")]
 fn keep(kept: &mut (u16, u16), granted: &[Request], at: usize, chance: &mut Chance) {
     let class = |at: u16| granted[usize::from(at)].class;
@@ -177,9 +177,9 @@ fn keep(kept: &mut (u16, u16), granted: &[Request], at: usize, chance: &mut Chan
 struct Iteration<'a> {
     memory: &'a mut Memory,
     demands: &'a Demands,
-    /// What is idle as the iteration begins: paths are drawn of that.
+    /// The ports that are idle as the iteration begins, of which paths are drawn.
     before: &'a Ports,
-    /// What has not been granted since.
+    /// The ports that have not been granted since.
     ports: &'a mut Ports,
     chance: &'a mut Chance,
 }
@@ -366,9 +366,9 @@ impl Iteration<'_> {
         }
     }
 
-    /// Grant 1 of one Agg. Requests in the order of their places, as each is taken or refused by
-    /// what came before it, end as the only matching in which no two ToRs would both rather have
-    /// each other; ToRs that propose and are displaced find it without sorting.
+    /// Grant 1 of one Agg. Requests taken in the order of their places give the only stable
+    /// matching: no two ToRs would both prefer each other. ToRs that propose and are displaced find
+    /// it without sorting.
     #[inline(always)]
     fn grant_of_agg<O: Ops>(&mut self, agg: usize, class: usize) {
         let (tors, wide) = (self.memory.shape.tors(), self.memory.wide);
@@ -406,7 +406,8 @@ impl Iteration<'_> {
         }
     }
 
-    /// A demand of a class between two ToRs, each with the same chance but those taken already.
+    /// Draws a demand of a class between two ToRs that is not taken yet, all with the same
+    /// probability.
     #[inline(always)]
     fn draw_demand<O: Ops>(&mut self, from: usize, to: usize, class: usize) -> Option<(u16, u16)> {
         let per_tor = self.memory.shape.per_tor();

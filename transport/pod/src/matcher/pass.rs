@@ -14,19 +14,20 @@ use crate::ladder::CLASSES;
 use crate::ports::{Grant, Ports};
 use crate::shape::{LANES, LAYERS, Shape, Words};
 
-/// How the pass gets the links of a path inside the pod: at once, or by number and later.
+/// How the pass gets the links of a path inside the pod: it takes them at once, or counts them and
+/// leaves the choice for later.
 pub(super) trait Router {
     /// Aggs by which a host of `tor` could send, as far as its own links go.
     fn up(&self, ports: &Ports, tor: usize) -> u32;
     /// By ToR: Aggs by which a host of it could receive.
     fn down<'a>(&'a self, ports: &'a Ports) -> &'a Words;
-    /// Takes a path that there is; its Agg, or any number where that comes later.
+    /// Takes a path that exists; its Agg, or any number where Aggs are chosen later.
     fn take(&mut self, ports: &mut Ports, from: usize, to: usize) -> u8;
     /// ToRs to which a path from outside may still lead.
     fn open_down(&self) -> u32;
-    /// Notes that a path with a given Agg uses a link of `tor` up, or down.
+    /// Notes that a path with a given Agg uses a link of `tor` up.
     fn took_up(&mut self, tor: usize);
-    /// As [`Router::took_up`].
+    /// Notes that a path with a given Agg uses a link of `tor` down.
     fn took_down(&mut self, tor: usize);
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Pass {
 
 const END: u16 = u16::MAX;
 
-/// What a pass works on.
+/// The input and output of a pass.
 pub(super) struct Work<'a, R> {
     pub(super) demands: &'a Demands,
     pub(super) ports: &'a mut Ports,
@@ -195,7 +196,8 @@ impl Pass {
         true
     }
 
-    /// A grant from a Core to a host; true, as a Core has nothing else to try, when it is busy.
+    /// A grant from a Core to a host; true also when the Core is busy, as it has nothing else to
+    /// try.
     #[inline(always)]
     fn serve_core<O: Ops, R: Router, const ONE: bool>(
         &self,

@@ -9,8 +9,8 @@ use crate::ports::{Grant, Ports, first_from};
 /// Demands that one turn looks at, for each sender.
 const LOOKED_AT: usize = 4;
 
-/// Grants demands in the order of age, as far as that goes with the idle ports: the oldest
-/// [`LOOKED_AT`] for each sender are looked at. What is left is the matcher's.
+/// Grants demands in the order of age, as far as their ports are idle: the oldest [`LOOKED_AT`] for
+/// each sender are looked at. Ports that stay idle are left to the matcher.
 pub(super) fn serve(
     demands: &Demands,
     ports: &mut Ports,

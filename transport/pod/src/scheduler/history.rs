@@ -1,4 +1,4 @@
-//! The decisions of the last epochs: to be answered, and to be compared with what arrived.
+//! The decisions of the last epochs, kept for answers and for comparison with receipts.
 
 use crate::demands::To;
 use crate::ports::Grant;
@@ -7,7 +7,7 @@ use crate::shape::Shape;
 use super::links::Links;
 use super::messages::Receipt;
 
-/// What a grant is worth.
+/// The worth of a grant: its cells, the total of its demand with them, whether mice alone may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Worth {
     pub(super) cells: u16,
@@ -26,7 +26,7 @@ struct Decision {
     worths: Vec<Worth>,
     /// By receiver, hosts and then Cores: its grant, or [`NONE`].
     by_receiver: Vec<u16>,
-    /// By receiver: what it reported.
+    /// By receiver: its receipt, if it has sent one.
     receipts: Vec<Option<bool>>,
 }
 
@@ -126,7 +126,7 @@ impl History {
         known
     }
 
-    /// Passes on what was reported of an epoch.
+    /// Passes the receipts of an epoch on to `links`.
     pub(super) fn report(&self, epoch: u64, links: &mut Links) {
         let decision = &self.ring[self.at(epoch)];
         if decision.epoch != epoch {

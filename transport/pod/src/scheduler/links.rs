@@ -40,7 +40,7 @@ const PAIRS: usize = LANES * LANES;
 const CORES: usize = LANES * LAYERS;
 const LINKS: usize = 2 * PAIRS + 2 * CORES;
 
-/// What is known about one link.
+/// The state of one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct State {
     /// Taken down by the operator.
@@ -60,8 +60,8 @@ const WORKS: State =
     State { down: false, misses: 0, partner: NONE, partners: false, accusations: 0, until: 0 };
 const NONE: u16 = u16::MAX;
 
-/// How many times as many misses accuse a link whose failed paths all had the same other link: it
-/// may be the other one.
+/// Factor for the misses that accuse a link whose failed paths all had the same other link, because
+/// the other one may be the broken one.
 const ONE_PARTNER: u8 = 4;
 
 /// Doublings of the time for which a link is avoided, at most.
@@ -111,7 +111,7 @@ impl Links {
         }
     }
 
-    /// Takes a link down, or puts it to work again with nothing held against it.
+    /// Takes a link down, or puts it to work again with a clean record.
     pub(super) fn set(&mut self, link: Link, works: bool) {
         let state = &mut self.states[index(link)];
         self.accused -= usize::from(state.until > 0);
@@ -141,7 +141,7 @@ impl Links {
         }
     }
 
-    /// Judges what was noted of one epoch, and begins anew; how many links are accused by it.
+    /// Judges the paths noted for one epoch, and forgets them; how many links this accuses.
     ///
     /// The links of failed paths less those of paths that worked are suspect.
     //= zeropod#IV-E
@@ -303,7 +303,7 @@ mod tests {
         assert!(links.is_avoided(bad));
         links.retry(310);
         assert!(!links.is_avoided(bad));
-        // What fails by it while it is avoided is held against no other link.
+        // Failures of paths by the link while it is avoided count against no other link.
         for epoch in 310..340 {
             links.set(bad, false);
             links.note(&failed(epoch), false);

@@ -1,4 +1,4 @@
-//! What hosts and Cores say to the scheduler and what it answers, as plain data.
+//! Requests of hosts and Cores to the scheduler, and its answers, as plain data.
 //! Source: \[zeropod\] III-A, IV-B1, IV-E.
 
 use crate::demands::To;
@@ -16,7 +16,7 @@ pub enum Client {
 /// that was lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Rts<'a> {
-    /// Who sends it.
+    /// The sender.
     pub from: Client,
     /// The pod for which it is meant.
     pub pod: u16,
@@ -24,13 +24,13 @@ pub struct Rts<'a> {
     pub term: u32,
     /// The epoch in which it was sent.
     pub epoch: u64,
-    /// What has been asked for so far, by demand. Demands without an entry stay as they are.
+    /// Totals asked for so far, by demand. Demands without an entry stay as they are.
     pub updates: &'a [Update],
     /// The demands with the shortest flows. They replace those of the sender's last RTS.
     pub mice: &'a [Mouse],
     /// From a Core: pods for which it takes no more cells, a bit each.
     pub paused: u32,
-    /// What became of the cells that were announced for an earlier epoch.
+    /// Whether the cells that were announced for an earlier epoch arrived.
     pub receipt: Option<Receipt>,
 }
 
@@ -64,19 +64,19 @@ pub struct Receipt {
 /// An answer (SCHD): a client may send in an epoch, by a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Who may send.
+    /// The client that may send.
     pub client: Client,
     /// The term of the scheduler that says so.
     pub term: u32,
     /// The epoch in which to send.
     pub epoch: u64,
-    /// To which receiver.
+    /// The receiver.
     pub to: To,
     /// The Agg of the route.
     pub agg: u8,
     /// The Core of a route that leaves the pod.
     pub core: Option<u16>,
-    /// Cells that were asked for; the epoch's others stay free. At least 1.
+    /// Cells that are granted, at least 1; the epoch's others stay free.
     pub cells: u16,
     /// Bytes granted to this demand since the term began, these among them, modulo 2^32.
     pub total: u32,
@@ -87,21 +87,21 @@ pub struct Answer {
 /// Why a request, or a part of one, was refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refused {
-    /// From a host or Core that the pod has not.
+    /// The sender is no host or Core of the pod.
     UnknownSender,
-    /// For another pod.
+    /// The request is for another pod.
     ForeignPod,
-    /// For an older term.
+    /// The request is for an older term.
     OldTerm,
-    /// For a term that has not begun.
+    /// The request is for a term that has not begun.
     FutureTerm,
-    /// From an epoch that is too long ago.
+    /// The request is from an epoch that is too long ago.
     PastEpoch,
-    /// From an epoch that has not begun.
+    /// The request is from an epoch that has not begun.
     FutureEpoch,
-    /// From an epoch of which there was one already, or before one of which there was.
+    /// A request of this epoch, or of a later one, has been handled already.
     Repeated,
-    /// A demand for a receiver that there is not: a host or pod out of range, or the sender itself.
+    /// The receiver of a demand does not exist or is the sender itself.
     UnknownReceiver,
     /// A total that went back, or forward by 2^31 or more.
     TotalJump,
@@ -109,7 +109,7 @@ pub enum Refused {
     BeyondBacklog,
     /// More mice, or more updates, than a request has room for. The first ones count.
     TooMany,
-    /// A receipt for an epoch of which nothing is kept, or nothing was announced to the sender.
+    /// A receipt for an epoch whose decision is not kept, or that announced no cells to the sender.
     UnknownReceipt,
 }
 
@@ -150,16 +150,16 @@ impl Refused {
     }
 }
 
-/// What has been counted.
+/// The counters of a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Epochs decided.
     pub epochs: u64,
     /// Grants.
     pub grants: u64,
-    /// Bytes asked for, and bytes granted.
+    /// Bytes asked for.
     pub asked_bytes: u64,
-    /// As [`Counters::asked_bytes`].
+    /// Bytes granted.
     pub granted_bytes: u64,
     /// Times that a link was accused.
     pub accused: u64,

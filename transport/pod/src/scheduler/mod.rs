@@ -34,7 +34,7 @@ use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 use history::{History, Worth};
 use links::Links;
 
-/// Mice of a request, and updates of one, at most.
+/// Mice of a request at most.
 pub const MICE: usize = 32;
 /// Updates of a request at most.
 pub const UPDATES: usize = 1024;
@@ -44,7 +44,7 @@ pub const UPDATES: usize = 1024;
 pub struct Settings {
     /// The matcher.
     pub matcher: MatcherKind,
-    /// What the matcher is made from; 1 to 255 iterations.
+    /// The matcher's kernel and iterations; 1 to 255 iterations.
     pub setup: Setup,
     /// How sizes become classes of priority.
     pub ladder: Ladder,
@@ -52,7 +52,7 @@ pub struct Settings {
     pub cell: u32,
     /// Data cells of an epoch, 1 to 1024.
     pub cells: u16,
-    /// Epochs from a decision to the epoch that it is about, 1 to 4096.
+    /// Epochs from a decision to the epoch for which it decides, 1 to 4096.
     pub lead: u64,
     /// Epochs from a decision until its answers leave, 0 to `lead`.
     pub delay: u64,
@@ -60,9 +60,9 @@ pub struct Settings {
     pub fair_every: u32,
     /// Bytes of one demand that may wait at most, at least a cell.
     pub backlog: u32,
-    /// Epochs without a request after which a client takes part no more; 0: it always does.
+    /// Epochs without a request after which a client neither sends nor receives; 0: no such limit.
     pub silent_after: u64,
-    /// Epochs after which what receivers reported of an epoch is judged, 1 to 4096.
+    /// Epochs after which the receipts of an epoch are judged, 1 to 4096.
     pub judge_after: u64,
     /// Epochs in a row of suspicion for which a link is accused, 1 to 255.
     pub misses: u8,
@@ -118,7 +118,7 @@ impl Settings {
     }
 }
 
-/// What is known about a client.
+/// The state of a client.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// The epoch of its last request.
@@ -143,7 +143,7 @@ pub struct Scheduler {
     grants: Vec<Grant>,
     counters: Counters,
     term: u32,
-    /// The first epoch that may be decided about.
+    /// The first epoch for which grants may be given.
     fence: u64,
     /// The next epoch in which a decision is due.
     next: u64,
@@ -358,8 +358,9 @@ impl Scheduler {
         if self.settings.fair_every > 0 && self.turns >= self.settings.fair_every {
             self.turns = 0;
             age::serve(&self.demands, &mut ports, &mut self.chance, &mut self.grants);
-            // Age counts from when a demand opened or was last served for its age: else the oldest
-            // one would have every turn until it is closed. Grants of other turns do not count.
+            // Age counts from the epoch in which a demand opened or was last served for its age:
+            // else the oldest one would have every turn until it is closed. Grants of other turns
+            // do not count.
             for grant in &self.grants {
                 self.demands.send_back(usize::from(grant.sender), grant.to);
             }
@@ -367,7 +368,7 @@ impl Scheduler {
         self.matcher.decide(&self.demands, &mut ports, &mut self.chance, &mut self.grants);
     }
 
-    /// What may be used in a decision of `epoch`.
+    /// The ports that a decision of `epoch` may use.
     fn ports(&self, epoch: u64) -> Ports {
         let mut ports = self.links.usable;
         for (relay, paused) in ports.relay.iter_mut().zip(&self.paused) {
@@ -473,7 +474,7 @@ const fn modulo(epoch: u64) -> u32 {
     epoch as u32
 }
 
-/// Takes what a grant is worth off its demand; its bytes, and its worth.
+/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant.
 fn settle(
     settings: &Settings,
     shape: &Shape,

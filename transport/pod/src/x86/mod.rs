@@ -1,7 +1,7 @@
 //! The kernels for x86-64, one a file.
 //!
-//! What is unsafe here is reading vectors, which goes through `load` of one array each, and calling
-//! a function that needs a feature of the processor.
+//! Two things are unsafe here: reading vectors, which goes through `load` of one array each, and
+//! calling a function that needs a feature of the processor.
 #![allow(unsafe_code, reason = "vector intrinsics; the only files of this crate that may")]
 
 /// What [`avx512`] needs.

@@ -1,5 +1,5 @@
-//! Algorithm 1 as it stands, one demand at a time: what `iterative` is held against, in its law by
-//! `tests/iterative.rs` and in its time by the benchmark. For one pod without Cores.
+//! Algorithm 1 literally, one demand at a time: `tests/iterative.rs` compares the law of
+//! `iterative` with it, and the benchmark its time. For one pod without Cores.
 //! Source: \[zeropod\] alg. 1.
 
 use transport_pod::{Chance, Demands, Grant, To};

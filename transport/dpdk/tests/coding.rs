@@ -15,7 +15,7 @@ use transport_dpdk::{IncomingBytes as _, OutgoingBytes as _};
 struct Case {
     config: Config,
     bytes: Vec<u8>,
-    /// Of the incoming message.
+    /// The incoming message.
     msg: MsgId,
 }
 
@@ -188,7 +188,7 @@ fn parity_that_is_sent_again_or_of_segments_that_were_not_seen_is_computed_anew(
             }
         }
         let count = blocks.len() as u64;
-        // Of one block it is at hand the second time, too.
+        // With one block its parity is still there the second time.
         assert_eq!(store.parity_recomputed(), if count == 1 { 1 } else { 2 * count });
     }
 }
@@ -200,7 +200,7 @@ fn a_segment_that_is_sent_again_within_its_block_is_added_once() {
     for block in case.blocks() {
         for number in 0..block.packets() {
             case.check(&mut store, (MSG, &block, number), same);
-            // For the device it could not be attached, so it is asked for twice.
+            // The device could not attach the segment, so it is asked for twice.
             if number < block.data {
                 case.check(&mut store, (MSG, &block, number), same);
             }
@@ -317,7 +317,7 @@ fn memory_for_parity_is_bounded_and_comes_back_with_its_message() {
     other.receive(&mut store, &blocks[0], 3 << 8);
     case.receive(&mut store, &blocks[7], 1 << 9);
     assert_eq!(store.parity_room(), 0);
-    // Of a block that has a place there may be more.
+    // More parity of a block that has a place may arrive.
     case.receive(&mut store, &blocks[0], 1 << 9);
     let begin = case.offset(&blocks[1]);
     assert!(!store.keep(case.msg, begin, case.len(), 0, (&[1; 256], &[])));

@@ -31,7 +31,7 @@ pub(crate) enum Refusal {
     Gone,
 }
 
-/// What happened.
+/// An event for the application.
 #[derive(Debug)]
 pub(crate) enum Event {
     Sent { connection: u32, cookie: u64, at: Instant },
@@ -46,9 +46,9 @@ pub(crate) enum Event {
 /// The bytes of a message to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bytes<'a> {
-    /// To be copied.
+    /// Bytes that are copied.
     Copied(&'a [u8]),
-    /// Where devices may read them: first and length.
+    /// Bytes that devices may read in place: the region, first byte and length.
     InRegion(&'a Arc<Region>, u64, u32),
 }
 
@@ -74,7 +74,7 @@ impl Bytes<'_> {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Message = 0,
@@ -86,7 +86,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Outgoing {
     cookie: u64,
-    /// Of a request: its destination and its number.
+    /// The destination and the number of a request; `None` for other messages.
     asks: Option<(HostId, u64)>,
 }
 
@@ -105,9 +105,9 @@ pub(crate) struct App {
     ring: AppEnd,
     host: HostId,
     path: Path,
-    /// By number; as long as the limit.
+    /// Connections by their number; as long as the limit.
     connections: Vec<Option<Connection>>,
-    /// By the cookie that the worker sees.
+    /// Messages by the cookie that the worker sees.
     outgoing: Vec<Option<Outgoing>>,
     free: Vec<usize>,
     /// Requests without a response: their cookies.
@@ -269,7 +269,7 @@ impl App {
                         Some(Event::Request { peer: from, token: number, memory, at })
                     }
                     kind if kind == Kind::Response as u64 => {
-                        // What was not requested is dropped.
+                        // A response to no request is dropped.
                         let cookie = self.asked.remove(&(from, number))?;
                         Some(Event::Response { peer: from, cookie, memory, at })
                     }

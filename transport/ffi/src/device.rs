@@ -20,12 +20,12 @@ use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, Stack, io_of};
 pub(crate) struct DeviceSetup {
     pub(crate) name: DeviceName,
     pub(crate) side: Side,
-    /// For the other process of a memif, the link, and answers, together.
+    /// How long to wait for the other process of a memif, the link, and answers, together.
     pub(crate) patience: Duration,
     pub(crate) hosts: Vec<(IpAddr, Option<Mac>)>,
     /// The own place among them.
     pub(crate) own: u32,
-    /// That all of them send to and receive at.
+    /// The UDP port of all hosts.
     pub(crate) udp_port: u16,
 }
 

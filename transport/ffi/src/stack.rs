@@ -62,11 +62,11 @@ pub(crate) struct Stack {
 #[derive(Debug)]
 struct Given {
     worker: PortWorker,
-    /// Its device joins it to another process.
+    /// Whether its device joins it to another process.
     meets: bool,
 }
 
-/// What an application gets of a worker.
+/// The application's side of a worker.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) ring: AppEnd,
@@ -226,7 +226,7 @@ pub(crate) fn io_of(port: Port, pool: &Arc<Pool>) -> Result<PortIo, String> {
         .ok_or_else(|| format!("device {name} has no queue"))
 }
 
-/// What the stack's thread has.
+/// The state of the stack's thread.
 struct Poller {
     workers: Vec<Given>,
     hold: Option<InterruptHold>,
@@ -238,7 +238,7 @@ struct Poller {
     eal: Eal,
 }
 
-/// Nothing has come in for so long: what waits for the interrupt thread is let through.
+/// When nothing has come in for this long, DPDK's interrupt thread may run.
 const QUIET: Duration = Duration::from_ms(5);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
@@ -258,7 +258,7 @@ impl Poller {
             idle.turn(busy);
         }
         self.hold = None;
-        // What was delivered in the last turn is acknowledged still.
+        // Messages delivered in the last turn are acknowledged still.
         self.workers.into_iter().for_each(|given| drop(given.worker.into_io()));
     }
 

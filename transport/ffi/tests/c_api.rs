@@ -52,7 +52,7 @@ fn the_header_is_that_of_the_code() {
     );
 }
 
-/// Where cargo has put the shared library of this build.
+/// The folder in which cargo has put the shared library of this build.
 fn library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let places = program.ancestors().skip(1).take(2);
@@ -81,7 +81,7 @@ fn compiled(build: &Path, name: &str) -> PathBuf {
     program
 }
 
-/// What a program has printed, which must have ended well.
+/// The output of a program, which must have ended well.
 fn said(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -111,7 +111,7 @@ fn two_processes_in_c_send_a_region_over_memif_and_use_it_again() {
     let (listens, connects) = (start("listens"), start("connects"));
     let connects = connects.wait_with_output().unwrap();
     if !connects.status.success() {
-        // It would wait for ever.
+        // The process would wait for ever.
         let id = i32::try_from(listens.id()).unwrap();
         drop(Command::new("kill").arg(id.to_string()).status());
     }

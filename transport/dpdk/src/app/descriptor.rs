@@ -26,16 +26,16 @@ pub enum Request {
         connection: u32,
         /// The destination.
         peer: HostId,
-        /// What is known of the way there.
+        /// The path to the destination.
         path: Path,
-        /// What the scheduler should know of it.
+        /// The flow's label for the scheduler.
         label: Label,
     },
     /// Send a message. Ends in one [`Completion::Sent`] or [`Completion::Failed`].
     Send {
         /// As opened.
         connection: u32,
-        /// Its bytes.
+        /// The bytes of the message.
         source: MessageBytes,
         /// How many.
         len: NonZeroU32,
@@ -93,18 +93,18 @@ pub(crate) enum Asked {
 pub enum Completion {
     /// A message is wholly acknowledged; its memory is the application's again.
     Sent {
-        /// Of the request.
+        /// The cookie of the request.
         cookie: u64,
-        /// Of the request.
+        /// The connection of the request.
         connection: u32,
         /// When the last acknowledgement was handled.
         at: Instant,
     },
     /// A message was not, or not as a whole, sent.
     Failed {
-        /// Of the request.
+        /// The cookie of the request.
         cookie: u64,
-        /// Of the request.
+        /// The connection of the request.
         connection: u32,
         /// Why.
         reason: Failure,
@@ -113,7 +113,7 @@ pub enum Completion {
     },
     /// A flow could not be opened.
     Refused {
-        /// Of the request.
+        /// The connection of the request.
         connection: u32,
         /// Why.
         reason: Failure,
@@ -122,7 +122,7 @@ pub enum Completion {
     },
     /// A message has come in, whole; reported once.
     Delivered {
-        /// Its sender.
+        /// The sender of the message.
         from: HostId,
         /// The sender's tag; 0 is none.
         tag: u64,
@@ -135,7 +135,7 @@ pub enum Completion {
     },
     /// A message has come in part and never will be whole.
     Aborted {
-        /// Its sender.
+        /// The sender of the message.
         from: HostId,
         /// When.
         at: Instant,
@@ -364,7 +364,7 @@ impl RequestSlot {
         }
     }
 
-    /// What a slot without a request names, for the answer: (connection, cookie).
+    /// Connection and cookie for the answer to a slot that holds no request.
     pub(crate) fn names(&self) -> (u32, u64) {
         (self.connection, self.first)
     }

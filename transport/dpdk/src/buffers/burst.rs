@@ -84,14 +84,14 @@ impl MbufBurst {
         self.pop()
     }
 
-    /// The one at `index`.
+    /// The mbuf at `index`.
     #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Mbuf> {
         self.slots.get(index)?.as_ref()
     }
 
-    /// The one at `index`, to change.
+    /// The mbuf at `index`, to change.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Mbuf> {

@@ -28,7 +28,7 @@ pub enum MbufError {
     Memory {
         /// Mbufs asked for.
         count: u32,
-        /// Their size, 2^20 bytes, rounded up.
+        /// Memory for these mbufs, 2^20 bytes, rounded up.
         mb: u64,
         /// DPDK's reason.
         errno: Errno,

@@ -38,14 +38,14 @@ const AHEAD: u16 = 32;
 /// DPDK counts holders in 16 bits. The distance to 65 535 covers threads that attach at once.
 const HOLDERS_MAX: u16 = 60_000;
 
-/// What a counted use consists of: one heap object that the last holder frees.
+/// The heap object behind a counted use; the last holder frees it.
 struct ExtShared {
     info: sys::rte_mbuf_ext_shared_info,
     #[allow(dead_code, reason = "held, not read")]
     holds: Holds,
 }
 
-/// What mbufs hold as long as they point somewhere.
+/// The memory that mbufs keep alive while they point into it.
 #[allow(dead_code, reason = "held, not read")]
 enum Holds {
     /// The right to read the bytes.

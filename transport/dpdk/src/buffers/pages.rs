@@ -30,7 +30,7 @@ use crate::eal::{self, Eal};
 #[derive(Debug)]
 pub(crate) struct Pages(Arc<Mapping>);
 
-/// What keeps memory mapped, for the process and for cards. It gives no access to the bytes.
+/// Keeps memory mapped, for the process and for cards. It gives no access to the bytes.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     address: NonNull<u8>,
@@ -92,7 +92,7 @@ impl Pages {
         Some(Self(Arc::new(mapping)))
     }
 
-    /// What keeps them mapped.
+    /// The handle that keeps these pages mapped.
     pub(crate) fn mapping(&self) -> Arc<Mapping> {
         Arc::clone(&self.0)
     }
@@ -238,7 +238,7 @@ fn map(len: usize, page: usize, flags: i32) -> Option<(NonNull<u8>, usize, usize
 /// From this length on hugepages are tried: fewer payloads cross a border, and IOMMUs miss less.
 const HUGE_FROM: usize = 256 << 10;
 const HUGE_BYTES: usize = 2 << 20;
-/// Where pages are looked for first: above what EAL reserves and below 2^39.
+/// The address from which free room for pages is searched: above what EAL reserves and below 2^39.
 const LOW: usize = 1 << 38;
 /// As far up.
 const SPAN: usize = 1 << 37;

@@ -126,7 +126,7 @@ impl Pool {
         self.config.count.saturating_sub(self.available())
     }
 
-    /// For the setup of receive queues.
+    /// DPDK's pool, for the setup of receive queues.
     pub(crate) fn raw(&self) -> *mut sys::rte_mempool {
         self.raw.as_ptr()
     }

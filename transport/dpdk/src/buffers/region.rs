@@ -62,7 +62,7 @@ impl Region {
         Some(Self { memory, iova, readers: VIRTUAL })
     }
 
-    /// Its length, bytes.
+    /// The length of the region, bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -76,9 +76,9 @@ impl Region {
         self.len() == 0
     }
 
-    /// Its first byte, for an application that writes without a reference. The pointer is good for
-    /// all bytes and until the region is dropped. Bytes that a message names are not written until
-    /// the message is over: that is what makes [`Region::range`] sound.
+    /// The region's first byte, for an application that writes without a reference. The pointer is
+    /// valid for all bytes until the region is dropped. The application must not write bytes of a
+    /// message until the message is over: that makes [`Region::range`] sound.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.memory.span().as_ptr().cast()
@@ -101,7 +101,7 @@ impl Region {
         self.range(0..self.len()).unwrap_or_default()
     }
 
-    /// To be filled; there is no other holder.
+    /// All bytes, to be filled; there is no other holder.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the allocation that `self` keeps, borrowed exclusively. Cards only read, and a
@@ -137,7 +137,7 @@ impl Region {
         }
     }
 
-    /// Where a device finds byte `offset`.
+    /// The address at which a device finds byte `offset`.
     #[inline]
     pub(crate) const fn iova(&self, offset: usize) -> u64 {
         self.iova + offset as u64
@@ -150,7 +150,7 @@ impl Memory {
         Self::Given(unsafe { NonNull::new_unchecked(Box::into_raw(bytes)) })
     }
 
-    /// All of it, without a reference.
+    /// All bytes of the memory, without a reference.
     #[inline]
     fn span(&self) -> NonNull<[u8]> {
         match self {

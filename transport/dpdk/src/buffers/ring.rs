@@ -115,7 +115,7 @@ impl fmt::Debug for Ring {
 }
 
 impl RingTx {
-    /// For a device that serves it.
+    /// DPDK's ring, for a device that serves it.
     pub(crate) fn raw(&self) -> *mut sys::rte_ring {
         self.0.raw.as_ptr()
     }
@@ -143,7 +143,7 @@ impl RingTx {
 }
 
 impl RingRx {
-    /// For a device that serves it.
+    /// DPDK's ring, for a device that serves it.
     pub(crate) fn raw(&self) -> *mut sys::rte_ring {
         self.0.raw.as_ptr()
     }

@@ -56,7 +56,7 @@ impl TimestampField {
         Self::known_to_drivers(sys::rte_mbuf_dyn_rx_timestamp_register)
     }
 
-    /// That field for sending, with a flag of its own: when a frame is to leave
+    /// The field and the flag for departures: when a frame is to leave
     /// (`rte_mbuf_dyn_tx_timestamp_register`). Drivers look for it when they start.
     ///
     /// # Errors

@@ -28,14 +28,14 @@ pub struct DeviceClock {
     reach: Duration,
     /// When the device last had nothing.
     drained_at: Instant,
-    /// Of the frames of the last burst; [`NO_STAMP`] where the poll's time counts.
+    /// Arrival of each frame of the last burst; [`NO_STAMP`] where the poll's time counts.
     arrivals: [Instant; BURST],
     /// Frames in the last burst.
     stamped: usize,
     counts: ClockCounts,
 }
 
-/// What a device's clock has led to.
+/// Counters of a device's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockCounts {
     /// Frames whose time of arrival is the device's.
@@ -105,7 +105,7 @@ impl DeviceClock {
         &self.fit
     }
 
-    /// What it has led to so far.
+    /// The counters of this clock so far.
     #[must_use]
     pub const fn counts(&self) -> ClockCounts {
         self.counts

@@ -1,4 +1,4 @@
-//! What a device's clock shows, in the driver's time.
+//! Converts the time that a device's clock shows to the driver's time.
 //!
 //! A device stamps frames by a clock of its own: of unknown rate, with an offset that means
 //! nothing, and drifting. It is read now and then, between two readings of the driver's clock: the
@@ -26,7 +26,7 @@ use transport::{Duration, Instant};
 pub struct Reading {
     /// Read before.
     pub before: Instant,
-    /// What the device's clock showed.
+    /// The ticks that the device's clock showed.
     pub ticks: u64,
     /// Read behind it; not before `before`.
     pub after: Instant,
@@ -39,9 +39,9 @@ pub struct TickRate(u64);
 /// Why a device's clock is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockFault {
-    /// It showed the same at three readings.
+    /// The clock showed the same ticks at three readings.
     Stuck,
-    /// It jumped, or ran backwards, again and again.
+    /// The clock jumped, or ran backwards, again and again.
     Jumps,
     /// A tick would be shorter than 50 ps or longer than 2 us.
     Rate,
@@ -51,12 +51,12 @@ pub enum ClockFault {
     Refused,
 }
 
-/// What a reading has led to.
+/// The result of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was taken in.
+    /// The reading was taken into the line.
     Taken,
-    /// It contradicts all before it: what was learnt is forgotten.
+    /// The reading contradicts all before it: the line is forgotten.
     Jumped,
     /// The clock is given up, for good.
     Lost(ClockFault),
@@ -96,7 +96,7 @@ struct Point {
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     line: Line,
-    /// That the rate is from, picoseconds; 0 for a seed.
+    /// The span of time that the rate was measured over, picoseconds; 0 for a seed.
     span_ps: u64,
     /// The narrowest bracket then; its points are at most twice as wide.
     narrow_ps: u64,
@@ -169,7 +169,7 @@ const JUMPS_MAX: u32 = 3;
 const CALM: u32 = 64;
 
 impl Reading {
-    /// Its bracket.
+    /// The width of the reading's bracket.
     #[must_use]
     pub const fn width(&self) -> Duration {
         self.after.since(self.before)
@@ -215,7 +215,7 @@ impl Line {
 }
 
 impl ClockFit {
-    /// Nothing is known of the clock, but perhaps its rate: then the first reading is enough, else
+    /// A clock without readings, whose rate may be known: then the first reading is enough, else
     /// two that are 5 ms apart.
     #[must_use]
     pub fn new(rate: Option<TickRate>) -> Self {
@@ -252,7 +252,7 @@ impl ClockFit {
         u64::try_from(ps).ok().map(Instant::from_ps)
     }
 
-    /// What the clock shows at `at`.
+    /// The ticks that the clock shows at `at`.
     #[inline]
     #[must_use]
     pub fn ticks_at(&self, at: Instant) -> Option<u64> {

@@ -28,7 +28,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All of them.
+    /// All stages.
     pub const ALL: [Self; 5] = [Self::Ring, Self::Device, Self::Header, Self::Core, Self::Payload];
 
     /// The word of reports.

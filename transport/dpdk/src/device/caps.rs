@@ -11,7 +11,7 @@ use dpdk_sys as sys;
 
 use crate::device::rules::Rung;
 
-/// What the caller requests of a port.
+/// The wishes of the caller for a port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortConfig {
     /// Queues in each direction, at least 1; fewer are used where the device has fewer.
@@ -42,7 +42,7 @@ pub enum FrameLimit {
     Unproven(u32),
 }
 
-/// What the time of arrival of a frame comes from.
+/// Where the time of arrival of a frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RxTimes {
     /// The device does, by a clock that can be read.
@@ -53,7 +53,7 @@ pub enum RxTimes {
     Poll,
 }
 
-/// What makes paced frames leave at their time.
+/// How paced frames leave at their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxTimes {
     /// The device does, at a transmit queue of its own for each worker.
@@ -89,9 +89,9 @@ pub struct Caps {
     pub tx_checksums: bool,
     /// Whether it checks UDP checksums.
     pub rx_checksums: bool,
-    /// What the time of arrival of a frame comes from.
+    /// Where the time of arrival of a frame comes from.
     pub rx_times: RxTimes,
-    /// What makes paced frames leave at their time.
+    /// How paced frames leave at their time.
     pub tx_times: TxTimes,
     /// How received frames come to its queues.
     pub steering: Rung,
@@ -204,7 +204,8 @@ pub(crate) fn negotiate(
 
 const ETHERNET_HEADER: u16 = 14;
 
-/// What drivers count to a received frame beyond its bytes: FCS, two VLAN tags, virtio's header.
+/// Octets that drivers count to a received frame beyond its bytes: FCS, two VLAN tags, virtio's
+/// header.
 const RECEIVED_EXTRA: u32 = 4 + 2 * 4 + 12;
 
 /// The MTU to ask for: that of the wanted frame, within what ethdev would let pass.
@@ -215,7 +216,7 @@ fn mtu_for(info: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
     u16::try_from(bound.max(u32::from(info.min_mtu))).unwrap_or(u16::MAX)
 }
 
-/// What a device does not do as it was wished. Software does it, or it is done without.
+/// A wish that a device does not fulfil. Software does it, or it is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// UDP checksums of sent frames.
@@ -257,7 +258,7 @@ pub enum Lost {
 }
 
 impl Caps {
-    /// What is missing of `wish`, a line each for the log.
+    /// The parts of `wish` that are missing, a line each for the log.
     #[must_use]
     pub fn lost(&self, wish: &PortConfig) -> Vec<Lost> {
         let most = self.max_frame.bytes();

@@ -12,13 +12,13 @@ use crate::device::name::DeviceName;
 /// Which of two processes waits for the other, where a device connects two of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// It is there first.
+    /// This process opens the device first and waits for the other.
     Listens,
-    /// It needs the other to be there.
+    /// This process connects to the other, which must be there.
     Connects,
 }
 
-/// What AF_PACKET puts in front of a frame in its slot, generously.
+/// Upper bound of the octets that AF_PACKET puts in front of a frame in its slot.
 const PACKET_SLOT_HEAD: u32 = 128;
 
 /// Slots of an AF_PACKET ring.
@@ -85,7 +85,7 @@ impl DeviceName {
         }
     }
 
-    /// What a buffer must hold so that frames of `max_frame` bytes are received in one.
+    /// The size of a buffer so that frames of `max_frame` bytes are received in one.
     #[must_use]
     pub fn room(&self, max_frame: u16) -> u16 {
         let slot = packet_slot(u32::from(max_frame));

@@ -24,7 +24,7 @@ pub enum PortError {
     Setup {
         /// The device.
         port: String,
-        /// What failed.
+        /// The step that failed.
         step: Step,
         /// DPDK's reason.
         errno: Errno,

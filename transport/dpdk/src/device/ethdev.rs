@@ -26,15 +26,16 @@ use crate::device::stats::PortStats;
 use crate::eal::cards::{Readers, VIRTUAL};
 use crate::eal::netns::Netns;
 use crate::eal::{self, Eal, Errno};
-/// What a device needs until it is closed.
+/// Resources that a device needs until it is closed.
 #[derive(Debug)]
 pub(crate) enum Keep {
     /// Nothing.
     Nothing,
-    /// Nothing, but it listens to other processes, and is stopped instead of closed until EAL ends:
-    /// the memif driver of 22.11 frees what it listens with and goes on listening, so that the next
-    /// process to connect would end this one. Stopped, it does nothing for a process that comes.
-    /// The file that others find it by, if there is one, goes with it.
+    /// No resource; but the device listens to other processes, and is stopped instead of closed
+    /// until EAL ends: the memif driver of 22.11 frees its listening socket's state and goes on
+    /// listening, so that the next process to connect would crash this one. A stopped device
+    /// ignores a process that connects. The socket file by which other processes find it, if there
+    /// is one, is removed with it.
     Listening(Option<String>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
@@ -53,7 +54,7 @@ pub(crate) struct Device {
     /// The field that gives it the departures of frames, if it takes them.
     pub(crate) departures: Option<TimestampField>,
     pub(crate) is_vdev: bool,
-    /// Its bit among the readers of applications' memory; 0 when it reads none.
+    /// The device's bit among the readers of applications' memory; 0 when it reads none.
     pub(crate) reader: Readers,
     keep: Keep,
     /// Receive queues take their buffers from it.
@@ -137,9 +138,9 @@ impl Device {
         }
     }
 
-    /// Its bit among the readers of applications' memory; 0 when it reads none, or when what it
-    /// sends at a time of its own can be overtaken, so that `PortQueue::message_over` would not
-    /// hold.
+    /// The device's bit among the readers of applications' memory; 0 when it reads none, or when a
+    /// frame that it sends at a time of its own can be overtaken, so that `PortQueue::message_over`
+    /// would not hold.
     fn reader_bit(&self) -> Readers {
         let Caps { tx_multi_segs, tx_times, ref driver, .. } = self.caps;
         if !tx_multi_segs {
@@ -361,7 +362,8 @@ fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
     plan.caps.max_frame = match ret {
         0 => FrameLimit::Set(plan.mtu_frame.min(config.max_frame)),
         _ if ret == -libc::ENOTSUP => FrameLimit::Unproven(config.max_frame),
-        // It has the setting and refuses this one: what every Ethernet carries is left.
+        // The device has the setting and refuses this MTU: the frame length that every Ethernet
+        // carries is left.
         _ => FrameLimit::Set(config.max_frame.min(STANDARD_FRAME)),
     };
 }

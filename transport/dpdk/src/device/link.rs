@@ -36,29 +36,29 @@ pub enum LinkEnd {
     Rings {
         /// From the host.
         rx: RingRx,
-        /// To the host.
+        /// The ring to the host.
         tx: RingTx,
     },
     /// A device.
     Port(Port),
-    /// Nothing: the host's packets are swallowed, and it receives none.
+    /// No device: the host's packets are swallowed, and it receives none.
     None,
 }
 
-/// What a link is made of.
+/// The settings of a link.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// Longest frame, bytes without FCS.
     pub max_frame: u32,
     /// Packets that the link holds in each direction, 64 ..= 16 384; rounded up to a power of two.
     pub depth: u16,
-    /// Where the host's received packets come from, for kinds that copy.
+    /// The pool for the host's received packets, for kinds that copy.
     pub host_pool: Arc<Pool>,
-    /// Where the switch's received packets come from, for kinds that copy.
+    /// The pool for the switch's received packets, for kinds that copy.
     pub switch_pool: Arc<Pool>,
 }
 
-/// What an Ethernet frame of MTU 1500 takes; the TAP driver of DPDK 22.11 drops longer ones.
+/// Length of an Ethernet frame of MTU 1500; the TAP driver of DPDK 22.11 drops longer ones.
 const TAP_FRAME_MAX: u32 = 1514;
 
 /// The driver's `bsize` is 16 bits; a multiple of 64 stays aligned.

@@ -25,14 +25,14 @@ pub enum DeviceName {
     Pci {
         /// Domain, bus, device, function.
         address: String,
-        /// For the driver.
+        /// Arguments for the driver.
         arguments: String,
     },
     /// A virtual device.
     Virtual {
         /// Driver and suffix.
         name: String,
-        /// For the driver.
+        /// Arguments for the driver.
         arguments: String,
     },
     /// An interface of the kernel.
@@ -54,7 +54,7 @@ pub enum DeviceNameError {
     /// No such interface.
     #[error("there is no interface `{name}`; there are {known}")]
     NoInterface {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// All interfaces of this network namespace.
         known: String,

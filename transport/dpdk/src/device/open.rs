@@ -18,7 +18,7 @@ use crate::eal::interrupts::InterruptHold;
 
 /// Between two tries to connect.
 const RETRY_MS: u64 = 100;
-/// For the other process to answer: it takes milliseconds, unless the machine is busy.
+/// Time for the other process to answer: milliseconds are enough, unless the machine is busy.
 const HANDSHAKE_MS: u32 = 1000;
 const PS_A_MS: u64 = 1_000_000_000;
 

@@ -1,4 +1,4 @@
-//! What a device counts of itself. Source: `rte_eth_stats`. Nothing here asks it; `port.rs` does.
+//! Counters of a device. Source: `rte_eth_stats`. `port.rs` reads them; nothing here does.
 
 /// Counters of a device since its start. What a driver does not count stays 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -13,7 +13,7 @@ pub struct EalOptions {
     pub pci: bool,
     /// Whether to open DPDK's telemetry socket.
     pub telemetry: bool,
-    /// What DPDK prints on stderr.
+    /// Which of its messages DPDK prints on stderr.
     pub log_level: LogLevel,
     /// Name of this process in DPDK's runtime directory; `None` makes one from the process id.
     pub file_prefix: Option<String>,

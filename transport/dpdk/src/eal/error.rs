@@ -65,7 +65,7 @@ pub enum EalError {
     Hotplug {
         /// Device name.
         device: String,
-        /// Its arguments.
+        /// The arguments that EAL was given.
         arguments: String,
         /// DPDK's reason.
         errno: Errno,

@@ -14,7 +14,7 @@ use thiserror::Error;
 const MB: u64 = 1 << 20;
 const KB: u64 = 1 << 10;
 
-/// What of the machine's memory a DPDK process could use. `None` is "no limit" or "not known".
+/// Memory of the machine that a DPDK process could use. `None` is "no limit" or "not known".
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MemoryFacts {
     /// Free hugepages: (page size in bytes, pages), ascending by size.
@@ -66,7 +66,7 @@ pub enum MemoryError {
         wanted_mb: u64,
         /// Free, 2^20 bytes.
         free_mb: u64,
-        /// What vm.nr_hugepages must be, counted in 2 MB pages.
+        /// The value that vm.nr_hugepages must have, counted in 2 MB pages.
         pages: u64,
     },
     /// Ordinary memory is short.
@@ -88,7 +88,7 @@ pub enum MemoryError {
     AddressSpaceLimited {
         /// The limit, 2^20 bytes.
         limit_mb: u64,
-        /// What EAL reserves, 2^20 bytes.
+        /// The memory that EAL reserves, 2^20 bytes.
         wanted_mb: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What needs no running EAL: versions, counters of time, network namespaces of a thread.
+//! Functions that need no running EAL: versions, counters of time, network namespaces of a thread.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;

@@ -21,10 +21,10 @@ use crate::buffers::mbuf::Mbuf;
 use crate::buffers::ring::{Ring, RingError, RingRx, RingTx};
 use crate::eal::Eal;
 
-/// What one worker has of the rings between all workers of a device.
+/// One worker's ends of the rings between all workers of a device.
 pub struct HandOver {
     addressing: Addressing,
-    /// By worker.
+    /// The host of each worker.
     hosts: Arc<[HostId]>,
     own: usize,
     /// Ways to the others, by worker; none to itself.
@@ -40,7 +40,7 @@ struct Way {
 }
 
 counters! {
-    /// What was handed over.
+    /// Counters of frames handed over between workers.
     pub struct HandOverCounts {
         /// Given to other workers.
         pub given: u64,
@@ -84,7 +84,7 @@ impl HandOver {
         Ok(all)
     }
 
-    /// What was handed over so far.
+    /// The counters of frames handed over so far.
     #[must_use]
     pub const fn counts(&self) -> HandOverCounts {
         self.counts
@@ -99,7 +99,7 @@ impl HandOver {
             }
             self.counts.taken += ring.rx_burst(rx) as u64;
         }
-        // So that none of them is always asked last.
+        // Rotates the order, so that no ring is always read last.
         if self.from.len() > 1 {
             self.from.rotate_left(1);
         }

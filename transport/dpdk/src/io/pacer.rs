@@ -15,12 +15,12 @@ use transport::{Bytes, Duration, Instant, Rate};
 #[derive(Clone, Copy, Debug)]
 pub struct LinkPacer {
     rate: Rate,
-    /// Of a full packet.
+    /// The time of a full packet on the line.
     packet: Duration,
     depth: Duration,
     /// When the line will have sent everything handed over so far.
     free_at: Instant,
-    /// Of the last poll.
+    /// The instant of the last poll.
     polled_at: Instant,
     /// The poll interval, averaged over about 8.
     interval: Duration,

@@ -17,11 +17,11 @@ use crate::buffers::ext_buf::ExtBuf;
 pub struct RxFrame<'a> {
     /// From the destination MAC on; all headers at least.
     pub bytes: &'a [u8],
-    /// What follows, when the device left it in a second buffer.
+    /// The bytes that follow, when the device left them in a second buffer.
     pub tail: &'a [u8],
     /// When it arrived, where the device reports it.
     pub stamp: Option<Instant>,
-    /// What the device has found of its checksums.
+    /// The device's result for the checksums of the frame.
     pub check: RxCheck,
 }
 
@@ -40,12 +40,12 @@ impl<'a> RxFrame<'a> {
     }
 }
 
-/// What a device has found of the checksums of a received frame.
+/// The device's result for the checksums of a received frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RxCheck {
-    /// Nothing: software must look.
+    /// The device has not checked: software must.
     Unknown,
-    /// They hold.
+    /// The checksums are right.
     Good,
     /// One does not: the frame was damaged.
     Bad,
@@ -75,7 +75,7 @@ pub struct HandedOver {
     pub kept: usize,
 }
 
-/// What moves packets.
+/// A device that moves packets.
 pub trait PacketIo {
     /// Receives a burst at `now`, keeps it, and returns the number of its frames.
     fn rx_burst(&mut self, now: Instant) -> usize;

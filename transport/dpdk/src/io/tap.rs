@@ -24,7 +24,7 @@ pub struct Tap {
     until: u32,
 }
 
-/// The other end.
+/// The reading end of a tap.
 #[derive(Debug)]
 pub struct TapReader {
     ring: Consumer<u8>,
@@ -40,7 +40,7 @@ struct TapCounts {
     lost: AtomicU64,
 }
 
-/// What is known of a captured frame beside its bytes.
+/// Metadata of a captured frame beside its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Captured {
     /// When.

@@ -6,7 +6,7 @@ use transport::{Duration, Instant, counters};
 use crate::buffers::ext_buf::ExtBuf;
 use crate::clock::poll_clock::Clock;
 
-/// What a device offers to its worker, at one turn.
+/// The offers of a device to its worker, at one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offers {
     /// How far ahead of their departure frames may be given; zero but for a device that sends at a
@@ -17,7 +17,7 @@ pub struct Offers {
 }
 
 counters! {
-    /// What a device, and what gives it buffers, have counted for one worker.
+    /// Counters of a device, and of its source of buffers, for one worker.
     pub struct IoCounts {
         /// Polls that could not send because the pool was empty.
         pub starved: u64,
@@ -46,14 +46,14 @@ counters! {
     }
 }
 
-/// What a worker needs of its device beside packets. The defaults suit a device of vectors.
+/// Services of a device for its worker beside packets. The defaults suit a device of vectors.
 pub trait Upkeep {
-    /// What the device offers; asked once a turn, before frames are given.
+    /// The offers of the device, read once a turn, before frames are given.
     #[inline]
     fn offers(&self) -> Offers {
         Offers::default()
     }
-    /// What the device has counted.
+    /// The counters of the device.
     fn counts(&self) -> IoCounts {
         IoCounts::default()
     }

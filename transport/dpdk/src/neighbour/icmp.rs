@@ -1,5 +1,5 @@
-//! What of ICMP neighbours need: echoes of both versions, and IPv6 solicitations and
-//! advertisements.
+//! The parts of ICMP that neighbours need: echoes of both versions, and IPv6 solicitations and
+//! advertisements. Source: RFC 792, RFC 4443 sec. 4, RFC 4861 sec. 4.3, 4.4 and 4.6.1.
 //!
 //! Source: RFC 792, RFC 4443 sec. 4, RFC 4861 sec. 4.3, 4.4 and 4.6.1.
 
@@ -109,8 +109,8 @@ fn discovery(kind: u8, flags: u8, target: Ipv6Addr, (option, mac): (u8, Mac)) ->
     body
 }
 
-/// Where the host of `target` listens for solicitations: the address (RFC 4291 sec. 2.7.1) and
-/// its MAC (RFC 2464 sec. 7).
+/// The multicast address at which the host of `target` receives solicitations (RFC 4291 sec.
+/// 2.7.1), and its MAC (RFC 2464 sec. 7).
 pub(super) fn solicited_node(target: Ipv6Addr) -> (Ipv6Addr, Mac) {
     let [.., a, b, c] = target.octets();
     let [high, low] = [u16::from_be_bytes([0xff, a]), u16::from_be_bytes([b, c])];

@@ -13,7 +13,7 @@ use super::icmp::{self, Message};
 use super::octets::Icmp;
 use super::{Mac, Station};
 
-/// What was measured of one peer.
+/// The measurements of one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Reach {
     /// Least round trip of short frames.
@@ -33,7 +33,7 @@ pub enum Verdict {
     Reached(Duration),
     /// Short frames pass, full ones do not.
     FullFramesLost,
-    /// Nothing comes back.
+    /// No echo comes back.
     Silent,
 }
 
@@ -45,7 +45,7 @@ pub struct Prober {
     id: u16,
     /// Frame lengths: short and full.
     lengths: [usize; 2],
-    /// What echoes carry: zeros behind their headers.
+    /// The body of echoes: zeros behind their headers.
     body: Box<[u8]>,
     peers: Vec<(IpAddr, Mac, Reach)>,
     /// The peer that is probed, as a place in `peers`.
@@ -67,7 +67,7 @@ const PATIENCE: Duration = Duration::from_ms(200);
 const SHORT: usize = 60;
 
 impl Reach {
-    /// What the measurements say.
+    /// The verdict that follows from the measurements.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match (self.short, self.full) {
@@ -99,7 +99,7 @@ impl Prober {
         }
     }
 
-    /// What was measured so far, in the order of the list.
+    /// The measurements so far, in the order of the list.
     pub fn reached(&self) -> impl Iterator<Item = Reach> + '_ {
         self.peers.iter().map(|(_, _, reach)| *reach)
     }

@@ -18,7 +18,7 @@ use super::octets::{HOPS, Icmp};
 use super::station::is_unicast;
 use super::{Mac, Station};
 
-/// What is known of one peer.
+/// The state of one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// Send to this MAC.
@@ -35,7 +35,7 @@ pub enum Resolution {
 #[derive(Clone, Debug)]
 pub struct Resolver {
     station: Station,
-    /// By peer: its place in `hops`, if it has any.
+    /// For each peer: its place in `hops`, if it has any.
     peers: Vec<Option<usize>>,
     hops: Vec<Hop>,
     give_up_at: Instant,
@@ -76,7 +76,7 @@ impl Resolver {
         Self { station, peers, hops, give_up_at: now + patience }
     }
 
-    /// What is known of the peer at this place of the list.
+    /// The state of the peer at this place of the list.
     #[must_use]
     pub fn peer(&self, index: usize) -> Resolution {
         let hop = self.peers.get(index).copied().flatten().and_then(|hop| self.hops.get(hop));

@@ -7,7 +7,7 @@ use super::arp::Arp;
 use super::icmp::{self, Message};
 use super::octets::{HOPS, Icmp};
 
-/// What this host is on its link.
+/// The identity of this host on its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     /// Hardware address.
@@ -24,8 +24,8 @@ pub struct Station {
 const TTL: u8 = 64;
 
 impl Station {
-    /// Whose MAC packets to `peer` need: its own on this subnet, else the gateway's; `None` when
-    /// there is none, or the versions differ.
+    /// The host whose MAC packets to `peer` need: the peer itself on this subnet, else the gateway;
+    /// `None` when there is no gateway, or the IP versions differ.
     #[must_use]
     pub fn next_hop(&self, peer: IpAddr) -> Option<IpAddr> {
         match (self.ip, peer) {

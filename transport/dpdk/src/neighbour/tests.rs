@@ -14,7 +14,7 @@ fn station(is_v6: bool) -> Station {
     Station { mac: [2, 0, 0, 0, 0, 1], ip, prefix: 8, gateway: None }
 }
 
-/// What each reader makes of a frame; an answer is never longer than the frame, but for padding.
+/// Runs every reader on a frame; an answer is never longer than the frame, but for padding.
 fn show(is_v6: bool, frame: &[u8]) -> Option<usize> {
     let station = station(is_v6);
     let peer = if is_v6 { "fd00::2".parse().unwrap() } else { IpAddr::from([10, 0, 0, 2]) };

@@ -55,7 +55,7 @@ pub struct AppMemory {
     /// it.
     displaced: Vec<(MsgId, Received)>,
     budget: Arc<Budget>,
-    /// Where messages are erasure-coded.
+    /// State for erasure-coded messages, where there are any.
     coding: Option<Box<coding::Coding>>,
 }
 
@@ -65,9 +65,9 @@ struct Outgoing {
     msg: MsgId,
     len: u32,
     source: MessageBytes,
-    /// Its use of its region, and the message's first byte there.
+    /// The message's use of its region, and the message's first byte there.
     lent: Option<(ExtBuf, usize)>,
-    /// Of the block being sent.
+    /// Accumulated parity of the block being sent.
     parity: Accumulated,
 }
 
@@ -179,7 +179,7 @@ impl OutgoingBytes for AppMemory {
                     coding.encoder.add(&mut outgoing.parity, payload.offset, packet, bytes);
                 }
             }
-            // It lies in no application's memory.
+            // Parity lies in no application's memory.
             Coding::Parity(_) => return None,
         }
         Some((memory, range))
@@ -226,7 +226,7 @@ impl IncomingBytes for AppMemory {
         index: u8,
         bytes: (&[u8], &[u8]),
     ) -> bool {
-        // With the message's memory, so that what is restored has a place.
+        // Reserves the message's memory too, so that restored segments have a place.
         let has_memory = self.incoming_of(msg, msg_len).is_some();
         let kept = Kept { msg, block: offset, index };
         let coding = self.coding.as_mut().filter(|_| has_memory);

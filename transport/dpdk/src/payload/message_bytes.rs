@@ -1,4 +1,4 @@
-//! Where the bytes of an outgoing message come from: memory, or a pattern that needs none.
+//! The source of an outgoing message's bytes: memory, or a pattern that needs none.
 //!
 //! A pattern is made for tests of any size: byte `i` is a pure function of (seed, tag, i), and 4
 //! KiB of it are one copy out of a shared pseudo-random block. Each piece starts at a place of the
@@ -35,9 +35,9 @@ pub enum MessageBytes {
 /// An endless pseudo-random text; different for every seed and tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {
-    /// Of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// Of the message.
+    /// The tag of the message.
     pub tag: u64,
 }
 

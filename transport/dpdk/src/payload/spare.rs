@@ -15,7 +15,7 @@ pub(crate) struct Spare {
     sizes: [Shelf; SIZES],
 }
 
-/// Where memory of one size is put and taken from.
+/// Free memory of one size.
 #[derive(Debug)]
 struct Shelf {
     put: Sender<Vec<u8>>,

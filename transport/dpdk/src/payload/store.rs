@@ -1,4 +1,4 @@
-//! What a worker needs of a store of application bytes, by direction.
+//! Stores of application bytes as a worker uses them, by direction.
 //!
 //! A store copies between bytes and bytes, because what it copies from or to may be a chain of
 //! buffers. Lengths and offsets are bytes.
@@ -31,7 +31,7 @@ pub trait OutgoingBytes {
 
 /// The bytes of incoming messages. The worker delivers or aborts every message exactly once.
 pub trait IncomingBytes {
-    /// What an application gets for a message.
+    /// The value that an application gets for a received message.
     type Received;
 
     /// Whether messages of `bytes` in total, `messages` of them, could be stored now.

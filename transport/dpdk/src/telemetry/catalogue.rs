@@ -1,4 +1,5 @@
-//! What is published, and by which names: one list for DPDK's telemetry, OpenMetrics and the page.
+//! The published counters and histograms and their names: one list for DPDK's telemetry,
+//! OpenMetrics and the page.
 //!
 //! Counters are those that endpoint, worker and device keep anyway, by their fields' names and
 //! texts. docs/TELEMETRY.md has the same list; a test holds it to this one.
@@ -28,9 +29,9 @@ pub enum Group {
 pub struct Counter {
     /// Whose.
     pub group: Group,
-    /// Its name in the group, snake case.
+    /// The counter's name in the group, snake case.
     pub name: &'static str,
-    /// What it counts; may start with a space.
+    /// The counter's text; may start with a space.
     pub help: &'static str,
 }
 
@@ -86,7 +87,7 @@ pub(super) fn values(
 }
 
 impl Group {
-    /// All of them, in the order of [`COUNTERS`].
+    /// All groups, in the order of [`COUNTERS`].
     pub const ALL: [Self; 5] =
         [Self::Endpoint, Self::Drops, Self::Worker, Self::Device, Self::Pressure];
 
@@ -119,11 +120,11 @@ pub enum HistogramName {
 }
 
 impl HistogramName {
-    /// All of them.
+    /// All histograms.
     pub const ALL: [Self; 5] =
         [Self::Rtt, Self::MessageTime, Self::RxBurst, Self::TxBurst, Self::Poll];
 
-    /// Its name, snake case.
+    /// The histogram's name, snake case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,7 +142,7 @@ impl HistogramName {
         Self::ALL.into_iter().find(|histogram| histogram.name() == name)
     }
 
-    /// What it is of.
+    /// The histogram's text.
     #[must_use]
     pub const fn help(self) -> &'static str {
         match self {
@@ -208,7 +209,8 @@ mod tests {
     #[test]
     fn the_page_says_of_each_counter_what_the_code_says() {
         let page = include_str!("../../../../docs/TELEMETRY.md");
-        // What was dropped why is one family of metrics, whose reasons have no text of their own.
+        // Drops are one family of metrics, with the reason as label; reasons have no text of their
+        // own.
         for counter in COUNTERS.iter().filter(|counter| counter.group != Group::Drops) {
             let row = format!("| `{}` | {} |", counter.name, counter.help.trim());
             let of_group = page.split("### `").find(|part| part.starts_with(counter.group.name()));

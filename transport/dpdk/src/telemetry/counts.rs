@@ -1,4 +1,4 @@
-//! What a worker counts: packets, and turns that ended with something waiting.
+//! Counters of a worker: packets, and turns that ended with something waiting.
 
 use transport::counters;
 

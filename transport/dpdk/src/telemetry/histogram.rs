@@ -19,7 +19,7 @@ const BUCKETS: usize = FINE * (OCTAVE_MAX - FINE_BITS + 1) as usize;
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
-    /// Of all values; wraps after 584 years of nanoseconds.
+    /// Sum of all values; wraps after 584 years of nanoseconds.
     sum: AtomicU64,
     max: AtomicU64,
 }
@@ -56,7 +56,7 @@ impl Histogram {
         }
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     #[must_use]
     pub fn picture(&self) -> Picture {
         Picture {

@@ -12,7 +12,7 @@ use super::{Board, HistogramName, catalogue};
 use crate::io::upkeep::IoCounts;
 use crate::telemetry::counts::{Counts, Pressure};
 
-/// What a turn has left behind.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub(crate) now: Instant,
@@ -31,7 +31,7 @@ pub struct Meter {
     publish_at: Instant,
     /// When the last turn began, if it did something.
     busy_since: Option<Instant>,
-    /// By index of an outgoing message: when it was posted.
+    /// When each outgoing message was posted, by its index.
     posted_at: Box<[Instant]>,
     pressure: Pressure,
 }

@@ -1,4 +1,4 @@
-//! What workers publish about themselves while they run.
+//! Counters and histograms that workers publish while they run.
 //!
 //! ```text
 //! Worker -- Meter --> Board <-- Telemetry --> rte_telemetry under /headrace/
@@ -39,7 +39,7 @@ pub use server::{MetricsError, MetricsServer};
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry(Arc<Mutex<Vec<Arc<Board>>>>);
 
-/// What one worker publishes.
+/// The counters and histograms that one worker publishes.
 #[derive(Debug)]
 pub struct Board {
     worker: u32,
@@ -93,7 +93,7 @@ impl Board {
         }
     }
 
-    /// Its number, from 0 in the order of making.
+    /// The worker's number, from 0 in the order of making.
     #[must_use]
     pub const fn worker(&self) -> u32 {
         self.worker
@@ -105,7 +105,7 @@ impl Board {
         self.host
     }
 
-    /// One of its histograms.
+    /// One of the worker's histograms.
     #[must_use]
     pub const fn histogram(&self, name: HistogramName) -> &Histogram {
         &self.histograms[name as usize]

@@ -14,7 +14,7 @@ use dpdk_sys as sys;
 use super::{Board, COUNTERS, HISTOGRAMS, HistogramName, Telemetry};
 use crate::eal::{Eal, EalError, Errno};
 
-/// Whose boards are shown.
+/// The boards that DPDK's telemetry shows.
 static SHOWN: Mutex<Weak<Mutex<Vec<Arc<Board>>>>> = Mutex::new(Weak::new());
 
 type Answer = unsafe extern "C" fn(*const c_char, *const c_char, *mut sys::rte_tel_data) -> c_int;

@@ -1,9 +1,9 @@
-//! What a worker is set up with.
+//! Settings of a worker.
 
 use transport::Duration;
 use transport::wire::addressing::Addressing;
 
-/// What a worker needs to know beyond its endpoint's configuration.
+/// Settings of a worker beyond its endpoint's configuration.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// How hosts are addressed; the worker's own host is its endpoint's.
@@ -21,10 +21,10 @@ pub struct WorkerConfig {
     pub digest: bool,
 }
 
-/// What computes and verifies UDP checksums.
+/// How UDP checksums are computed and verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UdpSums {
-    /// They are computed and verified: by the device where it offers that, else by the worker.
+    /// Checksums are computed and verified: by the device where it offers that, else by the worker.
     #[default]
     Software,
     /// The worker computes them, and verifies those that others send. For hosts without

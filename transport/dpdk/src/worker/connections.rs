@@ -15,30 +15,30 @@ use crate::worker::config::WorkerConfig;
 /// The names of one worker's connections and messages.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// By connection.
+    /// The flow of each connection.
     flows: Box<[Option<FlowId>]>,
-    /// By index of the message: which one, its connection and its cookie.
+    /// For each message, by its index: its id, its connection and its cookie.
     posted: Box<[Option<(MsgId, u32, u64)>]>,
     posted_count: usize,
 }
 
-/// What a request led to at once.
+/// The immediate result of a request.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A message was posted, and the store has its source.
     Posted(MsgId),
-    /// It came to nothing; the application is informed.
+    /// The request failed; the application is informed.
     Failed(Completion),
-    /// Neither.
+    /// The request posted no message and did not fail.
     Done,
 }
 
-/// What became of a request to open a connection.
+/// The result of a request to open a connection.
 #[derive(Debug)]
 enum Opening {
-    /// It has a flow.
+    /// The connection has a flow.
     Opened,
-    /// It came to nothing.
+    /// The flow could not be opened.
     Refused(Failure),
     /// The endpoint's table of flows is full: the request stays in its ring.
     Waits,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::eal;
 
-/// What to do between polls that found nothing.
+/// How a worker waits between polls that found nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdleMode {
     /// Poll on. For threads with a core of their own.

@@ -55,7 +55,7 @@ use crate::worker::templates::Templates;
 
 pub use report::application_of;
 
-/// What a turn has done.
+/// The work of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Something was received, sent, taken, reported or timed; else the thread may yield.
@@ -77,7 +77,7 @@ pub struct Worker<Io, P, C> {
     apps: Box<[Application]>,
     /// The application whose requests are taken first in the next turn.
     first: usize,
-    /// By index of an outgoing message: the application that posted it.
+    /// The application that posted each outgoing message, by the message's index.
     owners: Box<[u16]>,
     /// Messages that are over, but whose memory a device may still read; oldest first. As many as
     /// the endpoint has messages, or one more for each that began while others waited here.
@@ -209,13 +209,13 @@ where
         }
     }
 
-    /// What the worker has counted.
+    /// The worker's counters.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// What the endpoint has counted.
+    /// The endpoint's counters.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.core.endpoint().stats()

@@ -1,4 +1,4 @@
-//! What waits for the application, in order, and the checksums of what has come in.
+//! Completions that wait for the application, in order, and the checksums of received messages.
 //!
 //! A delivered message is reported with the XXH3-64 of its bytes, where that is wanted. Long
 //! messages are summed over several polls, 256 KiB each (some 25 us), so that no message holds up

@@ -41,7 +41,7 @@ where
                 }
                 Event::Aborted { msg, from } => {
                     self.store.abort(msg);
-                    // Its tag may never have come, so the first application is informed.
+                    // The tag may never have arrived, so the first application is informed.
                     self.report(0, Completion::Aborted { from, at: now });
                 }
             }

@@ -15,7 +15,7 @@ pub(super) struct RxBurst {
     /// The extension header of each segment.
     pub(super) exts: [Ext; BURST],
     pub(super) len: usize,
-    /// For each segment: its frame, and where its payload starts there.
+    /// For each segment: its frame, and the offset of its payload there.
     pub(super) sources: [(usize, usize); BURST],
     pub(super) places: [Placement; BURST],
     /// Messages that this burst begins, with no memory yet; capacity [`BURST`].

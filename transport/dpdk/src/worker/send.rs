@@ -13,7 +13,7 @@ use crate::payload::memory::{Received, add_payload};
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
 use crate::worker::config::UdpSums;
 
-/// Where the UDP checksums of a turn's frames are computed; at most one of both.
+/// Whether the worker or the device computes the UDP checksums of a turn's frames; at most one.
 #[derive(Clone, Copy, Debug)]
 struct Sums {
     by_worker: bool,

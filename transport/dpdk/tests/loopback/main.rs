@@ -24,11 +24,11 @@ use std::process::ExitCode;
 
 use transport_dpdk::{Eal, EalError, EalOptions};
 
-/// What a check ends with when it does not panic.
+/// The outcome of a check that does not panic.
 pub(crate) enum Outcome {
-    /// It held.
+    /// The check passed.
     Passed,
-    /// It cannot run on this machine, for this reason.
+    /// The check cannot run on this machine, for this reason.
     Skipped(String),
 }
 

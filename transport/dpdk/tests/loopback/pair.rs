@@ -46,7 +46,7 @@ struct End {
     driver: String,
     worker: PortWorker,
     app: AppEnd,
-    /// By tag; those that were made up have none.
+    /// Regions by tag; messages whose bytes are a pattern have none.
     regions: Vec<Option<Arc<Region>>>,
     delivered: u32,
     sent: u32,
@@ -154,7 +154,7 @@ fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
     let link = port.caps().link_mbps.unwrap_or(10_000) / 1000;
     let rate = match workers {
         1 => Rate::from_gbps(u64::from(link.max(1))),
-        // What connects cards of several queues is a bridge before an emulator, and drops bursts.
+        // Cards of several queues are connected by a bridge before an emulator, which drops bursts.
         _ => Rate::from_bps(100_000_000),
     };
     let settings = Settings {
@@ -213,7 +213,7 @@ impl End {
         }
     }
 
-    /// What came to the worker is its own.
+    /// Checks that packets reached the worker that they are for.
     fn check_steering(&mut self) {
         let counts = *self.worker.counts();
         let over = self.worker.io().hand_over();

@@ -1,5 +1,5 @@
-//! What several hold at once: memory that a device still reads, a pool that is empty, a device
-//! that several workers share.
+//! Shared resources: memory that a device still reads, a pool that is empty, a device that several
+//! workers share.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -432,7 +432,7 @@ fn exchange(near: &mut [End], far: &mut [End]) {
                 next += 1;
             }
         }
-        // What the near hosts send finds its way by the addresses in it.
+        // Frames of the near hosts are routed by the addresses in them.
         for from in &mut *near {
             for mbuf in from.frames.drain() {
                 let route = transport::wire::frame::route_of(

@@ -62,7 +62,7 @@ impl Clock for World {
 #[derive(Clone, Copy, Debug)]
 struct Card {
     ppm: i64,
-    /// It stands still from here on.
+    /// The instant from which on the clock stands still.
     stops_at: u64,
 }
 
@@ -99,7 +99,7 @@ struct Host {
     worker: Worker<PortIo, AppMemory, World>,
     app: AppEnd,
     wire: LinkEnd,
-    /// Of frames that have their departure with them.
+    /// The link for frames that carry their departure.
     timed_wire: LinkEnd,
     /// On the way to it, with the time of arrival.
     coming: BTreeMap<(u64, u64), Mbuf>,
@@ -112,9 +112,9 @@ struct Rig {
     field: TimestampField,
     departures: TimestampField,
     cards: [Card; 2],
-    /// What host 0's device was given: when the frame was handed over, when it leaves.
+    /// For each frame that host 0's device was given: when it was handed over, when it leaves.
     told: Vec<(u64, u64)>,
-    /// What stamps are wrong by.
+    /// The error of stamps.
     off_ticks: i64,
     /// Carried so far.
     frames: u64,
@@ -210,7 +210,7 @@ impl Rig {
         self.world.pass(gap);
     }
 
-    /// What has come for host `at` by now is in its queue, stamped as it came.
+    /// Moves frames that have reached host `at` by now into its queue, stamped with their arrival.
     fn arrive(&mut self, at: usize) {
         let (now, card, off) = (self.world.now(), self.cards[at], self.off_ticks);
         let host = &mut self.hosts[at];
@@ -228,7 +228,7 @@ impl Rig {
         assert!(burst.is_empty(), "the queue is long enough");
     }
 
-    /// What host `at` has sent is on its way.
+    /// Puts the frames that host `at` has sent on the wire.
     fn leave(&mut self, at: usize) {
         let now = self.world.now();
         let mut burst = MbufBurst::new();
@@ -332,7 +332,7 @@ fn stopped(eal: &Eal) -> Outcome {
 }
 
 fn absurd(eal: &Eal) -> Outcome {
-    // So often that most polls find nothing.
+    // Polls are so frequent that most find nothing.
     let gap = 2 * US;
     let mut rig = Rig::new(eal, cards(u64::MAX), true);
     (0..20_000).for_each(|_| rig.step(gap));

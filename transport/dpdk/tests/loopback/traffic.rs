@@ -58,7 +58,7 @@ pub(crate) struct Pump<'a> {
     pub(crate) send: &'a mut dyn FnMut(&mut MbufBurst) -> usize,
     /// Receives into the burst.
     pub(crate) receive: &'a mut dyn FnMut(&mut MbufBurst) -> usize,
-    /// Where sent frames come from.
+    /// The pool of sent frames.
     pub(crate) pool: &'a Pool,
     /// Frames that may be on the way at once, for links that drop when they are full.
     pub(crate) window: u32,

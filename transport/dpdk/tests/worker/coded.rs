@@ -39,7 +39,7 @@ fn totals(rig: &Rig) -> [u64; 4] {
     std::array::from_fn(|i| a[i] + b[i])
 }
 
-/// Nothing is kept once all messages are over.
+/// Checks that no parity is kept once all messages are over.
 fn check_books(rig: &mut Rig, room: usize) {
     for host in &rig.hosts {
         let counts = host.worker.counts();
@@ -209,7 +209,7 @@ fn a_sender_that_contradicts_itself_neither_stops_a_worker_nor_keeps_its_memory(
         let kept = room - transport_dpdk::IncomingBytes::parity_room(worker.store());
         (kept, worker.counts().unrestored, worker.stats().messages_delivered)
     };
-    // Its parity comes under both names, and then each is enough with one segment.
+    // The block's parity comes under both names, and then each block is enough with one segment.
     assert_eq!(take(&[forged(102, 512, 8), forged(202, 512, 8)]), (1, 0, 0));
     assert_eq!(take(&[forged(200, 512, 0)]), (0, 0, 0));
     assert_eq!(take(&[forged(100, 512, 0)]), (0, 1, 0));

@@ -72,7 +72,7 @@ proptest! {
 fn every_damaged_frame_is_dropped_and_most_by_the_name_of_corrupt() {
     let weather = Weather { corrupt: 0.2, ..Weather::default() };
     let mut rig = exchange(&Sizes::ample(), 3, weather, &[400_000, 300_000], 64);
-    // What is still on the way comes in.
+    // Receives the packets that are still under way.
     (0..200).for_each(|_| rig.step(64));
     for host in &rig.hosts {
         assert!(host.damaged > 10);

@@ -25,7 +25,7 @@ const FRAME_ROOM: usize = 9216;
 
 pub(crate) type TestWorker = Worker<MemIo, AppMemory, TestClock>;
 
-/// What the link does to each frame, as probabilities.
+/// The faults of the link for each frame, as probabilities.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
     pub(crate) loss: f64,

@@ -53,7 +53,7 @@ impl Attaching {
         match Mbuf::frame(frame, head, piece, memory, range) {
             Ok(frame) => Some(frame),
             Err((frame, piece)) => {
-                // There was room for them before.
+                // Room for both was checked before.
                 let kept = (self.heads.push(frame), self.pieces.push(piece));
                 debug_assert!(kept.0.is_ok() && kept.1.is_ok(), "a burst grew while it was used");
                 None

@@ -36,7 +36,7 @@ use attaching::Attaching;
 ///
 /// Field order: mbufs are freed before the pools that they return to.
 pub struct PortIo {
-    /// Of a device that reports by it when frames arrived; it holds the device, as the queue does.
+    /// The clock of a device that stamps arrivals; it holds the device, as the queue does.
     clock: Option<Box<DeviceClock>>,
     queue: PortQueue,
     stamps: Option<TimestampField>,
@@ -52,7 +52,7 @@ pub struct PortIo {
     rx: MbufBurst,
     /// Filled, or kept.
     tx: MbufBurst,
-    /// Of a device that sends at a time.
+    /// The second queue of a device that sends at a time.
     timed: Option<Box<Timed>>,
     /// The time of the turn, where frames may be given ahead of it.
     now: Instant,
@@ -60,9 +60,9 @@ pub struct PortIo {
     is_ahead: bool,
     spare: MbufBurst,
     pool: Arc<Pool>,
-    /// For frames whose payload is attached.
+    /// State for frames whose payload is attached.
     attaching: Option<Attaching>,
-    /// Where chains are gathered.
+    /// Buffer in which chains are gathered.
     gathered: Box<[u8]>,
     rx_checked: bool,
     tx_sums: bool,
@@ -185,7 +185,7 @@ impl PortIo {
         self.answers
     }
 
-    /// What was handed over between workers; nothing where a worker has the device alone.
+    /// Counters of frames handed over between workers; zero where a worker has the device alone.
     #[must_use]
     pub fn hand_over(&self) -> HandOverCounts {
         self.hand_over.as_ref().map(HandOver::counts).unwrap_or_default()

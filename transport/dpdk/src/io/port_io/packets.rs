@@ -156,7 +156,7 @@ impl PortIo {
         burst.get_mut(last)?.data_mut()
     }
 
-    /// Where the frame given last is.
+    /// The burst that has the frame given last.
     #[inline]
     fn burst_of_last(&mut self) -> &mut MbufBurst {
         match &mut self.timed {

@@ -14,9 +14,9 @@ use crate::payload::message_bytes::MessageBytes;
 #[derive(Debug, Default)]
 pub(crate) struct Accumulated {
     slot: Option<Slot>,
-    /// Where the block begins in the message.
+    /// Offset of the block in the message.
     block: u32,
-    /// Its packets before this one have been added.
+    /// The next packet to add; those of the block before it have been added.
     next: u8,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
     pub(crate) msg: MsgId,
     /// Length of the message.
     pub(crate) msg_len: u32,
-    /// Where its block begins in the message.
+    /// Offset of the packet's block in the message.
     pub(crate) block: u32,
     /// Which parity packet, from 0.
     pub(crate) index: u8,
@@ -45,7 +45,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// For at most `blocks` open blocks.
+    /// An encoder for at most `blocks` open blocks.
     pub(super) fn new(shape: Shape, blocks: u32) -> Self {
         let slot_len = shape.slot_len();
         Self {
@@ -158,7 +158,7 @@ impl Encoder {
         if let Some(slot) = of.slot {
             self.slots.give(slot);
         }
-        // Its name may be another's before long.
+        // The message's name may soon name another message.
         self.anew_of = self.anew_of.filter(|(of, _)| *of != msg);
     }
 

@@ -11,12 +11,12 @@ use super::{PARITY, Shape, Slot, Slots};
 
 const DATA: usize = transport::ec::DATA_MAX as usize;
 
-/// Where a parity packet belongs.
+/// The place of a parity packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     /// The incoming message.
     pub(crate) msg: MsgId,
-    /// Where its block begins in the message.
+    /// Offset of the packet's block in the message.
     pub(crate) block: u32,
     /// Which parity packet, from 0.
     pub(crate) index: u8,
@@ -39,7 +39,7 @@ struct BlockEntry {
 pub(crate) struct Keeper {
     shape: Shape,
     slots: Slots,
-    /// By the slot's number; as many as there are slots.
+    /// Entries by the number of their slot; as many as there are slots.
     entries: Box<[Option<BlockEntry>]>,
     /// The first of each chain; a power of two.
     chains: Box<[Option<u32>]>,
@@ -48,7 +48,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// For at most `blocks` blocks of `msgs` messages.
+    /// A table for at most `blocks` blocks of `msgs` messages.
     pub(super) fn new(shape: Shape, blocks: u32, msgs: u32) -> Self {
         let slots = Slots::new(blocks, shape.slot_len());
         Self {

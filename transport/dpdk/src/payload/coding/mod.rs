@@ -43,8 +43,8 @@ pub(crate) struct Coding {
 }
 
 impl Coding {
-    /// What `config` asks for, with memory to keep parity of `kept_max` bytes; `None` when nothing
-    /// is coded.
+    /// The coding that `config` asks for, with memory to keep parity of `kept_max` bytes; `None`
+    /// when no flow is coded.
     pub(crate) fn of(config: &Config, kept_max: u64) -> Option<Self> {
         let parity = config.ec_shape.parity();
         if config.ec == EcKind::Uncoded || parity == 0 {

@@ -19,7 +19,7 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Slots {
     memory: Vec<u8>,
-    /// Where the first piece begins: on a cache line.
+    /// Offset of the first piece, on a cache line.
     start: usize,
     len: usize,
     free: Vec<u32>,

@@ -1,10 +1,10 @@
-//! The books of a network: every packet that came in is somewhere.
+//! The books of a network: every packet that came in is accounted for.
 
 use core::fmt;
 
 use transport::stats::DropCounts;
 
-/// Where all packets are, counted from both ends.
+/// Counts of packets by where they are, at both ends of their lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Packets that drivers handed in.
@@ -47,7 +47,7 @@ impl fmt::Display for Imbalance {
 impl std::error::Error for Imbalance {}
 
 impl Audit {
-    /// Packets that are somewhere in the network now.
+    /// Packets that are in the network now.
     #[must_use]
     pub const fn inside(&self) -> u64 {
         self.in_queues + self.held + self.on_wire

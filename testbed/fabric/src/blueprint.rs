@@ -1,4 +1,5 @@
-//! What a network is built from: its ports and switches, and the programs that run in switches.
+//! The plan that a network is built from: its ports and switches, and the programs that run in
+//! switches.
 //!
 //! A topology makes one of these. Port `h` is the NIC of host `h`; the ports of switches follow,
 //! those of a switch contiguous: down ports first, each group of parallel ports contiguous.
@@ -20,7 +21,7 @@ pub struct Blueprint {
     pub ports: Vec<PortSpec>,
     /// Every switch.
     pub switches: Vec<SwitchSpec>,
-    /// By switch: the program that it runs. A switch without one is plain.
+    /// The programs that switches run, by switch. A switch without one is plain.
     pub programs: BTreeMap<u32, ProgramKind>,
     /// The settings of disciplines, the same at every port.
     pub qdiscs: QdiscSettings,
@@ -29,8 +30,8 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
-    /// Runs `program` in `switch`. The ports of a switch that pauses links hold what comes until
-    /// the pause is obeyed: their discipline becomes the lossless one.
+    /// Runs `program` in `switch`. The ports of a switch that pauses links get the lossless
+    /// discipline, because they must hold what arrives until the pause is obeyed.
     pub fn assign(&mut self, switch: u32, program: ProgramKind) {
         self.programs.insert(switch, program);
         if program == ProgramKind::Pfc {

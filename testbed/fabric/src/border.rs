@@ -1,17 +1,18 @@
-//! The border of one part of a network: what leaves the part waits here until the window is over.
+//! The border of one part of a network: packets that leave the part wait here until the window is
+//! over.
 
 use std::sync::Arc;
 
 use super::calendar::Flight;
 
-/// What leaves a part.
+/// The flights that leave a part.
 #[derive(Clone, Debug)]
 pub(super) struct Border {
     /// The number of the part.
     pub(super) part: u32,
-    /// By target of flights: its part.
+    /// The part of each target of flights.
     pub(super) homes: Arc<[u32]>,
-    /// By part: what goes there, in the order in which it left.
+    /// The flights to each part, in the order in which they left.
     pub(super) crossed: Vec<Vec<Flight>>,
 }
 

@@ -1,4 +1,5 @@
-//! Buffers of switches that pause links: what they may hold, and what they need to lose nothing.
+//! Buffers of switches that pause links: how much they may hold, and how much they need to lose
+//! nothing.
 
 use transport::Bytes;
 
@@ -10,15 +11,15 @@ use super::wiring::ports_back;
 /// A link's buffer that cannot hold what it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// What the buffer holds.
+    /// Bytes that the buffer holds.
     pub buffer: Bytes,
-    /// What is counted before the link is paused, at least a packet.
+    /// Bytes of the link above which it is paused, at least a packet.
     pub xoff: Bytes,
-    /// What may come after that.
+    /// Bytes that may arrive after the decision to pause.
     pub headroom: Bytes,
 }
 
-/// By switch: what any of its queues may have to hold, all that came by its links.
+/// The most bytes that any queue of a switch may have to hold, all from its links, by switch.
 pub(super) fn room(blueprint: &Blueprint) -> Vec<Bytes> {
     let mut room = vec![Bytes::ZERO; blueprint.switches.len()];
     for port in &blueprint.ports {
@@ -45,7 +46,7 @@ pub fn check_buffers(blueprint: &Blueprint) -> Result<(), Shortage> {
     short.max_by_key(Shortage::least).map_or(Ok(()), Err)
 }
 
-/// What each link into a switch that pauses has and needs.
+/// The buffer that each link into a switch that pauses has, and the one that it needs.
 fn needs(blueprint: &Blueprint) -> Vec<Shortage> {
     if blueprint.switches_with(ProgramKind::Pfc).next().is_none() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What will happen on the links, by time: a hierarchical wheel of slots.
+//! The calendar: flights on the links by their time, in a hierarchical wheel of slots.
 //!
 //! A slot spans a power of two picoseconds. The near level has a slot for each of the next 2048; a
 //! far level has 256 slots, each as wide as the whole level below. A flight is filed at the level
@@ -6,8 +6,8 @@
 //! when the calendar comes near, so a delay of milliseconds costs one or two moves and no memory.
 //! A slot is a list of chunks of one pool, so memory follows the flights under way.
 //!
-//! A slot is a list, not sorted: whoever takes a stretch of time sorts what it needs. What is taken
-//! comes slot by slot, and flights of one origin with one arrival in the order in which they were
+//! A slot is a list, not sorted: the code that takes a span of time sorts what it needs. Flights
+//! come slot by slot, and flights of one origin with one arrival in the order in which they were
 //! filed, which is the order in which they left.
 //!
 //! Idea: \[varghese\] scheme 7, with buckets instead of single timers.
@@ -20,7 +20,7 @@ use transport::HostId;
 /// A packet on a link, a pause frame, or a call to look at a port again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// When it is there.
+    /// The instant of arrival.
     pub at: Instant,
     /// The port it left; breaks ties.
     pub(super) origin: u32,
@@ -33,7 +33,7 @@ pub struct Flight {
 const _: () = assert!(size_of::<Flight>() == 32, "two to a cache line");
 
 impl Flight {
-    /// Asks that `port` be looked at, at `at`.
+    /// A call to look at `port` at the instant `at`.
     pub(super) const fn wake(port: u32, at: Instant) -> Self {
         let packet =
             Packet { handle: 0, dst: HostId(0), hash: 0, len: 0, trim_len: 0, flags: Flags::NONE };
@@ -55,7 +55,8 @@ impl Flight {
         Self { origin, packet: Packet { handle: port, trim_len, ..wake.packet }, ..wake }
     }
 
-    /// A packet that a driver gives to the NIC of `host` at `at`, after all that happens then.
+    /// A packet that a driver gives to the NIC of `host` at `at`, after all other events of that
+    /// instant.
     pub(super) const fn handed_in(host: u32, packet: Packet, at: Instant) -> Self {
         Self { at, origin: HANDED_IN, target: host, packet }
     }
@@ -88,10 +89,10 @@ impl Flight {
     }
 }
 
-/// The origin of what a driver hands in; no port has this number.
+/// The origin of packets that a driver hands in; no port has this number.
 const HANDED_IN: u32 = u32::MAX;
 
-/// In the place of a header's length in what is no packet: what it is. A wake-up has 0.
+/// The kind of a flight that is no packet, in the place of a header's length. A wake-up has 0.
 const PAUSE: u8 = 1;
 const RESUME: u8 = 2;
 
@@ -100,7 +101,7 @@ const RESUME: u8 = 2;
 pub(super) struct Calendar {
     /// log2 of a slot in picoseconds.
     shift: u32,
-    /// The first slot that is not open: earlier flights are in `opened`, others in a list.
+    /// The first slot that is not open: flights before it are in `opened`, others in a list.
     tick: u64,
     /// Flights of slots that have been taken in part.
     opened: Vec<Flight>,
@@ -117,11 +118,11 @@ pub(super) struct Calendar {
 /// Flights that are due, most of them still in their chunks, so that they are read where they are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Due {
-    /// Out of slots opened before.
+    /// Flights out of slots opened before.
     opened: Vec<Flight>,
     /// Whole chunks, slot by slot.
     chunks: Vec<u32>,
-    /// Out of the last slot, which has later ones too.
+    /// Flights out of the last slot, which has later ones too.
     partial: Vec<Flight>,
     len: usize,
 }
@@ -130,7 +131,7 @@ const NEAR_BITS: u32 = 11;
 const NEAR: usize = 1 << NEAR_BITS;
 const FAR_BITS: u32 = 8;
 const FAR: usize = 1 << FAR_BITS;
-/// Enough for slots of a picosecond.
+/// Levels enough for slots of a picosecond.
 const LEVELS: usize = (u64::BITS - NEAR_BITS).div_ceil(FAR_BITS) as usize;
 const NIL: u32 = u32::MAX;
 /// Flights of a chunk: 1 KiB.
@@ -161,7 +162,7 @@ enum Place {
 }
 
 impl Calendar {
-    /// Nothing to come; slots of `1 << shift` picoseconds.
+    /// An empty calendar with slots of `1 << shift` picoseconds.
     pub(super) fn new(shift: u32) -> Self {
         Self {
             shift,
@@ -176,7 +177,7 @@ impl Calendar {
         }
     }
 
-    /// One with the same slots and nothing to come.
+    /// An empty calendar with slots of the same length.
     pub(super) fn empty(&self) -> Self {
         Self::new(self.shift)
     }
@@ -261,7 +262,7 @@ impl Calendar {
         }
     }
 
-    /// Takes what is due of a slot, and keeps the rest open.
+    /// Takes the due flights of a slot, and keeps the rest open.
     fn open(&mut self, mut at: u32, end: Instant, due: &mut Due) {
         while at != NIL {
             let chunk = &self.chunks[at as usize];
@@ -276,7 +277,7 @@ impl Calendar {
         due.len += due.partial.len();
     }
 
-    /// What was taken, slot by slot.
+    /// The flights that were taken, slot by slot.
     pub(super) fn flights<'a>(&'a self, due: &'a Due) -> impl Iterator<Item = &'a Flight> {
         let whole = due.chunks.iter().flat_map(|at| {
             let chunk = &self.chunks[*at as usize];
@@ -285,7 +286,7 @@ impl Calendar {
         due.opened.iter().chain(whole).chain(&due.partial)
     }
 
-    /// Takes the memory of what was taken back.
+    /// Takes back the memory of flights that were taken.
     pub(super) fn recycle(&mut self, due: &mut Due) {
         for at in due.chunks.drain(..) {
             self.release(at);
@@ -363,7 +364,7 @@ impl Calendar {
 }
 
 impl Due {
-    /// How many there are.
+    /// The number of flights.
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -1,4 +1,4 @@
-//! What a network consists of: ports, the ends of their links, and switches.
+//! The elements of a network: ports, the ends of their links, and switches.
 
 use std::ops::Range;
 
@@ -17,15 +17,15 @@ pub struct PortSpec {
     pub rate: Rate,
     /// Propagation, plus the traversal of the switch at the far end if there is one.
     pub delay: Duration,
-    /// Its queue discipline.
+    /// The queue discipline of the port.
     pub qdisc: QdiscKind,
-    /// The sizes of its queue.
+    /// The sizes of the port's queue.
     pub params: QdiscParams,
     /// Writes its telemetry (INT) into packets that have room for it; of no meaning at a NIC.
     pub stamps: bool,
-    /// Whose port it is.
+    /// The host or switch that has the port.
     pub owner: Node,
-    /// Where its link ends.
+    /// The far end of the link.
     pub to: Node,
 }
 
@@ -58,7 +58,7 @@ pub struct SwitchSpec {
 }
 
 impl SwitchSpec {
-    /// Its ports.
+    /// The ports of the switch.
     #[must_use]
     pub const fn ports(&self) -> Range<u32> {
         let downs = self.hosts.div_ceil(self.child_hosts) * self.bundle;

@@ -1,4 +1,4 @@
-//! What goes wrong on a link, and when.
+//! Faults of links, and their windows of time.
 //!
 //! A fault is a kind and a window of time. The state of a link at any instant follows from its
 //! windows alone, so faults add no events and a late poll sees what a punctual one sees; only
@@ -18,11 +18,11 @@ pub struct FaultSpec {
     pub from: Instant,
     /// and before this one.
     pub until: Instant,
-    /// What it does.
+    /// The effect of the fault.
     pub kind: FaultKind,
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultKind {
     /// Loses each packet independently.
@@ -79,15 +79,15 @@ pub enum FaultKind {
 /// The longest block of [`FaultKind::BlockLoss`].
 pub const BLOCK_MAX: u32 = 64;
 
-/// The most losses in a block that its table can tell.
+/// The most losses in a block that its table can hold.
 pub const LOSSES_MAX: usize = 8;
 
-/// Why a fault is not one.
+/// Why a fault is refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultError {
     /// A probability is not in 0 ..= 1.
     Probability {
-        /// What was given.
+        /// The value that was given.
         given: f64,
     },
     /// A link cannot run at rate zero.
@@ -99,9 +99,9 @@ pub enum FaultError {
     },
     /// The window ends before it starts.
     Window {
-        /// Its start.
+        /// The start of the window.
         from: Instant,
-        /// Its end.
+        /// The end of the window.
         until: Instant,
     },
 }
@@ -186,7 +186,7 @@ struct Window {
     block: Block,
 }
 
-/// What is left of a block of packets.
+/// The rest of a block of packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     /// Packets to come.
@@ -222,7 +222,7 @@ impl Block {
     }
 }
 
-/// What the faults of a link make of one packet.
+/// The fate of one packet by the faults of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     pub(super) lost: Option<DropReason>,
@@ -285,8 +285,8 @@ impl LinkFaults {
             .map(move |(noticed, until)| (noticed, until + detection))
     }
 
-    /// What becomes of a packet whose transmission starts at `start` and which would be at the far
-    /// end at `arrival`.
+    /// The fate of a packet whose transmission starts at `start` and which would be at the far end
+    /// at `arrival`.
     pub(super) fn fate(&mut self, start: Instant, arrival: Instant) -> Fate {
         let mut fate = Fate::default();
         for window in &mut self.windows {

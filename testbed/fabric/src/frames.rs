@@ -1,4 +1,4 @@
-//! What switches may do with the bytes of packets: a driver's answer to it.
+//! The bytes of packets, as switches may read and change them through the driver.
 //!
 //! The fabric moves handles; what a handle stands for only the driver has. In virtual time that is
 //! the header as its sender made it, in real time a frame in an mbuf, so a program runs in both.
@@ -43,15 +43,15 @@ pub trait Frames {
     fn end(&mut self, packet: Packet);
 }
 
-/// What a driver lends while its network runs.
+/// The driver's parts that a network uses while it runs.
 pub(crate) struct Driver<'a> {
-    /// Where outputs go.
+    /// Where outputs are pushed.
     pub(crate) out: &'a mut Vec<Output>,
     /// The frames of packets.
     pub(crate) frames: &'a mut dyn Frames,
 }
 
-/// For networks without programs and telemetry, and for tests of them: no packet has a frame.
+/// Frames of networks without programs and telemetry, and of tests of them: no packet has a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFrames;
 

@@ -38,13 +38,13 @@ pub struct Network {
     pub(super) links: Transit,
     /// The switches that run programs, ascending. Their targets follow those of ports.
     pub(super) programs: Vec<Programmed>,
-    /// What programs have to know of links; empty without programs.
+    /// The links as programs need them; empty without programs.
     wiring: Wiring,
     /// The memory of the window at work; empty while it is taken.
     window: Window,
-    /// No window may be longer.
+    /// The longest that a window may be.
     lookahead: Duration,
-    /// Everything before it and at it has been processed.
+    /// Everything up to and at this instant has been processed.
     now: Instant,
     blueprint: Blueprint,
     fault_rng: Rng,
@@ -53,14 +53,14 @@ pub struct Network {
 /// Slots of the calendar in a window: enough that what a port is handed is nearly in order.
 const SLOTS_A_WINDOW: u64 = 64;
 
-/// The longest slot, picoseconds. Longer ones would leave much to sort.
+/// The longest slot, picoseconds. Longer ones would leave many flights to sort.
 const SLOT_MAX: u64 = 1 << 13;
 
 /// The longest slot where windows are instants: the near level then just spans a link of 600 ns and
 /// a switch.
 const SLOT_OF_INSTANTS: u64 = 1 << 9;
 
-/// The longest window, whatever the lookahead: what is at work should fit the caches.
+/// The longest window, whatever the lookahead: the flights of a window should fit the caches.
 const WINDOW_MAX: Duration = Duration::from_ps(1 << 22);
 
 impl Network {
@@ -129,8 +129,8 @@ impl Network {
         }
     }
 
-    /// The longest a window may be: what a packet takes over the quickest link at least, in whole
-    /// slots of the calendar, and no more than is good for the caches.
+    /// The longest that a window may be: the least time that a packet takes over the quickest link,
+    /// in whole slots of the calendar, and short enough for the caches.
     #[must_use]
     pub const fn lookahead(&self) -> Duration {
         self.lookahead
@@ -175,12 +175,12 @@ impl Network {
     }
 
     /// Hands `packet` to the NIC of `host` at `at`; an instant before the one already run to counts
-    /// as that one. What happens at once (a drop) is pushed to `out`.
+    /// as that one. An immediate result (a drop) is pushed to `out`.
     #[inline]
     pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
         let at = at.max(self.now);
         if !self.programs.is_empty() && self.refuses(host, &packet).is_none() {
-            // Pauses until then are not known yet: it has its turn among them.
+            // Pauses until `at` are not known yet: the packet has its turn among them.
             self.links.counts.injected += 1;
             self.links.counts.on_wire += 1;
             self.links.calendar.push(Flight::handed_in(host.0, packet, at));
@@ -211,7 +211,7 @@ impl Network {
     /// frames of packets in `frames`.
     /// The outputs of one host are in the order of time.
     pub fn run_until(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {
-        // What lies as far as time can be told never happens.
+        // An event in the far future, beyond the range of time, never happens.
         let due = |at: &Instant| *at <= now && *at < Instant::FAR_FUTURE;
         while let Some(at) = self.next_event_at().filter(due) {
             let end = (at + self.lookahead).min(now + PICOSECOND);
@@ -231,8 +231,8 @@ impl Network {
         self.now = self.now.max(now);
     }
 
-    /// Puts everything due before `end` to work; the window goes back by [`Network::close`]. From
-    /// the first thing due to `end` it must be no longer than the lookahead.
+    /// Takes everything due before `end` as a window; it goes back by [`Network::close`]. From the
+    /// first event due to `end` the window must be no longer than the lookahead.
     pub fn open(&mut self, end: Instant) -> Window {
         let mut window = std::mem::take(&mut self.window);
         window.take(&mut self.links.calendar, end);
@@ -275,7 +275,7 @@ impl Network {
         }
     }
 
-    /// Puts out what arrives at a host.
+    /// Pushes the packets that arrive at a host to `out`.
     fn deliver(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
         let flights = window.flights(group).iter().filter(|flight| !flight.is_wake());
         let host = HostId(group.target);
@@ -288,8 +288,8 @@ impl Network {
         self.count_delivered((out.len() - outputs) as u64);
     }
 
-    /// Puts out what arrives at a host where switches may pause links: what drivers have handed in,
-    /// and pauses, have their turns in between.
+    /// Pushes the packets that arrive at a host to `out`, where switches may pause links: packets
+    /// that drivers hand in and pauses have their turns in between.
     fn deliver_among_pauses(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
         let host = HostId(group.target);
         for flight in window.flights(group).iter().filter(|flight| !flight.is_wake()) {
@@ -307,7 +307,7 @@ impl Network {
         }
     }
 
-    /// A pause frame of the switch is at the NIC of `host`, or one that lets it go on.
+    /// Handles a pause or resume frame of the switch at the NIC of `host`.
     #[cold]
     pub fn pause_nic(&mut self, host: HostId, paused: bool, at: Instant, out: &mut Vec<Output>) {
         self.run_nic(host, at, out);
@@ -369,7 +369,7 @@ impl Network {
         }
     }
 
-    /// Why a packet cannot come in.
+    /// The reason why a packet cannot come in.
     #[inline]
     fn refuses(&self, host: HostId, packet: &Packet) -> Option<DropReason> {
         let hosts = self.blueprint.hosts;
@@ -388,32 +388,32 @@ impl Network {
         self.now
     }
 
-    /// Hosts.
+    /// The number of hosts.
     #[must_use]
     pub const fn hosts(&self) -> u32 {
         self.blueprint.hosts
     }
 
-    /// What it was built from.
+    /// The blueprint that the network was built from.
     #[must_use]
     pub const fn blueprint(&self) -> &Blueprint {
         &self.blueprint
     }
 
-    /// What waits at the NIC of `host`, without the packet being sent; nothing for a host that does
+    /// The queue of the NIC of `host`, without the packet being sent; empty for a host that does
     /// not exist.
     #[must_use]
     pub fn nic_queued(&self, host: HostId) -> Queued {
         if host.0 < self.blueprint.hosts { self.queued(PortId(host.0)) } else { Queued::default() }
     }
 
-    /// What waits at `port`; nothing at one that does not exist.
+    /// The queue of `port`; empty for a port that does not exist.
     #[must_use]
     pub fn queued(&self, port: PortId) -> Queued {
         self.ports.get(port.0 as usize).map(|state| state.port.queued()).unwrap_or_default()
     }
 
-    /// What waits in switches: at each of their ports, and in each program that holds packets.
+    /// The queues of switches: of each of their ports, and of each program that holds packets.
     pub fn switch_queues(&self) -> impl Iterator<Item = Queued> + '_ {
         let ports = &self.ports[self.blueprint.hosts as usize..];
         let held = self.programs.iter().map(|program| program.program.held());
@@ -452,7 +452,7 @@ impl Network {
         &self.links.queue_stats
     }
 
-    /// Where all packets are now. O(ports).
+    /// The counts of packets by where they are now. O(ports).
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit {
@@ -469,7 +469,7 @@ impl Network {
     }
 }
 
-/// Whether `blueprint` names only what it has.
+/// Checks that `blueprint` names only ports and switches that it has.
 fn check(blueprint: &Blueprint) {
     let Blueprint { hosts, ports, switches, programs, .. } = blueprint;
     assert!(ports.len() >= *hosts as usize, "each host has a NIC");
@@ -483,7 +483,7 @@ fn check(blueprint: &Blueprint) {
     assert!(switches.iter().all(|spec| spec.child_hosts > 0 && spec.bundle > 0));
 }
 
-/// The programs of the switches of `blueprint`, and what they have to know of its links.
+/// The programs of the switches of `blueprint`, and the links as programs need them.
 fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wiring) {
     if blueprint.programs.is_empty() {
         return (Vec::new(), Wiring::default());
@@ -543,7 +543,7 @@ fn links(
     }
 }
 
-/// How long a packet takes over the quickest link at least: a byte, and the delay.
+/// The least time that a packet takes over the quickest link: a byte, and the delay.
 fn lookahead(blueprint: &Blueprint) -> Duration {
     let shortest = |spec: &PortSpec| spec.rate.time_for(Bytes(1)) + spec.delay;
     let least = blueprint.ports.iter().map(shortest).min().unwrap_or(WINDOW_MAX);

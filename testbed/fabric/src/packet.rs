@@ -1,4 +1,4 @@
-//! What travels through the emulated network: 16 bytes by value, in queues and in events alike.
+//! A packet of the emulated network: 16 bytes by value, in queues and in events alike.
 //!
 //! The bytes of a packet stay with the driver, which knows them by [`Packet::handle`]; the fabric
 //! edits only what is here, and the driver applies the edits (CE, trimming, corruption) to its own
@@ -14,15 +14,15 @@ pub struct Packet {
     /// The driver's name for the packet; the fabric never looks behind it. Two copies of one
     /// packet (see `Output::Duplicated`) share it.
     pub handle: u32,
-    /// Where it goes.
+    /// The destination.
     pub dst: HostId,
     /// Hash of the 5-tuple, the entropy value included; computed once, by the driver.
     pub hash: u32,
     /// Bytes on the wire now, 1 ..= 65535.
     pub len: u16,
-    /// What `len` becomes when the packet is trimmed: its headers, 1 ..= 255 bytes.
+    /// The value of `len` when the packet is trimmed: its headers, 1 ..= 255 bytes.
     pub trim_len: u8,
-    /// What it is and what has happened to it.
+    /// The packet's class, and the marks that the network has set on it.
     pub flags: Flags,
 }
 
@@ -72,7 +72,7 @@ impl Flags {
 const _: () = assert!(TrafficClass::ALL.len() <= 8, "a class has three bits");
 
 impl Packet {
-    /// The class that queues tell packets apart by.
+    /// The class by which queues separate packets.
     #[must_use]
     pub const fn class(&self) -> TrafficClass {
         match (self.flags.0 & Flags::CLASS) >> Flags::CLASS_AT {
@@ -117,7 +117,7 @@ pub enum Output {
         host: HostId,
         /// The packet, with what the network did to it in its flags and length.
         packet: Packet,
-        /// When its last bit was there.
+        /// The instant at which its last bit arrived.
         at: Instant,
     },
     /// A packet is lost.
@@ -138,7 +138,7 @@ pub enum Output {
     },
 }
 
-/// What a driver puts into [`Packet::hash`]: ends and entropy value of a packet, well mixed.
+/// The value for [`Packet::hash`]: ends and entropy value of a packet, well mixed.
 #[must_use]
 pub const fn flow_hash(src: HostId, dst: HostId, ev: EntropyValue) -> u32 {
     let ends = mix((src.0 as u64) << 32 | dst.0 as u64);

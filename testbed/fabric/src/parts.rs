@@ -20,14 +20,14 @@ use super::calendar::Flight;
 use super::elements::Node;
 use super::network::Network;
 
-/// Who runs what.
+/// The assignment of hosts, ports and programs to parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The hosts of each part.
     pub hosts: Vec<Range<u32>>,
-    /// By port: its part.
+    /// The part of each port.
     pub ports: Vec<u32>,
-    /// By target of flights, a port or a programmed switch: its part.
+    /// The part of each target of flights, a port or a programmed switch.
     homes: Arc<[u32]>,
 }
 
@@ -100,7 +100,7 @@ fn ranges(hosts: u32, weights: &[u64], unit: u32, count: u32) -> Vec<Range<u32>>
 }
 
 impl Network {
-    /// A network nothing has happened in, once for each part.
+    /// Divides a network in which nothing has happened yet into its parts.
     pub fn split(self, parts: &Parts) -> Vec<Self> {
         debug_assert_eq!(self.now(), Instant::ZERO, "nothing has happened yet");
         let mut networks = Vec::with_capacity(parts.count());
@@ -118,20 +118,21 @@ impl Network {
         networks
     }
 
-    /// What has left for the part called `to`, in the order in which it left.
+    /// The flights that have left for part `to`, in the order in which they left.
     pub fn crossed(&mut self, to: usize) -> impl Iterator<Item = Flight> + '_ {
         let crossed = self.links.border.as_mut().and_then(|border| border.crossed.get_mut(to));
         crossed.into_iter().flat_map(|flights| flights.drain(..))
     }
 
-    /// Takes over what comes from another part.
+    /// Takes over a flight from another part.
     #[inline]
     pub fn admit(&mut self, flight: Flight) {
         self.links.counts.on_wire += u64::from(flight.is_packet());
         self.links.calendar.push(flight);
     }
 
-    /// The whole with all counts and queues, for its books: what is on links stays behind.
+    /// The whole network with all counts and queues, for its books; packets on links are not taken
+    /// over.
     pub fn join(mut networks: Vec<Self>, parts: &Parts) -> Self {
         let mut whole = networks.remove(0);
         whole.links.border = None;

@@ -106,7 +106,7 @@ impl<Q: Qdisc> Port<Q> {
         (self.sent, self.sent_bytes)
     }
 
-    /// What waits.
+    /// The packets that wait.
     #[inline]
     #[must_use]
     pub fn queued(&self) -> Queued {
@@ -210,8 +210,8 @@ impl<Q: Qdisc> Port<Q> {
         self.busy_until + self.delay
     }
 
-    /// What `Rate::time_for` says, without its 128-bit division: a packet's bits in picoseconds fit
-    /// 64 bits.
+    /// The result of `Rate::time_for`, without its 128-bit division: a packet's bits in picoseconds
+    /// fit 64 bits.
     #[inline]
     fn time_for(&self, len: u16) -> Duration {
         let bytes = u64::from(len);
@@ -248,8 +248,8 @@ mod tests {
     const PHANTOM: PhantomParams =
         PhantomParams { drain: 0.1, size: None, kmin: 0.05, kmax: 0.8, physical: true };
 
-    /// What happens to a port: the gap before it in picoseconds, by how much a poll in between is
-    /// late, and what it is.
+    /// Steps of a test: the gap before a step in picoseconds, how late a poll in between is, and
+    /// the step.
     type Schedule = Vec<(u64, u64, Step)>;
 
     #[derive(Clone, Copy, Debug)]
@@ -287,7 +287,7 @@ mod tests {
         Port::new(rate, Duration::from_ns(600), qdisc)
     }
 
-    /// What came out of a port: verdicts and departures with their arrival.
+    /// The results of a port: verdicts, and departures with their arrival.
     #[derive(Debug, Default, PartialEq)]
     struct Trace {
         verdicts: Vec<Verdict>,

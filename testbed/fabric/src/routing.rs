@@ -1,4 +1,5 @@
-//! Which port of a switch a packet leaves by: arithmetic on host numbers, no tables.
+//! Routing: the port by which a packet leaves a switch, by arithmetic on host numbers, without
+//! tables.
 //!
 //! Hosts are dense and every switch of a tree has a contiguous range of them below it, so a packet
 //! goes down by a division and up, when its host is not below, by equal-cost multipath: a hash of
@@ -67,7 +68,7 @@ impl Switch {
         }
     }
 
-    /// One of `ports`, by the hash, that is not dead; any when all are, `None` without ports.
+    /// Picks by the hash one of `ports` that is not dead; any when all are, `None` without ports.
     pub(super) fn choose(
         &self,
         ports: &[u32],
@@ -96,7 +97,7 @@ impl Switch {
     }
 }
 
-/// One of `0..count` by hash, by multiplication instead of a remainder.
+/// Picks one of `0..count` by the hash, with a multiplication instead of a remainder.
 #[inline]
 fn pick(hash: u32, salt: u32, count: u32) -> u32 {
     let mixed = mix(u64::from(hash) << 32 | u64::from(salt)) >> 32;

@@ -1,4 +1,4 @@
-//! What a network counts while it runs: per port, in all, and how long its queues were.
+//! Counters of a network while it runs: for each port, in all, and how long its queues were.
 //!
 //! Bytes are wire bytes. Nothing here allocates after `new`.
 
@@ -39,7 +39,7 @@ impl PortStats {
     }
 }
 
-/// Data backlogs of switch ports in bytes, sampled whenever a data packet leaves one: what it
+/// Data backlogs of switch ports in bytes, sampled whenever a data packet leaves: the bytes that it
 /// leaves behind.
 pub type QueueStats = Histogram;
 
@@ -62,7 +62,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Without a sample.
+    /// A histogram without samples.
     pub const fn new() -> Self {
         Self { buckets: [0; BUCKETS], samples: 0, sum: 0, max: 0 }
     }

@@ -34,7 +34,7 @@ use super::wiring::Ways;
 pub(super) struct PortState {
     pub(super) port: Port<AnyQdisc>,
     pub(super) number: u32,
-    /// Where its link ends.
+    /// The far end of its link.
     pub(super) to: Far,
     /// Index into the faults, or [`NO_FAULT`].
     pub(super) fault: u32,
@@ -53,33 +53,33 @@ pub(super) struct PortState {
 
 pub(super) const NO_FAULT: u32 = u32::MAX;
 
-/// Where a link ends.
+/// The far end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Far {
-    /// At a host.
+    /// A host.
     Host(u32),
-    /// At a plain switch: packets are bound for its ports.
+    /// A plain switch: packets are bound for its ports.
     Plain(u32),
-    /// At a programmed switch, which is a target as a whole.
+    /// A programmed switch, which is a target as a whole.
     Programmed(u32),
 }
 
-/// All that is behind the ports: links, what is on them and where they lead; and the counts.
+/// The state behind the ports: links, the packets on them and where they lead; and the counters.
 #[derive(Clone, Debug)]
 pub(super) struct Transit {
-    /// What is on links, and which ports have to be looked at.
+    /// The packets on links, and the ports that have to be looked at.
     pub(super) calendar: Calendar,
-    /// Where this is only a part of a network: what leaves it.
+    /// The border, where this network is only a part of another.
     pub(super) border: Option<Box<Border>>,
     pub(super) switches: Vec<Switch>,
     /// Hosts; higher numbers are switches that are ends of packets.
     pub(super) hosts: u32,
-    /// By switch that is an end of packets: by switch, the ports on the ways to it.
+    /// For each switch that is an end of packets: the ports of each switch on the ways to it.
     pub(super) ways: Vec<Option<Ways>>,
-    /// By port: since when its data is paused; empty where no switch pauses a link.
+    /// For each port: since when its data is paused; empty where no switch pauses a link.
     pub(super) paused_since: Vec<Instant>,
     pub(super) faults: Vec<LinkFaults>,
-    /// By port: index into `faults`, or [`NO_FAULT`]. Asked only while some link is dead.
+    /// For each port: index into `faults`, or [`NO_FAULT`]. Read only while some link is dead.
     pub(super) fault_of: Vec<u32>,
     /// How long a dead link goes unnoticed.
     pub(super) detection: Duration,
@@ -100,7 +100,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds those of another part.
+    /// Adds the counts of another part.
     pub(super) fn add(&mut self, other: &Self) {
         self.hops += other.hops;
         self.injected += other.injected;
@@ -114,14 +114,15 @@ impl Counts {
 }
 
 impl PortState {
-    /// Brings what is needed soon near the processor: neither ports nor queues fit its caches.
+    /// Prefetches the memory of a port that is needed soon: neither ports nor queues fit the
+    /// caches.
     #[inline]
     pub(super) fn touch(&self) {
         black_box((self.port.queued(), self.wake_at, self.stats.data_peak));
     }
 
-    /// What the telemetry of a packet says of this port when the packet starts to be transmitted at
-    /// `at`: `sent` bytes have been sent before it, and what waits is behind it.
+    /// The hop that telemetry records when a packet starts to be transmitted by this port at `at`:
+    /// `sent` bytes have been sent before it, and the packets that wait are behind it.
     pub(super) fn hop(&self, at: Instant, sent: u64) -> Hop {
         let queued = self.port.queued();
         let waiting = Bytes(queued.data_bytes + queued.control_bytes);
@@ -180,7 +181,7 @@ impl Transit {
         self.wake_for_departure(state);
     }
 
-    /// Sees to it that the next departure is run.
+    /// Makes sure that the next departure is run.
     #[inline]
     pub(super) fn wake_for_departure(&mut self, state: &mut PortState) {
         if let Some(at) = self.next_turn(state) {
@@ -202,7 +203,7 @@ impl Transit {
         (turn < Instant::FAR_FUTURE).then_some(turn)
     }
 
-    /// Sees to it that the port has its turn in the window of `at`.
+    /// Makes sure that the port has its turn in the window of `at`.
     #[inline]
     pub(super) fn wake(&mut self, state: &mut PortState, at: Instant) {
         if at < state.wake_at {
@@ -237,8 +238,8 @@ impl Transit {
             Verdict::Trimmed => state.stats.trimmed += 1,
             Verdict::Dropped(reason) => self.lose(state, packet, reason, at, driver),
         }
-        // An idle link takes it now, not at the next poll: what waits has come before the next
-        // departure, which the port relies on.
+        // An idle link takes the packet now, not at the next poll: the port relies on it that a
+        // packet that waits has come before the next departure.
         if state.port.busy_until() <= at {
             self.depart_until(state, at, driver);
         }
@@ -338,7 +339,7 @@ impl Transit {
         }
     }
 
-    /// Files what is on a link, unless it leaves for another part.
+    /// Files a flight, unless it leaves for another part.
     #[inline(always)]
     pub(super) fn file(&mut self, flight: Flight) -> bool {
         if let Some(border) = &mut self.border
@@ -438,14 +439,14 @@ impl Transit {
 #[cold]
 fn stamp(state: &PortState, packet: &mut Packet, at: Instant, driver: &mut Driver<'_>) {
     if state.stamps {
-        // Its own bytes are counted already.
+        // The packet's own bytes are counted already.
         let sent = state.port.sent().1 - packet.wire_bytes();
         driver.frames.stamp(packet, &state.hop(at, sent));
     }
 }
 
-/// The name of a port in telemetry: the low half of its number, which tells ports of one path apart
-/// in any network of at most 65536 ports.
+/// The name of a port in telemetry: the low half of its number, which is unique among the ports of
+/// a path in any network of at most 65536 ports.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
 const fn port_name(number: u32) -> u16 {
     number as u16

@@ -15,10 +15,11 @@ pub struct Window {
     /// How many of `groups` are hosts.
     host_groups: usize,
     hosts: u32,
-    /// By group; what lies beyond the last group is old.
+    /// Flights by group; those beyond the last group are old.
     flights: Vec<Flight>,
     groups: Vec<Group>,
-    /// By target: flights, then the place of the next; all zero between two windows.
+    /// For each target: the number of its flights, then the place of the next; all zero between two
+    /// windows.
     places: Vec<u32>,
     /// Scratch for few flights: target and place of each, sorted; and the place it then has.
     order: Vec<u64>,
@@ -28,7 +29,7 @@ pub struct Window {
 /// The flights to one target: `from..to` of the window's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Their target: the number of a port, or of a host's.
+    /// The target: the number of a port, or of a host's port.
     pub target: u32,
     pub(super) from: usize,
     pub(super) to: usize,
@@ -38,13 +39,13 @@ pub struct Group {
 const SPARSE: usize = 16;
 
 impl Window {
-    /// An empty one, for targets below `targets`, of which the first `hosts` are hosts.
+    /// An empty window, for targets below `targets`, of which the first `hosts` are hosts.
     pub(super) fn new(targets: usize, hosts: u32) -> Self {
         Self { places: vec![0; targets], hosts, ..Self::default() }
     }
 
-    /// Takes what is due before `end` from the calendar. O(flights), and O(targets) when there are
-    /// many.
+    /// Takes the flights that are due before `end` from the calendar. O(flights), and O(targets)
+    /// when there are many.
     pub(super) fn take(&mut self, calendar: &mut Calendar, end: Instant) {
         self.groups.clear();
         calendar.take_before(end, &mut self.due);
@@ -131,8 +132,8 @@ impl Window {
     }
 }
 
-/// By (arrival, origin), stable. Flights come slot by slot, so they are nearly in order and
-/// insertion is what is fastest.
+/// Sorts by (arrival, origin), stable. Flights come slot by slot, so they are nearly in order and
+/// insertion is the fastest.
 fn sort(flights: &mut [Flight]) {
     let key = |flight: &Flight| (flight.at, flight.origin);
     for from in 1..flights.len() {

@@ -9,9 +9,10 @@ use super::elements::{Node, PortSpec};
 /// The links as programs need them; empty in a network of plain switches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wiring {
-    /// By port: the port at the far end that leads back.
+    /// For each port: the port at the far end that leads back.
     pub(super) back: Vec<u32>,
-    /// By port: the target of flights that stands for it, itself or the whole of its switch.
+    /// For each port: the target of flights that stands for it, the port itself or its switch as a
+    /// whole.
     pub(super) target: Vec<u32>,
 }
 
@@ -36,8 +37,8 @@ fn index(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(NONE)
 }
 
-/// By port: the port that leads back from where its link ends. The i-th of parallel links leads
-/// back by the i-th.
+/// For each port: the port that leads back from the end of its link. The i-th of parallel links
+/// leads back by the i-th.
 pub(super) fn ports_back(ports: &[PortSpec]) -> Vec<u32> {
     let key = |node: Node| match node {
         Node::Host(host) => (0, host),

@@ -1,4 +1,4 @@
-//! What a program sees of the network, and all that it can do.
+//! The network as a program sees it, with everything that a program can do.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) driver: Driver<'a>,
 }
 
-/// What a program sees and can do during one call.
+/// The view and the actions of a program during one call.
 pub struct Context<'a> {
     pub(super) ports: &'a mut [PortState],
     pub(super) transit: &'a mut Transit,
@@ -45,23 +45,23 @@ pub(super) struct Agenda {
     pub(super) wake_at: Instant,
 }
 
-/// What becomes of a packet that a program sends.
+/// The fate of a packet that a program sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It leaves at once.
+    /// The packet leaves at once.
     Leaves,
-    /// It waits at its port.
+    /// The packet waits at its port.
     Waits,
-    /// It goes on without its payload.
+    /// The packet goes on without its payload.
     Trimmed,
-    /// It is lost.
+    /// The packet is lost.
     Dropped,
 }
 
 /// A port as a program sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortView {
-    /// What waits.
+    /// The packets that wait.
     pub queued: Queued,
     /// Bytes transmitted so far.
     pub sent_bytes: u64,
@@ -78,7 +78,7 @@ impl Context<'_> {
         self.transit.route(self.switch, packet, self.now).map(PortId)
     }
 
-    /// What is to be seen of a port.
+    /// The state of a port as a program sees it.
     #[must_use]
     pub fn port(&self, port: PortId) -> PortView {
         let state = &self.ports[port.0 as usize];
@@ -91,8 +91,8 @@ impl Context<'_> {
         }
     }
 
-    /// What the telemetry of a packet that left `port` now would say, were it behind all that has
-    /// been sent and before all that waits.
+    /// The hop that telemetry would record if a packet left `port` now, behind all packets sent and
+    /// before all that wait.
     #[must_use]
     pub fn hop(&self, port: PortId) -> Hop {
         let state = &self.ports[port.0 as usize];
@@ -203,7 +203,7 @@ impl Context<'_> {
         self.expect(port);
     }
 
-    /// Sees to it that the next turn of `port` is run.
+    /// Makes sure that the next turn of `port` is run.
     pub(super) fn expect(&mut self, port: u32) {
         let state = &mut self.ports[port as usize];
         if let Some(at) = self.transit.next_turn(state).filter(|at| *at < state.wake_at) {
@@ -222,7 +222,7 @@ impl Context<'_> {
             }
             self.agenda.turns.pop();
             if state.wake_at == at {
-                // A pause, or a frame that goes first, has come before it.
+                // A pause, or a frame that goes first, has changed the turn meanwhile.
                 state.wake_at = Instant::FAR_FUTURE;
                 self.expect(port);
             }
@@ -244,7 +244,7 @@ impl Context<'_> {
 }
 
 impl Agenda {
-    /// Nothing to do.
+    /// No turns.
     pub(super) const fn new() -> Self {
         Self { turns: BinaryHeap::new(), leaving: Vec::new(), wake_at: Instant::FAR_FUTURE }
     }

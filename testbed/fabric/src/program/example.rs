@@ -34,7 +34,7 @@ const HELD_MAX: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct Example {
     address: HostId,
-    /// Where its reports go.
+    /// The address of the switch that gets its reports.
     peer: Option<HostId>,
     /// Packets that wait for the instants at which they go on, ascending.
     held: VecDeque<Held>,
@@ -74,7 +74,7 @@ impl Code for Example {
 }
 
 impl Example {
-    /// What the reports to this switch have said in all.
+    /// The sum of the numbers in the reports that this switch has received.
     #[must_use]
     pub const fn reported(&self) -> u64 {
         self.reported

@@ -26,7 +26,7 @@ use super::elements::{PortId, PortSpec};
 use super::packet::Packet;
 use super::qdisc::Queued;
 
-/// What runs in a switch.
+/// Code that runs in a switch.
 pub trait Program {
     /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
     /// program sends it on, holds it, drops it or consumes it.
@@ -50,7 +50,7 @@ pub trait Program {
     fn is_end(&self) -> bool;
 }
 
-/// What a program is made from.
+/// The inputs from which a program is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// The number under which packets are sent to the program, if it is an end of packets.
@@ -74,7 +74,7 @@ pub struct LinkSpec {
     pub back: PortSpec,
 }
 
-/// How a program is made for its switch.
+/// The way in which a program is built for its switch.
 pub trait Code: Registered + Program {
     /// The program in its initial state.
     fn build(setup: &Setup<'_>) -> Self;

@@ -50,17 +50,18 @@ const HYSTERESIS: u64 = 2;
 pub struct Pfc {
     /// The number of its first port.
     first: u32,
-    /// By port of the switch, from `first` on: the link that it leads back along.
+    /// For each port of the switch, from `first` on: the state of the link that comes in by it.
     links: Vec<Incoming>,
-    /// By port of the switch: by which of its ports what waits in the data class has come, in the
-    /// same order, and [`UNCOUNTED`] for what leaves at once.
+    /// For each port of the switch: the ports by which the packets that wait in its data class have
+    /// come, in the same order, with [`UNCOUNTED`] for packets that leave at once.
     origins: Vec<VecDeque<u32>>,
 }
 
-/// In the place of a port: what leaves at once, or waits where drops are allowed, is not counted.
+/// In the place of a port: a packet that leaves at once, or that waits where drops are allowed, is
+/// not counted.
 const UNCOUNTED: u32 = u32::MAX;
 
-/// What came by one link and waits in the switch at its end.
+/// The packets that came by one link and wait in the switch at its end.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     /// Bytes, up to `limit`.
@@ -68,15 +69,15 @@ struct Incoming {
     limit: u64,
     xoff: u64,
     xon: u64,
-    /// The last frame to the transmitter was a pause.
+    /// Whether the last frame to the transmitter was a pause.
     paused: bool,
-    /// What waits at the port that leads back along the link is counted.
+    /// Whether packets that wait at the port that leads back along the link are counted.
     counts: bool,
 }
 
-/// What may come by the link of `port` once the switch has decided to pause it by `back`: what the
-/// link carries until the pause is obeyed and the last packet is there, a packet being sent then,
-/// and the one that went above XOFF.
+/// Bytes that may arrive by the link of `port` after the switch has decided to pause it by `back`:
+/// those on the link until the pause is obeyed and the last packet has arrived, a packet being sent
+/// then, and the one that exceeded XOFF.
 pub(crate) fn headroom(port: &PortSpec, back: &PortSpec) -> u64 {
     let longest = back.params.pause.packet_max.0;
     let wait = back.rate.time_for(Bytes(longest + FRAMES * u64::from(Flight::PAUSE_FRAME)));
@@ -90,7 +91,7 @@ impl Registered for Pfc {
 }
 
 impl Code for Pfc {
-    /// Nothing waits and nothing is paused.
+    /// A state in which nothing waits and nothing is paused.
     fn build(setup: &Setup<'_>) -> Self {
         Self {
             first: setup.first_port.0,
@@ -114,7 +115,7 @@ impl Pfc {
 }
 
 impl Incoming {
-    /// Nothing has come by the link that `port` leads back along.
+    /// The state of a link by which nothing has come.
     fn new(LinkSpec { port, back }: &LinkSpec) -> Self {
         let (limit, pause) = (port.params.data_limit.0, &port.params.pause);
         let left = limit.saturating_sub(headroom(back, port));

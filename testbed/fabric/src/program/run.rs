@@ -26,7 +26,7 @@ pub(crate) struct Programmed {
     target: u32,
     pub(crate) program: AnyProgram,
     agenda: Agenda,
-    /// What the program held after its last call.
+    /// The packets that the program held after its last call.
     held: Queued,
     /// Most data bytes that the program held at once.
     pub(crate) held_peak: u64,
@@ -130,7 +130,8 @@ impl<'a> SwitchRun<'a> {
         }
     }
 
-    /// What the program holds has changed. As a port's queue it is measured when data leaves.
+    /// Notes a change of the packets that the program holds. Like a port's queue it is measured
+    /// when data leaves.
     #[cold]
     fn measure(&mut self, held: Queued) {
         if held.data_packets < self.held.data_packets {
@@ -154,7 +155,7 @@ impl<'a> SwitchRun<'a> {
         self.cx.expect(port);
     }
 
-    /// Sees to it that the switch has its next turn after a span that ends just after `last`.
+    /// Makes sure that the switch has its next turn after a span that ends just after `last`.
     fn wake_again(&mut self, last: Instant) {
         if self.cx.agenda.wake_at <= last {
             self.cx.agenda.wake_at = Instant::FAR_FUTURE;

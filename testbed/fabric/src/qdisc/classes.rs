@@ -16,7 +16,7 @@ use crate::packet::Packet;
 #[derive(Clone, Debug)]
 pub struct Classes<const N: usize> {
     fifos: [Fifo; N],
-    /// The link's data class is paused.
+    /// Whether the link's data class is paused.
     paused: bool,
 }
 
@@ -116,7 +116,7 @@ impl<const N: usize> Classes<N> {
         self.fifos[DATA].bytes
     }
 
-    /// What waits in all FIFOs.
+    /// The packets that wait in all FIFOs.
     #[inline]
     #[must_use]
     pub fn queued(&self) -> Queued {

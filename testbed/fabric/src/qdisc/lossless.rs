@@ -12,7 +12,7 @@ use transport::{Instant, Rate, Rng};
 use super::{Departure, Discipline, Ecn, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
 use crate::packet::Packet;
 
-/// Marks ECN-capable data at dequeue; the switch sees to it that everything fits.
+/// Marks ECN-capable data at dequeue; pauses of the switch make sure that everything fits.
 #[derive(Clone, Debug)]
 pub struct Lossless {
     queue: Ecn,

@@ -1,11 +1,11 @@
-//! Queue disciplines: what a port does with packets that wait for its link.
+//! Queue disciplines: how a port treats packets that wait for its link.
 //!
 //! A discipline is one file and one line of `registry!` below; virtual and real time have it then.
 //! Dispatch is by a closed enum, stored inline in the port. Units: bytes. A discipline decides
 //! which packet leaves next and from when on it may; the port adds when its link is free.
 
-/// What a discipline that sends whenever its link is free leaves to the queue that it is built on,
-/// a field of it.
+/// Methods that a discipline which sends whenever its link is free passes to the queue that it is
+/// built on, one of its fields.
 macro_rules! as_its {
     ($queue:ident) => {
         fn is_work_conserving(&self) -> bool {
@@ -65,7 +65,7 @@ pub trait Qdisc {
     fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
     /// Data may not leave from `now` on, or may again.
     fn pause(&mut self, paused: bool, now: Instant);
-    /// What waits.
+    /// The packets that wait.
     fn queued(&self) -> Queued;
     /// An enqueue and a dequeue at once, for a packet that meets an empty queue and an idle link:
     /// the same outcome, without touching the queue's memory. `Err` when the packet is to go
@@ -78,14 +78,14 @@ pub trait Qdisc {
     }
 }
 
-/// What became of a packet given to a discipline.
+/// The fate of a packet given to a discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It waits as it came.
+    /// The packet waits as it came.
     Queued,
-    /// It waits without its payload, above data.
+    /// The packet waits without its payload, above data.
     Trimmed,
-    /// It is lost; nothing of it waits.
+    /// The packet is lost; nothing of it waits.
     Dropped(DropReason),
 }
 
@@ -102,7 +102,7 @@ pub struct Departure {
     pub start: Instant,
 }
 
-/// What waits in a discipline: data, and everything that has priority over it.
+/// The packets that wait in a discipline: data, and everything that has priority over data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
     /// Bytes of data.
@@ -162,7 +162,7 @@ pub struct QdiscParams {
     pub pause: PauseParams,
 }
 
-/// When a lossless switch pauses what comes by a link.
+/// When a lossless switch pauses a link by the bytes that came by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseParams {
     /// The longest packet of the data class.
@@ -202,7 +202,7 @@ fn share_of(packets: u64, share: f64) -> u64 {
     (packets as f64 * share.clamp(0.0, 1.0)).ceil() as u64
 }
 
-/// What a discipline's file states for its registration.
+/// The registration of a discipline, in its file.
 pub trait Discipline: Qdisc + Registered {
     /// An empty queue of a port whose link has `rate` when nothing is wrong with it.
     fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self;

@@ -69,7 +69,7 @@ impl Qdisc for Paced {
         }
     }
 
-    /// What is left of the gap to the next data packet takes the longer the lower the rate.
+    /// The rest of the gap to the next data packet takes the longer the lower the rate is.
     fn set_rate(&mut self, rate: Rate, now: Instant) {
         let left = u128::from(self.next_at.since(now).as_ps());
         let scaled = left * u128::from(self.rate.as_bps()) / u128::from(rate.as_bps());

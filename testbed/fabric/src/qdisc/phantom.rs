@@ -41,7 +41,7 @@ params! {
 /// The phantom queue of one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
-    /// What it drains at.
+    /// The rate at which the phantom queue drains.
     drain: Rate,
     /// Most bytes it holds; none where no phantom queue is.
     size: Bytes,
@@ -184,7 +184,7 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
         self.queue.queued()
     }
 
-    /// Not for a packet that the phantom may mark, which takes a draw.
+    /// Passes no packet that the phantom may mark, because marking takes a draw.
     #[inline]
     fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
         if !packet.is_data() {
@@ -243,7 +243,7 @@ mod tests {
         Instant::from_ps(ps)
     }
 
-    /// What the phantom holds at `now`, bytes.
+    /// The occupancy of the phantom at `now`, bytes.
     fn occupancy(queue: &PhantomEcn, now: Instant) -> f64 {
         let ps = queue.empty_at.since(now).as_us_f64() * 1e6;
         ps * Bytes(queue.drain).as_f64() / 8e12

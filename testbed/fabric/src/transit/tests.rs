@@ -140,7 +140,7 @@ fn a_hop_says_what_was_sent_before_and_what_waits_behind() {
     let serialisation = RATE.time_for(Bytes(MTU.into()));
     for (n, pair) in (1u64..).zip(hops.windows(2)) {
         assert_eq!(pair[1].sent_since(&pair[0]), Some(Bytes(MTU.into())));
-        // To the nanosecond, which is the unit.
+        // Telemetry has a resolution of a nanosecond.
         let gap = pair[1].since(&pair[0]).unwrap().as_ps().abs_diff(serialisation.as_ps());
         assert!(gap < 1000, "{n}");
         // When packet n left, n before it had left and n of each host had come.

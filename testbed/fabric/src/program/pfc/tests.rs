@@ -61,7 +61,8 @@ fn pauses(network: &Network) -> impl Iterator<Item = &Pfc> {
     })
 }
 
-/// Nothing waits, nothing is paused, and everything that was counted has been given back.
+/// Checks that nothing waits, nothing is paused, and everything that was counted has been given
+/// back.
 fn is_at_rest(network: &Network) -> bool {
     let links = |pfc: &Pfc| pfc.links.iter().all(|link| link.bytes == 0 && !link.paused);
     let empty = |pfc: &Pfc| pfc.origins.iter().all(VecDeque::is_empty);
@@ -69,7 +70,7 @@ fn is_at_rest(network: &Network) -> bool {
     ports && pauses(network).all(|pfc| links(pfc) && empty(pfc))
 }
 
-/// What is counted for each link is what waits in the switch at its end.
+/// Checks that the bytes counted for each link are those that wait in the switch at its end.
 fn counts_agree(network: &Network) -> bool {
     pauses(network).zip(network.blueprint().switches_with(ProgramKind::Pfc)).all(|(pfc, switch)| {
         let ports = network.blueprint().switches[switch as usize].ports();

@@ -1,4 +1,4 @@
-//! What a packet-hop costs, in the fabric alone and in a full simulation.
+//! The cost of a packet-hop, in the fabric alone and in a full simulation.
 //!
 //! Over the paper's trees of 1024 hosts without and with oversubscription. The fabric alone carries
 //! a permutation with 16 packets in flight a host, each delivery followed by another packet, and
@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// What one round took.
+/// The measurement of one round.
 #[derive(Clone, Copy)]
 struct Figure {
     /// Nanoseconds a hop.

@@ -15,7 +15,7 @@ use transport::{Bytes, Duration, HostId, Instant};
 use crate::workload::matrix::{Message, Start};
 use crate::workload::{FlowIndex, Matrix, Triggers};
 
-/// What to post now.
+/// A message to post now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// The line of the matrix, for the report back.
@@ -30,7 +30,7 @@ pub struct Order {
     pub size: u64,
     /// The longest message that carries part of it, at least 1.
     pub message_max: u32,
-    /// Nothing follows on this connection: close it behind this.
+    /// The last message of the connection: close it afterwards.
     pub last: bool,
 }
 
@@ -51,7 +51,7 @@ impl Order {
     }
 }
 
-/// What became of one flow. Instants are [`Instant::FAR_FUTURE`] until they are known.
+/// The record of one flow. Instants are [`Instant::FAR_FUTURE`] until they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
     /// When it was posted.
@@ -69,7 +69,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Of a flow that has not started.
+    /// The record of a flow that has not started.
     pub const UNSTARTED: Self = Self {
         start: Instant::FAR_FUTURE,
         delivered_at: Instant::FAR_FUTURE,
@@ -89,11 +89,11 @@ pub struct Conductor<'a> {
     timed_done: usize,
     /// Started by a trigger, not yet ordered.
     triggered: VecDeque<FlowIndex>,
-    /// To be started by a trigger that has fired, by when.
+    /// Flows to be started by a trigger that has fired, by the instant of their start.
     delayed: BTreeSet<(Instant, FlowIndex)>,
-    /// By flow: its connection.
+    /// The connection of each flow.
     connections: Vec<u32>,
-    /// By connection: lines not yet ordered.
+    /// For each connection: lines not yet ordered.
     lines_left: Vec<u32>,
     records: Vec<FlowRecord>,
     /// Flows ordered and neither finished nor failed.
@@ -102,7 +102,7 @@ pub struct Conductor<'a> {
     delivered_bytes: u64,
     /// Hosts that send the flows whose records it keeps.
     senders: Range<u32>,
-    /// What was delivered here of flows whose records other parts keep.
+    /// Deliveries here of flows whose records other parts keep.
     remote_deliveries: Vec<RemoteDelivery>,
     counts: FlowCounts,
     /// Pokes for other hosts, where hosts are apart; `None` where one conductor has all flows.
@@ -127,7 +127,7 @@ pub struct FlowCounts {
 pub struct Poke {
     /// The line of the matrix.
     pub flow: u32,
-    /// Its receiver has everything; else its sender has everything acknowledged.
+    /// True when the receiver has everything, false when the sender has everything acknowledged.
     pub received: bool,
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct RemoteDelivery {
 }
 
 impl<'a> Conductor<'a> {
-    /// Nothing has started. O(flows log flows).
+    /// A conductor of which no flow has started. O(flows log flows).
     #[must_use]
     pub fn new(matrix: &'a Matrix) -> Self {
         let (connections, lines_left) = connect(matrix);
@@ -295,8 +295,8 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// What to post for a flow that was taken, at `now`. To be called once a flow, for the flows of
-    /// one sender in the order of time.
+    /// The message to post for a flow that was taken, at `now`. To be called once a flow, for the
+    /// flows of one sender in the order of time.
     pub fn order(&mut self, flow: FlowIndex, now: Instant) -> Order {
         let spec = &self.matrix.flows[flow.index()];
         let connection = self.connections[flow.index()];

@@ -1,4 +1,4 @@
-//! What a simulation will cost, worked out before it runs: link traversals, time, memory.
+//! The cost of a simulation, computed before it runs: link traversals, time, memory.
 //!
 //! An estimate from the matrix, the topology and the tables of endpoints, meant to be right within
 //! a factor of two: so that a run of minutes is no surprise and one that the machine's memory
@@ -27,11 +27,11 @@ use crate::workload::matrix::Start;
 pub const PROCESS: u64 = 5 << 20;
 /// A port of the network, for each thread.
 pub const PORT: u64 = 450;
-/// What is touched of a host's endpoint and queues without flows; more is reserved.
+/// Memory of a host's endpoint and queues that is touched without flows; more is reserved.
 pub const HOST: u64 = 10 << 10;
 /// A flow at both ends: its places in tables, its line of the matrix, its record and its result.
 pub const FLOW: u64 = 1000;
-/// What an open flow takes beyond, without its segments.
+/// Memory that an open flow takes beyond `FLOW`, without its segments.
 pub const OPEN: u64 = 700;
 /// A segment that an open flow can have outstanding.
 pub const PSN: u64 = 32;
@@ -50,7 +50,7 @@ const FLOW_TIME: Duration = Duration::from_ns(2500);
 /// Hops that losses and waiting add to those of segments and acknowledgements.
 const ADDED_PERCENT: u64 = 25;
 
-/// What a run will cost, about.
+/// The approximate cost of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// Link traversals.
@@ -62,7 +62,7 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// What `plan` will cost in virtual time. O(flows).
+    /// The cost of `plan` in virtual time. O(flows).
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let (hops, lost) = (hops(plan), lost_hops(plan));
@@ -85,9 +85,9 @@ fn hops(plan: &Plan) -> u64 {
     least.saturating_add(least / 100 * ADDED_PERCENT)
 }
 
-/// What flows that start first, all at once, send to a receiver beyond what its link and queue
-/// take in the time of a window: each segment is trimmed, refused and sent again. A sender with
-/// many flows gives each its share.
+/// Hops of segments that are lost at a receiver whose first flows, all started at once, send more
+/// than its link and queue take in the time of a window: each such segment is trimmed, refused and
+/// sent again. A sender with many flows gives each its share.
 fn lost_hops(plan: &Plan) -> u64 {
     let hosts = plan.hosts() as usize;
     let starts = plan.matrix.flows.iter().filter_map(|flow| match flow.start {

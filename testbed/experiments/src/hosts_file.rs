@@ -31,9 +31,9 @@ pub const SILENCE_S: u64 = 90;
 /// The hosts of a real network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostsFile {
-    /// What errors call it.
+    /// The name of the file in errors.
     pub file: String,
-    /// By number, `2..=`[`HOSTS_MAX`].
+    /// Hosts by number, `2..=`[`HOSTS_MAX`].
     pub hosts: Vec<HostEntry>,
     /// The UDP port that all of them listen at, where the file says so; not 0.
     pub udp_port: Option<u16>,
@@ -44,17 +44,17 @@ pub struct HostsFile {
 pub struct HostEntry {
     /// Unique.
     pub name: String,
-    /// Of its device, unique.
+    /// The address of the host's device, unique.
     pub ip: IpAddr,
     /// Leading bits that its subnet has in common.
     pub prefix: u8,
-    /// Who forwards to other subnets; in its subnet.
+    /// The router that forwards to other subnets; in the host's subnet.
     pub gateway: Option<IpAddr>,
-    /// Of its device, where it is not to be asked for.
+    /// The MAC of the host's device, where it is not to be asked for.
     pub mac: Option<[u8; 6]>,
     /// The device, in the words of the file.
     pub device: Located<String>,
-    /// Where it waits for other hosts, `HOST:PORT`; the first has one.
+    /// The address at which the host waits for other hosts, `HOST:PORT`; the first host has one.
     pub control: Option<String>,
     /// The core that polls.
     pub core: Option<usize>,

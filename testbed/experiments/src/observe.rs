@@ -1,4 +1,4 @@
-//! What a run shows of itself while it goes on, beside its result.
+//! The view of a run while it goes on, beside its result.
 //!
 //! Asked for by who starts the run; it changes nothing of what the run does.
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::capture::Capture;
 
-/// What is wanted. Nothing, unless said.
+/// The observations that are wanted; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
     /// Serves OpenMetrics at this unix socket; in real time only.

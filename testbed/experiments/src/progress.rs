@@ -19,7 +19,7 @@ pub struct Progress {
     pub hops: u64,
 }
 
-/// What watches a run. Called now and then, on the thread that runs it.
+/// An observer of a run. Its methods are called now and then, on the thread that runs it.
 pub trait Watch {
     /// Takes note; false asks the run to end early with what it has.
     fn goes_on(&mut self, progress: &Progress) -> bool;

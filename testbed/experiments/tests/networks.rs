@@ -106,7 +106,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
     out
 }
 
-/// By time, as a driver that polls late would have to sort to compare.
+/// Sorts outputs by time, as a driver that polls late would have to for a comparison.
 fn by_time(mut outputs: Vec<Output>) -> Vec<String> {
     let at = |output: &Output| match output {
         Output::Delivered { at, .. }

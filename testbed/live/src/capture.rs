@@ -78,7 +78,7 @@ impl Drop for CaptureThread {
     }
 }
 
-/// What the thread has.
+/// The state of the writing thread.
 struct Rounds {
     writer: Writer<BufWriter<File>>,
     tapped: Vec<TappedWorker>,

@@ -1,4 +1,4 @@
-//! What DPDK, its buffers, its devices or the clock refuse: a machine that is not fit.
+//! Errors of DPDK, its buffers, its devices or the clock: the machine is not fit.
 
 use experiments::plan::RunError;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! What a device is and does, found out by opening it alone: nothing is sent, and the process that
+//! The properties of a device, found out by opening it alone: nothing is sent, and the process that
 //! a memif belongs to is not disturbed. A card is DPDK's as long as it is open.
 
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use crate::dpdk_error::DpdkError;
 /// An opened device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
-    /// Its effective configuration, one line.
+    /// The device's effective configuration, one line.
     pub configuration: String,
-    /// What it does not do as it was wished, a line each: software does it, or it is done without.
+    /// The wishes that the device does not fulfil, a line each: software does them, or they are
+    /// left out.
     pub lost: Vec<String>,
 }
 
-/// What DPDK needs beside the pool: queues, and a memif's rings.
+/// Memory that DPDK needs beside the pool: for queues, and a memif's rings.
 const EAL_MB: u64 = 128;
 /// A buffer's mbuf, headroom and what the pool adds.
 const BESIDE_ROOM: u64 = 384 + 512;

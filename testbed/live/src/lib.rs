@@ -1,4 +1,4 @@
-//! What runs live: the same endpoints and switches on DPDK devices, in real time.
+//! The live worlds: the endpoints and switches of a simulation on DPDK devices, in real time.
 //!
 //! | Module | Is |
 //! |---|---|

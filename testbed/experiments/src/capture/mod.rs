@@ -15,7 +15,7 @@ use transport::HostId;
 use crate::input::{InputError, did_you_mean};
 use crate::plan::RunError;
 
-/// What to capture, and where to.
+/// The frames to capture, and the file for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// The file; replaced when it exists.

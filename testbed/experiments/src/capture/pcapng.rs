@@ -15,12 +15,12 @@ pub struct Writer<W> {
     interfaces: u32,
 }
 
-/// What an interface is.
+/// The description of an interface.
 #[derive(Clone, Debug, Default)]
 pub struct Interface<'a> {
     /// As `tshark -T fields -e frame.interface_name` shows it.
     pub name: &'a str,
-    /// For people.
+    /// A description for human readers.
     pub description: &'a str,
     /// bit/s; 0 is unknown.
     pub speed: u64,
@@ -31,7 +31,7 @@ pub struct Interface<'a> {
 /// Which way a packet went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// To the host.
+    /// The frame went to the host.
     Received = 1,
     /// From the host.
     Sent = 2,
@@ -40,7 +40,7 @@ pub enum Direction {
 /// One packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// By number, from 0 in the order of [`Writer::interface`].
+    /// The number of the interface, from 0 in the order of [`Writer::interface`].
     pub interface: u32,
     /// Nanoseconds.
     pub at_ns: u64,
@@ -48,11 +48,11 @@ pub struct Packet<'a> {
     pub direction: Direction,
     /// Bytes that it had.
     pub len: u32,
-    /// Its first bytes, or all.
+    /// The frame's first bytes, or all.
     pub bytes: &'a [u8],
 }
 
-/// What an interface has seen.
+/// Counters of an interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Statistics {
     /// When the capture began and ended, nanoseconds.
@@ -83,7 +83,7 @@ impl<W: Write> Writer<W> {
         writer.u32(ORDER);
         writer.u16(1);
         writer.u16(0);
-        // Its length is not known yet.
+        // The length of the section is not known yet.
         writer.u64(u64::MAX);
         writer.option(1, comment.as_bytes());
         writer.option(4, concat!("headrace ", env!("CARGO_PKG_VERSION")).as_bytes());

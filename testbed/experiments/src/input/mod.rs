@@ -1,4 +1,4 @@
-//! What every reader of a user's text shares: the diagnostic, the line tokenizer, spelled
+//! Parts shared by all readers of a user's text: the diagnostic, the line tokenizer, spelled
 //! quantities, and the suggestion of the nearest known name.
 //!
 //! Nothing here knows a file format. No reader that uses these parts panics, whatever the bytes.
@@ -25,9 +25,9 @@ pub struct InputError {
     pub line: u32,
     /// Column in characters, counted from 1; 0 when the error is about the line as a whole.
     pub column: u32,
-    /// What is there.
+    /// The text that was found.
     pub found: String,
-    /// What would have been accepted.
+    /// The text that would have been accepted.
     pub expected: String,
     /// How to mend it; empty when `expected` says it all.
     pub help: String,

@@ -119,7 +119,7 @@ impl<'d> Table<'d> {
         Table { document: self.document, title: self.title, entries, start: self.start }
     }
 
-    /// What is in it.
+    /// The entries of the table.
     pub(crate) fn entries(&self) -> &'d DeTable<'d> {
         self.entries
     }

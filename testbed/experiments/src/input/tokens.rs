@@ -25,14 +25,14 @@ pub struct LineReader<R> {
     line: u32,
 }
 
-/// What is left of one line.
+/// The rest of one line.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     name: &'a str,
     /// Line number, from 1.
     pub number: u32,
     text: &'a [u8],
-    /// Where the next token is looked for, a byte offset into `text`.
+    /// The place from which the next token is searched, a byte offset into `text`.
     at: usize,
 }
 
@@ -238,7 +238,7 @@ impl<'a> Line<'a> {
 /// Tokens cut further at commas.
 struct Cells<'a> {
     line: Line<'a>,
-    /// What is left of a token that had a comma.
+    /// The rest of a token that had a comma.
     rest: Option<Token<'a>>,
 }
 

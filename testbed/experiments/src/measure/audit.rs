@@ -9,13 +9,13 @@ use crate::conductor::Conductor;
 /// The verdict at the end of a run, and every imbalance found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Audit {
-    /// Nothing was found.
+    /// Whether nothing was found.
     pub ok: bool,
     /// One sentence an imbalance.
     pub findings: Vec<String>,
 }
 
-/// What a driver knows about its packets at the end.
+/// A driver's counts of its packets at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriverCount {
     /// Packets the endpoints were asked for and the driver accepted.
@@ -93,7 +93,8 @@ impl Audit {
         audit
     }
 
-    /// What endpoints have sent is what drivers took, and what those gave them is accounted for.
+    /// Checks that drivers took as many packets as endpoints have sent, and that all packets given
+    /// to endpoints are accounted for.
     fn hosts(&mut self, stats: &Stats, driver: DriverCount) {
         let sent = stats.data_new
             + stats.copies

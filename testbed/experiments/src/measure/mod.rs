@@ -1,4 +1,5 @@
-//! What a run measured: per-flow records, the summary of the result schema, the audit, the series.
+//! The measurements of a run: per-flow records, the summary of the result schema, the audit, the
+//! series.
 
 pub mod audit;
 pub mod fct;
@@ -27,11 +28,11 @@ pub type Counters = BTreeMap<String, u64>;
 pub struct Outcome {
     /// The result schema's summary; wall time and memory are the caller's to fill in.
     pub summary: Summary,
-    /// By line of the matrix.
+    /// Records of flows by line of the matrix.
     pub records: Vec<FlowRecord>,
     /// Samples in the order of time that the run's watch has not taken; empty without sampling.
     pub series: Vec<Sample>,
-    /// What all endpoints counted.
+    /// The sum of all endpoints' counters.
     pub stats: Stats,
     /// The run was stopped before its end.
     pub stopped: bool,
@@ -41,7 +42,7 @@ pub struct Outcome {
     pub lateness: Option<Lateness>,
     /// Settings that the world changed to fit.
     pub adapted: Vec<Adapted>,
-    /// By host: all input of its endpoint, for `transport::record::replay`; empty unless
+    /// For each host: all input of its endpoint, for `transport::record::replay`; empty unless
     /// recorded.
     pub recordings: Vec<Vec<u8>>,
 }

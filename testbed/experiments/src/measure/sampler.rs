@@ -17,7 +17,7 @@ pub struct Sampler {
     series: Vec<Sample>,
 }
 
-/// What there is to see at an instant.
+/// The state of a run at an instant, for a sample.
 #[derive(Default)]
 pub struct Seen {
     queue_max_bytes: u64,

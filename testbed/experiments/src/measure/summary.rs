@@ -68,11 +68,11 @@ pub struct Summary {
     pub drops: std::collections::BTreeMap<&'static str, u64>,
     /// How late the polls of a real-time run were; null in virtual time.
     pub lateness: Option<Lateness>,
-    /// What erasure coding did; null where it is off.
+    /// Counters of erasure coding; null where it is off.
     pub ec: Option<CodeCounts>,
     /// Sizes of packets that were accounted instead of those of the headers; null where none was.
     pub wire: Option<AccountedBytes>,
-    /// What lossless switches did; null where switches do not pause.
+    /// Counters of lossless switches; null where switches do not pause.
     pub pfc: Option<PauseCounts>,
     /// Completion times of flows inside datacentres; null where there is one only.
     pub fct_intra_us: Option<Fct>,
@@ -80,8 +80,8 @@ pub struct Summary {
     pub fct_inter_us: Option<Fct>,
     /// Completion times over those of the same flows alone in an idle network.
     pub fct_slowdown: Fct,
-    /// What workers and their devices have counted, by name (docs/PERFORMANCE.md); not there in
-    /// virtual time.
+    /// Counters of workers and their devices, by name (docs/PERFORMANCE.md); missing in virtual
+    /// time.
     #[serde(skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
     /// The machines of a real network; not there in other worlds.
@@ -92,9 +92,9 @@ pub struct Summary {
 /// A machine of a real network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSeen {
-    /// Its name.
+    /// The name of the host.
     pub name: String,
-    /// Its device: what it is, and what it does by itself.
+    /// The host's device: its kind, and its offloads.
     pub device: String,
     /// Least base RTT that it measured to a peer that it sends to.
     pub base_rtt_min_us: Option<f64>,
@@ -108,7 +108,7 @@ pub struct HostSeen {
     pub answers: u64,
     /// Packets that its device says it had no room for.
     pub device_missed: u64,
-    /// Whose time round trips are by: `device`, `poll`, or `device and poll`.
+    /// The clock that measures round trips: `device`, `poll`, or `device and poll`.
     pub rtt_by: String,
     /// Packets received whose time of arrival the device gave.
     pub stamped: u64,
@@ -155,7 +155,7 @@ pub struct PauseCounts {
 /// Flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flows {
-    /// Of the matrix.
+    /// Flows of the matrix.
     pub total: u64,
     /// Delivered and acknowledged.
     pub finished: u64,
@@ -204,7 +204,7 @@ pub struct QueueBytes {
 /// Message bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByteCounts {
-    /// Of the matrix.
+    /// Bytes of the matrix.
     pub offered: u64,
     /// Delivered.
     pub delivered: u64,
@@ -231,7 +231,7 @@ impl Packets {
             parity: stats.parity_new,
             acks: stats.acks_sent,
             nacks: stats.nacks_sent + stats.block_nacks_sent,
-            // Where switches cannot be seen, the marks that receivers saw.
+            // Where switches cannot be read, the trimmed packets that receivers saw.
             trimmed: totals.map_or(stats.trimmed, |totals| totals.trimmed),
             dropped: totals.map_or(0, |totals| totals.dropped) + stats.drops.total(),
             ecn_marked: totals.map(|totals| totals.marked),

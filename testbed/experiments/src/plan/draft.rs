@@ -22,10 +22,10 @@ use crate::scenario::FaultSpec;
 use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was not set.
+    /// The value was not set.
     Default,
     /// The transport's preset.
     Transport(&'static str),
@@ -58,7 +58,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What switches do, beyond the topology.
+/// The behaviour of switches, beyond the topology.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchSettings {
     /// Queue discipline; by `trim` when `None`.
@@ -69,7 +69,7 @@ pub struct SwitchSettings {
     pub queue_bdp: f64,
     /// Data bytes that ports at links of border switches buffer; as others when `None`.
     pub border_queue: Option<Bytes>,
-    /// Their queue discipline; that of others when `None`.
+    /// The queue discipline of border switches; that of other switches when `None`.
     pub border_qdisc: Option<QdiscKind>,
     /// Share of the queue up to which nothing is marked.
     //= smartt#III-J
@@ -142,7 +142,7 @@ impl ClockSettings {
 pub struct Draft {
     /// The preset.
     pub transport: &'static Transport,
-    /// What endpoints are built from; path values follow from the topology.
+    /// The settings of endpoints; path values follow from the topology.
     pub settings: Settings,
     /// Overrides the base RTT that follows from the topology.
     pub base_rtt: Option<Duration>,
@@ -157,7 +157,7 @@ pub struct Draft {
     pub tail_probe: Option<bool>,
     /// Whether switches trim.
     pub trim: bool,
-    /// What switches do.
+    /// The behaviour of switches.
     pub switch: SwitchSettings,
     /// Programs of switches.
     pub programs: Vec<ProgramSpec>,
@@ -418,7 +418,7 @@ impl Draft {
         NetworkFacts { trims: Some(self.trim), ..NetworkFacts::default() }
     }
 
-    /// Where the value of `key` came from.
+    /// The origin of the value of `key`.
     #[must_use]
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)

@@ -45,9 +45,9 @@ pub enum RunError {
     Disagree(String),
     /// Another host of a real network ended the run.
     Peer {
-        /// Its name.
+        /// The name of the host.
         host: String,
-        /// What it said, or how it went.
+        /// The reason that it reported, or how the connection ended.
         reason: String,
         /// Whether flows had begun.
         running: bool,

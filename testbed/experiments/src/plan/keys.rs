@@ -22,7 +22,7 @@ use crate::workload::matrix::MESSAGE_MAX;
 
 /// One setting.
 pub struct Key {
-    /// Its dotted name.
+    /// The dotted name of the key.
     pub name: &'static str,
     /// One line for lists: what it is, its unit and range.
     pub about: &'static str,

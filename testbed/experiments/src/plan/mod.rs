@@ -42,9 +42,9 @@ pub struct Plan {
     pub tree: FatTree,
     /// How its switches behave.
     pub fabric: FabricParams,
-    /// What endpoints are built from; table sizes follow for each host.
+    /// The settings of endpoints; table sizes follow for each host.
     pub settings: Settings,
-    /// Where everything came from, and what only one world needs.
+    /// The draft, with the origins of all values and the settings that only one world reads.
     pub draft: Draft,
     /// Root of all chance.
     pub seed: u64,
@@ -461,8 +461,8 @@ fn with_parity(segments: u64, settings: &Settings) -> u64 {
     segments.saturating_add(blocks.saturating_mul(u64::from(shape.parity())))
 }
 
-/// What an endpoint is built from where there is no topology: one link of `line_rate`, all of whose
-/// paths have `base_rtt` unless the draft says otherwise. Table sizes are the caller's.
+/// The settings of an endpoint where there is no topology: one link of `line_rate`, all of whose
+/// paths have `base_rtt` unless the draft says otherwise. The caller sets table sizes.
 ///
 /// # Errors
 /// When a setting is out of range.

@@ -190,7 +190,7 @@ pub const TRANSPORTS: &[Transport] = &[
             ],
         ],
     },
-    // What Uno is compared with. What happens between the sites Gemini takes from delay, BBR from
+    // Transports that Uno is compared with. Between the sites Gemini reacts to delay, and BBR to
     // bandwidth.
     Transport {
         name: "gemini",

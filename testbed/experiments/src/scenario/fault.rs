@@ -28,9 +28,9 @@ use crate::topology::{FatTree, LinkSelector, SelectorError};
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultSpec {
-    /// What goes wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// On which links, in both directions unless a port's direction is named.
+    /// The links with the fault, in both directions unless a port's direction is named.
     pub links: LinkSelector,
     /// From this time on.
     pub from: Duration,
@@ -38,7 +38,7 @@ pub struct FaultSpec {
     pub until: Option<Duration>,
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultKind {
     /// Each packet is lost with this probability, 0..=1.

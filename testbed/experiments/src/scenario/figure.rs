@@ -11,34 +11,34 @@ use crate::input::{InputError, did_you_mean, number};
 /// A figure: of what, and its plots from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Where it is from, such as `smartt fig. 7`; may be empty.
+    /// The source, such as `smartt fig. 7`; may be empty.
     pub of: String,
-    /// What is claimed there; may be empty.
+    /// The claim of the source; may be empty.
     pub claim: String,
-    /// Its plots; what fits the runs when there are none.
+    /// The plots of the figure; a plot that fits the runs is chosen when there are none.
     pub plots: Vec<Plot>,
 }
 
 /// One plot: a panel, or one for each value of an axis side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
-    /// What it looks like.
+    /// The form of the plot.
     pub kind: PlotKind,
-    /// What is measured: one of [`PlotKind::measures`].
+    /// The measure that is shown: one of [`PlotKind::measures`].
     pub y: String,
     /// The axis of the scenario along x, for bars, lines and violins.
     pub x: Option<String>,
     /// The axis of the scenario that has a panel for each value.
     pub panel: Option<String>,
-    /// Of measures of single flows: how many of the matrix's first flows are shown, from 1.
+    /// For measures of single flows: how many of the matrix's first flows are shown, from 1.
     pub flows: usize,
-    /// Of series and distributions: nothing below this time is shown, microseconds.
+    /// For series and distributions: nothing below this time is shown, microseconds.
     pub from_us: f64,
-    /// Nothing above it.
+    /// For series and distributions: nothing above this time is shown, microseconds.
     pub until_us: Option<f64>,
 }
 
-/// What a plot looks like.
+/// The form of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlotKind {
@@ -70,8 +70,8 @@ impl PlotKind {
             .map(|(kind, _)| kind)
     }
 
-    /// What it can show. The first is the default. Of runs these are paths into summary.json, of
-    /// series keys of series.jsonl or sums and rates of them.
+    /// The measures that the form can show. The first is the default. Measures of runs are paths
+    /// into summary.json; those of series are keys of series.jsonl, or sums and rates of them.
     #[must_use]
     pub const fn measures(self) -> &'static [&'static str] {
         match self {

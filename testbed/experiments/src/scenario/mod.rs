@@ -48,12 +48,12 @@ use crate::topology::{self, FatTreeSpec, topo_file};
 use crate::workload::cm::{self, StartUnit};
 use crate::workload::{Matrix, Workload};
 
-/// What a file describes: one run, or variants of one to compare.
+/// The content of a scenario file: one run, or variants of one to compare.
 #[derive(Debug)]
 pub struct Scenario {
-    /// Its name; the file's name without the ending when it has none.
+    /// The scenario's name; the file's name without the ending when it has none.
     pub name: String,
-    /// What it shows, for lists; may be empty.
+    /// One sentence for lists; may be empty.
     pub about: String,
     /// How its results are drawn, and what they are compared with.
     pub figure: Figure,
@@ -67,7 +67,7 @@ pub struct Run {
     /// The parts joined by commas, unique in the scenario and fit for a file's name; empty for the
     /// only run of a scenario without variants.
     pub name: String,
-    /// Where it stands on each axis of the scenario.
+    /// The run's place on each axis of the scenario.
     pub parts: Vec<Part>,
     /// The run itself.
     pub setup: Setup,
@@ -86,9 +86,9 @@ pub struct Part {
 /// line's defaults.
 #[derive(Debug)]
 pub struct Setup {
-    /// Where it runs unless the command line says otherwise.
+    /// The world in which it runs unless the command line says otherwise.
     pub world: Option<Located<String>>,
-    /// Where the traffic comes from.
+    /// The source of the traffic.
     pub traffic: Traffic,
     /// The network.
     pub topology: Option<TopologySource>,
@@ -112,14 +112,14 @@ pub struct Setup {
     pub sampling: Option<Duration>,
 }
 
-/// Where the traffic of a run comes from.
+/// The source of a run's traffic.
 #[derive(Debug)]
 pub enum Traffic {
     /// A `.cm` file.
     File(PathBuf),
     /// A generator.
     Workload {
-        /// Its name.
+        /// The name of the generator.
         kind: String,
         /// The number of hosts it is made for; the topology's when the file names none.
         nodes: Option<u32>,
@@ -128,7 +128,7 @@ pub enum Traffic {
     },
 }
 
-/// Where the network of a run comes from.
+/// The source of a run's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopologySource {
     /// A `.topo` file.
@@ -192,7 +192,7 @@ impl Scenario {
         self.runs.iter().any(|run| !run.parts.is_empty())
     }
 
-    /// That `name` picks a run of this scenario.
+    /// Checks that `name` picks a run of this scenario.
     ///
     /// # Errors
     /// When it picks none, with the axes and their values and without a place.
@@ -211,7 +211,7 @@ impl Part {
     }
 }
 
-/// As it stands in the name of a run.
+/// Writes the place as it stands in the name of a run.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.axis.as_str() {
@@ -249,7 +249,7 @@ impl Traffic {
 }
 
 impl TopologySource {
-    /// What `text` names: a path when it ends in `.topo`, else a built-in network.
+    /// The network that `text` names: a path when it ends in `.topo`, else a built-in network.
     ///
     /// # Errors
     /// When it is neither, with the nearest name and without a place.

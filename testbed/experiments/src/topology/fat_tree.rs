@@ -174,8 +174,8 @@ impl FatTree {
         self.switch_base[tier as usize]
     }
 
-    /// What routing knows of a switch. A border switch has a single child, its site, to which all
-    /// its ports down lead.
+    /// The routing data of a switch. A border switch has a single child, its site, to which all its
+    /// ports down lead.
     fn switch(&self, tier: u8, switch: u32) -> SwitchSpec {
         let spec = &self.spec;
         let [site, pod, tor] = [spec.site_hosts(), spec.podsize, spec.tier[0].radix_down];

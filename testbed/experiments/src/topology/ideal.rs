@@ -75,9 +75,9 @@ struct Level {
     hosts: u32,
     /// A path crosses it when it turns at this tier or higher.
     tier: u8,
-    /// Of one link.
+    /// The rate of one link.
     rate: Rate,
-    /// Of all links of a group.
+    /// The rate of all links of a group together.
     capacity: Rate,
     up: Vec<Cut>,
     down: Vec<Cut>,

@@ -48,9 +48,9 @@ pub enum LinkSelector {
 pub enum Ports {
     /// Both directions, all of them.
     All,
-    /// All that go up.
+    /// All links that go up.
     Up,
-    /// All that go down.
+    /// All links that go down.
     Down,
     /// This one of those that go up, from 0.
     UpPort(u32),

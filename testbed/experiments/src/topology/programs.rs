@@ -16,7 +16,7 @@ use crate::workload::matrix::SwitchTier;
 /// A program for some switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramSpec {
-    /// What they run.
+    /// The program that the switches run.
     pub program: ProgramKind,
     /// Which ones.
     pub switches: Switches,

@@ -17,7 +17,7 @@ use crate::workload::matrix::SwitchTier;
 /// A link that is not there: the number is not below what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectorError {
-    /// What the number counts.
+    /// The kind of thing that the number counts.
     pub what: &'static str,
     /// The number.
     pub given: u32,

@@ -35,7 +35,7 @@ pub struct FatTreeSpec {
     /// site is its border switch, whose links up are those to the other site. The rest are all
     /// zeros.
     pub tier: [TierSpec; TIERS_MAX],
-    /// What joins two sites, each a tree of its own and both alike; `None` for one.
+    /// The links that join two sites, each a tree of its own and both alike; `None` for one site.
     pub wan: Option<WanSpec>,
 }
 
@@ -47,7 +47,7 @@ pub const TIERS_MAX: usize = 4;
 pub struct WanSpec {
     /// Speed of a link, both ways, `1..=GBPS_MAX`.
     pub gbps: u32,
-    /// Its propagation, `0..=LATENCY_NS_MAX`.
+    /// The propagation of the link, `0..=LATENCY_NS_MAX`.
     pub latency_ns: u32,
 }
 
@@ -92,13 +92,13 @@ pub struct SpecError {
     pub tier: Option<u8>,
     /// The word that is wrong, as the file spells it.
     pub key: &'static str,
-    /// Its value.
+    /// The value that was found.
     pub found: u64,
-    /// What it has to be.
+    /// The rule that the value breaks.
     pub rule: Rule,
 }
 
-/// What a number of a tree has to be.
+/// A rule for a number of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Within these bounds.
@@ -197,7 +197,7 @@ impl FatTreeSpec {
         Ok(())
     }
 
-    /// What one tier's numbers say about another's.
+    /// Checks the numbers of each tier against those of its neighbours.
     fn check_wiring(&self) -> Result<(), SpecError> {
         for tier in 0..self.levels() {
             let spec = &self.tier[usize::from(tier)];
@@ -359,7 +359,7 @@ impl FatTreeSpec {
         }
     }
 
-    /// What joins the sites, on a path that turns at `top`.
+    /// The links that join the sites, on a path that turns at `top`.
     #[must_use]
     pub fn wan_via(&self, top: u8) -> Option<&WanSpec> {
         self.wan.as_ref().filter(|_| top >= self.tiers)

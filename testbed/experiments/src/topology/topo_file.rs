@@ -291,14 +291,14 @@ fn enter(
     Ok(())
 }
 
-/// What is above a tier.
+/// The part of the network above a tier.
 #[derive(Clone, Copy, PartialEq)]
 enum TierKind {
     /// Another tier.
     Within,
-    /// Nothing.
+    /// The top tier: nothing is above it.
     Top,
-    /// The other site.
+    /// A border: the other site is above it.
     Border,
 }
 

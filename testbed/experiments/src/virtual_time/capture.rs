@@ -32,19 +32,19 @@ pub(super) struct Taken {
     pub(super) ecn: Ecn,
 }
 
-/// What the hosts of a part note.
+/// The frames that the hosts of a part note.
 #[derive(Debug)]
 pub(super) struct Tap {
     only: Option<HostId>,
     every: u64,
     first: u32,
-    /// By host of the part: frames so far.
+    /// For each host of the part: frames so far.
     seen: Vec<u64>,
     taken: Vec<Taken>,
 }
 
 impl Tap {
-    /// For `hosts` hosts from `first` on.
+    /// A tap for `hosts` hosts from `first` on.
     pub(super) fn new(capture: &Capture, first: u32, hosts: usize) -> Self {
         let every = u64::from(capture.every);
         Self { only: capture.host, every, first, seen: vec![0; hosts], taken: Vec::new() }
@@ -70,9 +70,9 @@ pub(super) struct Recording {
     addressing: Addressing,
     only: Option<HostId>,
     snap: usize,
-    /// Of the last window.
+    /// Frames of the last window.
     taken: Vec<Taken>,
-    /// Nothing is written after it.
+    /// The first error; nothing is written after it.
     failed: Option<io::Error>,
 }
 

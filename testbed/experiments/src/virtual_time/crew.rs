@@ -140,7 +140,7 @@ impl<'a, 'p> Crew<'a, 'p> {
         self.ordered.add_one();
     }
 
-    /// What a thread that does not lead does.
+    /// The loop of a thread that does not lead.
     fn work(&self, part: &Mutex<Part<'a>>) {
         for turn in 1.. {
             self.ordered.wait_for(turn);

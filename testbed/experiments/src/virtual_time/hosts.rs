@@ -29,14 +29,14 @@ const HORIZON: Duration = Duration::from_us(100);
 /// One host.
 struct Host {
     endpoint: Endpoint,
-    /// What the endpoint sees as time; all else of a host is by network time.
+    /// The clock that the endpoint sees; all else of a host is by network time.
     clock: HostClock,
     /// When its endpoint wants to be called; [`Instant::FAR_FUTURE`] when it does not. Earlier than
     /// wanted is fine, later is not.
     timer: Instant,
     /// Flows of the matrix to order, by time.
     starts: VecDeque<(Instant, FlowIndex)>,
-    /// By message index: which flow of the matrix it carries, and its length.
+    /// For each message index: the flow of the matrix that it carries, and its length.
     messages: Vec<(FlowIndex, u32)>,
     /// Orders to post, each with how many of its messages have been: all at once unless the
     /// endpoint's tables are full.
@@ -54,7 +54,7 @@ struct Kept {
     ext: Option<Box<Ext>>,
 }
 
-/// What hosts act on beside themselves: network, conductor, packets.
+/// The parts of a simulation that hosts act on beside themselves: network, conductor, packets.
 pub(super) struct Environment<'a> {
     pub(super) network: Network,
     pub(super) conductor: Conductor<'a>,
@@ -69,7 +69,7 @@ pub(super) struct Hosts<'a> {
     /// The number of the first of `hosts`.
     first: u32,
     hosts: Vec<Host>,
-    /// By connection of the conductor: the transport flow, once open.
+    /// For each connection of the conductor: the transport flow, once open.
     flows: Vec<Option<FlowId>>,
     /// Orders for another host than the one whose doing started them.
     elsewhere: Vec<Order>,
@@ -201,8 +201,8 @@ impl<'a> Hosts<'a> {
         state.timer.min(start).min(turn).min(kept)
     }
 
-    /// What happens to `host` at `now`: starts, departures, those of `flights` that are due, its
-    /// timer. The rest of the flights.
+    /// Runs the events of `host` at `now`: starts, departures, the `flights` that are due, its
+    /// timer. Returns the rest of the flights.
     #[inline]
     fn handle_due<'f>(
         &mut self,
@@ -406,12 +406,12 @@ impl<'a> Hosts<'a> {
         self.sizes
     }
 
-    /// What notes frames, if something does.
+    /// The tap that notes frames, if there is one.
     pub(super) fn tap(&mut self) -> Option<&mut Tap> {
         self.tap.as_mut()
     }
 
-    /// What all endpoints have counted.
+    /// The sum of all endpoints' counters.
     pub(super) fn stats(&self) -> Stats {
         let mut sum = Stats::default();
         self.hosts.iter().for_each(|host| sum.add(host.endpoint.stats()));
@@ -488,7 +488,7 @@ impl Host {
                         conductor.on_delivered(FlowIndex(flow), u64::from(len), now);
                     }
                 }
-                // Its sender's end of the flow has failed, or will.
+                // The sender's end of the flow has failed, or will.
                 Event::Aborted { .. } => {}
             }
         }

@@ -135,7 +135,7 @@ fn threads(plan: &Plan, coupled: bool) -> (usize, Vec<Adapted>) {
     (1, vec![Adapted { key: "sim.threads", value: "1".to_owned(), why }])
 }
 
-/// By host: how many bytes it has to do with.
+/// For each host: the bytes that it sends and receives.
 fn weights(plan: &Plan) -> Vec<u64> {
     let mut weights = vec![0u64; plan.hosts() as usize];
     for flow in &plan.matrix.flows {
@@ -154,7 +154,7 @@ struct Sim {
     recording: Option<Recording>,
     /// The longest window.
     window: Duration,
-    /// Nothing is done after this.
+    /// The instant after which nothing is run.
     limit: Instant,
     /// The end of the last window.
     now: Instant,

@@ -29,7 +29,8 @@ const _: () = assert!(size_of::<InFlight>() == 64);
 #[derive(Debug, Default)]
 pub(super) struct PacketSlab {
     places: Vec<InFlight>,
-    /// By place whose header names extensions: their content. Empty before the first of them.
+    /// For each place whose header names extensions: their content. Empty before the first such
+    /// header.
     exts: Vec<Ext>,
     free: Vec<u32>,
     live: u64,
@@ -134,7 +135,7 @@ impl PacketSlab {
         packet
     }
 
-    /// There is one more copy of the packet.
+    /// Counts one more copy of the packet.
     pub(super) fn duplicate(&mut self, handle: u32) {
         self.places[handle as usize].copies += 1;
         self.live += 1;

@@ -20,7 +20,7 @@ use crate::plan::{Plan, RunError};
 pub(super) struct Span {
     /// The first thing due.
     pub(super) next: Instant,
-    /// Nothing at it or later is done.
+    /// The end of the window: nothing at it or later is run.
     pub(super) end: Instant,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Parcel {
     packet: Option<InFlight>,
 }
 
-/// What goes from one part to another in a window.
+/// The items that go from one part to another in a window.
 #[derive(Default)]
 struct Mail {
     parcels: Vec<Parcel>,
@@ -44,9 +44,9 @@ pub(super) struct Part<'a> {
     pub(super) env: Environment<'a>,
     /// Hosts have to meet at every instant.
     coupled: bool,
-    /// By part: what came from it in the window before.
+    /// For each part: the items that came from it in the window before.
     inbox: Vec<Mail>,
-    /// By part: what goes to it.
+    /// For each part: the items that go to it.
     outbox: Vec<Mail>,
     /// When the first parcel is due.
     parcel_at: Instant,
@@ -165,7 +165,7 @@ impl Part<'_> {
         }
     }
 
-    /// What a sampler wants to know of this part.
+    /// The state of this part for a sample.
     pub(super) fn seen(&self) -> Seen {
         let (hosts, conductor) = (&self.hosts, &self.env.conductor);
         let cwnd = |flow: usize| {

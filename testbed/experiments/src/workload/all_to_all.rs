@@ -24,7 +24,7 @@ pub struct AllToAll {
 }
 
 impl AllToAll {
-    /// What [`AllToAll::from_params`] reads.
+    /// The parameters that [`AllToAll::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },
         Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },

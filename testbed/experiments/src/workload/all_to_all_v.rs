@@ -16,13 +16,13 @@ use crate::input::InputError;
 /// The parameters of an uneven all-to-all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllToAllV {
-    /// Where each pair's size is drawn from.
+    /// The source of each pair's size.
     pub sizes: Sizes,
     /// Flows that a host has active at a time; `None` for all at once.
     pub window: Option<u32>,
 }
 
-/// Where sizes are drawn from.
+/// The source of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
     /// Uniform between these bounds, both included and in this order.
@@ -32,7 +32,7 @@ pub enum Sizes {
 }
 
 impl AllToAllV {
-    /// What [`AllToAllV::from_params`] reads.
+    /// The parameters that [`AllToAllV::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size_min", about: "smallest size (4KiB)" },
         Parameter { name: "size_max", about: "largest size (1MiB)" },

@@ -36,12 +36,12 @@ pub struct Allreduce {
     pub iterations: u32,
     /// From the end of one to the beginning of the next, at each host.
     pub compute: Duration,
-    /// Where one datacentre ends.
+    /// The border between the datacentres.
     pub border: Border,
 }
 
 impl Allreduce {
-    /// What [`Allreduce::from_params`] reads.
+    /// The parameters that [`Allreduce::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes each way across in an iteration (70MiB)" },
         Parameter { name: "groups", about: "groups that sum by themselves (up to 8)" },
@@ -112,7 +112,7 @@ impl Workload for Allreduce {
         let members: Vec<[u32; 2]> = (0..groups * self.ranks)
             .map(|place| [0, 1].map(|dc| hosts.hosts(dc).start + place))
             .collect();
-        // By place and datacentre: what the host there waits for.
+        // For each place and datacentre: the trigger that the host there waits for.
         let mut waits_for: Vec<[Option<TriggerIndex>; 2]> = vec![[None; 2]; members.len()];
         for iteration in 1..=self.iterations {
             for (at, step) in steps.iter().enumerate() {

@@ -11,7 +11,7 @@ use super::matrix::{FlowIndex, FlowSpec, HOSTS_MAX, Matrix, Message, TriggerInde
 use super::triggers::Waiting;
 use crate::input::InputError;
 
-/// What is wrong with a matrix; printed with the names the matrix uses, not with places.
+/// An error of a matrix; printed with the names the matrix uses, not with places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     /// No host at all, or more than [`HOSTS_MAX`].
@@ -46,7 +46,7 @@ pub(super) enum Defect {
     },
 }
 
-/// What a defect is about, for the reader that knows its line.
+/// The subject of a defect, for the reader that knows its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// The matrix as a whole.
@@ -234,7 +234,7 @@ fn cycle(matrix: &Matrix, fired: &[bool], unfired: TriggerIndex) -> Defect {
 }
 
 impl Defect {
-    /// What the defect is about.
+    /// The subject of the defect.
     #[must_use]
     pub(super) const fn subject(&self) -> Subject {
         match *self {

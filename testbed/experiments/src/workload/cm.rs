@@ -30,7 +30,7 @@ use super::matrix::{
 use crate::input::number::{self, NumberError};
 use crate::input::{InputError, Line, LineReader, Token, Warning, did_you_mean};
 
-/// What the number after `start` counts.
+/// The unit of the number after `start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartUnit {
     /// Microseconds, fractions kept down to a picosecond.

@@ -8,7 +8,7 @@ use crate::input::InputError;
 /// A distribution inside the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
-    /// What it is called: the file's name without its ending.
+    /// The name of the distribution: the file's name without its ending.
     pub name: &'static str,
     /// One line for lists.
     pub about: &'static str,
@@ -17,7 +17,7 @@ pub struct Distribution {
 
 macro_rules! distributions {
     ($($name:literal, $about:literal;)+) => {
-        /// All of them.
+        /// All distributions.
         pub const DISTRIBUTIONS: &[Distribution] = &[$(Distribution {
             name: $name,
             about: $about,

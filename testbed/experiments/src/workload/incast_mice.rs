@@ -30,7 +30,7 @@ pub struct IncastMice {
 }
 
 impl IncastMice {
-    /// What [`IncastMice::from_params`] reads.
+    /// The parameters that [`IncastMice::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         incast::DEGREE,
         incast::RECEIVER,

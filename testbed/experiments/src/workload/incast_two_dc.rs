@@ -23,12 +23,12 @@ pub struct IncastTwoDc {
     pub receiver: Option<u32>,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,
-    /// Where one datacentre ends.
+    /// The border between the datacentres.
     pub border: Border,
 }
 
 impl IncastTwoDc {
-    /// What [`IncastTwoDc::from_params`] reads.
+    /// The parameters that [`IncastTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "intra", about: "senders in the receiver's datacentre (up to 4)" },
         Parameter { name: "inter", about: "senders in the other (up to 4)" },

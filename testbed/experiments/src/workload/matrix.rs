@@ -46,7 +46,7 @@ pub const MESSAGE_MAX: u32 = 1 << 30;
 /// One connection line: a flow, or a message on a flow that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// What is sent, `1..=`[`FLOW_BYTES_MAX`] bytes.
+    /// The size of the flow, `1..=`[`FLOW_BYTES_MAX`] bytes.
     pub size: Bytes,
     /// When it starts.
     pub start: Start,
@@ -71,13 +71,13 @@ const _: () = assert!(size_of::<FlowSpec>() == 56);
 /// When a flow starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// So long after the run's beginning.
+    /// The flow starts this long after the run's beginning.
     At(Duration),
     /// When this trigger fires for it.
     On(TriggerIndex),
 }
 
-/// What a connection line stands for.
+/// The meaning of a connection line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A flow of its own.
@@ -104,7 +104,7 @@ pub struct Trigger {
     pub id: NonZeroU32,
     /// When it fires.
     pub kind: TriggerKind,
-    /// From there to the start of what it starts: what a host computes in between.
+    /// The time from the trigger to the start of its flows, for example a host's computation.
     pub delay: Duration,
 }
 
@@ -206,7 +206,7 @@ impl Matrix {
 }
 
 impl FlowSpec {
-    /// What the scheduler of its sender should know of it.
+    /// The flow's label for the scheduler of its sender.
     #[must_use]
     pub const fn label(&self) -> Label {
         Label { collective: 0, prio: self.prio }

@@ -53,7 +53,7 @@ pub struct Generator {
     pub name: &'static str,
     /// One line for lists.
     pub about: &'static str,
-    /// What it takes.
+    /// The parameters of the generator.
     pub parameters: &'static [Parameter],
     build: fn(&Params) -> Result<Box<dyn Workload>, InputError>,
 }

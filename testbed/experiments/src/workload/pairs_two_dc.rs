@@ -19,7 +19,7 @@ pub struct PairsTwoDc {
     pub count: Option<u32>,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,
-    /// Where one datacentre ends.
+    /// The border between the datacentres.
     pub border: Border,
 }
 
@@ -27,7 +27,7 @@ pub struct PairsTwoDc {
 const COUNT: u32 = 8;
 
 impl PairsTwoDc {
-    /// What [`PairsTwoDc::from_params`] reads.
+    /// The parameters that [`PairsTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "count", about: "flows (up to 8)" },
         Parameter { name: "size", about: "bytes of each flow (1MiB)" },

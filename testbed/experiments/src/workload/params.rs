@@ -16,18 +16,18 @@ use crate::input::{InputError, did_you_mean};
 /// One parameter that a generator takes, for lists and for suggestions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, words joined by `_`.
+    /// The name of the parameter, words joined by `_`.
     pub name: &'static str,
-    /// What it is, with its unit and its default.
+    /// The meaning of the parameter, with its unit and its default.
     pub about: &'static str,
 }
 
 /// Values by name, each with its place.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
-    /// What errors call the source.
+    /// The name of the source in errors.
     file: String,
-    /// Where relative paths start.
+    /// The folder from which relative paths start.
     base: PathBuf,
     entries: Vec<Entry>,
 }

@@ -23,7 +23,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// What [`Permutation::from_params`] reads.
+    /// The parameters that [`Permutation::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (2MiB)" },
         Parameter { name: "full_bisection", about: "host s sends to s + N/2 (false)" },

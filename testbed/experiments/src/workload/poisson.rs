@@ -38,7 +38,7 @@ pub struct Arrivals {
 }
 
 impl Poisson {
-    /// What [`Poisson::from_params`] reads.
+    /// The parameters that [`Poisson::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "cdf", about: "sizes: a distribution's name, or a file (all the same)" },
         Parameter { name: "size", about: "size of all flows without a cdf (1MiB)" },

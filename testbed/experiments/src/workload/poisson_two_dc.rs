@@ -26,14 +26,14 @@ pub struct PoissonTwoDc {
     pub inter: Cdf,
     /// Share of the flows that stay inside, 0..=1.
     pub intra_share: f64,
-    /// Where one datacentre ends.
+    /// The border between the datacentres.
     pub border: Border,
     /// When flows start.
     pub arrivals: Arrivals,
 }
 
 impl PoissonTwoDc {
-    /// What [`PoissonTwoDc::from_params`] reads.
+    /// The parameters that [`PoissonTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "intra_cdf", about: "sizes inside: a name or a file (websearch)" },
         Parameter { name: "inter_cdf", about: "sizes across: a name or a file (alibaba-wan)" },

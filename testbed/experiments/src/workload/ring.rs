@@ -24,7 +24,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// What [`Ring::from_params`] reads.
+    /// The parameters that [`Ring::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },
         Parameter { name: "synchronous", about: "steps are separated by barriers (false)" },

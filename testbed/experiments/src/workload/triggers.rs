@@ -22,7 +22,8 @@ pub struct Triggers {
     waiting: Waiting,
     /// Kind and pokes so far, by trigger.
     states: Vec<(TriggerKind, u32)>,
-    /// What a flow pokes when (sent, received), by flow; empty when the matrix has no triggers.
+    /// For each flow: the triggers that it pokes when (sent, received); empty when the matrix has
+    /// no triggers.
     pokes: Vec<(Option<TriggerIndex>, Option<TriggerIndex>)>,
 }
 

@@ -16,7 +16,7 @@ pub struct Border {
     pub dc0_hosts: Option<u32>,
 }
 
-/// Who is where.
+/// The hosts of each datacentre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TwoDc {
     dc0: u32,

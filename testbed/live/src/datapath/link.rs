@@ -27,7 +27,7 @@ struct Mirror {
     ticks: u64,
 }
 
-/// Where the peer meets the link.
+/// The peer's end of the link.
 #[derive(Debug)]
 pub(super) enum FarEnd {
     /// At the other side.

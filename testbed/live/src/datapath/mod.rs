@@ -1,4 +1,4 @@
-//! What the data path costs: one worker on one core, its device, and a peer that answers.
+//! The cost of the data path: one worker on one core, its device, and a peer that answers.
 //!
 //! ```text
 //!   application <--ring--> Worker (SMaRTT) <--PortIo--> device <--> Peer: parses, acknowledges
@@ -43,7 +43,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// All of them.
+    /// All devices.
     pub const ALL: [Self; 3] = [Self::Null, Self::Ring, Self::Memif];
 
     /// The name of the driver.

@@ -25,7 +25,7 @@ pub(super) const HEAD_MAX: usize = 128;
 pub(super) struct Peer {
     endpoint: Endpoint,
     addressing: Addressing,
-    /// Of the frames to the one sender.
+    /// The template of frames to the one sender.
     answers: FrameTemplate,
     /// Whether they carry a UDP checksum.
     summed: bool,

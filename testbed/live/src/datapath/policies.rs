@@ -1,4 +1,4 @@
-//! What the policies take of a segment's cost: controller and balancer called alone, warm.
+//! The policies' share of a segment's cost: controller and balancer called alone, warm.
 //!
 //! They are a part of the core's stage, which cannot be taken apart from outside while it runs.
 

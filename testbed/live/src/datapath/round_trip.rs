@@ -69,7 +69,7 @@ struct End {
     len: NonZeroU32,
 }
 
-/// What the two ends of a measurement share. Lines apart, so that neither disturbs the other.
+/// The cache line that the two ends of a measurement share, apart from all other data.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Line(AtomicU64);

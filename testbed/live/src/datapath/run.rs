@@ -28,7 +28,7 @@ use super::windows::{TurnGroup, fastest_quarter, precise};
 use crate::dpdk_error::DpdkError;
 use crate::workers::observers::Observers;
 
-/// What is measured.
+/// The case that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// Over which device.
@@ -49,20 +49,20 @@ pub struct Case {
     pub code: Option<BlockShape>,
 }
 
-/// What a segment costs the sending core, nanoseconds.
+/// The cost of a segment for the sending core, nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// All of it.
+    /// The whole cost.
     pub ns_per_segment: f64,
-    /// All of it while the worker's counters and histograms are kept for readers.
+    /// The whole cost while the worker's counters and histograms are kept for readers.
     pub observed_ns: f64,
-    /// By part of a poll, the reading of the counter taken out; adds up to `ns_per_segment` but for
-    /// what differs between two runs.
+    /// The cost by part of a poll, the reading of the counter taken out; adds up to
+    /// `ns_per_segment` but for what differs between two runs.
     pub stages: Vec<(&'static str, f64)>,
     /// Posting messages and taking their completions, a part of `ns_per_segment`: the application's
     /// own side of its ring.
     pub application_ns: f64,
-    /// What the peer takes for a segment; not part of the above.
+    /// The time of the peer for a segment; not part of the costs above.
     pub peer_ns: f64,
     /// Segments that were sent.
     pub segments: u64,
@@ -86,7 +86,7 @@ pub enum BenchError {
     /// The link did not come up.
     #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
     LinkDown(&'static str),
-    /// It cannot be shown where it should.
+    /// The counters cannot be shown where they should.
     #[error(transparent)]
     Observe(#[from] RunError),
     /// Nothing was acknowledged for too long.
@@ -132,7 +132,7 @@ const WARM_UP: u64 = 10;
 const DEPTH: u16 = 512;
 const BUFFERS: u32 = 4095;
 const CACHE: u32 = 256;
-/// For pools of 9 KB frames at both ends and devices that copy.
+/// Memory for pools of 9 KB frames at both ends and devices that copy.
 const MEMORY_MB: u32 = 320;
 
 /// Parts of a turn: those that make up the cost come first.
@@ -151,13 +151,13 @@ type MeasuredWorker = Worker<MeasuredIo, AppMemory, StageClock>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Plain,
-    /// With a meter at the worker.
+    /// A run with a meter at the worker.
     Observed,
-    /// With a clock that is read after each stage.
+    /// A run with a clock that is read after each stage.
     Staged,
 }
 
-/// What a run has sent, segments.
+/// The segments that a run has sent.
 struct Sent {
     segments: u64,
     again: u64,
@@ -234,7 +234,7 @@ impl Bench {
         self.rate.clock(scale)
     }
 
-    /// What controller and balancer take of it.
+    /// The cost of controller and balancer.
     #[must_use]
     pub fn policies(&self) -> PolicyCosts {
         policies(self.rate)
@@ -399,7 +399,7 @@ impl Bench {
         Ok(Arc::new(Pool::new(&self.eal, config)?))
     }
 
-    /// For headers, and for mbufs that only point at payload.
+    /// A pool for headers, and for mbufs that only point at payload.
     fn small_pool(&self) -> Result<Arc<Pool>, BenchError> {
         let room = u16::try_from(HEAD_MAX).unwrap_or(u16::MAX);
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };

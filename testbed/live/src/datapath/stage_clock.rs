@@ -35,7 +35,7 @@ impl StageClock {
         Self { clock, ticks: Some(ticks), last: 0 }
     }
 
-    /// What one mark costs, ticks: the least of many.
+    /// The cost of one mark, ticks: the least of many.
     pub(super) fn mark_ticks() -> u64 {
         let gap = |_| {
             let before = eal::tsc();

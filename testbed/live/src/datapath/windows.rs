@@ -5,7 +5,7 @@
 //! shorter, so the fastest quarter of the windows is what is averaged. On a quiet machine that is a
 //! few percent below the mean of all.
 
-/// What one window, or an average of them, took. Ticks, and ticks a segment once averaged.
+/// The times of one window, or an average of several. Ticks, and ticks a segment once averaged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TurnGroup {
     pub(super) segments: u64,

@@ -38,12 +38,12 @@ struct Caller {
     until: Instant,
 }
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Debug)]
 pub(super) enum Call {
-    /// Its first line, newline included. The stream blocks again.
+    /// The connection's first line, newline included. The stream blocks again.
     Line(TcpStream, SocketAddr, Vec<u8>),
-    /// It was closed, and why.
+    /// The connection was closed, and why.
     Refused(SocketAddr, &'static str),
 }
 
@@ -126,7 +126,8 @@ impl Caller {
     }
 }
 
-/// What a connection that was given up before it was accepted leaves, too.
+/// Whether `accept` may be tried again after this error, which a connection leaves, too, that its
+/// peer gave up before it was accepted.
 fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
@@ -223,7 +224,7 @@ mod tests {
             let (mut doorway, address) = doorway();
             let writer = thread::spawn(move || {
                 let mut stream = TcpStream::connect(address).unwrap();
-                // It is closed under an endless line.
+                // The other end closes the connection under an endless line.
                 let _ = stream.write_all(&octets);
             });
             let Call::Refused(_, why) = decided(&mut doorway, Instant::ZERO) else { panic!() };

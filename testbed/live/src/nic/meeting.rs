@@ -21,7 +21,8 @@ use super::message::{Hello, PROTOCOL, Part, Round, Say};
 use super::offset::Offset;
 use super::wire::{Heard, Wire};
 
-/// What is done while others are waited for: it keeps peers answered, and fails to end the wait.
+/// A function that is called while this host waits for others: it keeps peers answered, and fails
+/// to end the wait.
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;
 
 /// This host among the others.
@@ -29,7 +30,7 @@ pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;
 pub(super) struct Meeting {
     names: Vec<String>,
     own: u32,
-    /// By host, those that this one is connected to.
+    /// For each host that this one is connected to: its connection.
     wires: Vec<Option<Wire>>,
     inbox: Receiver<(u32, Heard)>,
     /// Came before it was asked for.
@@ -229,7 +230,7 @@ impl Meeting {
         Ok((parts, now_ps))
     }
 
-    /// What may still be on its way when a run has ended is left alone; all else is a mistake.
+    /// Ignores a message that may still be on its way when a run has ended; any other is an error.
     pub(super) fn stale(&mut self, from: u32, say: &Say) -> Result<(), RunError> {
         match say {
             Say::Idle { .. } | Say::Poke(_) | Say::Stop | Say::ClockTell { .. } => Ok(()),
@@ -307,7 +308,7 @@ impl Meeting {
         match wire.map(|wire| wire.say(say)) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
-                // It may have said why before it went.
+                // The host may have sent a reason before its connection ended.
                 thread::sleep(RETRY);
                 self.look()?;
                 let reason = format!("it does not listen any more ({error})");
@@ -335,7 +336,7 @@ impl Meeting {
     fn tell_failure(&self, host: &str, reason: &str) {
         let failed = Say::Failed { host: host.to_owned(), reason: reason.to_owned() };
         for wire in self.wires.iter().flatten() {
-            // It may be the one that is gone.
+            // The connection may be the one that is gone.
             let _ = wire.say(&failed);
         }
     }

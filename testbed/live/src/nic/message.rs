@@ -1,4 +1,4 @@
-//! What hosts of a run send each other over TCP: one line of JSON each.
+//! Messages between the hosts of a run over TCP: one line of JSON each.
 //!
 //! ```text
 //!   rounds       every host says its part; the first host collects them and tells all of them the
@@ -25,24 +25,24 @@ pub(super) const PROTOCOL: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Say {
-    /// To the first host: this host's part of a round.
+    /// Goes to the first host: this host's part of a round.
     Part { round: Round, part: Part },
-    /// To all others: all parts, by host, and when they were complete.
+    /// Goes to all others: all parts, by host, and when they were complete.
     Whole { round: Round, parts: Vec<Part>, now_ps: u64 },
-    /// Nothing but that this process lives.
+    /// Says only that this process runs.
     Alive,
-    /// What is the time?
+    /// Asks for the time of the receiver.
     ClockAsk { sent_ps: u64 },
-    /// It was this when the question that left then was read.
+    /// Answers `ClockAsk` with the time at which it was read.
     ClockTell { sent_ps: u64, now_ps: u64 },
     /// A trigger is poked.
     Poke(Poke),
-    /// To the first host: nothing is under way from here, with as many pokes received, and as many
-    /// flows wholly acknowledged here and delivered here.
+    /// Goes to the first host: nothing is under way from here, with as many pokes received, and as
+    /// many flows wholly acknowledged here and delivered here.
     Idle { heard: u64, acked: u64, delivered: u64 },
-    /// To the first host: the user wants the run to end.
+    /// Goes to the first host: the user wants the run to end.
     Stop,
-    /// To all others: the run is over, or is ended early.
+    /// Goes to all others: the run is over, or is ended early.
     End { stopped: bool },
     /// A host cannot go on.
     Failed { host: String, reason: String },
@@ -50,7 +50,7 @@ pub(super) enum Say {
     Bye,
 }
 
-/// What all hosts do together.
+/// The rounds in which all hosts take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Round {
@@ -80,7 +80,7 @@ pub(super) enum Part {
     Report(Box<Report>),
 }
 
-/// Who a host is and what it would run.
+/// The identity of a host and the run that it would start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// See [`PROTOCOL`].
@@ -95,7 +95,7 @@ pub(super) struct Hello {
     pub(super) settings: Vec<(String, String)>,
 }
 
-/// What a device is.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DevicePart {
     /// Mbit/s, when it says so.
@@ -104,7 +104,7 @@ pub(super) struct DevicePart {
     pub(super) max_frame: u32,
 }
 
-/// What a host measured.
+/// The measurements of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct MeasurePart {
     /// Base RTTs to peers, by host.
@@ -120,7 +120,7 @@ pub(super) struct Report {
     pub(super) sent: Vec<SentFlow>,
     /// Flows that it received something of.
     pub(super) received: Vec<ReceivedFlow>,
-    /// What its endpoint has counted.
+    /// The counters of its endpoint.
     #[serde(with = "stats")]
     pub(super) stats: Stats,
     pub(super) driver: DriverPart,
@@ -130,7 +130,8 @@ pub(super) struct Report {
     pub(super) findings: Vec<String>,
     /// When it stopped, by its clock since the start.
     pub(super) end_ps: u64,
-    /// Its clock against the first host's, then and now: to be added to its times.
+    /// The change of the host's clock against the first host's since the start: to be added to its
+    /// times.
     pub(super) offset_change_ps: i64,
     pub(super) seen: HostSeen,
 }
@@ -203,13 +204,13 @@ mod stats {
 impl Say {
     /// The line, with its end.
     pub(super) fn line(&self) -> Vec<u8> {
-        // Nothing here has a key that is no text, so there is nothing to fail.
+        // All keys are text, so serialisation cannot fail.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
     }
 
-    /// What a line says; `None` when it is none of this protocol.
+    /// The message of a line; `None` when it is none of this protocol.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }

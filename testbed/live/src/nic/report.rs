@@ -13,7 +13,7 @@ use transport::{Instant, Stats};
 use super::message::{DriverPart, ReceivedFlow, Report, SentFlow};
 use transport::stats::DropReason;
 
-/// What this host's flows came to.
+/// The results of this host's flows.
 pub(super) fn flows(conductor: &Conductor<'_>, own: u32) -> (Vec<SentFlow>, Vec<ReceivedFlow>) {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     let lines = conductor.matrix().flows.iter().zip(conductor.records());
@@ -69,7 +69,7 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
     let mut outcome = Outcome::new(plan, &mut conductor, stats, None, audit, end);
     let summary = &mut outcome.summary;
     summary.world = "nic";
-    // What devices still held may have been any host's.
+    // Packets that devices still held may have been any host's.
     let in_network = driver.taken.saturating_sub(driver.lost + arrived + driver.left);
     // A frame of another protocol is none of ours that was dropped.
     summary.packets.dropped = summary.packets.dropped.saturating_sub(strays) + in_network;

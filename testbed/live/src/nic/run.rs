@@ -47,7 +47,7 @@ pub struct RealNetwork {
     /// The user has described the network; else it is taken for one switch, as fast as the slowest
     /// device.
     pub topology_given: bool,
-    /// What this host shows of itself meanwhile.
+    /// The observations of this host meanwhile.
     pub observe: Observe,
 }
 
@@ -110,7 +110,7 @@ fn going_on(watch: &mut dyn Watch) -> Result<(), RunError> {
     if watch.goes_on(&Progress::default()) { Ok(()) } else { Err(RunError::Interrupted) }
 }
 
-/// What all hosts must have in common.
+/// The settings that all hosts must have in common.
 fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
     let print = |text: &str| format!("{:016x}", xxh3_64(text.as_bytes()));
     let host = |host: &HostEntry| format!("{} {} {:?}\n", host.name, host.ip, host.mac);
@@ -311,7 +311,7 @@ fn worker(
     Ok((setup.host(own, &config, io, ring, need)?, app))
 }
 
-/// What this host has to report, but for its buffers and its clock.
+/// The report of this host, but for its buffers and its clock.
 fn report(
     polled: &mut [Polled],
     control: &Control<'_>,
@@ -362,7 +362,7 @@ fn findings(pool: &Pool) -> Vec<String> {
     if out > 0 { vec![text()] } else { Vec::new() }
 }
 
-/// Whose time round trips are by.
+/// The name of the clock that measures round trips.
 const fn rtt_by(clock: ClockCounts) -> &'static str {
     match (clock.stamped, clock.refused + clock.jumps + clock.lost) {
         (0, _) => "poll",
@@ -457,8 +457,8 @@ fn fit_rtts(
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
 }
 
-/// What a round trip leaves to each of four links when packets were sent off at line rate: so that
-/// the ideal time of a run has the delay that was measured.
+/// The propagation of each of four links: a quarter of the round trip without the time that packets
+/// take at line rate, so that the ideal time of a run has the delay that was measured.
 fn propagation_ns(rtt: Duration, plan: &Plan) -> u32 {
     let mtu = transport::Bytes(u64::from(plan.fabric.mtu));
     let sending = plan.settings.line_rate.time_for(mtu).as_ps() * 2;

@@ -27,9 +27,10 @@ pub(super) struct Turn<'a, 'm> {
     limit: Instant,
     /// Pokes received from others.
     heard: u64,
-    /// What this host said last of being idle.
+    /// The standing that this host reported last.
     said: Option<Standing>,
-    /// Of the first host, by host: pokes passed on to it, and what it said last.
+    /// At the first host, for each host: pokes passed on to it, and the standing that it reported
+    /// last.
     others: Vec<(u64, Option<Standing>)>,
     stop_said: bool,
 }

@@ -31,7 +31,7 @@ const CACHE: u32 = 256;
 /// Packets that the device's queues hold.
 const DEPTH: u16 = 1024;
 
-/// What DPDK needs beside the pool, MiB.
+/// Memory that DPDK needs beside the pool, MiB.
 const EAL_MB: u64 = 96;
 
 /// Milliseconds within which a link comes up; cards that train need seconds.
@@ -56,7 +56,7 @@ pub(super) struct Desk {
     eal: Eal,
 }
 
-/// What a worker takes over.
+/// The device and buffers that a worker takes over.
 pub(super) struct Opened {
     pub(super) port: Port,
     pub(super) pool: Arc<Pool>,

@@ -29,11 +29,11 @@ const WRITE_MAX: core::time::Duration = core::time::Duration::from_secs(10);
 /// The longest line: a report of some 600 000 flows.
 const LINE_MAX: u64 = 64 << 20;
 
-/// What came from a host.
+/// An arrival from a host.
 #[derive(Debug)]
 pub(super) enum Heard {
     Said(Say),
-    /// Nothing will come any more, and why.
+    /// The connection has ended, and why.
     Gone(String),
 }
 
@@ -73,7 +73,7 @@ impl Wire {
     /// Ends the connection; the thread that listens ends too.
     pub(super) fn close(&self) {
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may be closed already.
+        // The connection may be closed already.
         let _ = stream.shutdown(Shutdown::Both);
     }
 }
@@ -120,7 +120,7 @@ fn listen(
         }
         if now.since(spoke_at) >= beat {
             spoke_at = now;
-            // Who cannot be reached is found out by reading.
+            // The reading thread finds out when a host cannot be reached.
             let _ = mouth.say(&Say::Alive);
         }
     }

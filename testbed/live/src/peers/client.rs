@@ -27,20 +27,20 @@ pub struct ClientOptions {
     pub interval: Duration,
 }
 
-/// What a session has come to.
+/// The outcome of a session.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The terms as agreed.
     pub terms: Terms,
-    /// Its policies by name.
+    /// The policies of the session, by name.
     pub policies: Policies,
     /// How long data was sent and received.
     pub took: Duration,
-    /// To the server: acknowledged here.
+    /// Messages to the server that were acknowledged here.
     pub sent: Totals,
     /// From the server: delivered here.
     pub received: Totals,
-    /// What the server has delivered and counted.
+    /// Messages that the server has delivered and counted.
     pub server_received: Totals,
     /// Round trips, nanoseconds, sorted.
     pub round_trips: Vec<u64>,
@@ -48,9 +48,9 @@ pub struct Outcome {
     pub counters: Counters,
     /// Counters of the server's.
     pub server_counters: Counters,
-    /// What does not add up; empty when all is well.
+    /// Contradictions between the counts; empty when all is well.
     pub findings: Vec<String>,
-    /// It was ended early by the user.
+    /// Whether the user ended the session early.
     pub stopped: bool,
 }
 
@@ -58,7 +58,7 @@ struct Client<'a> {
     host: Host,
     options: ClientOptions,
     monitor: &'a mut dyn Monitor,
-    /// What the server said and has not been read yet.
+    /// The server's note that has not been read yet.
     heard: Option<Note>,
     /// The server's end of its sending.
     server_sent: Option<Totals>,
@@ -177,7 +177,7 @@ impl Client<'_> {
         }
     }
 
-    /// What the server answers; nothing when it is silent.
+    /// Waits for the server's answer; `None` when there is none in time.
     fn answer(&mut self, until: Instant) -> Result<Option<Note>, PeerError> {
         loop {
             let now = self.turn(None)?;
@@ -349,7 +349,7 @@ impl Client<'_> {
         Ok(turn.now)
     }
 
-    /// What is not data.
+    /// Handles a message that is no data.
     fn hear(&mut self, completion: Completion) -> Result<(), PeerError> {
         match completion {
             Completion::Delivered { from, tag, memory, .. } if from == self.options.server => {
@@ -391,7 +391,7 @@ impl Client<'_> {
 }
 
 impl Outcome {
-    /// What both ends have counted must agree.
+    /// Checks that the counts of both ends agree.
     fn judge(&mut self, session: &Session, server_sent: Option<Totals>) {
         if let Some(sender) = &session.sender {
             if let Some(reason) = sender.failure() {

@@ -13,7 +13,7 @@ pub enum PeerError {
     /// The machine is not fit.
     #[error(transparent)]
     Dpdk(DpdkError),
-    /// What the user wrote.
+    /// An error in the user's input.
     #[error(transparent)]
     Input(#[from] InputError),
     /// An address that no host can have.
@@ -39,9 +39,9 @@ pub enum PeerError {
          cabling and both addresses, or give its MAC with --at"
     )]
     NoMac {
-        /// Its number.
+        /// The number of the host.
         host: HostId,
-        /// Its address.
+        /// The address of the host.
         ip: String,
     },
     /// No server answered.
@@ -50,9 +50,9 @@ pub enum PeerError {
          perf server` there, and check --server, --host and --udp-port on both sides"
     )]
     NoServer {
-        /// Whose address.
+        /// The address that was asked for.
         address: String,
-        /// Where it was asked.
+        /// The UDP port at which it was asked.
         udp_port: u16,
         /// How long it was asked.
         seconds: u64,
@@ -71,7 +71,7 @@ pub enum PeerError {
     Silent {
         /// How long.
         seconds: u64,
-        /// What this side has counted.
+        /// The counters of this side.
         counters: String,
     },
     /// Interrupted before there was a result.

@@ -31,14 +31,14 @@ use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{Monitor, SessionEvent};
 use crate::workers::{counters, keyed};
 
-/// What a process is made of.
+/// The settings of a process.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
-    /// Its device.
+    /// The device of the process.
     pub device: DeviceName,
     /// Whether it is there first.
     pub side: Side,
-    /// Its own number.
+    /// The number of the own host.
     pub host: HostId,
     /// How hosts are addressed; what stands for a MAC that was not given does not matter.
     pub addressing: Addressing,
@@ -60,11 +60,11 @@ pub struct HostSetup {
 const RING: usize = 256;
 /// Buffers that a thread keeps in its cache.
 const CACHE: u32 = 64;
-/// What DPDK needs beside the pools: queues, and a memif's rings.
+/// Memory that DPDK needs beside the pools: for queues, and a memif's rings.
 const EAL_MB: u64 = 128;
 /// The device has taken nothing for so long: frames are dropped and sent again.
 const STUCK_AFTER: Duration = Duration::from_s(1);
-/// Nothing has come in for so long: what waits for the interrupt thread is let through.
+/// When nothing has come in for this long, DPDK's interrupt thread may run.
 const QUIET: Duration = Duration::from_ms(5);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
@@ -90,7 +90,7 @@ pub(super) struct Host {
     peer: Option<HostId>,
     /// Messages that wait for room.
     notes: u32,
-    /// Of former workers.
+    /// Counters of former workers.
     former: Counters,
     heard: (u64, Instant),
     look_at: Instant,
@@ -110,7 +110,7 @@ impl Drop for Host {
     }
 }
 
-/// What a turn has seen.
+/// The observations of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) now: Instant,
@@ -296,7 +296,7 @@ impl Host {
         Turn { now, busy: progress.busy }
     }
 
-    /// What is done now and then: interrupts, the link.
+    /// Work that is done now and then: interrupts, the link.
     fn look(&mut self, now: Instant, monitor: &mut dyn Monitor) {
         self.look_at = now + LOOK_EVERY;
         if !self.reported_port && self.other_port() > 0 {

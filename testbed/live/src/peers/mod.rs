@@ -42,7 +42,7 @@ pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, Side};
 use experiments::measure::Counters;
 use transport::{Duration, HostId};
 
-/// What happens while it goes on.
+/// An event of a session while it goes on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionEvent<'a> {
     /// The device is open; in one line, what it is and does.
@@ -64,7 +64,7 @@ pub enum SessionEvent<'a> {
 pub struct Interval {
     /// From the session's start to the end of this time.
     pub until: Duration,
-    /// Its length.
+    /// The length of the session.
     pub length: Duration,
     /// Bytes of messages wholly acknowledged.
     pub sent: u64,

@@ -1,4 +1,4 @@
-//! What client and server say to each other, and how messages are labelled.
+//! Messages between client and server, and how they are labelled.
 //!
 //! *Notes* are JSON in messages of their own; data, pings and pongs are messages too. The tag of
 //! each message says what it is, of which session, and its number:
@@ -30,14 +30,14 @@ pub(super) const PROTOCOL: u64 = 1;
 /// Longest note, bytes: a longer one is not read.
 pub(super) const NOTE_MAX: usize = 1 << 16;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A [`Note`].
     Note,
     /// Bytes to be counted.
     Data,
-    /// To be answered.
+    /// A message to be answered.
     Ping,
     /// The answer.
     Pong,
@@ -49,11 +49,11 @@ pub(super) struct Tag {
     pub(super) kind: Kind,
     /// The low 12 bits of the session's number.
     pub(super) session: u16,
-    /// Of the message, among those of its kind and direction; wraps.
+    /// The number of the message among those of its kind and direction; wraps.
     pub(super) number: u32,
 }
 
-/// What a session is for.
+/// The purpose of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
@@ -72,12 +72,12 @@ pub enum Job {
     Ping,
 }
 
-/// What one direction has carried, as one side has counted it.
+/// Messages of one direction, as one side has counted them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Messages.
     pub messages: u64,
-    /// Their bytes.
+    /// The bytes of these messages.
     pub bytes: u64,
     /// A sum over the messages' numbers: equal where each message was counted once.
     pub fingerprint: u64,
@@ -85,7 +85,7 @@ pub struct Totals {
     pub wrong: u64,
 }
 
-/// What is said.
+/// The content of a note.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub(super) enum Note {
@@ -114,7 +114,7 @@ impl Tag {
         kind << 44 | u64::from(self.session & 0xFFF) << 32 | u64::from(self.number)
     }
 
-    /// What `tag` says; `None` when it is none of ours.
+    /// The label in `tag`; `None` when it is none of ours.
     pub(super) fn unpack(tag: u64) -> Option<Self> {
         let kind = match tag >> 44 {
             1 => Kind::Note,
@@ -130,7 +130,7 @@ impl Tag {
 }
 
 impl Note {
-    /// Its bytes.
+    /// The octets of the note.
     pub(super) fn bytes(&self) -> Vec<u8> {
         // Plain data always is JSON.
         serde_json::to_vec(self).unwrap_or_default()

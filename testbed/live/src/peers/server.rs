@@ -33,7 +33,7 @@ pub struct ServerOptions {
     pub sessions_max: Option<u64>,
 }
 
-/// What a server has done.
+/// The work of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     /// Sessions that ended as agreed.
@@ -42,7 +42,7 @@ pub struct Served {
     pub broken: u64,
     /// Sessions refused.
     pub refused: u64,
-    /// What was counted.
+    /// The counters of the server.
     pub counters: Counters,
 }
 
@@ -58,7 +58,7 @@ struct Server<'a> {
 /// How far the end of a session has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
-    /// It goes on.
+    /// The session goes on.
     Open,
     /// The client wants the report.
     Wanted,

@@ -1,4 +1,4 @@
-//! What both ends of a session keep: its terms, its messages, and what was reported of it last.
+//! State of a session that both ends keep: its terms, its messages, and its last report.
 
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Eal};
@@ -102,7 +102,7 @@ impl Session {
                 let reason = reason.to_string();
                 self.sender.iter_mut().for_each(|sender| sender.fail(tag.number, reason.clone()));
             }
-            // Of a session that is over.
+            // A message of a session that is over is ignored.
             _ => {}
         }
         None

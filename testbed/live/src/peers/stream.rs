@@ -23,7 +23,7 @@ const SLOTS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Slots {
     sources: Vec<MessageBytes>,
-    /// What each is delivered with.
+    /// The checksum with which each message is delivered.
     checksums: Vec<u64>,
     len: NonZeroU32,
 }
@@ -44,7 +44,8 @@ impl Slots {
         Self { sources, checksums, len }
     }
 
-    /// Where devices use physical addresses, bytes are copied out of ordinary memory.
+    /// The source of a message. Where devices use physical addresses, bytes are copied out of
+    /// ordinary memory.
     fn source(eal: &Eal, bytes: Box<[u8]>) -> MessageBytes {
         if eal.iova_is_va()
             && let Ok(region) = Region::new(eal, bytes.clone())
@@ -177,7 +178,7 @@ impl Sender {
         !self.may_post(now) && self.under_way.iter().all(|count| *count == 0)
     }
 
-    /// What is acknowledged.
+    /// Totals of acknowledged messages.
     pub(super) const fn acked(&self) -> Totals {
         self.acked
     }
@@ -188,7 +189,7 @@ impl Sender {
     }
 }
 
-/// The other end counts.
+/// Counters of the receiving end.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     got: Totals,

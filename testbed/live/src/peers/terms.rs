@@ -14,10 +14,10 @@ use transport::{Bytes, Config, Duration, Rate};
 
 use super::protocol::Job;
 
-/// What a client wants.
+/// The terms of a session, as its client wants them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// What it is for.
+    /// The purpose of the session.
     pub job: Job,
     /// Preset of policies.
     pub transport: Option<String>,
@@ -27,7 +27,7 @@ pub struct Terms {
     pub lb: Option<String>,
     /// Settings by key, as `--set` takes them.
     pub set: Vec<(String, String)>,
-    /// What flows take the link's rate to be, bit/s.
+    /// The rate that flows assume for the link, bit/s.
     pub rate_bps: u64,
     /// Round-trip time of the idle network, nanoseconds.
     pub base_rtt_ns: u64,
@@ -153,7 +153,7 @@ impl Terms {
                 .set_transport(name, Origin::Flag("transport"))
                 .map_err(|e| on(e, "--transport"))?;
         }
-        // Nothing between two hosts trims unless the user knows better.
+        // Nothing between two hosts trims unless the user sets it.
         draft.set_trim(false, Origin::Default);
         draft.settings.payload_max = self.payload_bytes;
         draft.settings.loss.rto_min = RTO_MIN;

@@ -31,7 +31,7 @@ pub(super) enum Pmd {
     Null,
 }
 
-/// What `vdev.pmd` stands for.
+/// The drivers that `vdev.pmd` names.
 pub(super) const PMDS: [(&str, Pmd); 4] = [
     ("net_ring", Pmd::Ring),
     ("net_memif", Pmd::Memif),
@@ -51,11 +51,11 @@ const COPIES: u32 = 2047;
 /// Buffers that threads may keep in their caches.
 const CACHE: u32 = 128;
 
-/// What DPDK needs beside the pools.
+/// Memory that DPDK needs beside the pools.
 const EAL_MB: u64 = 64;
 
-/// What a link needs beside the pools: queues and interrupts of two devices that copy, measured
-/// with 16 of them. Devices that pass pointers need next to nothing.
+/// Memory that a link needs beside the pools: queues and interrupts of two devices that copy,
+/// measured with 16 of them. Devices that pass pointers need next to nothing.
 const COPYING_LINK_MB: u64 = 16;
 
 /// Milliseconds within which a link comes up; memif needs a second.
@@ -76,9 +76,9 @@ pub(super) struct Devices {
 /// The packet buffers of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Pools {
-    /// Of all hosts.
+    /// The pool of all hosts.
     pub(super) hosts: Arc<Pool>,
-    /// Of the switch.
+    /// The pool of the switch.
     pub(super) switch: Arc<Pool>,
 }
 
@@ -104,8 +104,8 @@ impl Pmd {
         }
     }
 
-    /// What one packet costs on its way to the switch and back, real nanoseconds, measured once on
-    /// one machine: the time scale is chosen by it.
+    /// The cost of one packet on its way to the switch and back, real nanoseconds, measured once on
+    /// one machine; the time scale is chosen by it.
     pub(super) const fn packet_ns(self) -> f64 {
         match self {
             Self::Ring | Self::Null => 50.0,

@@ -35,7 +35,7 @@ impl MbufSlab {
         u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// There is one more copy of the packet.
+    /// Counts one more copy of the packet.
     pub(super) fn duplicate(&mut self, handle: u32) {
         if let Some(place) = self.places.get_mut(handle as usize) {
             place.copies += 1;

@@ -1,5 +1,4 @@
-//! What a run in real time leaves behind: the books of workers, links, switch and pools in one
-//! outcome.
+//! The result of a run in real time: the books of workers, links, switch and pools in one outcome.
 
 use experiments::measure::audit::DriverCount;
 use experiments::measure::sampler::Sampler;
@@ -20,7 +19,7 @@ pub(super) struct Ended<'a> {
     pub(super) switch: SoftSwitch,
     pub(super) control: Control<'a>,
     pub(super) sampler: Sampler,
-    /// Of the switch's thread.
+    /// The gaps of the switch's thread.
     pub(super) gaps: Gaps,
     pub(super) now: Instant,
     pub(super) polled: Vec<Polled>,
@@ -73,7 +72,7 @@ pub(super) fn outcome(
     Outcome { series, recordings, stopped, lateness: Some(lateness), ..outcome }
 }
 
-/// Where packets went between endpoints and network, and those losses that neither counts.
+/// The books of packets between endpoints and network, with those losses that neither counts.
 fn books(
     switch: &SoftSwitch,
     workers: &Workers,
@@ -95,7 +94,7 @@ fn books(
         swallowed = driver.handed_over - driver.lost_before;
         driver.lost_before = driver.handed_over;
     } else if pmd.is_lossy() {
-        // What the kernel drops is nowhere counted by name, and what it adds was dropped by the
+        // No counter names the kernel's drops; packets that the kernel adds were dropped by the
         // hosts.
         let before = driver.handed_over.saturating_sub(fabric.injected + driver.lost_before);
         let after = fabric.delivered.saturating_sub(driver.given_up + driver.lost_after);

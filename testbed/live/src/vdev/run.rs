@@ -34,12 +34,12 @@ const STUCK_AFTER: Duration = Duration::from_s(1);
 /// takes.
 const NULL_EXTRA: Duration = Duration::from_ms(200);
 
-/// What a poller needs to turn a packet around where stamps travel with packets: the time between a
-/// host's stamp and the switch's next poll, both ways.
+/// The time that a poller needs to turn a packet around where stamps travel with packets: the time
+/// between a host's stamp and the switch's next poll, both ways.
 const TURN_AROUND_STAMPED: Duration = Duration::from_us(50);
 
-/// What a poller needs where a packet's instants are those of the polls that find it: four polls,
-/// two copies.
+/// The time that a poller needs where a packet's instants are those of the polls that find it: four
+/// polls, two copies.
 const TURN_AROUND_UNSTAMPED: Duration = Duration::from_us(400);
 
 /// Runs `plan` to its end: all flows done or given up, the time limit, or the watch says stop.
@@ -220,7 +220,7 @@ fn drive<'a>(
     let stopped = run.turn_until_over(&pollers, watch);
     let polled = pollers.stop()?;
     observers.finish_capture(capture);
-    // What hosts have sent is in the network, or accounted for as on its way.
+    // Packets that hosts have sent are in the network now, or counted as on their way.
     while run.switch.receive(run.now) {}
     let Run { switch, control, sampler, gaps, now, .. } = run;
     Ok(Ended { switch, control, sampler, gaps, now, polled, stopped })

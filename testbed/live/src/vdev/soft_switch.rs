@@ -39,7 +39,7 @@ const ETHERNET: usize = frame::ETHERNET_LEN as usize;
 /// Bytes of the IPv4 header, which has a checksum of its own.
 const IPV4: usize = 20;
 
-/// What the soft switch itself counts; the network counts the rest. Packets.
+/// Counters of the soft switch itself; the network counts the rest. Packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SwitchCounts {
     /// Taken from hosts.
@@ -187,7 +187,7 @@ impl SoftSwitch {
                 while outbox.next.room() > 0
                     && let Some(mbuf) = outbox.more.pop_front()
                 {
-                    // There is room: it cannot come back.
+                    // There is room, so the push cannot fail.
                     drop(outbox.next.push(mbuf));
                 }
                 if outbox.next.is_empty() {
@@ -209,7 +209,7 @@ impl SoftSwitch {
         &self.network
     }
 
-    /// What it has counted.
+    /// The counters of the switch.
     pub(super) fn counts(&self) -> SwitchCounts {
         self.counts
     }

@@ -22,7 +22,7 @@ struct Delivery {
     tag: u64,
     len: u32,
     checksum: u64,
-    /// Where it was delivered, and who is said to have sent it.
+    /// The host at which it was delivered, and the host that is said to have sent it.
     ends: (HostId, HostId),
 }
 
@@ -41,18 +41,18 @@ struct App {
 pub(crate) struct Control<'a> {
     plan: &'a Plan,
     conductor: Conductor<'a>,
-    /// Of hosts with successive numbers.
+    /// Applications of hosts with successive numbers.
     apps: Vec<App>,
     /// The first of them.
     first: u32,
-    /// By connection of the conductor: its number at its sender, once open.
+    /// For each connection of the conductor: its number at its sender, once open.
     connections: Vec<Option<u32>>,
     deliveries: Vec<Delivery>,
 }
 
 impl<'a> Control<'a> {
-    /// Nothing has started; `rings[h]` leads to host `first + h`, and `conductor` starts flows of
-    /// those hosts alone.
+    /// A control of which no flow has started; `rings[h]` leads to host `first + h`, and
+    /// `conductor` starts flows of those hosts alone.
     pub(crate) fn new(
         plan: &'a Plan,
         conductor: Conductor<'a>,
@@ -132,7 +132,7 @@ impl<'a> Control<'a> {
                     self.conductor.on_delivered(FlowIndex(flow), u64::from(len), at);
                 }
             }
-            // Its sender's end of the flow has failed, or will.
+            // The sender's end of the flow has failed, or will.
             Completion::Aborted { from, .. } => {
                 tracing::debug!(host, %from, "a message was aborted");
             }
@@ -179,7 +179,7 @@ impl App {
     }
 }
 
-/// What a message's completion brings back: its flow and its length.
+/// The cookie of a message: its flow and its length, which its completion brings back.
 fn cookie(flow: FlowIndex, len: u32) -> u64 {
     u64::from(flow.0) << 32 | u64::from(len)
 }

@@ -1,4 +1,4 @@
-//! What a worker and its device have counted, by name: one name a counter, in every report.
+//! Counters of a worker and its device, by name: one name a counter, in every report.
 //!
 //! | Name | Counts |
 //! |---|---|
@@ -27,7 +27,7 @@ use transport_dpdk::{PacketIo as _, Upkeep as _};
 
 use super::hosts::Polled;
 
-/// What a worker has counted; without its device, which may outlive it.
+/// The counters of a worker; without its device, which may outlive it.
 pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Counters {
     let (counts, stats) = (worker.counts(), worker.stats());
     let named = [
@@ -51,7 +51,7 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
     collect(named.into_iter().chain(drops))
 }
 
-/// What a device has counted since it was opened.
+/// The counters of a device since it was opened.
 pub(crate) fn of_device(io: &PortIo) -> Counters {
     let queue = io.queue();
     let stats = queue.stats();
@@ -99,13 +99,13 @@ pub(crate) struct Workers {
     pub(crate) unsendable: u64,
     /// Given to workers.
     pub(crate) received: u64,
-    /// By name.
+    /// Counters by name.
     pub(crate) counters: Counters,
     /// Found on links after the end.
     pub(crate) left: u64,
 }
 
-/// What the workers of all threads have counted.
+/// The sum of the counters of all threads' workers.
 pub(crate) fn sum(polled: &mut [Polled]) -> Workers {
     let mut sum = Workers::default();
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {

@@ -67,7 +67,7 @@ pub(crate) struct Pollers {
     ready: Arc<AtomicUsize>,
 }
 
-/// What one thread polls; given back when it ends.
+/// The hosts that one thread polls; given back when it ends.
 #[derive(Debug)]
 pub(crate) struct Polled {
     pub(crate) hosts: Vec<Host>,
@@ -97,7 +97,7 @@ pub(crate) fn hosts(
     Ok((hosts, rings))
 }
 
-/// What all hosts have in common.
+/// The settings that all hosts have in common.
 pub(crate) struct HostSetup<'a> {
     pub(crate) rng: &'a Rng,
     pub(crate) clock: &'a RunClock,
@@ -110,7 +110,7 @@ pub(crate) struct HostSetup<'a> {
     pub(crate) rate: (Rate, TimeScale),
 }
 
-/// What one host's traffic takes.
+/// The tables and memory that one host's traffic takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     connections: u32,
@@ -118,7 +118,7 @@ pub(crate) struct Needs {
     bytes_in: u64,
 }
 
-/// What the traffic of each host takes.
+/// The tables and memory that the traffic of each host takes.
 pub(crate) fn needs(plan: &Plan) -> Vec<Needs> {
     let mut needs = vec![Needs::default(); plan.hosts() as usize];
     for flow in &plan.matrix.flows {
@@ -147,7 +147,8 @@ impl HostSetup<'_> {
         let memory = AppMemory::new(
             config,
             &MemoryConfig {
-                // What is delivered is dropped at once, so a host holds no more than is under way.
+                // Delivered messages are dropped at once, so a host holds no more than is under
+                // way.
                 bytes_max: needs.bytes_in.clamp(1, 2 * u64::from(MESSAGE_MAX)),
                 messages_max: needs.messages_in.max(1),
                 parity_max: MemoryConfig::PARITY_MAX,

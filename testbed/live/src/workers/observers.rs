@@ -1,5 +1,4 @@
-//! Who looks at the workers of a run: what [`Observe`] asks for, made before the run and ended with
-//! it.
+//! The observers of a run: those that [`Observe`] asks for, made before the run and ended with it.
 
 use std::cell::RefCell;
 use std::fs::File;

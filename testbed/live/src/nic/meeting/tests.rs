@@ -185,7 +185,7 @@ fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than
             while !over.load(std::sync::atomic::Ordering::Relaxed) {
                 match &mut stream {
                     None => stream = TcpStream::connect(("127.0.0.1", port)).ok(),
-                    // The other end may close it.
+                    // The other end may close the connection.
                     Some(stream) => drop(stream.write_all(b"x")),
                 }
                 thread::sleep(RETRY);
@@ -196,7 +196,7 @@ fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than
         let end = open(&network, 0, Duration::from_ms(700)).unwrap_err().to_string();
         assert!(clock.now().since(from) < Duration::from_s(2));
         assert!(end.contains("`h1`") && end.contains("did not connect"), "{end}");
-        // Nor is the user's interrupt held up.
+        // The user's interrupt is not held up either.
         let mut asked = 0;
         let ended = Meeting::open(&network, &hello(0), (clock, Duration::from_s(60)), &mut || {
             asked += 1;

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 /// One policy.
 struct Addition {
-    /// Its file in `tests/adding` and in the folder of its registry, without `.rs`.
+    /// The name of its file in `tests/adding` and in the folder of its registry, without `.rs`.
     module: &'static str,
     /// The file of its registry.
     registry: &'static str,

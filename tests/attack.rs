@@ -26,7 +26,7 @@ use forger::Attack;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        // What was `--headrace` stands for the program's name.
+        // `--headrace` stands in the place of the program's name.
         Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
         Some("--attack") => return forger::run(&arguments[1..]),
         Some("--list") => {

@@ -442,7 +442,7 @@ fn every_built_in_scenario_runs_to_its_end() {
     let scenarios: Value =
         serde_json::from_str(&headrace(&["list", "scenarios", "--json"]).out).unwrap();
     let plain = |scenario: &&Value| !scenario["about"].as_str().unwrap().ends_with("runs)");
-    // Those with variants are planned by a test of the program's own; they take minutes.
+    // A test of the program itself plans those with variants; they take minutes.
     for scenario in scenarios.as_array().unwrap().iter().filter(plain) {
         let name = scenario["name"].as_str().unwrap();
         let ran = headrace(&["run", name, "--quiet"]);

@@ -344,7 +344,7 @@ fn sample(version: IpVersion, header: &Header, ext: &Ext, trimmed: bool) -> Samp
         let left = frame::trim(&mut bytes);
         bytes.truncate(left);
     }
-    // What our parser says is what counts.
+    // The values of our own parser are the expected ones.
     let parsed = frame::parse(&bytes, &addressing, UdpCheck::Required).unwrap();
     assert_eq!((parsed.header, parsed.trimmed), (*header, trimmed));
     let (mut numbers, mut flags) = told(&parsed.header);

@@ -1,5 +1,5 @@
-//! What a simulation is expected to cost against what it costs: hops by its own count, memory by
-//! the peak of a process. Time is left out: it is the machine's.
+//! The forecast of a simulation against its run: hops by the network's count, memory by the peak of
+//! a process. Time is left out, because it depends on the machine.
 //!
 //! `cargo test -p system-tests --test forecast -- --nocapture` prints both sides.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use cases::CASES;
 
-/// What a case ends with when it does not panic.
+/// The outcome of a case that does not panic.
 pub(crate) enum Verdict {
     Passed,
     Skipped(String),

@@ -15,7 +15,7 @@ use peers::{CASES, Verdict};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "--headrace") {
-        // What was `--headrace` stands for the program's name.
+        // `--headrace` stands in the place of the program's name.
         return headrace::main_of(std::env::args_os().skip(1));
     }
     if arguments.iter().any(|argument| argument == "--list") {

@@ -36,10 +36,10 @@ fn number<T: FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// What is wrong with a case, panics included.
+/// The verdict on a case, panics included.
 fn verdict(seed: u64, number: u64) -> Result<invariants::Tally, String> {
     let case = Case::new(seed, number);
-    // As it runs otherwise, instant by instant, and something between.
+    // Windows as in other runs, of one instant, and of a length in between.
     let windows = [Span::MAX, Span::ZERO, Span::from_ns(200)];
     let window = windows[usize::try_from(number % 3).unwrap()];
     let threads = usize::try_from(number / 3 % 3).unwrap() + 1;

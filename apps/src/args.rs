@@ -10,20 +10,21 @@ use experiments::input::InputError;
 use experiments::observe::Observe;
 use transport::ec::BlockShape;
 
-/// What can be measured.
+/// The measurements of `headrace bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// What a segment costs one core: SMaRTT over a DPDK virtual device, every segment
+    /// The cost of a segment on one core: SMaRTT over a DPDK virtual device, every segment
     /// acknowledged.
     Datapath(DatapathArgs),
-    /// What a small message costs one core, and how long it takes from application to application
-    /// and back.
+    /// The cost of a small message on one core, and its time from application to application and
+    /// back.
     Messages(MessagesArgs),
-    /// What a decision of Zeropod's pod scheduler costs one core, and how many hosts it lets send.
+    /// The cost of a decision of Zeropod's pod scheduler on one core, and how many hosts it lets
+    /// send.
     Scheduler(SchedulerArgs),
 }
 
-/// Which pods and matchers, and what is asked for.
+/// The pods, matchers and demands to measure.
 #[derive(Debug, Args)]
 pub(crate) struct SchedulerArgs {
     /// Hosts of the pod, 2 to 1024; may be given several times [default: 16, 64, 256, 1024].
@@ -32,7 +33,7 @@ pub(crate) struct SchedulerArgs {
     /// Matcher: iterative, greedy or exact; may be given several times [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) matcher: Vec<String>,
-    /// What hosts ask for: `all` others, or so many others each.
+    /// Demands of each host: to `all` others, or to so many others.
     #[arg(long, value_name = "all|D", default_value = "all")]
     pub(crate) demand: String,
     /// Iterations of `iterative`, 1 to 255.
@@ -50,7 +51,7 @@ pub(crate) struct SchedulerArgs {
     pub(crate) json: bool,
 }
 
-/// Which messages, and how many.
+/// The messages to measure, and how many.
 #[derive(Debug, Args)]
 pub(crate) struct MessagesArgs {
     /// Bytes of a message, 1 to 1024.
@@ -72,7 +73,7 @@ pub(crate) struct MessagesArgs {
     pub(crate) json: bool,
 }
 
-/// Which devices and segments, and for how long.
+/// The devices and segments to measure, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct DatapathArgs {
     /// Device; may be given several times [default: net_null, net_ring, net_memif].
@@ -107,7 +108,7 @@ pub(crate) struct DatapathArgs {
     pub(crate) json: bool,
 }
 
-/// Which policies, and their settings.
+/// The policies of a run, and their settings.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
     /// Preset of policies (headrace list transports).
@@ -141,13 +142,13 @@ impl PolicyArgs {
     }
 }
 
-/// What to run, and how.
+/// The run, and how it runs.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios).
     #[arg(value_name = "MATRIX.cm|SCENARIO.toml")]
     pub(crate) input: PathBuf,
-    /// Where to run it: virtual time (default), DPDK virtual devices, or network cards.
+    /// The world to run in: virtual time (default), DPDK virtual devices, or network cards.
     #[arg(long, value_enum)]
     pub(crate) world: Option<World>,
     /// The network: a file, or a built-in name (headrace list topologies).
@@ -177,20 +178,20 @@ pub(crate) struct RunArgs {
     /// else 4797].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: Option<u16>,
-    /// Of a scenario with variants: only those of this name, or with these parts of it, like
-    /// smartt,size=1MiB; may be given several times.
+    /// Runs only the variants of this name, or with these parts of a name, like smartt,size=1MiB;
+    /// may be given several times.
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Vec<String>,
     /// Variants that run at the same time in virtual time.
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: u16,
-    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; of each variant into
-    /// a directory of its name.
+    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; the files of a
+    /// variant go into a directory of its name.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Prints summary.json and nothing else on standard output; of a scenario with variants an
-    /// array of them, each with its `variant`.
+    /// Prints summary.json and nothing else on standard output; for a scenario with variants it
+    /// prints an array, each element with its `variant`.
     #[arg(long)]
     pub(crate) json: bool,
     /// Also prints a line for each flow.
@@ -207,7 +208,7 @@ pub(crate) struct RunArgs {
     pub(crate) capture: Option<String>,
 }
 
-/// What to draw, and where to.
+/// The results to draw, and where to write.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Directories that headrace run --out has written.
@@ -225,7 +226,7 @@ pub(crate) struct ReportArgs {
     pub(crate) page: Option<PathBuf>,
 }
 
-/// Where a matrix runs.
+/// The world in which a matrix runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum World {
     /// Virtual time: deterministic, any number of hosts.
@@ -264,7 +265,7 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// What to show of workers while they run.
+/// The counters of workers to show while they run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ObserveArgs {
     /// Serves counters and histograms as OpenMetrics at this unix socket while it runs; over DPDK
@@ -278,7 +279,7 @@ pub(crate) struct ObserveArgs {
 }
 
 impl ObserveArgs {
-    /// What is asked for.
+    /// The observations that the flags ask for.
     pub(crate) fn wanted(&self) -> Observe {
         Observe { metrics: self.metrics.clone(), telemetry: self.telemetry, capture: None }
     }

@@ -25,7 +25,7 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished or the audit failed;
 2 bad input; 3 the environment is not fit (see headrace doctor)";
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs a traffic matrix or a scenario.
@@ -48,9 +48,9 @@ pub(crate) enum Command {
     Gen(Order),
     /// Lists everything that has a name.
     List {
-        /// What to list.
+        /// The kind of thing to list.
         what: What,
-        /// Of `variants`: the scenario, a file or one of `headrace list scenarios`.
+        /// The scenario of `variants`: a file or one of `headrace list scenarios`.
         #[arg(required_if_eq("what", "variants"), value_name = "SCENARIO")]
         of: Option<PathBuf>,
         /// Prints JSON.
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Measures the data path, side by side with dpdk-testpmd.
     Bench {
-        /// What to measure.
+        /// The measurement.
         #[command(subcommand)]
         what: Bench,
     },

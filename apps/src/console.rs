@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// Where a command writes.
+/// The outputs of a command.
 pub(crate) struct Console<'a> {
     /// Results and nothing else.
     pub(crate) out: &'a mut dyn Write,

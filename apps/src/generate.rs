@@ -143,7 +143,7 @@ fn flag(parameter: &Parameter) -> Arg {
         .long(parameter.name.replace('_', "-"))
         .help(parameter.about)
         .allow_hyphen_values(true);
-    // Whatever shows `true` or `false` as its default may stand alone.
+    // A flag whose default is `true` or `false` may stand without a value.
     if parameter.about.ends_with("(true)") || parameter.about.ends_with("(false)") {
         switch(arg)
     } else {

@@ -103,7 +103,7 @@ fn dispatch(args: impl Iterator<Item = OsString>, console: &mut Console<'_>) -> 
     })
 }
 
-/// What clap has to say: help and version are answers, all else is a mistake.
+/// Reports clap's error: help and version are answers, all else is a mistake.
 fn command_line(error: &clap::Error, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let text = error.render();
     match error.kind() {
@@ -127,7 +127,7 @@ fn execute(
     args: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    // The others look now and then whether they are to end.
+    // Other commands look now and then whether they are to end.
     if !matches!(command, Command::Run(_) | Command::Perf { .. } | Command::Ping { .. }) {
         interrupt::end_at_once();
     }
@@ -136,7 +136,7 @@ fn execute(
         Command::Doctor { json, device, queues } => {
             let mut diagnosis = doctor::examine(&doctor::Machine::this());
             let looked = match device {
-                // Where DPDK does not start, the findings say why.
+                // Where DPDK does not start, the findings give the reason.
                 Some(device) if diagnosis.fit.vdev => doctor::look_at(&device, queues),
                 _ => Ok(Vec::new()),
             };

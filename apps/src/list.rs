@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::run::experiment;
 use crate::scenarios::{BUILT_IN, BuiltIn};
 
-/// What can be listed.
+/// The kinds of things that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
     /// Presets of controller, load balancer, scheduler and switch features.
@@ -33,11 +33,11 @@ pub(crate) enum What {
     Lb,
     /// Erasure codes.
     Ec,
-    /// Who sends next, and when.
+    /// Schedulers: which flow sends next, and when.
     Schedulers,
     /// Queue disciplines of switch ports.
     Qdiscs,
-    /// What can run in a switch.
+    /// Programs for switches.
     Programs,
     /// Built-in networks.
     Topologies,
@@ -122,7 +122,7 @@ fn entries(what: What) -> Vec<Entry> {
             BUILT_IN.iter().map(|known| entry(known.name, &about(known))).collect()
         }
         What::Settings => keys::all().map(|(name, about)| Entry { name, about }).collect(),
-        // Of no scenario there are none; the command line asks for one.
+        // There are no variants without a scenario; the command line requires one.
         What::Variants => Vec::new(),
     }
 }
@@ -149,7 +149,7 @@ fn variants(input: &Path) -> Result<Vec<Entry>, Failure> {
         .collect())
 }
 
-/// What a scenario shows, the figure that it is, and how many runs it has.
+/// The scenario's own sentence, the figure that it is, and how many runs it has.
 fn sentence(scenario: &Scenario) -> String {
     let mut notes = Vec::new();
     if !scenario.figure.of.is_empty() {

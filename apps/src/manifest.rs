@@ -11,7 +11,7 @@ use experiments::measure::Adapted;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// What was run.
+/// The record of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Manifest {
     /// Version of this format.
@@ -37,14 +37,14 @@ pub(crate) struct Setting {
     pub(crate) key: String,
     /// Value as text.
     pub(crate) value: String,
-    /// Who said so: `default`, a flag, a file.
+    /// The origin of the value: `default`, a flag, a file.
     pub(crate) source: String,
 }
 
 /// One file that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Input {
-    /// What it is to the run: matrix, topology, scenario.
+    /// The file's role in the run: matrix, topology, scenario.
     pub(crate) role: &'static str,
     /// As the user named it.
     pub(crate) path: String,

@@ -1,4 +1,4 @@
-//! What the flags of a run ask to see of it while it goes on.
+//! The observations of a run that flags ask for.
 
 use experiments::capture::Capture;
 use experiments::input::InputError;
@@ -7,7 +7,7 @@ use experiments::observe::Observe;
 use crate::args::RunArgs;
 use crate::failure::Failure;
 
-/// What `args` ask to see.
+/// The observations that `args` ask for.
 ///
 /// # Errors
 /// A capture that makes no sense.

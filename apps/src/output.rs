@@ -18,7 +18,7 @@ pub(crate) struct OutDir {
 /// Why results could not be written.
 #[derive(Debug)]
 pub(crate) struct OutputError {
-    /// What was being made.
+    /// The file or directory that was being made.
     path: PathBuf,
     /// Why it failed.
     error: io::Error,
@@ -66,10 +66,10 @@ impl OutDir {
 /// A file that has its place when it is finished; dropped before, nothing is left of it.
 #[derive(Debug)]
 pub(crate) struct PartFile {
-    /// Its place.
+    /// The file's final path.
     path: PathBuf,
-    /// Where it is until it is finished; the same for a device or a pipe, which is written to and
-    /// never replaced.
+    /// The file's path until it is finished; equal to `path` for a device or a pipe, which is
+    /// written to and never replaced.
     part: PathBuf,
     /// `None` once it is finished.
     file: Option<BufWriter<File>>,
@@ -119,7 +119,7 @@ impl PartFile {
 impl Drop for PartFile {
     fn drop(&mut self) {
         if let Some(file) = self.file.take() {
-            // What is left of it is of no use; the error that matters has been reported.
+            // The rest of the file is of no use; the error that matters has been reported.
             drop(file.into_parts());
             if self.part != self.path {
                 let _ = fs::remove_file(&self.part);

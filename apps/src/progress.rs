@@ -23,7 +23,7 @@ pub(crate) struct Shown<'a> {
     next_s: f64,
 }
 
-/// What a run has to do.
+/// The whole work of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Total {
     /// Flows of the matrix.

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// What the recording of `host` is called in the directory of a run.
+/// The name of the file in the directory of a run that has the recording of `host`.
 pub(crate) fn file_name(host: usize) -> String {
     format!("host-{host}.{ENDING}")
 }
@@ -78,7 +78,7 @@ fn recordings(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// So that host 10 comes after host 9.
+/// The length of the file's name without its ending, by which host 10 comes after host 9.
 fn stem_len(file: &Path) -> usize {
     file.file_stem().map_or(0, |stem| stem.len())
 }

@@ -10,7 +10,7 @@ use experiments::scenario::Scenario;
 /// A scenario inside the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuiltIn {
-    /// What it is called: the file's name without its ending.
+    /// The name of the scenario: the file's name without its ending.
     pub(crate) name: &'static str,
     /// The file.
     pub(crate) text: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct BuiltIn {
 
 macro_rules! built_in {
     ($($folder:literal: $($name:literal),+;)+) => {
-        /// All of them.
+        /// All built-in scenarios.
         pub(crate) const BUILT_IN: &[BuiltIn] = &[$($(BuiltIn {
             name: $name,
             text: include_str!(concat!("../../testbed/scenarios/", $folder, $name, ".toml")),
@@ -70,7 +70,7 @@ impl BuiltIn {
         Scenario::read(self.text.as_bytes(), &self.file(), Path::new("."))
     }
 
-    /// What errors call it.
+    /// The name of the scenario in errors.
     pub(crate) fn file(&self) -> String {
         format!("built-in {}", self.name)
     }

@@ -16,7 +16,7 @@ pub(crate) struct SweepDir {
     pub(crate) schema: u32,
     /// The scenario's name.
     pub(crate) name: String,
-    /// What it shows.
+    /// The scenario's sentence.
     pub(crate) about: String,
     /// How it is drawn.
     pub(crate) figure: Figure,
@@ -27,7 +27,7 @@ pub(crate) struct SweepDir {
 /// A variant: where it stands on each axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Variant {
-    /// Its name.
+    /// The name of the variant.
     pub(crate) name: String,
     /// Label by axis.
     pub(crate) parts: BTreeMap<String, String>,

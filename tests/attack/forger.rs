@@ -25,7 +25,7 @@ const BURST: u64 = 32;
 /// Between two bursts: 16,000 packets a second.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What the attacker does.
+/// The kind of an attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attack {
     /// ACKs and NACKs for every flow that the sender may have.
@@ -176,5 +176,5 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Where all packets of the victims go.
+/// The port to which all packets of the victims go.
 pub(crate) const PORT: u16 = UDP_PORT;

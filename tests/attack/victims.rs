@@ -8,7 +8,7 @@ use crate::forger::{Attack, PORT, VICTIMS};
 use crate::lab::Lab;
 use crate::process::{Ended, Process};
 
-/// What the forged packets of the comparison go to.
+/// The port to which the forged packets of the comparison go.
 const OTHER_PORT: u16 = 9;
 
 /// The victims' arguments: their addresses.
@@ -35,7 +35,7 @@ fn transfer(lab: &Lab, more: &[&str]) -> Ended {
 fn attacked(lab: &Lab, attack: Attack, port: u16, seconds: u64) -> (f64, u64) {
     let program = std::env::current_exe().unwrap();
     let mut attacker = lab.command(2, &program);
-    // It begins before the victims meet, and ends after them.
+    // The attack begins before the victims meet, and ends after them.
     let words = [attack.name().to_owned(), (seconds + 2).to_string(), port.to_string()];
     let attacker = attacker.arg("--attack").args(words).stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));

@@ -65,7 +65,7 @@ pub(super) fn whole() -> Verdict {
     Verdict::Passed
 }
 
-/// Where Wireshark's tools are, they count as many packets.
+/// Wireshark's tools, where they are installed, count as many packets.
 fn wireshark_agrees(path: &Path, packets: usize) {
     match Command::new("capinfos").args(["-M", "-c"]).arg(path).output() {
         Ok(output) => {

@@ -16,7 +16,7 @@ use transport::ec::BlockShape;
 use transport::record::replay;
 use transport::{Duration, Rng, Stats};
 
-/// What a case ends with when it does not panic.
+/// The outcome of a case that does not panic.
 pub(crate) enum Verdict {
     Passed,
     Skipped(String),

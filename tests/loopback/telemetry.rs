@@ -63,7 +63,7 @@ pub(super) fn scraped() -> Verdict {
     Verdict::Passed
 }
 
-/// What the last scrape said of all workers cannot exceed what the run ended with.
+/// Checks that counters of the last scrape do not exceed those at the end of the run.
 fn consistent(scrape: &str, outcome: &Outcome) {
     let of_all = |name: &str| (0..4).map(|worker| value(scrape, name, worker)).sum::<u64>();
     let stats = &outcome.stats;

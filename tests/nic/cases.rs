@@ -72,7 +72,7 @@ fn v4(host: u32) -> String {
     format!("10.77.0.{}/24", host + 1)
 }
 
-/// What all hosts must report alike.
+/// The result, which all hosts must report alike.
 fn same_story(ended: &[Ended]) -> Value {
     let first = ended[0].summary();
     for other in &ended[1..] {
@@ -173,7 +173,7 @@ fn bridge() -> Verdict {
     assert_eq!(hosts.len(), 4);
     for host in hosts {
         assert!(host["device"].as_str().unwrap().starts_with("net_af_packet"), "{host}");
-        // Its peers asked for its MAC, and pinged it or were pinged.
+        // Peers asked for the host's MAC, and pinged it or were pinged.
         assert!(host["answers"].as_u64().unwrap() > 0, "{host}");
     }
     // The kernel speaks on the same links.
@@ -206,7 +206,7 @@ fn short_mtu() -> Verdict {
         assert!(end.err.contains("do not reach h1 (10.77.0.2)"), "{end:?}");
         assert!(end.err.contains("--set mtu="), "{end:?}");
     }
-    // What it advises works.
+    // The setting that the error advises works.
     let advised = [&PATIENT[..], &["--set", "mtu=1386"]].concat();
     same_story(&files.run(&advised));
     Passed

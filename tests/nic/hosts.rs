@@ -19,7 +19,7 @@ pub(crate) const AS_HEADRACE: &str = "headrace";
 /// A host that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// What a host left: its exit code and what it printed.
+/// The result of a host: its exit code and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,

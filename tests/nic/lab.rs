@@ -42,7 +42,7 @@ impl Lab {
         ip(&format!("-n {name} link set lo up"))
     }
 
-    /// Where the first host is found by the others.
+    /// The address at which other hosts reach the first host.
     pub(crate) fn control() -> String {
         format!("{CONTROL}.1:4798")
     }

@@ -19,13 +19,13 @@ pub(crate) struct Seen {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a capture file says.
+/// The content of a capture file.
 #[derive(Debug, Default)]
 #[allow(dead_code, reason = "as above")]
 pub(crate) struct Read {
     pub(crate) interfaces: Vec<String>,
     pub(crate) packets: Vec<Seen>,
-    /// Of all interfaces.
+    /// Frames seen by all interfaces.
     pub(crate) seen: u64,
     pub(crate) lost: u64,
 }

@@ -14,7 +14,7 @@ use transport::Rng;
 use netns::Pair;
 use process::{Ended, Process};
 
-/// What a case ends with when it does not panic.
+/// The outcome of a case that does not panic.
 pub(crate) enum Verdict {
     Passed,
     Skipped(String),

@@ -45,7 +45,7 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         for name in &self.names {
-            // One of them may never have been made.
+            // One of the two namespaces may never have been made.
             let _ = ip(&["netns", "delete", name]);
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct Process {
 /// How a process ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// None when a signal ended it.
+    /// The exit code; `None` when a signal ended the process.
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -28,7 +28,7 @@ pub(crate) struct Ended {
 type Text = Arc<Mutex<Vec<u8>>>;
 
 const STEP: Duration = Duration::from_millis(20);
-/// For what takes seconds and hangs.
+/// Steps to wait for processes that take seconds, or hang.
 const STEPS: u32 = 60_000 / 20;
 
 impl Process {
@@ -100,7 +100,7 @@ impl Drop for Process {
 }
 
 impl Ended {
-    /// Its result, which must be one that says that all is well.
+    /// The process's result, which must report success.
     pub(crate) fn result(&self) -> Value {
         let value: Value = serde_json::from_str(&self.out)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.out, self.err));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// What one call left: exit code, standard output, standard error.
+/// The result of one call: exit code, standard output, standard error.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: u8,

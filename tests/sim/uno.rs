@@ -94,7 +94,7 @@ fn a_dead_link_between_sites_is_a_black_hole_until_switches_notice() {
         let outcome = run(&settings, flows_of(&[(0, 200)], 8_192_000), TOPOLOGY);
         outcome.summary.drops.get("link_down").copied().unwrap_or(0)
     };
-    // One of eight links; no sender knows, or all do from the start.
+    // One of eight links is dead; no sender is informed, or all are from the start.
     let unnoticed = lost("never");
     assert!((150..600).contains(&unnoticed), "{unnoticed} of 2000 packets");
     assert_eq!(lost("0us"), 0);

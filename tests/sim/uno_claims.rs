@@ -1,4 +1,4 @@
-//! What is claimed of Uno in docs/RESULTS.md, at a size that tests can run.
+//! The claims about Uno in docs/RESULTS.md, at a size that tests can run.
 //!
 //! Source: \[uno\] sec. 3.1, 3.2 and 5.2.1, with the figures of the simulator behind them as
 //! bounds: eight flows into one port of 100 Gb/s, 1 MB of buffer, packets sprayed.

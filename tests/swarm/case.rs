@@ -65,8 +65,8 @@ fn octave(rng: &mut Rng, bits: u32) -> u64 {
 /// Digits of a number, each to a base of its own.
 struct Digits(u64);
 
-/// What is enumerated: controllers, balancers, disciplines and none, schedulers, generators and as
-/// many matrices of no generator.
+/// Counts of the enumerated choices: controllers, balancers, disciplines and none, schedulers,
+/// generators and as many matrices of no generator.
 const BASES: [usize; 5] = [
     CcKind::NAMES.len(),
     LbKind::NAMES.len(),

@@ -1,4 +1,4 @@
-//! What holds after every run, whatever was drawn.
+//! Invariants that hold after every run, whatever was drawn.
 //!
 //! Bytes are conserved (the audit); each flow is delivered exactly once or has failed by name, and
 //! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing
@@ -18,7 +18,7 @@ use transport::{Bytes, Config, DropReason, Duration, HostId, Instant};
 
 use crate::case::Case;
 
-/// What the cases had in them.
+/// The properties that the cases had.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) flows: u64,
@@ -202,8 +202,8 @@ fn lossless(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// Nothing beats the lower bound, which is exact up to the difference between the longest path and
-/// the shortest.
+/// Checks that nothing beats the lower bound, which is exact up to the difference between the
+/// longest path and the shortest.
 fn speed(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     let Some(completion) = outcome.summary.completion_us else { return Ok(()) };
     let far = HostId(plan.hosts() - 1);

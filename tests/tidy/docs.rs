@@ -1,5 +1,5 @@
-//! What documents name must exist: functions, files, links and make targets; and the fixed shape of
-//! the repository's root (docs/TESTING.md).
+//! Checks that the things which documents name exist: functions, files, links and make targets; and
+//! the fixed shape of the repository's root (docs/TESTING.md).
 
 use std::path::Path;
 

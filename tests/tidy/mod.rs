@@ -1,4 +1,4 @@
-//! What the checks share: findings, the tree of files, and a lexer that separates code from
+//! Parts that the checks share: findings, the tree of files, and a lexer that separates code from
 //! comments.
 
 pub(crate) mod deps;
@@ -19,7 +19,7 @@ pub(crate) struct Finding {
     pub(crate) path: String,
     /// From 1; 0 when the whole file is meant.
     pub(crate) line: usize,
-    /// What is wrong and what is wanted.
+    /// The violation, and the form that is wanted.
     pub(crate) message: String,
 }
 

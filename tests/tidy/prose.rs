@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{File, Finding, Source, words_in};
 
-/// What no line of documentation begins with: each points at a neighbour.
+/// Beginnings that no line of documentation has: each points at a neighbour.
 const STARTS: &[&str] = &[
     "As above",
     "Ditto",

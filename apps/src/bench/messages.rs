@@ -27,19 +27,20 @@ struct Messages {
     round_trip: Option<Trip>,
 }
 
-/// Of a message that another answers, two cores.
+/// The round trip of a message that another answers, on two cores.
 #[derive(Debug, Serialize)]
 struct Trip {
     p50_ns: f64,
     p99_ns: f64,
     p999_ns: f64,
-    /// Of one mbuf between the same devices and cores.
+    /// The round trip of one mbuf between the same devices and cores.
     device_floor_ns: f64,
-    /// Of a frame as long as the message's, taken from the pool, written, read and freed each way.
+    /// The round trip of a frame as long as the message's, taken from the pool, written, read and
+    /// freed each way.
     frame_floor_ns: f64,
     /// The floor with an acknowledgement's frame before it: all lines that a trip moves.
     exchange_floor_ns: f64,
-    /// Of one cache line between the same cores.
+    /// The round trip of one cache line between the same cores.
     line_floor_ns: f64,
     /// `p50_ns` over the sum of `line_floor_ns` and `device_floor_ns`: what two cores and the
     /// device cost without a stack.

@@ -22,7 +22,7 @@ pub(super) struct Row {
     ns_per_segment: f64,
     /// The cost while counters and histograms are kept for readers.
     observed_ns: f64,
-    /// By stage; `core` is without `cc` and `lb`, which are measured alone.
+    /// The cost by stage; `core` is without `cc` and `lb`, which are measured alone.
     stages_ns: Map<String, Value>,
     /// The peer's, which is not in `ns_per_segment`.
     peer_ns: f64,
@@ -76,7 +76,7 @@ pub(super) fn stages(cost: &Cost, policies: PolicyCosts) -> Map<String, Value> {
     stages
 }
 
-/// To a thousandth: more is noise.
+/// Rounds to a thousandth: more digits are noise.
 pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -201,7 +201,7 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// To a thousandth: more is noise.
+/// Rounds to a thousandth: more digits are noise.
 fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

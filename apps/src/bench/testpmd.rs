@@ -22,7 +22,7 @@ use live::datapath::Device;
 #[derive(Debug)]
 pub(super) struct Testpmd(PathBuf);
 
-/// What it is to do.
+/// The task of a run of testpmd.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) device: Device,
@@ -35,9 +35,9 @@ pub(super) struct Run {
 /// Why it has no figure.
 #[derive(Debug)]
 pub(super) enum TestpmdError {
-    /// It cannot be started or spoken to.
+    /// The program cannot be started, or its input and output fail.
     Io(io::Error),
-    /// It ended without a rate; the last line of what it said.
+    /// The program ended without a rate; its last line of output.
     NoRate(String),
 }
 
@@ -104,7 +104,7 @@ impl Testpmd {
     }
 }
 
-/// What DPDK calls the testpmd of this process by.
+/// The prefix by which DPDK separates this process's testpmd from others.
 fn own_prefix() -> String {
     format!("headrace-testpmd-{}", process::id())
 }
@@ -170,7 +170,7 @@ impl Run {
         while !said.contains(PROMPT) {
             match receiver.recv_timeout(PATIENCE) {
                 Ok(piece) => said.push_str(&piece),
-                // It ended at once, and what it said is why.
+                // The program ended at once; its output says why.
                 Err(RecvTimeoutError::Disconnected) => return Ok(said),
                 Err(RecvTimeoutError::Timeout) => return Err(io::ErrorKind::TimedOut.into()),
             }
@@ -186,7 +186,7 @@ impl Run {
         while let Ok(piece) = receiver.recv_timeout(PATIENCE) {
             said.push_str(&piece);
         }
-        // It has nothing more to read, or the child is about to be killed.
+        // The reader has nothing more to read, or the child is about to be killed.
         drop(reader);
         Ok(said)
     }

@@ -1,5 +1,5 @@
-//! What this process may do: user, capabilities, TAP, VFIO and the cards bound to it, runtime
-//! directory.
+//! The permissions of this process: user, capabilities, TAP, VFIO and the cards bound to it,
+//! runtime directory.
 //!
 //! Source: /proc/self/status, /dev/net/tun, /sys/kernel/iommu_groups, /sys/bus/pci,
 //! capabilities(7).

@@ -10,17 +10,17 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// The state is as it should be.
     Ok,
     /// Works, but slower or with less choice than it could.
     Warn,
     /// Keeps the worlds in [`Finding::blocks`] from running.
     Fail,
-    /// Neither good nor bad.
+    /// The state is neither good nor bad.
     Info,
 }
 
-/// Where a matrix runs.
+/// A world in which a matrix runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FitWorld {
@@ -30,14 +30,14 @@ pub enum FitWorld {
     Nic,
 }
 
-/// What one probe says.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Stable name, words joined by dots and underscores.
     pub id: String,
     /// How it stands.
     pub status: Status,
-    /// What there is.
+    /// The state that was found.
     pub what: String,
     /// Why that matters to a run.
     pub why: String,

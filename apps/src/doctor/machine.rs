@@ -61,7 +61,7 @@ impl Machine {
         names
     }
 
-    /// Where a symbolic link points: the last part of the path.
+    /// The target of a symbolic link: the last part of its path.
     pub(crate) fn link_name(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.path(path)).ok()?;
         target.file_name()?.to_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! What memory there is: free memory, limits of the process and of its cgroup, hugepages.
+//! The memory of the machine: free memory, limits of the process and of its cgroup, hugepages.
 //!
 //! Source: /proc/meminfo, /proc/self/limits, /proc/self/cgroup with the cgroup files of versions 1
 //! and 2, /sys/kernel/mm/hugepages, /sys/devices/system/node, /proc/mounts. Sizes are bytes, shown

@@ -86,7 +86,7 @@ pub(crate) struct ServerArgs {
     pub(crate) memory: Bytes,
 }
 
-/// What a client says of the session.
+/// A client's flags for the session.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
@@ -101,7 +101,7 @@ pub(crate) struct ClientArgs {
     /// Policies and settings hold on both sides.
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
-    /// What flows take the link's rate to be [default: 100Gbps over net_memif, else 40Gbps].
+    /// Rate that flows assume for the link [default: 100Gbps over net_memif, else 40Gbps].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
     /// Round-trip time of the idle network [default: by device and flows].
@@ -119,7 +119,7 @@ pub(crate) struct ClientArgs {
     pub(crate) verify: bool,
 }
 
-/// What is streamed.
+/// The stream of a throughput measurement.
 #[derive(Debug, Args)]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
@@ -152,7 +152,7 @@ pub(crate) struct StreamArgs {
     pub(crate) think: Option<Duration>,
 }
 
-/// What is bounced.
+/// The messages of a round-trip measurement.
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
     #[command(flatten)]

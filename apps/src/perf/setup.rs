@@ -13,7 +13,7 @@ use crate::args::Switch;
 use crate::device;
 use crate::failure::Failure;
 
-/// What flows take a link's rate to be when no flag gives it.
+/// The rate that flows assume for a link when no flag gives it.
 const RATE_MEMIF: u64 = 100;
 const RATE_KERNEL: u64 = 40;
 /// Round-trip times of idle links whose ends share cores with others; see docs/PERFORMANCE.md.

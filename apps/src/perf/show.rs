@@ -1,4 +1,4 @@
-//! What is shown of two processes: progress a line a second, the result as a table or as JSON.
+//! Output about two processes: progress a line a second, the result as a table or as JSON.
 
 use std::io::{self, Write};
 
@@ -42,7 +42,7 @@ pub(super) struct Result<'a> {
     ok: bool,
 }
 
-/// What one direction has carried.
+/// The totals of one direction.
 #[derive(Debug, Serialize)]
 struct Direction {
     messages: u64,
@@ -196,7 +196,7 @@ impl<'a> Result<'a> {
 }
 
 impl RoundTrips {
-    /// Of sorted nanoseconds; `None` when there are none.
+    /// Percentiles of sorted nanoseconds; `None` when there are none.
     fn of(sorted: &[u64]) -> Option<Self> {
         let at = |per_mille: usize| {
             let rank = (sorted.len() * per_mille).div_ceil(1000).saturating_sub(1);

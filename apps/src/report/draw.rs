@@ -194,7 +194,7 @@ fn marks(curve: &Curve, at: usize) -> impl Iterator<Item = PathElement<(f64, f64
     })
 }
 
-/// What the axes show: all points, y from zero.
+/// The ranges of the axes: all points, y from zero.
 fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
     let points = || panel.curves.iter().flat_map(|curve| &curve.points);
     let fold = |value: fn(&(f64, f64)) -> f64| {
@@ -234,7 +234,7 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
     ((x_from, x_to), (y_from, y_to))
 }
 
-/// What an axis shows, with its unit.
+/// The title of an axis, with its unit.
 fn in_words(name: &str) -> &str {
     match name {
         "t_us" => "time, us",

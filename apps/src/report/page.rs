@@ -50,7 +50,7 @@ fn replaced(text: &str, name: &str, block: &str) -> Result<String, InputError> {
     Ok(format!("{head}{begin}\n{}\n{end}{tail}", block.trim_end()))
 }
 
-/// What a document says of the results: command, claim, picture, tables.
+/// The block of a document about the results: command, claim, picture, tables.
 ///
 /// # Errors
 /// When the flows of a run cannot be read.
@@ -88,7 +88,8 @@ pub(super) fn block(
     Ok(text)
 }
 
-/// What a violin shows: percentiles, nearest rank, of the flows of all runs by a label of the axis.
+/// The table of a violin: percentiles, nearest rank, of the flows of all runs by a label of the
+/// axis.
 fn percentiles(results: &Results, plot: &Plot, axis: &str) -> Result<String, InputError> {
     let mut header = vec![format!("{}, by {axis}", plot.y), "flows".to_owned(), "mean".to_owned()];
     header.extend(PERCENTILES.map(|(title, _)| title.to_owned()));

@@ -11,15 +11,15 @@ use super::read::{Results, Run, Sample};
 /// One system of axes with its curves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Panel {
-    /// What it looks like.
+    /// The form of the panel.
     pub(super) kind: PlotKind,
     /// The value of the axis that it stands for; may be empty.
     pub(super) title: String,
-    /// What is along x.
+    /// The measure along x.
     pub(super) x: String,
     /// The values along x where they are no numbers; `x` of a point is then a place in it.
     pub(super) categories: Vec<String>,
-    /// What is along y.
+    /// The measure along y.
     pub(super) y: String,
     /// The curves; of violins one for each category, without points where there are no flows.
     pub(super) curves: Vec<Curve>,
@@ -28,7 +28,7 @@ pub(super) struct Panel {
 /// One curve, or the bars of one colour.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Curve {
-    /// What it is of; may be empty when there is nothing to distinguish.
+    /// The name of the curve; may be empty when there is nothing to distinguish.
     pub(super) name: String,
     /// (x, y), ascending in x; of a violin, as of a distribution, times and the share of flows that
     /// took no longer.
@@ -64,7 +64,7 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
             Some(axis) => run.parts.get(axis) == Some(&title),
         };
         let runs: Vec<&Run> = results.runs.iter().filter(is_here).collect();
-        // Those of all panels, so that a panel which lacks a run has a gap there.
+        // The labels of all panels, so that a panel which lacks a run has a gap there.
         let categories = plot.x.as_ref().map(|axis| labels(&results.runs, axis));
         let categories = categories.unwrap_or_default();
         let curves = match (&plot.x, plot.kind) {
@@ -110,7 +110,7 @@ pub(super) fn varying(results: &Results, plot: &Plot) -> Vec<String> {
     axes
 }
 
-/// What a run is called among those that differ along `axes`.
+/// The name of a run among those that differ along `axes`.
 pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> String {
     let label = |axis: &String| called(axis, parts.get(axis).map_or("", String::as_str));
     axes.iter().map(label).collect::<Vec<_>>().join(", ")
@@ -375,7 +375,7 @@ mod tests {
         let (name, about) = ("x".to_owned(), String::new());
         let head = SweepDir { schema: 1, name, about, figure, variants: variants.into() };
         fs::write(dir.path().join("scenario.json"), serde_json::to_vec(&head).unwrap()).unwrap();
-        // Of the second panel the first size has not run.
+        // In the second panel the first size has not run.
         for (lb, size) in [all[0], all[1], all[3]] {
             let run = dir.path().join(named(lb, size).0);
             fs::create_dir(&run).unwrap();

@@ -14,9 +14,9 @@ use crate::sweep_dir::{FILE, SweepDir, Variant};
 /// The results of a scenario with variants, or of single runs side by side.
 #[derive(Debug)]
 pub(super) struct Results {
-    /// What they are of.
+    /// The description of the scenario or of the runs.
     pub(super) head: SweepDir,
-    /// Those variants that have results which mean something, in the scenario's order.
+    /// The variants with valid results, in the scenario's order.
     pub(super) runs: Vec<Run>,
     /// The names of those whose polls were too late to mean anything.
     pub(super) invalid: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Results {
 /// The results of one run.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Its name: the variant's, or the directory's.
+    /// The name of the run: the variant's, or the directory's.
     pub(super) name: String,
     /// Label by axis.
     pub(super) parts: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub(super) struct Run {
 #[derive(serde::Deserialize)]
 struct Flow {
     fct_us: Option<f64>,
-    /// Where there are two datacentres: whether it is between them.
+    /// Whether the flow is between datacentres, where there are two.
     inter: Option<bool>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Sample {
     pub(super) delivered_bytes: Vec<f64>,
 }
 
-/// What all of `dirs` hold: one for each scenario, and one called `runs` for all single runs.
+/// The results in all of `dirs`: one for each scenario, and one called `runs` for all single runs.
 pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
     let (mut all, mut single) = (Vec::new(), Vec::new());
     for dir in dirs {
@@ -77,7 +77,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
     Ok(all)
 }
 
-/// What one directory holds.
+/// The results in one directory.
 pub(super) fn one(dir: &Path) -> Result<Results, InputError> {
     let mut all = all(&[dir.to_owned()])?;
     all.pop().ok_or_else(|| nothing(dir))

@@ -12,9 +12,9 @@ use crate::sweep_dir::Variant;
 /// Results by scenario and variant.
 #[derive(Debug, Deserialize)]
 pub(super) struct Reference {
-    /// What the simulator is called in tables.
+    /// The name of the simulator in tables.
     pub(super) name: String,
-    /// Where the results are from: revision, build, set-up.
+    /// The origin of the results: revision, build, set-up.
     #[expect(dead_code, reason = "for readers of the file")]
     provenance: String,
     cases: Vec<Case>,

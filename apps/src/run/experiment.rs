@@ -26,13 +26,13 @@ use crate::scenarios;
 /// Everything that was read, put together.
 #[derive(Debug)]
 pub(crate) struct Experiment {
-    /// What runs.
+    /// The plan that runs.
     pub(crate) plan: Plan,
-    /// Where it runs.
+    /// The world in which it runs.
     pub(crate) world: World,
-    /// What is shown meanwhile.
+    /// The observations that are shown meanwhile.
     pub(crate) observe: Observe,
-    /// What the inputs' readers found odd.
+    /// Warnings of the inputs' readers.
     pub(crate) warnings: Vec<Warning>,
     /// Every file that was read.
     pub(crate) inputs: Vec<Input>,
@@ -45,7 +45,7 @@ pub(crate) struct Experiment {
 /// A real network.
 #[derive(Clone, Debug)]
 pub(crate) struct Real {
-    /// Its hosts.
+    /// The hosts of the network.
     pub(crate) hosts: HostsFile,
     /// The number of this one.
     pub(crate) own: u32,
@@ -54,7 +54,7 @@ pub(crate) struct Real {
     pub(crate) topology_given: bool,
 }
 
-/// What a command line asks for.
+/// The order of a command line.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// One run.
@@ -68,7 +68,7 @@ pub(crate) enum Order {
 pub(crate) struct Sweep {
     /// The scenario's name.
     pub(crate) name: String,
-    /// What it shows.
+    /// The scenario's sentence.
     pub(crate) about: String,
     /// How its results are drawn.
     pub(crate) figure: Figure,
@@ -160,14 +160,14 @@ fn no_variants(args: &RunArgs) -> Result<(), InputError> {
     }
 }
 
-/// What has been read so far.
+/// The inputs that have been read so far.
 #[derive(Clone, Default)]
 struct Reader {
     warnings: Vec<Warning>,
     inputs: Vec<Input>,
     configuration: Vec<Setting>,
     topology: Option<(TopologySource, String)>,
-    /// What errors call the scenario.
+    /// The name of the scenario in errors.
     scenario_file: String,
 }
 
@@ -259,7 +259,8 @@ impl Reader {
         Ok(Some(Real { hosts, own, topology_given }))
     }
 
-    /// Where it runs, and who said so: virtual time unless a flag or the scenario says otherwise.
+    /// The world in which it runs, with the origin of the choice: virtual time unless a flag or the
+    /// scenario says otherwise.
     fn world(
         &self,
         args: &RunArgs,

@@ -1,4 +1,4 @@
-//! What a run leaves behind: files in the directory of `--out`, and what the user sees.
+//! The results of a run: files in the directory of `--out`, and the output for the user.
 //!
 //! Lines of flows.jsonl and series.jsonl are written while the run goes on: a flow's when it and
 //! all before it in the matrix have finished.
@@ -49,9 +49,9 @@ struct Streams<'a> {
     flows: PartFile,
     /// Lines of flows.jsonl so far.
     lines: usize,
-    /// Of a run that is sampled.
+    /// The series of a run that is sampled.
     series: Option<PartFile>,
-    /// What went wrong first; the run ends when something did.
+    /// The first error; the run ends when there is one.
     failed: Option<OutputError>,
     stopwatch: Stopwatch,
     /// Real seconds at which readers see what there is.

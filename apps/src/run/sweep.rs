@@ -37,7 +37,7 @@ struct Named<'a> {
     summary: &'a Summary,
 }
 
-/// What became of one run: its element of the array, and whether it is a success.
+/// The outcome of one run: its element of the array, and whether it is a success.
 type Ended = (Value, bool);
 
 /// Runs what was chosen and shows it as `args` say.
@@ -125,7 +125,7 @@ fn in_parallel(
                 Ok((element(name, &outcome.summary)?, is_success(&outcome)))
             });
             if kept.is_err() {
-                // The others need not start.
+                // Other runs need not start.
                 due.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
             ended[at] = Some(kept?);
@@ -249,7 +249,7 @@ fn show(
 struct Log {
     quiet: bool,
     stopwatch: Stopwatch,
-    /// By run: its share of the work, as its bytes go.
+    /// For each run: its share of the work, by its bytes.
     work: Vec<f64>,
     names: Vec<String>,
     done: (usize, f64),
@@ -294,7 +294,7 @@ impl Log {
     }
 }
 
-/// What scenario.json holds of a scenario with variants.
+/// The content of scenario.json for a scenario with variants.
 fn directory(sweep: &Sweep) -> SweepDir {
     let variant = |(name, parts): &(String, Vec<Part>)| Variant {
         name: name.clone(),

@@ -87,6 +87,10 @@ impl<S: Scheduler> Endpoint<S> {
         self.sign(tx, before);
         self.stats.control_sent += (tx.len() - before) as u64;
         self.transmit_acks(now, tx);
+        if tx.is_timed() {
+            let departures = (before..tx.len()).map(|index| tx.departure(index, now));
+            departures.for_each(|at| self.ahead.given(at));
+        }
     }
 
     /// Writes their flows' keys into packets of the scheduler, those of `tx` from `first` on. A

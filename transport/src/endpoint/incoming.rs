@@ -134,7 +134,7 @@ impl<S: Scheduler> Endpoint<S> {
         while tx.room() > 0 {
             let Some(answer) = self.acks.pop() else { return };
             let (Answer::Segment(flow, _)
-            | Answer::Report(flow, _)
+            | Answer::Report(flow, ..)
             | Answer::Block(OpenBlock { flow, .. })) = answer;
             // The flow may have been forgotten in the meantime; its sender has too.
             let Some(timed) = self.rx_flows.get(flow) else { continue };
@@ -143,7 +143,7 @@ impl<S: Scheduler> Endpoint<S> {
                 Answer::Segment(_, ack) => {
                     Some(timed.flow.header(ack, now, self.receiving, buffers))
                 }
-                Answer::Report(_, ev) => Some(timed.flow.report(*ev, buffers)),
+                Answer::Report(_, first, ev) => Some(timed.flow.report(*first, *ev, buffers)),
                 Answer::Block(block) => timed.flow.block_header(block, buffers),
             };
             let Some(hdr) = hdr else { continue };
@@ -161,7 +161,11 @@ impl<S: Scheduler> Endpoint<S> {
     fn transmit_granted(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let until = now + self.ahead.kept;
         // Bounded: each round fills a place or takes a grant of the scheduler's.
-        while tx.room() > 1 {
+        while tx.room() > 0 {
+            if let Some((segment, leaves)) = self.granted_next.take() {
+                push(segment, leaves, now, tx);
+                continue;
+            }
             let Some(Granted { flow, ev, at }) = self.sched.next_granted(now, until) else {
                 return;
             };
@@ -171,16 +175,20 @@ impl<S: Scheduler> Endpoint<S> {
             let leaves = at.unwrap_or(now).max(now);
             let mut ack = timed.flow.header(&waiting.ack, leaves, self.receiving, &self.rx_buffers);
             ack.ev = ev.unwrap_or(ack.ev);
-            let report = waiting.report.then(|| timed.flow.report(ack.ev, &self.rx_buffers));
+            let report = waiting.report.map(|at| timed.flow.report(at, ack.ev, &self.rx_buffers));
             timed.flow.take_pending(&mut self.rx_buffers);
-            for hdr in report.into_iter().chain([ack]) {
-                match hdr.body {
-                    Body::Nack(_) => self.stats.nacks_sent += 1,
-                    _ => self.stats.acks_sent += 1,
-                }
-                let segment = TxSegment { hdr, payload: PayloadRef::default(), peer };
-                if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }
+            match ack.body {
+                Body::Nack(_) => self.stats.nacks_sent += 1,
+                _ => self.stats.acks_sent += 1,
             }
+            let segment = |hdr| TxSegment { hdr, payload: PayloadRef::default(), peer };
+            let Some(report) = report else {
+                push(segment(ack), leaves, now, tx);
+                continue;
+            };
+            self.stats.acks_sent += 1;
+            push(segment(report), leaves, now, tx);
+            self.granted_next = Some((segment(ack), leaves));
         }
     }
 
@@ -197,4 +205,9 @@ impl<S: Scheduler> Endpoint<S> {
             }
         });
     }
+}
+
+/// Lets `segment` leave at `leaves`, which may be `now`.
+fn push(segment: TxSegment, leaves: Instant, now: Instant, tx: &mut Burst<TxSegment>) {
+    if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }
 }

@@ -61,7 +61,7 @@ use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
 use crate::sched::{Answers, Sched, Scheduler};
-use crate::segment::{BURST, Placement, Restore, RxSegment};
+use crate::segment::{BURST, Placement, Restore, RxSegment, TxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
@@ -123,6 +123,8 @@ pub struct Endpoint<S = Sched> {
     sched: S,
     /// Acknowledgements wait for the scheduler.
     granted: bool,
+    /// A granted acknowledgement whose report took the last place of a burst, and when it leaves.
+    granted_next: Option<(TxSegment, Instant)>,
     ahead: Ahead,
     acks: AckQueue,
     /// Erasure-coded blocks that arrive.
@@ -177,6 +179,7 @@ impl<S: Scheduler> Endpoint<S> {
             controllers: Controllers::default(),
             round_trips: RoundTrips::new(),
             granted: answers == Answers::Granted,
+            granted_next: None,
             sched,
             ahead: Ahead::default(),
             acks: AckQueue::new(config),

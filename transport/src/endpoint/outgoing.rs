@@ -231,7 +231,8 @@ impl<S: Scheduler> Endpoint<S> {
             match turn.choice {
                 None => self.transmit(turn.flow, turn.repeats, now, tx),
                 Some(choice) => {
-                    void += usize::from(!self.transmit_chosen(turn.flow, choice, now, tx));
+                    let sent = self.transmit_chosen(turn.flow, choice, now, tx);
+                    void += usize::from(choice.copy && !sent);
                 }
             }
         }
@@ -267,12 +268,10 @@ impl<S: Scheduler> Endpoint<S> {
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
             self.sched.on_sent(flow, segment, || open.backlog(), now);
             match choice.at.filter(|at| *at > now) {
-                Some(at) => {
-                    self.ahead.given(at);
-                    tx.commit_at(at);
-                }
+                Some(at) => tx.commit_at(at),
                 None => tx.commit(),
             }
+            self.ahead.given(tx.departure(tx.len() - 1, now));
         }
         let wanted = open.next_timer(now, &self.ahead, &self.config);
         rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));

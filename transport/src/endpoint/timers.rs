@@ -87,8 +87,8 @@ impl<S: Scheduler> Endpoint<S> {
         timed.timer = None;
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers).filter(|at| *at <= now);
         if let Some(taken) = due.and_then(|_| timed.flow.take_pending(&mut self.rx_buffers)) {
-            if taken.report {
-                let report = Answer::Report(flow, RxFlow::ev_of(&taken.ack));
+            if let Some(first) = taken.report {
+                let report = Answer::Report(flow, first, RxFlow::ev_of(&taken.ack));
                 self.acks.answer(report, &mut self.stats);
             }
             self.acks.push(flow, taken.ack, &mut self.stats);
@@ -96,6 +96,8 @@ impl<S: Scheduler> Endpoint<S> {
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;
         if forget_at <= now {
+            // What was never granted is acknowledged to no sender any more.
+            timed.flow.take_pending(&mut self.rx_buffers);
             self.rest(flow);
         } else {
             let wanted = due.map_or(forget_at, |at| at.min(forget_at));

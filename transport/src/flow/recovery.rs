@@ -245,13 +245,13 @@ impl Recovery {
         spurious
     }
 
-    /// True when a report could be true of what was sent.
-    pub(crate) fn is_plausible_report(&self, report: &Report) -> bool {
+    /// True when a report could be true of what was sent; `parity` as in [`Self::is_plausible`].
+    pub(crate) fn is_plausible_report(&self, report: &Report, parity: u8) -> bool {
         let last = (0..8).rev().find(|word| report.arrived[*word] != 0);
         let Some(word) = last else { return true };
         let bit = 31 - report.arrived[word].leading_zeros();
         let last = report.first.plus(u32::try_from(word).unwrap_or(0) * 32 + bit);
-        last.distance_from(self.sent.next()) < 0
+        last.distance_from(self.sent.next()) < i32::from(parity)
     }
 
     /// Takes in a report: `arrived` is told each segment it is news of.

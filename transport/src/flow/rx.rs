@@ -4,6 +4,8 @@ use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 
 mod blocks;
+#[cfg(test)]
+mod tests;
 
 use super::open_blocks::{OpenBlock, OpenBlocks};
 use super::reassembly::{MsgState, MsgWindow, RxMsg, open_messages};
@@ -48,14 +50,16 @@ pub(crate) type Pending = Option<Waiting>;
 /// Segments that have arrived and wait for others to be acknowledged with them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiting {
-    /// The newest.
+    /// The segment that the acknowledgement names: the newest, or the first that was trimmed.
     ack: PendingAck,
-    /// When the first of them arrived: those behind it do not put its acknowledgement off.
+    /// When the first of them arrived: later ones do not put its acknowledgement off.
     since: Instant,
     /// How many there are, 1..`ack_every`.
     count: u16,
-    /// They lie in several 64-PSN words.
-    spread: bool,
+    /// The first PSN of the 64-PSN words that they lie in.
+    low: Psn,
+    /// How many words that is.
+    words: u16,
 }
 
 const _: () = assert!(size_of::<Pending>() <= 40);
@@ -90,8 +94,8 @@ pub(crate) struct AckQueue {
 pub(crate) enum Answer {
     /// Of a segment, and the flow it speaks for.
     Segment(FlowId, PendingAck),
-    /// More PSNs than an acknowledgement reports.
-    Report(FlowId, EntropyValue),
+    /// More PSNs than an acknowledgement reports: the 256 from this one, over this path.
+    Report(FlowId, Psn, EntropyValue),
     /// That a block lacks something.
     Block(OpenBlock),
 }
@@ -382,7 +386,7 @@ impl RxFlow {
     /// What waits to be acknowledged.
     pub(crate) fn pending(&self, buffers: &RxBuffers) -> Option<Taken> {
         let waiting = buffers.pending(self.lease)?;
-        Some(Taken { ack: waiting.ack, report: waiting.spread })
+        Some(Taken { ack: waiting.ack, report: waiting.report() })
     }
 
     /// The acknowledgement that has waited long enough, or is granted.
@@ -425,9 +429,8 @@ impl RxFlow {
         Header::new(ack.ev, self.src_flow, body).keyed(self.key)
     }
 
-    /// The packet that reports what has arrived of the 256 PSNs around the first gap.
-    pub(crate) fn report(&self, ev: EntropyValue, buffers: &RxBuffers) -> Header {
-        let first = Psn(self.received.cumulative().0 & !63);
+    /// The packet that reports what has arrived of the 256 PSNs from `first`, a multiple of 64.
+    pub(crate) fn report(&self, first: Psn, ev: EntropyValue, buffers: &RxBuffers) -> Header {
         let mut arrived = [0; 8];
         for (word, halves) in (0..).zip(arrived.chunks_exact_mut(2)) {
             let bits = self.received.word_of(buffers.words(self.lease), first.plus(word * 64));
@@ -446,8 +449,8 @@ impl RxFlow {
         open_messages(ring).for_each(aborted);
         words.fill(0);
         ring.fill(MsgState::Unseen);
-        // Its timer took what waited to be acknowledged: that is due no later than forgetting.
-        debug_assert!(pending.is_none());
+        // Only an acknowledgement that the scheduler never granted still waits.
+        *pending = None;
         buffers.take_back(self.lease);
     }
 }
@@ -456,15 +459,53 @@ impl RxFlow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) ack: PendingAck,
-    /// A report goes with it.
-    pub(crate) report: bool,
+    /// Where the report begins that goes with it; `None` when the acknowledgement says enough.
+    pub(crate) report: Option<Psn>,
+}
+
+/// 64-PSN words that a report covers.
+const REPORT_WORDS: u32 = 4;
+
+impl Waiting {
+    /// One segment.
+    const fn of(ack: PendingAck) -> Self {
+        Self { ack, since: ack.at, count: 1, low: word_of(ack.psn), words: 1 }
+    }
+
+    /// These segments and one that arrived after them.
+    fn with(self, newer: PendingAck) -> Self {
+        let (low, words) = self.reach(newer.psn);
+        let words = u16::try_from(words).unwrap_or(u16::MAX);
+        // The acknowledgement of a trimmed segment is its refusal, which no report replaces.
+        let mut ack = if self.ack.trimmed { self.ack } else { newer };
+        ack.ce = self.ack.ce || newer.ce;
+        Self { ack, since: self.since, count: self.count.saturating_add(1), low, words }
+    }
+
+    /// The first of the words with `psn` among them, and how many words it is to the last.
+    fn reach(&self, psn: Psn) -> (Psn, u32) {
+        let (own, words) = (word_of(psn), u32::from(self.words));
+        let ahead = own.distance_from(self.low);
+        let apart = ahead.unsigned_abs() / 64;
+        if ahead < 0 { (own, words + apart) } else { (self.low, words.max(apart + 1)) }
+    }
+
+    /// Where the report begins that must go with the acknowledgement.
+    fn report(&self) -> Option<Psn> {
+        (self.words > 1).then_some(self.low)
+    }
+}
+
+/// The first PSN of the 64-PSN word of `psn`.
+const fn word_of(psn: Psn) -> Psn {
+    Psn(psn.0 & !63)
 }
 
 /// What [`acknowledge`] lets leave.
 enum Leaving {
     Ack(PendingAck),
-    /// A report of more PSNs than an ACK reports.
-    Report,
+    /// A report of more PSNs than an ACK reports, from this one on.
+    Report(Psn),
 }
 
 impl Leaving {
@@ -473,14 +514,15 @@ impl Leaving {
     fn on(self, flow: FlowId, ev: EntropyValue) -> Answer {
         match self {
             Self::Ack(ack) => Answer::Segment(flow, ack),
-            Self::Report => Answer::Report(flow, ev),
+            Self::Report(first) => Answer::Report(flow, first, ev),
         }
     }
 }
 
 /// Decides which acknowledgements leave now. An ACK reports one 64-PSN word. So pending news of
 /// another word leaves first, or, where the scheduler says how often segments are acknowledged, in
-/// a report.
+/// a report of 256 PSNs; what does not fit one report leaves first, too. Where acknowledgements are
+/// granted, one report goes with each: the sender learns of segments behind it from a later one.
 fn acknowledge(
     ack: PendingAck,
     at_once: bool,
@@ -488,22 +530,31 @@ fn acknowledge(
     config: &Config,
     mut send: impl FnMut(Leaving),
 ) {
-    let (mut since, mut count, mut spread) = (ack.at, 1, false);
+    let granted = config.answers() == Answers::Granted;
+    let mut waiting = Waiting::of(ack);
     if let Some(older) = pending.take() {
-        let other_word = older.ack.psn.0 / 64 != ack.psn.0 / 64;
-        if other_word && config.answers() == Answers::Free {
-            send(Leaving::Ack(older.ack));
+        let apart = match config.answers() {
+            Answers::Free => word_of(older.ack.psn) != word_of(ack.psn),
+            Answers::Every { .. } => older.reach(ack.psn).1 > REPORT_WORDS,
+            Answers::Granted => false,
+        };
+        if apart {
+            leave(&older, &mut send);
         } else {
-            (since, count) = (older.since, older.count.saturating_add(1));
-            spread = older.spread || other_word;
+            waiting = older.with(ack);
         }
     }
-    let due = at_once || ack.ce || count >= config.ack_every;
-    if due && config.answers() != Answers::Granted {
-        if spread {
-            send(Leaving::Report);
-        }
-        return send(Leaving::Ack(ack));
+    let due = at_once || ack.ce || waiting.count >= config.ack_every;
+    if due && !granted {
+        return leave(&waiting, &mut send);
     }
-    *pending = Some(Waiting { ack, since, count, spread });
+    *pending = Some(waiting);
+}
+
+/// Lets all that waits leave.
+fn leave(waiting: &Waiting, send: &mut impl FnMut(Leaving)) {
+    if let Some(first) = waiting.report() {
+        send(Leaving::Report(first));
+    }
+    send(Leaving::Ack(waiting.ack));
 }

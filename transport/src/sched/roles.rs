@@ -207,7 +207,9 @@ pub enum Answers {
 pub struct Granted {
     /// The incoming flow.
     pub flow: FlowId,
-    /// Its path; `None` is that of the segment it answers.
+    /// Its path; `None` is that of the segment it answers. A balancer takes an acknowledgement for
+    /// feedback about the path it came by, so a path is for flows whose sender's scheduler chooses
+    /// the paths of its segments as well ([`Choice::ev`]).
     pub ev: Option<EntropyValue>,
     /// Its departure; `None` is now.
     pub at: Option<Instant>,

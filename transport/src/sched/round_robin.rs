@@ -137,8 +137,14 @@ impl Sending for RoundRobin {
         if label.prio != Label::PRIO_NONE && self.ranked.is_none() {
             self.ranked = Some(Ranked::new(slots));
         }
-        if let Some(ranked) = &mut self.ranked {
-            ranked.prio[flow.index()] = label.prio;
+        let Some(ranked) = &mut self.ranked else { return };
+        ranked.prio[flow.index()] = label.prio;
+        if self.queued[flow.index()] != FlowId::UNKNOWN {
+            // The entry of the slot's former flow has that flow's priority.
+            let other = |queued: &FlowId| queued.index() != flow.index();
+            self.queue.retain(other);
+            ranked.heap.retain(|Reverse((_, _, queued))| other(queued));
+            self.queued[flow.index()] = FlowId::UNKNOWN;
         }
     }
 
@@ -244,6 +250,27 @@ mod tests {
         sched.on_backlog(FlowId::new(0, 2), &backlog(1), Instant::ZERO);
         assert_eq!(next(&mut sched), Some(FlowId::new(0, 2)));
         assert_eq!(next(&mut sched), Some(FlowId::new(0, 2)));
+    }
+
+    #[test]
+    fn a_reused_slot_has_the_priority_of_its_new_flow() {
+        let mut sched = RoundRobin::new(2);
+        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
+        let open = |sched: &mut RoundRobin, flow, prio| {
+            sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
+            sched.on_backlog(flow, &backlog(1), Instant::ZERO);
+        };
+        let (former, new, other) = (FlowId::new(0, 1), FlowId::new(0, 2), FlowId::new(1, 1));
+        open(&mut sched, former, 1);
+        open(&mut sched, other, 5);
+        sched.on_backlog(former, &backlog(0), Instant::ZERO);
+        open(&mut sched, new, 9);
+        assert_eq!([(); 2].map(|()| next(&mut sched)), [Some(other); 2]);
+        sched.on_backlog(other, &backlog(0), Instant::ZERO);
+        assert_eq!([(); 2].map(|()| next(&mut sched)), [Some(new); 2]);
+        open(&mut sched, FlowId::new(0, 3), 2);
+        sched.on_backlog(other, &backlog(1), Instant::ZERO);
+        assert_eq!(next(&mut sched), Some(FlowId::new(0, 3)));
     }
 
     #[test]

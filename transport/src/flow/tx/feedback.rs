@@ -68,13 +68,15 @@ impl TxFlow {
     /// A REPORT arrived. False as in [`TxFlow::on_ack`].
     #[cold]
     pub(crate) fn on_report(&mut self, report: &Report, cx: &mut TxContext<'_>) -> bool {
-        if !self.recovery.is_plausible_report(report) {
+        if !self.recovery.is_plausible_report(report, self.parity.left) {
             return false;
         }
         cx.stats.acks_received += 1;
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
         self.recovery.on_report(report, arrived);
+        self.end_hold(acked);
+        self.pass_over_parity(cx);
         self.reported += acked;
         true
     }
@@ -100,6 +102,14 @@ impl TxFlow {
         let wait = self.path.base_rtt * (1 << self.refused_again.min(config.loss.backoff_max));
         self.held_until = now + wait.min(self.recovery.patience_max(&config.loss));
         self.refused_again = self.refused_again.saturating_add(1);
+    }
+
+    /// Lets the flow send at once again where something has arrived.
+    #[inline]
+    fn end_hold(&mut self, acked: Bytes) {
+        if acked > Bytes::ZERO {
+            (self.refused_again, self.held_until) = (0, Instant::ZERO);
+        }
     }
 
     /// What ACK and NACK have in common: news of which segments have arrived, and a round trip.
@@ -128,9 +138,7 @@ impl TxFlow {
             let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
             self.recovery.on_arrived_of(span, u64::MAX, arrived);
         }
-        if acked > Bytes::ZERO {
-            (self.refused_again, self.held_until) = (0, Instant::ZERO);
-        }
+        self.end_hold(acked);
         self.pass_over_parity(cx);
         cx.stats.spurious += u64::from(spurious);
         Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))

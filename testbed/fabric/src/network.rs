@@ -4,7 +4,7 @@
 //! whatever arrives within a window left its origin before the window began, so within it no port
 //! affects another. Each port is handed the arrivals of a window at once, in the order (arrival,
 //! origin, departure), and before each it runs the departures due by then; at the end of the window
-//! those due by then. That is all: there is no event for a link that becomes free. So a run is a
+//! it runs those due by the end. There is no event for a link that becomes free. So a run is a
 //! function of what was injected and of the seed, never of the order in which things were handed
 //! over nor of how time was cut into windows. How packets move is in `transit`.
 //!
@@ -192,8 +192,8 @@ impl Network {
         }
     }
 
-    /// The instant of the next event, a packet that is somewhere or a link that becomes free;
-    /// `None` when nothing is on its way. O(packets on links within a slot of the calendar).
+    /// The instant of the next event: a packet arrives, or a port with a backlog has its turn;
+    /// `None` when there is none. O(packets on links within a slot of the calendar).
     #[must_use]
     pub fn next_event_at(&self) -> Option<Instant> {
         self.links.calendar.peek().map(|at| at.max(self.now))
@@ -208,8 +208,7 @@ impl Network {
     }
 
     /// Processes everything up to and at `now`; programs and ports that write telemetry find the
-    /// frames of packets in `frames`.
-    /// The outputs of one host are in the order of time.
+    /// frames of packets in `frames`. The outputs of one host are in the order of time.
     pub fn run_until(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {
         // An event in the far future, beyond the range of time, never happens.
         let due = |at: &Instant| *at <= now && *at < Instant::FAR_FUTURE;

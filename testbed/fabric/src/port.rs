@@ -128,8 +128,8 @@ impl<Q: Qdisc> Port<Q> {
         };
     }
 
-    /// Gives a packet to the queue. Every departure due before `now` must have been run, and every
-    /// one due at `now` that something other than a packet of this instant has made possible.
+    /// Gives a packet to the queue. Every departure due before `now` must have been run, and those
+    /// due at `now`, too, unless only packets enqueued at `now` have made them possible.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
         debug_assert!(self.waiting == 0 || self.starts_at >= now, "run what is due first");

@@ -6,9 +6,9 @@
 //!   others:        wait       | part n |         wait            | part n | ...
 //! ```
 //!
-//! So no two threads ever want the same part at once, and its mutex is a formality. Who waits looks
-//! for a few microseconds, then sleeps: windows are longer than waking up takes, and cores may be
-//! shared.
+//! So no two threads ever lock the same part at once, and its mutex is never contended. A thread
+//! that waits spins for a few microseconds, then sleeps: windows are longer than waking up takes,
+//! and cores may be shared.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ impl Drop for Report<'_> {
     }
 }
 
-/// Sends the other threads home, however the leader leaves.
+/// Ends the other threads when the leader returns or panics.
 struct Dismissal<'c, 'a, 'p>(&'c Crew<'a, 'p>);
 
 impl Drop for Dismissal<'_, '_, '_> {

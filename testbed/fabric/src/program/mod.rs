@@ -7,9 +7,10 @@
 //! some and makes new ones, and reads and edits headers through the driver's frames.
 //!
 //! The ports of a programmed switch are run together in the order of time. At one instant the
-//! departures come first, by port, then arrivals, by the port that each left, then the program's
-//! own time. What is due follows from state: a program says when its time comes (`poll_at`) and is
-//! called at that instant, however late anyone looks.
+//! departures that are due come first, by port, then arrivals, by the port that each left, then the
+//! program's own time. A departure that a call of the program makes possible follows right after
+//! that call. What is due follows from state: a program says when its time comes (`poll_at`) and is
+//! called at that instant, however late the driver polls.
 
 mod context;
 mod run;

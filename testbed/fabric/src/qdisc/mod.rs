@@ -44,8 +44,8 @@ use transport::{Bytes, Instant, Rate, Rng};
 use super::packet::Packet;
 use transport::DropReason;
 
-/// One queue discipline. Every method but the last changes nothing when it is called without need:
-/// what is due is a function of state, so a port that is looked at late sends as a punctual one.
+/// One queue discipline. Which packet leaves, and when, is a function of state and never of when a
+/// method is called, so a port that is looked at late sends as a punctual one does.
 pub trait Qdisc {
     /// Takes `packet` at `now`, or refuses it.
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;

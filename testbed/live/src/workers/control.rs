@@ -1,9 +1,10 @@
-//! The application of all hosts: starts flows as the conductor says and checks what arrives.
+//! The application of a process's hosts: starts flows as the conductor says and checks what
+//! arrives.
 //!
-//! Runs on the switch's thread and talks to the hosts through their rings. Payload is a pattern of
-//! (seed, tag), so every message can be verified without keeping a copy. The checksums of delivered
-//! messages are compared after the run, because computing the expected ones takes long enough to
-//! delay polls. Instants are network time.
+//! Runs on one thread, in `vdev` on the switch's, and reaches the hosts' workers through their
+//! rings. Payload is a pattern of (seed, tag), so every message can be verified without keeping a
+//! copy. The checksums of delivered messages are compared after the run, because computing the
+//! expected ones takes long enough to delay polls. Instants are network time.
 
 use std::collections::VecDeque;
 

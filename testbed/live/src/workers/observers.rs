@@ -18,7 +18,7 @@ use crate::capture::{CaptureThread, TappedWorker};
 use crate::dpdk_error::unfit;
 
 /// Real time after which a worker's counters are shown anew.
-const TOLD_EVERY: Duration = Duration::from_ms(5);
+const SHOWN_EVERY: Duration = Duration::from_ms(5);
 
 /// Bytes between a worker and its capture, which comes every millisecond: 1000 frames of 4 KiB.
 const TAP_RING: usize = 4 << 20;
@@ -79,7 +79,7 @@ impl Observers {
         (rate, scale): (Rate, TimeScale),
     ) {
         if let Some(telemetry) = &self.telemetry {
-            let interval = network_time(TOLD_EVERY, scale);
+            let interval = network_time(SHOWN_EVERY, scale);
             worker.observe(telemetry.meter(host, msgs_max, interval));
         }
         if let Some((capture, _)) = self.capture.as_ref().filter(|(wanted, _)| wanted.wants(host)) {

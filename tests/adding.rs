@@ -16,30 +16,45 @@ struct Addition {
     module: &'static str,
     /// The file of its registry.
     registry: &'static str,
+    /// What the line follows in it: the head of the table.
+    head: &'static str,
     /// The line, without indentation.
     line: &'static str,
 }
 
-const ADDITIONS: [Addition; 4] = [
+/// The head of a table of `registry!`.
+const POLICIES: &str = "    policies {\n";
+
+const ADDITIONS: [Addition; 5] = [
     Addition {
         module: "half",
         registry: "transport/src/cc/mod.rs",
+        head: POLICIES,
         line: "\"half\" => half::Half,",
     },
     Addition {
         module: "rotate",
         registry: "transport/src/lb/mod.rs",
+        head: POLICIES,
         line: "\"rotate\" => rotate::Rotate,",
     },
     Addition {
         module: "turns",
         registry: "transport/src/sched/mod.rs",
+        head: POLICIES,
         line: "\"turns\" => turns::Turns,",
     },
     Addition {
         module: "shallow",
         registry: "testbed/fabric/src/qdisc/mod.rs",
+        head: POLICIES,
         line: "\"shallow\" => shallow::Shallow,",
+    },
+    Addition {
+        module: "gather",
+        registry: "testbed/experiments/src/workload/mod.rs",
+        head: "\ngenerators! {\n",
+        line: "\"gather\" => gather::Gather,",
     },
 ];
 
@@ -90,11 +105,8 @@ fn add_to(copy: &Path) -> usize {
         let mut text = fs::read(root.join(path)).unwrap();
         for added in ADDITIONS.iter().filter(|added| Path::new(added.registry) == path) {
             let before = String::from_utf8(text).unwrap();
-            let after = before.replacen(
-                "    policies {\n",
-                &format!("    policies {{\n        {}\n", added.line),
-                1,
-            );
+            let line = format!("{}        {}\n", added.head, added.line);
+            let after = before.replacen(added.head, &line, 1);
             lines += after.lines().count() - before.lines().count();
             text = after.into_bytes();
         }
@@ -141,7 +153,7 @@ fn a_policy_is_a_file_and_a_line() {
         succeeded(&args.join(" "), ran.unwrap())
     };
 
-    let lists = [("cc", "half"), ("lb", "rotate"), ("schedulers", "turns"), ("qdiscs", "shallow")];
+    let lists = [("cc", "half"), ("lb", "rotate"), ("schedulers", "turns"), ("qdiscs", "shallow"), ("workloads", "gather")];
     for (list, name) in lists {
         let listed = run(&["list", list]);
         let line = listed.lines().find(|line| line.starts_with(name)).unwrap();
@@ -177,4 +189,8 @@ fn a_policy_is_a_file_and_a_line() {
         summary["packets"]["dropped"].as_u64().unwrap()
     };
     assert!(dropped("2") > dropped("5000"), "a shorter queue drops more");
+    run(&["gen", "gather", "--hosts", "5", "--size", "3KB", "-o", "gathered.cm"]);
+    let gathered = fs::read_to_string(dir.path().join("gathered.cm")).unwrap();
+    assert_eq!(gathered.matches("->0 ").count(), 4, "{gathered}");
+    assert_eq!(gathered.matches("size 3000").count(), 4, "{gathered}");
 }

@@ -24,6 +24,8 @@ pub struct AllToAll {
 }
 
 impl AllToAll {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "every host to every other, a window of flows at a time";
     /// The parameters that [`AllToAll::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },

@@ -32,6 +32,8 @@ pub enum Sizes {
 }
 
 impl AllToAllV {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "all-to-all with a size drawn for each pair";
     /// The parameters that [`AllToAllV::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size_min", about: "smallest size (4KiB)" },

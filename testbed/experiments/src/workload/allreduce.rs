@@ -41,6 +41,8 @@ pub struct Allreduce {
 }
 
 impl Allreduce {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "training across two datacentres: compute, sum, repeat";
     /// The parameters that [`Allreduce::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes each way across in an iteration (70MiB)" },

@@ -41,6 +41,8 @@ pub(super) const SENDERS: Parameter =
     Parameter { name: "senders", about: "the sending hosts, like 1,64, instead of a degree" };
 
 impl Incast {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "many senders, one receiver";
     /// The parameters that [`Incast::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         DEGREE,

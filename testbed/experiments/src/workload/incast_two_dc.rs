@@ -28,6 +28,8 @@ pub struct IncastTwoDc {
 }
 
 impl IncastTwoDc {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "an incast from the own and another datacentre";
     /// The parameters that [`IncastTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "intra", about: "senders in the receiver's datacentre (up to 4)" },

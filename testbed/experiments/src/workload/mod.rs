@@ -1,28 +1,17 @@
 //! Traffic: matrices read from `.cm` files and generators that make them.
 //!
-//! A generator is one file and one line in the registry below. It is built from [`Params`], then
+//! A generator is one file and one line of `generators!` below. It is built from [`Params`], then
 //! makes a [`Matrix`] for a number of hosts. Nothing here runs a flow; see [`Triggers`] for what
 //! starts when.
 
-pub mod all_to_all;
-pub mod all_to_all_v;
-pub mod allreduce;
 pub mod cdf;
 pub mod check;
 pub mod cm;
 pub mod cm_write;
 pub mod distributions;
-pub mod incast;
-pub mod incast_mice;
-pub mod incast_two_dc;
 mod lines;
 pub mod matrix;
-pub mod pairs_two_dc;
 pub mod params;
-pub mod permutation;
-pub mod poisson;
-pub mod poisson_two_dc;
-pub mod ring;
 pub mod triggers;
 mod two_dc;
 
@@ -58,36 +47,39 @@ pub struct Generator {
     build: fn(&Params) -> Result<Box<dyn Workload>, InputError>,
 }
 
-/// Registers generators: type => name, description.
+/// Registers generators. A line declares the module of the generator's file and takes `ABOUT`,
+/// `PARAMETERS` and `from_params` from the type there.
 macro_rules! generators {
-    ($($type:path => $name:literal, $about:literal;)*) => {
+    ($($name:literal => $module:ident::$type:ident,)*) => {
+        $(pub mod $module;)*
+
         /// The names of all generators.
         pub const NAMES: &[&str] = &[$($name),*];
         /// All generators, in the order of [`NAMES`].
         pub const GENERATORS: &[Generator] = &[$(Generator {
             name: $name,
-            about: $about,
-            parameters: <$type>::PARAMETERS,
+            about: $module::$type::ABOUT,
+            parameters: $module::$type::PARAMETERS,
             build: |params| {
-                params.expect_only(<$type>::PARAMETERS)?;
-                Ok(Box::new(<$type>::from_params(params)?))
+                params.expect_only($module::$type::PARAMETERS)?;
+                Ok(Box::new($module::$type::from_params(params)?))
             },
         }),*];
     };
 }
 
 generators! {
-    incast::Incast => "incast", "many senders, one receiver";
-    incast_mice::IncastMice => "incast-mice", "an incast, and short flows to the same receiver";
-    permutation::Permutation => "permutation", "every host sends to one and receives from one";
-    all_to_all::AllToAll => "all-to-all", "every host to every other, a window of flows at a time";
-    all_to_all_v::AllToAllV => "all-to-all-v", "all-to-all with a size drawn for each pair";
-    ring::Ring => "ring", "all-to-all in steps: step i sends to the i-th neighbour";
-    poisson::Poisson => "poisson", "flows of drawn sizes at random times, up to a load";
-    poisson_two_dc::PoissonTwoDc => "poisson-two-dc", "the same inside and between two datacentres";
-    allreduce::Allreduce => "allreduce", "training across two datacentres: compute, sum, repeat";
-    incast_two_dc::IncastTwoDc => "incast-two-dc", "an incast from the own and another datacentre";
-    pairs_two_dc::PairsTwoDc => "pairs-two-dc", "flows across, each with its own two hosts";
+    "incast" => incast::Incast,
+    "incast-mice" => incast_mice::IncastMice,
+    "permutation" => permutation::Permutation,
+    "all-to-all" => all_to_all::AllToAll,
+    "all-to-all-v" => all_to_all_v::AllToAllV,
+    "ring" => ring::Ring,
+    "poisson" => poisson::Poisson,
+    "poisson-two-dc" => poisson_two_dc::PoissonTwoDc,
+    "allreduce" => allreduce::Allreduce,
+    "incast-two-dc" => incast_two_dc::IncastTwoDc,
+    "pairs-two-dc" => pairs_two_dc::PairsTwoDc,
 }
 
 /// Builds the generator of that name.

@@ -23,6 +23,8 @@ pub struct Permutation {
 }
 
 impl Permutation {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "every host sends to one and receives from one";
     /// The parameters that [`Permutation::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (2MiB)" },

@@ -38,6 +38,8 @@ pub struct Arrivals {
 }
 
 impl Poisson {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "flows of drawn sizes at random times, up to a load";
     /// The parameters that [`Poisson::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "cdf", about: "sizes: a distribution's name, or a file (all the same)" },

@@ -24,6 +24,8 @@ pub struct Ring {
 }
 
 impl Ring {
+    /// What `headrace list` prints beside the name.
+    pub const ABOUT: &'static str = "all-to-all in steps: step i sends to the i-th neighbour";
     /// The parameters that [`Ring::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },

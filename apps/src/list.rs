@@ -92,9 +92,6 @@ pub(crate) fn run(
 
 fn entries(what: What) -> Vec<Entry> {
     let entry = |name: &str, about: &str| Entry { name: name.to_owned(), about: about.to_owned() };
-    let named = |names: &[&str]| {
-        names.iter().map(|name| entry(name, about(what, name).unwrap_or(""))).collect()
-    };
     match what {
         What::Transports => TRANSPORTS.iter().map(|known| entry(known.name, known.about)).collect(),
         What::Workloads => {
@@ -115,7 +112,9 @@ fn entries(what: What) -> Vec<Entry> {
         What::Programs => {
             ProgramKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect()
         }
-        What::Topologies => named(&topology::NAMES),
+        What::Topologies => {
+            topology::networks().map(|known| entry(&known.pattern(), known.about)).collect()
+        }
         What::Scenarios => {
             let about = |known: &BuiltIn| known.read().map(|read| sentence(&read));
             let about = |known: &BuiltIn| about(known).unwrap_or_default();
@@ -164,42 +163,6 @@ fn sentence(scenario: &Scenario) -> String {
     }
 }
 
-/// The sentence for a name whose registry has none.
-fn about(what: What, name: &str) -> Option<&'static str> {
-    let of = match what {
-        What::Topologies => TOPOLOGIES,
-        _ => &[],
-    };
-    of.iter().find(|(known, _)| *known == name).map(|(_, about)| *about)
-}
-
-type Sentences = &'static [(&'static str, &'static str)];
-
-const TOPOLOGIES: Sentences = &[
-    ("paper-testbed", "16 hosts, 4 leaves, 4 spines, 100 Gbps"),
-    ("ft128-1os", "128 hosts, 3 tiers, 800 Gbps, not oversubscribed"),
-    ("ft128-4os", "128 hosts, 3 tiers, 800 Gbps, oversubscribed 4:1"),
-    ("ft128-8os", "128 hosts, 3 tiers, 800 Gbps, oversubscribed 8:1"),
-    ("ft1024-1os", "1024 hosts, 3 tiers, 800 Gbps, not oversubscribed"),
-    ("ft1024-2os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 2:1"),
-    ("ft1024-4os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 4:1"),
-    ("ft1024-8os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 8:1"),
-    ("ft8192-1os", "8192 hosts, 3 tiers, 800 Gbps, not oversubscribed"),
-    (
-        "leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF[,GBPS]",
-        "two tiers, every leaf linked to every spine",
-    ),
-    ("two-dc", "two sites of 128 hosts, 3 tiers, 100 Gbps; 8 links of 886.5 us join them"),
-    (
-        "dumbbell:HOSTS_PER_SIDE[,GBPS[,DELAY]]",
-        "two leaves and one spine between them; DELAY from leaf to leaf",
-    ),
-    (
-        "two-dc:RADIX[,WAN_LINKS[,DELAY[,GBPS]]]",
-        "two fat trees of RADIX^3 / 4 hosts, joined by links of DELAY, 886.5us if not given",
-    ),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,13 +175,6 @@ mod tests {
             for entry in entries {
                 assert!(!entry.about.is_empty(), "{what:?} {}", entry.name);
             }
-        }
-    }
-
-    #[test]
-    fn no_sentence_outlives_its_name() {
-        for (name, _) in TOPOLOGIES {
-            assert!(topology::NAMES.contains(name), "{name}");
         }
     }
 }

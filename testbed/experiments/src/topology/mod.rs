@@ -10,7 +10,7 @@ mod selector;
 pub mod spec;
 pub mod topo_file;
 
-pub use builtin::{NAMES, by_name};
+pub use builtin::{Network, by_name, networks};
 pub use fat_tree::{FabricParams, FatTree};
 pub use ideal::{Transfer, base_one_way, base_rtt, ideal_completion};
 pub use links::{LinkSelector, Ports};

@@ -34,7 +34,8 @@ pub struct PoissonTwoDc {
 
 impl PoissonTwoDc {
     /// What `headrace list` prints beside the name.
-    pub const ABOUT: &'static str = "flows of drawn sizes at random times inside and between two datacentres";
+    pub const ABOUT: &'static str =
+        "flows of drawn sizes at random times inside and between two datacentres";
     /// The parameters that [`PoissonTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "intra_cdf", about: "sizes inside: a name or a file (websearch)" },

@@ -1,0 +1,144 @@
+//! The networks that have names: the papers' trees and families with parameters.
+//!
+//! A file here has one or more networks, each with its name, its parameters, the sentence of
+//! `headrace list topologies` and the numbers of its tree; a line of `networks!` below adds them. A
+//! name never reads a file.
+
+mod parameters;
+mod shapes;
+
+pub use parameters::{Kind, Parameter, Values};
+
+use super::spec::FatTreeSpec;
+use crate::input::{InputError, did_you_mean};
+
+/// A network with a name, or a family of networks with parameters behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// The name, without parameters.
+    pub name: &'static str,
+    /// What follows the name, behind a colon; empty for a network without parameters.
+    pub parameters: &'static [Parameter],
+    /// One line for lists.
+    pub about: &'static str,
+    /// The tree of these values, or what the parameters have to be for there to be one. Whether its
+    /// numbers fit together is checked afterwards.
+    spec: fn(&Values) -> Result<FatTreeSpec, &'static str>,
+}
+
+impl Network {
+    /// The name with its parameters: capitals stand for values, brackets for what may be left out.
+    #[must_use]
+    pub fn pattern(&self) -> String {
+        parameters::pattern(self.name, self.parameters)
+    }
+}
+
+/// Registers the networks of files: a line declares the module and takes `NETWORKS` from it.
+macro_rules! networks {
+    ($($module:ident,)+) => {
+        $(mod $module;)+
+        const FILES: &[&[Network]] = &[$($module::NETWORKS),+];
+    };
+}
+
+networks! {
+    paper_testbed,
+    three_tiers,
+    leaf_spine,
+    dumbbell,
+    two_dc,
+}
+
+/// All networks, in the order of their files.
+pub fn networks() -> impl Iterator<Item = &'static Network> {
+    FILES.iter().copied().flatten()
+}
+
+/// The network of that name.
+///
+/// # Errors
+/// An [`InputError`] without a place, with the nearest name, when there is none of that name or its
+/// parameters are wrong.
+pub fn by_name(name: &str) -> Result<FatTreeSpec, InputError> {
+    let (head, rest) = name.split_once(':').map_or((name, None), |(head, rest)| (head, Some(rest)));
+    let is_meant =
+        |known: &&Network| known.name == head && known.parameters.is_empty() == rest.is_none();
+    let wrong = |expected: &str| InputError::new(format!("topology `{name}`"), expected);
+    let network = networks().find(is_meant).ok_or_else(|| {
+        let patterns: Vec<String> = networks().map(Network::pattern).collect();
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        wrong("a built-in topology").help(did_you_mean(name, &patterns))
+    })?;
+    let values = match rest {
+        Some(rest) => parameters::read(rest, name, network)?,
+        None => Values::default(),
+    };
+    let tree = (network.spec)(&values)
+        .map_err(|expected| wrong(&format!("{}, {expected}", network.pattern())))?;
+    tree.check().map_err(|error| {
+        InputError::new(format!("topology `{name}`: {error}"), "numbers that fit together")
+    })?;
+    Ok(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_name_without_parameters_is_a_sound_network_and_each_pattern_stands_once() {
+        let mut patterns = BTreeSet::new();
+        for network in networks() {
+            assert!(patterns.insert(network.pattern()), "{}", network.name);
+            assert!(!network.about.is_empty(), "{}", network.name);
+            let required = network.parameters.iter().map(|parameter| parameter.required);
+            assert!(required.rev().is_sorted(), "{}: what may be left out is last", network.name);
+            assert!(network.parameters.len() <= parameters::PARAMETERS_MAX, "{}", network.name);
+            if network.parameters.is_empty() {
+                by_name(network.name).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_pattern_says_what_may_be_left_out() {
+        let pattern = |name| {
+            let mut with = networks().filter(|known| !known.parameters.is_empty());
+            with.find(|known| known.name == name).unwrap().pattern()
+        };
+        assert_eq!(pattern("leaf-spine"), "leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF[,GBPS]");
+        assert_eq!(pattern("dumbbell"), "dumbbell:HOSTS_PER_SIDE[,GBPS[,DELAY]]");
+    }
+
+    #[test]
+    fn wrong_names_and_parameters_say_what_would_be_right() {
+        let error = by_name("ft1024-8so").unwrap_err();
+        assert!(error.help.contains("did you mean `ft1024-8os`"), "{error}");
+        let error = by_name("two-dc:7").unwrap_err();
+        assert!(error.expected.ends_with("an even radix up to 128"), "{error}");
+        let error = by_name("dumbbell:2,100,x").unwrap_err();
+        assert!(error.found.starts_with("delay `x`"), "{error}");
+        for name in [
+            "paper-testbed:",
+            "leaf-spine",
+            "leaf-spine:4,4",
+            "leaf-spine:4,4,4,100,9",
+            "leaf-spine:0,1,1",
+            "dumbbell:x",
+            "leaf-spine:65536,65536,65536",
+            "dumbbell:4294967295",
+            "dumbbell:",
+            "dumbbell:2,100,1ms,4",
+            "two-dc:",
+            "two-dc:8,0",
+            "two-dc:8,8,2s",
+            "two-dc:8,8,1ms,100,3",
+            "two-dc:1000000",
+        ] {
+            assert!(by_name(name).is_err(), "{name}");
+        }
+    }
+}

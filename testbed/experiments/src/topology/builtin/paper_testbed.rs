@@ -1,0 +1,24 @@
+//! The emulated testbed of \[smartt\] sec. IV: 100 Gbps, four leaves below four spines.
+
+use super::Network;
+use super::shapes::leaf_spine;
+
+/// The testbed.
+pub(super) const NETWORKS: &[Network] = &[Network {
+    name: "paper-testbed",
+    parameters: &[],
+    about: "16 hosts, 4 leaves, 4 spines, 100 Gbps",
+    spec: |_| Ok(leaf_spine(4, 4, 4, 100)),
+}];
+
+#[cfg(test)]
+mod tests {
+    use crate::topology::by_name;
+
+    #[test]
+    fn the_papers_testbed_has_four_leaves_four_spines_and_sixteen_hosts() {
+        let tree = by_name("paper-testbed").unwrap();
+        assert_eq!((tree.nodes, tree.tors(), tree.aggs(), tree.cores()), (16, 4, 4, 0));
+        assert_eq!(tree, by_name("leaf-spine:4,4,4").unwrap());
+    }
+}

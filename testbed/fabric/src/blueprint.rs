@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use transport::{Duration, HostId};
 
 use super::elements::{Node, PortSpec, SwitchSpec};
-use super::program::ProgramKind;
+use super::program::{ProgramKind, ProgramSettings};
 use super::qdisc::{QdiscKind, QdiscSettings};
 
 /// A whole network, before it runs.
@@ -25,6 +25,8 @@ pub struct Blueprint {
     pub programs: BTreeMap<u32, ProgramKind>,
     /// The settings of disciplines, the same at every port.
     pub qdiscs: QdiscSettings,
+    /// The settings of programs, the same in every switch that runs one.
+    pub program_settings: ProgramSettings,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.
     pub detection_delay: Duration,
 }

@@ -55,10 +55,9 @@ fn needs(blueprint: &Blueprint) -> Vec<Shortage> {
     let need = |(port, back): (&PortSpec, u32)| {
         let Node::Switch(switch) = port.to else { return None };
         let back = &blueprint.ports[back as usize];
-        let pause = &back.params.pause;
         blueprint.runs(switch, ProgramKind::Pfc).then(|| Shortage {
             buffer: back.params.data_limit,
-            xoff: pause.xoff.unwrap_or(pause.packet_max),
+            xoff: blueprint.program_settings.pfc.xoff.unwrap_or(back.params.packet_max),
             headroom: Bytes(headroom(port, back)),
         })
     };

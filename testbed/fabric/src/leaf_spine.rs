@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use transport::{Bytes, Duration, Rate};
 
-use crate::{Blueprint, Node, PortSpec, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec};
+use crate::{
+    Blueprint, Node, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
+};
 
 const LEAVES: u32 = 4;
 const SPINES: u32 = 2;
@@ -30,7 +32,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
         rate,
         delay: LINK_AND_SWITCH,
         qdisc: QdiscKind::DropTail,
-        params: QdiscParams::for_buffer(NIC_BUFFER, params.pause.packet_max, QdiscParams::MARK),
+        params: QdiscParams::for_buffer(NIC_BUFFER, params.packet_max, QdiscParams::MARK),
         stamps: false,
         owner: Node::Host(host),
         to: Node::Switch(host / HOSTS_PER_LEAF),
@@ -74,6 +76,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
         switches,
         programs: BTreeMap::new(),
         qdiscs: QdiscSettings::default(),
+        program_settings: ProgramSettings::default(),
         detection_delay: Duration::from_us(100),
     };
     blueprint.pause_where_lossless();

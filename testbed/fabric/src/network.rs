@@ -22,7 +22,7 @@ use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use super::frames::{Driver, Frames, NoFrames};
 use super::packet::{Output, Packet};
 use super::port::Port;
-use super::program::{LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
+use super::program::{AnyProgram, LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
 use super::qdisc::{AnyQdisc, QdiscKind, QdiscParams, Queued};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
@@ -505,7 +505,8 @@ fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wiring) {
             rng: &rng.fork("program", u64::from(*switch)),
         };
         let target = u32::try_from(target).unwrap_or(u32::MAX);
-        Programmed::new(*switch, target, *kind, &setup)
+        let program = AnyProgram::new(*kind, &blueprint.program_settings, &setup);
+        Programmed::new(*switch, target, program)
     });
     let made = made.collect();
     (made, wiring)

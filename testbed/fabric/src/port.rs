@@ -241,9 +241,7 @@ mod tests {
 
     use super::*;
     use crate::packet::Flags;
-    use crate::qdisc::{
-        AnyQdisc, PauseParams, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, paced,
-    };
+    use crate::qdisc::{AnyQdisc, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, paced};
 
     const PHANTOM: PhantomParams =
         PhantomParams { drain: 0.1, size: None, kmin: 0.05, kmax: 0.8, physical: true };
@@ -280,7 +278,7 @@ mod tests {
             kmin: Bytes(2_000),
             kmax: Bytes(16_000),
             path_bdp: Some(Bytes(60_000)),
-            pause: PauseParams { packet_max: Bytes(5_000), xoff: None, xon: None },
+            packet_max: Bytes(5_000),
         };
         let settings = QdiscSettings { phantom: PHANTOM, ..QdiscSettings::default() };
         let qdisc = AnyQdisc::new(kind, &settings, &params, rate);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
-use fabric::{QdiscKind, QdiscSettings};
+use fabric::{ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::params::ParamValue as _;
@@ -80,11 +80,8 @@ pub struct SwitchSettings {
     pub qdiscs: QdiscSettings,
     /// Control bytes a port buffers; as much as data when `None`.
     pub control_queue: Option<Bytes>,
-    /// Bytes of one link above which a lossless switch pauses it; what the buffer leaves when
-    /// `None`.
-    pub xoff: Option<Bytes>,
-    /// Bytes of one link at which it goes on; two packets below `xoff` when `None`.
-    pub xon: Option<Bytes>,
+    /// The settings of programs.
+    pub programs: ProgramSettings,
     /// How long a dead link is used before its switch notices; it never does when `None`.
     pub detection: Option<Duration>,
 }
@@ -210,8 +207,7 @@ impl Default for Draft {
                 kmax: 0.8,
                 qdiscs: QdiscSettings::default(),
                 control_queue: None,
-                xoff: None,
-                xon: None,
+                programs: ProgramSettings::default(),
                 detection: Some(Duration::from_us(100)),
             },
             programs: Vec::new(),
@@ -371,7 +367,7 @@ impl Draft {
             far_rtt: Some(far),
             ..NetworkFacts::default()
         };
-        let mut fitting = policy_keys::resolved(&self.settings, &facts);
+        let mut fitting = policy_keys::resolved(self, &facts);
         fitting.push(("far.rtt".to_owned(), far.show()));
         for (key, value) in fitting {
             if matches!(self.origin(&key), Origin::Default | Origin::Topology)
@@ -439,7 +435,7 @@ impl Draft {
         .map(|(key, value)| (key.to_owned(), value))
         .collect::<Vec<_>>();
         all.extend(keys::effective(self));
-        let by_trim = policy_keys::resolved(&self.settings, &self.switch_facts());
+        let by_trim = policy_keys::resolved(self, &self.switch_facts());
         let sourced = |(key, value): (String, String)| match key.as_str() {
             "fault" if !self.faults.is_empty() => {
                 let faults = self.faults.iter().zip(&self.fault_origins);

@@ -1,19 +1,19 @@
 //! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
 //!
-//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`) and of queue
-//! disciplines (`switch.<name>.<key>`) come from their own tables.
+//! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`), of queue
+//! disciplines and of switch programs (`switch.<name>.<key>`) come from their own tables.
 
 use std::num::NonZeroU32;
 
-use fabric::{QdiscKind, QdiscSettings};
-use transport::cc::{CcKind, CcParams};
-use transport::ec::{BlockShape, EcKind, EcParams};
-use transport::lb::{LbKind, LbParams};
-use transport::sched::{SchedKind, SchedParams};
-use transport::{Bytes, Duration, Settings};
+use fabric::QdiscKind;
+use transport::cc::CcKind;
+use transport::ec::{BlockShape, EcKind};
+use transport::lb::LbKind;
+use transport::sched::SchedKind;
+use transport::{Bytes, Duration};
 
 use super::draft::Draft;
-use super::policy_keys::{of_cc, of_lb, of_qdiscs, of_sched};
+use super::policy_keys::{self, ENDPOINTS, SWITCHES};
 use crate::input::number;
 use crate::input::{InputError, did_you_mean};
 use crate::topology::programs;
@@ -138,11 +138,6 @@ keys! {
         acknowledgements at least",
         |d, v| d.switch.control_queue = unless(v, "auto", bytes)?,
         |d| shown(d.switch.control_queue, "auto");
-    "switch.pfc.xoff", "bytes of one link above which a lossless switch pauses it, or auto: the \
-        queue without the headroom",
-        |d, v| d.switch.xoff = unless(v, "auto", bytes)?, |d| shown(d.switch.xoff, "auto");
-    "switch.pfc.xon", "bytes of one link at which a paused one goes on, or auto: two packets less",
-        |d, v| d.switch.xon = unless(v, "auto", bytes)?, |d| shown(d.switch.xon, "auto");
     "switch.detection", "how long a dead link is used before its switch notices, a time, or never",
         |d, v| d.switch.detection = unless(v, "never", duration)?,
         |d| d.switch.detection.map_or("never".to_owned(), time);
@@ -221,30 +216,7 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
             }
         });
     }
-    let cc = key.strip_prefix("cc.").and_then(|rest| rest.split_once('.'));
-    let cc = cc.and_then(|(kind, rest)| Some((CcKind::by_name(kind)?, rest)));
-    if let Some((kind, rest)) = cc {
-        let set = draft.settings.cc_params.set(kind, rest, value);
-        return set.map_err(|error| wrong(error.to_string()));
-    }
-    if let Some(rest) = key.strip_prefix("lb.") {
-        let set = draft.settings.lb_params.set(rest, value);
-        return set.map_err(|error| wrong(error.to_string()));
-    }
-    if let Some(rest) = key.strip_prefix("ec.") {
-        let set = draft.settings.ec_params.set(rest, value);
-        return set.map_err(|error| wrong(error.to_string()));
-    }
-    let sched = key.strip_prefix("sched.").and_then(|rest| rest.split_once('.'));
-    let sched = sched.and_then(|(kind, rest)| Some((SchedKind::by_name(kind)?, rest)));
-    if let Some((kind, rest)) = sched {
-        let set = draft.settings.sched_params.set(kind, rest, value);
-        return set.map_err(|error| wrong(error.to_string()));
-    }
-    let qdisc = key.strip_prefix("switch.").and_then(|rest| rest.split_once('.'));
-    let qdisc = qdisc.and_then(|(kind, rest)| Some((QdiscKind::by_name(kind)?, rest)));
-    if let Some((kind, rest)) = qdisc {
-        let set = draft.switch.qdiscs.set(kind, rest, value);
+    if let Some(set) = policy_keys::set(draft, key, value) {
         return set.map_err(|error| wrong(error.to_string()));
     }
     let names = names();
@@ -260,24 +232,8 @@ pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
 
 /// The default of what a preset may set, as text that sets it.
 pub(super) fn default_of(key: &str) -> Option<String> {
-    if let Some(shown) = show(&Draft::default(), key) {
-        return Some(shown);
-    }
-    let defaults = Settings::default();
-    if let Some(key) = key.strip_prefix("lb.") {
-        return defaults.lb_params.show(key);
-    }
-    if let Some(key) = key.strip_prefix("ec.") {
-        return defaults.ec_params.show(key);
-    }
-    let (family, rest) = key.split_once('.')?;
-    let (name, key) = rest.split_once('.')?;
-    match family {
-        "cc" => defaults.cc_params.show(CcKind::by_name(name)?, key),
-        "sched" => defaults.sched_params.show(SchedKind::by_name(name)?, key),
-        "switch" => QdiscSettings::default().show(QdiscKind::by_name(name)?, key),
-        _ => None,
-    }
+    let draft = Draft::default();
+    show(&draft, key).or_else(|| policy_keys::show(&draft, key))
 }
 
 /// Every name that `--set` knows.
@@ -289,56 +245,27 @@ pub fn names() -> Vec<String> {
 /// Every name with its one line, in the order of the tables.
 pub fn all() -> impl Iterator<Item = (String, String)> {
     let line = |doc: &str| doc.split_whitespace().collect::<Vec<_>>().join(" ");
-    let own =
-        |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), key.about.to_owned()));
-    let (before, after) = around_qdiscs();
-    let qdiscs = QdiscKind::ALL.iter().flat_map(move |&kind| {
-        let name = kind.name();
-        QdiscSettings::keys(kind)
-            .iter()
-            .map(move |key| (format!("switch.{name}.{}", key.key), line(key.doc)))
-    });
-    let own = own(before).chain(qdiscs).chain(own(after));
-    let cc = CcKind::ALL.iter().flat_map(move |&kind| {
-        let name = kind.name();
-        CcParams::keys(kind)
-            .iter()
-            .map(move |key| (format!("cc.{name}.{}", key.key), line(key.doc)))
-    });
-    let lb = LbParams::KEYS.iter().map(move |key| (format!("lb.{}", key.key), line(key.doc)));
-    let ec = EcParams::KEYS.iter().map(move |key| (format!("ec.{}", key.key), line(key.doc)));
-    let sched = SchedKind::ALL.iter().flat_map(move |&kind| {
-        let name = kind.name();
-        SchedParams::keys(kind)
-            .iter()
-            .map(move |key| (format!("sched.{name}.{}", key.key), line(key.doc)))
-    });
-    own.chain(cc).chain(lb).chain(ec).chain(sched)
+    let named = |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), key.about));
+    let (before, after) = around_switches();
+    let own = named(before).chain(policy_keys::all(SWITCHES)).chain(named(after));
+    own.chain(policy_keys::all(ENDPOINTS)).map(move |(name, doc)| (name, line(doc)))
 }
 
-/// The table in two: the keys of disciplines stand between, among those of switches.
-fn around_qdiscs() -> (&'static [Key], &'static [Key]) {
+/// The table in two: the keys of disciplines and programs stand between, among those of switches.
+fn around_switches() -> (&'static [Key], &'static [Key]) {
     let at = KEYS.iter().position(|key| key.name == "switch.control_queue");
     KEYS.split_at(at.unwrap_or(KEYS.len()))
 }
 
-/// The value of every key of the table, of all disciplines and of the chosen policies, as text that
-/// sets it.
+/// The value of every key of the table, of all disciplines and programs and of the chosen policies,
+/// as text that sets it.
 pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)> + '_ {
     let shown =
         |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
-    let (before, after) = around_qdiscs();
-    let own = shown(before).chain(of_qdiscs(&draft.switch.qdiscs)).chain(shown(after));
-    let near = draft.settings.cc;
-    let far = draft.settings.far.cc.filter(|&far| far != near);
-    let acting = draft.acting();
-    let chosen = [Some(near), far].into_iter().flatten();
-    let cc: Vec<_> = chosen.flat_map(|kind| of_cc(&acting, kind)).collect();
-    let ec = EcParams::KEYS.iter().filter_map(|key| {
-        Some((format!("ec.{}", key.key), draft.settings.ec_params.show(key.key)?))
-    });
-    let sched = of_sched(&draft.settings, draft.settings.sched);
-    own.chain(cc).chain(of_lb(&draft.settings)).chain(ec).chain(sched)
+    let (before, after) = around_switches();
+    let switches = policy_keys::values(SWITCHES, draft);
+    let own = shown(before).chain(switches).chain(shown(after));
+    own.chain(policy_keys::chosen(draft))
 }
 
 /// An erasure code and its blocks; without one, those of the default.

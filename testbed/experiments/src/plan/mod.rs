@@ -20,9 +20,7 @@ use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Ra
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{
-    Blueprint, FaultKind, FaultSpec, PauseParams, PortId, QdiscKind, check_buffers, least_buffer,
-};
+use fabric::{Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, check_buffers, least_buffer};
 
 use crate::input::InputError;
 use crate::scenario::fault;
@@ -309,11 +307,8 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         border_qdisc: draft.switch.border_qdisc,
         nic_qdisc: draft.nic.qdisc,
         qdiscs: draft.switch.qdiscs.clone(),
-        pause: PauseParams {
-            packet_max: config.packet_max(),
-            xoff: draft.switch.xoff,
-            xon: draft.switch.xon,
-        },
+        programs: draft.switch.programs.clone(),
+        packet_max: config.packet_max(),
         detection_delay: draft.switch.detection.unwrap_or(Duration::MAX),
         ..FabricParams::default()
     }
@@ -376,7 +371,8 @@ fn check_marks(draft: &Draft) -> Result<(), RunError> {
 
 /// A lossless switch must have room for what comes by a link until a pause is obeyed.
 fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
-    if let (Some(xoff), Some(xon)) = (draft.switch.xoff, draft.switch.xon)
+    let pfc = &draft.switch.programs.pfc;
+    if let (Some(xoff), Some(xon)) = (pfc.xoff, pfc.xon)
         && xon > xoff
     {
         let found = format!("{} bytes", xon.0);

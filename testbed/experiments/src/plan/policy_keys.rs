@@ -1,63 +1,148 @@
-//! The keys of policies and of queue disciplines with their values, from their own tables:
-//! `cc.<name>.<key>`, `lb.<key>`, `sched.<name>.<key>`, `switch.<name>.<key>`.
+//! The keys of policies, of queue disciplines and of switch programs, from their own tables:
+//! `cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`, `switch.<name>.<key>`.
 
-use fabric::{QdiscKind, QdiscSettings};
-use transport::Settings;
+use fabric::{ProgramKind, ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::{CcKind, CcParams};
+use transport::ec::EcParams;
 use transport::lb::LbParams;
+use transport::params::{ParamError, ParamKey};
 use transport::path::NetworkFacts;
 use transport::sched::{SchedKind, SchedParams};
 
-/// The keys of policies that `facts` change, of chosen and other policies, each with the value that
-/// it gets.
-pub(super) fn resolved(settings: &Settings, facts: &NetworkFacts) -> Vec<(String, String)> {
-    let mut after = settings.clone();
-    after.resolve(facts);
-    let changes = of_policies(settings).zip(of_policies(&after));
+use super::draft::Draft;
+
+/// The settings of the members of one registry, or of all of a kind of policy together.
+pub(super) struct Family {
+    /// What its keys begin with.
+    prefix: &'static str,
+    members: fn() -> Vec<Member>,
+    /// Sets the key behind the prefix; `None` when there is no such member.
+    set: fn(&mut Draft, &str, &str) -> Option<Result<(), ParamError>>,
+    /// The value of the key behind the prefix.
+    show: fn(&Draft, &str) -> Option<String>,
+}
+
+/// The name of a member, and its keys; no name where all members share one name space.
+type Member = (Option<&'static str>, &'static [ParamKey]);
+
+/// A family whose keys are `<prefix><member>.<key>`.
+macro_rules! by_member {
+    ($prefix:literal, $kind:ident, $settings:ident, |$draft:ident| $value:expr) => {
+        Family {
+            prefix: $prefix,
+            members: || {
+                let all = $kind::ALL.iter();
+                all.map(|&kind| (Some(kind.name()), $settings::keys(kind))).collect()
+            },
+            set: |$draft, key, value| {
+                let (name, key) = key.split_once('.')?;
+                Some($value.set($kind::by_name(name)?, key, value))
+            },
+            show: |$draft, key| {
+                let (name, key) = key.split_once('.')?;
+                $value.show($kind::by_name(name)?, key)
+            },
+        }
+    };
+}
+
+/// A family whose keys are `<prefix><key>`.
+macro_rules! in_one {
+    ($prefix:literal, $settings:ident, |$draft:ident| $value:expr) => {
+        Family {
+            prefix: $prefix,
+            members: || vec![(None, $settings::KEYS)],
+            set: |$draft, key, value| Some($value.set(key, value)),
+            show: |$draft, key| $value.show(key),
+        }
+    };
+}
+
+const CC: Family = by_member!("cc.", CcKind, CcParams, |draft| draft.settings.cc_params);
+const LB: Family = in_one!("lb.", LbParams, |draft| draft.settings.lb_params);
+const EC: Family = in_one!("ec.", EcParams, |draft| draft.settings.ec_params);
+const SCHED: Family =
+    by_member!("sched.", SchedKind, SchedParams, |draft| draft.settings.sched_params);
+const QDISC: Family = by_member!("switch.", QdiscKind, QdiscSettings, |draft| draft.switch.qdiscs);
+const PROGRAM: Family =
+    by_member!("switch.", ProgramKind, ProgramSettings, |draft| draft.switch.programs);
+
+/// The policies of endpoints.
+pub(super) const ENDPOINTS: &[Family] = &[CC, LB, EC, SCHED];
+/// What switches run.
+pub(super) const SWITCHES: &[Family] = &[QDISC, PROGRAM];
+
+/// Every key of `families` with its rustdoc.
+pub(super) fn all(families: &[Family]) -> Vec<(String, &'static str)> {
+    let keys = families.iter().flat_map(|family| family.keys(|_| true));
+    keys.map(|(name, key)| (name, key.doc)).collect()
+}
+
+/// Every key of `families` with its value, as text that sets it.
+pub(super) fn values(families: &[Family], draft: &Draft) -> Vec<(String, String)> {
+    families.iter().flat_map(|family| family.values(draft, |_| true)).collect()
+}
+
+/// The keys of the chosen policies of endpoints, with the values that act.
+pub(super) fn chosen(draft: &Draft) -> Vec<(String, String)> {
+    let settings = &draft.settings;
+    let mut acting = draft.clone();
+    acting.settings = draft.acting();
+    let near = settings.cc;
+    let far = settings.far.cc.filter(|&far| far != near);
+    // The near controller's keys stand before those of the far one, whatever their order is.
+    let cc = [Some(near), far].into_iter().flatten();
+    let mut chosen: Vec<_> =
+        cc.flat_map(|kind| CC.values(&acting, |name| name == kind.name())).collect();
+    chosen.extend(values(&[LB, EC], &acting));
+    chosen.extend(SCHED.values(&acting, |name| name == settings.sched.name()));
+    chosen
+}
+
+/// The keys of policies of endpoints that `facts` change, of chosen and other policies, each with
+/// the value that it gets.
+pub(super) fn resolved(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, String)> {
+    let mut after = draft.clone();
+    after.settings.resolve(facts);
+    let changes = values(ENDPOINTS, draft).into_iter().zip(values(ENDPOINTS, &after));
     changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
 }
 
-/// Every key of every policy with its value.
-fn of_policies(settings: &Settings) -> impl Iterator<Item = (String, String)> + '_ {
-    let cc = CcKind::ALL.iter().flat_map(|&kind| of_cc(settings, kind));
-    let sched = SchedKind::ALL.iter().flat_map(|&kind| of_sched(settings, kind));
-    cc.chain(of_lb(settings)).chain(sched)
-}
-
-/// The keys of one controller with their values.
-pub(super) fn of_cc(
-    settings: &Settings,
-    kind: CcKind,
-) -> impl Iterator<Item = (String, String)> + '_ {
-    CcParams::keys(kind).iter().filter_map(move |key| {
-        let value = settings.cc_params.show(kind, key.key)?;
-        Some((format!("cc.{}.{}", kind.name(), key.key), value))
+/// Sets `key`; `None` when no family has it.
+pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Option<Result<(), ParamError>> {
+    ENDPOINTS.iter().chain(SWITCHES).find_map(|family| {
+        let rest = key.strip_prefix(family.prefix)?;
+        (family.set)(draft, rest, value)
     })
 }
 
-/// The keys of all balancers with their values.
-pub(super) fn of_lb(settings: &Settings) -> impl Iterator<Item = (String, String)> + '_ {
-    let value = |key: &str| settings.lb_params.show(key);
-    LbParams::KEYS.iter().filter_map(move |key| Some((format!("lb.{}", key.key), value(key.key)?)))
+/// The value of `key`; `None` when no family has it.
+pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
+    let mut families = ENDPOINTS.iter().chain(SWITCHES);
+    families.find_map(|family| (family.show)(draft, key.strip_prefix(family.prefix)?))
 }
 
-/// The keys of one scheduler with their values.
-pub(super) fn of_sched(
-    settings: &Settings,
-    kind: SchedKind,
-) -> impl Iterator<Item = (String, String)> + '_ {
-    SchedParams::keys(kind).iter().filter_map(move |key| {
-        let value = settings.sched_params.show(kind, key.key)?;
-        Some((format!("sched.{}.{}", kind.name(), key.key), value))
-    })
-}
+impl Family {
+    /// The keys of the members whose names are `wanted`.
+    fn keys(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, &'static ParamKey)> {
+        let mut found = Vec::new();
+        for (name, keys) in (self.members)() {
+            let own = match name {
+                Some(name) if !wanted(name) => continue,
+                Some(name) => format!("{}{name}.", self.prefix),
+                None => self.prefix.to_owned(),
+            };
+            found.extend(keys.iter().map(|key| (format!("{own}{}", key.key), key)));
+        }
+        found
+    }
 
-/// The keys of all disciplines with their values.
-pub(super) fn of_qdiscs(settings: &QdiscSettings) -> impl Iterator<Item = (String, String)> + '_ {
-    QdiscKind::ALL.iter().flat_map(move |&kind| {
-        QdiscSettings::keys(kind).iter().filter_map(move |key| {
-            let value = settings.show(kind, key.key)?;
-            Some((format!("switch.{}.{}", kind.name(), key.key), value))
-        })
-    })
+    /// These keys with their values.
+    fn values(&self, draft: &Draft, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let value = |name: String| {
+            let value = (self.show)(draft, name.strip_prefix(self.prefix)?)?;
+            Some((name, value))
+        };
+        self.keys(wanted).into_iter().filter_map(|(name, _)| value(name)).collect()
+    }
 }

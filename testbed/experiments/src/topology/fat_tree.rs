@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use fabric::{
-    Blueprint, Node, PauseParams, PortSpec, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
+    Blueprint, Node, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
 };
 use transport::{Bytes, Duration, Rate};
 
@@ -41,8 +41,10 @@ pub struct FabricParams {
     pub mark: (f64, f64),
     /// The settings of disciplines.
     pub qdiscs: QdiscSettings,
-    /// When lossless switches pause a link.
-    pub pause: PauseParams,
+    /// The settings of programs.
+    pub programs: ProgramSettings,
+    /// Bytes on the wire of the longest packet of the data class.
+    pub packet_max: Bytes,
     /// Limit of each class of a NIC's queue; the driver is meant to stay far below.
     pub nic_buffer: Bytes,
     /// How long a dead link is still used by the switch at it.
@@ -61,7 +63,8 @@ impl Default for FabricParams {
             control_buffer: None,
             mark: QdiscParams::MARK,
             qdiscs: QdiscSettings::default(),
-            pause: PauseParams { packet_max: Bytes(4160), xoff: None, xon: None },
+            programs: ProgramSettings::default(),
+            packet_max: Bytes(4160),
             nic_buffer: Bytes(64 << 20),
             detection_delay: Duration::from_us(100),
         }
@@ -163,6 +166,7 @@ impl FatTree {
             switches,
             programs: BTreeMap::new(),
             qdiscs: params.qdiscs.clone(),
+            program_settings: params.programs.clone(),
             detection_delay: params.detection_delay,
         };
         blueprint.pause_where_lossless();
@@ -353,7 +357,7 @@ impl PortBuilder<'_> {
             params: QdiscParams {
                 control_limit,
                 path_bdp: Some(self.path_bdp),
-                pause: self.params.pause,
+                packet_max: self.params.packet_max,
                 ..params
             },
             stamps: false,

@@ -16,7 +16,7 @@ use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
 
-use super::{Code, Context, Program, Setup};
+use super::{Code, Context, Program, ProgramSettings, Setup};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -60,7 +60,7 @@ impl Registered for Example {
 
 impl Code for Example {
     /// Holds nothing.
-    fn build(setup: &Setup<'_>) -> Self {
+    fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         let next = setup.peers.iter().find(|peer| **peer > setup.address);
         Self {
             address: setup.address,

@@ -78,7 +78,7 @@ pub struct LinkSpec {
 /// The way in which a program is built for its switch.
 pub trait Code: Registered + Program {
     /// The program in its initial state.
-    fn build(setup: &Setup<'_>) -> Self;
+    fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self;
 }
 
 registry! {
@@ -86,8 +86,11 @@ registry! {
     pub enum ProgramKind;
     /// The program of one switch, stored inline.
     pub enum AnyProgram: Program;
-    new: Code::build(setup: &Setup<'_>);
-    params {}
+    new: Code::build(settings: &ProgramSettings, setup: &Setup<'_>);
+    params {
+        /// The settings of every program.
+        pub struct ProgramSettings;
+    }
     kinds {}
     policies {
         "pfc" => pfc::Pfc,

@@ -28,11 +28,11 @@
 
 use std::collections::VecDeque;
 
-use transport::params::NoParams;
+use transport::params::params;
 use transport::registry::Registered;
 use transport::{Bytes, DropReason, Duration, Instant};
 
-use super::{Code, Context, LinkSpec, Program, Sent, Setup};
+use super::{Code, Context, LinkSpec, Program, ProgramSettings, Sent, Setup};
 use crate::calendar::Flight;
 use crate::elements::{PortId, PortSpec};
 use crate::packet::Packet;
@@ -44,6 +44,18 @@ const FRAMES: u64 = 2;
 /// XON is so many of the longest packets below XOFF.
 //= dcqcn#4
 const HYSTERESIS: u64 = 2;
+
+params! {
+    /// When a switch pauses a link.
+    pub struct PfcParams {
+        /// Bytes of one link above which a lossless switch pauses it, or auto: the queue without the
+        /// headroom.
+        xoff: Option<Bytes> = None;
+        /// Bytes of one link at which a paused one goes on, at most switch.pfc.xoff, or auto: two
+        /// packets less.
+        xon: Option<Bytes> = None;
+    }
+}
 
 /// The pauses of one switch.
 #[derive(Clone, Debug)]
@@ -79,7 +91,7 @@ struct Incoming {
 /// those on the link until the pause is obeyed and the last packet has arrived, a packet being sent
 /// then, and the one that exceeded XOFF.
 pub(crate) fn headroom(port: &PortSpec, back: &PortSpec) -> u64 {
-    let longest = back.params.pause.packet_max.0;
+    let longest = back.params.packet_max.0;
     let wait = back.rate.time_for(Bytes(longest + FRAMES * u64::from(Flight::PAUSE_FRAME)));
     let delay: Duration = wait + back.delay + port.delay;
     port.rate.bytes_in(delay).0 + 1 + 2 * longest
@@ -87,16 +99,16 @@ pub(crate) fn headroom(port: &PortSpec, back: &PortSpec) -> u64 {
 
 impl Registered for Pfc {
     const ABOUT: &'static str = "links that send too much are paused: data never drops in it";
-    type Params = NoParams;
+    type Params = PfcParams;
 }
 
 impl Code for Pfc {
     /// A state in which nothing waits and nothing is paused.
-    fn build(setup: &Setup<'_>) -> Self {
+    fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         Self {
             first: setup.first_port.0,
             origins: vec![VecDeque::new(); setup.links.len()],
-            links: setup.links.iter().map(Incoming::new).collect(),
+            links: setup.links.iter().map(|link| Incoming::new(link, &settings.pfc)).collect(),
         }
     }
 }
@@ -116,12 +128,12 @@ impl Pfc {
 
 impl Incoming {
     /// The state of a link by which nothing has come.
-    fn new(LinkSpec { port, back }: &LinkSpec) -> Self {
-        let (limit, pause) = (port.params.data_limit.0, &port.params.pause);
+    fn new(LinkSpec { port, back }: &LinkSpec, settings: &PfcParams) -> Self {
+        let limit = port.params.data_limit.0;
         let left = limit.saturating_sub(headroom(back, port));
-        let xoff = pause.xoff.map_or(left, |xoff| xoff.0);
-        let below = xoff.saturating_sub(HYSTERESIS * pause.packet_max.0);
-        let xon = pause.xon.map_or(below, |xon| xon.0.min(xoff));
+        let xoff = settings.xoff.map_or(left, |xoff| xoff.0);
+        let below = xoff.saturating_sub(HYSTERESIS * port.params.packet_max.0);
+        let xon = settings.xon.map_or(below, |xon| xon.0.min(xoff));
         let counts = port.qdisc == QdiscKind::Lossless;
         Self { bytes: 0, limit, xoff, xon, paused: false, counts }
     }

@@ -13,7 +13,7 @@
 use transport::Instant;
 
 use super::context::{Agenda, Context, Surroundings};
-use super::{AnyProgram, Program, ProgramKind, Setup};
+use super::{AnyProgram, Program};
 use crate::calendar::Flight;
 use crate::elements::PortId;
 use crate::qdisc::Queued;
@@ -42,12 +42,12 @@ pub(crate) struct SwitchRun<'a> {
 }
 
 impl Programmed {
-    /// The program `kind` in `switch`, before anything has happened.
-    pub(crate) fn new(switch: u32, target: u32, kind: ProgramKind, setup: &Setup<'_>) -> Self {
+    /// `program` in `switch`, before anything has happened.
+    pub(crate) fn new(switch: u32, target: u32, program: AnyProgram) -> Self {
         Self {
             switch,
             target,
-            program: AnyProgram::new(kind, setup),
+            program,
             agenda: Agenda::new(),
             held: Queued::default(),
             held_peak: 0,

@@ -10,8 +10,7 @@ use transport::{Bytes, Duration, HostId, Instant, Rng, TxSegment};
 
 use super::*;
 use crate::{
-    Flags, Frames, Network, NoFrames, Output, Packet, Parts, PauseParams, QdiscKind, QdiscParams,
-    leaf_spine,
+    Flags, Frames, Network, NoFrames, Output, Packet, Parts, QdiscKind, QdiscParams, leaf_spine,
 };
 
 const MTU: u16 = 4160;
@@ -76,9 +75,9 @@ fn packet(handle: u32, dst: u32, len: u16, urgent: bool) -> Packet {
 
 /// A network of plain leaves and spines but for `programs`, by switch.
 fn network(qdisc: QdiscKind, programs: &[(u32, ProgramKind)], seed: u64) -> Network {
-    let pause = PauseParams { packet_max: Bytes(u64::from(MTU)), xoff: None, xon: None };
-    let params = QdiscParams::for_buffer(Bytes(1 << 20), pause.packet_max, QdiscParams::MARK);
-    let mut blueprint = leaf_spine::blueprint(qdisc, QdiscParams { pause, ..params });
+    let packet_max = Bytes(u64::from(MTU));
+    let params = QdiscParams::for_buffer(Bytes(1 << 20), packet_max, QdiscParams::MARK);
+    let mut blueprint = leaf_spine::blueprint(qdisc, params);
     for (switch, program) in programs {
         blueprint.assign(*switch, *program);
     }

@@ -158,19 +158,8 @@ pub struct QdiscParams {
     pub kmax: Bytes,
     /// BDP of the network's longest path; none at a NIC.
     pub path_bdp: Option<Bytes>,
-    /// When a lossless switch pauses.
-    pub pause: PauseParams,
-}
-
-/// When a lossless switch pauses a link by the bytes that came by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PauseParams {
     /// The longest packet of the data class.
     pub packet_max: Bytes,
-    /// Bytes of one link above which it is paused; what the buffer leaves for it when `None`.
-    pub xoff: Option<Bytes>,
-    /// Bytes of one link at which it goes on, at most `xoff`; two packets less when `None`.
-    pub xon: Option<Bytes>,
 }
 
 impl QdiscParams {
@@ -186,8 +175,8 @@ impl QdiscParams {
         let mtu = mtu.0.max(1);
         let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
         let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
-        let pause = PauseParams { packet_max: Bytes(mtu), xoff: None, xon: None };
-        Self { data_limit, control_limit: data_limit, kmin, kmax, path_bdp: None, pause }
+        let packet_max = Bytes(mtu);
+        Self { data_limit, control_limit: data_limit, kmin, kmax, path_bdp: None, packet_max }
     }
 }
 

@@ -211,7 +211,7 @@ mod tests {
     use transport::{HostId, Rng};
 
     use super::*;
-    use crate::qdisc::{PauseParams, PhantomTrim};
+    use crate::qdisc::PhantomTrim;
 
     /// A port whose longest path has a BDP of `size`.
     fn port(size: u64) -> QdiscParams {
@@ -221,7 +221,7 @@ mod tests {
             kmin: Bytes(20_000),
             kmax: Bytes(40_000),
             path_bdp: Some(Bytes(size)),
-            pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
+            packet_max: Bytes(4_160),
         }
     }
 

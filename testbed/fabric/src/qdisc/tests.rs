@@ -13,7 +13,7 @@ const PARAMS: QdiscParams = QdiscParams {
     kmin: Bytes(2_000),
     kmax: Bytes(8_000),
     path_bdp: Some(Bytes(10_000)),
-    pause: PauseParams { packet_max: Bytes(4_160), xoff: None, xon: None },
+    packet_max: Bytes(4_160),
 };
 
 /// A phantom queue that holds what the real queue does: its marks begin with the real queue's.

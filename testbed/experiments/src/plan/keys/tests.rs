@@ -1,5 +1,7 @@
 //! Tests of settings: their names, what they say and what they refuse.
 
+use fabric::{ProgramKind, ProgramSettings, QdiscSettings};
+
 use super::*;
 use crate::plan::draft::Origin;
 
@@ -63,7 +65,7 @@ fn a_presets_parameters_hold_until_another_preset_and_yield_to_the_users() {
 }
 
 #[test]
-fn every_setting_of_a_discipline_is_a_key_among_those_of_switches() {
+fn every_setting_of_a_discipline_or_program_is_a_key_among_those_of_switches() {
     let names = names();
     let first = names.iter().position(|name| name.starts_with("switch.")).unwrap();
     let switch: Vec<_> = names[first..].iter().take_while(|n| n.starts_with("switch.")).collect();
@@ -72,13 +74,35 @@ fn every_setting_of_a_discipline_is_a_key_among_those_of_switches() {
     let draft = Draft::default();
     let shown: Vec<_> = effective(&draft).map(|(key, _)| key).collect();
     assert!(shown.iter().filter(|key| key.starts_with("switch.")).eq(switch.iter().copied()));
-    for &kind in QdiscKind::ALL {
-        for known in QdiscSettings::keys(kind) {
-            let key = format!("switch.{}.{}", kind.name(), known.key);
+    let qdiscs = QdiscKind::ALL.iter().map(|&kind| (kind.name(), QdiscSettings::keys(kind)));
+    let programs = ProgramKind::ALL.iter().map(|&kind| (kind.name(), ProgramSettings::keys(kind)));
+    for (name, keys) in qdiscs.chain(programs) {
+        for known in keys {
+            let key = format!("switch.{name}.{}", known.key);
             assert!(switch.contains(&&key), "{key}");
             assert!(default_of(&key).is_some(), "{key}");
         }
     }
+}
+
+#[test]
+fn no_two_settings_have_one_key() {
+    let mut names = names();
+    names.sort();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(twice, None);
+    let shared = ProgramKind::NAMES.iter().find(|name| QdiscKind::by_name(name).is_some());
+    assert_eq!(shared, None, "a discipline and a program share switch.<name>");
+}
+
+#[test]
+fn a_setting_of_a_program_is_set_by_its_key() {
+    let mut draft = Draft::default();
+    draft.set("switch.pfc.xoff", "32KiB", Origin::Set).unwrap();
+    draft.set("switch.pfc.xon", "auto", Origin::Set).unwrap();
+    let pfc = draft.switch.programs.pfc;
+    assert_eq!((pfc.xoff, pfc.xon), (Some(Bytes(32 << 10)), None));
+    assert!(draft.set("switch.pfc.xof", "1", Origin::Set).is_err());
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::super::{AnyProgram, ProgramKind};
 use super::*;
 use crate::wiring::ports_back;
 use crate::{
-    Blueprint, Flags, Network, NoFrames, Node, Output, Packet, PauseParams, QdiscParams,
-    check_buffers, leaf_spine, least_buffer,
+    Blueprint, Flags, Network, NoFrames, Node, Output, Packet, QdiscParams, check_buffers,
+    leaf_spine, least_buffer,
 };
 
 const DATA: Flags = Flags::ECT;
@@ -19,10 +19,11 @@ const MTU: u16 = 4160;
 /// The network of [`leaf_spine`] with `buffer` bytes for each link in, or the least that there may
 /// be.
 fn blueprint(qdisc: QdiscKind, buffer: Option<u64>, xoff: Option<u64>) -> Blueprint {
-    let pause = PauseParams { packet_max: Bytes(u64::from(MTU)), xoff: xoff.map(Bytes), xon: None };
-    let buffer = Bytes(buffer.unwrap_or(1 << 40));
-    let params = QdiscParams::for_buffer(buffer, pause.packet_max, QdiscParams::MARK);
-    leaf_spine::blueprint(qdisc, QdiscParams { pause, ..params })
+    let (buffer, packet_max) = (Bytes(buffer.unwrap_or(1 << 40)), Bytes(u64::from(MTU)));
+    let params = QdiscParams::for_buffer(buffer, packet_max, QdiscParams::MARK);
+    let mut blueprint = leaf_spine::blueprint(qdisc, params);
+    blueprint.program_settings.pfc.xoff = xoff.map(Bytes);
+    blueprint
 }
 
 /// A lossless network with the least buffers for this XOFF.

@@ -105,10 +105,9 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
             tag: if has(2) { rng.next_u64() | 1 } else { 0 },
             demand: if has(8) { Credit::new(1 + word(rng) / 2) } else { None },
             // A segment in one half of the cases, parity in the other.
-            code: (bits >= 16).then(|| Coded {
-                data: NonZeroU8::new(8).unwrap(),
-                parity: 2,
-                packet: bits % 8 + if bits >= 32 { 8 - bits % 8 } else { 0 },
+            code: (bits >= 16).then(|| {
+                let packet = bits % 8 + if bits >= 32 { 8 - bits % 8 } else { 0 };
+                Coded::new(NonZeroU8::MIN, 8, 2, packet).unwrap()
             }),
         }));
     }
@@ -255,9 +254,9 @@ fn data_numbers(data: &Data) -> Vec<(&'static str, u64)> {
     }
     numbers.extend(data.demand.map(|demand| ("demand", u64::from(demand.number()))));
     if let Some(code) = data.code {
-        numbers.extend([("code", 1), ("block_data", u64::from(code.data.get()))]);
-        numbers.push(("block_parity", code.parity.into()));
-        numbers.push(("block_packet", code.packet.into()));
+        numbers.extend([("code", code.number().into()), ("block_data", code.data().into())]);
+        numbers.push(("block_parity", code.parity().into()));
+        numbers.push(("block_packet", code.packet().into()));
     }
     numbers
 }

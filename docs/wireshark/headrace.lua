@@ -161,8 +161,8 @@ function Reader:code()
    local _, parity = self:add(fields.block_parity, 1)
    local place, packet = self:add(fields.block_packet, 1)
    local packets = data:uint() + parity:uint()
-   if code:uint() ~= 1 then
-      self:refuse(item, "version 2 knows code 1")
+   if code:uint() == 0 or code:uint() > 15 then
+      self:refuse(item, "codes have numbers 1 to 15")
    elseif data:uint() == 0 or packets > 64 or packet:uint() >= packets then
       self:refuse(place, "a block has 1 to 64 packets, and data")
    end

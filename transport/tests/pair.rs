@@ -151,7 +151,7 @@ impl Pair {
             let start = tx.payload.offset as usize;
             let len = match (tx.payload.coding, tx.hdr.body) {
                 (Coding::Parity(_), Body::Data(data)) => {
-                    let segments = data.code.map_or(0, |code| usize::from(code.data.get()));
+                    let segments = data.code.map_or(0, |code| usize::from(code.data()));
                     (segments * self.payload_max).min(msg.len() - start)
                 }
                 _ => usize::from(tx.payload.len),
@@ -389,7 +389,7 @@ fn over(config: &Config, segments: usize, drops: fn(&TxSegment) -> bool) -> Pair
 /// Which packet of its block a segment sent for the first time is.
 fn first_of(tx: &TxSegment) -> Option<u8> {
     let Body::Data(data) = tx.hdr.body else { return None };
-    data.code.filter(|_| !data.retransmission).map(|code| code.packet)
+    data.code.filter(|_| !data.retransmission).map(|code| code.packet())
 }
 
 #[test]

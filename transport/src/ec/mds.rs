@@ -2,6 +2,8 @@
 //! \[uno\] sec. 3.3, 4.2. Systematic: the data packets are the segments as they are, so a block
 //! without loss is never decoded.
 
+use core::num::NonZeroU8;
+
 use super::{Block, BlockShape, Code, ErasureCode};
 use crate::params::NoParams;
 use crate::registry::Registered;
@@ -29,6 +31,10 @@ impl Registered for Mds {
 impl Code for Mds {
     fn build(shape: BlockShape) -> Self {
         Self::new(shape)
+    }
+
+    fn number() -> Option<NonZeroU8> {
+        NonZeroU8::new(1)
     }
 }
 

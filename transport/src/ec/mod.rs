@@ -8,6 +8,8 @@ pub mod block;
 
 pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 
+use core::num::NonZeroU8;
+
 use crate::params::{params, words};
 use crate::registry::{Registered, registry};
 use crate::time::Duration;
@@ -54,6 +56,9 @@ params! {
 pub trait Code: ErasureCode + Registered {
     /// The code of a flow with blocks of `shape`.
     fn build(shape: BlockShape) -> Self;
+    /// Its number in the CODE extension, unlike that of every other code; `None` for a code without
+    /// parity, whose packets have no such extension.
+    fn number() -> Option<NonZeroU8>;
 }
 
 registry! {
@@ -63,7 +68,10 @@ registry! {
     pub enum Ec: ErasureCode;
     new: Code::build(shape: BlockShape);
     params {}
-    kinds {}
+    kinds {
+        /// The number of the code in the CODE extension; `None` for a code without parity.
+        fn number() -> Option<NonZeroU8>;
+    }
     policies {
         "off" => uncoded::Uncoded,
         "mds" => mds::Mds,
@@ -76,6 +84,16 @@ registry! {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn every_code_with_parity_has_a_number_of_its_own_and_words_a_name_may_have() {
+        let numbers = |kind: &EcKind| kind.number();
+        let coded: alloc::vec::Vec<_> = EcKind::ALL.iter().filter_map(numbers).collect();
+        let unlike = |at: usize| !coded[..at].contains(&coded[at]);
+        assert!((0..coded.len()).all(unlike), "{coded:?}");
+        assert_eq!(coded.len() + 1, EcKind::ALL.len(), "one code is none");
+        assert_eq!((EcKind::Uncoded.number(), EcKind::Mds.number()), (None, NonZeroU8::new(1)));
+    }
 
     proptest! {
         #[test]

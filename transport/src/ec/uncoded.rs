@@ -1,6 +1,8 @@
 //! No erasure code: blocks of data alone, which every lost packet leaves incomplete. The baseline
 //! of \[uno\] fig. 13. A flow with it sends no parity and asks for nothing by block.
 
+use core::num::NonZeroU8;
+
 use super::{Block, BlockShape, Code, ErasureCode};
 use crate::params::NoParams;
 use crate::registry::Registered;
@@ -27,6 +29,10 @@ impl Registered for Uncoded {
 impl Code for Uncoded {
     fn build(shape: BlockShape) -> Self {
         Self::new(shape)
+    }
+
+    fn number() -> Option<NonZeroU8> {
+        None
     }
 }
 

@@ -33,17 +33,12 @@ struct OpenExt {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct CodeExt {
-    /// Which code: 1, maximum distance separable.
-    code: u8,
+    /// Which code, not 0.
+    number: u8,
     data: u8,
     parity: u8,
     packet: u8,
 }
-
-/// The one code of this version.
-const CODE_MDS: u8 = 1;
-/// Packets of a block: one bit each in a bitmap.
-const BLOCK_MAX: u16 = 64;
 
 /// Octets of a DATA header without extensions.
 pub const LEN: u16 = 30;
@@ -166,8 +161,13 @@ pub(super) fn emit(data: &Data, (dst_flow, key): Name, out: &mut [u8]) {
         head.copy_from_slice(U32::new(demand.number()).as_bytes());
         rest = tail;
     }
-    if let Some(Coded { data, parity, packet }) = data.code {
-        let ext = CodeExt { code: CODE_MDS, data: data.get(), parity, packet };
+    if let Some(code) = data.code {
+        let ext = CodeExt {
+            number: code.number(),
+            data: code.data(),
+            parity: code.parity(),
+            packet: code.packet(),
+        };
         rest.copy_from_slice(ext.as_bytes());
     }
 }
@@ -225,10 +225,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Data), ParseError> {
 
 fn parse_code(rest: &[u8]) -> Result<Coded, ParseError> {
     let (ext, _) = CodeExt::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
-    let packets = u16::from(ext.data) + u16::from(ext.parity);
-    if ext.code != CODE_MDS || packets > BLOCK_MAX || u16::from(ext.packet) >= packets {
-        return Err(ParseError::Field);
-    }
-    let data = NonZeroU8::new(ext.data).ok_or(ParseError::Field)?;
-    Ok(Coded { data, parity: ext.parity, packet: ext.packet })
+    let number = NonZeroU8::new(ext.number).ok_or(ParseError::Field)?;
+    Coded::new(number, ext.data, ext.parity, ext.packet).ok_or(ParseError::Field)
 }

@@ -134,7 +134,7 @@ fn coded(packet: u8) -> Header {
     let mut header = data(true, TAG);
     if let Body::Data(data) = &mut header.body {
         data.demand = Credit::new(0xFEDC_BA98);
-        data.code = NonZeroU8::new(8).map(|data| Coded { data, parity: 2, packet });
+        data.code = Coded::new(NonZeroU8::MIN, 8, 2, packet);
     }
     header
 }

@@ -14,6 +14,7 @@ pub mod advice;
 pub mod block;
 pub mod checksum;
 pub mod class;
+mod coded;
 pub mod credit;
 pub mod data;
 #[cfg(test)]
@@ -31,8 +32,9 @@ pub mod template;
 mod tests;
 
 use core::fmt;
-use core::num::{NonZeroU8, NonZeroU32};
+use core::num::NonZeroU32;
 
+pub use coded::Coded;
 pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, Key, MsgNo, Psn};
@@ -107,26 +109,6 @@ pub struct Data {
     pub demand: Option<Credit>,
     /// Its place in a block of the erasure code; `None` where the message has none.
     pub code: Option<Coded>,
-}
-
-/// The place of a packet in a block of an erasure-coded message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Coded {
-    /// Data packets of a full block.
-    pub data: NonZeroU8,
-    /// Parity packets of every block; with `data` at most 64.
-    pub parity: u8,
-    /// Which packet of the block this is: data packets count from 0, parity packets from `data`,
-    /// in a short block too.
-    pub packet: u8,
-}
-
-impl Coded {
-    /// Which parity packet of its block this is, from 0; `None` for a segment.
-    #[must_use]
-    pub const fn parity_index(self) -> Option<u8> {
-        self.packet.checked_sub(self.data.get())
-    }
 }
 
 impl Data {

@@ -36,11 +36,11 @@ fn data_body() -> impl Strategy<Value = Body> {
 }
 
 fn coded() -> impl Strategy<Value = Coded> {
-    let shape = (1u8..=64).prop_flat_map(|data| (Just(data), 0..=64 - data));
-    shape.prop_flat_map(|(data, parity)| {
+    let shape = (1..=Coded::NUMBER_MAX, 1u8..=64)
+        .prop_flat_map(|(number, data)| (Just(number), Just(data), 0..=64 - data));
+    shape.prop_flat_map(|(number, data, parity)| {
         (0..data + parity).prop_map(move |packet| {
-            let data = NonZeroU8::new(data).unwrap();
-            Coded { data, parity, packet }
+            Coded::new(NonZeroU8::new(number).unwrap(), data, parity, packet).unwrap()
         })
     })
 }

@@ -24,23 +24,26 @@ const LEN: u32 = 4 * 4096;
 /// Packet `packet` of the block that begins at segment `begin`, as it should be.
 fn of_block(psn: u32, begin: u32, packet: u8) -> Data {
     let segment = if packet < 2 { begin + u32::from(packet) } else { begin };
-    let code = Coded { data: NonZeroU8::new(2).unwrap(), parity: 2, packet };
-    Data { code: Some(code), ..opening(psn, 0, segment * 4096, LEN) }
+    Data { code: Coded::new(NonZeroU8::MIN, 2, 2, packet), ..opening(psn, 0, segment * 4096, LEN) }
 }
 
-fn with_code(data: Data, change: impl FnOnce(&mut Coded)) -> Data {
-    let mut code = data.code.unwrap();
-    change(&mut code);
-    Data { code: Some(code), ..data }
+/// `data` as packet `packet` of a block of `shape`, of the code with that number.
+fn with_code(data: Data, number: u8, shape: (u8, u8), packet: u8) -> Data {
+    let code = Coded::new(NonZeroU8::new(number).unwrap(), shape.0, shape.1, packet);
+    assert!(code.is_some());
+    Data { code, ..data }
 }
 
 #[test]
 fn only_the_code_that_both_ends_know_is_taken() {
     let mut end = coded();
-    let other = with_code(of_block(0, 0, 0), |code| code.parity = 3);
-    end.refuses(&first(other, FULL), DropReason::BadSegment);
-    let none = with_code(of_block(0, 0, 0), |code| code.data = NonZeroU8::new(60).unwrap());
-    end.refuses(&first(none, FULL), DropReason::BadSegment);
+    for other in [
+        with_code(of_block(0, 0, 0), 1, (2, 3), 0),
+        with_code(of_block(0, 0, 0), 1, (60, 2), 0),
+        with_code(of_block(0, 0, 0), 2, (2, 2), 0),
+    ] {
+        end.refuses(&first(other, FULL), DropReason::BadSegment);
+    }
     end.places(&first(of_block(0, 0, 0), FULL));
     // A receiver without a code has no memory for parity.
     let mut plain = End::new(|s| s.ec_shape = BlockShape::new(2, 2).unwrap());
@@ -57,7 +60,7 @@ fn a_packet_is_where_its_number_says() {
         // Between two segments.
         Data { offset: 100, ..of_block(0, 0, 0) },
         // Segment 1 as packet 0, and parity that begins in the middle of its block.
-        with_code(of_block(1, 0, 1), |code| code.packet = 0),
+        with_code(of_block(1, 0, 1), 1, (2, 2), 0),
         Data { offset: 4096, ..of_block(2, 0, 2) },
     ] {
         end.refuses(&first(wrong, FULL), DropReason::BadSegment);

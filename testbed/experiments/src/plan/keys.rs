@@ -68,12 +68,10 @@ keys! {
         |d, v| d.settings.sched = SchedKind::by_name(v)
             .ok_or("a scheduler; see `headrace list schedulers`")?,
         |d| d.settings.sched.name().to_owned();
-    "ec", "erasure code of far flows: X,Y data and parity segments of a block, or off",
+    "ec", "erasure code of far flows: X,Y data and parity segments of a block, NAME:X,Y for another \
+        code than mds, or off; see `headrace list ec`",
         |d, v| (d.settings.ec, d.settings.ec_shape) = code(v)?,
-        |d| match d.settings.ec {
-            EcKind::Uncoded => "off".to_owned(),
-            EcKind::Mds => d.settings.ec_shape.to_string(),
-        };
+        |d| shown_code(d.settings.ec, d.settings.ec_shape);
     "far.rtt", "base RTT from which on a path is far: leads to another datacentre; a time above 0",
         |d, v| d.settings.far.rtt = interval(v)?, |d| time(d.settings.far.rtt);
     "far.cc", "controller of far paths, or same: that of the others",
@@ -268,14 +266,31 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
     own.chain(policy_keys::chosen(draft))
 }
 
-/// An erasure code and its blocks; without one, those of the default.
+/// The code of a text that names none.
+const CODE_DEFAULT: EcKind = EcKind::Mds;
+
+/// An erasure code and its blocks; without one, the blocks of the default.
 fn code(text: &str) -> Result<(EcKind, BlockShape), &'static str> {
-    if text == "off" {
-        return Ok((EcKind::Uncoded, BlockShape::default()));
+    let without = EcKind::ALL.iter().find(|kind| kind.number().is_none());
+    if let Some(&none) = without.filter(|none| none.name() == text) {
+        return Ok((none, BlockShape::default()));
     }
     let expected = "off, or X,Y: 1..=48 data and 1..=16 parity segments of a block, like 8,2";
-    let shape: BlockShape = text.parse().map_err(|_| expected)?;
-    if shape.parity() > 0 { Ok((EcKind::Mds, shape)) } else { Err(expected) }
+    let (kind, shape) = match text.split_once(':') {
+        Some((name, shape)) => (EcKind::by_name(name).ok_or(expected)?, shape),
+        None => (CODE_DEFAULT, text),
+    };
+    let shape: BlockShape = shape.parse().map_err(|_| expected)?;
+    if shape.parity() > 0 && kind.number().is_some() { Ok((kind, shape)) } else { Err(expected) }
+}
+
+/// The text that [`code`] reads.
+fn shown_code(kind: EcKind, shape: BlockShape) -> String {
+    match kind {
+        CODE_DEFAULT => shape.to_string(),
+        _ if kind.number().is_none() => kind.name().to_owned(),
+        _ => format!("{}:{shape}", kind.name()),
+    }
 }
 
 fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {

@@ -449,10 +449,10 @@ impl Most {
 
 /// Segments and the parity that goes with them, where flows are coded.
 fn with_parity(segments: u64, settings: &Settings) -> u64 {
-    let shape = match settings.ec {
-        EcKind::Uncoded => return segments,
-        EcKind::Mds => settings.ec_shape,
-    };
+    if settings.ec == EcKind::Uncoded {
+        return segments;
+    }
+    let shape = settings.ec_shape;
     let blocks = segments.div_ceil(u64::from(shape.data())) + 1;
     segments.saturating_add(blocks.saturating_mul(u64::from(shape.parity())))
 }

@@ -180,7 +180,7 @@ fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
         open: Some(Open { src_flow: FlowId::new(1, 1), msg_len: NonZeroU32::new(640).unwrap() }),
         tag: 0,
         demand: None,
-        code: Some(Coded { data: NonZeroU8::new(8).unwrap(), parity: 2, packet }),
+        code: Coded::new(NonZeroU8::MIN, 8, 2, packet),
     });
     let header = Header::new(EntropyValue(7), FlowId::UNKNOWN, body);
     let addrs = Addressing::emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();

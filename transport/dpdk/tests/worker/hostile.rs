@@ -109,10 +109,11 @@ fn lie_of_data(data: &mut Data, rng: &mut Rng) {
         }
         7 => data.code = None,
         _ => {
-            let code =
-                data.code.get_or_insert(Coded { data: NonZeroU8::MIN, parity: 1, packet: 0 });
-            let packets = u64::from(code.data.get()) + u64::from(code.parity);
-            code.packet = u8::try_from(rng.below(packets)).unwrap();
+            let one = NonZeroU8::MIN;
+            let code = data.code.or(Coded::new(one, 1, 1, 0)).unwrap();
+            let packets = u64::from(code.data()) + u64::from(code.parity());
+            let packet = u8::try_from(rng.below(packets)).unwrap();
+            data.code = Coded::new(one, code.data(), code.parity(), packet);
         }
     }
     if data.offset != 0 || data.parity_index().is_some() {

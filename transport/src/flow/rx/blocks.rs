@@ -4,6 +4,8 @@
 //! they are enough the whole block counts as arrived: what is still on its way is not needed, and
 //! the sender learns from the same bitmap that nothing of it has to be sent again.
 
+use core::num::NonZeroU8;
+
 use super::super::open_blocks::OpenBlock;
 use super::super::reassembly::MsgState;
 use super::super::received::ReceivedPsns;
@@ -11,7 +13,7 @@ use super::super::recovery::Span;
 use super::super::rx_buffers::RxBuffers;
 use super::{RxContext, RxFlow};
 use crate::config::Config;
-use crate::ec::{Block, BlockShape, EcKind, ErasureCode as _, Mds};
+use crate::ec::{Block, BlockShape, Ec, ErasureCode as _};
 use crate::segment::{Restore, RxSegment};
 use crate::stats::DropReason;
 use crate::units::{MsgId, Psn};
@@ -54,8 +56,9 @@ impl Place {
         let Some(code) = data.code else { return Ok(None) };
         let bad = DropReason::BadSegment;
         let payload_max = u32::from(config.payload_max);
-        let shape = BlockShape::new(code.data.get(), code.parity).map_err(|_| bad)?;
-        if config.ec == EcKind::Uncoded || shape != config.ec_shape {
+        let shape = BlockShape::new(code.data(), code.parity()).map_err(|_| bad)?;
+        let number = config.ec.number().map(NonZeroU8::get);
+        if number != Some(code.number()) || shape != config.ec_shape {
             // There is no memory for it.
             return Err(bad);
         }
@@ -64,7 +67,7 @@ impl Place {
         let block = blocks.get(index).ok_or(bad)?;
         let (claimed, number) = match code.parity_index() {
             Some(parity) => (0, block.data + parity),
-            None => (code.packet, code.packet),
+            None => (code.packet(), code.packet()),
         };
         if !data.offset.is_multiple_of(payload_max) || first != claimed {
             return Err(bad);
@@ -86,7 +89,7 @@ impl Place {
     ) -> Gain {
         let Span { first, packets } = self.span;
         let have = received.bits_of(words, first, packets);
-        let whole = Mds::new(self.shape).is_decodable(&self.block, have);
+        let whole = Ec::new(config.ec, self.shape).is_decodable(&self.block, have);
         let opens = !whole && have.count_ones() == 1;
         let (mut segments, mut bytes) = (0, 0);
         let missing = self.block.missing_data(have);

@@ -314,6 +314,5 @@ fn coded(code: &Ec, config: &Config, offset: u32, marks: Marks) -> Option<Coded>
     let segment = offset / u32::from(config.payload_max);
     let data = u8::try_from(segment % u32::from(shape.data())).ok()?;
     let packet = marks.parity_index().map_or(data, |parity| shape.data() + parity);
-    let data = core::num::NonZeroU8::new(shape.data())?;
-    Some(Coded { data, parity: shape.parity(), packet })
+    Coded::new(code.kind().number()?, shape.data(), shape.parity(), packet)
 }

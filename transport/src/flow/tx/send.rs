@@ -246,7 +246,7 @@ impl TxFlow {
         let coding = carried.code.map_or(Coding::Data, |code| match packet.marks.parity_index() {
             Some(parity) => Coding::Parity(parity),
             None if packet.marks.resent() => Coding::Data,
-            None => Coding::Block(code.packet),
+            None => Coding::Block(code.packet()),
         });
         *out = TxSegment {
             hdr: Header::new(packet.ev, self.dst_flow, body).keyed(self.key),

@@ -25,7 +25,7 @@ struct Addition {
 /// The head of a table of `registry!`.
 const POLICIES: &str = "    policies {\n";
 
-const ADDITIONS: [Addition; 5] = [
+const ADDITIONS: [Addition; 8] = [
     Addition {
         module: "half",
         registry: "transport/src/cc/mod.rs",
@@ -55,6 +55,24 @@ const ADDITIONS: [Addition; 5] = [
         registry: "testbed/experiments/src/workload/mod.rs",
         head: "\ngenerators! {\n",
         line: "\"gather\" => gather::Gather,",
+    },
+    Addition {
+        module: "twin",
+        registry: "testbed/experiments/src/topology/builtin/mod.rs",
+        head: "\nnetworks! {\n",
+        line: "twin,",
+    },
+    Addition {
+        module: "single",
+        registry: "transport/src/ec/mod.rs",
+        head: POLICIES,
+        line: "\"single\" => single::Single,",
+    },
+    Addition {
+        module: "thin",
+        registry: "testbed/fabric/src/program/mod.rs",
+        head: POLICIES,
+        line: "\"thin\" => thin::Thin,",
     },
 ];
 
@@ -132,65 +150,123 @@ fn succeeded(what: &str, output: Output) -> String {
     text(&output.stdout)
 }
 
+/// The program of the copy, and a folder to run it in.
+struct Built {
+    program: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Built {
+    /// Builds the copy below `place`.
+    fn new(place: &Path) -> Self {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .args(["build", "--offline", "--locked", "-p", "headrace", "--no-default-features"])
+            .arg("--target-dir")
+            .arg(place.join("target"))
+            .current_dir(place.join("tree"))
+            .output();
+        succeeded("cargo build", built.unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        Self { program: place.join("target/debug/headrace"), dir }
+    }
+
+    /// What the program prints with `args`.
+    fn run(&self, args: &[&str]) -> String {
+        let ran = Command::new(&self.program).args(args).current_dir(self.dir.path()).output();
+        succeeded(&args.join(" "), ran.unwrap())
+    }
+
+    /// The summary of a simulation of four flows to one host, all of which finish; its results are
+    /// in the folder `out`.
+    fn simulate(&self, out: &str, args: &[&str]) -> serde_json::Value {
+        let start = ["run", "small.cm", "--world", "sim", "--out", out, "--json"];
+        let summary: serde_json::Value =
+            serde_json::from_str(&self.run(&[&start, args].concat())).unwrap();
+        assert_eq!(summary["flows"]["finished"], 4);
+        assert_eq!(summary["audit"]["ok"], true);
+        summary
+    }
+
+    /// A file below the folder.
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.dir.path().join(path)).unwrap()
+    }
+}
+
 #[test]
 fn a_policy_is_a_file_and_a_line() {
     let place = root().join("target/adding");
-    let copy = place.join("tree");
-    assert_eq!(add_to(&copy), ADDITIONS.len(), "one line each");
+    assert_eq!(add_to(&place.join("tree")), ADDITIONS.len(), "one line each");
+    let built = Built::new(&place);
+    all_are_listed(&built);
+    built.run(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", "small.cm"]);
+    policies_of_endpoints_run(&built);
+    disciplines_and_programs_run(&built);
+    topologies_and_workloads_are_made(&built);
+}
 
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--offline", "--locked", "-p", "headrace", "--no-default-features"])
-        .arg("--target-dir")
-        .arg(place.join("target"))
-        .current_dir(&copy)
-        .output();
-    succeeded("cargo build", built.unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let run = |args: &[&str]| {
-        let program = place.join("target/debug/headrace");
-        let ran = Command::new(program).args(args).current_dir(dir.path()).output();
-        succeeded(&args.join(" "), ran.unwrap())
-    };
-
-    let lists = [("cc", "half"), ("lb", "rotate"), ("schedulers", "turns"), ("qdiscs", "shallow"), ("workloads", "gather")];
-    for (list, name) in lists {
-        let listed = run(&["list", list]);
-        let line = listed.lines().find(|line| line.starts_with(name)).unwrap();
+fn all_are_listed(built: &Built) {
+    for (list, name) in [
+        ("cc", "half"),
+        ("lb", "rotate"),
+        ("schedulers", "turns"),
+        ("ec", "single"),
+        ("qdiscs", "shallow"),
+        ("programs", "thin"),
+        ("workloads", "gather"),
+        ("topologies", "twin:HOSTS_PER_LEAF[,GBPS]"),
+    ] {
+        let listed = built.run(&["list", list]);
+        let line = listed.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
         assert!(line.ends_with("added by a test"), "{line}");
     }
-    let settings = run(&["list", "settings"]);
-    for key in ["cc.half.share", "lb.rotate_after", "switch.shallow.packets"] {
+    let settings = built.run(&["list", "settings"]);
+    for key in ["cc.half.share", "lb.rotate_after", "switch.shallow.packets", "switch.thin.every"] {
         assert!(settings.lines().any(|line| line.split(' ').next() == Some(key)), "{key}");
     }
-    run(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", "small.cm"]);
+}
+
+fn policies_of_endpoints_run(built: &Built) {
     let policies = ["--cc", "half", "--lb", "rotate", "--set", "sched=turns"];
     let settings = ["--set", "cc.half.share=0.25", "--set", "lb.rotate_after=2"];
-    let start = ["run", "small.cm", "--world", "sim", "--out", "out", "--json"];
-    let summary = run(&[&start[..], &policies, &settings].concat());
-    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let summary = built.simulate("policies", &[&policies[..], &settings].concat());
     assert_eq!((&summary["cc"], &summary["lb"]), (&"half".into(), &"rotate".into()));
-    assert_eq!(summary["flows"]["finished"], 4);
-    assert_eq!(summary["audit"]["ok"], true);
-    let manifest = fs::read_to_string(dir.path().join("out/manifest.json")).unwrap();
+    let manifest = built.read("policies/manifest.json");
     for key in ["cc.half.share", "lb.rotate_after", "turns"] {
         assert!(manifest.contains(key), "{key}");
     }
 
-    // Four senders fill the port of one receiver: what may wait there decides how many are dropped.
-    let dropped = |packets: &str| {
-        let depth = format!("switch.shallow.packets={packets}");
-        let qdisc = ["--trim", "off", "--set", "switch.qdisc=shallow", "--set", &depth];
-        let out = ["run", "small.cm", "--world", "sim", "--out", packets, "--json"];
-        let summary = run(&[&out[..], &qdisc].concat());
-        let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
-        assert_eq!(summary["flows"]["finished"], 4);
-        assert_eq!(summary["audit"]["ok"], true);
-        summary["packets"]["dropped"].as_u64().unwrap()
+    // Every flow is coded, and one of two losses in a block is sent again.
+    let losses = ["--set", "ec.base_rtt_min=0us", "--set", "fault=loss:0.05@all"];
+    let resent = |ec: &str| {
+        let summary = built.simulate(ec, &[&["--ec", ec][..], &losses].concat());
+        summary["packets"]["retransmitted"].as_u64().unwrap()
     };
-    assert!(dropped("2") > dropped("5000"), "a shorter queue drops more");
-    run(&["gen", "gather", "--hosts", "5", "--size", "3KB", "-o", "gathered.cm"]);
-    let gathered = fs::read_to_string(dir.path().join("gathered.cm")).unwrap();
+    assert!(resent("single:8,2") > resent("8,2"), "the weaker code sends more again");
+    assert!(built.read("single:8,2/manifest.json").contains("single:8,2"));
+}
+
+fn disciplines_and_programs_run(built: &Built) {
+    let dropped = |trim, setting: &str, value: &str| {
+        let args = ["--trim", trim, "--set", setting, "--set", value];
+        built.simulate(value, &args)["packets"]["dropped"].as_u64().unwrap()
+    };
+    // Four senders fill the port of one receiver: what may wait there decides how many are dropped.
+    let short = dropped("off", "switch.qdisc=shallow", "switch.shallow.packets=2");
+    let long = dropped("off", "switch.qdisc=shallow", "switch.shallow.packets=5000");
+    assert!(short > long, "a shorter queue drops more");
+    // Trimmed packets are not dropped: what is lost, the program has dropped.
+    let many = dropped("on", "switch.program=thin@tor:0", "switch.thin.every=10");
+    let few = dropped("on", "switch.program=thin@tor:0", "switch.thin.every=1000");
+    assert!(many > 50 * few.max(1), "{many} and {few}");
+}
+
+fn topologies_and_workloads_are_made(built: &Built) {
+    built.run(&["gen", "gather", "--hosts", "5", "--size", "3KB", "-o", "gathered.cm"]);
+    let gathered = built.read("gathered.cm");
     assert_eq!(gathered.matches("->0 ").count(), 4, "{gathered}");
     assert_eq!(gathered.matches("size 3000").count(), 4, "{gathered}");
+    let summary = built.simulate("twin", &["--topo", "twin:9"]);
+    assert_eq!(summary["hosts"], 18);
 }

@@ -1,0 +1,78 @@
+//! A switch program that `tests/adding.rs` adds: it drops every n-th data packet. It shows all that
+//! a program's file has to state.
+
+use transport::params::params;
+use transport::registry::Registered;
+use transport::{DropReason, Instant};
+
+use super::{Code, Context, Program, ProgramSettings, Setup};
+use crate::elements::PortId;
+use crate::packet::Packet;
+use crate::qdisc::Queued;
+
+params! {
+    /// Settings of the program.
+    pub struct ThinParams {
+        /// One of so many data packets is dropped.
+        every: u32 = 10, in 2..=1000;
+    }
+}
+
+/// A switch that thins out what passes.
+#[derive(Clone, Debug)]
+pub struct Thin {
+    every: u32,
+    /// Data packets since the last that was dropped.
+    passed: u32,
+}
+
+impl Registered for Thin {
+    const ABOUT: &'static str = "one of some data packets is dropped, added by a test";
+    type Params = ThinParams;
+}
+
+impl Code for Thin {
+    fn build(settings: &ProgramSettings, _setup: &Setup<'_>) -> Self {
+        Self { every: settings.thin.every, passed: 0 }
+    }
+}
+
+impl Program for Thin {
+    fn on_arrival(&mut self, packet: Packet, from: PortId, _now: Instant, cx: &mut Context<'_>) {
+        self.passed += u32::from(packet.is_data());
+        if packet.is_data() && self.passed == self.every {
+            self.passed = 0;
+            cx.drop_at(from, packet, DropReason::RandomLoss);
+            return;
+        }
+        match cx.route(&packet) {
+            Some(port) => {
+                cx.send(port, packet);
+            }
+            None => cx.drop_at(from, packet, DropReason::NoRoute),
+        }
+    }
+
+    fn on_departure(
+        &mut self,
+        _packet: &mut Packet,
+        _port: PortId,
+        _now: Instant,
+        _cx: &mut Context<'_>,
+    ) {
+    }
+
+    fn poll_at(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
+
+    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
+
+    fn held(&self) -> Queued {
+        Queued::default()
+    }
+
+    fn is_end(&self) -> bool {
+        false
+    }
+}

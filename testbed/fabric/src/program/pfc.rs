@@ -48,8 +48,8 @@ const HYSTERESIS: u64 = 2;
 params! {
     /// When a switch pauses a link.
     pub struct PfcParams {
-        /// Bytes of one link above which a lossless switch pauses it, or auto: the queue without the
-        /// headroom.
+        /// Bytes of one link above which a lossless switch pauses it, or auto: the queue without
+        /// the headroom.
         xoff: Option<Bytes> = None;
         /// Bytes of one link at which a paused one goes on, at most switch.pfc.xoff, or auto: two
         /// packets less.

@@ -43,7 +43,7 @@ pub(super) const fn optional(name: &'static str, kind: Kind) -> Parameter {
     Parameter { name, kind, required: false }
 }
 
-/// The name with its parameters as lists print it: `leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF[,GBPS]`.
+/// The name with its parameters as lists print it: `dumbbell:HOSTS_PER_SIDE[,GBPS[,DELAY]]`.
 pub(super) fn pattern(name: &str, parameters: &[Parameter]) -> String {
     let mut pattern = name.to_owned();
     for (at, parameter) in parameters.iter().enumerate() {

@@ -41,6 +41,8 @@ struct Slotted {
     wake_at: Option<Instant>,
     answers: Answers,
     grants: VecDeque<Granted>,
+    /// Grants nothing.
+    withholds: bool,
     heard: Vec<(HostId, Note)>,
     outbox: VecDeque<(TxSegment, Instant)>,
     labels: Vec<Label>,
@@ -64,6 +66,7 @@ impl Slotted {
             wake_at: None,
             answers,
             grants: VecDeque::new(),
+            withholds: false,
             heard: Vec::new(),
             outbox: VecDeque::new(),
             labels: Vec::new(),
@@ -132,7 +135,8 @@ impl Sending for Slotted {
 
 impl Receiving for Slotted {
     fn on_arrival(&mut self, flow: FlowId, _arrival: &Arrival<'_>, now: Instant) {
-        if self.answers == Answers::Granted && self.grants.iter().all(|grant| grant.flow != flow) {
+        let granted = self.answers == Answers::Granted && !self.withholds;
+        if granted && self.grants.iter().all(|grant| grant.flow != flow) {
             let at = slot(Self::epoch_end(now));
             let ev = Some(EntropyValue(FIRST_EV - 1));
             self.grants.push_back(Granted { flow, ev, at: Some(at) });
@@ -200,6 +204,12 @@ struct Pair {
     loss: u64,
     repeat: u64,
     jitter: u64,
+    /// The packet that is lost in any case.
+    lose_one: Option<u64>,
+    /// Packets of data marked, of 100.
+    marks: u64,
+    /// Packets that a poll may give.
+    burst: usize,
     /// Packets under way: when they arrive, in which order they left, the host, the packet.
     wire: BinaryHeap<Reverse<(Instant, u64)>>,
     packets: BTreeMap<u64, (usize, RxSegment)>,
@@ -248,6 +258,9 @@ impl Pair {
             loss: 0,
             repeat: 0,
             jitter: 0,
+            lose_one: None,
+            marks: 0,
+            burst: BURST,
             wire: BinaryHeap::new(),
             packets: BTreeMap::new(),
             number: 0,
@@ -269,7 +282,7 @@ impl Pair {
 
     fn carry(&mut self, from: usize, segment: &TxSegment, leaves: Instant) {
         self.taken += 1;
-        if self.rng.below(100) < self.loss {
+        if self.rng.below(100) < self.loss || self.lose_one == Some(self.taken) {
             self.lost += 1;
             return;
         }
@@ -279,7 +292,8 @@ impl Pair {
             let at = leaves + Duration::from_us(5) + SLOT * self.rng.below(self.jitter + 1);
             let payload_len = segment.payload.len;
             let from_host = HostId(u32::try_from(from).unwrap());
-            let (hdr, ce, trimmed) = (segment.hdr, false, false);
+            let ce = payload_len > 0 && self.rng.below(100) < self.marks;
+            let (hdr, trimmed) = (segment.hdr, false);
             let arrival = RxSegment { hdr, at, from: from_host, payload_len, ce, trimmed };
             self.wire.push(Reverse((at, self.number)));
             self.packets.insert(self.number, (1 - from, arrival));
@@ -311,9 +325,9 @@ impl Pair {
     }
 
     fn transmit(&mut self, host: usize) {
-        let mut burst = Burst::with_limit(BURST);
+        let mut burst = Burst::with_limit(self.burst);
         loop {
-            burst.reset(BURST);
+            burst.reset(self.burst);
             self.hosts[host].poll_transmit(self.now, &mut burst);
             let mut any = false;
             for (index, segment) in burst.iter().enumerate() {
@@ -367,7 +381,8 @@ proptest! {
     fn departures_are_exact_and_every_message_arrives_once(
         lens in prop::collection::vec(1u32..60_000, 1..6),
         copies in prop_oneof![Just(0u64), 2u64..5],
-        loss in 0u64..15, repeat in 0u64..15, jitter in 0u64..12,
+        (loss, repeat, jitter, marks) in (0u64..15, 0u64..15, 0u64..12, 0u64..15),
+        burst in prop_oneof![1usize..4, Just(BURST)],
         answers in prop::sample::select(vec![
             Answers::Free,
             Answers::Every { segments: 16, delay: Duration::from_us(10) },
@@ -377,7 +392,8 @@ proptest! {
         let config = config(|_| ());
         let scheds = [Slotted::new(copies, Answers::Free), Slotted::new(0, answers)];
         let mut pair = Pair::new(&config, scheds);
-        (pair.loss, pair.repeat, pair.jitter) = (loss, repeat, jitter);
+        (pair.loss, pair.repeat, pair.jitter, pair.marks) = (loss, repeat, jitter, marks);
+        pair.burst = burst;
         let flows = [(); 2].map(|()| pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap());
         for (len, flow) in lens.iter().zip(flows.iter().cycle()) {
             pair.post(*flow, *len);
@@ -567,4 +583,47 @@ fn labels_and_backlogs_reach_the_scheduler() {
     assert_eq!(pair.hosts[0].scheduler().labels, [label, Label::NONE]);
     pair.post(flow, 2_001);
     assert_eq!(pair.hosts[0].scheduler().backlog.segments, 3);
+}
+
+#[test]
+fn what_was_never_granted_is_forgotten_with_its_flow() {
+    let config = config(|s| {
+        (s.rx_flows_max, s.tx_flows_max, s.loss.retries_max) = (1, 2, 1);
+    });
+    let mut pair =
+        Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, Answers::Granted)]);
+    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    pair.post(flow, 8_000);
+    pair.hosts[1].scheduler_mut().withholds = true;
+    pair.run(Instant::ZERO + Duration::from_ms(100));
+    assert_eq!((pair.answered.len(), pair.hosts[0].stats().messages_sent), (0, 0));
+    assert_eq!(pair.hosts[1].stats().messages_delivered, 1);
+    // The place and the buffer of the first serve the next.
+    pair.hosts[1].scheduler_mut().withholds = false;
+    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    pair.post(flow, 2_000);
+    pair.run(pair.now + Duration::from_ms(5));
+    assert_eq!(pair.hosts[0].stats().messages_sent, 1);
+    assert_eq!(pair.hosts[1].stats().messages_delivered, 2);
+    pair.audit();
+}
+
+#[test]
+fn one_loss_before_hundreds_of_segments_is_one_retransmission() {
+    let config = config(|s| {
+        s.cc = transport::cc::CcKind::Fixed;
+        s.base_rtt = Duration::from_us(400);
+        s.line_rate = transport::Rate::from_gbps(100);
+        s.ack_every = 16;
+    });
+    let every = Answers::Every { segments: 16, delay: Duration::from_us(25) };
+    let mut pair = Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, every)]);
+    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    pair.post(flow, 1_000_000);
+    pair.lose_one = Some(100);
+    pair.run(long());
+    let sender = pair.hosts[0].stats();
+    assert_eq!((sender.messages_sent, sender.retransmitted, sender.spurious), (1, 1, 0));
+    assert!(pair.data.len() > 1000);
+    pair.audit();
 }

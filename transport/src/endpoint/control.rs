@@ -88,9 +88,15 @@ impl<S: Scheduler> Endpoint<S> {
         self.stats.control_sent += (tx.len() - before) as u64;
         self.transmit_acks(now, tx);
         if tx.is_timed() {
-            let departures = (before..tx.len()).map(|index| tx.departure(index, now));
-            departures.for_each(|at| self.ahead.given(at));
+            self.note_departures(tx, before, now);
         }
+    }
+
+    /// Notes when the packets of `tx` from `first` on leave.
+    #[cold]
+    fn note_departures(&mut self, tx: &Burst<TxSegment>, first: usize, now: Instant) {
+        let departures = (first..tx.len()).map(|index| tx.departure(index, now));
+        departures.for_each(|at| self.ahead.given(at));
     }
 
     /// Writes their flows' keys into packets of the scheduler, those of `tx` from `first` on. A

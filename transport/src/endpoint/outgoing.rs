@@ -231,15 +231,14 @@ impl<S: Scheduler> Endpoint<S> {
             match turn.choice {
                 None => self.transmit(turn.flow, turn.repeats, now, tx),
                 Some(choice) => {
-                    let sent = self.transmit_chosen(turn.flow, choice, now, tx);
-                    void += usize::from(choice.copy && !sent);
+                    void += usize::from(self.transmit_chosen(turn.flow, choice, now, tx));
                 }
             }
         }
     }
 
-    /// Sends the segment of a turn that the scheduler has chosen path, instant or kind of. False
-    /// when there was none to send.
+    /// Sends the segment of a turn that the scheduler has chosen path, instant or kind of. True
+    /// for a copy of nothing, which leaves the turn void.
     #[inline(never)]
     fn transmit_chosen(
         &mut self,
@@ -252,7 +251,7 @@ impl<S: Scheduler> Endpoint<S> {
         let timed = self.tx_flows.get_mut(flow);
         let Some(Timed { flow: Outgoing::Open(open), timer }) = timed else {
             self.sched.on_backlog(flow, &Backlog::default(), now);
-            return false;
+            return choice.copy;
         };
         let leave = self.ahead.leave(now, open.path());
         let segment = tx.place();
@@ -275,7 +274,7 @@ impl<S: Scheduler> Endpoint<S> {
         }
         let wanted = open.next_timer(now, &self.ahead, &self.config);
         rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
-        sent
+        choice.copy && !sent
     }
 
     /// Sends up to `repeats` segments of a flow, as far as `tx` has room.

@@ -1,4 +1,4 @@
-//! What an application and a worker say to each other, and its fixed layout.
+//! Requests and completions between an application and a worker, and their fixed layout.
 //!
 //! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64
 //! bytes each, `repr(C)`, plain integers in the machine's byte order, every combination of which

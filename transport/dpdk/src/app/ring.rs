@@ -62,7 +62,8 @@ impl AppEnd {
         if self.requests.is_full() || (request.has_memory() && self.sources.is_full()) {
             return Err(request);
         }
-        // Made where it stays: what is written in words and moved in vectors right behind stalls.
+        // The slot is written in place: a processor stalls when memory that was just written in
+        // words is moved in vectors.
         let put = self.requests.write_chunk_uninit(1);
         debug_assert!(put.is_ok(), "room was seen, and only this end fills the ring");
         let Ok(place) = put else { return Err(request) };
@@ -95,7 +96,7 @@ impl AppEnd {
         self.requests.slots().min(self.sources.slots())
     }
 
-    /// Whether the worker is gone: nothing will be answered any more.
+    /// Whether the worker has ended, so that no request will be answered any more.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.requests.is_abandoned()
@@ -143,7 +144,7 @@ impl WorkerEnd {
         }));
     }
 
-    /// Whether the application is gone and has left no request.
+    /// Whether the application has ended and has left no request.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.requests.is_abandoned() && self.requests.is_empty()
     }

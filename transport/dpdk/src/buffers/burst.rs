@@ -148,7 +148,8 @@ impl MbufBurst {
         &mut self.slots[..self.length]
     }
 
-    /// Forgets the first `count`, which have another owner now, and moves the rest to the front.
+    /// Drops the first `count` places without freeing their mbufs, which have another owner now,
+    /// and moves the rest to the front.
     #[inline]
     pub(crate) fn forget_front(&mut self, count: usize) {
         let count = count.min(self.length);

@@ -93,8 +93,8 @@ impl Mbuf {
         self.head().refcnt.load(Ordering::Acquire)
     }
 
-    /// Grows the last segment by `length` bytes and returns them (their content is whatever was
-    /// there); `None`, and nothing changed, when it has no room or is not writable.
+    /// Grows the last segment by `length` bytes and returns them, with arbitrary content; `None`,
+    /// and nothing changed, when it has no room or is not writable.
     #[inline]
     pub fn append(&mut self, length: u16) -> Option<&mut [u8]> {
         let last = self.last();
@@ -290,9 +290,9 @@ impl Mbuf {
             || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
     }
 
-    /// Whether the device vouches for the UDP checksum and has nothing to say against that of the
-    /// IPv4 header: it has found it right, or found that the datagram is intact although the
-    /// field is not filled in, as between guests of one host.
+    /// Whether the device has found the UDP checksum right and the IPv4 header's not wrong; also
+    /// when it has found that the datagram is intact although the field is not filled in, as
+    /// between guests of one host.
     #[inline]
     #[must_use]
     pub fn checksum_good(&self) -> bool {

@@ -108,7 +108,7 @@ impl Pages {
         self.0.readers
     }
 
-    /// The bytes in use, without a reference to them. Good until the last mapping is gone.
+    /// The bytes in use, without a reference to them; valid until the last mapping is dropped.
     #[inline]
     pub(crate) fn span(&self) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.0.address, self.0.len)

@@ -142,7 +142,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let out = self.in_use();
         if out > 0 {
-            // Those mbufs may return to this pool, so neither it nor EAL may go before them.
+            // These mbufs may still return to this pool, so neither the pool nor EAL may end before
+            // them.
             tracing::warn!(
                 out,
                 "a pool's memory is kept until the process ends, because mbufs of it are out: \

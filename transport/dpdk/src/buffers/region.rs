@@ -26,7 +26,7 @@ use crate::buffers::pages::{Mapping, Pages};
 use crate::eal::cards::{Readers, VIRTUAL};
 use crate::eal::{self, Eal};
 
-/// Memory of an application, at an address that devices know.
+/// Memory of an application at an address that devices can read.
 pub struct Region {
     memory: Memory,
     iova: u64,

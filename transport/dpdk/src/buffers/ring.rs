@@ -34,8 +34,8 @@ pub enum RingError {
     },
 }
 
-/// A single-producer, single-consumer ring of mbufs; made as its two halves. What is left in it
-/// when both are gone is freed.
+/// A single-producer, single-consumer ring of mbufs; made as its two halves. Mbufs left in it when
+/// both halves are dropped are freed.
 pub struct Ring {
     raw: NonNull<sys::rte_ring>,
     #[allow(dead_code, reason = "keeps EAL alive for the ring's memory")]

@@ -1,4 +1,4 @@
-//! A device's clock at one queue: read now and then, and what it makes of stamps.
+//! A device's clock at one queue: it is read now and then, and converts stamps.
 //!
 //! A reading costs about as much as a packet, or 100 times that where firmware is asked, so it is
 //! taken at the end of a turn that had nothing to do, or later at the end of any; and the longer it
@@ -52,7 +52,7 @@ pub struct ClockCounts {
 
 const NO_STAMP: Instant = Instant::FAR_FUTURE;
 
-/// A busy worker reads so much later, once the clock is known well.
+/// A busy worker reads the clock later by at most this much, once the clock is known well.
 const PATIENCE: Duration = Duration::from_ms(10);
 
 /// A reading takes a thousandth of the time between two, or less.
@@ -68,7 +68,7 @@ const REACH_SHARED: Duration = Duration::from_s(1);
 /// A stamp behind a poll's time is that of a frame that came during the poll, unless this much.
 const AHEAD: Duration = Duration::from_ms(10);
 
-/// Readings of each end of a span that a rate is learnt from.
+/// Readings at each end of a span from which a rate is computed.
 const ENDS: usize = 8;
 
 impl DeviceClock {
@@ -142,7 +142,7 @@ impl DeviceClock {
         now >= self.due && (!busy || self.fit.is_young() || now >= self.due + PATIENCE)
     }
 
-    /// Takes a reading and learns from it. Logs once when the clock is given up.
+    /// Takes a reading and updates the fit. Logs once when the clock is given up.
     #[cold]
     pub(crate) fn read<C: Clock>(&mut self, clock: &mut C) {
         if self.fit.fault().is_some() {
@@ -172,7 +172,7 @@ impl DeviceClock {
         }
     }
 
-    /// Learns the clock's rate over `span`, so that the first reading of a worker is enough. The
+    /// Measures the clock's rate over `span`, so that the first reading of a worker is enough. The
     /// thread sleeps meanwhile.
     pub fn learn_rate<C: Clock>(&mut self, clock: &mut C, span: Duration) {
         let first = self.narrowest(clock);

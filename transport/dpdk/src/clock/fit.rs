@@ -62,7 +62,7 @@ pub enum Verdict {
     Lost(ClockFault),
 }
 
-/// A conversion that is learnt and kept.
+/// A conversion of ticks to time that follows from readings.
 #[derive(Clone, Debug)]
 pub struct ClockFit {
     /// The narrowest readings of as many groups, oldest first; the first `len` mean something.
@@ -72,7 +72,7 @@ pub struct ClockFit {
     candidate: Option<Point>,
     taken: u32,
     group: u32,
-    /// Known beforehand; only until points say better.
+    /// A rate that was measured before; used until points give a better one.
     seed: Option<TickRate>,
     last: Option<Reading>,
     same: u32,
@@ -92,7 +92,7 @@ struct Point {
     width_ps: u64,
 }
 
-/// The newest line and what it is worth.
+/// The newest line and its quality.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     line: Line,
@@ -124,15 +124,16 @@ struct Map {
 /// Points that are kept: 1.3 s of them at a reading every 10 ms. Even.
 const POINTS: usize = 16;
 
-/// Readings a group at most. At first every reading is a point; when there is no room for another,
-/// two become one and groups twice as large, so a line is 1/8 as old as what it is learnt from.
+/// Readings of a group at most. At first every reading is a point; when there is no room for
+/// another, two become one and groups twice as large, so that a line is 1/8 as old as the readings
+/// that it follows from.
 const GROUP: u32 = 8;
 
 /// Between readings: a 16th of the time that points span, within these.
 const EVERY_MIN: Duration = Duration::from_ms(1);
 const EVERY: Duration = Duration::from_ms(10);
 
-/// Points, or more readings, after which a clock is known to be read slowly.
+/// Points, or more readings, after which the rate of readings is known to be low.
 const SLOW_AFTER: usize = 8;
 
 /// The conversion reaches a new line after as long as it has followed the last, within these.
@@ -277,7 +278,7 @@ impl ClockFit {
         self.map.is_some()
     }
 
-    /// Whether it is still being learnt: readings are worth more than later.
+    /// Whether the fit is still young: readings improve it more than later ones.
     #[must_use]
     pub const fn is_young(&self) -> bool {
         self.group < GROUP
@@ -358,7 +359,7 @@ impl ClockFit {
         Verdict::Jumped
     }
 
-    /// Forgets all but how often it jumped: a rate known beforehand may have been wrong, too.
+    /// Forgets everything but the number of jumps: a rate measured before may have been wrong, too.
     fn forget(&mut self) {
         let jumps = self.jumps;
         *self = Self { jumps, ..Self::new(None) };

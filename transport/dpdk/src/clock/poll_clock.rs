@@ -17,7 +17,7 @@ pub trait Clock {
 pub enum Stage {
     /// Requests from the application and completions to it.
     Ring,
-    /// The device: receiving, sending, and freeing what was received.
+    /// The device: receiving, sending, and freeing received frames.
     Device,
     /// Headers: parsing received ones and writing those of frames to send.
     Header,

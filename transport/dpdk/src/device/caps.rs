@@ -1,4 +1,4 @@
-//! What a device offers, what is asked of it, and the settings that follow.
+//! The offers of a device, the wishes of the caller, and the settings that follow.
 //!
 //! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and wish: it never
 //! requests what is not offered and has no case for a vendor, so every device of the future is
@@ -16,9 +16,9 @@ use crate::device::rules::Rung;
 pub struct PortConfig {
     /// Queues in each direction, at least 1; fewer are used where the device has fewer.
     pub queues: u16,
-    /// Receive descriptors a queue; the device rounds to what it can.
+    /// Receive descriptors of a queue; the device rounds the number.
     pub rx_descriptors: u16,
-    /// Transmit descriptors a queue; the device rounds to what it can.
+    /// Transmit descriptors of a queue; the device rounds the number.
     pub tx_descriptors: u16,
     /// Longest frame to send and receive, bytes with the Ethernet header and without FCS.
     pub max_frame: u32,
@@ -27,7 +27,7 @@ pub struct PortConfig {
     /// Whether the device may compute and check checksums. Without, software does: slower, and
     /// right also where a device is not.
     pub checksums: bool,
-    /// Whether the device may say when frames arrived, where its clock can be read.
+    /// Whether the device may report when frames arrived, where its clock can be read.
     pub times: bool,
     /// Leaves the device's MTU as it is: it is set elsewhere.
     pub keep_mtu: bool,
@@ -101,13 +101,13 @@ pub struct Caps {
     pub link_mbps: Option<u32>,
 }
 
-/// Settings for `rte_eth_dev_configure` and what they give.
+/// Settings for `rte_eth_dev_configure`, and the capabilities that they give.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) rx_offloads: u64,
     pub(crate) tx_offloads: u64,
     pub(crate) rss_types: u64,
-    /// 0: say nothing, the device has its own default.
+    /// The MTU to set; 0 leaves the device's default.
     pub(crate) mtu: u16,
     /// Transmit queues of the workers, and of frames with a departure.
     pub(crate) tx_queues: u16,
@@ -253,7 +253,7 @@ pub enum Lost {
         /// The longest that pass.
         most: u32,
     },
-    /// The device does not say whether frames of this many bytes pass.
+    /// The device does not report whether frames of this many bytes pass.
     FramesUnproven(u32),
 }
 

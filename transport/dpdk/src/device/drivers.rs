@@ -1,4 +1,4 @@
-//! What each driver needs beyond a device's name: sizes, roles, and what is measured of it.
+//! Properties of each driver beyond a device's name: sizes, roles, and limits that were measured.
 //!
 //! A memif's role and socket and the sizes of AF_PACKET's ring are filled in where a name leaves
 //! them out. Source: DPDK's guides to the memif, AF_PACKET, AF_XDP and TAP drivers, and
@@ -34,7 +34,7 @@ const ETHERNET_HEADER: u16 = 14;
 /// Data bytes of a buffer such that all of it fits a page: what an AF_XDP area is cut into.
 const ROOM_XDP: u16 = 3712;
 /// The longest frame over AF_XDP: the kernel keeps 256 bytes of each buffer for programs
-/// (XDP_PACKET_HEADROOM), and drops what is longer than the rest.
+/// (XDP_PACKET_HEADROOM), and drops longer frames.
 const FRAME_XDP: u16 = ROOM_XDP - 256;
 /// Name of the abstract socket that two memif devices meet at when none is given.
 pub(crate) const SOCKET: &str = "headrace";
@@ -77,7 +77,7 @@ impl DeviceName {
     pub fn frame_max(&self) -> u16 {
         let by_mtu = self.interface().and_then(mtu).map(|mtu| mtu.saturating_add(ETHERNET_HEADER));
         match self.driver() {
-            // Of 22.11: it drops longer frames, whatever the interface's MTU.
+            // DPDK 22.11 drops longer frames, whatever the interface's MTU.
             "net_tap" => FRAME_STANDARD,
             "net_af_xdp" => by_mtu.unwrap_or(FRAME_STANDARD).min(FRAME_XDP),
             "net_af_packet" => by_mtu.unwrap_or(FRAME_STANDARD).min(FRAME_MAX),
@@ -165,7 +165,7 @@ impl DeviceName {
         Self::Virtual { name, arguments }.completed(Side::Listens, config)
     }
 
-    /// The side that its arguments say; where they say nothing it listens.
+    /// The side that the arguments name; without one the process listens.
     #[must_use]
     pub fn side(&self) -> Side {
         let role = self.argument("role").filter(|_| self.meets());

@@ -72,7 +72,7 @@ pub enum PortError {
 pub enum Step {
     /// Looking the device up by name.
     Find,
-    /// Asking what it offers.
+    /// Reading the offers of the device.
     Query,
     /// Setting queues, offloads and MTU.
     Configure,

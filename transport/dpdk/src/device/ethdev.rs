@@ -1,4 +1,4 @@
-//! One ethdev: set up by what the device reports of itself (`caps.rs`), read, closed.
+//! One ethdev: set up by what the device reports (`caps.rs`), read, closed.
 //!
 //! Source: DPDK Programmer's Guide, "Poll Mode Driver". A [`Device`] is shared by the queues of a
 //! port (`port.rs`), and is closed and unplugged when the last of them is gone. Nothing here is on
@@ -39,7 +39,7 @@ pub(crate) enum Keep {
     Listening(Option<String>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
-    /// The namespace that its kernel side lives in.
+    /// The namespace that holds the kernel side of the device.
     Netns(#[allow(dead_code, reason = "held, not read")] Arc<Netns>),
 }
 
@@ -302,8 +302,8 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Virtual devices that copy what they send, or hand it to a reader within this process. Others may
-/// pass it on to cards, or to processes that cannot read it.
+/// Virtual devices that copy the frames that they send, or hand them to a reader within this
+/// process. Others may pass frames on to cards, or to processes that cannot read the memory.
 const READS_ALL: [&str; 7] =
     ["net_af_packet", "net_af_xdp", "net_memif", "net_null", "net_pcap", "net_ring", "net_tap"];
 

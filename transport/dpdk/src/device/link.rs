@@ -84,8 +84,8 @@ impl Link {
         Ok(Self { switch_side: LinkEnd::Rings { rx, tx }, host })
     }
 
-    /// Two devices, each of which receives what the other sends, with no switch between them. They
-    /// use two of DPDK's ports.
+    /// Two devices, each of which receives the frames that the other sends, with no switch between
+    /// them. They use two of DPDK's ports.
     ///
     /// # Errors
     /// [`PortError`].
@@ -134,7 +134,7 @@ impl Link {
         if config.max_frame > MEMIF_FRAME_MAX {
             return Err(PortError::Frame { wanted: config.max_frame, most: MEMIF_FRAME_MAX });
         }
-        // Before 26.03 the driver forgets to clear a descriptor's "continued" flag, which glues
+        // Before 26.03 the driver does not clear a descriptor's "continued" flag, which glues
         // packets together one lap after a frame took two descriptors. So a frame takes only one.
         let buffer = config.max_frame.next_multiple_of(64).max(2048);
         let name = eal::unique_name();
@@ -181,7 +181,8 @@ impl Link {
         Ok(Self { switch_side: LinkEnd::Port(switch), host })
     }
 
-    /// A device that swallows what it sends and receives nothing: for measuring the sender.
+    /// A device that drops the frames that it is given and receives nothing: for measuring the
+    /// sender.
     ///
     /// # Errors
     /// [`PortError`].

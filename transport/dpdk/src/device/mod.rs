@@ -1,4 +1,4 @@
-//! Devices: found by name, set up by what they offer, steered by rules, opened and closed.
+//! Devices: found by name, set up by their offers, steered by rules, opened and closed.
 
 pub mod caps;
 pub mod drivers;

@@ -109,8 +109,8 @@ impl DeviceName {
         }
     }
 
-    /// Opens the connecting end; `None` when it is not answered. A listener refuses what comes
-    /// between its socket and its start, and the driver of 22.11 never tries again.
+    /// Opens the connecting end; `None` when no listener answers. A listener refuses connections
+    /// between the creation of its socket and its start, and the driver of 22.11 never tries again.
     fn connect(
         &self,
         eal: &Eal,

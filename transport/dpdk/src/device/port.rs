@@ -46,9 +46,9 @@ pub struct PortQueue {
     tie: Option<Arc<Tie>>,
 }
 
-/// Two connected devices of this process that are taken down together, when both ports and all
-/// their queues are gone: no thread polls one while the other pulls the connection away, and the
-/// driver's own disconnect (on DPDK's interrupt thread) is over before the second device is closed.
+/// Two connected devices of this process that are closed together, when both ports and all their
+/// queues are dropped: so no thread polls one while the other ends the connection, and the driver's
+/// own disconnect (on DPDK's interrupt thread) is over before the second device is closed.
 ///
 /// Every holder drops its device before its tie, so that the tie's are the last.
 #[derive(Debug)]
@@ -183,9 +183,9 @@ impl Port {
         self.device.xstats()
     }
 
-    /// Has frames for `udp_port` of `addresses[i]` come to queue `i`, as far as the device can, and
-    /// says how far: here, in the effective configuration, and in the log with why not better.
-    /// Comes before [`Port::tie_to`].
+    /// Steers frames for `udp_port` of `addresses[i]` to queue `i`, as far as the device can, and
+    /// returns how far; the effective configuration and the log have it, too, with the reason why
+    /// not better. Comes before [`Port::tie_to`].
     pub fn steer(&mut self, addresses: &[IpAddr], udp_port: u16) -> Rung {
         let Caps { queues, steering, .. } = *self.caps();
         if queues <= 1 {
@@ -259,9 +259,10 @@ impl PortQueue {
         usize::from(got)
     }
 
-    /// Sends from the front of `burst`, keeps in it what the device has no descriptors for, and
-    /// returns how many were sent. Packets that the device cannot send at all are freed and counted
-    /// in [`Self::refused`]: drivers would loop on them, truncate them, or count them as sent.
+    /// Sends from the front of `burst`, keeps frames in it for which the device has no descriptors,
+    /// and returns how many were sent. Packets that the device cannot send at all are freed and
+    /// counted in [`Self::refused`]: drivers would loop on them, truncate them, or count them as
+    /// sent.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut MbufBurst) -> usize {
         self.refuse_unsendable(burst);
@@ -301,8 +302,8 @@ impl PortQueue {
         memory.is_read_by(self.device.reader, range)
     }
 
-    /// The message that `memory` was attached for is over, acknowledged to its last byte or not.
-    /// Returns what is still to be waited for.
+    /// Ends the use of `memory` by a message that is over, acknowledged to its last byte or not.
+    /// Returns the memory while frames of it still have to be waited for.
     ///
     /// Drivers of cards keep the last frames that they sent until more are sent, which an idle card
     /// never does, so they are not waited for. An acknowledgement proves that the card has read a
@@ -345,8 +346,8 @@ impl PortQueue {
         Some((Self { index, refused: 0, device, tie }, field))
     }
 
-    /// Asks the driver to free what it has sent and kept; drivers without such a call free it when
-    /// more is sent.
+    /// Asks the driver to free the frames that it has sent and kept; drivers without such a call
+    /// free them when more are sent.
     pub(crate) fn reclaim(&mut self) {
         // SAFETY: a started port and a queue that this value alone uses; 0 is all.
         unsafe { sys::rte_eth_tx_done_cleanup(self.device.id, self.index, 0) };

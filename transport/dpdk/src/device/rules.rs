@@ -1,4 +1,4 @@
-//! Which queue a received frame comes to: the ladder from rules in the device to software.
+//! The queue that a received frame comes to: the ladder from rules in the device to software.
 //!
 //! Source: DPDK Programmer's Guide, "Generic flow API" (rte_flow) and "Receive Side Scaling". A
 //! worker is a host with an address of its own and polls one queue, so the destination address says
@@ -21,11 +21,11 @@ use std::net::IpAddr;
 /// How frames come to the queues of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rung {
-    /// There is one queue.
+    /// The device has one queue.
     Single,
     /// Each worker's address has a rule.
     Addresses,
-    /// One rule keeps what is for one address in one queue.
+    /// One rule keeps frames for one address in one queue.
     Together,
     /// The device's hash.
     Spread,

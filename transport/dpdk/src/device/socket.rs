@@ -1,5 +1,5 @@
-//! The socket at which two processes meet over memif: whether a listener is there, and what is left
-//! of one that was killed.
+//! The socket at which two processes meet over memif: whether a listener is there, and the socket
+//! file that a killed process left.
 //!
 //! No file is removed but the socket of a process that is gone.
 

@@ -1,6 +1,6 @@
 //! Counters of a device. Source: `rte_eth_stats`. `port.rs` reads them; nothing here does.
 
-/// Counters of a device since its start. What a driver does not count stays 0.
+/// Counters of a device since its start. Fields that a driver does not count stay 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortStats {
     /// Packets received.

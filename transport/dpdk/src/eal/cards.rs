@@ -12,7 +12,7 @@ use dpdk_sys as sys;
 /// The devices that may read some memory, a bit for each card and one for all virtual devices.
 pub(crate) type Readers = u64;
 
-/// The virtual devices, which read whatever the process can.
+/// The virtual devices, which read all memory of the process.
 pub(crate) const VIRTUAL: Readers = 1;
 
 /// The cards that are open and take memory of applications.

@@ -1,4 +1,4 @@
-//! DPDK's interrupt thread, held while a worker polls and let through when the worker is idle.
+//! DPDK's interrupt thread, held while a worker polls and released when the worker is idle.
 //!
 //! Source: DPDK 22.11, `memif_disconnect`: when a memif peer goes away, the driver unmaps the
 //! shared rings on the interrupt thread, although a worker may be polling them at that moment. A
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::eal::{self, Eal};
 
-/// The interrupt thread stands still while this lives. Dropping it lets the thread go.
+/// Stops the interrupt thread for as long as this value exists. Dropping it releases the thread.
 #[derive(Debug)]
 pub struct InterruptHold {
     eal: Eal,
@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEEWAY: Duration = Duration::from_micros(200);
 
 impl InterruptHold {
-    /// Waits until the interrupt thread has ended what it is doing, and holds it.
+    /// Waits until the interrupt thread has ended its present work, and holds it.
     #[must_use]
     pub fn new(eal: &Eal) -> Self {
         let mut hold = Self { eal: eal.clone(), held: false };
@@ -53,7 +53,7 @@ impl InterruptHold {
         hold
     }
 
-    /// Lets the interrupt thread do what has come up, and holds it again. Takes some 300 us.
+    /// Lets the interrupt thread do its pending work, and holds it again. Takes some 300 us.
     pub fn let_through(&mut self) {
         self.release();
         // An alarm that is due before the thread has left the last one's callback would be run

@@ -1,4 +1,4 @@
-//! What memory this machine offers DPDK, and the choice between hugepages and ordinary pages.
+//! The memory that this machine offers DPDK, and the choice between hugepages and ordinary pages.
 //!
 //! Source: /proc/meminfo, /proc/self/limits, /sys/kernel/mm/hugepages, and the memory limit of the
 //! cgroup. Sizes are bytes unless a name says mb (2^20 bytes). Parsing and choosing are plain
@@ -49,7 +49,7 @@ pub enum Memory {
         /// Size of the reservation, 2^20 bytes.
         mb: u32,
     },
-    /// The caller's own EAL arguments say it.
+    /// The caller's own EAL arguments choose.
     FromArguments,
 }
 

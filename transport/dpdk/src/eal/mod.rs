@@ -190,7 +190,7 @@ impl Eal {
         }
     }
 
-    /// Waits until DPDK's interrupt thread has ended what it was doing when this was called, at
+    /// Waits until DPDK's interrupt thread has ended the work that it had when this was called, at
     /// most a second. Drivers change device state on that thread.
     pub(crate) fn settle_interrupts(&self, _control: &MutexGuard<'_, ()>) {
         settle_interrupts();
@@ -232,8 +232,7 @@ fn settle_interrupts() {
     }
 }
 
-/// Has DPDK's interrupt thread run `callback` once it has ended what it is doing; false when it
-/// will not.
+/// Has DPDK's interrupt thread run `callback` after its present work; false when it will not.
 pub(crate) fn call_on_interrupt_thread(
     callback: extern "C" fn(*mut c_void),
     _control: &MutexGuard<'_, ()>,

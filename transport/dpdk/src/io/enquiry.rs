@@ -13,7 +13,7 @@ use crate::buffers::pool::Pool;
 use crate::device::port::PortQueue;
 use crate::neighbour::{Mac, Resolution, Resolver, Station};
 
-/// The first queue of a device, the station that answers there, and what was counted.
+/// The first queue of a device, the station that answers there, and the counters.
 #[derive(Debug)]
 pub struct Enquiry<'a> {
     queue: &'a mut PortQueue,
@@ -32,8 +32,8 @@ impl<'a> Enquiry<'a> {
         Self { queue, pool, station, answers: 0, strays: 0 }
     }
 
-    /// Receives a burst: answers what is asked of the station, shows `see` the rest, which says
-    /// whether it was waited for.
+    /// Receives a burst: answers requests to the station, and shows all other frames to `see`,
+    /// which returns whether a frame was waited for.
     pub fn serve(&mut self, mut see: impl FnMut(&[u8]) -> bool) {
         let mut burst = MbufBurst::new();
         self.queue.rx_burst(&mut burst);
@@ -52,8 +52,8 @@ impl<'a> Enquiry<'a> {
         }
     }
 
-    /// Sends the frame that `write` writes, if any. What the device has no room for is lost:
-    /// a host that asks repeats it.
+    /// Sends the frame that `write` writes, if any. A frame that the device has no room for is
+    /// lost: a host that asks repeats its request.
     pub fn send(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
         let Some(mut mbuf) = self.pool.alloc() else { return false };
         let room = self.pool.room();
@@ -63,8 +63,8 @@ impl<'a> Enquiry<'a> {
         mbuf.trim(rest) && burst.push(mbuf).is_ok() && self.queue.tx_burst(&mut burst) > 0
     }
 
-    /// Asks for the MACs of `peers` that are not given, for as long as `patience`, and returns what
-    /// is known of each. `now` is the clock; `meanwhile` is called between polls and may end it.
+    /// Asks for the MACs of `peers` that are not given, for at most `patience`, and returns the
+    /// state of each. `now` is the clock; `meanwhile` is called between polls and may end the wait.
     ///
     /// # Errors
     /// The error of `meanwhile`.

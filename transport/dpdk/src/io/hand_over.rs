@@ -1,4 +1,4 @@
-//! Several workers at one device: each frame to the worker whose host it is for.
+//! Several workers at one device: each frame goes to the worker whose host it is for.
 //!
 //! A worker is a host of its own, with an address of its own, and all flows of that host are its
 //! own: no flow has packets at two workers, because every packet names its destination. Devices may
@@ -105,8 +105,8 @@ impl HandOver {
         }
     }
 
-    /// Gives away what is another's of `rx`, from frame `first` on; the order of the rest stays.
-    /// A frame for none of the workers stays too, to be counted.
+    /// Gives frames of `rx` from `first` on that are for other workers to their rings; the order of
+    /// the rest stays. A frame for none of the workers stays too, to be counted.
     #[inline]
     pub(crate) fn give(&mut self, rx: &mut MbufBurst, first: usize) {
         for (index, mbuf) in rx.drain().enumerate() {

@@ -1,4 +1,4 @@
-//! How far a host may run ahead of its emulated link.
+//! Limits how far a host may run ahead of its emulated link.
 //!
 //! The soft switch serialises what a host sends at the link's rate, so whatever the host hands over
 //! early only waits there, and its wait would be taken for congestion. The pacer keeps the device a
@@ -71,7 +71,7 @@ impl LinkPacer {
         if self.free_at > now { self.free_at.since(now) } else { Duration::ZERO }
     }
 
-    /// A new poll: adapts the depth and forgets time in which the line was idle.
+    /// Notes a new poll: adapts the depth, and drops time in which the line was idle.
     fn observe(&mut self, now: Instant) {
         let gap = now.since(self.polled_at);
         // The first poll gives nothing about the interval.

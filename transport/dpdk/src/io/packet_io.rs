@@ -54,12 +54,12 @@ pub enum RxCheck {
 /// A frame to be sent.
 #[derive(Clone, Debug)]
 pub struct TxFrame<'a> {
-    /// Bytes lent to be written: the whole frame, or the headers before what is attached.
+    /// Bytes lent to be written: the whole frame, or the headers before the attached payload.
     pub len: u16,
     /// Memory and range of the bytes that follow without a copy. First transmissions only: see
     /// [`Upkeep::message_over`](super::upkeep::Upkeep::message_over).
     pub attached: Option<(&'a ExtBuf, Range<usize>)>,
-    /// When it leaves: the time of the turn, or later by at most what the device offers.
+    /// The departure: the time of the turn, or later by at most the device's horizon.
     pub at: Instant,
     /// Asks the device to complete the UDP checksum; the headers will hold the sum of the
     /// pseudo-header.
@@ -84,12 +84,12 @@ pub trait PacketIo {
     fn rx_frame(&mut self, index: usize) -> Option<RxFrame<'_>>;
     /// Frees the burst.
     fn rx_release(&mut self);
-    /// Full-sized frames that [`PacketIo::tx_frame`] gives for sure at `now`, 0..=32: what the
-    /// device, its buffers and its pace allow.
+    /// Full-sized frames for which [`PacketIo::tx_frame`] surely has room at `now`, 0..=32: limited
+    /// by the device, its buffers and its pace.
     fn tx_room(&mut self, now: Instant) -> usize;
-    /// Appends `frame` to the burst and lends its bytes to be written; they hold whatever was there
-    /// before. `None`, with nothing changed, without [`PacketIo::tx_room`]. With something
-    /// attached also when this device, this memory or the moment asks for a copy.
+    /// Appends `frame` to the burst and lends its bytes, with arbitrary content, to be written.
+    /// `None`, with nothing changed, without [`PacketIo::tx_room`]; for attached payload also when
+    /// the device or the memory requires a copy at this moment.
     fn tx_frame(&mut self, frame: TxFrame<'_>) -> Option<&mut [u8]>;
     /// Takes back the frame that was appended last: there was nothing to write into it.
     fn tx_cancel(&mut self);

@@ -1,4 +1,4 @@
-//! A look at the frames of a worker: copies of what it sends and receives, on their way to a file.
+//! Copies of a worker's frames, sent and received, on their way to a file.
 //!
 //! The worker copies frames into a ring of bytes and goes on; another thread has the other end
 //! and takes them out. A frame that finds no room is lost to the capture, and counted, never to
@@ -54,7 +54,7 @@ pub struct Captured {
 }
 
 const HEAD: usize = 16;
-/// In the word of the bytes kept.
+/// Marks a sent frame, in the word of the bytes kept.
 const SENT: u32 = 1 << 31;
 
 /// Both ends of a ring of `ring` bytes; `snap` bytes of every `every`th frame are kept.

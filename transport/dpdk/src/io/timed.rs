@@ -19,7 +19,7 @@ use crate::device::port::PortQueue;
 /// late on a core of their own, and short against the time in which a rate changes.
 pub const HORIZON: Duration = Duration::from_us(20);
 
-/// The queue, and what waits to be handed to it.
+/// The queue, and the frames that wait to be handed to it.
 #[derive(Debug)]
 pub(crate) struct Timed {
     queue: PortQueue,
@@ -70,7 +70,7 @@ impl Timed {
         &mut self.frames
     }
 
-    /// Hands over what the device takes, the earliest first; the rest is kept.
+    /// Hands over the frames that the device takes, the earliest first; the rest is kept.
     #[inline]
     pub(crate) fn burst(&mut self) -> usize {
         if self.frames.is_empty() {
@@ -94,7 +94,7 @@ impl Timed {
         self.frames.sort_by_key(key);
     }
 
-    /// Frees what is kept.
+    /// Frees the frames that are kept.
     pub(crate) fn discard(&mut self) {
         self.frames.clear();
         self.sorted = 0;

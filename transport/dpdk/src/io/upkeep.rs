@@ -1,5 +1,4 @@
-//! A device beside the path of its packets: what it offers, what it counts, and what it needs from
-//! time to time.
+//! Services of a device beside the path of its packets: its offers, its counters, and regular work.
 
 use transport::{Duration, Instant, counters};
 

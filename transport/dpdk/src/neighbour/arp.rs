@@ -12,7 +12,7 @@ use super::octets::{ETHERNET, ETHERTYPE_ARP, array, integer, put, put_ethernet};
 pub(super) struct Arp {
     pub(super) is_reply: bool,
     pub(super) sender: (Mac, Ipv4Addr),
-    /// In a request the MAC is what is asked for: zero.
+    /// The requested address; its MAC is zero in a request.
     pub(super) target: (Mac, Ipv4Addr),
 }
 

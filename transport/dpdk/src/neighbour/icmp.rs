@@ -8,7 +8,7 @@ use core::net::Ipv6Addr;
 use super::Mac;
 use super::octets::{array, integer, put};
 
-/// A message, by what it says; bodies start at the type.
+/// A message by its kind; bodies start at the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// Answer this.
@@ -29,7 +29,7 @@ const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const SOURCE_MAC: u8 = 1;
 const TARGET_MAC: u8 = 2;
-/// Solicited, and to replace what was known.
+/// The flags "solicited" and "override", which replaces a known MAC.
 const FLAGS: u8 = 0x60;
 
 /// Octets of an echo's header.

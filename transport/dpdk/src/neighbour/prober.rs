@@ -1,4 +1,4 @@
-//! Echoes to peers: how long the way there and back takes, and whether full frames pass.
+//! Echoes to peers: the round-trip time, and whether full frames pass.
 //!
 //! Each peer in turn gets short echoes, then as many of full length, one under way at a time. A
 //! data packet of full length there and a short acknowledgement back, which is what a base RTT is,

@@ -136,7 +136,7 @@ impl Resolver {
         }
     }
 
-    /// Learns from a received frame; whether it was an answer that was waited for.
+    /// Reads a received frame; true when it was an answer that was waited for.
     pub fn handle_frame(&mut self, frame: &[u8]) -> bool {
         let Some((ip, mac)) = told_by(frame).filter(|(_, mac)| is_unicast(*mac)) else {
             return false;

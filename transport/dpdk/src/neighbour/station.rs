@@ -35,8 +35,8 @@ impl Station {
         if is_near(self.ip, peer, self.prefix) { Some(peer) } else { self.gateway }
     }
 
-    /// Writes to `out` what `frame` asks of us: the reply to an ARP request, a solicitation or an
-    /// echo. Its length; `None` when the frame asks nothing of us, or `out` is too short.
+    /// Writes the reply to `frame` to `out`, if it is an ARP request, a solicitation or an echo for
+    /// us. Its length; `None` when it is none of them, or `out` is too short.
     #[must_use]
     pub fn answer(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         if let Some(arp) = Arp::parse(frame) {

@@ -35,8 +35,8 @@ pub struct MemoryConfig {
     pub bytes_max: u64,
     /// Incoming messages, counted likewise.
     pub messages_max: u32,
-    /// Bytes of parity that are kept for blocks that are not whole; of one block at least. Only
-    /// what is used takes memory.
+    /// Bytes of parity that are kept for blocks that are not whole, at least those of one block.
+    /// Only used parts take memory.
     pub parity_max: u64,
 }
 
@@ -77,8 +77,8 @@ pub struct Received {
     budget: Arc<Budget>,
 }
 
-/// What is held, and memory to use again: all that a store shares with the application's threads,
-/// touched twice a message.
+/// Memory in use, and memory to use again: the state that a store shares with the application's
+/// threads, touched twice a message.
 #[derive(Debug)]
 struct Budget {
     spare: Spare,

@@ -63,7 +63,7 @@ fn size_of(len: usize) -> Option<usize> {
 }
 
 const SMALLEST: usize = 64 << 10;
-/// Up to 1 MiB, which takes some 50 us to clear.
+/// Number of sizes: up to 1 MiB, which takes some 50 us to clear.
 const SIZES: usize = 5;
 const KEPT: usize = 2 << 20;
 

@@ -24,8 +24,8 @@ pub trait OutgoingBytes {
     fn lend(&mut self, payload: &PayloadRef) -> Option<(&ExtBuf, Range<usize>)>;
     /// How often a block's parity was computed from the memory of its message, when it was due.
     fn parity_recomputed(&self) -> u64;
-    /// Message `msg` is over. Its source is the application's again as soon as the caller is the
-    /// only holder of what is returned.
+    /// Ends message `msg`. Its source is the application's again as soon as the caller is the only
+    /// holder of the returned value.
     fn release(&mut self, msg: MsgId) -> Option<ExtBuf>;
 }
 
@@ -51,8 +51,8 @@ pub trait IncomingBytes {
         index: u8,
         bytes: (&[u8], &[u8]),
     ) -> bool;
-    /// Restores what a block of a message lacks, and frees its parity; false when its packets do
-    /// not suffice.
+    /// Restores the segments that a block of a message lacks, and frees its parity; false when its
+    /// packets do not suffice.
     fn restore(&mut self, restore: &Restore) -> bool;
     /// Gives out message `msg`, which is whole.
     fn deliver(&mut self, msg: MsgId) -> Option<Self::Received>;

@@ -61,7 +61,7 @@ fn shown() -> Option<Telemetry> {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner).upgrade().map(Telemetry)
 }
 
-/// An answer under construction; DPDK copies what is put there.
+/// An answer under construction; DPDK copies the values.
 struct Out(*mut sys::rte_tel_data);
 
 impl Out {

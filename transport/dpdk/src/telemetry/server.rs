@@ -52,7 +52,7 @@ pub struct MetricsServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How long a client may say nothing, and in how many pieces its request may come: 2 s in all.
+/// How long a client may be silent, and in how many pieces its request may come: 2 s in all.
 const SILENCE: Duration = Duration::from_millis(250);
 const PIECES: usize = 8;
 /// Bytes taken at once; the head of a request is shorter.

@@ -20,9 +20,10 @@ pub enum IdleMode {
     Busy,
     /// Pause for 64 polls, then give the core to a thread that waits for it at each.
     Adaptive,
-    /// As `Adaptive`, but where giving the core away has cost 100 us, because busy threads share
-    /// it, sleep for 20 us at each of the next 256 turns: a scheduler lets a thread that wakes go
-    /// first, and one that yields last. Then it yields once more, to see whether they are gone.
+    /// As `Adaptive`, but where a yield has taken 100 us, because busy threads share the core, the
+    /// worker sleeps for 20 us at each of the next 256 turns: a scheduler prefers a thread that
+    /// wakes to one that yields. Then it yields once more, to find out whether the core is still
+    /// shared.
     Shared,
     /// As `Shared`, and after 4096 polls sleep for 250 us at each. For threads that may have
     /// nothing to do for hours and no timer of microseconds.

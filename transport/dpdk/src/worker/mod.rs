@@ -97,7 +97,7 @@ pub struct Worker<Io, P, C> {
     tap: Option<Tap>,
 }
 
-/// One application: its ring, its names, and what waits for it.
+/// One application: its ring, its names, and the completions that wait for it.
 #[derive(Debug)]
 struct Application {
     end: WorkerEnd,
@@ -165,12 +165,13 @@ where
         self.meter = Some(meter);
     }
 
-    /// Copies what is sent and received from now on into `tap`.
+    /// Copies frames sent and received from now on into `tap`.
     pub fn capture(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }
 
-    /// One turn; call it for ever. Bounded: 32 requests, 32 frames each way, what is due of timers.
+    /// Runs one turn; call it for ever. Bounded: 32 requests, 32 frames each way, and a bounded
+    /// number of timers.
     pub fn poll_once(&mut self) -> Progress {
         let now = self.clock.now().max(self.now);
         self.now = now;
@@ -227,7 +228,7 @@ where
         self.core.endpoint()
     }
 
-    /// The recorder, to take what it has recorded.
+    /// The recorder, from which the recording is taken.
     pub fn recorder(&mut self) -> &mut Recorder {
         &mut self.core
     }
@@ -237,8 +238,9 @@ where
         &mut self.io
     }
 
-    /// The device alone, after a last burst of what was to be sent at once: acknowledgements of
-    /// what the turn before received. Flows, messages and whatever else waited are gone.
+    /// Ends the worker and returns its device, after a last burst of frames that were to be sent at
+    /// once, such as acknowledgements of segments received in the turn before. Flows, messages and
+    /// everything else that waited are dropped.
     pub fn into_io(mut self) -> Io {
         let now = self.clock.now().max(self.now);
         self.transmit(now);
@@ -250,7 +252,7 @@ where
         &self.store
     }
 
-    /// Whether all applications are gone and everything they asked for is over.
+    /// Whether all applications have ended and all their requests are over.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         let gone = |app: &Application| app.end.is_abandoned() && app.connections.is_idle();

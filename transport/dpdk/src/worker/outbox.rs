@@ -41,8 +41,8 @@ impl Outbox {
         self.waiting.push_back(completion);
     }
 
-    /// Passes on what is ready and fits, at most 32, and sums on. Returns how many were passed or
-    /// summed.
+    /// Passes on completions that are ready and fit, at most 32, and continues a checksum. Returns
+    /// how many were passed or summed.
     #[inline]
     pub(crate) fn flush(&mut self, app: &mut WorkerEnd) -> usize {
         let most = self.waiting.len().min(BURST);

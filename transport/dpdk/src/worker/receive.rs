@@ -20,8 +20,8 @@ where
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
-    /// Receives a burst and does what the core decides about it. Returns how many frames there
-    /// were.
+    /// Receives a burst and carries out the core's decisions about it. Returns how many frames
+    /// there were.
     pub(super) fn receive(&mut self, now: Instant) -> usize {
         let frames = self.io.rx_burst(now);
         self.clock.mark(Stage::Device);
@@ -124,7 +124,7 @@ where
     }
 }
 
-/// Does with the payload of a segment what the core decides; false when that cannot be.
+/// Puts the payload of a segment where the core decides; false when that is impossible.
 #[inline]
 fn put<P: IncomingBytes>(store: &mut P, place: &Placement, (near, far): (&[u8], &[u8])) -> bool {
     match *place {

@@ -17,8 +17,8 @@ where
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
-    /// Empties the endpoint's queue of events: a message's place may be taken by the next at once,
-    /// so what the application has no room for waits in the outbox.
+    /// Empties the endpoint's queue of events. The next message may take a message's place at once,
+    /// so completions for which the application has no room wait in the outbox.
     pub(super) fn collect_events(&mut self, now: Instant) {
         while let Some(event) = self.core.poll_event() {
             match event {

@@ -1,4 +1,5 @@
-//! Requests of applications: taken from their rings, in turns, while what they lead to has room.
+//! Requests of applications: taken from their rings, in turns, while there is room for their
+//! effects.
 
 use transport::{BURST, Instant};
 

@@ -33,7 +33,7 @@ where
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
-    /// Sends what is kept, then what the core has, until device, pace or burst are full. Returns
+    /// Sends kept frames, then new ones of the core, until device, pace or burst are full. Returns
     /// how many frames the device took.
     pub(super) fn transmit(&mut self, now: Instant) -> usize {
         let offers = self.io.offers();
@@ -140,8 +140,8 @@ where
 /// some 30 ns, in which 512 bytes are copied.
 const ATTACH_MIN: u16 = 512;
 
-/// Whether a data segment was never sent before. Others are copied, and so an acknowledgement
-/// proves that what was attached has left: [`Upkeep::message_over`].
+/// Whether a data segment was never sent before. Other segments are copied, so an acknowledgement
+/// proves that the attached one has left: [`Upkeep::message_over`].
 #[inline]
 fn is_first(header: &Header) -> bool {
     matches!(&header.body, Body::Data(data) if !data.retransmission)

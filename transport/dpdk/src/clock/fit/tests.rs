@@ -224,7 +224,7 @@ fn a_rate_that_a_daemon_bends_is_followed_without_a_jump() {
             device.offset = device.offset.wrapping_add(before.wrapping_sub(device.ticks(at)));
         }
         assert_eq!(fit.read(device.reading(turn * EVERY)), Verdict::Taken);
-        // What the rate was wrong by for as long as a new line takes.
+        // The error of the rate over the time that a new line takes.
         let bound = 2 * device.width_ps + 3_000_000;
         let error = device.error(&fit, turn * EVERY + EVERY).unwrap();
         assert!(error <= bound, "{error} at {turn}");

@@ -42,7 +42,7 @@ pub struct PortIo {
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
     hand_over: Option<HandOver>,
-    /// Answers what others ask of its addresses.
+    /// Answers requests for its addresses.
     station: Option<Station>,
     answers: u64,
     /// Polls in which the pool had too few buffers to send.
@@ -68,7 +68,7 @@ pub struct PortIo {
     tx_sums: bool,
 }
 
-/// How long the rate of a device's clock is learnt: brackets of 2 us then make 40 ppm, and a
+/// How long the rate of a device's clock is measured: brackets of 2 us then make 40 ppm, and a
 /// reading comes within 10 ms.
 const ACQUAINTANCE: Duration = Duration::from_ms(50);
 
@@ -76,8 +76,8 @@ const ACQUAINTANCE: Duration = Duration::from_ms(50);
 const FRAME_MAX: usize = 9216;
 
 impl PortIo {
-    /// Sends at the device's own pace, with frames from `pool`. Without `stamps`, frames arrived
-    /// when the device says, if it does, and else when they are found.
+    /// Sends at the device's own pace, with frames from `pool`. Without `stamps` the arrival of a
+    /// frame is the device's report, if it has one, else the time of the poll.
     #[must_use]
     pub fn new(queue: PortQueue, pool: Arc<Pool>, stamps: Option<TimestampField>) -> Self {
         let rx_checked = queue.caps().rx_checksums;
@@ -134,23 +134,24 @@ impl PortIo {
         self
     }
 
-    /// Frames arrived when their stamps say, by `clock`: for a device that is emulated.
+    /// Takes arrivals from the stamps of frames, converted by `clock`: for a device that is
+    /// emulated.
     #[must_use]
     pub fn clocked(mut self, clock: DeviceClock) -> Self {
         self.clock = Some(Box::new(clock));
         self
     }
 
-    /// Frames leave by `queue` at the time in their `field`, and may be given `horizon` ahead of
-    /// it, while the device's clock is known: for a device that is emulated.
+    /// Sends frames by `queue` at the time in their `field`; they may be given `horizon` ahead of
+    /// it, while the device's clock is known. For a device that is emulated.
     #[must_use]
     pub fn timed(mut self, queue: PortQueue, field: TimestampField, horizon: Duration) -> Self {
         self.timed = Some(Box::new(Timed::new(queue, field, horizon)));
         self
     }
 
-    /// Learns the rate of the device's clock, if it has one that stamps frames: 50 ms, in which the
-    /// thread sleeps. Without, the first 5 ms of a worker's frames arrive when they are found.
+    /// Measures the rate of the device's clock, if it has one that stamps frames: the thread sleeps
+    /// for 50 ms. Without this, frames of a worker's first 5 ms have the time of the poll.
     #[must_use]
     pub fn acquainted<C: Clock>(mut self, clock: &mut C) -> Self {
         if let Some(device) = &mut self.clock {
@@ -165,7 +166,7 @@ impl PortIo {
         self.clock.as_deref()
     }
 
-    /// Answers what others ask of `station`: its MAC, and echoes.
+    /// Answers requests for the MAC of `station`, and echoes to it.
     #[must_use]
     pub const fn answering(mut self, station: Station) -> Self {
         self.station = Some(station);

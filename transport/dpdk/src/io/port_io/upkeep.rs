@@ -80,8 +80,8 @@ impl Upkeep for PortIo {
 }
 
 impl PortIo {
-    /// Answers frame `index` if it asks for something. What the device has no room for is dropped:
-    /// a host that asks repeats it.
+    /// Answers frame `index` if it is a request. An answer for which the device has no room is
+    /// dropped: a host that asks repeats its request.
     #[cold]
     fn answer(&mut self, index: usize) -> Option<()> {
         let station = self.station?;

@@ -1,4 +1,4 @@
-//! The parity of what is sent.
+//! Parity of sent messages.
 //!
 //! A message's segments leave in order the first time, and its parity right behind each block, so
 //! a message has one block open at a time and keeps how far it has come ([`Accumulated`]). Parity

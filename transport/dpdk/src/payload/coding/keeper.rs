@@ -87,8 +87,9 @@ impl Keeper {
         true
     }
 
-    /// Restores what `restore` says is missing in `memory`, the whole message's, and lets the
-    /// block's parity go. False when that is not possible: its packets contradict each other.
+    /// Restores the segments that `restore` names as missing in `memory`, the whole message's, and
+    /// frees the block's parity. False when that is not possible, because its packets contradict
+    /// each other.
     pub(crate) fn restore(&mut self, restore: &Restore, memory: &mut [u8]) -> bool {
         let Some(at) = self.find(restore.msg, restore.offset) else { return false };
         let Some(entry) = self.remove(at) else { return false };

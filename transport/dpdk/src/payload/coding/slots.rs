@@ -38,7 +38,7 @@ impl Slots {
         self.free.len()
     }
 
-    /// A piece with whatever it holds; `None` when all are given out.
+    /// A piece with arbitrary content; `None` when all are given out.
     pub(super) fn take(&mut self) -> Option<Slot> {
         self.free.pop().map(Slot)
     }

@@ -109,7 +109,7 @@ pub struct Conductor<'a> {
     pokes: Option<Vec<Poke>>,
 }
 
-/// How many flows have come how far, as one part knows it.
+/// Counts of flows by their progress, in one part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Own flows ordered.
@@ -163,8 +163,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// The part of one host in a network of machines: it starts that host's flows, and keeps of the
-    /// flows of others what is delivered there. Flows end when they are acknowledged.
+    /// The conductor of one host in a network of machines: it starts that host's flows, and keeps
+    /// the deliveries of other hosts' flows there. Flows end when they are acknowledged.
     #[must_use]
     pub fn of_host(matrix: &'a Matrix, host: HostId) -> Self {
         let mut own = Self::new(matrix);
@@ -388,7 +388,7 @@ impl<'a> Conductor<'a> {
         parts
     }
 
-    /// Takes what was delivered of the flows of other parts.
+    /// Takes the deliveries of other parts' flows.
     pub(crate) fn take_delivered_for_others(&mut self) -> Vec<RemoteDelivery> {
         std::mem::take(&mut self.remote_deliveries)
     }

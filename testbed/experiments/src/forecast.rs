@@ -41,7 +41,7 @@ pub const PACKET: u64 = 144;
 /// Processor time of a hop, endpoints included.
 const HOP: Duration = Duration::from_ns(100);
 
-/// Processor time of a hop that overruns add: what it touches is in no cache.
+/// Processor time of a hop that overruns add: its memory is in no cache.
 const LOST_HOP: Duration = Duration::from_ns(300);
 
 /// Processor time of opening and closing a flow at both ends.

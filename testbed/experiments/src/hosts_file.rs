@@ -35,7 +35,7 @@ pub struct HostsFile {
     pub file: String,
     /// Hosts by number, `2..=`[`HOSTS_MAX`].
     pub hosts: Vec<HostEntry>,
-    /// The UDP port that all of them listen at, where the file says so; not 0.
+    /// The UDP port of all hosts, where the file names one; not 0.
     pub udp_port: Option<u16>,
 }
 

@@ -1,5 +1,5 @@
-//! How a running experiment reports how far it is, hands over what it has for good, and is asked
-//! to stop.
+//! The interface between a running experiment and its observer: progress, finished records, and a
+//! request to stop.
 
 use transport::Duration;
 
@@ -21,7 +21,7 @@ pub struct Progress {
 
 /// An observer of a run. Its methods are called now and then, on the thread that runs it.
 pub trait Watch {
-    /// Takes note; false asks the run to end early with what it has.
+    /// Reports progress; false asks the run to end early with its results so far.
     fn goes_on(&mut self, progress: &Progress) -> bool;
 
     /// Takes note of the record of a line of the matrix. Called line after line, each once, when
@@ -29,8 +29,8 @@ pub trait Watch {
     /// the run has the records of all lines.
     fn on_record(&mut self, _line: usize, _record: &FlowRecord) {}
 
-    /// May take samples from the front, which lets a long run forget them; the outcome has those
-    /// that are left.
+    /// Shows the samples. The observer may take samples from the front, which lets a long run
+    /// forget them; the outcome has the rest.
     fn on_samples(&mut self, _samples: &mut Vec<Sample>) {}
 }
 
@@ -42,8 +42,8 @@ pub struct RecordFeed {
 }
 
 impl RecordFeed {
-    /// Passes what has come since the last time; `record_of` gives the record of a line, `None`
-    /// while it may change or when there is no such line.
+    /// Passes the records that have been settled since the last call; `record_of` gives the record
+    /// of a line, `None` while it may change or when there is no such line.
     pub fn pass_settled<'r>(
         &mut self,
         watch: &mut dyn Watch,

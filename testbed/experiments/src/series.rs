@@ -1,4 +1,4 @@
-//! series.jsonl: what a run looked like over time.
+//! series.jsonl: the state of a run over time.
 
 use serde::Serialize;
 

@@ -117,7 +117,7 @@ fn by_time(mut outputs: Vec<Output>) -> Vec<String> {
     outputs.iter().map(|output| format!("{output:?}")).collect()
 }
 
-/// How often each handle ended, less how often it was said to be doubled.
+/// How often each handle ended, less how often it was duplicated.
 fn ends(outputs: &[Output], injected: usize) -> Vec<i64> {
     let mut ends = vec![0; injected];
     for output in outputs {

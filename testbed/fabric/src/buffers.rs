@@ -8,7 +8,7 @@ use super::elements::{Node, PortSpec};
 use super::program::{ProgramKind, headroom};
 use super::wiring::ports_back;
 
-/// A link's buffer that cannot hold what it must.
+/// A link's buffer that is too small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Bytes that the buffer holds.

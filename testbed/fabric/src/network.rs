@@ -50,7 +50,8 @@ pub struct Network {
     fault_rng: Rng,
 }
 
-/// Slots of the calendar in a window: enough that what a port is handed is nearly in order.
+/// Slots of the calendar in a window: so many that the flights handed to a port are nearly in
+/// order.
 const SLOTS_A_WINDOW: u64 = 64;
 
 /// The longest slot, picoseconds. Longer ones would leave many flights to sort.
@@ -199,7 +200,7 @@ impl Network {
         self.links.calendar.peek().map(|at| at.max(self.now))
     }
 
-    /// Processes everything up to and at the instant of the next event and says which it was;
+    /// Processes everything up to and at the instant of the next event, and returns that instant;
     /// `None` when there is none.
     pub fn step(&mut self, frames: &mut dyn Frames, out: &mut Vec<Output>) -> Option<Instant> {
         let at = self.next_event_at()?;
@@ -427,8 +428,7 @@ impl Network {
         })
     }
 
-    /// The counters of all ports together; the peak is that of switch ports, or of what a program
-    /// held.
+    /// The counters of all ports together; the peak is the highest of switch ports and programs.
     #[must_use]
     pub fn totals(&self) -> PortStats {
         let mut totals = PortStats::default();

@@ -107,7 +107,7 @@ impl Packet {
     }
 }
 
-/// What a network reports to its driver. Every packet ends exactly once, delivered, dropped or
+/// The reports of a network to its driver. Every packet ends exactly once, delivered, dropped or
 /// consumed by a program, and each second copy that `Duplicated` announces ends once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -115,7 +115,7 @@ pub enum Output {
     Delivered {
         /// The destination.
         host: HostId,
-        /// The packet, with what the network did to it in its flags and length.
+        /// The packet, whose flags and length show the effects of the network.
         packet: Packet,
         /// The instant at which its last bit arrived.
         at: Instant,

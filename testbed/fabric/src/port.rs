@@ -13,7 +13,7 @@ use transport::{Bytes, Duration, Instant, Rate, Rng};
 use super::packet::Packet;
 use super::qdisc::{Departure, Qdisc, Queued, Verdict};
 
-/// One link transmitter. What a packet that need not wait touches is in the first cache line.
+/// One link transmitter. The fields for a packet that need not wait are in the first cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Port<Q> {
@@ -113,8 +113,8 @@ impl<Q: Qdisc> Port<Q> {
         self.qdisc.queued()
     }
 
-    /// Notes when the next departure starts, after a change of state at `change`. What waits may
-    /// not leave before the change that let it.
+    /// Notes when the next departure starts, after a change of state at `change`. A waiting packet
+    /// may not leave before the change that allows it.
     #[inline]
     fn settle(&mut self, change: Instant) {
         let free = self.busy_until.max(change);
@@ -150,8 +150,8 @@ impl<Q: Qdisc> Port<Q> {
         self.settle(now);
     }
 
-    /// Sends `len` bytes of the link's own, before everything that waits and after what is being
-    /// sent; when they are at the far end.
+    /// Sends `len` bytes of the link's own, before all packets that wait and after the one being
+    /// sent; returns when they are at the far end.
     pub fn interject(&mut self, len: u16, now: Instant) -> Instant {
         self.busy_until = self.busy_until.max(now) + self.time_for(len);
         self.settle(now);
@@ -179,8 +179,8 @@ impl<Q: Qdisc> Port<Q> {
         (self.starts_at < Instant::FAR_FUTURE).then_some(self.starts_at)
     }
 
-    /// Runs the next departure if it starts by `now`: the packet, and when it is at the far end.
-    /// It started when [`Port::next_departure`] said; call until `None`.
+    /// Runs the next departure if it starts by `now`; returns the packet, and when it is at the far
+    /// end. The departure started at [`Port::next_departure`]; call until `None`.
     #[inline(always)]
     pub fn depart(&mut self, now: Instant, rng: &mut Rng) -> Option<(Departure, Instant)> {
         // Most calls end here.

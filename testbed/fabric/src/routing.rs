@@ -35,7 +35,7 @@ impl Switch {
         Self { spec, salt, outage: (Instant::FAR_FUTURE, Instant::ZERO) }
     }
 
-    /// Says that some port is excluded at some time within `from .. until`.
+    /// Notes that some port is excluded at some time within `from .. until`.
     pub(super) fn widen_outage(&mut self, from: Instant, until: Instant) {
         self.outage = (self.outage.0.min(from), self.outage.1.max(until));
     }

@@ -212,7 +212,8 @@ impl Transit {
         }
     }
 
-    /// Queues `packet` after what was due at the port before, and before what is due now.
+    /// Queues `packet` after the departures that were due at the port before, and before those due
+    /// now.
     #[inline(always)]
     pub(super) fn arrive(
         &mut self,

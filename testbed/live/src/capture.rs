@@ -36,7 +36,7 @@ pub(crate) struct CaptureThread {
 const NAP: Duration = Duration::from_millis(1);
 
 impl CaptureThread {
-    /// Writes to `file` what comes from `tapped`, of which `snap` bytes are kept.
+    /// Writes the frames of `tapped` to `file`, of each of which `snap` bytes are kept.
     pub(crate) fn start(
         file: File,
         tapped: Vec<TappedWorker>,
@@ -57,7 +57,7 @@ impl CaptureThread {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Writes what is left and ends. No worker fills a tap any more.
+    /// Writes the remaining frames and ends. No worker fills a tap any more.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.stop.store(true, Ordering::Release);
         match self.thread.take().map(JoinHandle::join) {
@@ -70,7 +70,7 @@ impl CaptureThread {
 
 impl Drop for CaptureThread {
     fn drop(&mut self) {
-        // On the way out of an error, which says more than this thread could.
+        // An error ends the run; it says more than this thread could.
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -94,7 +94,7 @@ const ROUND: usize = 4096;
 impl Rounds {
     fn until(mut self, stop: &AtomicBool) -> io::Result<()> {
         loop {
-            // Asked before: what came until the stop is there.
+            // The flag is read first: all frames up to the stop are in the rings then.
             let last = stop.load(Ordering::Acquire);
             if self.turn()? == 0 {
                 if last {
@@ -105,7 +105,7 @@ impl Rounds {
         }
     }
 
-    /// Says how many frames were written.
+    /// Writes the frames that have come; returns how many.
     fn turn(&mut self) -> io::Result<usize> {
         self.taken.clear();
         self.bytes.clear();

@@ -19,7 +19,7 @@ pub struct Inspected {
 
 /// Memory that DPDK needs beside the pool: for queues, and a memif's rings.
 const EAL_MB: u64 = 128;
-/// A buffer's mbuf, headroom and what the pool adds.
+/// A buffer's mbuf, headroom and the pool's own octets.
 const BESIDE_ROOM: u64 = 384 + 512;
 
 /// Opens `device` for `queues` queues as measurements between processes do, and closes it again.

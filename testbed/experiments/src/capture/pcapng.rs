@@ -73,7 +73,7 @@ const ETHERNET: u16 = 1;
 const NANOSECONDS: u8 = 9;
 
 impl<W: Write> Writer<W> {
-    /// Begins a section that says what made it, and anything else in `comment`.
+    /// Begins a section with the name of this program, and `comment`.
     ///
     /// # Errors
     /// When `out` fails.
@@ -127,7 +127,7 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Says what an interface has seen.
+    /// Writes the statistics of an interface.
     ///
     /// # Errors
     /// When writing fails.
@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Writes out what waits.
+    /// Writes out buffered octets.
     ///
     /// # Errors
     /// When writing fails.
@@ -156,7 +156,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.u32(kind);
-        // The length of the block, when it is known.
+        // The place of the block's length, filled in when it is known.
         self.u32(0);
     }
 
@@ -170,7 +170,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        // Texts are short; what is longer than an option can be is cut.
+        // Texts are short; one that is longer than an option can be is cut.
         let value = &value[..value.len().min(usize::from(u16::MAX) - 3)];
         self.u16(code);
         self.u16(u16::try_from(value.len()).unwrap_or(u16::MAX));

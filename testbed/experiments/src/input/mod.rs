@@ -29,7 +29,7 @@ pub struct InputError {
     pub found: String,
     /// The text that would have been accepted.
     pub expected: String,
-    /// How to mend it; empty when `expected` says it all.
+    /// A hint how to mend the input; empty when `expected` is enough.
     pub help: String,
 }
 

@@ -1,4 +1,4 @@
-//! Which known name a misspelt one was probably meant to be.
+//! The known name that a misspelt one was probably meant to be.
 //!
 //! Distance is Damerau-Levenshtein over lower-case letters, with `-` and `_` taken as equal. Ties
 //! go to the name that comes first among the candidates.

@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{InputError, Located, did_you_mean};
 
-/// `bytes` as text, if they are that and no more than `most`; `name` is what errors call the file,
-/// `what` what it should have been.
+/// `bytes` as text, if they are text and no more than `most`; `name` is the file's name in errors,
+/// `what` the expected content.
 pub(crate) fn text_of<'b>(
     bytes: &'b [u8],
     name: &str,

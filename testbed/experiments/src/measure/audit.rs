@@ -1,4 +1,5 @@
-//! Conservation: whatever was created was delivered, dropped for a reason, or is still under way.
+//! Conservation: every packet and byte was delivered, was dropped for a reason, or is still under
+//! way.
 
 use fabric::Network;
 use serde::Serialize;

@@ -20,7 +20,7 @@ pub use crate::series::Sample;
 pub use audit::Audit;
 pub use summary::{HostSeen, Summary};
 
-/// Counts by name, in the order of the alphabet; what was never counted is not there.
+/// Counts by name, in the order of the alphabet; a counter that was never raised may be missing.
 pub type Counters = BTreeMap<String, u64>;
 
 /// Everything a run leaves behind.

@@ -1,5 +1,5 @@
-//! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver says
-//! when.
+//! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver calls
+//! it.
 
 use fabric::Network;
 use transport::{Duration, Instant};
@@ -52,7 +52,7 @@ impl Seen {
         }
     }
 
-    /// Adds what is seen of another part.
+    /// Adds the state of another part.
     pub(crate) fn add(mut self, other: &Self) -> Self {
         self.queue_max_bytes = self.queue_max_bytes.max(other.queue_max_bytes);
         self.queue_sum_bytes += other.queue_sum_bytes;

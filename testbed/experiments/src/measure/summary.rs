@@ -48,7 +48,7 @@ pub struct Summary {
     pub goodput_gbps: Option<f64>,
     /// Jain's index of the flows' rates.
     pub jain: Option<f64>,
-    /// Packets, by what they were.
+    /// Packets, by kind and fate.
     pub packets: Packets,
     /// Data queues of switch ports, seen by departing packets; null where they cannot be seen.
     pub queue_bytes: Option<QueueBytes>,
@@ -106,7 +106,7 @@ pub struct HostSeen {
     pub strays: u64,
     /// Answers to those that asked for its MAC, or for an echo.
     pub answers: u64,
-    /// Packets that its device says it had no room for.
+    /// Packets for which its device had no room, as the device counts them.
     pub device_missed: u64,
     /// The clock that measures round trips: `device`, `poll`, or `device and poll`.
     pub rtt_by: String,
@@ -123,7 +123,7 @@ pub struct CodeCounts {
     pub restored: u64,
     /// Parity that arrived when its block was whole already.
     pub unneeded: u64,
-    /// Requests of receivers for what a block lacked.
+    /// Requests of receivers for packets that a block lacked.
     pub block_nacks: u64,
 }
 

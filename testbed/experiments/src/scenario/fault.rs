@@ -80,10 +80,10 @@ pub const BURST_MAX: u32 = 1_000_000;
 /// The mean run of lost packets when none is given.
 pub const BURST_DEFAULT: u32 = 8;
 
-/// The packets of a block when nothing is said.
+/// The packets of a block by default.
 pub const BLOCK_DEFAULT: u32 = 10;
 
-/// The words for what can go wrong.
+/// The words for kinds of faults.
 pub const KINDS: [&str; 8] =
     ["loss", "burst-loss", "block-loss", "duplicate", "reorder", "corrupt", "down", "degrade"];
 

@@ -1,4 +1,4 @@
-//! How the results of a scenario are drawn, and what they are compared with.
+//! How the results of a scenario are drawn, and the claims that they are compared with.
 //!
 //! Plain data for drawing: which measure goes where. It reads no results.
 
@@ -115,7 +115,7 @@ impl PlotKind {
         matches!(self, Self::Bars | Self::Lines | Self::Violin)
     }
 
-    /// Times bound what is shown: those along x, or of what is distributed.
+    /// Whether times bound the plot: those along x, or those that are distributed.
     const fn has_times(self) -> bool {
         !matches!(self, Self::Bars | Self::Lines)
     }

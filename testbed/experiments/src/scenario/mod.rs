@@ -55,7 +55,7 @@ pub struct Scenario {
     pub name: String,
     /// One sentence for lists; may be empty.
     pub about: String,
-    /// How its results are drawn, and what they are compared with.
+    /// How the scenario's results are drawn, and the claims that they are compared with.
     pub figure: Figure,
     /// The runs, in the order of the file: one with an empty name, or the variants.
     pub runs: Vec<Run>,
@@ -82,8 +82,8 @@ pub struct Part {
     pub label: String,
 }
 
-/// A run as a file describes it. What the file does not say is `None` and left to the command
-/// line's defaults.
+/// A run as a file describes it. A field that the file leaves out is `None`, and the command line's
+/// default applies.
 #[derive(Debug)]
 pub struct Setup {
     /// The world in which it runs unless the command line says otherwise.

@@ -1,4 +1,4 @@
-//! Tests of the scenario reader: what is understood, what is refused and where.
+//! Tests of the scenario reader: accepted and refused inputs, and the places of errors.
 
 use proptest::prelude::*;
 

@@ -176,7 +176,7 @@ fn nested<'d>(path: &[Spanned<&'d str>], value: &Spanned<DeValue<'d>>) -> DeTabl
     table
 }
 
-/// Lays what a variant says over a scenario.
+/// Lays the table of a variant over a scenario.
 fn lay_over<'d>(base: &mut DeTable<'d>, overlay: &DeTable<'d>) {
     for (key, value) in overlay {
         let name = key.get_ref().as_ref();
@@ -204,7 +204,7 @@ fn lay_over<'d>(base: &mut DeTable<'d>, overlay: &DeTable<'d>) {
     }
 }
 
-/// Tables key by key; what `above` says wins.
+/// Merges tables key by key; values of `above` win.
 fn merge<'d>(below: &mut DeTable<'d>, above: &DeTable<'d>) {
     for (key, value) in above {
         match (below.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.get_ref()) {

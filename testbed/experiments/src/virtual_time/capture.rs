@@ -105,7 +105,7 @@ impl Recording {
         })
     }
 
-    /// Writes what the taps of all parts have noted in a window.
+    /// Writes the frames that the taps of all parts have noted in a window.
     pub(super) fn take<'t>(&mut self, taps: impl Iterator<Item = &'t mut Tap>) {
         self.taken.clear();
         taps.for_each(|tap| self.taken.append(&mut tap.taken));
@@ -142,8 +142,7 @@ impl Recording {
         })
     }
 
-    /// Writes what was seen until `end`. What cannot be written is logged, and is no failure of the
-    /// run.
+    /// Writes the frames until `end`. A failure to write is logged, and does not fail the run.
     pub(super) fn finish<'t>(mut self, taps: impl Iterator<Item = &'t mut Tap>, end: Instant) {
         let seen: Vec<u64> = taps.flat_map(|tap| tap.seen.clone()).collect();
         let wanted =

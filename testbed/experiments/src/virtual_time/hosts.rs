@@ -31,8 +31,8 @@ struct Host {
     endpoint: Endpoint,
     /// The clock that the endpoint sees; all else of a host is by network time.
     clock: HostClock,
-    /// When its endpoint wants to be called; [`Instant::FAR_FUTURE`] when it does not. Earlier than
-    /// wanted is fine, later is not.
+    /// When its endpoint wants to be called; [`Instant::FAR_FUTURE`] when it does not. Calling
+    /// earlier is allowed, calling later is not.
     timer: Instant,
     /// Flows of the matrix to order, by time.
     starts: VecDeque<(Instant, FlowIndex)>,
@@ -156,8 +156,8 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Runs a window of one instant, `now`, at which what one host does may start flows of others:
-    /// all handle what is due, then they drain in rounds until none has anything to do.
+    /// Runs a window of one instant, `now`, at which events of one host may start flows of others:
+    /// all hosts handle their due events, then they drain in rounds until none has anything to do.
     pub(super) fn run_together(
         &mut self,
         window: &Window,
@@ -268,8 +268,8 @@ impl<'a> Hosts<'a> {
         again
     }
 
-    /// Gives a flow to its sender. What the sender has to report goes first: a message that is done
-    /// has given its place in the tables away, perhaps to this one.
+    /// Gives a flow to its sender. The sender's reports are handled first, because a finished
+    /// message frees a place in the tables, which this flow may need.
     fn post(&mut self, order: &Order, now: Instant, conductor: &mut Conductor<'_>) {
         let place = self.index_of(order.src);
         self.hosts[place].report(now, conductor);
@@ -339,7 +339,7 @@ impl<'a> Hosts<'a> {
                 }
             }
         }
-        // Only now: what has just been sent may have set the first timer.
+        // The timer is read last, because a segment that was just sent may have set the first one.
         let state = &mut self.hosts[place];
         if let Some(at) = state.endpoint.poll_timeout() {
             state.timer = state.timer.min(state.clock.when(at));
@@ -380,7 +380,7 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Sends what was kept until `now`.
+    /// Sends packets that were kept until `now`.
     #[inline]
     fn release(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
         let place = self.index_of(host);

@@ -124,7 +124,7 @@ fn run_captured(
 
 const PICOSECOND: Duration = Duration::from_ps(1);
 
-/// How many threads run `plan`, and why not as many as it says.
+/// How many threads run `plan`, and the reason where they are fewer than it sets.
 fn threads(plan: &Plan, coupled: bool) -> (usize, Vec<Adapted>) {
     let wanted = plan.draft.threads;
     if wanted == 1 || !coupled {

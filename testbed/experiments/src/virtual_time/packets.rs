@@ -280,7 +280,7 @@ mod tests {
         assert!(frames.stamp(&mut stamped, &hop) && stamped.handle != packet.handle);
         assert_eq!(frames.ext(&stamped).unwrap().int.hops(), [hop]);
         assert!(frames.ext(&packet).unwrap().int.hops().is_empty());
-        // The room is what was sent; its content may be taken out.
+        // The room is that of the sent header; the content of the extension may be taken out.
         let wider = &mut |_: &mut Header, ext: &mut Ext| ext.int = Int::with_room(3);
         assert!(!frames.rewrite(&mut stamped, wider));
         assert!(frames.rewrite(&mut stamped, &mut |_, ext| ext.int.clear()));

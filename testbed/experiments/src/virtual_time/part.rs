@@ -24,7 +24,7 @@ pub(super) struct Span {
     pub(super) end: Instant,
 }
 
-/// Something on its way from one part to another: a packet with what it carries, or a pause.
+/// An item on its way from one part to another: a packet with its segment, or a pause.
 pub(super) struct Parcel {
     flight: Flight,
     packet: Option<InFlight>,
@@ -146,7 +146,7 @@ impl Part<'_> {
         }
     }
 
-    /// Packs what has left for other parts.
+    /// Packs the flights that have left for other parts.
     fn send(&mut self) {
         self.parcel_at = Instant::FAR_FUTURE;
         let Environment { network, packets, .. } = &mut self.env;

@@ -32,7 +32,7 @@ pub trait Program {
     /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
     /// program sends it on, holds it, drops it or consumes it.
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
-    /// `packet` starts to be transmitted by `port`. Its length stays what it is.
+    /// `packet` starts to be transmitted by `port`. The program may not change its length.
     fn on_departure(
         &mut self,
         packet: &mut Packet,

@@ -113,8 +113,8 @@ impl<'a> SwitchRun<'a> {
         }
     }
 
-    /// Runs the departures that a call of the program has caused at its instant, and measures what
-    /// it holds.
+    /// Runs the departures that a call of the program has caused at its instant, and measures the
+    /// packets that the program holds.
     #[inline]
     fn after_call(&mut self) {
         let mut next = 0;

@@ -145,7 +145,7 @@ impl Queued {
     }
 }
 
-/// The sizes of a port's queue. A discipline ignores what it does not use.
+/// The sizes of a port's queue. A discipline ignores those that it does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QdiscParams {
     /// Most bytes in the data class; 1 BDP in the paper's set-up.

@@ -89,8 +89,8 @@ pub struct Phantom<Q> {
 }
 
 impl<Q: Qdisc> Phantom<Q> {
-    /// An empty phantom at a `port` of `rate`, beside the queue that `real` makes of what the port
-    /// has for it: thresholds that no queue passes where only the phantom marks.
+    /// An empty phantom at a `port` of `rate`, beside the queue that `real` builds from the port's
+    /// parameters; where only the phantom marks, `real` gets thresholds that no queue exceeds.
     pub(super) fn beside(
         real: impl FnOnce(&QdiscParams) -> Q,
         params: &PhantomParams,

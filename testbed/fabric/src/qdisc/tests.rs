@@ -16,7 +16,7 @@ const PARAMS: QdiscParams = QdiscParams {
     packet_max: Bytes(4_160),
 };
 
-/// A phantom queue that holds what the real queue does: its marks begin with the real queue's.
+/// A phantom queue with the occupancy of the real queue: its marks begin with the real queue's.
 const PHANTOM: PhantomParams =
     PhantomParams { drain: 1.0, size: None, kmin: 0.9, kmax: 1.0, physical: true };
 

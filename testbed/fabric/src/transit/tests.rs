@@ -69,7 +69,7 @@ const ALL: [u32; 6] = [0, 1, 2, 3, 4, 5];
 type Injection = (u64, u32, u32);
 
 /// Runs `injections` of packets with room, up to each `late`-th at once; 0 runs single instants.
-/// What was written into each packet that arrived, by number of the packet.
+/// Returns the hops of each packet that arrived, by number of the packet.
 fn run(mut network: Network, injections: &[Injection], late: usize) -> Vec<(u32, Vec<Hop>)> {
     let mut frames = Stamps::default();
     let (mut now, mut out, mut arrived) = (Instant::ZERO, Vec::new(), Vec::new());

@@ -34,7 +34,7 @@ pub use run::{Bench, BenchError, Case, Cost, MESSAGE};
 /// The devices that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Swallows what it is sent.
+    /// A device that drops the frames that it is given.
     Null,
     /// Passes pointers.
     Ring,

@@ -94,7 +94,7 @@ impl Peer {
         }
     }
 
-    /// Lets the endpoint decide about what was received and builds its answers.
+    /// Lets the endpoint handle the received segments, and builds its answers.
     pub(super) fn answer(&mut self, now: Instant) -> &mut MbufBurst {
         for heard in self.heard.chunks(BURST) {
             self.endpoint.handle_burst(now, heard, &mut self.places);

@@ -210,8 +210,8 @@ impl Bench {
     ) -> Result<Trips, BenchError> {
         let (one, two) = self.ports()?;
         let clock = self.clock(TimeScale::REAL);
-        // One pool for both, so that a core sends in the buffers that it has just freed, as at a
-        // device that gives back what it has sent. With two, every buffer is another core's.
+        // One pool serves both, so that a core sends in the buffers that it has just freed, as at a
+        // device that gives sent buffers back. With two, every buffer is in another core's cache.
         let pool = self.pool(BUFFERS_ROOM)?;
         let mut one = self.end(one, &pool, (0, 1), clock, len)?;
         let mut two = self.end(two, &pool, (1, 0), clock, len)?;
@@ -237,7 +237,7 @@ impl Bench {
         Ok(sorted(trips?))
     }
 
-    /// Two devices, each of which receives what the other sends.
+    /// Two devices, each of which receives the frames that the other sends.
     fn ports(&self) -> Result<(Port, Port), BenchError> {
         let pool = self.pool(BUFFERS_ROOM)?;
         let config = LinkConfig {
@@ -291,7 +291,7 @@ impl Bench {
     }
 }
 
-/// One end of an exchange of frames that say nothing.
+/// One end of an exchange of frames without content.
 struct Frames {
     port: Port,
     burst: MbufBurst,

@@ -68,7 +68,7 @@ pub struct Cost {
     pub segments: u64,
     /// Segments that were sent again.
     pub retransmitted: u64,
-    /// Parity packets that were sent beside them; what they cost is part of the segments' cost.
+    /// Parity packets that were sent beside them; their cost is part of the segments' cost.
     pub parity: u64,
     /// Whether their payload was attached.
     pub attached: bool,
@@ -278,7 +278,7 @@ impl Bench {
         })
     }
 
-    /// Ticks a segment by part, and what was sent.
+    /// Ticks a segment by part, and the segments sent.
     fn run(&self, case: &Case, way: Way) -> Result<(Vec<f64>, Sent), BenchError> {
         let mut rig = self.rig(case, way)?;
         rig.post_all();
@@ -432,8 +432,7 @@ const RING: usize = 256;
 /// The sender receives no messages.
 const NOTHING: MemoryConfig = MemoryConfig { bytes_max: 0, messages_max: 0, parity_max: 0 };
 
-/// A network that loses nothing and a window that never stands in the way: what is measured is the
-/// path.
+/// A network that loses nothing and a window that never limits, so that the path alone is measured.
 pub(super) fn unhindered() -> Settings {
     Settings {
         line_rate: Rate::from_gbps(400),

@@ -1,4 +1,4 @@
-//! A worker's clock that also knows where the worker's time went.
+//! A worker's clock that also counts the time of each stage.
 //!
 //! Ticks of the time-stamp counter. Reading it costs about 9 ns a mark, which is measured too: see
 //! [`StageClock::mark_ticks`].
@@ -95,7 +95,7 @@ mod tests {
         let sum = by_stage.iter().sum::<u64>();
         assert_eq!(marks, 1000);
         assert!(sum > 0 && by_stage.iter().all(|ticks| *ticks > 0), "{by_stage:?}");
-        // One reading more than what was summed.
+        // There is one reading more than intervals in the sum.
         let whole = last.since(first).as_ps() / 1000 * rate.hz() / 1_000_000_000;
         assert!(sum <= whole + whole / 100 + 100, "{sum} of {whole}");
     }

@@ -1,4 +1,4 @@
-//! From turns to a cost a segment that other programs on the machine have not disturbed.
+//! Computes a cost a segment that is not disturbed by other programs on the machine.
 //!
 //! Turns are gathered into windows of some thousands of segments, about a millisecond each: shorter
 //! than a scheduler's slice. Other programs on the machine can only make a window longer, never

@@ -106,7 +106,7 @@ impl Doorway {
 }
 
 impl Caller {
-    /// Reads one piece of what has come. True when the line is whole.
+    /// Reads one piece of the bytes that have come. True when the line is whole.
     fn read(&mut self) -> Result<bool, &'static str> {
         let mut piece = [0; PIECE];
         let read = match self.stream.read(&mut piece) {

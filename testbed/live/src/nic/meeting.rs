@@ -1,4 +1,4 @@
-//! All hosts of a run in touch: a star of TCP connections around the first host.
+//! The connections of a run's hosts: a star of TCP connections around the first host.
 //!
 //! Rounds ([`Meeting::gather`]) are the only meeting points: every host gives its part, the first
 //! host collects them and passes them to all. A host that cannot go on says why; a host that is
@@ -241,7 +241,7 @@ impl Meeting {
         }
     }
 
-    /// The next thing that another host said; `None` when there is none.
+    /// The next message of another host; `None` when there is none.
     ///
     /// # Errors
     /// [`RunError::Peer`] when a host cannot go on or is gone.
@@ -268,7 +268,7 @@ impl Meeting {
         }
     }
 
-    /// Notices failures; what else was said is kept for later.
+    /// Notices failures; other messages are kept for later.
     pub(super) fn look(&mut self) -> Result<(), RunError> {
         let mut kept = VecDeque::new();
         std::mem::swap(&mut kept, &mut self.early);
@@ -341,14 +341,16 @@ impl Meeting {
         }
     }
 
-    /// Notifies all that this host cannot go on, unless it was another's failure, which they know.
+    /// Notifies all hosts that this host cannot go on, unless another host's failure, of which they
+    /// are notified already, is the reason.
     pub(super) fn give_up(&self, error: &RunError) {
         if !matches!(error, RunError::Peer { .. } | RunError::Disagree(_)) {
             self.tell_failure(&self.names[self.own as usize], &error.to_string());
         }
     }
 
-    /// Parts without losing what was said last: the first host leaves when all others have.
+    /// Ends the connections after the last messages are sent: the first host leaves when all others
+    /// have left.
     pub(super) fn part(&mut self) {
         let until = self.clock.now() + Duration::from_s(5);
         if self.is_first() {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use transport::Stats;
 use transport::stats::DropReason;
 
-/// Changes with every change of what is said here.
+/// Version of these messages; it changes with each of them.
 pub(super) const PROTOCOL: u32 = 2;
 
 /// One line.
@@ -54,15 +54,15 @@ pub(super) enum Say {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Round {
-    /// Say who they are and what they would run.
+    /// Hosts report their identity and the run that they would start.
     Join,
     /// Have their devices up.
     Device,
-    /// Know their peers' MACs and base RTTs.
+    /// Hosts report their peers' MACs and base RTTs.
     Measure,
     /// Have their workers ready.
     Armed,
-    /// Know the first host's clock.
+    /// Hosts have compared their clocks with the first host's.
     Synced,
     /// Report how it went.
     Report,
@@ -98,7 +98,7 @@ pub(super) struct Hello {
 /// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DevicePart {
-    /// Mbit/s, when it says so.
+    /// Speed of the link, Mbit/s, when the device reports it.
     pub(super) link_mbps: Option<u32>,
     /// Longest frame that it sends and receives, bytes.
     pub(super) max_frame: u32,
@@ -136,7 +136,7 @@ pub(super) struct Report {
     pub(super) seen: HostSeen,
 }
 
-/// A flow as its sender knows it; no time is no such thing yet.
+/// A flow's record at its sender; a time that is missing has not come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SentFlow {
     pub(super) flow: u32,
@@ -146,7 +146,7 @@ pub(super) struct SentFlow {
     pub(super) failed: bool,
 }
 
-/// A flow as its receiver knows it.
+/// A flow's record at its receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ReceivedFlow {
     pub(super) flow: u32,

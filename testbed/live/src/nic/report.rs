@@ -1,4 +1,5 @@
-//! From what each host kept to the outcome of the whole run, in the schema of all worlds.
+//! Combines the records of all hosts into the outcome of the whole run, in the schema of all
+//! worlds.
 //!
 //! Every host gets all reports and puts the same outcome together. The switches of a
 //! real network cannot be seen: what they drop is what left hosts and did not arrive, and what they
@@ -99,8 +100,8 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
     Outcome { stopped, lateness, ..outcome }
 }
 
-/// The records of all flows: from the sender, and what was delivered from the receiver, whose times
-/// are turned by how much its clock has drifted from the first host's.
+/// The records of all flows: times of the sender, and deliveries of the receiver, whose times are
+/// corrected by the drift of its clock from the first host's.
 fn records(plan: &Plan, reports: &[Report]) -> Vec<FlowRecord> {
     let mut records = vec![FlowRecord::UNSTARTED; plan.matrix.flows.len()];
     let mut starts = vec![(0, 0); records.len()];

@@ -253,7 +253,7 @@ impl Attendance<'_> {
         let pollers = Pollers::start(&eal, vec![host], &cores, &clock, plan.settings.base_rtt)?;
         let (before, start) = self.synchronised()?;
         let capture = observers.start_capture(TimeScale::REAL)?;
-        // No worker polls before: what is due at the start would be sent at once.
+        // No worker polls before the start: segments due at the start would be sent at once.
         while self.clock.now() < start {
             self.meeting.look()?;
             thread::yield_now();

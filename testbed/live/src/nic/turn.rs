@@ -73,7 +73,7 @@ impl<'a, 'm> Turn<'a, 'm> {
         }
     }
 
-    /// Runs until the first host says that all is over; true when it was ended early.
+    /// Runs until the first host reports the end; true when the run was ended early.
     pub(super) fn until_over(
         &mut self,
         pollers: &Pollers,
@@ -118,7 +118,7 @@ impl<'a, 'm> Turn<'a, 'm> {
         self.control.poll(self.now)
     }
 
-    /// Lets what is on its way arrive.
+    /// Waits until packets under way have arrived.
     fn settle(&mut self) {
         let until = self.now + SETTLE;
         let mut idle = Idle::new(IdleMode::Adaptive);
@@ -147,7 +147,7 @@ impl<'a, 'm> Turn<'a, 'm> {
         Ok(())
     }
 
-    /// Takes what others say; whether, and how, the run has ended.
+    /// Handles messages of other hosts; returns whether, and how, the run has ended.
     fn listen(&mut self) -> Result<Option<bool>, RunError> {
         while let Some((from, say)) = self.meeting.poll()? {
             match say {

@@ -132,7 +132,7 @@ impl Desk {
         Ok(Self { port, pool, station, clock, full, strays: 0, answers: 0, eal })
     }
 
-    /// Limits the frames that are probed and sent, once it is known what all devices carry.
+    /// Limits the frames that are probed and sent, once the limits of all devices are known.
     pub(super) fn send_at_most(&mut self, full: u16) {
         self.full = self.full.min(full);
     }
@@ -176,7 +176,7 @@ impl Desk {
         Ok(done)
     }
 
-    /// Answers what is asked of this host.
+    /// Answers requests to this host.
     pub(super) fn serve(&mut self) -> Result<(), RunError> {
         self.enquire(|enquiry| enquiry.serve(|_| false))
     }

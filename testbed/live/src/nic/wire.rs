@@ -1,5 +1,5 @@
-//! One TCP connection between two hosts of a run: lines out, lines in, and whether the other still
-//! lives.
+//! One TCP connection between two hosts of a run: lines out, lines in, and whether the other host
+//! still runs.
 //!
 //! A thread reads; it also says `Alive` now and then, so that a host whose main thread opens a
 //! device for seconds is known to live. Who says nothing for [`SILENCE`] is gone. Nothing here is
@@ -17,7 +17,7 @@ use transport_dpdk::DilatedClock;
 
 use super::message::Say;
 
-/// A silence after which a host is gone. A process that ends is noticed at once.
+/// A silence after which a host counts as gone. A process that ends is noticed at once.
 const SILENCE: Duration = Duration::from_s(SILENCE_S);
 
 /// Between two signs of life.
@@ -42,7 +42,7 @@ pub(super) enum Heard {
 pub(super) struct Wire(Arc<Mutex<TcpStream>>);
 
 impl Wire {
-    /// Starts to listen to `from`; what it says goes to `inbox`.
+    /// Starts to read from `from`; its messages go to `inbox`.
     pub(super) fn start(
         stream: TcpStream,
         (from, inbox): (u32, Sender<(u32, Heard)>),
@@ -78,7 +78,7 @@ impl Wire {
     }
 }
 
-/// Passes on what comes until the connection ends, or `pass` says so; says how it ended.
+/// Passes on lines until the connection ends, or `pass` ends it; returns how it ended.
 fn listen(
     mut reader: BufReader<TcpStream>,
     mouth: &Wire,

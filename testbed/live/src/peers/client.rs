@@ -75,7 +75,7 @@ const FLUSH: Duration = Duration::from_ms(2);
 /// Round trips before those that count: a tenth, at most these.
 const WARM_UP_MAX: u64 = 1000;
 
-/// Has a session on these terms.
+/// Runs a session with these terms.
 ///
 /// # Errors
 /// [`PeerError`]: what is wrong with the input, the machine, or the server.
@@ -128,7 +128,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Learns the server's MAC, unless it was given.
+    /// Asks for the server's MAC, unless it was given.
     fn find_server(&mut self) -> Result<(), PeerError> {
         let host = self.options.server;
         if self.host.find(host, self.options.wait, self.monitor)? {
@@ -260,7 +260,7 @@ impl Client<'_> {
         Ok(trips)
     }
 
-    /// One round trip; `None` when the user wants an end.
+    /// Runs one round trip; `None` when the user wants to end.
     fn round_trip(&mut self, session: &mut Session, number: u32) -> Result<Option<u64>, PeerError> {
         let start = eal::tsc();
         let tag = Tag { kind: Kind::Ping, session: short(session.number), number }.pack();

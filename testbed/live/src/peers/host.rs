@@ -72,7 +72,7 @@ type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
 
 /// One end of a link between processes. Fields in the order in which they must go.
 pub(super) struct Host {
-    /// Gone only while it is built anew.
+    /// The worker; `None` only while it is built anew.
     worker: Option<DeviceWorker>,
     hold: Option<InterruptHold>,
     app: AppEnd,
@@ -170,7 +170,8 @@ impl Host {
         })
     }
 
-    /// Builds the worker anew for `terms`, or for no session; what the former one had is gone.
+    /// Builds the worker anew for `terms`, or for no session; the state of the former one is
+    /// dropped.
     pub(super) fn build(&mut self, terms: &Terms) -> Result<(), PeerError> {
         let Some(io) = self.take_io() else { return Ok(()) };
         self.put(io, terms)
@@ -204,8 +205,8 @@ impl Host {
         Ok(())
     }
 
-    /// Whether `peer` can be sent to. Where its MAC is not known yet it is asked for, for as long
-    /// as `patience`; that ends what the worker had under way.
+    /// Whether `peer` can be sent to. Where its MAC is not known yet it is asked for, for at most
+    /// `patience`; that ends all work that the worker had under way.
     pub(super) fn find(
         &mut self,
         peer: HostId,
@@ -274,7 +275,7 @@ impl Host {
         self.waiting.push_back(Request::Close { connection });
     }
 
-    /// One turn of the worker, with what the application has waiting.
+    /// Runs one turn of the worker, with the application's waiting requests.
     pub(super) fn turn(&mut self, monitor: &mut dyn Monitor) -> Turn {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.app.submit(request) {
@@ -326,7 +327,7 @@ impl Host {
         is_up
     }
 
-    /// The next thing that the worker has to say.
+    /// The next completion of the worker.
     pub(super) fn poll(&mut self) -> Option<Completion> {
         self.app.poll()
     }
@@ -452,7 +453,7 @@ fn open_io(
     let io = PortIo::of_port(port, own, None);
     let io = io.ok_or(PeerError::LinkDown { device, seconds: 0 })?;
     let io = match setup.addressing.addr(setup.host) {
-        // All hosts are on one link as far as this one knows.
+        // This host assumes that all hosts are on one link.
         Some(HostAddr { mac, ip }) => io.answering(Station { mac, ip, prefix: 0, gateway: None }),
         None => io,
     };

@@ -45,7 +45,7 @@ use transport::{Duration, HostId};
 /// An event of a session while it goes on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionEvent<'a> {
-    /// The device is open; in one line, what it is and does.
+    /// The device is open; the text describes it in one line.
     Opened(&'a str),
     /// The link went down, or came up again.
     Link(bool),

@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::Counters;
 use super::terms::Terms;
 
-/// Version of what is said here. Both sides must speak the same.
+/// Version of these messages. Both sides must have the same.
 pub(super) const PROTOCOL: u64 = 1;
 
 /// Longest note, bytes: a longer one is not read.
@@ -99,7 +99,7 @@ pub(super) enum Note {
     Go { session: u64 },
     /// A sender is through: all of this is acknowledged.
     End { session: u64, sent: Totals },
-    /// The client wants to know what the server has counted.
+    /// The client asks for the server's counts.
     Finish { session: u64 },
     /// The server's counts; the session is over.
     Report { session: u64, received: Totals, counters: Counters },
@@ -157,7 +157,7 @@ impl Note {
         serde_json::from_value(value).map_err(|error| format!("a note it does not know: {error}"))
     }
 
-    /// The session that unreadable bytes speak of, where they say.
+    /// The session that unreadable bytes name, where they name one.
     pub(super) fn session_of(bytes: &[u8]) -> u64 {
         let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
         value.get("session").and_then(Value::as_u64).unwrap_or(0)

@@ -60,7 +60,7 @@ struct Server<'a> {
 enum Ending {
     /// The session goes on.
     Open,
-    /// The client wants the report.
+    /// The client has asked for the report.
     Wanted,
     /// The report is on its way, with this cookie.
     Reported(u64),
@@ -73,7 +73,7 @@ const FIND_FOR: Duration = Duration::from_s(1);
 /// How long a client that is notified of the server's end is waited for.
 const FAREWELL: Duration = Duration::from_ms(500);
 
-/// Serves until the monitor wants an end, or all sessions are served.
+/// Serves until the monitor ends it, or all sessions are served.
 ///
 /// # Errors
 /// When there is no device; nothing that a client does is one.
@@ -123,7 +123,7 @@ impl Server<'_> {
         }
     }
 
-    /// Takes what the worker has to say; whether there was anything.
+    /// Handles a completion of the worker; true when there was one.
     fn take(&mut self, now: Instant) -> Result<bool, PeerError> {
         let mut any = false;
         let most = self.session.as_mut().map_or(1, |(session, _)| session.appetite(now));

@@ -46,7 +46,7 @@ impl Session {
         }
     }
 
-    /// Begins to send, if the job says that this end does.
+    /// Begins to send, if the job has this end send.
     pub(super) fn start(&mut self, sends: bool, now: Instant) {
         self.began = now;
         self.reported = Default::default();
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// Posts what may be sent; whether there was anything.
+    /// Posts messages that may be sent; true when there were any.
     pub(super) fn post(&mut self, host: &mut Host, now: Instant) -> bool {
         let Some(sender) = &mut self.sender else { return false };
         let room = host.room();

@@ -1,4 +1,4 @@
-//! The mbufs that are in the emulated network: what a [`fabric::Packet`] is a handle of.
+//! The mbufs that are in the emulated network, by the handles of their [`fabric::Packet`]s.
 //!
 //! A faulty link may deliver a packet twice, so the copies under way are counted; each but the
 //! last end gets a copy of the bytes. Grows to the most packets ever under way at once, then

@@ -81,7 +81,8 @@ pub fn run_observed(
     Ok(Outcome { adapted, ..outcome })
 }
 
-/// Packets that may wait for a host on any network: what arrives in a break of the scheduler's.
+/// Packets that may wait for a host on any network: as many as arrive while the scheduler stops its
+/// thread.
 const WAITING_MIN: usize = 4096;
 
 const BREAKS: &str = "25 ms of real time: longer than a scheduler's breaks";
@@ -104,7 +105,7 @@ impl Threads {
     }
 }
 
-/// Changes settings that real time, or the device, cannot keep; the scale; and what was changed.
+/// Changes settings that real time, or the device, cannot keep; returns the scale, and the changes.
 fn adapt(
     plan: &Plan,
     pmd: Pmd,
@@ -199,7 +200,7 @@ fn drive<'a>(
     let base_rtt = plan.settings.base_rtt;
     let switch_pool = pools.switch.clone();
     let corruption = rng.fork("corruption", 0);
-    // Half of what there is: a host that stands still takes the others' buffers last.
+    // Half of the buffers: a host whose thread stands still takes the buffers of other hosts last.
     let waiting_max = (pools.hosts.count() as usize / 2).max(WAITING_MIN);
     let ends = (ends, waiting_max);
     let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption);
@@ -232,7 +233,8 @@ impl Run<'_> {
         let mut idle = Idle::new(IdleMode::Adaptive);
         let mut look_at = Instant::ZERO;
         loop {
-            // Before the rings are read, so that what is stamped later is not run past.
+            // The clock is read before the rings, so that no frame is stamped after the instant up
+            // to which the network runs.
             self.now = self.clock.now().max(self.now);
             let now = self.now;
             self.gaps.poll(now);
@@ -269,8 +271,8 @@ impl Run<'_> {
     }
 }
 
-/// When the run ends at the latest. Nothing is ever acknowledged over devices that swallow what
-/// they are sent: there the run ends when every flow has had the time to send its first window.
+/// When the run ends at the latest. Over devices that drop all frames nothing is ever acknowledged:
+/// there the run ends when every flow has had the time to send its first window.
 fn limit(plan: &Plan, pmd: Pmd, scale: TimeScale) -> Instant {
     let limit = plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
     if pmd != Pmd::Null {

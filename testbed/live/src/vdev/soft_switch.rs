@@ -239,9 +239,9 @@ impl MbufFrames<'_> {
         frame::header_of(head_of(self.packets.of(packet.handle)?, &mut copy)?).ok()
     }
 
-    /// The first octets of the frame of a packet with all its headers, to be written: of bytes that
-    /// no copy of the packet and no sender shares. What is still to be cut off or flipped is done
-    /// to them when the packet comes out.
+    /// The first octets of a packet's frame with all its headers, to be written; no other copy of
+    /// the packet and no sender shares them. Cuts and flips that are still due are applied when the
+    /// packet comes out.
     fn head_mut(&mut self, packet: &mut Packet) -> Option<&mut [u8]> {
         packet.handle = self.packets.own(packet.handle, self.pool)?;
         let mbuf = self.packets.of_mut(packet.handle)?;
@@ -337,7 +337,7 @@ fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet
     })
 }
 
-/// Does to the bytes what the network has done to the packet; `None` when `pool` is exhausted.
+/// Applies the network's changes of the packet to its bytes; `None` when `pool` is exhausted.
 fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
     let trimmed = packet.class() == TrafficClass::Trimmed;
     let corrupt = packet.flags.has(Flags::CORRUPT);

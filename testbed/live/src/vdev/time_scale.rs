@@ -1,4 +1,5 @@
-//! How much slower than real time a run's network time passes, so that this machine keeps up.
+//! The time scale: how much slower than real time a run's network time passes, so that this machine
+//! keeps up.
 //!
 //! A scale has to satisfy the processor: all hosts sending at line rate must cost a quarter of one
 //! core at most. And it has to satisfy the control loops: a scheduler takes a core away for 4 ms at
@@ -45,8 +46,8 @@ const LOAD_MAX: f64 = 0.25;
 /// Packets that the cost is measured with.
 const PROBES: u32 = 2048;
 
-/// The scale for `plan`: what it says, else what fits. `device_ns` is what one packet costs in
-/// devices.
+/// The scale for `plan`: the one that it sets, else one that fits. `device_ns` is the cost of one
+/// packet in devices.
 pub(super) fn choose(
     plan: &Plan,
     rate: Calibration,

@@ -70,7 +70,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Starts what is due and takes what hosts have to report; whether there was anything.
+    /// Starts flows that are due and takes reports of hosts; true when there was anything to do.
     pub(crate) fn poll(&mut self, now: Instant) -> bool {
         let mut any = false;
         for host in 0..self.apps.len() {
@@ -145,7 +145,7 @@ impl<'a> Control<'a> {
         &self.conductor
     }
 
-    /// The conductor, to take what it kept when all is over.
+    /// The conductor, from which the records are taken when all is over.
     pub(crate) fn conductor_mut(&mut self) -> &mut Conductor<'a> {
         &mut self.conductor
     }
@@ -166,7 +166,7 @@ impl<'a> Control<'a> {
 }
 
 impl App {
-    /// Hands over what the ring takes.
+    /// Hands over requests as far as the ring takes them.
     fn submit(&mut self) -> bool {
         let mut any = false;
         while let Some(request) = self.waiting.pop_front() {

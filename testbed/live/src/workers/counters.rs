@@ -120,7 +120,7 @@ pub(crate) fn sum(polled: &mut [Polled]) -> Workers {
         let io = host.io();
         let kept = io.kept() as u64;
         sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
-        // Bounded by what the link holds: no host sends any more.
+        // Bounded by the packets on the link: no host sends any more.
         loop {
             let left = io.rx_burst(Instant::ZERO);
             io.rx_release();

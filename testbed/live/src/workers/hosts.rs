@@ -208,7 +208,7 @@ impl Pollers {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Ends all threads and gives back what they polled. A panic of a thread is passed on.
+    /// Ends all threads and returns the hosts that they polled. A panic of a thread is passed on.
     pub(crate) fn stop(mut self) -> Result<Vec<Polled>, RunError> {
         self.stop.store(true, Ordering::Release);
         let mut back = Vec::new();
@@ -229,7 +229,7 @@ impl Drop for Pollers {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
-            // Only on the way out of an error, which says more than this thread could.
+            // This runs only after an error, which says more than this thread could.
             drop(thread.join());
         }
     }

@@ -1,4 +1,4 @@
-//! Hosts as workers on polling threads: what every world in real time shares.
+//! Hosts as workers on polling threads, for every world in real time.
 //!
 //! [`hosts`] makes the workers and their threads, [`control`] is the application of each,
 //! [`observers`] shows them while they run, [`counters`] collects what they counted, and

@@ -66,12 +66,12 @@ impl CongestionControl for Aimd {
 /// Wire bytes.
 const LARGEST: Bytes = Bytes(300_000);
 const LINK: Rate = Rate::from_gbps(10);
-/// From one end to the other, without what waits.
+/// The delay from one end to the other, without queues.
 const DELAY: Duration = Duration::from_us(5);
 /// Packets that wait from which on the link marks.
 const MARKS_FROM: usize = 8;
 
-/// What became of one message.
+/// The outcome of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// When the sender had its last acknowledgement.

@@ -122,7 +122,7 @@ pub(crate) const TAG_BITS: u32 = 46;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
 impl App {
-    /// An application at what was attached, with so many connections and messages at most.
+    /// An application at `attached`, with so many connections and messages at most.
     pub(crate) fn new(attached: Attached, connections: u32, messages: u32) -> Self {
         let Attached { ring, host, path } = attached;
         let messages = usize::try_from(messages).unwrap_or(usize::MAX);

@@ -141,7 +141,8 @@ impl Stack {
         self.clock.now()
     }
 
-    /// Two hosts, each of which receives what the other sends, and an application at each.
+    /// Two hosts, each of which receives the frames that the other sends, and an application at
+    /// each.
     pub(crate) fn attach_pair(&mut self) -> Result<[Attached; 2], String> {
         let room = (self.setup.payload_max + PLAIN_HEADERS_MAX).next_multiple_of(64).max(2048);
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
@@ -164,7 +165,7 @@ impl Stack {
         Ok([one?, two?])
     }
 
-    /// Memory of an application, zeroed, at an address that devices know.
+    /// Memory of an application, zeroed, at an address that devices can read.
     pub(crate) fn region(&self, len: usize) -> Result<Region, String> {
         Region::new(&self.eal, vec![0; len].into()).map_err(|error| error.to_string())
     }

@@ -25,7 +25,7 @@ pub struct Codec {
     points: Points,
     /// One row of `shape.data()` coefficients for each parity packet.
     rows: Vec<u8>,
-    /// Of parity packets 2i and 2i + 1.
+    /// The equations of parity packets 2i and 2i + 1, for each i.
     equations: Vec<Equations>,
 }
 
@@ -67,7 +67,7 @@ impl Codec {
         self.shape
     }
 
-    /// What runs it.
+    /// The kernel that runs the code.
     #[must_use]
     pub const fn kernel(&self) -> Kernel {
         self.kernel
@@ -128,8 +128,8 @@ impl Codec {
     }
 
     /// Restores the missing data packets of a block in place. `packets` are the block's, `data` of
-    /// them data and then all parity; bit i of `have` says that packet i is there. What is missing
-    /// is given as a slice of the length it has to have. Missing parity stays as it is.
+    /// them data and then all parity; bit i of `have` says that packet i is there. A missing data
+    /// packet is a slice of its own length. Missing parity stays as it is.
     ///
     /// # Errors
     /// When too few packets are there.
@@ -232,7 +232,7 @@ impl Codec {
     }
 
     /// The coefficients that give the `lost` data packets from the others and the parity `used`, in
-    /// that order. What a short block lacks is known to be zeros.
+    /// that order. Data packets that a short block lacks are zeros.
     fn solution(&self, data: u8, lost: Picked, used: Picked) -> [u8; DATA * PARITY] {
         let used = Picked(used.0 << self.shape.data());
         let exchange = Exchange { points: &self.points, lost, used };

@@ -4,7 +4,7 @@
 /// x^8 + x^4 + x^3 + x^2 + 1, as \[rse\] has it.
 const POLYNOMIAL: u16 = 0x11D;
 
-/// `a * b`, where speed does not matter: what the tables are made with.
+/// `a * b`, where speed does not matter: the tables are made with it.
 const fn multiply(a: u8, b: u8) -> u8 {
     let (mut product, mut a, mut b) = (0_u8, a, b);
     while b != 0 {

@@ -19,7 +19,7 @@ pub(crate) struct Picked(pub(crate) u64);
 /// The points of one shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
-    /// By point: the logarithm of the product of its sums with all data points but itself.
+    /// For each point: the logarithm of the product of its sums with all data points but itself.
     products: [u16; POINTS],
 }
 
@@ -53,7 +53,7 @@ impl Picked {
 }
 
 impl Points {
-    /// Of a code with `data` data packets.
+    /// The points of a code with `data` data packets.
     pub(crate) fn new(data: u8) -> Self {
         let product = |point: u8| {
             let others = (0..data).filter(|other| *other != point);
@@ -79,7 +79,7 @@ impl Exchange<'_> {
         (whole + ORDER * u16::from(DATA_MAX) - others(self.lost)) % ORDER
     }
 
-    /// What the value at the known point `from` is multiplied by in the value at the unknown `to`;
+    /// The factor of the value at the known point `from` in the value at the unknown point `to`;
     /// each comes with its [`Exchange::product`].
     pub(crate) fn coefficient(&self, (to, above): (u8, u16), (from, below): (u8, u16)) -> u8 {
         power(above + 2 * ORDER - below - logarithm(to ^ from))

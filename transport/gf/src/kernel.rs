@@ -1,4 +1,4 @@
-//! Which code multiplies bytes, chosen by what the processor can do.
+//! Kernels: code that multiplies bytes, chosen by the instructions that the processor has.
 
 use reed_solomon_erasure::galois_8;
 
@@ -102,7 +102,7 @@ impl Kernel {
     }
 
     /// Sets the first `len` bytes of the outputs to the sum over the pairs and to that plus the
-    /// difference, or to what the tail makes of them. All slices have that many; there is a pair at
+    /// difference, or to the result of the tail. All slices have that many; there is a pair at
     /// least, and the kernel [has pairs](Self::has_pairs).
     pub(crate) fn combine_pairs(
         self,

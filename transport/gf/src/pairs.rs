@@ -1,4 +1,4 @@
-//! Neighbours: what two parity packets q and q + 1, q even, say about an even number of data
+//! Neighbours: equations of two parity packets q and q + 1, q even, over an even number of data
 //! packets, with fewer products than packets.
 //!
 //! The points of the code are numbers and their differences exclusive ors, so of data packets x
@@ -31,12 +31,12 @@ const FEW: usize = 4;
 /// The equations of two parity packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Equations {
-    /// By pair of data packets: the logarithm of e.
+    /// For each pair of data packets: the logarithm of e.
     logarithms: Vec<u16>,
-    /// By pair of data packets: its factors in the parity packets, the first of which is the sum,
-    /// the second that plus the difference.
+    /// For each pair of data packets: its factors in the parity packets, the first of which is the
+    /// sum, the second that plus the difference.
     parity: Vec<Factors>,
-    /// By pair of data packets: the factors that give a lost one of it, see [`Self::chain`].
+    /// For each pair of data packets: the factors that give a lost one of it, see [`Self::chain`].
     chains: Vec<Vec<u8>>,
     /// q + 1.
     point: u8,
@@ -63,7 +63,7 @@ pub(crate) fn equations(data: u8, rows: &[u8]) -> Vec<Equations> {
 }
 
 impl Equations {
-    /// Of parity packets `q` and the next, from their rows.
+    /// The equations of parity packets `q` and the next, from their rows.
     fn new(q: u8, data: u8, rows: &[u8]) -> Self {
         let sums = rows[..usize::from(data)].as_chunks().0.iter().map(|[a, b]| a ^ b);
         let logarithms = sums.map(logarithm).collect();

@@ -1,4 +1,4 @@
-//! What kernels are asked for: sums of products of packets and constants, as plain data.
+//! Inputs of kernels: sums of products of packets and constants, as plain data.
 
 /// The coefficients of a sum of products: output `j` takes source `i` times
 /// `bytes[j * stride + i]`.

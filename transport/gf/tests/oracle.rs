@@ -54,7 +54,7 @@ fn check_parity(codec: &Codec, expected: &[Vec<u8>], data: usize) {
         codec.update(index, packet, &mut slices(&mut streamed));
     }
     assert_eq!(streamed, expected[data..], "{:?} streamed", codec.kernel());
-    // Begun with the longest, over whatever was there before.
+    // Accumulation begins with the longest packet, over arbitrary contents.
     let mut order: Vec<(u8, &&[u8])> = (0..).zip(&refs).collect();
     order.sort_by_key(|(_, packet)| std::cmp::Reverse(packet.len()));
     let mut begun: Vec<Vec<u8>> = expected[data..].iter().map(|p| vec![0xA5; p.len()]).collect();
@@ -65,7 +65,7 @@ fn check_parity(codec: &Codec, expected: &[Vec<u8>], data: usize) {
     assert_eq!(begun, expected[data..], "{:?} begun", codec.kernel());
 }
 
-/// Loses the packets that are not in `have` and decodes; what was there must not change.
+/// Loses the packets that are not in `have` and decodes; the packets in `have` must not change.
 fn check_decode(codec: &Codec, expected: &[Vec<u8>], data: usize, have: u64) {
     let lost = |number: usize| have & 1 << number == 0;
     let mut packets = expected.to_vec();
@@ -156,7 +156,7 @@ fn every_erasure_pattern_of_16_and_4_that_decodes_does() {
     let expected = block(shape, &[96; 16], &mut rng);
     for codec in codecs(shape) {
         check_parity(&codec, &expected, 16);
-        // Up to four of twenty, and the first pattern of every five.
+        // All patterns of up to four of twenty, and the first pattern of every five.
         for have in 0..1_u64 << 20 {
             match 20 - have.count_ones() {
                 0..=4 => check_decode(&codec, &expected, 16, have),

@@ -67,21 +67,21 @@ pub struct Demands {
     oldest: u32,
     youngest: u32,
     open: usize,
-    /// By sender: the hosts to which it has an open demand, a bit each, a word a ToR.
+    /// For each sender: the hosts to which it has an open demand, a bit each, a word a ToR.
     rows: Vec<Words>,
-    /// By sender, ToR and host of the ToR: the class of its demand. `width` bytes a ToR.
+    /// For each sender, ToR and host of the ToR: the class of its demand. `width` bytes a ToR.
     classes: Vec<u8>,
     /// 16 or 32, the first that has room for the hosts of a ToR.
     width: usize,
-    /// By sender and class: ToRs of hosts to which it has such a demand.
+    /// For each sender and class: ToRs of hosts to which it has such a demand.
     tors: Vec<[u32; CLASSES]>,
-    /// By sender and class: how many demands it has.
+    /// For each sender and class: how many demands it has.
     counts: Vec<[u16; CLASSES]>,
-    /// By sender: classes of which it has any.
+    /// For each sender: classes of which it has any.
     present: Vec<u64>,
-    /// By host and pod: the class of its demand.
+    /// For each host and pod: the class of its demand.
     pods: Vec<[u8; PODS]>,
-    /// By host: classes of which it has a demand to a pod.
+    /// For each host: classes of which it has a demand to a pod.
     pod_classes: Vec<u64>,
 }
 

@@ -24,17 +24,17 @@ pub struct Ports {
     pub(crate) send: Words,
     /// Hosts that may receive, a word a ToR.
     pub(crate) recv: Words,
-    /// By ToR: Aggs to which its link is idle.
+    /// For each ToR: Aggs to which its link is idle.
     pub(crate) up: Words,
-    /// By ToR: Aggs from which its link is idle.
+    /// For each ToR: Aggs from which its link is idle.
     pub(crate) down: Words,
-    /// By layer: Aggs whose port to their Core is idle.
+    /// For each layer: Aggs whose port to their Core is idle.
     pub(crate) to_core: [u32; LAYERS],
-    /// By layer: Aggs whose port from their Core is idle; a Core is a sender by that.
+    /// For each layer: Aggs whose port from their Core is idle; a Core is a sender by that.
     pub(crate) from_core: [u32; LAYERS],
-    /// By pod and layer: Cores, by their Agg, that take cells for the pod.
+    /// For each pod and layer: Cores, by their Agg, that take cells for the pod.
     pub(crate) relay: [[u32; LAYERS]; PODS],
-    /// By layer: Cores, by their Agg, that carry mice alone.
+    /// For each layer: Cores, by their Agg, that carry mice alone.
     pub(crate) mice: [u32; LAYERS],
 }
 

@@ -44,7 +44,7 @@ pub struct Shape {
 pub struct OutOfRange {
     /// Which number.
     pub name: &'static str,
-    /// Its value.
+    /// The value of the number.
     pub value: usize,
     /// The least that is allowed.
     pub min: usize,
@@ -88,8 +88,8 @@ impl Shape {
         Self::new(hosts, m, m)
     }
 
-    /// With `cores` Cores to `pods` pods, of which this is number `pod`. The last `mice_cores` of
-    /// the Cores carry only demands that have a mouse.
+    /// This pod with `cores` Cores to `pods` pods, of which this is number `pod`. The last
+    /// `mice_cores` of the Cores carry only demands that have a mouse.
     ///
     /// # Errors
     /// More Cores than the Aggs have ports for, none of them for all demands, pods out of range.

@@ -175,7 +175,7 @@ fn combine_into<const N: usize, const U: usize>(
     combine_end(outputs, rows, sources, at..len);
 }
 
-/// What is left after the last whole column.
+/// Combines the bytes after the last whole column.
 #[target_feature(enable = "avx2")]
 fn combine_end<const N: usize>(
     outputs: [&mut [u8]; N],

@@ -130,8 +130,8 @@ fn combine_into<const N: usize, const U: usize>(
     combine_end(outputs, rows, sources, whole..len);
 }
 
-/// The sums of `S` sources replace what the outputs hold when they are the `first`; else they are
-/// added to it. `len` is whole columns of `U` vectors.
+/// Writes the sums of `S` sources to the outputs when they are the `first`; else adds them. `len`
+/// is whole columns of `U` vectors.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_some<const N: usize, const U: usize, const S: usize>(
     outputs: &mut [&mut [u8]; N],
@@ -182,7 +182,7 @@ fn combine_some<const N: usize, const U: usize, const S: usize>(
     }
 }
 
-/// What is left after the last whole column.
+/// Combines the bytes after the last whole column.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn combine_end<const N: usize>(
     mut outputs: [&mut [u8]; N],
@@ -222,7 +222,7 @@ fn plus_two(one: __m512i, two: __m512i, three: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0x96>(one, two, three)
 }
 
-/// What a product takes of a vector: all of it.
+/// The parts of a vector that a product takes: all of it.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn parts(vector: __m512i) -> __m512i {
     vector

@@ -11,14 +11,14 @@ const GROUP: usize = 4;
 /// many as a block has data packets.
 const SOURCES: usize = transport::ec::DATA_MAX as usize;
 
-/// What [`gfni`] needs.
+/// The processor's features for [`gfni`].
 pub(crate) fn has_gfni() -> bool {
     is_x86_feature_detected!("gfni")
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
 }
 
-/// What [`avx2`] needs.
+/// The processor's features for [`avx2`].
 pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
 }

@@ -70,7 +70,7 @@ macro_rules! pair_kernels {
             factors
         }
 
-        /// The sums and the differences over `P` pairs, added to what they were.
+        /// Adds the sums and the differences over `P` pairs to the given values.
         #[inline]
         #[target_feature(enable = $features)]
         fn over_pairs<const P: usize, const U: usize>(
@@ -78,7 +78,7 @@ macro_rules! pair_kernels {
             (mut sums, mut differences): ([Vector; U], [Vector; U]),
             source: impl Fn(usize, usize) -> [Vector; 2],
         ) -> ([Vector; U], [Vector; U]) {
-            // Of the pair before, where it waits for one to be added together with.
+            // The product of the pair before, where it waits for one to be added together with.
             let mut before = [zero(); U];
             for (p, [by_both, by_second, by_difference]) in factors.iter().enumerate() {
                 for u in 0..U {
@@ -99,7 +99,7 @@ macro_rules! pair_kernels {
             (sums, differences)
         }
 
-        /// What the outputs become at the end, see [`Tail`].
+        /// The outputs at the end, see [`Tail`].
         #[inline]
         #[target_feature(enable = $features)]
         fn ended(factors: &[Factor; 3], values: [Vector; 2], beside: [Vector; 2]) -> [Vector; 2] {
@@ -110,8 +110,8 @@ macro_rules! pair_kernels {
             [plus(sum, x), plus(other, y)]
         }
 
-        /// The two outputs over `P` pairs, added to what they hold unless these pairs are the
-        /// `first`, with the tail when `LAST`.
+        /// Adds two outputs over `P` pairs to their contents unless these pairs are the `first`,
+        /// with the tail when `LAST`.
         #[target_feature(enable = $features)]
         fn pairs_into<const P: usize, const LAST: bool>(
             outputs: &mut [&mut [u8]; 2],

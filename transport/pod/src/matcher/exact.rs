@@ -93,9 +93,9 @@ impl Job for Decision<'_> {
 
 /// Counts the paths of a ToR instead of choosing them.
 struct Counted {
-    /// By ToR: links that are left, up and down.
+    /// For each ToR: links that are left, up and down.
     left: [[u8; LANES]; 2],
-    /// By ToR: all bits while links are left, else none.
+    /// For each ToR: all bits while links are left, else none.
     up: Words,
     down: Words,
     open_down: u32,
@@ -173,9 +173,9 @@ struct Colours {
     per_tor: usize,
     hosts: usize,
     first: u32,
-    /// By ToR and Agg: the edge that has it, as a number of [`Self::ends`].
+    /// For each ToR and Agg: the edge that has it, as a number of [`Self::ends`].
     edges: [[u16; LANES]; SIDES],
-    /// By edge: its two ToRs, and its grant.
+    /// For each edge: its two ToRs, and its grant.
     ends: Vec<Edge>,
     /// Grants that are given up, in rising order.
     given_up: Vec<u16>,

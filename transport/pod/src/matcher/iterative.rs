@@ -94,17 +94,17 @@ struct Request {
 struct Memory {
     shape: Shape,
     wide: bool,
-    /// By ToR that sends and ToR that receives: demands of the class at hand.
+    /// For each ToR that sends and ToR that receives: demands of the class at hand.
     counts: [Words; LANES],
     /// The demands of the class at hand, as sender and receiver, while they are few.
     few: Vec<(u16, To)>,
-    /// By Agg and ToR that sends: the places of the first requests.
+    /// For each Agg and ToR that sends: the places of the first requests.
     places: Vec<Words>,
-    /// By ToR that sends and ToR that receives: the last request granted of the class at hand, or
-    /// [`NONE`].
+    /// For each ToR that sends and ToR that receives: the last request granted of the class at
+    /// hand, or [`NONE`].
     taken: [[u16; LANES]; LANES],
     granted: Vec<Request>,
-    /// By sender and by receiver: the request kept, and how many of its class there were.
+    /// For each sender and each receiver: the request kept, and how many of its class there were.
     kept: [Vec<(u16, u16)>; 2],
 }
 

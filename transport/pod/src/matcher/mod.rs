@@ -18,7 +18,7 @@ use crate::shape::Shape;
 
 /// Decides one epoch.
 pub trait Match {
-    /// Grants what it can of `demands` with the idle `ports`, which it marks, and appends to
+    /// Grants as many of `demands` as it can with the idle `ports`, which it marks, and appends to
     /// `grants`. Nothing is allocated when `grants` has room for every sender.
     fn decide(
         &mut self,
@@ -29,7 +29,7 @@ pub trait Match {
     );
 }
 
-/// What matchers are made from, beside the pod.
+/// The inputs of matchers beside the pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// The code that looks at many ports at once.

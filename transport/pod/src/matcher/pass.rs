@@ -19,7 +19,7 @@ use crate::shape::{LANES, LAYERS, Shape, Words};
 pub(super) trait Router {
     /// Aggs by which a host of `tor` could send, as far as its own links go.
     fn up(&self, ports: &Ports, tor: usize) -> u32;
-    /// By ToR: Aggs by which a host of it could receive.
+    /// For each ToR: Aggs by which a host of it could receive.
     fn down<'a>(&'a self, ports: &'a Ports) -> &'a Words;
     /// Takes a path that exists; its Agg, or any number where Aggs are chosen later.
     fn take(&mut self, ports: &mut Ports, from: usize, to: usize) -> u8;
@@ -31,16 +31,17 @@ pub(super) trait Router {
     fn took_down(&mut self, tor: usize);
 }
 
-/// Memory of a pass, and what it has drawn for this decision.
+/// Memory of a pass, and its draws for this decision.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     shape: Shape,
     wide: bool,
     order: Vec<u16>,
-    /// By class: the first sender of a chain, by sender: the next; [`END`] at its end.
+    /// The first sender of the chain of each class, and the next of each sender; [`END`] at its
+    /// end.
     heads: [u16; CLASSES],
     nexts: Vec<u16>,
-    /// By ToR: the ToR of its hosts' partners, and how far their numbers differ.
+    /// For each ToR: the ToR of its hosts' partners, and how far their numbers differ.
     partners: [(u8, u8); LANES],
     /// The Agg that is tried first.
     pub(super) first_agg: u32,
@@ -71,7 +72,7 @@ impl Pass {
         }
     }
 
-    /// Draws what a decision needs once: the order of the senders, and their partners.
+    /// Draws once for a decision: the order of the senders, and their partners.
     #[inline(always)]
     pub(super) fn draw(&mut self, chance: &mut Chance) {
         shuffle(&mut self.order, chance);

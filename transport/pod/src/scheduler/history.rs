@@ -24,9 +24,9 @@ struct Decision {
     leaves: u64,
     grants: Vec<Grant>,
     worths: Vec<Worth>,
-    /// By receiver, hosts and then Cores: its grant, or [`NONE`].
+    /// For each receiver, hosts and then Cores: its grant, or [`NONE`].
     by_receiver: Vec<u16>,
-    /// By receiver: its receipt, if it has sent one.
+    /// For each receiver: its receipt, if it has sent one.
     receipts: Vec<Option<bool>>,
 }
 

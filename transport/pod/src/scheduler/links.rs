@@ -75,7 +75,7 @@ pub(super) struct Links {
     /// Links by which failed, and by which successful paths of one epoch went, a bit each.
     failed: [u64; LINKS / 64],
     worked: [u64; LINKS / 64],
-    /// By link of a failed path: the other one.
+    /// For each link of a failed path: the other one.
     partners: Vec<u16>,
     /// Accused links, whose time may come.
     accused: usize,

@@ -3,7 +3,7 @@
 
 use crate::demands::To;
 
-/// An end that speaks to the scheduler.
+/// An end that sends requests to the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Client {
     /// A host of the pod.
@@ -48,7 +48,7 @@ pub struct Update {
 pub struct Mouse {
     /// The receiver.
     pub to: To,
-    /// Its bytes.
+    /// The bytes of the flow.
     pub bytes: u32,
 }
 
@@ -66,7 +66,7 @@ pub struct Receipt {
 pub struct Answer {
     /// The client that may send.
     pub client: Client,
-    /// The term of the scheduler that says so.
+    /// The term of the scheduler that answers.
     pub term: u32,
     /// The epoch in which to send.
     pub epoch: u64,
@@ -114,7 +114,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// All of them.
+    /// All reasons.
     pub const ALL: &'static [Self] = &[
         Self::UnknownSender,
         Self::ForeignPod,
@@ -187,7 +187,7 @@ pub enum Wait {
     Nothing,
     /// It is granted, for this epoch.
     Epoch(u64),
-    /// Its sender or receiver has not spoken for too long.
+    /// The sender or the receiver has sent no request for too long.
     Silent(Client),
     /// No route has only links that work.
     Links,

@@ -138,7 +138,7 @@ pub struct Scheduler {
     history: History,
     chance: Chance,
     clients: Vec<Known>,
-    /// By pod and layer: Cores, by their Agg, that take no more cells for it.
+    /// For each pod and layer: Cores, by their Agg, that take no more cells for it.
     paused: [[u32; LAYERS]; PODS],
     grants: Vec<Grant>,
     counters: Counters,
@@ -198,7 +198,7 @@ impl Scheduler {
         self.term
     }
 
-    /// What has been counted.
+    /// The counters.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
@@ -294,7 +294,7 @@ impl Scheduler {
         if taken < asked { Err(Refused::BeyondBacklog) } else { Ok(()) }
     }
 
-    /// Replaces what a client reported of its mice.
+    /// Replaces the mice that a client reported.
     fn set_mice(&mut self, sender: usize, mice: &[Mouse]) {
         let known = self.clients[sender];
         for to in &known.mice[..usize::from(known.mice_len)] {
@@ -421,9 +421,9 @@ impl Scheduler {
         self.links.has(link) && self.links.is_avoided(link)
     }
 
-    /// Begins a term, as a backup that takes over does: forgets what was asked for and decided, and
-    /// grants nothing for epochs before `fence`, the first for which the one before it cannot have
-    /// granted anything. False, and nothing done, when `term` is not a later one.
+    /// Begins a term, as a backup that takes over does: forgets all demands and decisions, and
+    /// grants nothing for epochs before `fence`, the first for which the former scheduler cannot
+    /// have granted anything. False, and nothing done, when `term` is not a later one.
     pub fn begin_term(&mut self, term: u32, fence: u64) -> bool {
         if term <= self.term {
             return false;

@@ -261,7 +261,7 @@ fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
     let mut least = below[0];
     for at in 0..vectors(wide) {
         let (place, held) = (load(&places[at]), load(&held[at]));
-        // Not below is what the greater of the two is equal to.
+        // A lane is not below where it equals the greater of the two.
         let not = _mm256_cmpeq_epi32(_mm256_max_epu32(place, held), place);
         below[at] = _mm256_or_si256(place, not);
         least = _mm256_min_epu32(least, below[at]);

@@ -4,7 +4,7 @@
 //! calling a function that needs a feature of the processor.
 #![allow(unsafe_code, reason = "vector intrinsics; the only files of this crate that may")]
 
-/// What [`avx512`] needs.
+/// The processor's features for [`avx512`].
 pub(crate) fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -14,7 +14,7 @@ pub(crate) fn has_avx512() -> bool {
         && has_avx2()
 }
 
-/// What [`avx2`] needs.
+/// The processor's features for [`avx2`].
 pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")

@@ -16,7 +16,7 @@ struct Addition {
     module: &'static str,
     /// The file of its registry.
     registry: &'static str,
-    /// What the line follows in it: the head of the table.
+    /// The text in the registry that the line follows: the head of the table.
     head: &'static str,
     /// The line, without indentation.
     line: &'static str,
@@ -171,7 +171,7 @@ impl Built {
         Self { program: place.join("target/debug/headrace"), dir }
     }
 
-    /// What the program prints with `args`.
+    /// The output of the program with `args`.
     fn run(&self, args: &[&str]) -> String {
         let ran = Command::new(&self.program).args(args).current_dir(self.dir.path()).output();
         succeeded(&args.join(" "), ran.unwrap())

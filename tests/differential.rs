@@ -1,5 +1,5 @@
-//! One scenario in virtual and in real time: what does not depend on time is equal, and what
-//! does is near.
+//! One scenario in virtual and in real time: results that do not depend on time are equal, others
+//! are near.
 //!
 //! One run in real time a process, so one test. Bounds are wide because real time is: hosts poll,
 //! and what they send together leaves in another order.
@@ -35,7 +35,7 @@ fn an_incast_takes_as_many_packets_and_about_the_same_time_in_both_worlds() {
     assert_eq!(first_sent(&sim), first_sent(&vdev));
     let time = |outcome: &Outcome| outcome.summary.completion_us.unwrap();
     let factor = time(&vdev) / time(&sim);
-    // A run that says itself that its polls were too late is not compared.
+    // A run that is marked as polled too late is not compared.
     let most = if vdev.summary.is_success() { 1.5 } else { f64::INFINITY };
     assert!((0.9..most).contains(&factor), "{factor}");
 }

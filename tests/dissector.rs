@@ -1,4 +1,4 @@
-//! The Wireshark dissector says of every packet what our own parser says.
+//! The Wireshark dissector agrees with our own parser on every packet.
 //!
 //! A capture of every kind with every combination of its flags and extensions, over IPv4 and IPv6,
 //! whole and trimmed, goes through tshark; each field is compared. Without tshark the tests say so
@@ -62,10 +62,10 @@ const NUMBERS: [&str; 36] = [
     "length",
 ];
 
-/// Ports that Wireshark knows as those of other protocols, and any.
+/// Ports that Wireshark takes for those of other protocols, and others.
 const PORTS: [u16; 6] = [53, 4791, 4797, 5353, 0, 65_535];
 
-/// A frame, and what it is to be read as.
+/// A frame, and the values that have to be read from it.
 struct Sample {
     frame: Vec<u8>,
     numbers: BTreeMap<&'static str, u64>,
@@ -374,7 +374,7 @@ fn broken() -> Vec<Vec<u8>> {
         short[38..40].copy_from_slice(&17u16.to_be_bytes());
         broken.push(short);
     }
-    // Parity that says DATA, and an ACK that says two things at once.
+    // A PARITY packet whose kind is DATA, and an ACK with contradictory flags.
     let acks = v4.iter().find(|s| s.numbers["kind"] == 1).unwrap();
     broken.extend([damage(of_kind(5), 0, 0x20), damage(acks, 1, 6)]);
     broken

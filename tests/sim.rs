@@ -58,7 +58,7 @@ fn plan(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Plan {
     Plan::new(&draft(settings), matrix, &topology::by_name(topology).unwrap()).unwrap()
 }
 
-/// Runs to the end, which every flow must reach, and says how it went.
+/// Runs to the end, which every flow must reach; returns the outcome.
 fn run(settings: &[(&str, &str)], matrix: Matrix, topology: &str) -> Outcome {
     let outcome = virtual_time::run(&plan(settings, matrix, topology), &mut Unwatched).unwrap();
     let summary = &outcome.summary;
@@ -112,7 +112,7 @@ fn credit_brings_incasts_near_the_ideal_and_shares_them_evenly() {
             println!("{transport} {degree}:1 {size}: {slowdown:.4}, {jain:.4}, {packets:?}");
             assert!(slowdown <= most, "{transport} {degree}:1 {size}: {slowdown}");
             assert!(jain > 0.999, "{transport} {degree}:1 {size}: {jain}");
-            // BDPs of 800 Gbps and 12 us: what is sent unasked may be trimmed, and little more.
+            // BDPs of 800 Gbps and 12 us: segments sent unasked may be trimmed, and few others.
             let first_windows = u64::from(degree) * 290;
             assert!(packets.trimmed < first_windows, "{transport} {degree}:1 {size}: {packets:?}");
         }
@@ -240,7 +240,7 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
     }
 }
 
-/// Writes what it gets while the run goes on.
+/// Writes the records that it gets while the run goes on.
 struct Listener<'a> {
     plan: &'a Plan,
     lines: usize,

@@ -48,7 +48,7 @@ fn verdict(seed: u64, number: u64) -> Result<invariants::Tally, String> {
     found.map_err(|found| blame(seed, number, &found))
 }
 
-/// How to repeat a case, and what is in it.
+/// The command that repeats a case, and its contents.
 fn blame(seed: u64, number: u64, found: &str) -> String {
     let text = Case::new(seed, number).text();
     format!(
@@ -57,7 +57,7 @@ fn blame(seed: u64, number: u64, found: &str) -> String {
     )
 }
 
-/// Runs the cases on all cores; what they had in them, and what is wrong.
+/// Runs the cases on all cores; returns their properties, and the failures.
 fn run(seed: u64, cases: Range<u64>) -> (invariants::Tally, Vec<String>) {
     let next = Arc::new(AtomicU64::new(cases.start));
     let (results, judged) = mpsc::channel();

@@ -121,7 +121,7 @@ fn a_wrong_name_of_a_variant_is_answered_with_the_axes_however_many_runs_there_a
         assert!(ran.err.lines().all(|line| line.len() <= 160), "{}", ran.err);
         ran.err
     };
-    // One part of several, a value without its axis, two values of an axis, and nothing known.
+    // One part of several, a value without its axis, two values of an axis, and an unknown name.
     for (name, parts) in [
         ("smartt,dgree=8", ["found `dgree=8` in `smartt,dgree=8`", "did you mean `degree=8`?"]),
         ("1MiB", ["found `1MiB`", "did you mean `size=1MiB`?"]),

@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     CommandLine(String),
     /// Results could not be written to files.
     Output(OutputError),
-    /// The environment cannot run this; what is missing has been printed.
+    /// The environment cannot run this; missing things have been printed.
     Unfit(String),
     /// The other process did not answer, or fell silent.
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
@@ -59,7 +59,8 @@ impl Failure {
                 writeln!(err, "error: {text}")
             }
             Self::Output(error) => writeln!(err, "error: {error}"),
-            // The reader has gone, as in `headrace list scenarios | head -1`: no one reads on.
+            // The reader has ended, as in `headrace list scenarios | head -1`: the rest is not
+            // read.
             Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Self::Stream(error) => writeln!(err, "error: cannot write the result: {error}"),
         }

@@ -1,5 +1,5 @@
-//! Ctrl-C: the first one asks the run to end with what it has, the second ends the process. What
-//! has nothing to keep is ended by the first.
+//! Ctrl-C: the first one asks the run to end with its results so far, the second ends the process.
+//! The first ends a command that has nothing to keep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! manifest.json: what was run, so that it can be run again.
+//! manifest.json: the inputs of a run, so that it can be repeated.
 //!
 //! Holds no time and no host name: the same inputs give the same manifest. Input hashes are
 //! SHA-256, in hex.

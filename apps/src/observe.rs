@@ -17,7 +17,7 @@ pub(crate) fn of_run(args: &RunArgs) -> Result<Observe, InputError> {
     Ok(Observe { capture, ..args.observe.wanted() })
 }
 
-/// Refuses what a simulation cannot show.
+/// Refuses observations that a simulation does not have.
 ///
 /// # Errors
 /// Names the flag.

@@ -89,7 +89,7 @@ impl PartFile {
         }
     }
 
-    /// Writes what `fill` says, behind what there is.
+    /// Appends the text that `fill` writes.
     ///
     /// # Errors
     /// When the disk or `fill` fails.
@@ -101,7 +101,7 @@ impl PartFile {
         fill(file).map_err(|error| OutputError { path: self.path.clone(), error })
     }
 
-    /// Puts it in its place.
+    /// Moves the file to its place.
     ///
     /// # Errors
     /// When the disk fails; nothing is left of it then, and what was in its place still is.

@@ -1,4 +1,4 @@
-//! Real time and memory of this process: what a run cost, not what it measured.
+//! Real time and memory of this process: the cost of a run, not its results.
 #![expect(clippy::disallowed_types, reason = "it measures real time; no result depends on it")]
 
 use std::time::Instant as RealInstant;
@@ -19,7 +19,7 @@ impl Stopwatch {
     }
 }
 
-/// The most memory this process ever had in RAM, bytes; 0 when the system does not say.
+/// The most memory this process ever had in RAM, bytes; 0 when the system does not report it.
 pub(crate) fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! scenario.json: what the directory of a scenario with variants holds. `headrace run` writes it,
-//! `headrace report` and `headrace compare` read it.
+//! scenario.json: the description of a scenario with variants in its directory.
 
 use std::collections::BTreeMap;
 

@@ -12,8 +12,8 @@ use experiments::workload::Matrix;
 use serde_json::Value;
 use transport::Instant;
 
-/// Writes the summary, and below it what a reader must not miss: findings, invalid runs, early
-/// ends.
+/// Writes the summary, and below it the findings, invalid runs and early ends, which a reader must
+/// not miss.
 ///
 /// # Errors
 /// When `out` fails.

@@ -36,7 +36,7 @@ pub(crate) enum Attack {
     Credits,
     /// Octets at random.
     Junk,
-    /// Headers that are cut or longer than they say, and fragments.
+    /// Headers that are cut or longer than they state, and fragments.
     Misshapen,
 }
 

@@ -45,7 +45,7 @@ fn attacked(lab: &Lab, attack: Attack, port: u16, seconds: u64) -> (f64, u64) {
     (result["to_server"]["gbps"].as_f64().unwrap(), sent)
 }
 
-/// Lets the victims be attacked for `seconds`; what it did to them.
+/// Runs the attack on the victims for `seconds`; returns its effect.
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, or a client that comes later is refused.

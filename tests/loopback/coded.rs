@@ -1,5 +1,5 @@
-//! Erasure-coded messages over real devices: what a code restores arrives intact and is sent again
-//! less often.
+//! Erasure-coded messages over real devices: restored segments arrive intact and fewer are sent
+//! again.
 
 use experiments::measure::Summary;
 use experiments::plan::{Origin, Plan};

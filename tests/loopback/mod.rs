@@ -109,8 +109,8 @@ fn show(outcome: &Outcome) {
     println!("{packets:?} {drops:?}\n{lateness:?}\n{:?}", outcome.adapted);
 }
 
-/// Everything arrived, verified, and the books balance. That polls were in time is not asked here:
-/// a machine may be busy, which the run then says.
+/// Checks that everything arrived, verified, and that the books balance. Late polls are allowed
+/// here: a machine may be busy, which the run then reports.
 fn assert_whole(outcome: &Outcome) {
     let summary = &outcome.summary;
     assert_eq!(summary.audit.findings, [""; 0]);

@@ -110,7 +110,8 @@ fn memif() -> Verdict {
     Passed
 }
 
-/// Every block is coded; what a busy machine delays for longer than its timeout is asked for.
+/// Every block is coded; packets that a busy machine delays for longer than the block timeout are
+/// asked for.
 fn coded() -> Verdict {
     let code = ["--ec", "8,2", "--set", "ec.base_rtt_min=0us"];
     let ended = over_memif(PAIR).run(&[&PATIENT[..], &code].concat());
@@ -176,7 +177,7 @@ fn bridge() -> Verdict {
         // Peers asked for the host's MAC, and pinged it or were pinged.
         assert!(host["answers"].as_u64().unwrap() > 0, "{host}");
     }
-    // The kernel speaks on the same links.
+    // The kernel sends on the same links.
     assert!(hosts.iter().any(|host| host["strays"].as_u64().unwrap() > 0), "{hosts:?}");
     Passed
 }

@@ -8,7 +8,7 @@ pub(crate) struct Lab {
     names: Vec<String>,
 }
 
-/// The control network, which the kernel speaks on the same links.
+/// The control network, which the kernel uses on the same links.
 const CONTROL: &str = "192.168.177";
 
 impl Lab {

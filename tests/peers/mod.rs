@@ -71,7 +71,7 @@ impl Stage {
         self.client(what, more).end()
     }
 
-    /// Ends the server; all that it says is well.
+    /// Ends the server, which must report success.
     fn end(self) -> Ended {
         self.server.signal("INT");
         let ended = self.server.end();
@@ -136,7 +136,7 @@ fn refused() -> Verdict {
     Verdict::Passed
 }
 
-/// Both sides of a mistake say so; the server goes on, and books what came by name.
+/// Both sides report a wrong port; the server goes on, and counts the packets by name.
 fn udp_port() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let mut stage = Stage::memif(dir.path(), &["--udp-port", "5000", "--json"]);
@@ -225,7 +225,7 @@ fn measurement_ended() -> Verdict {
     Verdict::Passed
 }
 
-/// Clients and servers killed at moments drawn from a seed, in the middle of what they do.
+/// Clients and servers are killed at moments drawn from a seed, in the middle of their work.
 fn killed() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let mut rng = Rng::new(7).fork("kill", 0);
@@ -245,7 +245,7 @@ fn killed() -> Verdict {
         } else {
             pids.push(stage.server.id());
             stage.server.signal("KILL");
-            // One that takes its place while the session is under way knows nothing of it.
+            // A server that takes its place during the session has no state of it.
             let successor = (round == 3).then(|| Stage::memif(dir.path(), &[]));
             let ended = client.end();
             assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -368,7 +368,7 @@ fn af_xdp() -> Verdict {
     let device = "net_af_xdp0,iface=veth";
     let args = ["perf", "server", "--device", device];
     let server = Process::start(Some(&pair.names[0]), &args);
-    // A kernel or a DPDK without it says so at once.
+    // A kernel or a DPDK without it reports so at once.
     sleep(Duration::from_millis(1500));
     server.signal("INT");
     let ended = server.end();

@@ -1,4 +1,4 @@
-//! Two network namespaces of a test, connected, and gone when it ends.
+//! Two network namespaces of a test, connected, and removed when it ends.
 
 use std::process::Command;
 
@@ -51,7 +51,7 @@ impl Drop for Pair {
     }
 }
 
-/// Runs `ip`; what it says when it fails.
+/// Runs `ip`; its output when it fails.
 pub(crate) fn ip(args: &[&str]) -> Result<(), String> {
     let ran = Command::new("ip").args(args).output().map_err(|error| format!("ip: {error}"))?;
     if ran.status.success() {

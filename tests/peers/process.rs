@@ -58,7 +58,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until it has said `text` on standard error.
+    /// Waits until the process has written `text` to standard error.
     pub(crate) fn on_event(&mut self, text: &str) {
         for _ in 0..STEPS {
             if read(&self.err).contains(text) {

@@ -1,4 +1,4 @@
-//! Senders wait for what is slow: queues deeper than timeouts are made for, and acknowledgements
+//! Senders wait for slow answers: queues deeper than timeouts are made for, and acknowledgements
 //! that are held for longer than a short path takes. Bounds measured.
 
 use experiments::workload::FlowSpec;

@@ -58,7 +58,7 @@ fn near_and_far_flows_share_evenly_within_an_eighth_of_a_second_and_queues_stay_
         steady.extend((after.t_us > 40_000.0).then_some(gbps));
         assert!(queue < 100_000 || after.t_us < 20_000.0, "{queue} at {} us", after.t_us);
     }
-    // Messages count when they are whole, so only the mean says anything: 93.8 there.
+    // Messages count when they are whole, so only the mean is meaningful: 93.8 there.
     let mean = steady.iter().sum::<f64>() / f64::from(u32::try_from(steady.len()).unwrap());
     assert!(steady.len() > 20 && mean >= 93.8, "{mean} Gb/s of {} samples", steady.len());
     // 27 thousand there.

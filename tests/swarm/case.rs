@@ -124,7 +124,7 @@ impl Case {
         case.set("mtu", mtu);
         case.matrix = matrix(&mut digits, case.topology.nodes, mtu, &mut rng);
         if case.is_lossless() {
-            // Without room for what comes until a pause is obeyed there is no plan.
+            // A plan needs room for data that arrives until a pause is obeyed.
             for tier in &mut case.topology.tier {
                 (tier.queue_down, tier.queue_up) = (None, None);
             }
@@ -355,7 +355,7 @@ impl Case {
         draft
     }
 
-    /// The case as what the command takes: two files and a line.
+    /// The case as inputs of the command: two files and a line.
     pub(crate) fn text(&self) -> String {
         let topo = topo_file::to_text(&self.topology);
         let mut text = format!("--- case.topo\n{topo}--- case.cm (--set cm.start_unit=ps)\n");

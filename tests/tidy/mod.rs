@@ -81,7 +81,7 @@ fn collect(root: &Path, under: &str, ignored: &[String], found: &mut Vec<File>) 
     }
 }
 
-/// Rust source split into what the compiler reads and what people read, line by line.
+/// Rust source, split line by line into code and comments.
 pub(crate) struct Source {
     /// Code with the contents of literals and all comments blanked; columns are kept.
     pub(crate) code: Vec<String>,

@@ -1,4 +1,4 @@
-//! Sizes: files, functions, lines, and that a file says what it is.
+//! Sizes: files, functions, lines, and that a file begins with a description.
 
 use super::{Finding, Source, is_test_file, item_end, words_in};
 

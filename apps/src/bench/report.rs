@@ -63,7 +63,7 @@ impl Row {
     }
 }
 
-/// The stages of `cost`, and what the policies take of the core's.
+/// The stages of `cost`, with the policies' part of the core's.
 pub(super) fn stages(cost: &Cost, policies: PolicyCosts) -> Map<String, Value> {
     let mut stages = Map::new();
     for (name, ns) in &cost.stages {

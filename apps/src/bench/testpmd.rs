@@ -1,4 +1,4 @@
-//! dpdk-testpmd on a device of the same kind: the measure of what the device allows.
+//! dpdk-testpmd on a device of the same kind, which shows how many frames the device can carry.
 //!
 //! It runs in the mode `flowgen`: one core makes frames of a given length with their headers, sends
 //! them, and frees what it receives. That is a sender without protocol. Devices are those of
@@ -61,7 +61,7 @@ const WINDOWS: usize = 10;
 const WINDOW: Duration = Duration::from_millis(100);
 /// Until a memif link is up, which takes more than a second.
 const CONNECT: Duration = Duration::from_millis(2500);
-/// How long it may say nothing.
+/// How long it may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PROMPT: &str = "testpmd> ";
 const MBUFS: u32 = 8191;
@@ -75,7 +75,7 @@ impl Testpmd {
         found.into_iter().find(|program| program.is_file()).map(Self)
     }
 
-    /// Runs it and says how many million frames a second it sent.
+    /// Runs it and returns how many million frames a second it sent.
     ///
     /// # Errors
     /// [`TestpmdError`].
@@ -159,8 +159,8 @@ impl Run {
         arguments
     }
 
-    /// Waits for its prompt, starts it, asks for its counters at intervals, ends it; all that it
-    /// said.
+    /// Waits for its prompt, starts it, asks for its counters at intervals, and ends it; returns
+    /// its output.
     fn converse(&self, child: &mut Child) -> io::Result<String> {
         let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -192,7 +192,7 @@ impl Run {
     }
 }
 
-/// Hands on what `from` says, until it ends or its reader is gone.
+/// Passes on the lines of `from`, until it ends or its reader is gone.
 fn forward(mut from: impl Read, to: &mpsc::Sender<String>) {
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = from.read(&mut buffer) {

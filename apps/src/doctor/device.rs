@@ -1,4 +1,4 @@
-//! A device that is named: opened alone, it says how it is used.
+//! A named device, opened alone: how it is used.
 
 use super::finding::Finding;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! Machines that are not at hand: trees of files, and what the doctor says of each.
+//! Machines that are not at hand: trees of files, and the doctor's findings for each.
 
 use std::fs;
 use std::path::Path;

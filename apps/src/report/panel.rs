@@ -116,7 +116,7 @@ pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> Stri
     axes.iter().map(label).collect::<Vec<_>>().join(", ")
 }
 
-/// A label, with its axis where a number or a switch says nothing by itself.
+/// A label, with its axis where a number or a switch alone means nothing.
 fn called(axis: &str, label: &str) -> String {
     let bare = label.starts_with(|c: char| c.is_ascii_digit())
         || ["true", "false", "on", "off"].contains(&label);
@@ -296,7 +296,7 @@ fn thin(points: &[(f64, f64)], is_count: bool) -> Vec<(f64, f64)> {
 /// Points of a curve over time: about two for each pixel of a panel's width would be twice that.
 const POINTS: usize = 160;
 
-/// Six significant digits, so that files are small and say no more than they know.
+/// Six significant digits, so that files are small and show no more digits than are meaningful.
 pub(super) fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

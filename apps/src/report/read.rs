@@ -98,7 +98,7 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
     if runs.is_empty() { Err(nothing(dir)) } else { Ok(valid(head, runs)) }
 }
 
-/// Sets aside the runs that say of themselves that they are invalid.
+/// Sets aside the runs whose results are marked invalid.
 fn valid(head: SweepDir, runs: Vec<Run>) -> Results {
     let is_valid = |run: &Run| run.summary.pointer("/lateness/valid") != Some(&Value::Bool(false));
     let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_valid);

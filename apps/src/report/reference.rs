@@ -1,4 +1,4 @@
-//! Results of another simulator for the same cases, from a file that says where they are from.
+//! Results of another simulator for the same cases, from a file that names their source.
 
 use std::path::Path;
 

@@ -179,7 +179,7 @@ impl Reader {
         self.experiment(args, Some((name, &setup)), traffic)
     }
 
-    /// Everything put together: what a scenario of that name says, then flags, then the traffic.
+    /// The experiment: settings of a scenario of that name, then flags, then the traffic.
     fn experiment(
         mut self,
         args: &RunArgs,
@@ -214,7 +214,7 @@ impl Reader {
             draft.set("loss.give_up", &survived, Origin::World(world.name()))?;
         }
         if world != World::Sim {
-            // Frames are what they are; simulated ones have the sizes of evaluations.
+            // Real frames have their own sizes; simulated ones have the sizes of evaluations.
             draft.settings.key_bytes = KEY_LEN;
         }
         let (matrix, topology) = self.network(&traffic, &draft)?;
@@ -460,7 +460,7 @@ fn idle_code(plan: &Plan) -> Option<Warning> {
     Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
 }
 
-/// Hosts of generated traffic when nothing says how many.
+/// Hosts of generated traffic by default.
 const HOSTS_DEFAULT: u32 = 16;
 
 /// The built-in networks without oversubscription, by the hosts they hold.

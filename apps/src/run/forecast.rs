@@ -1,4 +1,5 @@
-//! Before a simulation: says what a long one will cost, and refuses one that memory cannot hold.
+//! The forecast before a simulation: prints the cost of a long one, and refuses one that memory
+//! cannot hold.
 
 use std::cmp::Reverse;
 

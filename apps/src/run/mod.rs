@@ -1,4 +1,4 @@
-//! `headrace run`: reads the inputs, runs them in a world, leaves results and says how it went.
+//! `headrace run`: reads the inputs, runs them in a world, leaves results and prints the outcome.
 //!
 //! Order matters to the exit code: inputs are judged first (2), then the environment (3), and only
 //! then is anything started or written.
@@ -28,7 +28,7 @@ use crate::progress::{Shown, Total};
 use crate::stopwatch::{self, Stopwatch};
 use experiment::{Experiment, Order, Real};
 
-/// Runs what `args` say; `command_line` goes into the manifest.
+/// Runs the order of `args`; `command_line` goes into the manifest.
 ///
 /// # Errors
 /// Before anything ran: bad input, an unfit environment, no place for the results.

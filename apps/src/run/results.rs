@@ -54,7 +54,7 @@ struct Streams<'a> {
     /// The first error; the run ends when there is one.
     failed: Option<OutputError>,
     stopwatch: Stopwatch,
-    /// Real seconds at which readers see what there is.
+    /// Real seconds at which buffered lines are written for readers.
     flush_s: f64,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Writes what is left and puts the files in their places.
+    /// Writes the remaining lines and puts the files in their places.
     fn finish(mut self, outcome: &Outcome) -> Result<(), OutputError> {
         let (plan, lines) = (self.plan, self.lines);
         let written = self.flows.append(|mut file| outcome.write_flows(plan, lines, &mut file));
@@ -134,7 +134,7 @@ impl Watch for Streams<'_> {
     }
 }
 
-/// Writes what is written at the end.
+/// Writes the files that are written at the end.
 fn write(
     out: &OutDir,
     experiment: &Experiment,

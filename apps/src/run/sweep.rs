@@ -40,7 +40,7 @@ struct Named<'a> {
 /// The outcome of one run: its element of the array, and whether it is a success.
 type Ended = (Value, bool);
 
-/// Runs what was chosen and shows it as `args` say.
+/// Runs the chosen variants and shows them by `args`.
 ///
 /// # Errors
 /// As a single run; what had ended before is in the directory of `--out`.
@@ -88,7 +88,7 @@ pub(super) fn run(
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
 }
 
-/// The runs in virtual time, as many at a time as `--jobs` says.
+/// Runs in virtual time, as many at a time as `--jobs` allows.
 fn in_parallel(
     sweep: &Sweep,
     args: &RunArgs,

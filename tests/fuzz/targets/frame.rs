@@ -26,8 +26,8 @@ fuzz_target!(|bytes: &[u8]| {
     seed_udp_checksum(&mut frame.to_vec());
 });
 
-/// From the UDP ports to the end of the Headrace header, but for the checksum, `emit` writes what
-/// was read.
+/// From the UDP ports to the end of the Headrace header, but for the checksum, `emit` writes the
+/// octets that were read.
 fn reproduces(frame: &[u8], parsed: &Parsed, addressing: &Addressing) {
     assert!(parsed.payload.end <= frame.len());
     let addrs = addressing.pair(parsed.src, parsed.dst).expect("both hosts were found");
@@ -39,7 +39,7 @@ fn reproduces(frame: &[u8], parsed: &Parsed, addressing: &Addressing) {
     assert_eq!(out[udp + 8..len], frame[udp + 8..len]);
 }
 
-/// A frame that parses still does after a mark and a cut, and says the same.
+/// A frame that parses still does after a mark and a cut, with the same values.
 fn edits(frame: &[u8], addressing: &Addressing) {
     let before = parse(frame, addressing, UdpCheck::Skip);
     let mut edited = frame.to_vec();

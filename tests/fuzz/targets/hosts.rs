@@ -1,4 +1,4 @@
-//! Fuzzes the hosts file: what is accepted has unique names and addresses of one version.
+//! Fuzzes the hosts file: an accepted one has unique names and addresses of one version.
 #![no_main]
 
 use experiments::hosts_file::HostsFile;

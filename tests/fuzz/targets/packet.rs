@@ -1,4 +1,4 @@
-//! Fuzzes the Headrace header decoder: what it accepts, the encoder writes again octet by octet.
+//! Fuzzes the Headrace header decoder: the encoder reproduces accepted headers octet by octet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -5,7 +5,7 @@
 --
 -- For good: copy it to the directory of personal Lua plugins (Help, About, Folders) and switch on
 -- "Try heuristic sub-dissectors first" of UDP. The source port of a packet is its entropy value,
--- any number, so whoever looks at ports first takes some packets for another protocol's.
+-- any number, so a look at ports first takes some packets for another protocol's.
 
 --
 -- Packets to another UDP port than 4797 (headrace --udp-port): -o headrace.port:N, or the
@@ -182,7 +182,7 @@ function Reader:half()
    self:reserved()
 end
 
--- ADVICE: what that half says.
+-- ADVICE: the advice of that half.
 function Reader:advice()
    self:half()
    self:add(fields.advice_number, 2)

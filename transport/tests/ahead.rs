@@ -17,8 +17,8 @@ use transport::{
 
 const DELAY: Duration = Duration::from_us(150);
 
-/// Longer than the network's, so that a window in a base RTT is a pace below what the window
-/// allows.
+/// Longer than the network's base RTT, so that a window in a base RTT is a pace below the window's
+/// limit.
 const BASE_RTT: Duration = Duration::from_us(400);
 
 /// A sender that is polled now and then, and a receiver that always is.

@@ -413,7 +413,7 @@ proptest! {
         lens.sort_unstable();
         prop_assert_eq!(delivered, lens);
         pair.audit();
-        // Each segment left in the slot and on the path of its turn, and its header says so.
+        // Each segment left in the slot and on the path of its turn, and its header agrees.
         let turns = pair.hosts[0].scheduler().sent.clone();
         prop_assert_eq!(turns.len(), pair.data.len());
         for (turn, (leaves, hdr)) in turns.iter().zip(&pair.data) {
@@ -454,7 +454,7 @@ fn a_copy_leaves_the_segment_to_be_sent_unless_it_is_acknowledged() {
         assert_eq!(pair.events[0].len(), 1, "the message is whole");
         *pair.hosts[0].stats()
     };
-    // It is sent for good in the slot behind its copy, before an acknowledgement can be there.
+    // The segment is sent in the slot behind its copy, before an acknowledgement can arrive.
     let stats = run(0);
     assert_eq!((stats.copies, stats.data_new, stats.retransmitted), (1, 2, 0));
     assert_eq!((stats.data_new_bytes, stats.spurious, stats.lost_by_timeout), (2000, 0, 0));

@@ -1,7 +1,7 @@
-//! Golden curves: every registered controller and balancer is driven through fixed cases, and what
-//! it decides is compared, as integers, with tests/golden. A change of behaviour shows as a diff;
-//! after a change that is meant, `UPDATE_GOLDEN=1 cargo test -p transport --test golden` rewrites
-//! the files.
+//! Golden curves: every registered controller and balancer is driven through fixed cases, and its
+//! decisions are compared, as integers, with tests/golden. A change of behaviour shows as a diff;
+//! after an intended change, `UPDATE_GOLDEN=1 cargo test -p transport --test golden` rewrites the
+//! files.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "a test, sharing a model with another")]
 #![allow(clippy::unwrap_used, reason = "a test")]

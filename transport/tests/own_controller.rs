@@ -1,5 +1,5 @@
-//! An application's own controller: the example runs, a controller behind the pointer does what it
-//! does when it is registered, and a configuration without one is refused.
+//! An application's own controller: the example runs, a controller behind the pointer behaves as
+//! the registered one, and a configuration without one is refused.
 
 #[expect(dead_code, reason = "its main is run by `cargo run --example`")]
 #[path = "../examples/own_controller.rs"]

@@ -27,7 +27,7 @@ use transport::{
 #[path = "pair/patience.rs"]
 mod patience;
 
-/// What the network between the two does to each packet.
+/// The faults of the network between the two, for each packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weather {
     loss: f64,
@@ -380,7 +380,8 @@ fn blocks(change: impl FnOnce(&mut Settings)) -> Config {
     })
 }
 
-/// One message of `segments` segments over a network that drops what `drops` says.
+/// One message of `segments` segments over a network that drops the packets for which `drops` is
+/// true.
 fn over(config: &Config, segments: usize, drops: fn(&TxSegment) -> bool) -> Pair {
     let pair = Pair { drops, ..Pair::new(config, 1, Weather::default()) };
     exchange_over(pair, config, 1, &[segments * 4096])

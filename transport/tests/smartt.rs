@@ -53,7 +53,7 @@ fn nacks(traces: &[Trace]) -> u64 {
     traces.iter().map(|trace| trace.nacks).sum()
 }
 
-/// A sixteenth of what a bottleneck carries in one target RTT.
+/// A sixteenth of the bytes that a bottleneck carries in one target RTT.
 const SIXTEENTH: u64 = BDP * 3 / 2 / 16;
 
 #[test]
@@ -247,7 +247,7 @@ fn a_mark_below_target_changes_nothing_unless_reduce_is_asked_for() {
     }
 }
 
-/// What one window of unmarked acknowledgements at `rtt` adds, in packets.
+/// The increase of one window of unmarked acknowledgements at `rtt`, in packets.
 fn packets_per_rtt(settings: &[(&str, &str)], rtt: Duration) -> f64 {
     let mut cc = one(&[settings, &[("quick_adapt", "off")]].concat());
     shrink(&mut cc, BDP / 2);
@@ -362,7 +362,7 @@ fn flows_that_stay_split_what_flows_that_leave_had() {
     cc.on_ack(&told(21, 0), &PATH);
     cc.on_ack(&told(22, 24), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);
-    // At most an equal share of what the path carries in a target RTT.
+    // At most an equal share of the bytes that the path carries in a target RTT.
     cc.on_ack(&told(23, 8), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 2);
     let mut off = one(&[("qa_share", "receiver")]);

@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// Prints what a segment costs.
+/// Prints the cost of a segment.
 fn segments(flows: u32, burst: usize) {
     let mut runs = EXCHANGED.map(|cc| (cc, Exchange::new(cc, flows, burst), Nanos::default()));
     for (_, exchange, _) in &mut runs {

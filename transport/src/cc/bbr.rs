@@ -19,9 +19,9 @@ use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
 words! {
-    /// Where RTprop comes from.
+    /// The source of RTprop.
     pub enum RtProp: "base or measured" {
-        /// The path's base RTT, which this stack knows; there is nothing to probe for.
+        /// The path's base RTT, which this stack has, so that it need not probe.
         Base = "base",
         /// The smallest RTT of the last ten seconds, with PROBE_RTT.
         Measured = "measured",
@@ -33,7 +33,7 @@ words! {
     pub enum OnTimeout: "one or left" {
         /// One packet, from which it doubles each RTT, as TCP's does.
         One = "one",
-        /// What is in flight, as after any other loss.
+        /// The packets in flight, as after any other loss.
         Left = "left",
     }
 }
@@ -41,13 +41,13 @@ words! {
 params! {
     /// Settings of [`Bbr`].
     pub struct BbrParams {
-        /// Where RTprop comes from; base is what the comparison of \[uno\] has.
+        /// The source of RTprop; the comparison of \[uno\] has the base RTT.
         rtprop: RtProp = RtProp::Base;
         /// Gain of rate and window in STARTUP; 2 / ln 2 is the least that doubles the rate a round.
         startup_gain: f32 = STARTUP_GAIN, in 1.0..=16.0;
         /// Window in PROBE_BW, in BDPs as measured.
         cwnd_gain: f32 = 2.0, in 1.0..=16.0;
-        /// The window after a timeout; one packet is what the comparison of \[uno\] has.
+        /// The window after a timeout; the comparison of \[uno\] has one packet.
         on_timeout: OnTimeout = OnTimeout::One;
         /// Initial window in BDPs of the line rate, as in the comparison of \[uno\].
         initial: f32 = 1.0, in 0.0..=64.0;
@@ -173,7 +173,7 @@ impl Bbr {
 
     /// Ends a round that has delivered at `bandwidth`.
     // DEVIATION(bbr#4.1.1.3): one sample a round instead of one a segment needs no state in
-    // segments, and averages what a burst of acknowledgements would overstate.
+    // segments, and averages the rate that a burst of acknowledgements would overstate.
     fn end_round(&mut self, bandwidth: f64, in_flight: f64) {
         //= bbr#4.1.1.5
         if in_flight < self.bdp() * FILLED && bandwidth < self.bandwidth() {
@@ -253,8 +253,8 @@ impl Bbr {
         self.cwnd = self.bounds.clamp(cwnd);
     }
 
-    /// A loss makes the window no larger than what is in flight, a timeout one packet, once for all
-    /// that was in flight together; acknowledgements let it grow again.
+    /// Limits the window to the packets in flight after a loss, and to one packet after a timeout,
+    /// once for all packets that were in flight together; acknowledgements let it grow again.
     //= bbr#4.2.3.4
     fn on_lost(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.recovered_at {
@@ -377,7 +377,7 @@ mod tests {
             }
         }
 
-        /// Runs for `span`; `limit` packets in flight at most, by want of data.
+        /// Runs for `span`; at most `limit` packets are in flight, for want of data.
         fn run(&mut self, span: Duration, gbps: u64, limit: usize) {
             let end = self.now + span;
             let service = Rate::from_gbps(gbps).time_for(MTU);

@@ -41,7 +41,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct Custom(Box<dyn Boxed>);
 
-/// How an application's controllers are made; none unless the application says so.
+/// The function that makes an application's controllers; `None` unless the application sets one.
 #[derive(Clone, Default)]
 pub struct CustomParams(Option<Maker>);
 
@@ -140,7 +140,7 @@ impl fmt::Debug for CustomParams {
     }
 }
 
-/// Settings as the registry knows them: nothing that text can set or a recording can hold.
+/// Settings as the registry has them: none that text can set or a recording can hold.
 impl CustomParams {
     /// No settings.
     pub const KEYS: &'static [ParamKey] = NoParams::KEYS;

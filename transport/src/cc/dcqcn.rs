@@ -80,7 +80,7 @@ pub struct Dcqcn {
     line: f64,
     /// The window, bytes, at least one packet.
     cwnd: Bytes,
-    /// What `cwnd` was computed from.
+    /// The base RTT from which `cwnd` was computed.
     base_rtt: Duration,
     params: DcqcnParams,
 }
@@ -173,7 +173,7 @@ impl Dcqcn {
     }
 }
 
-/// Where the limiter is released when nothing is added to the target, as a share of the line rate.
+/// Share of the line rate below which the limiter is released when nothing is added to the target.
 const SLACK_MIN: f64 = 1e-4;
 
 impl Registered for Dcqcn {

@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(packets(&cc), 100.0);
         (0..50).for_each(|_| lose(&mut cc, true));
         assert_eq!((packets(&cc), cc.ssthresh), (1.0, 50.0));
-        // Slow start up to half of what was lost.
+        // Slow start goes up to half of the window before the loss.
         (0..49).for_each(|_| ack(&mut cc, false));
         assert_eq!(packets(&cc), 50.0);
         ack(&mut cc, false);

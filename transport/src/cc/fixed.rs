@@ -1,6 +1,5 @@
-//! A window that never moves: the baseline that shows what a network does without control, and the
-//! smallest example of a controller. Units: wire bytes. It reacts to nothing, congestion collapse
-//! included.
+//! A window that never moves: the baseline that shows a network without control, and the smallest
+//! example of a controller. Units: wire bytes. It reacts to nothing, congestion collapse included.
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;

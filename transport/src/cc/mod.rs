@@ -12,12 +12,12 @@ use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 use crate::wire::Note;
 
-/// What a controller asks the flow to obey.
+/// The limits that a controller sets for its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Wire bytes that may be in flight. At least one packet.
     pub cwnd: Bytes,
-    /// Spread segments at this rate instead of sending whatever the window allows.
+    /// Spread segments at this rate instead of sending as fast as the window allows.
     pub pacing: Option<Rate>,
     /// Call [`CongestionControl::on_wake`] at this instant.
     pub wake_at: Option<Instant>,
@@ -32,7 +32,7 @@ pub struct AckSample {
     pub rtt: Duration,
     /// How long the receiver held it: the delay of the far end, which `rtt` leaves out.
     pub held: Duration,
-    /// Wire bytes that it newly acknowledges; 0 when earlier acknowledgements said all of it.
+    /// Wire bytes that it newly acknowledges; 0 when earlier acknowledgements covered all of it.
     pub acked: Bytes,
     /// Wire bytes in flight after it was taken into account.
     pub in_flight: Bytes,
@@ -54,7 +54,7 @@ impl AckSample {
 /// Wire bytes that did not arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
-    /// When the loss became known.
+    /// When the loss was detected.
     pub now: Instant,
     /// When the lost segment last left: a controller that has reacted since then need not do so
     /// again.
@@ -66,14 +66,14 @@ pub struct LossSample {
     /// Flows that shared the receiver when the loss was reported; 0 where the receiver does not
     /// report it.
     pub sharers: u16,
-    /// Its timer ran out without any sign of it. False when it was refused or overtaken.
+    /// True when its timer ran out without any answer, false when it was refused or overtaken.
     pub silent: bool,
 }
 
-/// The behaviour of a controller. The three ways in which a loss is noticed differ in how much they
+/// The behaviour of a controller. A loss is detected in three ways, which differ in how much they
 /// say about congestion.
 pub trait CongestionControl {
-    /// What the flow has to obey now. Cheap: called after every event.
+    /// The limits that the flow has to obey now. Cheap: called after every event.
     fn window(&self) -> Window;
     /// A segment was acknowledged.
     fn on_ack(&mut self, ack: &AckSample, path: &Path);
@@ -90,7 +90,7 @@ pub trait CongestionControl {
     }
 }
 
-/// What a controller's file states for its registration.
+/// The registration of a controller, in its file.
 pub trait Controller: CongestionControl + Registered {
     /// The controller of a new flow over `path`. `params` has the settings of all controllers,
     /// because a controller that is made of others reads theirs, too.

@@ -138,7 +138,7 @@ mod tests {
             cc.on_ack(&ack(MTU, true), &PATH);
         }
         assert_eq!(packets(&cc), 250.0);
-        // An acknowledgement that says nothing new moves nothing.
+        // An acknowledgement of no new bytes moves nothing.
         cc.on_ack(&ack(Bytes::ZERO, true), &PATH);
         assert_eq!(packets(&cc), 250.0);
     }

@@ -57,7 +57,7 @@ pub struct Smartt {
     pending_bytes: u32,
     /// Acknowledgements until the next sample.
     until_sample: u16,
-    /// Flows that share the receiver, as it last said; 0 before.
+    /// Flows that share the receiver, by its last report; 0 before.
     sharers: u16,
     /// Whether a trim has asked for QuickAdapt.
     trigger_qa: bool,
@@ -89,7 +89,7 @@ struct Scale {
     /// RTTs up to this one count as the base RTT.
     fast_rtt: Duration,
     mtu: u32,
-    /// What the path carries in one target RTT.
+    /// Bytes that the path carries in one target RTT.
     bytes_per_target: u32,
     /// At least `mtu`.
     cwnd_max: u32,
@@ -346,8 +346,8 @@ impl Smartt {
         self.decrease_at = now + self.at.base_rtt;
     }
 
-    /// The per-packet reaction to a mark of MPRDMA, which the paper starts from: half of what was
-    /// marked.
+    /// The per-packet reaction of MPRDMA to a mark, from which the paper starts: half of the marked
+    /// bytes.
     fn reduce(&mut self, size: u32) {
         self.cwnd = self.cwnd.saturating_sub(size / 2);
         self.bound();
@@ -371,7 +371,7 @@ impl Smartt {
         u64::try_from(product).unwrap_or(u64::MAX).min(u64::from(size) * u64::from(self.cwnd))
     }
 
-    /// Gathers an increase, and divides when the adjustment variant says so.
+    /// Gathers an increase, and divides when the adjustment variant requires it.
     #[inline]
     fn increase(&mut self, numerator: u64, size: u32, now: Instant) {
         self.pending = self.pending.saturating_add(numerator);

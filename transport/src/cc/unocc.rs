@@ -48,7 +48,7 @@ const FAST_RTTS: u32 = 4;
 /// Smallest compounded factor: smaller ones change no window.
 const MD_SCALE_MIN: f64 = 1e-6;
 
-/// What an epoch has seen so far.
+/// Counts of the present epoch.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     /// Packets acknowledged or refused.

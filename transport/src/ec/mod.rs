@@ -14,7 +14,7 @@ use crate::params::{params, words};
 use crate::registry::{Registered, registry};
 use crate::time::Duration;
 
-/// What a flow needs of a code.
+/// The interface between a flow and its code.
 pub trait ErasureCode {
     /// Data and parity packets of a full block.
     fn shape(&self) -> BlockShape;
@@ -23,7 +23,7 @@ pub trait ErasureCode {
 }
 
 words! {
-    /// What is sent again of a block that cannot be decoded.
+    /// The packets that are sent again of a block that cannot be decoded.
     pub enum Resend: "lost or needed" {
         /// All lost packets of the block: the code protects the second transmission as it did the
         /// first.
@@ -47,12 +47,12 @@ params! {
         /// retransmissions.
         block_timeout: Duration = Duration::from_us(80),
             in Duration::from_us(1)..=Duration::from_s(2);
-        /// What is sent again of a block that lacks packets.
+        /// The packets that are sent again of a block that lacks some: lost or needed.
         resend: Resend = Resend::Lost;
     }
 }
 
-/// What a code's file states for its registration.
+/// The registration of a code, in its file.
 pub trait Code: ErasureCode + Registered {
     /// The code of a flow with blocks of `shape`.
     fn build(shape: BlockShape) -> Self;

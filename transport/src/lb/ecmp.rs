@@ -1,4 +1,4 @@
-//! One path a flow, drawn once: what a network does when the transport leaves the choice to the
+//! One path a flow, drawn once, as in a network where the transport leaves the choice to the
 //! switches' hash. Source: \[rfc2992\]. It never moves, not even off a dead path.
 
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw};

@@ -46,7 +46,7 @@ params! {
     }
 }
 
-/// What a balancer's file states for its registration.
+/// The registration of a balancer, in its file.
 pub trait Balancer: LoadBalancer + Registered {
     /// The balancer of a new flow over `path`.
     fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self;

@@ -51,7 +51,7 @@ pub struct Reps {
     paths: u16,
     /// The order of new values; each is drawn when `None`.
     walk: Option<Walk>,
-    /// Where the next value goes, 0..8; never above `written` while that is below 8.
+    /// The place of the next value, 0..8; never above `written` while that is below 8.
     head: u8,
     /// How many of the values before `head` are not used yet, 0..=`written`.
     fresh: u8,
@@ -322,7 +322,7 @@ mod tests {
         let mut drawn = taken(&mut reps, &mut rng, T0, 256);
         drawn.sort_unstable();
         drawn.dedup();
-        // Of 256 values 1 - 1/e come up.
+        // 1 - 1/e of 256 values come up.
         assert!((140..185).contains(&drawn.len()), "{}", drawn.len());
     }
 }

@@ -13,7 +13,7 @@ use crate::time::Instant;
 use crate::units::EntropyValue;
 
 words! {
-    /// In which order spraying takes its paths.
+    /// The order in which spraying takes its paths.
     pub enum SprayOrder: "permuted or uniform" {
         /// Rounds over all paths, each round in a random order.
         Permuted = "permuted",

@@ -23,9 +23,9 @@ use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
 
 words! {
-    /// Where subflows that lose are moved.
+    /// The path to which subflows that lose are moved.
     pub enum Reroute: "acked, mixed or drawn" {
-        /// To the path of a subflow that was acknowledged lately, as the paper has it.
+        /// The path of a subflow that was acknowledged lately, as the paper has it.
         Acked = "acked",
         /// Silent subflows as in `acked`; a subflow that loses and is answered moves to a new path,
         /// because its path is full, not dead, and two subflows on one path would fill that, too.

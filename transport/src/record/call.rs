@@ -13,7 +13,7 @@ use crate::wire::{Ext, Extent, Header};
 
 macro_rules! kinds {
     ($($(#[$meta:meta])* $kind:ident = $octet:literal),+ $(,)?) => {
-        /// What was called.
+        /// The kind of a call.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum CallKind { $($(#[$meta])* $kind = $octet),+ }
@@ -99,7 +99,7 @@ impl Digest {
         self.0
     }
 
-    /// Its low half.
+    /// The low half of the digest.
     #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
     pub(super) const fn short(self) -> u32 {
         self.0 as u32

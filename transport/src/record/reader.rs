@@ -6,7 +6,7 @@ use super::FormatError;
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the call being read starts, for errors.
+    /// The octet at which the present call starts, for errors.
     call_at: usize,
 }
 
@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
         self.call_at = self.at;
     }
 
-    /// What has been read since the call started.
+    /// The octets that have been read since the call started.
     pub(super) fn since_begin(&self) -> &'a [u8] {
         self.bytes.get(self.call_at..self.at).unwrap_or_default()
     }

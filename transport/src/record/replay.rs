@@ -40,13 +40,13 @@ pub struct ReplayReport {
 /// Why a replay did not agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayError {
-    /// It is no whole recording.
+    /// The bytes are no whole recording.
     Format(FormatError),
     /// The answer to this call is not the recorded one.
     Differs {
         /// Counted from 0.
         call: u64,
-        /// What was called.
+        /// The kind of the call.
         kind: CallKind,
     },
 }

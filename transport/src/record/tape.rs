@@ -30,7 +30,7 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Tape {
     bytes: Vec<u8>,
-    /// Where the call being written starts.
+    /// The octet at which the present call starts.
     call_at: usize,
     digest: Digest,
     calls: u64,
@@ -66,7 +66,7 @@ impl Recorder {
         self.tape.as_ref().map_or(0, |tape| tape.bytes.len())
     }
 
-    /// Hands the recorded octets to `write` and forgets them.
+    /// Hands the recorded octets to `write` and drops them.
     pub fn take(&mut self, write: impl FnOnce(&[u8])) {
         if let Some(tape) = &mut self.tape {
             write(&tape.bytes);
@@ -74,7 +74,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording, and returns what is left of it; empty when off. The endpoint goes on.
+    /// Ends the recording, and returns its remaining octets; empty when off. The endpoint goes on.
     pub fn finish(&mut self) -> Vec<u8> {
         let Some(mut tape) = self.tape.take() else { return Vec::new() };
         let calls = tape.calls;
@@ -273,12 +273,12 @@ fn write_opening(peer: HostId, path: &Path, out: &mut Vec<u8>) {
     out.extend(path.mtu.0.to_le_bytes());
 }
 
-/// What `open_flow` answered, as a word of the digest.
+/// The answer of `open_flow`, as a word of the digest.
 pub(super) fn of_open(answer: Result<FlowId, PostError>) -> u64 {
     answer.map_or_else(|error| 1 << 32 | error as u64, |flow| u64::from(flow.0))
 }
 
-/// What `post_send` answered, as a word of the digest.
+/// The answer of `post_send`, as a word of the digest.
 pub(super) fn of_post(answer: Result<MsgId, PostError>) -> u64 {
     answer.map_or_else(|error| 1 << 32 | error as u64, |msg| u64::from(msg.0))
 }

@@ -55,7 +55,7 @@ impl End {
         out[0]
     }
 
-    /// All that may leave now.
+    /// All segments that may leave now.
     fn sent(&mut self) -> Vec<TxSegment> {
         let mut all = Vec::new();
         loop {

@@ -70,7 +70,7 @@ fn feedback_without_the_key_changes_nothing() {
         }
         end.now
     };
-    // Neither the count of silence nor a timer.
+    // Neither the count of silence nor a timer has changed.
     assert_eq!(silence(true), silence(false));
 }
 

@@ -23,7 +23,7 @@ pub struct FlowSpec {
     pub base_rtt: Duration,
 }
 
-/// What happens besides the queue.
+/// Events besides the queue.
 #[derive(Clone, Debug)]
 pub struct Net {
     pub rate: Rate,
@@ -314,7 +314,7 @@ impl Model {
         }
     }
 
-    /// The head of the queue has left: RED looks at what remains.
+    /// Removes the head of the queue; RED looks at the rest.
     fn depart(&mut self, now: Instant) {
         let packet = self.queue.pop_front().expect("a departure has a packet");
         if !self.queue.is_empty() {

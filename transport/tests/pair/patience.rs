@@ -73,7 +73,7 @@ fn a_timeout_grows_with_the_round_trips_that_are_measured() {
         let config = one_by_one(|s| (s.ec, s.ec_shape, s.ec_params) = coded(code, 100_000));
         let mut pair = behind_a_queue(&config, 3);
         let flow = open(&mut pair, config.default_path());
-        // Nothing is known yet.
+        // No round trip is known yet.
         assert!(send(&mut pair, flow, 1).0 > 0, "{code:?}");
         assert_eq!(send(&mut pair, flow, 100 * 4096).0, 0, "{code:?}");
     }

@@ -19,7 +19,7 @@ words! {
 params! {
     /// Settings of [`Counter`].
     pub struct CounterParams {
-        /// Where it counts to.
+        /// The direction in which it counts.
         direction: Direction = Direction::Up;
         /// How far at once.
         step: u16 = 2, in 1..=9;

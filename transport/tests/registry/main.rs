@@ -5,7 +5,7 @@ use transport::params::ParamError;
 use transport::path::NetworkFacts;
 use transport::registry::{Registered, registry};
 
-/// What a registered policy does.
+/// The behaviour of a registered policy.
 pub trait Policy {
     /// Counts, and gives the sum.
     fn count(&mut self, by: u16) -> i32;
@@ -13,7 +13,7 @@ pub trait Policy {
     fn total(&self) -> i32;
 }
 
-/// What a policy's file states for its registration.
+/// The registration of a policy, in its file.
 pub trait Registration: Policy + Registered {
     /// The policy with its first sum.
     fn build(params: &AnyParams, total: i32) -> Self;

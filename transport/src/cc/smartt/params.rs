@@ -15,15 +15,17 @@ use crate::time::Duration;
 words! {
     /// How the increase constants follow the path.
     pub enum Increase: "fair or additive" {
-        /// With the path's own BDP: flows of any base RTT gain alike in one span of time.
+        /// Constants follow the path's own BDP: flows of any base RTT gain alike in one span of
+        /// time.
         Fair = "fair",
-        /// With the line rate alone: every flow gains alike in one of its own RTTs (fig. 6, left).
+        /// Constants follow the line rate alone: every flow gains alike in one of its own RTTs
+        /// (fig. 6, left).
         Additive = "additive",
     }
 }
 
 words! {
-    /// What a mark does while the delay is still below target.
+    /// The effect of a mark while the delay is still below target.
     pub enum OnEcnLowDelay: "no-op or reduce" {
         /// Leave it to the load balancer.
         NoOp = "no-op",
@@ -33,7 +35,7 @@ words! {
 }
 
 words! {
-    /// What eq. 1 relates the excess delay to.
+    /// The quantity to which eq. 1 relates the excess delay.
     pub enum DecreaseBy: "rtt or queueing" {
         /// The average RTT, as the paper writes it.
         Rtt = "rtt",
@@ -57,7 +59,7 @@ words! {
 }
 
 words! {
-    /// Whose base RTT the target is relative to.
+    /// The base RTT to which the target is relative.
     pub enum TargetOf: "path or network" {
         /// The base RTT of the flow's path, as the paper reads: where flows of different base RTTs
         /// share a queue, the target of the far ones is a queue at which the near ones only
@@ -71,7 +73,7 @@ words! {
 }
 
 words! {
-    /// What QuickAdapt sets the window to.
+    /// The window that QuickAdapt sets.
     pub enum QaShare: "measured or receiver" {
         /// The bytes that arrived in one target RTT, as the paper has it; receivers report nothing.
         Measured = "measured",
@@ -134,7 +136,7 @@ params! {
     pub struct SmarttParams {
         /// QuickAdapt, sec. III-E.
         quick_adapt: bool = true;
-        /// Ignore what was in flight when QuickAdapt acted, sec. III-E, fig. 9.
+        /// Ignore packets that were in flight when QuickAdapt acted, sec. III-E, fig. 9.
         ignore: bool = true;
         /// FastIncrease, sec. III-F.
         fast_increase: bool = true;
@@ -142,7 +144,7 @@ params! {
         trimming: bool = true;
         /// How the increase constants follow the path: fair or additive.
         increase: Increase = Increase::Fair;
-        /// What a mark does while the delay is below target.
+        /// The effect of a mark while the delay is below target: no-op or reduce.
         on_ecn_low_delay: OnEcnLowDelay = OnEcnLowDelay::NoOp;
         /// Which signals the core cases see.
         signals: Signals = Signals::Both;
@@ -150,7 +152,8 @@ params! {
         adjustment: Adjustment = Adjustment::PerPacket;
         /// Target RTT in base RTTs, sec. III-J.
         target_rtt: f32 = 1.5, in 1.01..=16.0;
-        /// Whose base RTT `target_rtt` multiplies to give the queueing delay at the target.
+        /// The base RTT that `target_rtt` multiplies to give the queueing delay at the target: path
+        /// or network.
         target_of: TargetOf = TargetOf::Network;
         /// Queueing delay at the target; 0 takes `target_rtt` and `target_of` instead.
         target_queue: Duration = Duration::ZERO, in Duration::ZERO..=TARGET_QUEUE_MAX;
@@ -165,7 +168,7 @@ params! {
         fast_slack: f32 = FAST_SLACK, in 0.0..=1.0;
         /// Weight of relative excess delay in the multiplicative decrease, eq. 1.
         md_factor: f32 = 0.8, in 0.0..=1.0;
-        /// What that excess is relative to: rtt or queueing.
+        /// The quantity to which that excess is relative: rtt or queueing.
         decrease_by: DecreaseBy = DecreaseBy::Rtt;
         /// Weight of a new sample in the average RTT; see `EWMA_GAIN`.
         ewma_gain: f32 = EWMA_GAIN, in 0.0..=1.0;
@@ -176,14 +179,13 @@ params! {
         /// Packets that the initial window has at least, up to `window_max`; see
         /// `WINDOW_START_PACKETS`.
         window_start_packets: u16 = WINDOW_START_PACKETS, in 1..=4096;
-        /// Where QuickAdapt learns its share from.
+        /// The source of QuickAdapt's share: measured or receiver.
         qa_share: QaShare = QaShare::Receiver;
-        /// When flows leave a shared receiver, those that stay split what they leave, as its
+        /// When flows leave a shared receiver, those that stay split the freed share, as its
         /// acknowledgements report it, up to an equal share. An improvement of ours: FastIncrease
         /// waits for a window of acknowledgements over an empty path, which a busy last hop is not.
         share_split: bool = true;
-        /// What QuickAdapt sets the window to, in multiples of the bytes received in one target
-        /// RTT.
+        /// The window that QuickAdapt sets, in multiples of the bytes received in one target RTT.
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
         /// Without trimming: the RTT is high when above this many target RTTs.
         qa_high_rtt: f32 = 1.0, in 0.1..=64.0;

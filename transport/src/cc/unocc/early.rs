@@ -21,7 +21,7 @@ use crate::cc::{AckSample, LossSample};
 use crate::time::Instant;
 use crate::units::Bytes;
 
-/// Bursts shorter than this many packets say nothing of a rate.
+/// Packets of the shortest burst that shows a rate.
 const BURST_MIN: f64 = 16.0;
 /// RTTs after the cut in which the window may grow back. Eight doublings undo a cut to a 256th;
 /// afterwards marks show what is free.

@@ -10,8 +10,8 @@ words! {
     pub enum Epoch: "intra or rtt" {
         /// One RTT inside a datacentre, for every flow.
         Intra = "intra",
-        /// The RTT just measured, scaled down by what the flow's base RTT is longer than that of a
-        /// flow inside a datacentre.
+        /// The RTT just measured, scaled down by the ratio of the flow's base RTT to that of a flow
+        /// inside a datacentre.
         Rtt = "rtt",
     }
 }
@@ -21,23 +21,23 @@ words! {
     pub enum Gentle: "compound or flat" {
         /// Each such epoch scales it down further, until a real queue restores it.
         Compound = "compound",
-        /// It is scaled down once, in each such epoch alike.
+        /// The factor applies once, in each such epoch alike.
         Flat = "flat",
     }
 }
 
 words! {
-    /// What a marked epoch does when the average of marks falls.
+    /// The effect of a marked epoch when the average of marks falls.
     pub enum OnEcnFalling: "decrease or increase" {
-        /// What every marked epoch does.
+        /// A decrease, as in every marked epoch.
         Decrease = "decrease",
-        /// Nothing more than one more additive increase for all that the epoch acknowledged.
+        /// One more additive increase for all packets that the epoch acknowledged, and no decrease.
         Increase = "increase",
     }
 }
 
 words! {
-    /// What QuickAdapt sets the window by.
+    /// The quantity by which QuickAdapt sets the window.
     pub enum QaMeasure: "bytes or rate" {
         /// The bytes acknowledged in its RTT.
         Bytes = "bytes",
@@ -49,19 +49,19 @@ words! {
 }
 
 words! {
-    /// What a lost segment does, of which the paper says nothing.
+    /// The effect of a lost segment, about which the paper says nothing.
     pub enum OnLoss: "reduce or ignore" {
         /// Takes the lost bytes off the window, as the simulator does by default.
         Reduce = "reduce",
-        /// Nothing: marks and QuickAdapt alone move the window.
+        /// No effect: marks and QuickAdapt alone move the window.
         Ignore = "ignore",
     }
 }
 
 params! {
-    /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's, or those that were the
-    /// better ones in its own experiments (docs/RESULTS.md) where it gives none or only reads
-    /// differently; the comment says so. Exactly the paper's are the profile `uno-paper`.
+    /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's. Where the paper gives
+    /// none or can be read in two ways, they are the better ones in its own experiments
+    /// (docs/RESULTS.md), and the comment says so. The profile `uno-paper` has exactly the paper's.
     pub struct UnoCcParams {
         /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
         //= uno#5.1
@@ -89,19 +89,19 @@ params! {
         /// Queueing delay up to which queues count as empty, in base RTTs; the larger of this and
         /// `empty_delay` counts.
         empty_rtts: f32 = 0.0, in 0.0..=1.0;
-        /// What a marked epoch does when E falls.
+        /// The effect of a marked epoch when E falls: decrease or increase.
         on_ecn_falling: OnEcnFalling = OnEcnFalling::Decrease;
         /// QuickAdapt, sec. 4.1.2.
         quick_adapt: bool = true;
         /// beta, QA factor: below this part of the window acknowledged in one RTT, QuickAdapt acts.
         qa_factor: f32 = 0.5, in 0.0..=1.0;
-        /// What QuickAdapt sets the window to, in multiples of the bytes acknowledged.
+        /// The window that QuickAdapt sets, in multiples of the bytes acknowledged.
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
         /// How long QuickAdapt counts, in base RTTs.
         qa_rtts: f32 = 1.0, in 0.1..=16.0;
-        /// What QuickAdapt takes for the bytes acknowledged in an RTT. The paper says bytes, which
-        /// for a flow that ends within an RTT or two are far fewer than its path carries, and alpha
-        /// does not find the difference again.
+        /// The measure that QuickAdapt takes for the bytes acknowledged in an RTT. The paper says
+        /// bytes, which for a flow that ends within an RTT or two are far fewer than its path
+        /// carries, and alpha does not make up for the difference.
         qa_measure: QaMeasure = QaMeasure::Rate;
         /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
         /// flow with little to send is not taken for one that is starved.
@@ -111,16 +111,16 @@ params! {
         /// waits, and lost packets of a message shorter than its path are then sent again as fast
         /// as before. A little less than 1, so that queues drain.
         qa_early: f32 = 0.95, in 0.0..=1.0;
-        /// What a lost segment does.
+        /// The effect of a lost segment: reduce or ignore.
         on_loss: OnLoss = OnLoss::Reduce;
-        /// Largest part of a window that the losses of what it sent take off it; 1 is no limit.
-        /// Where half of what a far flow sends is lost, little would be left after two RTTs, and
-        /// alpha does not find it again once the others are done.
+        /// Largest part of a window that the losses of one window's packets take off it; 1 is no
+        /// limit. Where half of a far flow's packets are lost, little would be left after two RTTs,
+        /// and alpha does not make up for it once the other flows have ended.
         loss_max: f32 = 0.25, in 0.0..=1.0;
-        /// Fast increase: the share of what is acknowledged that is added to the window after an
-        /// RTT in which nothing was marked, lost or queued; twice, three times and four times that
-        /// after so many RTTs. The paper has none: what one overload has cut, alpha finds again
-        /// after a thousand RTTs, two seconds across.
+        /// Fast increase: the share of acknowledged packets that is added to the window after an
+        /// RTT in which none was marked, lost or queued; twice, three times and four times that
+        /// after so many RTTs. The paper has none: alpha takes a thousand RTTs, two seconds across,
+        /// to make up for the cut of one overload.
         fast_increase: f32 = 0.25, in 0.0..=1.0;
         /// Spread the window over one base RTT.
         pacing: bool = true;

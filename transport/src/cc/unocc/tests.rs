@@ -10,7 +10,7 @@ const NEAR: Path =
     Path { base_rtt: Duration::from_us(16), line_rate: Rate::from_gbps(100), mtu: MTU };
 /// 5000 packets of BDP.
 const FAR: Path = Path { base_rtt: Duration::from_us(1600), ..NEAR };
-/// With the RTT of `NEAR` inside the datacentre, and what the paper's profile has.
+/// The RTT of `NEAR` inside the datacentre, and the settings of the paper's profile.
 const BASE: &[(&str, &str)] =
     &[("intra_rtt", "16us"), ("ewma_gain", "0.5"), ("gentle", "compound")];
 
@@ -179,7 +179,7 @@ fn quick_adapt_takes_what_arrived_in_an_rtt_and_then_skips_one() {
     flow.acks(NEAR.base_rtt + PACKET * 10, PACKET * 10, NO_QUEUE, false);
     assert!((flow.cc.cwnd - 5.0).abs() < 0.5, "{}", flow.cc.cwnd);
     let (adapted, at) = (flow.cc.cwnd, flow.now);
-    // What was sent before: neither marks nor too few of them move the window.
+    // Packets sent before: neither marks nor too few of them move the window.
     let mut older = NEAR.base_rtt * 3;
     while flow.now < at + NEAR.base_rtt {
         flow.now += PACKET * 20;
@@ -187,7 +187,7 @@ fn quick_adapt_takes_what_arrived_in_an_rtt_and_then_skips_one() {
         older += PACKET * 20;
     }
     assert_eq!(flow.cc.cwnd, adapted);
-    // What was sent after is counted again.
+    // Packets sent after are counted again.
     flow.acks(NEAR.base_rtt * 3, PACKET * 80, NO_QUEUE, false);
     assert!(flow.cc.cwnd < adapted / 2.0, "{}", flow.cc.cwnd);
 }
@@ -392,8 +392,8 @@ fn a_near_and_a_far_flow_that_start_apart_come_together() {
 
 #[test]
 fn quick_adapt_by_rate_takes_a_burst_that_is_shorter_than_its_path_for_what_it_is() {
-    // A tenth of a BDP leaves at once, half of it is lost, and what is left arrives at half the
-    // line rate: 250 packets in a tenth of an RTT, as many as 2500 in a whole one.
+    // A tenth of a BDP leaves at once, half of it is lost, and the rest arrives at half the line
+    // rate: 250 packets in a tenth of an RTT, as many as 2500 in a whole one.
     for (measure, window) in [("bytes", 250.0), ("rate", 2500.0)] {
         let mut flow = Driver::new(FAR, &[("qa_measure", measure), ("alpha", "0")]);
         let mut in_flight = 500;
@@ -436,7 +436,7 @@ fn the_first_loss_of_a_burst_that_starves_makes_the_window_what_arrived() {
         burst(&mut flow, 101);
         lose_of_the_burst(&mut flow);
         assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-6, "{early}: {}", flow.cc.cwnd);
-        // What else of it is lost is the same congestion.
+        // Further losses of the burst are part of the same congestion.
         lose_of_the_burst(&mut flow);
         let again = if early == "0" { 4998.0 } else { window };
         assert!((flow.cc.cwnd / again - 1.0).abs() < 1e-6, "{early}: {}", flow.cc.cwnd);
@@ -468,7 +468,7 @@ fn a_burst_most_of_which_arrived_or_that_is_not_over_is_no_reason_to_adapt_early
     }
     lose_of_the_burst(&mut full);
     assert_eq!(full.cc.cwnd, 4999.0);
-    // Of ten packets six are lost: that is chance.
+    // Six packets of ten are lost: that is chance.
     let mut short = Driver::new(FAR, &[("alpha", "0")]);
     for i in 1..=4 {
         short.now += PACKET;

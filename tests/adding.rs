@@ -252,11 +252,12 @@ fn disciplines_and_programs_run(built: &Built) {
         let args = ["--trim", trim, "--set", setting, "--set", value];
         built.simulate(value, &args)["packets"]["dropped"].as_u64().unwrap()
     };
-    // Four senders fill the port of one receiver: what may wait there decides how many are dropped.
+    // Four senders fill the port of one receiver: the number of packets that may wait there decides
+    // how many are dropped.
     let short = dropped("off", "switch.qdisc=shallow", "switch.shallow.packets=2");
     let long = dropped("off", "switch.qdisc=shallow", "switch.shallow.packets=5000");
     assert!(short > long, "a shorter queue drops more");
-    // Trimmed packets are not dropped: what is lost, the program has dropped.
+    // Trimmed packets are not dropped: all lost packets were dropped by the program.
     let many = dropped("on", "switch.program=thin@tor:0", "switch.thin.every=10");
     let few = dropped("on", "switch.program=thin@tor:0", "switch.thin.every=1000");
     assert!(many > 50 * few.max(1), "{many} and {few}");

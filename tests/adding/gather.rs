@@ -15,9 +15,9 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "all hosts send to the first, added by a test";
-    /// What [`Gather::from_params`] reads.
+    /// The parameters that [`Gather::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] =
         &[Parameter { name: "size", about: "bytes of each flow (1MiB)" }];
 

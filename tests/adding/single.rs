@@ -1,5 +1,5 @@
 //! An erasure code that `tests/adding.rs` adds: a block survives the loss of one packet, whatever
-//! parity it has. It shows all that a code's file has to state.
+//! parity it has. Its file has everything that a code has to state.
 
 use core::num::NonZeroU8;
 

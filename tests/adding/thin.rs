@@ -13,7 +13,7 @@ use crate::qdisc::Queued;
 params! {
     /// Settings of the program.
     pub struct ThinParams {
-        /// One of so many data packets is dropped.
+        /// One packet of this many is dropped.
         every: u32 = 10, in 2..=1000;
     }
 }

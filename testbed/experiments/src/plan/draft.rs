@@ -97,7 +97,7 @@ pub struct VdevSettings {
     pub workers: Option<usize>,
     /// Memory for buffers without hugepages, MiB.
     pub memory_mb: Option<u32>,
-    /// Hugepages: used when there are any, unless this says.
+    /// Whether to use hugepages; `None` uses them when there are any.
     pub hugepages: Option<bool>,
     /// Keep every input of every endpoint, for replay.
     pub record: bool,
@@ -166,7 +166,7 @@ pub struct Draft {
     pub message: Option<NonZeroU32>,
     /// Threads that run a simulation, 1..=64.
     pub threads: usize,
-    /// Memory a simulation may need; what the machine has when `None`.
+    /// Memory that a simulation may need; `None` is the machine's memory.
     pub memory: Option<Bytes>,
     /// Time between samples of the series; none when `None`.
     pub sampling: Option<Duration>,
@@ -265,7 +265,7 @@ impl Draft {
         }
     }
 
-    /// Sets what this crate itself says, which a test holds to be legal.
+    /// Sets a value that this crate itself chooses; a test checks that all of these are legal.
     fn set_checked(&mut self, key: &str, value: &str) {
         let set = keys::set(self, key, value);
         debug_assert!(set.is_ok(), "{key}={value}: {set:?}");
@@ -313,7 +313,7 @@ impl Draft {
         self.set("ec", text, origin)
     }
 
-    /// Says whether switches trim.
+    /// Sets whether switches trim.
     pub fn set_trim(&mut self, trim: bool, origin: Origin) {
         self.trim = trim;
         self.origins.insert("trim".to_owned(), origin);
@@ -354,7 +354,7 @@ impl Draft {
         self.fault_origins.push(origin);
     }
 
-    /// Takes over what the network decides unless it was set: `intra`, the base RTT between
+    /// Sets values that follow from the network unless they were set: `intra`, the base RTT between
     /// the farthest hosts of a site, and `inter`, that across sites, equal where there is only one.
     pub fn fit_to(&mut self, intra: Duration, inter: Duration) {
         // Settings are text of whole nanoseconds.
@@ -378,8 +378,8 @@ impl Draft {
         }
     }
 
-    /// Checks that nothing is set that only a simulation can do: real frames are as long as they
-    /// are, and real clocks show what they show.
+    /// Checks that no setting is set that only a simulation can obey: the lengths of real frames
+    /// and the readings of real clocks cannot be chosen.
     ///
     /// # Errors
     /// Names the first setting of a simulation that is not at its default.

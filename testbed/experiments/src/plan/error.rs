@@ -91,8 +91,8 @@ impl std::error::Error for RunError {}
 
 impl RunError {
     /// The exit code of a command that fails with it: 3 when the machine, or another of the run, is
-    /// not fit, 1 when another failed while flows were under way, 130 when the user ended it, 2
-    /// when what the user wrote is wrong.
+    /// not fit, 1 when another host failed while flows were under way, 130 when the user ended it,
+    /// 2 when the user's input is wrong.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {

@@ -1,4 +1,4 @@
-//! The settings that `--set KEY=VALUE` and a scenario's `[set]` know: one table, one line a key.
+//! The settings of `--set KEY=VALUE` and of a scenario's `[set]`: one table, one line a key.
 //!
 //! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`), of queue
 //! disciplines and of switch programs (`switch.<name>.<key>`) come from their own tables.
@@ -24,13 +24,13 @@ use crate::workload::matrix::MESSAGE_MAX;
 pub struct Key {
     /// The dotted name of the key.
     pub name: &'static str,
-    /// One line for lists: what it is, its unit and range.
+    /// One line for lists: meaning, unit and range.
     pub about: &'static str,
     set: fn(&mut Draft, &str) -> Result<(), Refusal>,
     show: fn(&Draft) -> String,
 }
 
-/// Why a value was refused: what was expected of all of it, or what is wrong with a part of it.
+/// Why a value was refused: what was expected of it as a whole, or which part of it is wrong.
 enum Refusal {
     Expected(&'static str),
     Part(InputError),
@@ -199,7 +199,7 @@ keys! {
         |d, v| d.nic.patience = duration(v)?, |d| time(d.nic.patience);
 }
 
-/// The devices that `vdev.pmd` knows.
+/// The devices of `vdev.pmd`.
 pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
 
 /// Sets `key` from `value`.
@@ -228,13 +228,13 @@ pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
     KEYS.iter().find(|known| known.name == key).map(|known| (known.show)(draft))
 }
 
-/// The default of what a preset may set, as text that sets it.
+/// The default of a key that a preset may set, as text that sets it.
 pub(super) fn default_of(key: &str) -> Option<String> {
     let draft = Draft::default();
     show(&draft, key).or_else(|| policy_keys::show(&draft, key))
 }
 
-/// Every name that `--set` knows.
+/// Every name of `--set`.
 #[must_use]
 pub fn names() -> Vec<String> {
     all().map(|(name, _)| name).collect()

@@ -156,7 +156,7 @@ impl Plan {
         Addressing::emulated(version).with_udp_port(self.draft.udp_port)
     }
 
-    /// The path between two hosts, as the sender's controller knows it.
+    /// The path between two hosts, as the sender's controller sees it.
     #[must_use]
     pub fn path(&self, src: HostId, dst: HostId) -> Path {
         let tier = self.tree.spec().meeting_tier(src, dst);
@@ -335,7 +335,7 @@ fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), 
     Ok(())
 }
 
-/// The topology with the queues that settings say instead of it.
+/// The topology with the queues of settings that replace its own.
 fn with_queues(draft: &Draft, topology: &FatTreeSpec) -> FatTreeSpec {
     let mut topology = topology.clone();
     let replace = |queue: &mut Option<Bytes>, by: Option<Bytes>| *queue = by.or(*queue);
@@ -369,7 +369,7 @@ fn check_marks(draft: &Draft) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A lossless switch must have room for what comes by a link until a pause is obeyed.
+/// Checks that a lossless switch has room for data that arrives by a link until a pause is obeyed.
 fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
     let pfc = &draft.switch.programs.pfc;
     if let (Some(xoff), Some(xon)) = (pfc.xoff, pfc.xon)
@@ -407,8 +407,9 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     })
 }
 
-/// Trimming shows nearly every loss, so inference may be patient: across up to three full queues
-/// on one path and none on another. Without trimming inference is how loss is learnt.
+/// Settings of loss detection. Trimming reports nearly every loss, so inference may be patient:
+/// across up to three full queues on one path and none on another. Without trimming losses are
+/// found by inference.
 fn loss_settings(draft: &Draft) -> LossSettings {
     let default = if draft.trim { 12 } else { 2 };
     #[expect(
@@ -428,7 +429,7 @@ fn loss_settings(draft: &Draft) -> LossSettings {
 }
 
 /// The most that one transport flow of a matrix carries: a receiver keeps windows of both for every
-/// flow, and none needs to be larger than what can fill it.
+/// flow, and none needs to be larger than the flow can fill.
 struct Most {
     messages: u16,
     packets: u64,

@@ -13,7 +13,7 @@ use super::draft::Draft;
 
 /// The settings of the members of one registry, or of all of a kind of policy together.
 pub(super) struct Family {
-    /// What its keys begin with.
+    /// The beginning of its keys.
     prefix: &'static str,
     members: fn() -> Vec<Member>,
     /// Sets the key behind the prefix; `None` when there is no such member.
@@ -69,7 +69,7 @@ const PROGRAM: Family =
 
 /// The policies of endpoints.
 pub(super) const ENDPOINTS: &[Family] = &[CC, LB, EC, SCHED];
-/// What switches run.
+/// The families of switches.
 pub(super) const SWITCHES: &[Family] = &[QDISC, PROGRAM];
 
 /// Every key of `families` with its rustdoc.
@@ -90,7 +90,7 @@ pub(super) fn chosen(draft: &Draft) -> Vec<(String, String)> {
     acting.settings = draft.acting();
     let near = settings.cc;
     let far = settings.far.cc.filter(|&far| far != near);
-    // The near controller's keys stand before those of the far one, whatever their order is.
+    // The near controller's keys stand before those of the far one, in any order of registration.
     let cc = [Some(near), far].into_iter().flatten();
     let mut chosen: Vec<_> =
         cc.flat_map(|kind| CC.values(&acting, |name| name == kind.name())).collect();

@@ -210,9 +210,9 @@ pub const TRANSPORTS: &[Transport] = &[
         trim: false,
         set: &[TIMEOUTS_ACROSS, RED, RED_INSIDE],
     },
-    // A host speaks SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's
-    // target must not follow the longest path of the network, which is another transport's; and
-    // where switches trim, marks alone say how much UnoCC may have in flight (docs/RESULTS.md).
+    // A host uses SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's target
+    // must not follow the longest path of the network, which is Uno's. Where switches trim, only
+    // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md).
     Transport {
         name: "auto",
         about: "SMaRTT over REPS inside a datacentre, UnoCC over UnoLB across, by the base RTT",

@@ -72,8 +72,8 @@ impl Default for FabricParams {
 }
 
 /// Acknowledgements that a control queue holds at least. A data queue of a packet or two is a
-/// choice; one of as many headers would lose what refusals say, and flows that learn nothing
-/// give up.
+/// choice; a control queue of so few headers would lose refusals, and flows without feedback give
+/// up.
 const CONTROL_MIN: u64 = 64;
 
 /// A tree whose numbers fit together, with its ports numbered.
@@ -272,7 +272,7 @@ impl FatTree {
 struct PortBuilder<'a> {
     tree: &'a FatTree,
     params: &'a FabricParams,
-    /// Buffer of ports whose tier does not say.
+    /// Buffer of ports whose tier sets none.
     buffer: Bytes,
     /// BDP of the longest path.
     path_bdp: Bytes,
@@ -341,8 +341,7 @@ impl PortBuilder<'_> {
         }
     }
 
-    /// A port's queue, with ends to be filled in; `border` says that its link is one of a border
-    /// switch.
+    /// A port's queue, with ends to be filled in; `border` is true for a link of a border switch.
     fn port(&self, rate: Rate, own: Option<Bytes>, border: bool) -> PortSpec {
         let limit = own.unwrap_or(self.buffer);
         let mtu = Bytes(u64::from(self.params.mtu));

@@ -1,5 +1,5 @@
-//! Networks: plain numbers by name or by file ([`FatTreeSpec`]), what they connect ([`FatTree`]),
-//! how their links are called, and what they could do at best.
+//! Networks: plain numbers by name or by file ([`FatTreeSpec`]), the networks built from them
+//! ([`FatTree`]), names of their links, and their lower bounds.
 
 pub mod builtin;
 pub mod fat_tree;

@@ -14,7 +14,7 @@ use super::links::{LinkSelector, Ports};
 use super::programs::Switches;
 use crate::workload::matrix::SwitchTier;
 
-/// A link that is not there: the number is not below what there is.
+/// A link that does not exist: the number is not below the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectorError {
     /// The kind of thing that the number counts.

@@ -21,7 +21,7 @@ use std::fmt;
 
 use transport::{Bytes, Duration, HostId, Rate};
 
-/// A fat tree. [`FatTreeSpec::check`] says whether its numbers fit together; readers only return
+/// A fat tree. [`FatTreeSpec::check`] checks that its numbers fit together; readers only return
 /// checked ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FatTreeSpec {

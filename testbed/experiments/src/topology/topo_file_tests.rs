@@ -1,5 +1,5 @@
-//! Tests of the `.topo` reader and writer: the reference files, what is refused and where, and the
-//! way back.
+//! Tests of the `.topo` reader and writer: the reference files, refused inputs with their places,
+//! and round trips.
 
 use proptest::prelude::*;
 

@@ -24,7 +24,7 @@ pub struct AllToAll {
 }
 
 impl AllToAll {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "every host to every other, a window of flows at a time";
     /// The parameters that [`AllToAll::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
@@ -68,7 +68,7 @@ pub(super) fn windowed(
         return Err(does_not_fit(format!("{pairs} flows"), "at most 10^8 flows; fewer hosts"));
     }
     let window = window.unwrap_or(others).min(others);
-    // Full batches; what is left over makes a last, smaller one.
+    // Full batches; the rest makes a last, smaller one.
     let (batches, left) = (others / window, others % window);
     let mut order: Vec<u32> = (0..nodes).collect();
     shuffle(&mut order, rng);

@@ -32,7 +32,7 @@ pub enum Sizes {
 }
 
 impl AllToAllV {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "all-to-all with a size drawn for each pair";
     /// The parameters that [`AllToAllV::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

@@ -41,7 +41,7 @@ pub struct Allreduce {
 }
 
 impl Allreduce {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "training across two datacentres: compute, sum, repeat";
     /// The parameters that [`Allreduce::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
@@ -129,7 +129,8 @@ impl Workload for Allreduce {
 }
 
 impl Allreduce {
-    /// Appends the flows of one step; returns what the hosts of the next wait for.
+    /// Appends the flows of one step; returns the triggers that the hosts of the next step wait
+    /// for.
     fn step(
         &self,
         step: Step,

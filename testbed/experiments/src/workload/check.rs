@@ -36,7 +36,7 @@ pub(super) enum Defect {
     DuplicateTrigger { trigger: TriggerIndex, first: TriggerIndex, id: NonZeroU32 },
     /// Triggers that wait for each other, by name, in the order in which they would fire.
     Cycle { trigger: TriggerIndex, ids: Vec<NonZeroU32> },
-    /// A trigger that cannot start what waits for it.
+    /// A trigger that can never start the flows that wait for it.
     NeverFires {
         trigger: TriggerIndex,
         id: NonZeroU32,
@@ -46,7 +46,7 @@ pub(super) enum Defect {
     },
 }
 
-/// The subject of a defect, for the reader that knows its line.
+/// The subject of a defect, for the reader that has its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// The matrix as a whole.
@@ -253,7 +253,7 @@ impl Defect {
         }
     }
 
-    /// The earlier thing that this one collides with, if that is what is wrong.
+    /// The earlier thing that this one collides with, if that is the defect.
     #[must_use]
     pub(super) const fn collides_with(&self) -> Option<Subject> {
         match *self {

@@ -52,7 +52,7 @@ impl StartUnit {
     }
 }
 
-/// A matrix that was read and found sound, and what is odd about it.
+/// A matrix that was read and found sound, with warnings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CmFile {
     /// The matrix; `check` has passed it.

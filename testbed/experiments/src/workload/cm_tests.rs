@@ -1,5 +1,4 @@
-//! Tests of the `.cm` reader and writer: what is accepted, what is refused and where, and the way
-//! there and back.
+//! Tests of the `.cm` reader and writer: accepted and refused inputs, and round trips.
 
 use proptest::prelude::*;
 
@@ -211,7 +210,7 @@ fn a_million_lines_are_read_into_56_bytes_each() {
     let text = Endless { left: count, line: head, at: 0 };
     let read = read(BufReader::new(text), "big.cm", StartUnit::Us).unwrap().matrix;
     assert_eq!(read.flows.len(), count as usize);
-    // Growth doubles, so the vector never holds more than twice what it needs.
+    // Growth doubles, so the vector never holds more than twice its need.
     assert!(read.flows.capacity() * size_of::<FlowSpec>() <= 2 * 56 * count as usize);
 }
 

@@ -41,7 +41,7 @@ pub(super) const SENDERS: Parameter =
     Parameter { name: "senders", about: "the sending hosts, like 1,64, instead of a degree" };
 
 impl Incast {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "many senders, one receiver";
     /// The parameters that [`Incast::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

@@ -30,7 +30,7 @@ pub struct IncastMice {
 }
 
 impl IncastMice {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "an incast, and short flows to the same receiver";
     /// The parameters that [`IncastMice::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

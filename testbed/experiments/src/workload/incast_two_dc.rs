@@ -28,7 +28,7 @@ pub struct IncastTwoDc {
 }
 
 impl IncastTwoDc {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "an incast from the own and another datacentre";
     /// The parameters that [`IncastTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

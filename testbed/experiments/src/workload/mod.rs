@@ -35,7 +35,7 @@ pub trait Workload: Debug {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError>;
 }
 
-/// A generator's name, what it is, what it takes, and how it is built.
+/// A generator: its name, its sentence, its parameters, and its constructor.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
     /// The name in scenarios and on the command line.
@@ -114,7 +114,7 @@ mod tests {
                 let workload = by_name(name, &Params::default()).unwrap();
                 let matrix = match workload.generate(nodes, &mut Rng::new(1)) {
                     Ok(matrix) => matrix,
-                    // The default incast wants more senders than two hosts have.
+                    // The default incast needs more senders than two hosts have.
                     Err(error) => panic!("{name} {nodes}: {error}"),
                 };
                 assert_eq!(check::check(&matrix), Ok(()), "{name} {nodes}");

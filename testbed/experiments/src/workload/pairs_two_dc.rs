@@ -27,7 +27,7 @@ pub struct PairsTwoDc {
 const COUNT: u32 = 8;
 
 impl PairsTwoDc {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "flows across, each with its own two hosts";
     /// The parameters that [`PairsTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

@@ -23,7 +23,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "every host sends to one and receives from one";
     /// The parameters that [`Permutation::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

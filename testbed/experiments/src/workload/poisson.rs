@@ -38,7 +38,7 @@ pub struct Arrivals {
 }
 
 impl Poisson {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "flows of drawn sizes at random times, up to a load";
     /// The parameters that [`Poisson::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

@@ -33,7 +33,7 @@ pub struct PoissonTwoDc {
 }
 
 impl PoissonTwoDc {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str =
         "flows of drawn sizes at random times inside and between two datacentres";
     /// The parameters that [`PoissonTwoDc::from_params`] reads.

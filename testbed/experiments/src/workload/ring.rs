@@ -24,7 +24,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// What `headrace list` prints beside the name.
+    /// The sentence that `headrace list` prints beside the name.
     pub const ABOUT: &'static str = "all-to-all in steps: step i sends to the i-th neighbour";
     /// The parameters that [`Ring::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[

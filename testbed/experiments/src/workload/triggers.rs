@@ -77,7 +77,7 @@ impl Triggers {
         couples
     }
 
-    /// Forgets the flows that start by time but those that `is_kept`.
+    /// Drops the flows that start by time but those that `is_kept`.
     pub(crate) fn keep_starts(&mut self, is_kept: impl Fn(FlowIndex) -> bool) {
         self.timed.retain(|&flow| is_kept(flow));
     }

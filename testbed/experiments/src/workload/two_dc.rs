@@ -1,5 +1,5 @@
 //! Hosts in two datacentres: the first so many in one, the others in the other, as two-datacentre
-//! topologies number them. No generator of its own; it says who is near and who is far.
+//! topologies number them. No generator of its own; it divides hosts into near and far.
 
 use std::ops::Range;
 

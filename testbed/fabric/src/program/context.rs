@@ -135,9 +135,9 @@ impl Context<'_> {
         self.transit.lose(state, packet, reason, self.now, &mut self.driver);
     }
 
-    /// Sends a pause frame by `port` to the transmitter at the far end of its link, or one that
-    /// lets it go on: before everything that waits at `port`. The transmitter obeys when the frame
-    /// is there, whatever runs in its switch.
+    /// Sends a pause or resume frame by `port` to the transmitter at the far end of its link,
+    /// before all packets that wait at `port`. The transmitter obeys when the frame arrives,
+    /// whatever runs in its switch.
     pub fn pause_link(&mut self, port: PortId, paused: bool) {
         let state = self.port_now(port.0);
         let state = &mut self.ports[state];

@@ -1,4 +1,4 @@
-//! Tests of settings: their names, what they say and what they refuse.
+//! Tests of settings: their names, their texts and the values that they refuse.
 
 use fabric::{ProgramKind, ProgramSettings, QdiscSettings};
 

@@ -17,17 +17,17 @@ use crate::input::{InputError, did_you_mean};
 pub struct Network {
     /// The name, without parameters.
     pub name: &'static str,
-    /// What follows the name, behind a colon; empty for a network without parameters.
+    /// Parameters that follow the name behind a colon; empty for a network without parameters.
     pub parameters: &'static [Parameter],
     /// One line for lists.
     pub about: &'static str,
-    /// The tree of these values, or what the parameters have to be for there to be one. Whether its
-    /// numbers fit together is checked afterwards.
+    /// The tree of these values, or the rule that the parameters break. Whether its numbers fit
+    /// together is checked afterwards.
     spec: fn(&Values) -> Result<FatTreeSpec, &'static str>,
 }
 
 impl Network {
-    /// The name with its parameters: capitals stand for values, brackets for what may be left out.
+    /// The name with its parameters: capitals stand for values, brackets for optional parts.
     #[must_use]
     pub fn pattern(&self) -> String {
         parameters::pattern(self.name, self.parameters)

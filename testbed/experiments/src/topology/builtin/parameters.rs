@@ -4,18 +4,18 @@ use super::Network;
 use crate::input::{InputError, number};
 use crate::topology::spec::{GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX};
 
-/// One word of a name.
+/// One parameter of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// What stands for it in lists, in capitals.
+    /// The word that stands for it in lists, in capitals.
     pub name: &'static str,
-    /// What it is.
+    /// The kind of the parameter.
     pub kind: Kind,
     /// Whether it must be given; all that must stand before all that may be left out.
     pub required: bool,
 }
 
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number above 0.
@@ -27,7 +27,7 @@ pub enum Kind {
 /// The most parameters of a network.
 pub(super) const PARAMETERS_MAX: usize = 4;
 
-/// The values in a name, in the order of the parameters; `None` for what was left out.
+/// The values in a name, in the order of the parameters; `None` for one that was left out.
 pub type Values = [Option<u32>; PARAMETERS_MAX];
 
 /// The speed of links where a name leaves it out.

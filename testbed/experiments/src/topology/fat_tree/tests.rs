@@ -118,7 +118,7 @@ proptest! {
             if tier < spec.tiers || switch == 0 {
                 links.push([up, down[0].0]);
             }
-            // The whole switch knows both directions, from either end.
+            // The whole switch names both directions, from either end.
             for name in [format!("{own}:{switch}"), format!("{upper}:{above}")] {
                 let all = select(&tree, &name).unwrap();
                 prop_assert!(all.contains(&PortId(up)) && all.contains(&down[0]), "{}", name);

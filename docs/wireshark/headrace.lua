@@ -334,6 +334,9 @@ local function note(reader)
    if reserved:uint() ~= 0 then
       reader:refuse(reserved_item, "reserved octets are 0")
    end
+   if protocol:uint() == 213 and length:uint() == 12 then
+      return class:uint() == 2 and "SIM" or "SIM-ACK"
+   end
    return string.format("protocol %u, %u octets", protocol:uint(), length:uint())
 end
 

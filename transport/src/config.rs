@@ -8,10 +8,11 @@ use crate::ec::{BlockShape, Ec, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
 use crate::path::NetworkFacts;
+use crate::rng::Rng;
 use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
-use crate::wire::{AccountedSizes, KEY_LEN, WireSizes, ack, data};
+use crate::wire::{AccountedSizes, KEY_LEN, WireSizes, ack, data, sim};
 
 /// The open form of a configuration: change what differs from [`Settings::default`], then make a
 /// [`Config`] of it.
@@ -370,6 +371,12 @@ impl Config {
         Bytes(self.accounted.control.unwrap_or(self.flow_overhead() + ack::LEN).into())
     }
 
+    /// Wire bytes of a probe.
+    #[must_use]
+    pub fn probe_len(&self) -> Bytes {
+        Bytes(self.accounted.control.unwrap_or(self.frame_overhead + sim::LEN).into())
+    }
+
     /// The code of flows over `path`; `None` where they send no parity.
     //= uno#4.2: inter-DC traffic only.
     #[must_use]
@@ -401,13 +408,14 @@ impl Config {
         if self.ack_every == 1 { Duration::ZERO } else { delay }
     }
 
-    /// With segments acknowledged as a scheduler wants it.
+    /// With segments acknowledged as a scheduler wants it, and no shorter timeouts than its own.
     #[must_use]
-    pub(crate) fn answering(&self, answers: Answers) -> Self {
+    pub(crate) fn answering(&self, answers: Answers, rto_min: Duration) -> Self {
         let mut settings = self.settings.clone();
+        settings.loss.rto_min = settings.loss.rto_min.max(rto_min);
         match answers {
             Answers::Free => {}
-            Answers::Every { segments, delay } => {
+            Answers::Every { segments, delay } | Answers::Paced { segments, delay } => {
                 settings.ack_every = segments.clamp(1, 64);
                 settings.ack_delay = Some(delay);
             }
@@ -425,9 +433,9 @@ impl Config {
         self.answers
     }
 
-    /// What the scheduler is built from.
+    /// What the scheduler is built from, with its own chance.
     #[must_use]
-    pub fn sched_setup(&self) -> SchedSetup<'_> {
+    pub fn sched_setup(&self, rng: Rng) -> SchedSetup<'_> {
         let paths = self.lb_params.common.paths;
         let spread = |i: u16| entropy(paths / 8 * i + (paths % 8) * i / 8);
         SchedSetup {
@@ -443,6 +451,7 @@ impl Config {
             retries_max: self.loss.retries_max,
             give_up: self.loss.give_up,
             control_evs: [0, 1, 2, 3, 4, 5, 6, 7].map(spread),
+            rng,
         }
     }
 

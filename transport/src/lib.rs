@@ -85,6 +85,7 @@ pub mod slab;
 pub mod stats;
 pub mod time;
 pub mod timer;
+pub mod token_bucket;
 pub mod trace;
 pub mod units;
 pub mod wire;

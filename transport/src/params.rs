@@ -119,6 +119,23 @@ impl ParamValue for Option<Bytes> {
     }
 }
 
+/// A time that may be left to the network.
+impl ParamValue for Option<Duration> {
+    const VALUES: &'static str = "a whole number with unit ns, us, ms or s, or auto";
+    fn parse(text: &str) -> Option<Self> {
+        if text == "auto" { Some(None) } else { Duration::parse(text).map(Some) }
+    }
+    fn to_word(self) -> u64 {
+        self.map_or(u64::MAX, Duration::as_ps)
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Some((word < u64::MAX).then_some(Duration::from_ps(word)))
+    }
+    fn show(&self) -> String {
+        self.as_ref().map_or("auto".to_string(), ParamValue::show)
+    }
+}
+
 impl ParamValue for bool {
     const VALUES: &'static str = "on or off";
     fn parse(text: &str) -> Option<Self> {

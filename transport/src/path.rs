@@ -26,7 +26,7 @@ impl Path {
 
 /// What policies may take over of a whole network, beyond the path of a flow. `None` is a fact that
 /// is not known, or not yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct NetworkFacts {
     /// Base RTT of the longest path of the network.
     pub base_rtt: Option<Duration>,
@@ -38,4 +38,21 @@ pub struct NetworkFacts {
     pub far_rtt: Option<Duration>,
     /// Whether switches trim.
     pub trims: Option<bool>,
+    /// Round trip of the longest path without the time that packets take to be sent.
+    pub propagation_rtt: Option<Duration>,
+    /// Links of the longest path, one way.
+    pub hops: Option<u16>,
+    /// What switches do with probes; `None` where they have no queue for them.
+    pub probes: Option<ProbeFacts>,
+}
+
+/// How ports queue probes, as the discipline for them is set.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ProbeFacts {
+    /// Packets that a port holds of each class beside data.
+    pub queue: u16,
+    /// Tokens for probes that a port holds.
+    pub bucket: u16,
+    /// Packets as long as a probe that a port leaves room for beside the data that it stands for.
+    pub overhead: f32,
 }

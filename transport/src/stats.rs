@@ -182,6 +182,28 @@ impl DropCounts {
 }
 
 counters! {
+    /// SIMs and their answers at one host.
+    pub struct SimCounts {
+        /// SIMs sent.
+        pub sent: u64,
+        /// SIM-ACKs that came in time, each of which let a DATA leave or was `wasted`.
+        pub acked: u64,
+        /// SIM-ACKs that came when their SIM had been given up, or a second time.
+        pub late: u64,
+        /// SIMs that nothing answered in time.
+        pub timed_out: u64,
+        /// SIM-ACKs that found no DATA waiting, or whose DATA was not to be sent any more.
+        pub wasted: u64,
+        /// SIM-ACKs that answer nothing that was sent.
+        pub forged: u64,
+        /// SIM-ACKs sent.
+        pub answered: u64,
+        /// SIMs that went unanswered, since too many SIM-ACKs waited.
+        pub unanswered: u64,
+    }
+}
+
+counters! {
     /// What one endpoint has done. Packets unless said otherwise.
     pub struct Stats {
         /// DATA sent for the first time.

@@ -561,7 +561,8 @@ fn a_probed_tail_does_not_put_off_giving_up() {
 
 #[test]
 fn after_a_long_silence_the_next_loss_waits_for_no_more_than_one_timeout() {
-    for &sched in SchedKind::ALL {
+    // With DCsim it is probes that are lost, and no segment leaves.
+    for &sched in SchedKind::ALL.iter().filter(|sched| **sched != SchedKind::DcSim) {
         long_silence(&config(|s| s.sched = sched));
     }
 }

@@ -241,7 +241,9 @@ mod tests {
 
     use super::*;
     use crate::packet::Flags;
-    use crate::qdisc::{AnyQdisc, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, paced};
+    use crate::qdisc::{
+        AnyQdisc, PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, paced,
+    };
 
     const PHANTOM: PhantomParams =
         PhantomParams { drain: 0.1, size: None, kmin: 0.05, kmax: 0.8, physical: true };
@@ -252,8 +254,8 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// A packet of a length comes, as data or as control.
-        Packet(u16, bool),
+        /// A packet of a length and a class comes.
+        Packet(u16, TrafficClass),
         Pause(bool),
         /// The rate changes, gigabits a second.
         Rate(u64),
@@ -261,9 +263,13 @@ mod tests {
         Interject,
     }
 
+    fn class() -> impl Strategy<Value = TrafficClass> {
+        prop::sample::select(TrafficClass::ALL.to_vec())
+    }
+
     fn schedule() -> impl Strategy<Value = Schedule> {
         let step = prop_oneof![
-            20 => (1u16..5_000, any::<bool>()).prop_map(|(len, urgent)| Step::Packet(len, urgent)),
+            20 => (1u16..5_000, class()).prop_map(|(len, class)| Step::Packet(len, class)),
             2 => any::<bool>().prop_map(Step::Pause),
             1 => (1u64..900).prop_map(Step::Rate),
             1 => Just(Step::Interject),
@@ -279,6 +285,7 @@ mod tests {
             kmax: Bytes(16_000),
             path_bdp: Some(Bytes(60_000)),
             packet_max: Bytes(5_000),
+            sizes: PacketSizes { full: Bytes(5_000), probe: Bytes(64) },
         };
         let settings = QdiscSettings { phantom: PHANTOM, ..QdiscSettings::default() };
         let qdisc = AnyQdisc::new(kind, &settings, &params, rate);
@@ -306,8 +313,8 @@ mod tests {
             poll(&mut port, &mut rng, &mut trace, *late, now);
             depart_all(&mut port, &mut rng, &mut trace, now);
             match *step {
-                Step::Packet(len, urgent) => {
-                    let packet = packet(handle, len, urgent);
+                Step::Packet(len, class) => {
+                    let packet = of_class(handle, len, class);
                     trace.verdicts.push(port.enqueue(packet, now, &mut rng));
                 }
                 Step::Pause(paused) => port.pause(paused, now),
@@ -329,10 +336,14 @@ mod tests {
     }
 
     fn packet(handle: u32, len: u16, urgent: bool) -> Packet {
-        let flags = if urgent {
-            Flags::of(TrafficClass::Control)
-        } else {
-            Flags::ECT.with(Flags::TRIMMABLE)
+        let class = if urgent { TrafficClass::Control } else { TrafficClass::Data };
+        of_class(handle, len, class)
+    }
+
+    fn of_class(handle: u32, len: u16, class: TrafficClass) -> Packet {
+        let flags = match class {
+            TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
+            _ => Flags::of(class),
         };
         Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags }
     }
@@ -363,16 +374,16 @@ mod tests {
 
         #[test]
         fn passing_an_idle_port_is_enqueuing_and_departing(
-            schedule in prop::collection::vec((0u64..200_000, 1u16..25_000, any::<bool>()), 1..99),
+            schedule in prop::collection::vec((0u64..200_000, 1u16..25_000, class()), 1..99),
         ) {
             for kind in paced::and_registered() {
                 let mut quick = port(kind, Rate::from_gbps(800));
                 let mut slow = quick.clone();
                 let mut rngs = [Rng::new(1), Rng::new(1)];
                 let mut now = Instant::ZERO;
-                for (handle, (gap, len, urgent)) in (0..).zip(&schedule) {
+                for (handle, (gap, len, class)) in (0..).zip(&schedule) {
                     now += Duration::from_ps(*gap);
-                    let packet = packet(handle, *len, *urgent);
+                    let packet = of_class(handle, *len, *class);
                     let [left, right] = &mut rngs;
                     while let Some(departed) = slow.depart(now, right) {
                         prop_assert_eq!(quick.depart(now, left), Some(departed));

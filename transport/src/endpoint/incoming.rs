@@ -147,6 +147,9 @@ impl<S: Scheduler> Endpoint<S> {
                 Answer::Block(block) => timed.flow.block_header(block, buffers),
             };
             let Some(hdr) = hdr else { continue };
+            if self.paced && !self.sched.may_answer(self.config.wire_sizes().of(&hdr, 0), now) {
+                return self.acks.put_back(answer);
+            }
             match hdr.body {
                 Body::Nack(_) => self.stats.nacks_sent += 1,
                 Body::BlockNack(_) => self.stats.block_nacks_sent += 1,

@@ -125,6 +125,8 @@ pub struct Endpoint<S = Sched> {
     granted: bool,
     /// A granted acknowledgement whose report took the last place of a burst, and when it leaves.
     granted_next: Option<(TxSegment, Instant)>,
+    /// Each acknowledgement asks the scheduler.
+    paced: bool,
     ahead: Ahead,
     acks: AckQueue,
     /// Erasure-coded blocks that arrive.
@@ -143,7 +145,7 @@ impl Endpoint {
     /// The endpoint of `host`. Allocates all it needs to receive; see [`Config`] for the bounds.
     #[must_use]
     pub fn new(config: &Config, host: HostId, rng: Rng) -> Self {
-        let sched = Sched::new(config.sched, &config.sched_setup());
+        let sched = Sched::new(config.sched, &config.sched_setup(rng.fork("sched", 0)));
         Self::with_scheduler(config, host, rng, sched)
     }
 }
@@ -154,7 +156,7 @@ impl<S: Scheduler> Endpoint<S> {
     #[must_use]
     pub fn with_scheduler(config: &Config, host: HostId, rng: Rng, sched: S) -> Self {
         let answers = sched.answers();
-        let config = &config.answering(answers);
+        let config = &config.answering(answers, sched.rto_min());
         let rx_flows = config.rx_flows_max as usize;
         let tx_flows = config.tx_flows_max as usize;
         let msgs = config.msgs_max as usize;
@@ -180,6 +182,7 @@ impl<S: Scheduler> Endpoint<S> {
             round_trips: RoundTrips::new(),
             granted: answers == Answers::Granted,
             granted_next: None,
+            paced: matches!(answers, Answers::Paced { .. }),
             sched,
             ahead: Ahead::default(),
             acks: AckQueue::new(config),

@@ -123,6 +123,12 @@ impl AckQueue {
         self.queue.push_back(answer);
     }
 
+    /// Keeps an answer that was the oldest and may not leave yet.
+    #[cold]
+    pub(crate) fn put_back(&mut self, answer: Answer) {
+        self.queue.push_front(answer);
+    }
+
     /// The oldest.
     pub(crate) fn pop(&mut self) -> Option<Answer> {
         let first = self.queue.pop_front();
@@ -535,7 +541,7 @@ fn acknowledge(
     if let Some(older) = pending.take() {
         let apart = match config.answers() {
             Answers::Free => word_of(older.ack.psn) != word_of(ack.psn),
-            Answers::Every { .. } => older.reach(ack.psn).1 > REPORT_WORDS,
+            Answers::Every { .. } | Answers::Paced { .. } => older.reach(ack.psn).1 > REPORT_WORDS,
             Answers::Granted => false,
         };
         if apart {

@@ -26,6 +26,7 @@ pub use roles::{
 
 use crate::path::Path;
 use crate::registry::{Registered, registry};
+use crate::rng::Rng;
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
@@ -58,6 +59,8 @@ pub struct SchedSetup<'a> {
     pub give_up: Duration,
     /// Paths that control packets take in turn; at least one.
     pub control_evs: [EntropyValue; 8],
+    /// The scheduler's own chance.
+    pub rng: Rng,
 }
 
 /// What a scheduler's file states for its registration.
@@ -75,7 +78,6 @@ registry! {
     /// Names the registered schedulers.
     pub enum SchedKind;
     /// The scheduler of one endpoint, stored inline.
-    #[expect(clippy::large_enum_variant, reason = "there is one an endpoint")]
     pub enum Sched: Sending;
     new: Scheduling::build(setup: &SchedSetup<'_>);
     params {
@@ -90,6 +92,7 @@ registry! {
     policies {
         "round-robin" => round_robin::RoundRobin,
         "credit" => credit::Credits,
+        "dcsim" => dcsim::DcSim,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
@@ -103,11 +106,13 @@ registry! {
     );
     fn holds(&self, flow: FlowId) -> bool;
     fn next_given_up(&mut self) -> Option<FlowId>;
+    fn rto_min(&self) -> Duration;
     for Receiving {
         fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);
         fn on_forgotten(&mut self, flow: FlowId);
         fn answers(&self) -> Answers;
         fn next_granted(&mut self, now: Instant, until: Instant) -> Option<Granted>;
+        fn may_answer(&mut self, len: u16, now: Instant) -> bool;
     }
     for Protocol {
         fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool;

@@ -39,6 +39,11 @@ pub trait Sending {
     /// An outgoing flow whose peer's scheduler does not answer: to be given up. Call until `None`
     /// after [`Protocol::handle_timeout`].
     fn next_given_up(&mut self) -> Option<FlowId>;
+    /// The least timeout of a segment, for a protocol that holds segments or acknowledgements back.
+    /// Asked once, when the endpoint is made.
+    fn rto_min(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The receiving half: incoming flows, and when their segments are acknowledged.
@@ -55,6 +60,11 @@ pub trait Receiving {
     /// [`Sending::next_turn`]. A grant for a flow that has nothing to acknowledge is void.
     fn next_granted(&mut self, _now: Instant, _until: Instant) -> Option<Granted> {
         None
+    }
+    /// Lets an acknowledgement of `len` wire bytes leave at `now`, where they are
+    /// [`Answers::Paced`]. False keeps it: it is asked for again at [`Protocol::poll_timeout`].
+    fn may_answer(&mut self, _len: u16, _now: Instant) -> bool {
+        true
     }
 }
 
@@ -193,6 +203,13 @@ pub enum Answers {
     Free,
     /// One for so many segments, or after so long, however they are reordered.
     Every {
+        /// Segments of a flow, 1..=64.
+        segments: u16,
+        /// How long a segment may wait for others.
+        delay: Duration,
+    },
+    /// As [`Answers::Every`], and each leaves when [`Receiving::may_answer`] lets it.
+    Paced {
         /// Segments of a flow, 1..=64.
         segments: u16,
         /// How long a segment may wait for others.

@@ -26,6 +26,7 @@ pub mod int;
 pub mod note;
 mod outer;
 pub mod report;
+pub mod sim;
 pub mod sizes;
 pub mod template;
 #[cfg(test)]

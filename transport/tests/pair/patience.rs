@@ -126,7 +126,8 @@ fn refuse_all(pair: &mut Pair, config: &Config, round_trips: u64) -> u64 {
 
 #[test]
 fn a_segment_that_is_refused_again_and_again_is_sent_less_often_until_something_arrives() {
-    for sched in SchedKind::ALL {
+    // DCsim sends nothing again before its probe has been answered, and times out later.
+    for sched in SchedKind::ALL.iter().filter(|sched| **sched != SchedKind::DcSim) {
         let config = one_by_one(|s| s.sched = *sched);
         let mut pair = Pair::new(&config, 1, Weather::default());
         let flow = open(&mut pair, config.default_path());

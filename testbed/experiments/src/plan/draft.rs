@@ -356,7 +356,8 @@ impl Draft {
 
     /// Sets values that follow from the network unless they were set: `intra`, the base RTT between
     /// the farthest hosts of a site, and `inter`, that across sites, equal where there is only one.
-    pub fn fit_to(&mut self, intra: Duration, inter: Duration) {
+    /// `known` is what else is known of it.
+    pub fn fit_to(&mut self, intra: Duration, inter: Duration, known: &NetworkFacts) {
         // Settings are text of whole nanoseconds.
         let whole = |span: Duration| Duration::from_ns(span.as_ps().div_ceil(1000));
         let (site, inter) = (whole(intra), whole(inter));
@@ -365,7 +366,8 @@ impl Draft {
             site_rtt: Some(site),
             inter_rtt: Some(inter),
             far_rtt: Some(far),
-            ..NetworkFacts::default()
+            propagation_rtt: known.propagation_rtt.map(whole),
+            ..*known
         };
         let mut fitting = policy_keys::resolved(self, &facts);
         fitting.push(("far.rtt".to_owned(), far.show()));

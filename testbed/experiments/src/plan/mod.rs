@@ -14,13 +14,17 @@ pub mod transports;
 use std::collections::BTreeMap;
 
 use transport::ec::EcKind;
+use transport::path::{NetworkFacts, ProbeFacts};
+use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Rate, Settings};
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, check_buffers, least_buffer};
+use fabric::{
+    Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, QdiscSettings, check_buffers, least_buffer,
+};
 
 use crate::input::InputError;
 use crate::scenario::fault;
@@ -100,7 +104,8 @@ impl Plan {
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
         let mut draft = draft.clone();
-        draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter);
+        let facts = facts(&draft, topology, &fabric);
+        draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         settings.base_rtt = inter;
         settings.loss = loss_settings(&draft);
         let Settings { cc_params, lb_params, sched_params, .. } = draft.acting();
@@ -301,17 +306,27 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         qdisc: draft.switch.qdisc.unwrap_or(by_trim),
         mtu: narrow(config.mtu()),
         ack_len: narrow(config.ack_len()),
+        probe_len: narrow(config.probe_len()),
         buffer: None,
         control_buffer: draft.switch.control_queue,
         mark: (draft.switch.kmin, draft.switch.kmax),
         border_qdisc: draft.switch.border_qdisc,
         nic_qdisc: draft.nic.qdisc,
-        qdiscs: draft.switch.qdiscs.clone(),
+        qdiscs: qdiscs(draft),
         programs: draft.switch.programs.clone(),
         packet_max: config.packet_max(),
         detection_delay: draft.switch.detection.unwrap_or(Duration::MAX),
         ..FabricParams::default()
     }
+}
+
+/// The settings of disciplines, with what hosts and switches have to agree on.
+fn qdiscs(draft: &Draft) -> QdiscSettings {
+    let mut qdiscs = draft.switch.qdiscs.clone();
+    if draft.settings.sched == SchedKind::DcSim {
+        qdiscs.dcsim.per_sim = draft.settings.sched_params.dcsim.per_sim;
+    }
+    qdiscs
 }
 
 /// Every queue whose size was set must hold the longest packet, or nothing would ever pass.
@@ -392,6 +407,24 @@ fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
          or lower switch.pfc.xoff",
     );
     Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
+}
+
+/// What policies may know of a network beside its base RTTs.
+fn facts(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> NetworkFacts {
+    let farthest = topology.levels().saturating_sub(1);
+    let links = 2 * topology.tiers_via(farthest).len() + usize::from(topology.wan.is_some());
+    let params = &draft.switch.qdiscs.dcsim;
+    let (queue, bucket, overhead) = (params.queue, params.bucket, params.overhead);
+    NetworkFacts {
+        propagation_rtt: Some(topology.base_rtt(Bytes::ZERO, Bytes::ZERO)),
+        hops: u16::try_from(links).ok(),
+        probes: (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts {
+            queue,
+            bucket,
+            overhead,
+        }),
+        ..NetworkFacts::default()
+    }
 }
 
 fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; TIERS_MAX] {

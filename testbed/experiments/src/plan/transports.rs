@@ -50,6 +50,18 @@ const PHANTOM: Settings = &[
     ("switch.phantom.kmax", "0.2"),
 ];
 
+/// DCsim's hosts and switches. Its hosts say when a segment leaves, so the window is one that never
+/// holds it back; nothing but its timer says that a segment is lost, which a scheduler's own least
+/// timeout makes long enough.
+const DCSIM: Settings = &[
+    ("switch.qdisc", "dcsim"),
+    ("cc.fixed.bdps", "64"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+    //= dcsim#2.4
+    ("loss.backoff_max", "4"),
+];
+
 /// Marks show queues inside a site alone: border switches have none.
 const RED_INSIDE: Settings = &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];
 
@@ -280,6 +292,35 @@ pub const TRANSPORTS: &[Transport] = &[
         trim: true,
         // Room for the first credit, which is one BDP of segments that open the flow.
         set: &[&[("cc.smartt.window_start", "1.5")]],
+    },
+    Transport {
+        name: "dcsim",
+        about: "DCsim: a probe goes before each segment on its path, over plain switches",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::DcSim,
+        trim: false,
+        set: &[DCSIM],
+    },
+    //= dcsim#2.3: a token bucket of size B.
+    Transport {
+        name: "dcsim-paper",
+        about: "DCsim exactly as in its paper, whose buckets hold B tokens",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::DcSim,
+        trim: false,
+        set: &[DCSIM, &[("switch.dcsim.bucket", "12")]],
+    },
+    //= dcsim#4.4
+    Transport {
+        name: "dcsim-async",
+        about: "DCsim whose segments leave as soon as their probe is answered",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::DcSim,
+        trim: false,
+        set: &[DCSIM, &[("sched.dcsim.fraction", "0")]],
     },
     Transport {
         name: "eqds-mprdma",

@@ -13,7 +13,8 @@
 use std::collections::BTreeMap;
 
 use fabric::{
-    Blueprint, Node, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
+    Blueprint, Node, PacketSizes, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings,
+    SwitchSpec,
 };
 use transport::{Bytes, Duration, Rate};
 
@@ -32,6 +33,8 @@ pub struct FabricParams {
     pub mtu: u16,
     /// Bytes of an acknowledgement on the wire.
     pub ack_len: u16,
+    /// Bytes of a probe on the wire.
+    pub probe_len: u16,
     /// Buffer of a switch port; 1 BDP of the network when `None`.
     pub buffer: Option<Bytes>,
     /// Control buffer of a switch port; when `None` as much as for data, and room for
@@ -59,6 +62,7 @@ impl Default for FabricParams {
             border_qdisc: None,
             mtu: 4160,
             ack_len: 64,
+            probe_len: 64,
             buffer: None,
             control_buffer: None,
             mark: QdiscParams::MARK,
@@ -279,6 +283,11 @@ struct PortBuilder<'a> {
 }
 
 impl PortBuilder<'_> {
+    fn sizes(&self) -> PacketSizes {
+        let [full, probe] = [self.params.mtu, self.params.probe_len].map(u64::from).map(Bytes);
+        PacketSizes { full, probe }
+    }
+
     fn nic(&self, host: u32) -> PortSpec {
         let tier = &self.tree.spec.tier[0];
         let limit = self.params.nic_buffer;
@@ -286,11 +295,14 @@ impl PortBuilder<'_> {
             rate: tier.link_rate(),
             delay: tier.link_latency() + tier.switch_latency(),
             qdisc: self.params.nic_qdisc,
-            params: QdiscParams::for_buffer(
-                limit,
-                Bytes(u64::from(self.params.mtu)),
-                self.params.mark,
-            ),
+            params: QdiscParams {
+                sizes: self.sizes(),
+                ..QdiscParams::for_buffer(
+                    limit,
+                    Bytes(u64::from(self.params.mtu)),
+                    self.params.mark,
+                )
+            },
             stamps: false,
             owner: Node::Host(host),
             to: Node::Switch(host / tier.radix_down),
@@ -357,6 +369,7 @@ impl PortBuilder<'_> {
                 control_limit,
                 path_bdp: Some(self.path_bdp),
                 packet_max: self.params.packet_max,
+                sizes: self.sizes(),
                 ..params
             },
             stamps: false,

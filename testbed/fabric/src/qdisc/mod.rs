@@ -160,12 +160,26 @@ pub struct QdiscParams {
     pub path_bdp: Option<Bytes>,
     /// The longest packet of the data class.
     pub packet_max: Bytes,
+    /// How long packets are.
+    pub sizes: PacketSizes,
+}
+
+/// Lengths of packets on the wire that a discipline may count with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketSizes {
+    /// A full segment of data.
+    pub full: Bytes,
+    /// A probe.
+    pub probe: Bytes,
 }
 
 impl QdiscParams {
     /// Kmin and Kmax of the paper as shares of the data buffer.
     //= smartt#III-J
     pub const MARK: (f64, f64) = (0.2, 0.8);
+    /// Bytes of a probe on the wire, unless a topology says otherwise.
+    //= dcsim#2.3
+    pub const PROBE: Bytes = Bytes(64);
 
     /// Sizes for a buffer of `data_limit`, with as much again for the control class and thresholds
     /// at the shares `mark` of it (clamped to 0 ..= 1): whole packets of `mtu` bytes, rounded up,
@@ -176,7 +190,9 @@ impl QdiscParams {
         let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
         let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
         let packet_max = Bytes(mtu);
-        Self { data_limit, control_limit: data_limit, kmin, kmax, path_bdp: None, packet_max }
+        let sizes = PacketSizes { full: packet_max, probe: Self::PROBE };
+        let control_limit = data_limit;
+        Self { data_limit, control_limit, kmin, kmax, path_bdp: None, packet_max, sizes }
     }
 }
 
@@ -216,6 +232,7 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         "lossless" => lossless::Lossless,
         "phantom" => phantom::PhantomEcn,
         "phantom-trim" => phantom_trim::PhantomTrim,
+        "dcsim" => dcsim::DcSim,
     }
     unlisted { $($for_tests)* }
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;

@@ -211,7 +211,7 @@ mod tests {
     use transport::{HostId, Rng};
 
     use super::*;
-    use crate::qdisc::PhantomTrim;
+    use crate::qdisc::{PacketSizes, PhantomTrim};
 
     /// A port whose longest path has a BDP of `size`.
     fn port(size: u64) -> QdiscParams {
@@ -222,6 +222,7 @@ mod tests {
             kmax: Bytes(40_000),
             path_bdp: Some(Bytes(size)),
             packet_max: Bytes(4_160),
+            sizes: PacketSizes { full: Bytes(4_160), probe: Bytes(64) },
         }
     }
 

@@ -8,7 +8,7 @@ use crate::time::Duration;
 
 fn config(answers: Answers) -> Config {
     let settings = Settings { ack_every: 64, ..Settings::default() };
-    Config::new(settings).unwrap().answering(answers)
+    Config::new(settings).unwrap().answering(answers, Duration::ZERO)
 }
 
 const EVERY: Answers = Answers::Every { segments: 64, delay: Duration::from_us(10) };

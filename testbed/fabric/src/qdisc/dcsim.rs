@@ -1,0 +1,412 @@
+//! DCsim's port: four FIFOs in strict order of priority, the first at a limited rate.
+//!
+//! Source: \[dcsim\] sec. 2.3 and fig. 1. SIMs (class Probe) leave first, each with a token of a
+//! bucket whose rate leaves the line to the data that they stand for; then SIM-ACKs (ProbeAck),
+//! DATA-ACKs and all other control, and DATA. A FIFO of a small class holds a few packets, that of
+//! DATA the rest of the buffer; a full one drops what comes last. A packet that is being sent
+//! counts no more. Nothing is marked or trimmed. Units: bytes on the wire, packets, picoseconds.
+
+use std::collections::VecDeque;
+
+use transport::params::params;
+use transport::registry::Registered;
+use transport::token_bucket::{ProbeShare, TokenBucket};
+use transport::wire::class::TrafficClass;
+use transport::{Bytes, DropReason, Instant, Rate, Rng};
+
+use super::{Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use crate::packet::Packet;
+
+params! {
+    /// Settings of [`DcSim`]; hosts that run the scheduler of this name obey them too.
+    pub struct DcSimParams {
+        /// Packets of each small class that a port holds: B.
+        //= dcsim#4.1
+        queue: u16 = 12, in 1..=1024;
+        /// Tokens for SIMs that a port holds, from 1 to B: 2 keeps bursts short.
+        //= dcsim#3.2
+        bucket: u16 = 2, in 1..=1024;
+        /// Packets as long as a SIM that a port leaves room for beside each DATA: a SIM, a SIM-ACK,
+        /// a tenth of a DATA-ACK.
+        //= dcsim#eq2
+        overhead: f32 = 2.1, in 1.0..=64.0;
+        /// DATAs that one SIM stands for.
+        per_sim: u16 = 1, in 1..=64;
+    }
+}
+
+/// SIMs with tokens, SIM-ACKs, other control, DATA.
+#[derive(Clone, Debug)]
+pub struct DcSim {
+    bucket: TokenBucket,
+    share: ProbeShare,
+    data: VecDeque<Packet>,
+    data_bytes: u64,
+    data_limit: u64,
+    /// By [`Small`]: what waits, at most `limit` each.
+    small: Box<[VecDeque<Packet>; 3]>,
+    /// How many wait in each of `small`.
+    waiting: [u16; 3],
+    limit: u16,
+    /// The link's data class is paused.
+    paused: bool,
+    /// Bytes in all of `small`.
+    small_bytes: u64,
+}
+
+// Every port has room for the largest discipline.
+const _: () = assert!(size_of::<DcSim>() <= 128);
+
+/// The small classes, highest priority first.
+#[derive(Clone, Copy)]
+enum Small {
+    Sim = 0,
+    SimAck = 1,
+    Control = 2,
+}
+
+/// The FIFO of a class; `None` is DATA's.
+const fn small(class: TrafficClass) -> Option<Small> {
+    match class {
+        TrafficClass::Probe => Some(Small::Sim),
+        TrafficClass::ProbeAck => Some(Small::SimAck),
+        TrafficClass::Control | TrafficClass::Trimmed => Some(Small::Control),
+        TrafficClass::Data => None,
+    }
+}
+
+impl DcSim {
+    /// An empty queue of a port whose link has `rate`.
+    #[must_use]
+    pub fn new(params: &DcSimParams, port: &QdiscParams, rate: Rate) -> Self {
+        let data = Bytes(port.sizes.full.0 * u64::from(params.per_sim));
+        let share = ProbeShare { data, probe: port.sizes.probe, overhead: params.overhead };
+        //= dcsim#2.3: DATA has the remainder of the buffer.
+        let small = 3 * u64::from(params.queue) * port.sizes.probe.0;
+        Self {
+            bucket: TokenBucket::new(share.interval(rate), params.bucket.into()),
+            share,
+            data: VecDeque::new(),
+            data_bytes: 0,
+            data_limit: port.data_limit.0.saturating_sub(small),
+            small: Box::default(),
+            waiting: [0; 3],
+            limit: params.queue,
+            paused: false,
+            small_bytes: 0,
+        }
+    }
+
+    /// Whether something waits that needs no token.
+    #[inline]
+    fn has_free(&self) -> bool {
+        let data = self.data_bytes > 0 && !self.paused;
+        data || self.waiting[1] > 0 || self.waiting[2] > 0
+    }
+
+    fn pop_small(&mut self, class: Small) -> Option<Packet> {
+        let packet = self.small[class as usize].pop_front()?;
+        self.waiting[class as usize] -= 1;
+        self.small_bytes -= packet.wire_bytes();
+        Some(packet)
+    }
+
+    fn pop_data(&mut self) -> Option<Packet> {
+        if self.paused {
+            return None;
+        }
+        let packet = self.data.pop_front()?;
+        self.data_bytes -= packet.wire_bytes();
+        Some(packet)
+    }
+}
+
+impl Registered for DcSim {
+    const ABOUT: &'static str =
+        "probes with tokens, their answers, control, data: what DCsim's switches do";
+    type Params = DcSimParams;
+}
+
+impl Discipline for DcSim {
+    fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self {
+        Self::new(&settings.dcsim, port, rate)
+    }
+}
+
+impl Qdisc for DcSim {
+    #[inline]
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+        let full = Verdict::Dropped(DropReason::queue_full(packet.class()));
+        match small(packet.class()) {
+            Some(class) => {
+                let class = class as usize;
+                if self.waiting[class] >= self.limit {
+                    return full;
+                }
+                self.waiting[class] += 1;
+                self.small_bytes += packet.wire_bytes();
+                self.small[class].push_back(packet);
+            }
+            None => {
+                let bytes = self.data_bytes + packet.wire_bytes();
+                if bytes > self.data_limit {
+                    return full;
+                }
+                self.data_bytes = bytes;
+                self.data.push_back(packet);
+            }
+        }
+        Verdict::Queued
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+        let sim = self.waiting[0] > 0 && self.bucket.ready_at() <= now;
+        let packet = if sim {
+            self.bucket.take(now);
+            self.pop_small(Small::Sim)
+        } else if self.waiting[1] > 0 {
+            self.pop_small(Small::SimAck)
+        } else if self.waiting[2] > 0 {
+            self.pop_small(Small::Control)
+        } else {
+            self.pop_data()
+        };
+        let packet = packet?;
+        Some(Departure { packet, marked: false, data_left: self.data_bytes, start: now })
+    }
+
+    #[inline]
+    fn ready_at(&self) -> Instant {
+        if self.has_free() {
+            Instant::ZERO
+        } else if self.waiting[0] > 0 {
+            self.bucket.ready_at()
+        } else {
+            Instant::FAR_FUTURE
+        }
+    }
+
+    /// A degraded link lets SIMs through at its present rate.
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
+        self.bucket.set_interval(self.share.interval(rate), now);
+    }
+
+    fn pause(&mut self, paused: bool, _now: Instant) {
+        self.paused = paused;
+    }
+
+    #[inline]
+    fn queued(&self) -> Queued {
+        Queued {
+            data_bytes: self.data_bytes,
+            data_packets: self.data.len(),
+            control_bytes: self.small_bytes,
+            control_packets: self.waiting.iter().map(|&n| usize::from(n)).sum(),
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        match small(packet.class()) {
+            Some(Small::Sim) if self.bucket.ready_at() > now => return Err(packet),
+            Some(Small::Sim) => self.bucket.take(now),
+            Some(Small::SimAck | Small::Control) => {}
+            None if self.paused || packet.wire_bytes() > self.data_limit => return Err(packet),
+            None => {}
+        }
+        Ok(Departure { packet, marked: false, data_left: 0, start: now })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Flags;
+    use crate::port::Port;
+    use crate::qdisc::PacketSizes;
+    use transport::{Duration, HostId};
+
+    const RATE: Rate = Rate::from_gbps(800);
+    /// L and l on an 800G link.
+    const DATA_PS: u64 = 90_000;
+    const SIM_PS: u64 = 640;
+
+    fn at(ps: u64) -> Instant {
+        Instant::from_ps(ps)
+    }
+
+    fn qdisc(change: impl FnOnce(&mut DcSimParams)) -> DcSim {
+        let mut params = DcSimParams::default();
+        change(&mut params);
+        let sizes = PacketSizes { full: Bytes(9000), probe: Bytes(64) };
+        let port = QdiscParams {
+            sizes,
+            ..QdiscParams::for_buffer(Bytes(500_000), Bytes(9000), QdiscParams::MARK)
+        };
+        DcSim::new(&params, &port, RATE)
+    }
+
+    fn packet(handle: u32, class: TrafficClass) -> Packet {
+        let len = if class == TrafficClass::Data { 9000 } else { 64 };
+        Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags: Flags::of(class) }
+    }
+
+    /// A port whose queue of SIMs is refilled whenever one leaves, and the start and class of what
+    /// leaves it until `end`. With `follow` each SIM has a DATA that comes so long behind it, else
+    /// there are always DATAs.
+    fn departures(
+        change: impl FnOnce(&mut DcSimParams),
+        follow: Option<Duration>,
+        end: Instant,
+    ) -> Vec<(Instant, TrafficClass)> {
+        let mut port = Port::new(RATE, Duration::ZERO, qdisc(change));
+        let mut rng = Rng::new(1);
+        let mut data = VecDeque::new();
+        let mut left = Vec::new();
+        for _ in 0..4 {
+            port.enqueue(packet(0, TrafficClass::Probe), at(0), &mut rng);
+        }
+        if follow.is_none() {
+            (0..4).for_each(|_| {
+                port.enqueue(packet(0, TrafficClass::Data), at(0), &mut rng);
+            });
+        }
+        loop {
+            let next = port.next_departure().unwrap();
+            let comes = data.front().copied().unwrap_or(Instant::FAR_FUTURE);
+            if next.min(comes) > end {
+                return left;
+            }
+            if comes < next {
+                data.pop_front();
+                port.enqueue(packet(0, TrafficClass::Data), comes, &mut rng);
+                continue;
+            }
+            let (departure, _) = port.depart(next, &mut rng).unwrap();
+            let class = departure.packet.class();
+            left.push((next, class));
+            match (class, follow) {
+                (TrafficClass::Probe, Some(after)) => data.push_back(next + after),
+                (TrafficClass::Data, Some(_)) => continue,
+                _ => {}
+            }
+            port.enqueue(packet(0, class), next, &mut rng);
+        }
+    }
+
+    //= dcsim#3.1: theorem 1.
+    #[test]
+    fn sims_and_their_data_alternate_and_fill_the_line_at_the_rate_of_equation_1() {
+        let wait = Duration::from_ns(22_041);
+        let end = at(2_000_000_000);
+        let left = departures(|params| params.overhead = 1.0, Some(wait), end);
+        let first = left.iter().position(|(_, class)| *class == TrafficClass::Data).unwrap();
+        for pair in left[first..].windows(2) {
+            let [(start, class), (next, next_class)] = pair else { unreachable!() };
+            assert_ne!(class, next_class, "strict alternation from {start:?} on");
+            let busy = if *class == TrafficClass::Data { DATA_PS } else { SIM_PS };
+            assert_eq!(*next, *start + Duration::from_ps(busy), "the link never idles");
+        }
+        assert!(left.len() > 40_000);
+    }
+
+    //= dcsim#eq2
+    #[test]
+    fn with_room_for_acknowledgements_data_has_its_share_of_the_line() {
+        let wait = Duration::from_ns(22_041);
+        let end = at(4_000_000_000);
+        let left = departures(|_| (), Some(wait), end);
+        let since = at(1_000_000_000);
+        let data =
+            left.iter().filter(|(start, class)| *class == TrafficClass::Data && *start >= since);
+        let share = data.count() as f64 * DATA_PS as f64 / 3_000_000_000.0;
+        assert!((share / (9000.0 / 9134.4) - 1.0).abs() < 0.001, "{share}");
+    }
+
+    //= dcsim#3.2: theorem 3.
+    #[test]
+    fn one_token_falls_behind_behind_data_and_two_do_not() {
+        let sims = |bucket| {
+            let left = departures(|params| params.bucket = bucket, None, at(1_000_000_000));
+            left.iter().filter(|(_, class)| *class == TrafficClass::Probe).count()
+        };
+        let full = 1_000_000_000 / 91_344;
+        assert!(sims(1) <= full * 51 / 100, "{} of {full}", sims(1));
+        for bucket in [2, 3, 12] {
+            let sent = sims(bucket);
+            assert!((full..=full + 1 + usize::from(bucket)).contains(&sent), "{bucket}: {sent}");
+        }
+    }
+
+    #[test]
+    fn classes_leave_in_the_papers_order_and_a_sim_without_token_lets_others_go() {
+        let mut port = Port::new(RATE, Duration::ZERO, qdisc(|params| params.bucket = 1));
+        let mut rng = Rng::new(1);
+        port.enqueue(packet(0, TrafficClass::Data), at(0), &mut rng);
+        assert_eq!(port.depart(at(0), &mut rng).unwrap().0.packet.handle, 0);
+        for (handle, class) in [
+            (5, TrafficClass::Data),
+            (4, TrafficClass::Trimmed),
+            (3, TrafficClass::Control),
+            (2, TrafficClass::ProbeAck),
+            (1, TrafficClass::Probe),
+            (6, TrafficClass::Probe),
+        ] {
+            port.enqueue(packet(handle, class), at(1), &mut rng);
+        }
+        let left: Vec<_> = std::iter::from_fn(|| port.depart(at(1 << 30), &mut rng))
+            .map(|(departure, _)| (departure.packet.handle, departure.start.as_ps()))
+            .collect();
+        let first = DATA_PS;
+        let order = [
+            (1, first),
+            (2, first + SIM_PS),
+            (4, first + 2 * SIM_PS),
+            (3, first + 3 * SIM_PS),
+            (5, first + 4 * SIM_PS),
+            (6, first + 4 * SIM_PS + DATA_PS),
+        ];
+        assert_eq!(left, order, "the second SIM's token came while the DATA was sent");
+    }
+
+    #[test]
+    fn a_sim_that_waits_for_a_token_alone_is_overtaken_by_what_comes() {
+        let mut port = Port::new(RATE, Duration::ZERO, qdisc(|params| params.bucket = 1));
+        let mut rng = Rng::new(1);
+        port.enqueue(packet(1, TrafficClass::Probe), at(0), &mut rng);
+        port.enqueue(packet(2, TrafficClass::Probe), at(0), &mut rng);
+        assert_eq!(port.depart(at(0), &mut rng).unwrap().0.packet.handle, 1);
+        assert_eq!(port.next_departure(), Some(at(91_344)));
+        assert!(port.pass(packet(3, TrafficClass::Data), at(50_000)).is_err(), "one waits");
+        port.enqueue(packet(3, TrafficClass::Data), at(50_000), &mut rng);
+        let (departure, _) = port.depart(at(50_000), &mut rng).unwrap();
+        assert_eq!((departure.packet.handle, departure.start), (3, at(50_000)));
+        assert_eq!(port.next_departure(), Some(at(140_000)), "behind the data");
+        // At a hundredth of the rate tokens come a hundred times slower.
+        port.set_rate(Rate::from_gbps(8), at(50_000));
+        assert_eq!(port.next_departure(), Some(at(50_000 + 4_134_400)));
+    }
+
+    #[test]
+    fn a_small_queue_holds_b_packets_and_data_what_is_left_of_the_buffer() {
+        let mut queue = qdisc(|_| ());
+        let mut rng = Rng::new(1);
+        for class in [TrafficClass::Probe, TrafficClass::ProbeAck, TrafficClass::Control] {
+            for handle in 0..20 {
+                let verdict = queue.enqueue(packet(handle, class), at(0), &mut rng);
+                let full = Verdict::Dropped(DropReason::queue_full(class));
+                assert_eq!(verdict, if handle < 12 { Verdict::Queued } else { full });
+            }
+        }
+        // 500,000 - 3 * 12 * 64 bytes are 55 DATAs of 9000.
+        for handle in 0..60 {
+            let verdict = queue.enqueue(packet(handle, TrafficClass::Data), at(0), &mut rng);
+            let full = Verdict::Dropped(DropReason::DataQueueFull);
+            assert_eq!(verdict, if handle < 55 { Verdict::Queued } else { full });
+        }
+        let queued = queue.queued();
+        assert_eq!((queue.data_limit, queued.data_packets), (497_696, 55));
+        assert_eq!((queued.control_packets, queued.control_bytes), (36, 36 * 64));
+    }
+}

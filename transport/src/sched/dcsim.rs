@@ -1,0 +1,273 @@
+//! DCsim: a small probe goes before each segment on the path that the segment will take, a fixed
+//! time ahead of it, and only a segment whose probe was answered follows.
+//!
+//! Source: \[dcsim\] sec. 2. SIM, SIM-ACK, DATA-ACK and DATA are four classes in strict order of
+//! priority at every port, hosts' included ([`line`]); what a port does with SIMs beyond its rate,
+//! and with more than B of them, is the fabric's discipline of the same name. Units: wire bytes,
+//! picoseconds, all of the sender's own clock.
+//!
+//! ```text
+//!   sender                                            receiver
+//!   t_SIM          --- SIM, random port ------------>
+//!                  <--------------------- SIM-ACK ---  at once; keeps nothing, opens no flow
+//!   t_SIM+RTT_max  --- DATA, same port ------------->
+//!                  <------------ DATA-ACK of 16 ----- or 3 RTT_p after the first
+//! ```
+//!
+//! A SIM-ACK that does not come within RTT_max is no longer waited for. DATA is lost when the
+//! flow's timer says so, and then waits at the head again. Nothing here infers loss or moves a
+//! window; the transport's preset has one that is wide enough and leaves loss to the timer.
+
+mod figures;
+mod line;
+mod params;
+mod ports;
+mod records;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use alloc::collections::VecDeque;
+
+pub use crate::stats::SimCounts;
+pub use figures::{Figures, Spans};
+pub use params::{DcSimParams, Order, RttMax};
+
+use super::{
+    Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending,
+    Turn,
+};
+use crate::path::{NetworkFacts, Path};
+use crate::registry::Registered;
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId};
+use crate::wire::class::TrafficClass;
+use crate::wire::sim::{self, Sim};
+use crate::wire::{Body, Header, Note, WireSizes};
+use line::Line;
+use params::Terms;
+use sender::Sender;
+
+/// DATA-ACKs wait for others for so many RTT_p at most.
+//= dcsim#2.4
+const ACK_DELAY_RTTS: u64 = 3;
+
+/// The timer of a DATA: so many RTT_max. "Large" in the paper; no DATA-ACK takes longer at full
+/// rates.
+//= dcsim#2.4
+const TIMER_RTTS: u64 = 4;
+
+/// The scheduler of one host.
+#[derive(Clone, Debug)]
+pub struct DcSim {
+    terms: Terms,
+    sender: Sender,
+    line: Line,
+    /// At most B.
+    answers: VecDeque<Answer>,
+    /// Acknowledgements of segments wait for the line.
+    acks_wait: bool,
+    ack_every: u16,
+    /// The last instant at which the driver could have taken packets.
+    asked_at: Instant,
+    sim_len: u16,
+    sizes: WireSizes,
+    figures: Figures,
+}
+
+/// A SIM that waits to be answered.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    to: HostId,
+    ev: EntropyValue,
+    sim: Sim,
+    since: Instant,
+}
+
+impl DcSim {
+    /// Without flows.
+    #[must_use]
+    pub fn new(setup: &SchedSetup<'_>) -> Self {
+        let sizes = setup.wire_sizes;
+        let sim_len = sizes.accounted.control.unwrap_or(sizes.frame_overhead + sim::LEN);
+        let terms = Terms::new(setup, Bytes(sim_len.into()));
+        let params = &setup.params.dcsim;
+        let flows = setup.tx_flows_max as usize;
+        // As long as a flow goes on that hears nothing of its segments.
+        let timeout = setup.rto.max(terms.rtt_max * TIMER_RTTS);
+        let timeouts = (0..=setup.retries_max).map(|n| 1_u64 << n.min(setup.backoff_max));
+        let patience = (timeout * timeouts.sum::<u64>()).max(setup.give_up);
+        Self {
+            terms,
+            sender: Sender::new(&terms, params.order, flows, setup.rng.clone(), patience),
+            line: Line::new(setup.line_rate, terms.slot, terms.bucket),
+            answers: VecDeque::with_capacity(terms.queue),
+            acks_wait: false,
+            ack_every: params.ack_every,
+            asked_at: Instant::ZERO,
+            sim_len,
+            sizes,
+            figures: Figures::default(),
+        }
+    }
+
+    /// The delay between a SIM and its DATA.
+    #[must_use]
+    pub fn rtt_max(&self) -> Duration {
+        self.terms.rtt_max
+    }
+
+    /// What was counted and measured.
+    #[must_use]
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+}
+
+fn segment(note: Note, peer: HostId, ev: EntropyValue) -> TxSegment {
+    let hdr = Header::new(ev, FlowId::UNKNOWN, Body::Note(note));
+    TxSegment { hdr, payload: PayloadRef::NONE, peer }
+}
+
+impl Registered for DcSim {
+    const ABOUT: &'static str =
+        "a probe before each segment on its path; what is answered follows, as DCsim";
+    type Params = DcSimParams;
+    fn resolve(params: &mut DcSimParams, facts: &NetworkFacts) {
+        params.resolve(facts);
+    }
+}
+
+impl Scheduling for DcSim {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup)
+    }
+}
+
+impl Sending for DcSim {
+    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
+        self.sender.on_open(flow, peer, label.collective);
+    }
+
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, _now: Instant) {
+        self.sender.on_backlog(flow, backlog, &mut self.figures);
+    }
+
+    fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
+        if !self.line.is_free(now) || !self.sender.has_due() {
+            return None;
+        }
+        let due = self.sender.next_due(&mut self.figures)?;
+        let choice = Choice { ev: Some(due.ev), at: None, copy: false };
+        Some(Turn::chosen(due.flow, choice))
+    }
+
+    fn on_sent(
+        &mut self,
+        _flow: FlowId,
+        segment: &mut TxSegment,
+        _backlog: impl FnOnce() -> Backlog,
+        now: Instant,
+    ) {
+        let len = self.sizes.of(&segment.hdr, segment.payload.len);
+        if let Some(due) = self.sender.on_sent() {
+            self.line.occupy(len, due.at);
+            self.figures.departure_error.note(now.since(due.at));
+        }
+    }
+
+    fn holds(&self, flow: FlowId) -> bool {
+        self.sender.holds(flow)
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.sender.next_given_up()
+    }
+
+    fn rto_min(&self) -> Duration {
+        self.terms.rtt_max * TIMER_RTTS
+    }
+}
+
+impl Receiving for DcSim {
+    fn on_arrival(&mut self, _flow: FlowId, _arrival: &Arrival<'_>, _now: Instant) {}
+
+    fn on_forgotten(&mut self, _flow: FlowId) {}
+
+    fn answers(&self) -> Answers {
+        Answers::Paced { segments: self.ack_every, delay: self.terms.rtt_p * ACK_DELAY_RTTS }
+    }
+
+    fn may_answer(&mut self, len: u16, now: Instant) -> bool {
+        let free = self.line.is_free(now);
+        if free {
+            self.line.occupy_before(len, now, self.sender.due_since());
+        }
+        self.acks_wait = !free;
+        free
+    }
+}
+
+impl Protocol for DcSim {
+    fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
+        false
+    }
+
+    /// A SIM is answered, whoever sent it and for whatever flow; a SIM-ACK is taken if it answers
+    /// one that is waited for.
+    fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, now: Instant) -> bool {
+        match (note.class, Sim::of(note)) {
+            (TrafficClass::Probe, Some(sim)) => {
+                if self.answers.len() < self.terms.queue {
+                    self.answers.push_back(Answer { to: from, ev: hdr.ev, sim, since: now });
+                } else {
+                    self.figures.sims.unanswered += 1;
+                }
+                true
+            }
+            (TrafficClass::ProbeAck, Some(ack)) => {
+                self.sender.on_sim_ack(from, hdr.ev, &ack, now, &mut self.figures)
+            }
+            _ => false,
+        }
+    }
+
+    /// The two classes that go before acknowledgements, as long as the line is free.
+    fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>) {
+        (self.acks_wait, self.asked_at) = (false, now);
+        self.sender.fill(now);
+        while out.room() > 0 && self.line.is_free(now) {
+            let data = self.sender.due_since();
+            let sim_at = self.sender.sim_since().map(|since| self.line.sim_at(since));
+            if let Some(at) = sim_at.filter(|at| *at <= now) {
+                let Some((peer, ev, sim)) = self.sender.next_sim(now) else { continue };
+                self.line.take_token(at);
+                self.line.occupy_before(self.sim_len, at, data);
+                self.figures.sims.sent += 1;
+                out.push(segment(sim.probe(), peer, ev));
+                self.sender.fill(now);
+            } else if let Some(Answer { to, ev, sim, since }) = self.answers.pop_front() {
+                self.line.occupy_before(self.sim_len, since, data);
+                self.figures.sims.answered += 1;
+                out.push(segment(sim.answer(), to, ev));
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let waits = self.acks_wait || !self.answers.is_empty();
+        let line = if waits { Some(self.line.free_at()) } else { self.line.next_of(&self.sender) };
+        // What a driver had no room for then, it asks for when it has.
+        let line = line.filter(|at| *at > self.asked_at);
+        [line, self.sender.poll_at()].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.asked_at = now;
+        self.sender.handle_timeout(now, &mut self.figures);
+    }
+}

@@ -1,0 +1,278 @@
+//! The settings of DCsim's hosts, and what follows from them: the fixed delay RTT_max.
+
+use alloc::string::{String, ToString};
+
+use crate::params::{ParamValue, params, words};
+use crate::path::NetworkFacts;
+use crate::sched::SchedSetup;
+use crate::time::{Duration, Rate};
+use crate::token_bucket::ProbeShare;
+use crate::units::Bytes;
+
+/// The delay between a SIM and its DATA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RttMax {
+    /// The bound of the paper, equation 5.
+    Paper,
+    /// The bound that holds where buckets have two tokens or more: a SIM waits at five ports of
+    /// six, since its time counts from the line of its host, and SIM-ACKs wait for no token.
+    Tight,
+    /// This long.
+    Time(Duration),
+}
+
+impl ParamValue for RttMax {
+    const VALUES: &'static str = "paper, tight, or a whole number with unit ns, us, ms or s";
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "paper" => Some(Self::Paper),
+            "tight" => Some(Self::Tight),
+            _ => Duration::parse(text).map(Self::Time),
+        }
+    }
+    fn to_word(self) -> u64 {
+        match self {
+            Self::Paper => u64::MAX,
+            Self::Tight => u64::MAX - 1,
+            Self::Time(span) => span.as_ps().min(u64::MAX - 2),
+        }
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Some(match word {
+            u64::MAX => Self::Paper,
+            _ if word == u64::MAX - 1 => Self::Tight,
+            ps => Self::Time(Duration::from_ps(ps)),
+        })
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::Paper => "paper".to_string(),
+            Self::Tight => "tight".to_string(),
+            Self::Time(span) => span.show(),
+        }
+    }
+}
+
+words! {
+    /// Which flow of a host gets the next SIM.
+    pub enum Order: "collectives, flows or shortest" {
+        /// The next collective in turn, of it the next flow in turn.
+        Collectives = "collectives",
+        /// The next flow in turn.
+        Flows = "flows",
+        /// The flow with the fewest segments that have no SIM.
+        Shortest = "shortest",
+    }
+}
+
+params! {
+    /// Settings of [`DcSim`](super::DcSim).
+    pub struct DcSimParams {
+        /// Delay between a SIM and its DATA: that of the paper, a tighter bound, or a time.
+        rtt_max: RttMax = RttMax::Paper;
+        /// Share of `rtt_max` after which a DATA may leave once its SIM-ACK has come; 0: at once.
+        fraction: f32 = 1.0, in 0.0..=1.0;
+        /// Which flow of a host gets the next SIM.
+        order: Order = Order::Collectives;
+        /// DATAs that one SIM stands for, here and at switches.
+        per_sim: u16 = 1, in 1..=64;
+        /// Round trip of the longest path without what packets take to be sent, RTT_p; auto: the
+        /// network's.
+        rtt_p: Option<Duration> = None;
+        /// Links of the longest path one way, H; 0: the network's.
+        hops: u16 = 0, in 0..=64;
+        /// SIMs that wait in the host, and SIM-ACKs: B; 0: as at switches.
+        queue: u16 = 0, in 0..=1024;
+        /// Tokens for SIMs that the host holds; 0: as at switches.
+        bucket: u16 = 0, in 0..=1024;
+        /// Packets as long as a SIM that the host's line leaves room for beside a DATA; 0: as at
+        /// switches.
+        overhead: f32 = 0.0, in 0.0..=64.0;
+        /// DATAs that one DATA-ACK answers.
+        //= dcsim#2.4
+        ack_every: u16 = 16, in 1..=64;
+    }
+}
+
+/// The longest path of a fat tree of three tiers, where nothing better is known.
+//= dcsim#2.5
+const HOPS: u16 = 6;
+
+impl DcSimParams {
+    pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
+        self.rtt_p = facts.propagation_rtt.or(self.rtt_p);
+        self.hops = facts.hops.unwrap_or(self.hops);
+        if let Some(probes) = facts.probes {
+            (self.queue, self.bucket) = (probes.queue, probes.bucket);
+            self.overhead = probes.overhead;
+        }
+    }
+}
+
+/// What one host goes by.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Terms {
+    /// Delay between a SIM and its DATA, and the time after which a SIM is lost.
+    pub(super) rtt_max: Duration,
+    /// From when on behind its SIM a DATA may leave.
+    pub(super) delay: Duration,
+    /// RTT_p.
+    pub(super) rtt_p: Duration,
+    /// B.
+    pub(super) queue: usize,
+    pub(super) bucket: u32,
+    /// DATAs that a SIM stands for.
+    pub(super) per_sim: u32,
+    /// The time between tokens, T'.
+    pub(super) slot: Duration,
+}
+
+impl Terms {
+    /// The terms of a host with `setup`, whose SIMs are as long as `probe`.
+    pub(super) fn new(setup: &SchedSetup<'_>, probe: Bytes) -> Self {
+        let params = &setup.params.dcsim;
+        let or = |value: u16, default: u16| if value == 0 { default } else { value };
+        //= dcsim#4.1
+        let (queue, bucket) = (or(params.queue, 12), or(params.bucket, 2));
+        //= dcsim#eq2
+        let overhead = if params.overhead > 0.0 { params.overhead } else { 2.1 };
+        let line = Line {
+            share: ProbeShare {
+                data: Bytes(setup.mtu.0 * u64::from(params.per_sim)),
+                probe,
+                overhead,
+            },
+            full: setup.mtu,
+            rate: setup.line_rate,
+            rtt_p: params.rtt_p.unwrap_or(setup.base_rtt),
+            hops: or(params.hops, HOPS).into(),
+            queue: queue.into(),
+        };
+        let rtt_max = match params.rtt_max {
+            RttMax::Paper => line.paper(),
+            RttMax::Tight => line.tight(),
+            RttMax::Time(span) => span,
+        };
+        Self {
+            rtt_max,
+            delay: scaled(rtt_max, params.fraction),
+            rtt_p: line.rtt_p,
+            queue: queue.into(),
+            bucket: bucket.into(),
+            per_sim: params.per_sim.into(),
+            slot: line.share.interval(line.rate),
+        }
+    }
+}
+
+/// `span * share`, rounded down; all of it for a share of 1.
+fn scaled(span: Duration, share: f32) -> Duration {
+    if share >= 1.0 {
+        return span;
+    }
+    // In 2^-24 parts, all that a share says.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0..=1")]
+    let parts = (share * 16_777_216.0) as u64;
+    span.mul_ratio(parts, 1 << 24)
+}
+
+/// A path of the longest kind, of lines of one rate.
+struct Line {
+    share: ProbeShare,
+    /// L.
+    full: Bytes,
+    rate: Rate,
+    rtt_p: Duration,
+    hops: u64,
+    queue: u64,
+}
+
+impl Line {
+    fn time(&self, bytes: u64) -> Duration {
+        self.rate.time_for(Bytes(bytes))
+    }
+
+    //= dcsim#eq5
+    fn paper(&self) -> Duration {
+        let slot = self.share.interval(self.rate);
+        let a_hop = slot * self.queue + self.time(self.full.0 + self.share.probe.0);
+        self.rtt_p + a_hop * (2 * self.hops)
+    }
+
+    /// RTT_p, the greatest wait of a SIM in the queues of all ports but the first, of a SIM-ACK in
+    /// those of all, each behind one DATA that is being sent, and the lines' time for both.
+    fn tight(&self) -> Duration {
+        let slot = self.share.interval(self.rate);
+        let sim = slot * self.queue + self.time(self.full.0);
+        let ack = self.time(self.full.0 + 2 * self.queue * self.share.probe.0);
+        let lines = self.time(self.share.probe.0) * (2 * self.hops);
+        self.rtt_p + sim * (self.hops - 1) + ack * self.hops + lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(full: u64, gbps: u64, queue: u64) -> Line {
+        let share = ProbeShare { data: Bytes(full), probe: Bytes(64), overhead: 2.1 };
+        let rtt_p = Duration::from_ns(7800);
+        let rate = Rate::from_gbps(gbps);
+        Line { share, full: Bytes(full), rate, rtt_p, hops: 6, queue }
+    }
+
+    /// Within 0.1 %, as far as the tables' digits go.
+    fn assert_is(span: Duration, us: f64) {
+        assert!((span.as_us_f64() / us - 1.0).abs() < 0.001, "{span} is not {us} us");
+    }
+
+    #[test]
+    fn rtt_max_is_equation_5() {
+        for (full, gbps, queue, us) in [
+            (9000, 800, 12, 22.041),
+            (4096, 800, 12, 14.391),
+            (1500, 800, 12, 10.341),
+            (9000, 100, 12, 121.7),
+            (1500, 100, 12, 28.13),
+            (9000, 800, 2, 11.08),
+            (9000, 800, 24, 35.20),
+        ] {
+            assert_is(line(full, gbps, queue).paper(), us);
+        }
+    }
+
+    #[test]
+    fn the_tight_bound_leaves_out_what_cannot_be() {
+        assert_is(line(9000, 800, 12).tight(), 14.370);
+        for queue in 1..100 {
+            assert!(line(9000, 800, queue).tight() < line(9000, 800, queue).paper());
+        }
+    }
+
+    #[test]
+    fn a_share_of_the_delay_is_exact_at_its_ends() {
+        let span = Duration::from_ps(22_040_992);
+        assert_eq!(
+            [0.0, 0.5, 1.0].map(|share| scaled(span, share)),
+            [Duration::ZERO, span / 2, span]
+        );
+    }
+
+    #[test]
+    fn a_delay_is_a_word_or_a_time() {
+        for (text, value) in [
+            ("paper", RttMax::Paper),
+            ("tight", RttMax::Tight),
+            ("14us", RttMax::Time(Duration::from_us(14))),
+        ] {
+            assert_eq!(RttMax::parse(text), Some(value));
+            assert_eq!(
+                (value.show().as_str(), RttMax::from_word(value.to_word())),
+                (text, Some(value))
+            );
+        }
+        for text in ["", "eq5", "-1us", "14"] {
+            assert_eq!(RttMax::parse(text), None, "{text}");
+        }
+    }
+}

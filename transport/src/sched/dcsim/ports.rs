@@ -1,0 +1,90 @@
+//! The source ports of a host's SIMs and DATAs: drawn at random, none used twice at a time.
+//!
+//! Source: \[dcsim\] sec. 2.4: a random port is a random path, and distinct from those in use.
+
+use alloc::boxed::Box;
+
+use crate::rng::Rng;
+use crate::units::EntropyValue;
+
+/// Ports to choose from: the dynamic range, of which a host uses a few hundred at a time.
+const PORTS: u16 = 1 << 14;
+
+const WORDS: usize = PORTS as usize / 64;
+
+/// Which ports are in use.
+#[derive(Clone, Debug)]
+pub(super) struct Ports {
+    busy: Box<[u64; WORDS]>,
+    in_use: u16,
+}
+
+/// The first port of the dynamic range.
+//= rfc6335#6
+const FIRST: u16 = 49_152;
+
+const _: () = assert!(u16::MAX - PORTS + 1 == FIRST, "ports end with the range");
+
+impl Ports {
+    pub(super) fn new() -> Self {
+        Self { busy: Box::new([0; WORDS]), in_use: 0 }
+    }
+
+    /// Draws a port that is not in use; `None` when all are. A few draws as long as few are.
+    pub(super) fn draw(&mut self, rng: &mut Rng) -> Option<EntropyValue> {
+        if self.in_use == PORTS {
+            return None;
+        }
+        let mut path = (rng.next_u64() >> 50) as u16;
+        // Bounded: behind a few draws, by going on to the next free port.
+        for draw in 0..=PORTS {
+            let bit = 1 << (path % 64);
+            let word = &mut self.busy[usize::from(path / 64)];
+            if *word & bit == 0 {
+                *word |= bit;
+                self.in_use += 1;
+                return Some(EntropyValue(FIRST + path));
+            }
+            let next = if draw < 16 { (rng.next_u64() >> 50) as u16 } else { path + 1 };
+            path = next % PORTS;
+        }
+        None
+    }
+
+    /// Gives a port back that was drawn.
+    pub(super) fn free(&mut self, ev: EntropyValue) {
+        let path = ev.0.wrapping_sub(FIRST);
+        let Some(word) = self.busy.get_mut(usize::from(path / 64)) else { return };
+        let bit = 1 << (path % 64);
+        debug_assert!(*word & bit != 0, "a port is given back once");
+        self.in_use -= u16::from(*word & bit != 0);
+        *word &= !bit;
+    }
+
+    /// Ports in use.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> u16 {
+        self.in_use
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn all_ports_can_be_in_use_and_none_is_twice() {
+        let (mut ports, mut rng) = (Ports::new(), Rng::new(1));
+        let mut drawn = BTreeSet::new();
+        while let Some(ev) = ports.draw(&mut rng) {
+            assert!(ev.0 >= FIRST && drawn.insert(ev), "{ev:?}");
+        }
+        assert_eq!((drawn.len(), ports.in_use()), (usize::from(PORTS), PORTS));
+        let back = EntropyValue(60_000);
+        ports.free(back);
+        assert_eq!(ports.draw(&mut rng), Some(back), "the only one that is free");
+        drawn.into_iter().for_each(|ev| ports.free(ev));
+        assert_eq!(ports.in_use(), 0);
+    }
+}

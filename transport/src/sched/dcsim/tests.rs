@@ -1,0 +1,355 @@
+//! Rules of DCsim's hosts, one host at a time: what it sends when, and what it does about packets
+//! that are not what they should be.
+
+use alloc::vec::Vec;
+
+use super::*;
+use crate::config::{Config, Settings};
+use crate::rng::Rng;
+use crate::sched::SchedKind;
+use crate::segment::BURST;
+use crate::time::Rate;
+use crate::units::{MsgNo, Psn};
+use crate::wire::{AccountedSizes, Data};
+
+const PEER: HostId = HostId(1);
+
+fn us(us: f64) -> Duration {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test")]
+    Duration::from_ps((us * 1e6) as u64)
+}
+
+fn config(change: impl FnOnce(&mut DcSimParams)) -> Config {
+    let mut settings = Settings {
+        payload_max: 8936,
+        line_rate: Rate::from_gbps(800),
+        base_rtt: us(8.0),
+        accounted: AccountedSizes { data_overhead: Some(64), control: Some(64) },
+        sched: SchedKind::DcSim,
+        tx_flows_max: 8,
+        ..Settings::default()
+    };
+    settings.sched_params.dcsim.rtt_p = Some(Duration::from_ns(7800));
+    change(&mut settings.sched_params.dcsim);
+    Config::new(settings).unwrap()
+}
+
+/// A host whose line is polled whenever it wants to be.
+struct Host {
+    sched: DcSim,
+    now: Instant,
+    /// SIMs that left: when, from which port, what they say.
+    sims: Vec<(Instant, EntropyValue, Sim)>,
+    /// Turns of DATA: when, which flow, which port.
+    turns: Vec<(Instant, FlowId, EntropyValue)>,
+    /// SIM-ACKs that left.
+    answers: Vec<(Instant, HostId, EntropyValue, Sim)>,
+}
+
+fn flow(index: u32) -> FlowId {
+    FlowId::new(index, 1)
+}
+
+fn backlog(segments: u64) -> Backlog {
+    Backlog { sendable: Bytes(9000), segments, ..Backlog::default() }
+}
+
+/// A DATA of 9000 bytes.
+fn full() -> TxSegment {
+    let data = Data {
+        psn: Psn(0),
+        msg: MsgNo(0),
+        offset: 0,
+        sent_at: 0,
+        retransmission: false,
+        open: None,
+        tag: 0,
+        demand: None,
+        code: None,
+    };
+    let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Data(data));
+    TxSegment { hdr, payload: PayloadRef { len: 8936, ..PayloadRef::NONE }, peer: PEER }
+}
+
+impl Host {
+    fn new(change: impl FnOnce(&mut DcSimParams)) -> Self {
+        let config = config(change);
+        let sched = DcSim::new(&config.sched_setup(Rng::new(3)));
+        Self { sched, now: Instant::ZERO, sims: Vec::new(), turns: Vec::new(), answers: Vec::new() }
+    }
+
+    fn open(&mut self, index: u32, collective: u32, segments: u64) {
+        let path = config(|_| ()).default_path();
+        let label = Label { collective, ..Label::NONE };
+        self.sched.on_open(flow(index), PEER, &path, label);
+        self.sched.on_backlog(flow(index), &backlog(segments), self.now);
+    }
+
+    fn poll(&mut self) {
+        let now = self.now;
+        self.sched.handle_timeout(now);
+        let mut burst = Burst::with_limit(BURST);
+        self.sched.poll_control(now, &mut burst);
+        for segment in burst.iter() {
+            let Body::Note(note) = segment.hdr.body else { unreachable!() };
+            let sim = Sim::of(&note).unwrap();
+            match note.class {
+                TrafficClass::Probe => self.sims.push((now, segment.hdr.ev, sim)),
+                _ => self.answers.push((now, segment.peer, segment.hdr.ev, sim)),
+            }
+        }
+        while let Some(turn) = self.sched.next_turn(now, now) {
+            self.turns.push((now, turn.flow, turn.choice.unwrap().ev.unwrap()));
+            self.sched.on_sent(turn.flow, &mut full(), Backlog::default, now);
+        }
+        self.sched.sender.check();
+        for index in 0..8 {
+            let (sims, data) = self.sched.sender.counts(flow(index));
+            assert!(sims <= data, "equation 3: {sims} SIMs for {data}");
+        }
+    }
+
+    /// Goes on to `end`.
+    fn run(&mut self, end: Instant) {
+        self.poll();
+        while let Some(at) = self.sched.poll_timeout().filter(|at| *at <= end) {
+            assert!(at > self.now, "later than the last call");
+            self.now = at;
+            self.poll();
+        }
+        self.now = end;
+    }
+
+    fn receive(&mut self, from: HostId, ev: EntropyValue, note: Note) -> bool {
+        let hdr = Header::new(ev, FlowId::UNKNOWN, Body::Note(note));
+        self.sched.on_host_control(from, &hdr, &note, self.now)
+    }
+}
+
+fn at(us_: f64) -> Instant {
+    Instant::ZERO + us(us_)
+}
+
+#[test]
+fn a_sim_leaves_for_each_segment_two_at_once_and_then_one_a_slot() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 5);
+    host.run(at(10.0));
+    let left: Vec<u64> = host.sims.iter().map(|(at, ..)| at.as_ps()).collect();
+    let slot = host.sched.terms.slot.as_ps();
+    // At the first instant two tokens are there; the line takes 640 ps for each SIM.
+    assert_eq!(left, [0, 640, slot, 2 * slot, 3 * slot]);
+    let mut ports: Vec<_> = host.sims.iter().map(|(_, ev, _)| *ev).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 5, "no two SIMs of one port");
+    assert_eq!(host.sched.rtt_max().as_ps() / 1000, 22_041);
+}
+
+#[test]
+fn a_data_leaves_rtt_max_behind_its_sim_on_its_path_and_lost_sims_are_sent_again() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 3);
+    host.run(at(9.0));
+    let sent = host.sims.clone();
+    // The second SIM is lost.
+    for (_, ev, sim) in [sent[0], sent[2]] {
+        assert!(host.receive(PEER, ev, sim.answer()));
+    }
+    host.run(at(40.0));
+    let rtt_max = host.sched.rtt_max();
+    let expected = [sent[0], sent[2]].map(|(at, ev, _)| (at + rtt_max, flow(0), ev));
+    // The SIM for the third segment leaves when that of the second is given up: 640 ps later than
+    // the first DATA, which its line is busy with.
+    assert_eq!(host.turns[0], expected[0]);
+    assert_eq!((host.turns[1].1, host.turns[1].2), (expected[1].1, expected[1].2));
+    let free = expected[0].0 + Rate::from_gbps(800).time_for(Bytes(9000));
+    assert!(host.turns[1].0 <= free.max(expected[1].0) + Duration::from_ns(2));
+    assert_eq!(host.sims.len(), 4);
+    let lost_at = sent[1].0 + rtt_max;
+    assert!(host.sims[3].0 >= lost_at && host.sims[3].0 <= free + Duration::from_ns(2));
+    let sims = &host.sched.figures().sims;
+    assert_eq!((sims.sent, sims.acked, sims.timed_out, sims.wasted), (4, 2, 1, 0));
+}
+
+#[test]
+fn late_repeated_and_forged_answers_send_nothing() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 2);
+    host.run(at(9.0));
+    let [(_, ev, sim), (_, other, _)] = host.sims[..] else { panic!("{:?}", host.sims) };
+    for (from, port, forged) in [
+        (HostId(2), ev, sim),
+        (PEER, other, sim),
+        (PEER, ev, Sim { nonce: sim.nonce ^ 1, ..sim }),
+        (PEER, ev, Sim { number: sim.number + 7, ..sim }),
+        (PEER, ev, Sim { src_flow: flow(3), ..sim }),
+        (PEER, ev, Sim { src_flow: FlowId(u32::MAX), ..sim }),
+    ] {
+        assert!(!host.receive(from, port, forged.answer()), "{forged:?}");
+    }
+    assert!(host.receive(PEER, ev, sim.answer()));
+    assert!(host.receive(PEER, ev, sim.answer()), "known, and of no use");
+    host.run(at(30.0));
+    let (_, ev, sim) = host.sims[1];
+    assert!(host.receive(PEER, ev, sim.answer()), "late");
+    let sims = host.sched.figures().sims;
+    assert_eq!((sims.forged, sims.late, sims.acked), (6, 2, 1));
+    assert_eq!((sims.timed_out, host.turns.len()), (1, 1));
+    assert!(!host.receive(PEER, ev, Note::new(3, &[0; 12]).unwrap()), "another protocol's");
+}
+
+#[test]
+fn a_million_sims_of_strangers_leave_nothing_behind_and_get_no_more_answers_than_they_are() {
+    let mut host = Host::new(|_| ());
+    let mut rng = Rng::new(5);
+    let capacity = host.sched.answers.capacity();
+    for number in 0..1_000_000 {
+        let sim = Sim { number, nonce: rng.next_u32(), src_flow: FlowId(rng.next_u32()) };
+        let from = HostId(rng.next_u32());
+        assert!(host.receive(from, EntropyValue(1), sim.probe()));
+        if number % 100 == 0 {
+            host.now += Duration::from_ps(640);
+            host.poll();
+            host.answers.truncate(1);
+        }
+    }
+    assert_eq!(host.sched.answers.capacity(), capacity);
+    let sims = &host.sched.figures().sims;
+    assert_eq!(sims.answered + sims.unanswered, 1_000_000 - host.sched.answers.len() as u64);
+    assert!(sims.answered <= 10_000 * 12, "B for each time that the line was free");
+    assert_eq!(host.sched.sender.ports_in_use(), 0);
+}
+
+#[test]
+fn a_sim_goes_before_an_answer_and_an_answer_repeats_what_it_answers() {
+    let mut host = Host::new(|_| ());
+    let asked = Sim { number: 7, nonce: 8, src_flow: flow(5) };
+    assert!(host.receive(HostId(4), EntropyValue(9), asked.probe()));
+    host.open(0, 0, 1);
+    host.run(at(1.0));
+    assert_eq!(host.sims[0].0, Instant::ZERO);
+    let later = Instant::from_ps(640);
+    assert_eq!(host.answers, [(later, HostId(4), EntropyValue(9), asked)]);
+}
+
+#[test]
+fn acknowledgements_wait_for_the_line_and_go_before_data() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 1);
+    host.run(at(9.0));
+    assert!(host.sched.may_answer(78, host.now));
+    assert!(!host.sched.may_answer(78, host.now), "the line is busy");
+    let free = host.now + Duration::from_ps(780);
+    assert_eq!(host.sched.poll_timeout(), Some(free));
+    assert!(host.sched.may_answer(78, free));
+    let delay = Duration::from_ns(3 * 7800);
+    assert_eq!(host.sched.answers(), Answers::Paced { segments: 16, delay });
+    assert_eq!(host.sched.rto_min(), host.sched.rtt_max() * 4);
+}
+
+#[test]
+fn collectives_get_sims_in_turn() {
+    let mut host = Host::new(|_| ());
+    for (index, collective) in [(0, 1), (1, 1), (2, 2)] {
+        host.open(index, collective, 4);
+    }
+    host.run(at(5.0));
+    let order: Vec<_> = host.sims.iter().map(|(_, _, sim)| sim.src_flow.index()).collect();
+    assert_eq!(order, [0, 2, 1, 2, 0, 2, 1, 2, 0, 1, 0, 1]);
+}
+
+#[test]
+fn a_fraction_lets_data_leave_sooner_and_never_before_its_answer() {
+    let mut host = Host::new(|params| params.fraction = 0.5);
+    host.open(0, 0, 2);
+    host.run(at(5.0));
+    let sent = host.sims.clone();
+    assert!(host.receive(PEER, sent[0].1, sent[0].2.answer()));
+    host.run(at(15.0));
+    let half = host.sched.terms.delay;
+    assert_eq!(host.turns[0].0, sent[0].0 + half);
+    assert!(host.receive(PEER, sent[1].1, sent[1].2.answer()));
+    host.run(at(16.0));
+    assert_eq!(host.turns[1], (at(15.0), flow(0), sent[1].1), "at once");
+    let mut host = Host::new(|params| params.fraction = 0.0);
+    host.open(0, 0, 1);
+    host.run(at(5.0));
+    let (_, ev, sim) = host.sims[0];
+    assert!(host.receive(PEER, ev, sim.answer()));
+    host.run(at(6.0));
+    assert_eq!(host.turns[0].0, at(5.0));
+}
+
+#[test]
+fn a_sim_for_two_lets_two_go_on_its_port() {
+    let mut host = Host::new(|params| params.per_sim = 2);
+    host.open(0, 0, 3);
+    host.run(at(5.0));
+    let sent = host.sims.clone();
+    assert_eq!(sent.len(), 2, "two SIMs for three segments");
+    for (_, ev, sim) in &sent {
+        assert!(host.receive(PEER, *ev, sim.answer()));
+    }
+    host.run(at(40.0));
+    let ports: Vec<_> = host.turns.iter().map(|(_, _, ev)| *ev).collect();
+    assert_eq!(ports, [sent[0].1, sent[0].1, sent[1].1]);
+    assert_eq!(host.sched.sender.ports_in_use(), 0);
+}
+
+#[test]
+fn a_segment_acknowledged_meanwhile_wastes_the_sim_that_was_for_it() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 1);
+    host.run(at(5.0));
+    let (_, ev, sim) = host.sims[0];
+    // Equation 3 does not hold before the SIM ends; nothing new is sent.
+    host.sched.on_backlog(flow(0), &backlog(0), host.now);
+    assert!(host.receive(PEER, ev, sim.answer()));
+    assert_eq!(host.sched.figures().sims.wasted, 1);
+    host.run(at(60.0));
+    assert!(host.turns.is_empty() && host.sims.len() == 1);
+    assert_eq!(host.sched.sender.ports_in_use(), 0);
+}
+
+#[test]
+fn a_host_that_is_polled_late_sends_as_many_packets_as_a_punctual_one() {
+    let run = |step: Option<Duration>| {
+        let mut host = Host::new(|_| ());
+        host.open(0, 0, 5000);
+        let end = at(60.0);
+        let mut answered = 0;
+        host.poll();
+        while host.now < end {
+            let next = host.sched.poll_timeout().unwrap_or(end);
+            host.now = step.map_or(next, |step| host.now + step).min(end);
+            host.poll();
+            // Each SIM is answered at once.
+            for (_, ev, sim) in host.sims.split_off(answered) {
+                assert!(host.receive(PEER, ev, sim.answer()));
+                host.sims.push((host.now, ev, sim));
+                answered += 1;
+            }
+        }
+        (answered, host.turns.len())
+    };
+    let punctual = run(None);
+    assert!(punctual.0 > 600 && punctual.1 > 400, "{punctual:?}");
+    let late = run(Some(Duration::from_ns(700)));
+    assert!(late.0.abs_diff(punctual.0) <= 8, "{late:?} against {punctual:?}");
+    assert!(late.1.abs_diff(punctual.1) <= 16, "{late:?} against {punctual:?}");
+}
+
+#[test]
+fn a_flow_whose_peer_answers_nothing_is_given_up_once() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 1);
+    host.run(at(10_000.0));
+    assert_eq!(host.sched.next_given_up(), None);
+    host.run(at(100_000.0));
+    assert_eq!(host.sched.next_given_up(), Some(flow(0)));
+    assert_eq!(host.sched.next_given_up(), None);
+    let sent = host.sims.len();
+    host.run(at(200_000.0));
+    assert_eq!(host.sims.len(), sent);
+}

@@ -1,0 +1,219 @@
+//! Which flow gets the next SIM: collectives in turn, and the flows of one in turn.
+//!
+//! Source: \[dcsim\] sec. 2.4 (1). A flow that wants SIMs stands in the queue of its collective,
+//! and a collective with such flows in the ring, each once. Flows of no collective are one.
+
+use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::params::Order;
+
+/// No flow.
+const NONE: u32 = u32::MAX;
+
+/// The flows of one collective that want SIMs: a list through [`Place::next`].
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    first: u32,
+    last: u32,
+    /// Flows of this host that were opened with it and whose place has no other flow yet.
+    flows: u32,
+    collective: u32,
+}
+
+/// By slab index of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    group: u32,
+    next: u32,
+    queued: bool,
+}
+
+/// The flows that want SIMs.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    order: Order,
+    places: Vec<Place>,
+    groups: Vec<Group>,
+    /// Groups without flows.
+    spare: Vec<u32>,
+    /// Asked when a flow opens, never iterated.
+    by_collective: BTreeMap<u32, u32>,
+    /// Groups with flows that want SIMs.
+    ring: VecDeque<u32>,
+    /// For [`Order::Shortest`]: by what a flow lacked when it was queued, then by when.
+    heap: BinaryHeap<Reverse<(u32, u64, u32)>>,
+    pushed: u64,
+}
+
+impl Turns {
+    /// For slab indices below `flows`.
+    pub(super) fn new(order: Order, flows: usize) -> Self {
+        let heap = if order == Order::Shortest { flows + 1 } else { 0 };
+        Self {
+            order,
+            places: vec![Place { group: NONE, next: NONE, queued: false }; flows],
+            groups: Vec::new(),
+            spare: Vec::new(),
+            by_collective: BTreeMap::new(),
+            ring: VecDeque::with_capacity(flows + 1),
+            heap: BinaryHeap::with_capacity(heap),
+            pushed: 0,
+        }
+    }
+
+    /// The flow at `index` is of `collective` from now on. Not for the hot path.
+    pub(super) fn open(&mut self, index: usize, collective: u32) {
+        let collective = if self.order == Order::Collectives { collective } else { 0 };
+        let before = self.places[index].group;
+        if self.places[index].queued && self.order != Order::Shortest {
+            self.remove(index);
+        }
+        let group = self.group(collective);
+        self.groups[group as usize].flows += 1;
+        self.places[index].group = group;
+        if before != NONE {
+            self.leave(before);
+        }
+    }
+
+    /// Takes a flow that was here before out of its queue. O(flows of its collective).
+    fn remove(&mut self, index: usize) {
+        let flow = u32::try_from(index).unwrap_or(NONE);
+        let number = self.places[index].group;
+        // Bounded: once around the queue.
+        let mut rest = Vec::new();
+        let mut at = self.groups[number as usize].first;
+        while at != NONE {
+            let place = &mut self.places[at as usize];
+            place.queued = false;
+            if at != flow {
+                rest.push(at);
+            }
+            at = place.next;
+        }
+        let group = &mut self.groups[number as usize];
+        (group.first, group.last) = (NONE, NONE);
+        self.ring.retain(|queued| *queued != number);
+        rest.into_iter().for_each(|flow| self.push(flow as usize, 0));
+    }
+
+    /// The group of a collective.
+    fn group(&mut self, collective: u32) -> u32 {
+        if let Some(&group) = self.by_collective.get(&collective) {
+            return group;
+        }
+        let new = Group { first: NONE, last: NONE, flows: 0, collective };
+        let group = self.spare.pop().unwrap_or_else(|| {
+            self.groups.push(new);
+            u32::try_from(self.groups.len() - 1).unwrap_or(NONE)
+        });
+        self.groups[group as usize] = new;
+        self.by_collective.insert(collective, group);
+        group
+    }
+
+    /// One flow less of a group.
+    fn leave(&mut self, group: u32) {
+        let state = &mut self.groups[group as usize];
+        state.flows -= 1;
+        if state.flows == 0 {
+            let collective = state.collective;
+            self.by_collective.remove(&collective);
+            self.spare.push(group);
+        }
+    }
+
+    /// The flow at `index` wants SIMs, for `lacking` segments.
+    pub(super) fn push(&mut self, index: usize, lacking: u32) {
+        let flow = u32::try_from(index).unwrap_or(NONE);
+        let place = &mut self.places[index];
+        if place.queued {
+            return;
+        }
+        place.queued = true;
+        place.next = NONE;
+        if self.order == Order::Shortest {
+            self.heap.push(Reverse((lacking, self.pushed, flow)));
+            self.pushed += 1;
+            return;
+        }
+        let number = place.group;
+        let group = &mut self.groups[number as usize];
+        if group.first == NONE {
+            (group.first, group.last) = (flow, flow);
+            self.ring.push_back(number);
+        } else {
+            let last = core::mem::replace(&mut group.last, flow);
+            self.places[last as usize].next = flow;
+        }
+    }
+
+    /// The slab index of the flow whose turn it is, taken out of the queue.
+    pub(super) fn pop(&mut self) -> Option<usize> {
+        let flow = if self.order == Order::Shortest {
+            self.heap.pop().map(|Reverse((_, _, flow))| flow)?
+        } else {
+            let number = self.ring.pop_front()?;
+            let group = &mut self.groups[number as usize];
+            let flow = group.first;
+            group.first = self.places[flow as usize].next;
+            if group.first == NONE {
+                group.last = NONE;
+            } else {
+                self.ring.push_back(number);
+            }
+            flow
+        };
+        self.places[flow as usize].queued = false;
+        Some(flow as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Turns of flows of these collectives, each of which always wants more.
+    fn turns(order: Order, collectives: &[u32], count: usize) -> Vec<usize> {
+        let mut turns = Turns::new(order, collectives.len());
+        for (index, collective) in collectives.iter().enumerate() {
+            turns.open(index, *collective);
+            turns.push(index, 10 - u32::try_from(index).unwrap());
+        }
+        (0..count)
+            .map(|_| {
+                let index = turns.pop().unwrap();
+                turns.push(index, 10 - u32::try_from(index).unwrap());
+                index
+            })
+            .collect()
+    }
+
+    #[test]
+    fn collectives_take_turns_and_flows_within_them() {
+        let collectives = [5, 5, 5, 9];
+        assert_eq!(turns(Order::Collectives, &collectives, 8), [0, 3, 1, 3, 2, 3, 0, 3]);
+        assert_eq!(turns(Order::Flows, &collectives, 8), [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(turns(Order::Shortest, &collectives, 3), [3, 3, 3]);
+    }
+
+    #[test]
+    fn a_flow_is_queued_once_and_one_that_reuses_a_place_is_of_its_own_collective() {
+        let mut turns = Turns::new(Order::Collectives, 3);
+        turns.open(0, 1);
+        turns.open(1, 2);
+        turns.push(0, 1);
+        turns.push(0, 1);
+        assert_eq!((turns.pop(), turns.pop()), (Some(0), None));
+        turns.push(0, 1);
+        turns.open(0, 2);
+        assert_eq!(turns.pop(), None, "the flow that was queued is gone");
+        turns.open(2, 3);
+        (0..3).for_each(|index| turns.push(index, 1));
+        assert_eq!([turns.pop(), turns.pop(), turns.pop()], [Some(0), Some(2), Some(1)]);
+        assert_eq!(turns.by_collective.len(), 2, "collective 1 has no flow any more");
+    }
+}

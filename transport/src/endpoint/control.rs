@@ -16,7 +16,8 @@ impl<S: Scheduler> Endpoint<S> {
         let flow = match &rx.hdr.body {
             Body::Note(note) => return self.on_note(rx, note, now),
             Body::Request(request) => self.requesting_flow(rx, request),
-            _ => self.sending_flow(rx).map(|_| rx.hdr.dst_flow),
+            Body::Credit(credit) => self.credited_flow(rx, credit),
+            _ => Err(DropReason::BadSegment),
         };
         match flow {
             Ok(flow) if self.sched.on_control(flow, rx.from, &rx.hdr, now) => {
@@ -50,6 +51,13 @@ impl<S: Scheduler> Endpoint<S> {
         } else {
             self.stats.drops.count(DropReason::BadSegment);
         }
+    }
+
+    /// The outgoing flow that credit is for, from the flow that receives it.
+    fn credited_flow(&mut self, rx: &RxSegment, credit: &Allowance) -> Result<FlowId, DropReason> {
+        let timed = self.sending_flow(rx)?;
+        let meant = timed.open().is_none_or(|open| open.may_be_named(credit.src_flow));
+        if meant { Ok(rx.hdr.dst_flow) } else { Err(DropReason::BadSegment) }
     }
 
     /// The outgoing flow that a packet of its peer names.

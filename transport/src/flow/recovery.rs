@@ -207,7 +207,7 @@ impl Recovery {
         beyond(ack.cumulative) <= i32::from(parity) && beyond(ack.psn) < 0
     }
 
-    /// Takes in news: `arrived` is told each segment it is news of. `sent_at` is when the segment
+    /// Takes in news: `arrived` is called with each segment it is news of. `sent_at` is when the segment
     /// that caused the news was sent, `round_trip` ago. True when it shows that a loss was declared
     /// wrongly.
     pub(crate) fn on_news(
@@ -218,6 +218,7 @@ impl Recovery {
         mut arrived: impl FnMut(&SentPacket),
     ) -> bool {
         self.newest_acked = self.newest_acked.max(sent_at);
+        let current = self.sent.entry(ack.psn).is_some();
         let spurious = self.is_spurious(ack);
         if spurious {
             self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
@@ -241,7 +242,7 @@ impl Recovery {
         if sack != 0 {
             any |= self.acknowledge(word, sack, &mut arrived);
         }
-        self.heard(any);
+        self.heard(any, current);
         spurious
     }
 
@@ -254,19 +255,23 @@ impl Recovery {
         last.distance_from(self.sent.next()) < i32::from(parity)
     }
 
-    /// Takes in a report: `arrived` is told each segment it is news of.
+    /// Takes in a report: `arrived` is called with each segment it is news of.
     pub(crate) fn on_report(&mut self, report: &Report, mut arrived: impl FnMut(&SentPacket)) {
         let mut any = false;
         for (word, halves) in (0..).zip(report.arrived.chunks_exact(2)) {
             let bits = u64::from(halves[1]) << 32 | u64::from(halves[0]);
             any |= self.acknowledge(report.first.plus(word * 64), bits, &mut arrived);
         }
-        self.heard(any);
+        self.heard(any, any);
     }
 
-    /// The peer has spoken; `any`: of an arrival that was news.
-    fn heard(&mut self, any: bool) {
-        self.silent = 0;
+    /// The peer has sent feedback, which reports an arrival that was not known yet (`any`) or is
+    /// about a segment that is outstanding (`current`). Feedback about other segments is late or
+    /// replayed: it does not show that the peer is still there.
+    fn heard(&mut self, any: bool, current: bool) {
+        if any || current {
+            self.silent = 0;
+        }
         if any {
             self.sent.advance();
             self.timeouts = 0;

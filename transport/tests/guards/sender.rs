@@ -104,6 +104,85 @@ fn a_report_is_the_peers_of_what_was_sent() {
 }
 
 #[test]
+fn the_receivers_name_of_a_flow_does_not_change() {
+    let (mut end, flow) = sending(|s| s.sched = SchedKind::Credits);
+    end.take(&end.reply(flow, Body::Ack(ack(0, 1))));
+    let before = in_flight(&end, flow);
+    let other = FlowId::new(4, 3);
+    for body in [Body::Ack, Body::Nack].map(|kind| kind(Ack { src_flow: other, ..ack(2, 3) })) {
+        end.refuses(&end.reply(flow, body), DropReason::BadSegment);
+    }
+    let upto = Credit::START.plus(1 << 20);
+    let credit = |src_flow| Body::Credit(Allowance { src_flow, upto });
+    end.refuses(&end.reply(flow, credit(other)), DropReason::BadSegment);
+    assert_eq!(in_flight(&end, flow), before);
+    // What is sent next still goes where the first acknowledgement said.
+    end.post(flow, 100);
+    assert_eq!(end.sent().last().unwrap().hdr.dst_flow, ack(0, 1).src_flow);
+    end.take(&end.reply(flow, credit(ack(0, 1).src_flow)));
+    assert_eq!(end.endpoint.stats().control_received, 1);
+}
+
+#[test]
+fn feedback_about_what_is_no_longer_outstanding_is_no_sign_of_life() {
+    let given_up = |late: Option<Body>| {
+        let (mut end, flow) = sending(|s| s.loss.retries_max = 3);
+        end.take(&end.reply(flow, Body::Ack(ack(0, 1))));
+        while end.endpoint.stats().messages_failed == 0 {
+            end.now = end.endpoint.poll_timeout().unwrap();
+            if let Some(body) = late {
+                end.take(&end.reply(flow, body));
+            }
+            end.endpoint.handle_timeout(end.now);
+            end.sent();
+            if end.now > Instant::ZERO + transport::Duration::from_ms(100) {
+                return false;
+            }
+        }
+        true
+    };
+    assert!(given_up(None));
+    assert!(given_up(Some(Body::Ack(ack(0, 1)))));
+    assert!(given_up(Some(Body::Nack(ack(0, 1)))));
+    assert!(given_up(Some(Body::Report(Report {
+        first: Psn(0),
+        arrived: [1, 0, 0, 0, 0, 0, 0, 0]
+    }))));
+    // A refusal of what is outstanding is one.
+    assert!(!given_up(Some(Body::Nack(ack(1, 1)))));
+}
+
+#[test]
+fn credit_that_cannot_be_meant_is_no_sign_of_life() {
+    let given_up = |upto: Option<u32>| {
+        let mut end = End::new(|s| {
+            s.sched = SchedKind::Credits;
+            s.sched_params.credit.first_window = 0.0;
+            s.loss.retries_max = 3;
+        });
+        let flow = end.open();
+        end.post(flow, 100_000);
+        // Its requests have the key.
+        while end.endpoint.stats().messages_failed == 0 {
+            end.key = end.sent().last().map_or(end.key, |tx| tx.hdr.key);
+            end.now = end.endpoint.poll_timeout().unwrap();
+            if let Some(more) = upto {
+                let upto = Credit::START.plus(more);
+                let body = Body::Credit(Allowance { src_flow: FlowId::new(4, 2), upto });
+                end.take(&end.reply(flow, body));
+            }
+            end.endpoint.handle_timeout(end.now);
+            if end.now > Instant::ZERO + transport::Duration::from_ms(100) {
+                return false;
+            }
+        }
+        true
+    };
+    assert!(given_up(None) && given_up(Some(1 << 30 | 1)));
+    assert!(!given_up(Some(0)), "an answer that gives nothing is an answer");
+}
+
+#[test]
 fn the_keys_of_two_flows_differ_and_are_the_same_in_the_same_run() {
     let keys = |secret| {
         let mut end = End::new(|s| s.secret = secret);

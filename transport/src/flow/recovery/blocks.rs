@@ -97,11 +97,12 @@ impl Recovery {
         any
     }
 
-    /// A receiver asked for more of a block at `now`; `any`: it told of an arrival that was news.
+    /// A receiver asked at `now` for more of a block that is outstanding, if `current`; `any`: it
+    /// reported an arrival that was not known yet.
     /// What was sent by the instant returned has had its time: what was sent less than a round trip
     /// ago may have arrived since. Widened when it proves wrong.
-    pub(crate) fn on_asked(&mut self, any: bool, now: Instant) -> Instant {
-        self.heard(any);
+    pub(crate) fn on_asked(&mut self, any: bool, current: bool, now: Instant) -> Instant {
+        self.heard(any, current);
         Instant::from_ps(now.as_ps().saturating_sub(self.block_window.as_ps()))
     }
 

@@ -282,20 +282,22 @@ impl TxFlow {
         if self.code.is_none() || ahead >= i32::from(self.parity.left.max(1)) {
             return false;
         }
+        if !self.is_named(nack.src_flow) {
+            return false;
+        }
         cx.stats.block_nacks_received += 1;
-        self.dst_flow = nack.src_flow;
         // What is not outstanding, or of a finished message, the receiver has heard of since.
         let packet = self.recovery.entry(lacking).copied();
         let known = packet.and_then(|packet| Some((packet, self.block_of(lacking, &packet, cx)?)));
         let Some((packet, (span, _))) = known else {
-            self.recovery.on_asked(false, rx.at);
+            self.recovery.on_asked(false, false, rx.at);
             return true;
         };
         if span.first != nack.psn {
             return false;
         }
         let any = self.take_arrived(span, !nack.missing, cx);
-        let limit = self.recovery.on_asked(any, rx.at);
+        let limit = self.recovery.on_asked(any, true, rx.at);
         if !self.settle(lacking, &packet, cx) {
             let gone = |number: u8, packet: &SentPacket| {
                 nack.missing & 1 << number != 0 && packet.sent_at <= limit

@@ -12,7 +12,7 @@ use crate::lb::{LoadBalancer as _, PathFeedback};
 use crate::segment::RxSegment;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
-use crate::units::{Bytes, EntropyValue, MsgId};
+use crate::units::{Bytes, EntropyValue, FlowId, MsgId};
 use crate::wire::{Ack, Note, Receipt, Report};
 
 impl TxFlow {
@@ -112,6 +112,21 @@ impl TxFlow {
         }
     }
 
+    /// True when the receiver's name of this flow is `name`, which the first plausible feedback
+    /// gives. Feedback under another name is of a flow that the receiver has forgotten.
+    #[inline]
+    pub(crate) fn is_named(&mut self, name: FlowId) -> bool {
+        if self.dst_flow == FlowId::UNKNOWN {
+            self.dst_flow = name;
+        }
+        self.dst_flow == name
+    }
+
+    /// True unless the receiver is known to call this flow something else than `name`.
+    pub(crate) fn may_be_named(&self, name: FlowId) -> bool {
+        self.dst_flow == FlowId::UNKNOWN || self.dst_flow == name
+    }
+
     /// What ACK and NACK have in common: news of which segments have arrived, and a round trip.
     /// `None` when the news is impossible.
     fn on_feedback(
@@ -123,7 +138,9 @@ impl TxFlow {
         if !self.recovery.is_plausible(ack, self.parity.left) {
             return None;
         }
-        self.dst_flow = ack.src_flow;
+        if !self.is_named(ack.src_flow) {
+            return None;
+        }
         let round_trip = rx.at.round_trip(ack.echo_sent_at);
         let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
         if self.recovery.is_slow(round_trip) {

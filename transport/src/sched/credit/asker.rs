@@ -230,11 +230,11 @@ impl Asker {
     /// A CREDIT arrived. False when it cannot be meant.
     pub(super) fn on_credit(&mut self, flow: FlowId, upto: Credit, now: Instant) -> bool {
         let Some(account) = self.account(flow) else { return false };
-        account.unanswered = 0;
         let more = upto.ahead_of(account.granted);
         if more > DISTANCE_MAX {
             return false;
         }
+        account.unanswered = 0;
         if more > 0 {
             account.granted = upto;
             account.asked = 0;

@@ -18,12 +18,13 @@ use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
 use transport::wire::{
-    Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Receipt, Report,
+    Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Presence, Receipt,
+    Report,
 };
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 36] = [
+const NUMBERS: [&str; 38] = [
     "kind",
     "ev",
     "dst_flow",
@@ -56,6 +57,8 @@ const NUMBERS: [&str; 36] = [
     "held",
     "sharers",
     "upto",
+    "step",
+    "named",
     "first",
     "class",
     "protocol",
@@ -142,6 +145,9 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     ] {
         bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
     }
+    let named = flow(rng);
+    let steps = [Presence::Unknown { named }, Presence::Forgotten { named }, Presence::Keep];
+    bodies.extend(steps.map(Body::Presence));
     bodies
 }
 
@@ -223,6 +229,10 @@ fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
         Body::BlockNack(nack) => (6, 0, block_numbers(&nack)),
         Body::Report(report) => (8, 0, vec![("first", report.first.0.into())]),
         Body::Note(note) => (7, 0, note_numbers(&note)),
+        Body::Presence(presence) => {
+            let numbers = presence_numbers(presence);
+            (9, numbers[0].1, numbers)
+        }
         Body::Credit(allowance) => (3, 0, allowance_numbers(&allowance)),
         Body::Request(allowance) => (4, 0, allowance_numbers(&allowance)),
     };
@@ -290,6 +300,15 @@ fn block_numbers(nack: &BlockNack) -> Vec<(&'static str, u64)> {
     ]
 }
 
+fn presence_numbers(presence: Presence) -> Vec<(&'static str, u64)> {
+    let (step, named) = match presence {
+        Presence::Unknown { named } => (0, named.0),
+        Presence::Forgotten { named } => (1, named.0),
+        Presence::Keep => (2, 0),
+    };
+    vec![("step", step), ("named", named.into())]
+}
+
 fn note_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     let class = match note.class {
         TrafficClass::Probe => 2,
@@ -309,6 +328,11 @@ fn samples() -> Vec<Sample> {
     for version in [IpVersion::V4, IpVersion::V6] {
         for (at, body) in bodies(&mut rng).into_iter().enumerate() {
             let dst_flow = if at % 4 == 0 { FlowId::UNKNOWN } else { flow(&mut rng) };
+            let dst_flow = match body {
+                Body::Presence(Presence::Keep) => flow(&mut rng),
+                Body::Presence(_) => FlowId::UNKNOWN,
+                _ => dst_flow,
+            };
             let ev = EntropyValue(PORTS[at % PORTS.len()]);
             let drawn = Key(rng.next_u64());
             let of_none = matches!(body, Body::Note(_)) && dst_flow == FlowId::UNKNOWN;
@@ -365,7 +389,7 @@ fn broken() -> Vec<Vec<u8>> {
     let v4: Vec<&Sample> = all.iter().filter(|sample| sample.frame[12] == 8).collect();
     let of_kind = |kind: u64| **v4.iter().find(|s| s.numbers["kind"] == kind).as_ref().unwrap();
     let mut broken = Vec::new();
-    for kind in 0..9 {
+    for kind in 0..10 {
         let sample = of_kind(kind);
         // A flag that there is not, a kind that there is not, and its header cut short.
         broken.extend([damage(sample, 1, 0x80), damage(sample, 0, 0x2F)]);

@@ -19,8 +19,10 @@ headrace.prefs.port = Pref.uint("UDP port", 4797, "UDP port at which hosts liste
 
 local KINDS = {
    [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST", [5] = "PARITY",
-   [6] = "BLOCK_NACK", [7] = "NOTE", [8] = "REPORT",
+   [6] = "BLOCK_NACK", [7] = "NOTE", [8] = "REPORT", [9] = "PRESENCE",
 }
+
+local STEPS = { [0] = "UNKNOWN", [1] = "FORGOTTEN", [2] = "KEEP" }
 
 local CLASSES = { [0] = "Control", [1] = "ProbeAck", [2] = "Probe" }
 
@@ -63,6 +65,7 @@ local fields = {
    int_flags = ProtoField.uint8("headrace.int_flags", "Telemetry flags", base.HEX),
    int_cut = ProtoField.bool("headrace.int_flags.cut", "Path longer than the room", 8, nil, 0x01),
    reserved = ProtoField.uint8("headrace.reserved", "Reserved", base.HEX),
+   reserved_word = ProtoField.uint32("headrace.reserved_word", "Reserved", base.HEX),
    hop_time = ProtoField.uint32("headrace.hop_time", "Time (ns)", base.DEC),
    hop_sent = ProtoField.uint32("headrace.hop_sent", "Sent (64 octets)", base.DEC),
    hop_waiting = ProtoField.uint32("headrace.hop_waiting", "Waiting (64 octets)", base.DEC),
@@ -76,6 +79,8 @@ local fields = {
    held = ProtoField.uint32("headrace.held", "Held (1024 ps)", base.DEC),
    sharers = ProtoField.uint16("headrace.sharers", "Sharers", base.DEC),
    upto = ProtoField.uint32("headrace.upto", "Up to", base.DEC),
+   step = ProtoField.uint8("headrace.step", "Step", base.DEC, STEPS),
+   named = ProtoField.uint32("headrace.named", "Flow that was named", base.HEX),
    first = ProtoField.uint32("headrace.first", "First PSN", base.DEC),
    arrived = ProtoField.bytes("headrace.arrived", "Arrived"),
    class = ProtoField.uint8("headrace.class", "Class", base.DEC, CLASSES),
@@ -129,6 +134,7 @@ function Reader:flow(field, may_be_unknown)
    if value < 0x100000 and not (may_be_unknown and value == 0) then
       self:refuse(item, "a flow has a generation of 1 to 4095")
    end
+   return item, range
 end
 
 function Reader:not_zero(field, length, what)
@@ -340,11 +346,35 @@ local function note(reader)
    return string.format("protocol %u, %u octets", protocol:uint(), length:uint())
 end
 
+local function presence(reader)
+   local item, step = reader:add(fields.flags, 1)
+   item:add(fields.step, step)
+   local to_item, to = reader:flow(fields.dst_flow, true)
+   reader:add(fields.key, 8)
+   local named_item, named = reader:flow(fields.named, true)
+   local reserved_item, reserved = reader:add(fields.reserved_word, 4)
+   local name = STEPS[step:uint()]
+   if name == nil then
+      reader:refuse(item, "steps are 0 to 2")
+      return "unknown step"
+   end
+   if (name == "KEEP") ~= (to:uint() ~= 0) then
+      reader:refuse(to_item, "KEEP names a flow at its receiver, the others none")
+   end
+   if (name == "KEEP") ~= (named:uint() == 0) then
+      reader:refuse(named_item, "KEEP has no other name, the others have one")
+   end
+   if reserved:uint() ~= 0 then
+      reader:refuse(reserved_item, "reserved octets must be 0")
+   end
+   return name
+end
+
 -- By kind: the function that reads it, and octets without extensions.
 local READERS = {
    [0] = { data, 30 }, [1] = { ack, 44 }, [2] = { ack, 44 },
    [3] = { allowance, 22 }, [4] = { allowance, 22 }, [5] = { data, 30 }, [6] = { block_nack, 30 },
-   [7] = { note, 10 }, [8] = { report, 50 },
+   [7] = { note, 10 }, [8] = { report, 50 }, [9] = { presence, 22 },
 }
 
 -- Octets of extensions by flag, and the flag of INT, which is the last and as long as its room says.

@@ -75,6 +75,9 @@ pub struct Settings {
     pub ack_delay: Option<Duration>,
     /// How loss is inferred where nothing says it.
     pub loss: LossSettings,
+    /// How often the receiver of an idle flow is reminded of it; `None` leaves idle flows alone.
+    /// Above zero.
+    pub keep_alive: Option<Duration>,
     /// Records the trace ring keeps; 0 is no trace.
     pub trace_capacity: u32,
     /// First generation of flow identifiers, 1..=4095. Processes that follow each other at one
@@ -156,6 +159,7 @@ impl Default for Settings {
             ack_every: 1,
             ack_delay: None,
             loss: LossSettings::default(),
+            keep_alive: None,
             trace_capacity: 0,
             incarnation: 1,
         }
@@ -315,6 +319,7 @@ impl Config {
             ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
             ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
             ("ack_delay", "at most 2 s", s.ack_delay.is_none_or(|d| d <= Duration::from_s(2))),
+            ("keep_alive", "above zero", s.keep_alive != Some(Duration::ZERO)),
             ("incarnation", "1..=4095", generation.contains(&s.incarnation.into())),
             ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),

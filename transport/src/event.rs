@@ -47,12 +47,18 @@ pub enum Event {
 pub enum FailReason {
     /// The peer acknowledged nothing through all retries.
     PeerSilent,
+    /// The peer has forgotten the flow since every byte of the message was sent: it may have been
+    /// delivered.
+    PeerForgot,
 }
 
 impl fmt::Display for FailReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PeerSilent => f.write_str("the peer acknowledged nothing through all retries"),
+            Self::PeerForgot => {
+                f.write_str("the peer has forgotten the flow, and may have delivered the message")
+            }
         }
     }
 }

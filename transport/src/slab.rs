@@ -54,6 +54,8 @@ pub struct Slab<K, T> {
     capacity: usize,
     /// Generation that places start with.
     first: u32,
+    /// Entries that were taken out; stops at its largest value.
+    removals: u32,
     key: core::marker::PhantomData<K>,
 }
 
@@ -90,6 +92,7 @@ impl<K: SlabKey, T> Slab<K, T> {
             len: 0,
             capacity,
             first: generation.clamp(1, K::GENERATION_MAX),
+            removals: 0,
             key: core::marker::PhantomData,
         }
     }
@@ -170,6 +173,17 @@ impl<K: SlabKey, T> Slab<K, T> {
         }
     }
 
+    /// True when `key` may have been handed out and its entry removed since. False for a key of
+    /// another slab of the same kind, as far as generations tell: after as many removals as there
+    /// are generations, true for every place that was ever used.
+    #[must_use]
+    pub fn has_given(&self, key: K) -> bool {
+        let Some(entry) = self.entries.get(key.slot()) else { return false };
+        let ahead_of_first = |age: u32| (age + K::GENERATION_MAX - self.first) % K::GENERATION_MAX;
+        self.removals >= K::GENERATION_MAX
+            || ahead_of_first(key.age()) < ahead_of_first(entry.generation)
+    }
+
     /// Takes the entry of `key` out; the key is stale from here on.
     pub fn remove(&mut self, key: K) -> Option<T> {
         self.get(key)?;
@@ -178,6 +192,7 @@ impl<K: SlabKey, T> Slab<K, T> {
         entry.generation = entry.generation % K::GENERATION_MAX + 1;
         self.free = u32::try_from(key.slot()).ok()?;
         self.len -= 1;
+        self.removals = self.removals.saturating_add(1);
         match place {
             Place::Full(value) => Some(value),
             Place::Free(_) => None,

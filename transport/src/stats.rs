@@ -234,6 +234,8 @@ counters! {
         pub parity_unneeded: u64,
         /// DATA received that had been received, or restored, before.
         pub duplicates: u64,
+        /// Outgoing flows opened anew because their receiver had forgotten them.
+        pub flows_reopened: u64,
         /// Incoming flows at rest that were forgotten to make room for others.
         pub flows_evicted: u64,
         /// DATA and PARITY received without payload.

@@ -26,6 +26,8 @@ use transport::{
 
 #[path = "pair/patience.rs"]
 mod patience;
+#[path = "pair/silence.rs"]
+mod silence;
 
 /// The faults of the network between the two, for each packet.
 #[derive(Clone, Copy, Debug, Default)]

@@ -58,6 +58,11 @@ enum headrace_code
    The worker could not understand the request: a bug of this library.
    */
   HEADRACE_INTERNAL = -10,
+  /*
+   The peer has forgotten the connection, and may have delivered the message; the connection
+   goes on.
+   */
+  HEADRACE_PEER_FORGOT = -11,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -48,12 +48,15 @@ pub enum headrace_code {
     HEADRACE_NO_SUCH_HOST = -9,
     /// The worker could not understand the request: a bug of this library.
     HEADRACE_INTERNAL = -10,
+    /// The peer has forgotten the connection, and may have delivered the message; the connection
+    /// goes on.
+    HEADRACE_PEER_FORGOT = -11,
 }
 
 use headrace_code::{
     HEADRACE_AGAIN, HEADRACE_CONNECTION_FAILED, HEADRACE_ENVIRONMENT, HEADRACE_GONE,
     HEADRACE_INTERNAL, HEADRACE_INVALID, HEADRACE_NO_CONNECTION, HEADRACE_NO_SUCH_HOST,
-    HEADRACE_OK, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
+    HEADRACE_OK, HEADRACE_PEER_FORGOT, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
 };
 
 /// How a stack is set up. headrace_config_init fills it in; change what should differ.
@@ -118,6 +121,7 @@ pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
         (HEADRACE_CONNECTION_FAILED, c"the connection has failed: close it and connect again"),
         (HEADRACE_NO_SUCH_HOST, c"the peer has no address, or is this host itself"),
         (HEADRACE_INTERNAL, c"a request was not understood: a bug of Headrace"),
+        (HEADRACE_PEER_FORGOT, c"the peer has forgotten the connection, and may have the message"),
     ];
     let text = all.into_iter().find(|(known, _)| *known as i32 == code);
     text.map_or(c"no code of Headrace", |(_, text)| text).as_ptr()
@@ -401,6 +405,7 @@ impl From<Failure> for headrace_code {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::PeerSilent => HEADRACE_PEER_SILENT,
+            Failure::PeerForgot => HEADRACE_PEER_FORGOT,
             Failure::FlowFailed => HEADRACE_CONNECTION_FAILED,
             Failure::NoSuchConnection => HEADRACE_NO_CONNECTION,
             Failure::SelfSend | Failure::NoSuchHost => HEADRACE_NO_SUCH_HOST,

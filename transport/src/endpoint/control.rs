@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::outgoing::Outgoing;
 use super::timers::{Due, Timed, rearm};
+use crate::flow::tx::TxFlow;
 use crate::sched::Scheduler;
 use crate::segment::{Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
@@ -24,7 +25,12 @@ impl<S: Scheduler> Endpoint<S> {
                 self.stats.control_received += 1;
             }
             Ok(_) => self.stats.drops.count(DropReason::BadSegment),
-            Err(reason) => self.stats.drops.count(reason),
+            Err(reason) => {
+                self.stats.drops.count(reason);
+                if matches!(rx.hdr.body, Body::Request(_)) {
+                    self.disown(rx, now);
+                }
+            }
         }
     }
 
@@ -107,18 +113,24 @@ impl<S: Scheduler> Endpoint<S> {
         departures.for_each(|at| self.ahead.given(at));
     }
 
-    /// Writes their flows' keys into packets of the scheduler, those of `tx` from `first` on. A
-    /// NOTE for a flow comes with its key, which its maker has read from that flow's packets.
+    /// Writes names and keys of their flows into packets of the scheduler, those of `tx` from
+    /// `first` on. A NOTE for a flow comes with its key, which its maker has read from that flow's
+    /// packets.
     fn sign(&self, tx: &mut Burst<TxSegment>, first: usize) {
         for segment in tx.iter_mut().skip(first) {
-            let key = match &segment.hdr.body {
-                Body::Credit(credit) => self.rx_flows.get(credit.src_flow).map(|t| t.flow.key),
-                Body::Request(request) => {
-                    self.tx_flows.get(request.src_flow).and_then(Timed::open).map(|open| open.key)
+            let hdr = &mut segment.hdr;
+            match &hdr.body {
+                Body::Credit(credit) => {
+                    let known = self.rx_flows.get(credit.src_flow);
+                    hdr.key = known.map_or(hdr.key, |timed| timed.flow.key);
                 }
-                _ => None,
-            };
-            segment.hdr.key = key.unwrap_or(segment.hdr.key);
+                Body::Request(request) => {
+                    let known = self.tx_flows.get(request.src_flow).and_then(Timed::open);
+                    let name = known.map_or((hdr.dst_flow, hdr.key), TxFlow::name);
+                    (hdr.dst_flow, hdr.key) = name;
+                }
+                _ => {}
+            }
         }
     }
 }

@@ -54,6 +54,9 @@ impl<S: Scheduler> Endpoint<S> {
             Err(reason) => {
                 self.stats.drops.count(reason);
                 self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
+                if matches!(reason, DropReason::UnknownFlow | DropReason::WrongKey) {
+                    self.disown(rx, now);
+                }
                 Placement::Release
             }
         }
@@ -135,7 +138,11 @@ impl<S: Scheduler> Endpoint<S> {
             let Some(answer) = self.acks.pop() else { return };
             let (Answer::Segment(flow, _)
             | Answer::Report(flow, ..)
-            | Answer::Block(OpenBlock { flow, .. })) = answer;
+            | Answer::Block(OpenBlock { flow, .. })) = answer
+            else {
+                self.transmit_presence(&answer, tx);
+                continue;
+            };
             // The flow may have been forgotten in the meantime; its sender has too.
             let Some(timed) = self.rx_flows.get(flow) else { continue };
             let buffers = &self.rx_buffers;
@@ -145,6 +152,7 @@ impl<S: Scheduler> Endpoint<S> {
                 }
                 Answer::Report(_, first, ev) => Some(timed.flow.report(*first, *ev, buffers)),
                 Answer::Block(block) => timed.flow.block_header(block, buffers),
+                Answer::Presence(_) => None,
             };
             let Some(hdr) = hdr else { continue };
             if self.paced && !self.sched.may_answer(self.config.wire_sizes().of(&hdr, 0), now) {

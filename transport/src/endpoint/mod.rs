@@ -39,6 +39,7 @@ mod controllers;
 mod incoming;
 mod lookup;
 mod outgoing;
+mod presence;
 mod resting;
 mod secret;
 mod timers;
@@ -72,6 +73,7 @@ use crate::wire::Body;
 use controllers::Controllers;
 use lookup::KeyHasher;
 use outgoing::Outgoing;
+use presence::Allowed;
 use secret::Secret;
 use timers::{Due, TIMER_TICK, Timed};
 
@@ -103,7 +105,10 @@ pub struct Endpoint<S = Sched> {
     host: HostId,
     rng: Rng,
     secret: Secret,
+    /// Outgoing flows opened, and opened anew.
     flows_opened: u64,
+    /// Answers about flows that are not here.
+    allowed: Allowed,
     /// How long a flow is known by its sender's name after its last segment: past every retry of
     /// its sender, so that no retransmission can be taken for a new flow.
     linger: Duration,
@@ -166,6 +171,7 @@ impl<S: Scheduler> Endpoint<S> {
             secret: Secret::new(config, &rng),
             rng,
             flows_opened: 0,
+            allowed: Allowed::default(),
             linger: config.give_up_after(&config.default_path()) * 2,
             tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),
@@ -228,6 +234,10 @@ impl<S: Scheduler> Endpoint<S> {
                     if self.on_acks(flow, &rx[..count], now) {
                         heard = flow;
                     }
+                    Placement::Release
+                }
+                Body::Presence(presence) => {
+                    self.on_presence(segment, *presence, now);
                     Placement::Release
                 }
                 Body::Credit(_) | Body::Request(_) | Body::Note(_) => {

@@ -98,8 +98,11 @@ impl<S: Scheduler> Endpoint<S> {
         let chosen = config.policies(&path);
         let cc = self.controllers.on(config, chosen.cc, &path);
         let lb = Lb::new(chosen.lb, &config.lb_params, &path, &mut rng);
-        let key = self.secret.key(self.host, self.flows_opened);
-        let new = |id| TxFlow::new(config, (id, key), peer, path, cc, lb, rng);
+        let (secret, opened, host) = (&self.secret, self.flows_opened, self.host);
+        let new = |id: FlowId| {
+            let key = secret.key(host, opened, id.index());
+            TxFlow::new(config, (id, key), peer, path, cc, lb, rng)
+        };
         let opened = self
             .tx_flows
             .insert_with(|id| Timed { flow: Outgoing::Open(Box::new(new(id))), timer: None });
@@ -185,7 +188,11 @@ impl<S: Scheduler> Endpoint<S> {
                 Body::Report(report) => {
                     (open.on_report(report, &mut cx), report.first, TraceKind::Ack)
                 }
-                Body::Data(_) | Body::Credit(_) | Body::Request(_) | Body::Note(_) => continue,
+                Body::Data(_)
+                | Body::Credit(_)
+                | Body::Request(_)
+                | Body::Note(_)
+                | Body::Presence(_) => continue,
             };
             if !sane {
                 cx.stats.drops.count(DropReason::BadSegment);

@@ -6,7 +6,12 @@ use siphasher::sip::SipHasher24;
 
 use crate::config::Config;
 use crate::rng::Rng;
-use crate::units::{HostId, Key};
+use crate::units::{FlowId, HostId, Key};
+
+/// Bits of a key that say where its flow is: as many as an index has.
+const INDEX: u64 = FlowId::CAPACITY as u64 - 1;
+
+const _: () = assert!(FlowId::CAPACITY.is_power_of_two());
 
 /// Known to this endpoint alone. Whoever knows keys learns nothing of the secret from them, so a
 /// peer cannot tell the keys of other flows from its own.
@@ -24,17 +29,57 @@ impl Secret {
         Self(SipHasher24::new_with_keys(a, b))
     }
 
-    /// The key of outgoing flow number `opened` of `host`.
-    pub(super) fn key(&self, host: HostId, opened: u64) -> Key {
+    /// The key of outgoing flow number `opened` of `host`, in the flows' table at `index`.
+    ///
+    /// The high bits are drawn by the count of flows. The low ones are the index under a mask that
+    /// is drawn by the high ones, so that the endpoint finds the flow of a key without a table. To
+    /// all others both are chance: a guess of a key is right once in 2^64.
+    pub(super) fn key(&self, host: HostId, opened: u64, index: usize) -> Key {
         let mut hasher = self.0;
         hasher.write_u32(host.0);
         hasher.write_u64(opened);
-        Key(hasher.finish())
+        let high = hasher.finish() & !INDEX;
+        Key(high | (self.mask(high) ^ index as u64) & INDEX)
+    }
+
+    /// Where in the table the outgoing flow with `key` is, if the key is of this endpoint.
+    pub(super) fn index_of(&self, key: Key) -> u32 {
+        let index = (key.0 ^ self.mask(key.0 & !INDEX)) & INDEX;
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    fn mask(&self, high: u64) -> u64 {
+        let mut hasher = self.0;
+        hasher.write_u64(high);
+        hasher.finish()
     }
 }
 
 impl core::fmt::Debug for Secret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("secret")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    #[test]
+    fn a_key_leads_its_maker_to_the_flow_and_differs_with_every_flow() {
+        let config = Config::new(Settings::default()).unwrap();
+        let secret = Secret::new(&config, &Rng::new(1));
+        let other = Secret::new(&config, &Rng::new(2));
+        let mut keys = alloc::collections::BTreeSet::new();
+        let mut strangers = 0;
+        for (opened, place) in (0..1000).zip(0..) {
+            let index = place * 1048 % FlowId::CAPACITY;
+            let key = secret.key(HostId(7), opened, index);
+            assert_eq!(secret.index_of(key) as usize, index);
+            strangers += usize::from(other.index_of(key) as usize == index);
+            keys.insert(key.0);
+        }
+        assert!(keys.len() == 1000 && strangers == 0);
     }
 }

@@ -79,6 +79,9 @@ impl<S: Scheduler> Endpoint<S> {
         let mut cx = tx_context!(self);
         open.on_timer(now, &mut cx);
         self.trace.record(now, TraceKind::Timer, flow, 0, 0);
+        if self.config.keep_alive.is_some() {
+            self.keep_alive(flow, now);
+        }
         self.update_tx(flow, now);
     }
 

@@ -11,4 +11,5 @@ pub(crate) mod round_trips;
 pub(crate) mod rx;
 pub(crate) mod rx_buffers;
 pub(crate) mod sent_packets;
+pub(crate) mod told;
 pub(crate) mod tx;

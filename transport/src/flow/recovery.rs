@@ -135,6 +135,13 @@ impl Recovery {
         self.probe_at = None;
     }
 
+    /// The receiver has lost what it knew: nothing is outstanding, and PSNs begin again.
+    pub(crate) fn restart(&mut self) {
+        self.clear();
+        (self.scan, self.newest_acked) = (Psn(0), Instant::ZERO);
+        (self.timeouts, self.silent, self.probed) = (0, 0, false);
+    }
+
     /// True when a round trip took longer than the timeout; the next timer asks for how long.
     #[inline]
     pub(crate) fn is_slow(&mut self, round_trip: Duration) -> bool {
@@ -207,9 +214,9 @@ impl Recovery {
         beyond(ack.cumulative) <= i32::from(parity) && beyond(ack.psn) < 0
     }
 
-    /// Takes in news: `arrived` is called with each segment it is news of. `sent_at` is when the segment
-    /// that caused the news was sent, `round_trip` ago. True when it shows that a loss was declared
-    /// wrongly.
+    /// Takes in news: `arrived` is called with each segment it is news of. `sent_at` is when
+    /// the segment that caused the news was sent, `round_trip` ago. True when it shows that a
+    /// loss was declared wrongly.
     pub(crate) fn on_news(
         &mut self,
         ack: &Ack,

@@ -11,6 +11,7 @@ use super::open_blocks::{OpenBlock, OpenBlocks};
 use super::reassembly::{MsgState, MsgWindow, RxMsg, open_messages};
 use super::received::{Arrival, ReceivedPsns};
 use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
+use super::told::Told;
 use crate::config::Config;
 use crate::event::Event;
 use crate::sched::Answers;
@@ -98,6 +99,8 @@ pub(crate) enum Answer {
     Report(FlowId, Psn, EntropyValue),
     /// That a block lacks something.
     Block(OpenBlock),
+    /// Whether a flow exists; of none that is here, but for those to be kept elsewhere.
+    Presence(Told),
 }
 
 const _: () = assert!(size_of::<Answer>() <= 32);

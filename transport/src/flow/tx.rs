@@ -5,6 +5,7 @@
 
 mod blocks;
 mod feedback;
+mod reopen;
 mod send;
 
 use alloc::collections::VecDeque;
@@ -121,6 +122,8 @@ pub(crate) struct TxFlow {
     parity: ParityDue,
     /// What dead paths carry is not looked for again before this.
     swept_until: Instant,
+    /// When the receiver was last reminded of this flow, or the flow had something to send.
+    kept_at: Instant,
 }
 
 impl TxFlow {
@@ -168,6 +171,7 @@ impl TxFlow {
             code,
             parity: ParityDue::default(),
             swept_until: Instant::ZERO,
+            kept_at: Instant::ZERO,
         }
     }
 
@@ -253,7 +257,8 @@ impl TxFlow {
         });
         let leave_at = paced.map_or(self.held_until, |at| at.max(self.held_until));
         let leave_at = (leave_at > now && work).then_some(leave_at);
-        earliest(earliest(recovery, leave_at), self.window.wake_at)
+        let keep_at = self.keep_at(now, config);
+        earliest(earliest(recovery, leave_at), earliest(self.window.wake_at, keep_at))
     }
 
     /// The peer does not answer: every unfinished message fails, by name.

@@ -50,6 +50,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         ack_every,
         ack_delay,
         loss,
+        keep_alive,
         trace_capacity,
         incarnation,
     } = (**config).clone();
@@ -58,8 +59,6 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(payload_max),
         u64::from(frame_overhead),
         u64::from(key_bytes),
-        secret[0],
-        secret[1],
         line_rate.as_bps(),
         base_rtt.as_ps(),
         place(CcKind::ALL, cc),
@@ -79,9 +78,11 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(acks_waiting_max),
         u64::from(ack_every),
         ack_delay.map_or(NONE, Duration::as_ps),
+        keep_alive.map_or(NONE, Duration::as_ps),
         u64::from(trace_capacity),
         u64::from(incarnation),
     ]);
+    words.extend(secret);
     words.extend(loss_words(loss));
     let mut push = |word| words.push(word);
     cc_params.words(&mut push);
@@ -130,7 +131,6 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         frame_overhead: next()?.try_into().ok()?,
         accounted: AccountedSizes::HEADERS,
         key_bytes: next()?.try_into().ok()?,
-        secret: [next()?, next()?],
         line_rate: Rate::from_bps(next()?),
         base_rtt: Duration::from_ps(next()?),
         cc: pick(CcKind::ALL, next()?)?,
@@ -154,8 +154,13 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             NONE => None,
             delay => Some(Duration::from_ps(delay)),
         },
+        keep_alive: match next()? {
+            NONE => None,
+            every => Some(Duration::from_ps(every)),
+        },
         trace_capacity: next()?.try_into().ok()?,
         incarnation: next()?.try_into().ok()?,
+        secret: [next()?, next()?],
         loss: LossSettings {
             reorder_window_quarters: match next()? {
                 NONE => None,

@@ -127,7 +127,7 @@ fn every_setting_survives_its_words_and_illegal_words_are_none() {
         assert_eq!(settings::from_words(cut), None);
     }
     let mut wrong = words.clone();
-    wrong[7] = 99;
+    wrong[5] = 99;
     assert_eq!(settings::from_words(wrong.into_iter()), None);
     let long = words.into_iter().chain([0]);
     assert_eq!(settings::from_words(long), None);

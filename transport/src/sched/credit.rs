@@ -99,6 +99,10 @@ impl Sending for Credits {
         self.asker.on_backlog(flow, backlog, now);
     }
 
+    fn on_reopened(&mut self, flow: FlowId) {
+        self.asker.on_reopened(flow);
+    }
+
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
         self.asker.next_turn(now, until)
     }

@@ -95,6 +95,7 @@ registry! {
         "dcsim" => dcsim::DcSim,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
+    fn on_reopened(&mut self, flow: FlowId);
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn>;
     fn on_sent(

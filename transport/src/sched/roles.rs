@@ -19,6 +19,9 @@ impl<S: Sending + Receiving + Protocol> Scheduler for S {}
 pub trait Sending {
     /// An outgoing flow has been opened. It has sent nothing.
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
+    /// The receiver of an outgoing flow has forgotten it: nothing that was said to or by the peer
+    /// about the flow counts any more.
+    fn on_reopened(&mut self, _flow: FlowId) {}
     /// What an outgoing flow has to send has changed, or what it may send as far as its own window
     /// goes.
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);

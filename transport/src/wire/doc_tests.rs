@@ -278,6 +278,43 @@ fn reports_lie_where_the_document_says() {
 }
 
 #[test]
+fn presences_lie_where_the_document_says() {
+    let named = FlowId(0x1122_3344);
+    for (step, dst_flow, presence, said) in [
+        (0, FlowId::UNKNOWN, Presence::Unknown { named }, named.0),
+        (1, FlowId::UNKNOWN, Presence::Forgotten { named }, named.0),
+        (2, NAMED.dst_flow, Presence::Keep, 0),
+    ] {
+        let expected = laid_out(
+            "PRESENCE",
+            &[
+                ("version and kind", vec![0x29]),
+                ("step", vec![step]),
+                ("dst_flow", be(dst_flow.0)),
+                ("key", KEY.to_be_bytes().into()),
+                ("named", be(said)),
+                ("reserved", be(0)),
+            ],
+        );
+        let header = Header { dst_flow, body: Body::Presence(presence), ..NAMED };
+        assert_eq!(emitted(&header), expected);
+        let (read, _, _) = Header::parse(header.ev, &expected).unwrap();
+        assert_eq!(read, header);
+        // Another step; then something reserved, and a flow or a name where the step has none, or
+        // none where it has one.
+        let mut wrong = [(1, vec![3]), (18, be(1)), (2, be(0x0BAD_CAFE)), (14, be(0))];
+        if step == 2 {
+            (wrong[2].1, wrong[3].1) = (be(0), be(0x0BAD_CAFE));
+        }
+        for (at, octets) in wrong {
+            let mut packet = expected.clone();
+            packet[at..at + octets.len()].copy_from_slice(&octets);
+            assert!(Header::parse(header.ev, &packet).is_err(), "step {step}, octet {at}");
+        }
+    }
+}
+
+#[test]
 fn notes_lie_where_the_document_says() {
     let note = Note::new(0x99, &[0xAB; 6]).unwrap();
     let note = Note { class: TrafficClass::Probe, ..note };
@@ -435,6 +472,7 @@ fn the_table_of_sizes_is_right() {
         row("BLOCK_NACK frame", block::LEN),
         row("CREDIT or REQUEST frame", credit::LEN),
         row("REPORT frame", report::LEN),
+        row("PRESENCE frame", presence::LEN),
         row("NOTE frame for a host with 32 octets", note::LEN + 32),
         row("NOTE frame for a flow with 32 octets", note::LEN + KEY_LEN + 32),
     ];

@@ -25,6 +25,7 @@ pub mod half;
 pub mod int;
 pub mod note;
 mod outer;
+pub mod presence;
 pub mod report;
 pub mod sim;
 pub mod sizes;
@@ -87,6 +88,8 @@ pub enum Body {
     Request(Allowance),
     /// What schedulers say to each other, or a network to a flow's controller.
     Note(Note),
+    /// Whether a flow exists.
+    Presence(Presence),
 }
 
 /// The header of a segment of a message, or of a parity packet.
@@ -193,6 +196,23 @@ pub struct Allowance {
     pub upto: Credit,
 }
 
+/// Whether a flow exists, as its two ends tell each other apart from its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// The receiver has no flow of the name and key that a packet gave, and never had one.
+    Unknown {
+        /// The flow that the packet named.
+        named: FlowId,
+    },
+    /// The receiver has no such flow any more: it had one since it started, and forgot it.
+    Forgotten {
+        /// The flow that the packet named.
+        named: FlowId,
+    },
+    /// The sender has nothing to send, and may have something later.
+    Keep,
+}
+
 /// The header of a packet whose content is the business of one scheduler or controller: for a host
 /// where `dst_flow` is [`FlowId::UNKNOWN`], else for that flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,8 +317,8 @@ impl Header {
     }
 
     /// Bytes of this header on the wire, without the frame around it: 30..=54 for DATA and PARITY,
-    /// 44 for ACK and NACK, 50 for REPORT, 30 for BLOCK_NACK, 22 for CREDIT and REQUEST, 10..=50
-    /// for NOTE, and what its extent says.
+    /// 44 for ACK and NACK, 50 for REPORT, 30 for BLOCK_NACK, 22 for CREDIT, REQUEST and PRESENCE,
+    /// 10..=50 for NOTE, and what its extent says.
     #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
@@ -314,6 +334,7 @@ impl Header {
             Body::Report(_) => report::LEN,
             Body::BlockNack(_) => block::LEN,
             Body::Credit(_) | Body::Request(_) => credit::LEN,
+            Body::Presence(_) => presence::LEN,
             Body::Note(note) => note::LEN + note::key_len(self.dst_flow) + u16::from(note.len),
         }
     }
@@ -335,6 +356,7 @@ impl Header {
             Body::Credit(upto) => credit::emit(upto, KIND_CREDIT, name, &mut out[..len]),
             Body::Request(upto) => credit::emit(upto, KIND_REQUEST, name, &mut out[..len]),
             Body::Note(note) => note::emit(note, name, &mut out[..len]),
+            Body::Presence(presence) => presence::emit(presence, name, &mut out[..len]),
         }
         if self.ext.is_some() {
             return self.emit_ext(ext, len, out);
@@ -432,6 +454,10 @@ impl Header {
                 let ((dst_flow, key), report) = report::parse(bytes)?;
                 *self = Self::new(ev, dst_flow, Body::Report(report)).keyed(key);
             }
+            KIND_PRESENCE => {
+                let ((dst_flow, key), presence) = presence::parse(bytes)?;
+                *self = Self::new(ev, dst_flow, Body::Presence(presence)).keyed(key);
+            }
             KIND_NOTE => {
                 let ((dst_flow, key), note) = note::parse(bytes)?;
                 *self = Self::new(ev, dst_flow, Body::Note(note)).keyed(key);
@@ -461,6 +487,7 @@ const KIND_PARITY: u8 = 5;
 const KIND_BLOCK_NACK: u8 = 6;
 const KIND_NOTE: u8 = 7;
 const KIND_REPORT: u8 = 8;
+const KIND_PRESENCE: u8 = 9;
 
 /// First octet of a packet of `kind`.
 const fn first_octet(kind: u8) -> u8 {

@@ -121,12 +121,25 @@ fn ext() -> impl Strategy<Value = (Ext, [bool; 3])> {
     })
 }
 
+fn presence_body() -> impl Strategy<Value = Body> {
+    (0..3, flow_id()).prop_map(|(step, named)| match step {
+        0 => Body::Presence(Presence::Unknown { named }),
+        1 => Body::Presence(Presence::Forgotten { named }),
+        _ => Body::Presence(Presence::Keep),
+    })
+}
+
 fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = (Header, Ext)> {
     let dst_flow = prop_oneof![Just(FlowId::UNKNOWN), flow_id()];
     (any::<(u16, u64)>(), dst_flow, body, ext()).prop_map(
         |(drawn, dst_flow, body, (ext, named))| {
             let [int, half, advice] = named;
             let (ev, key) = (EntropyValue(drawn.0), Key(drawn.1));
+            let dst_flow = match body {
+                Body::Presence(Presence::Keep) => FlowId(dst_flow.0 | 1 << 20),
+                Body::Presence(_) => FlowId::UNKNOWN,
+                _ => dst_flow,
+            };
             let of_none = matches!(body, Body::Note(_)) && dst_flow == FlowId::UNKNOWN;
             let key = if of_none { Key::NONE } else { key };
             let mut header = Header::new(ev, dst_flow, body).keyed(key);
@@ -156,7 +169,8 @@ fn any_header() -> impl Strategy<Value = (Header, Ext)> {
         block_body(),
         allowance_body(),
         report_body(),
-        note_body()
+        note_body(),
+        presence_body()
     ])
 }
 
@@ -471,7 +485,9 @@ proptest! {
     #[test]
     fn only_data_is_ever_trimmed(
         v in version(),
-        (h, x) in header(prop_oneof![ack_body(), allowance_body(), report_body(), note_body()]),
+        (h, x) in header(prop_oneof![
+            ack_body(), allowance_body(), report_body(), note_body(), presence_body()
+        ]),
     ) {
         let mut frame = frame_of(&spec(v, Ecn::NotEct, TrafficClass::Control), &h, &x, &[]);
         let before = frame.clone();

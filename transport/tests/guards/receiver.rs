@@ -1,6 +1,7 @@
 //! DATA that contradicts the message, the flow or the sender it claims to be of.
 
 use super::*;
+use transport::wire::Presence;
 
 #[test]
 fn a_segment_that_ends_behind_its_message_is_refused() {
@@ -88,7 +89,7 @@ fn a_flow_takes_segments_from_its_sender_alone() {
     let flow = end.acked_flow();
     let segment = later(flow, data(1, 0, 4096), 904);
     end.refuses(&RxSegment { from: STRANGER, ..segment }, DropReason::UnknownFlow);
-    assert_eq!(end.sent(), [], "a stranger is not answered");
+    assert_eq!(disowned(&mut end).len(), 1, "a stranger is told no more than that");
     end.places(&segment);
     assert_eq!(end.delivered(), [5000]);
 }
@@ -102,7 +103,7 @@ fn a_segment_without_the_key_is_not_of_the_flow() {
     end.now += transport::Duration::from_us(1);
     let segment = later(flow, data(1, 0, 4096), 904);
     end.refuses(&without_key(&segment), DropReason::WrongKey);
-    assert_eq!((end.sent(), end.endpoint.poll_timeout()), (vec![], due));
+    assert_eq!((disowned(&mut end).len(), end.endpoint.poll_timeout()), (1, due));
     let memory = end.endpoint.would_open(&without_key(&segment));
     assert_eq!(memory, None, "no memory for what is refused");
     end.places(&segment);
@@ -126,8 +127,9 @@ fn a_segment_that_names_two_flows_is_of_neither() {
 fn a_segment_of_no_flow_is_refused() {
     let mut end = End::new(|_| {});
     end.refuses(&first(data(0, 0, 0), 100), DropReason::UnknownFlow);
-    end.refuses(&later(FlowId::new(0, 1), data(0, 0, 0), 100), DropReason::UnknownFlow);
     assert_eq!(end.sent(), []);
+    end.refuses(&later(FlowId::new(0, 1), data(0, 0, 0), 100), DropReason::UnknownFlow);
+    assert_eq!(disowned(&mut end).len(), 1);
 }
 
 #[test]
@@ -178,4 +180,69 @@ fn a_driver_is_asked_for_memory_once_a_message() {
     assert_eq!(end.endpoint.would_open(&second), None, "the message has its memory");
     end.places(&second);
     assert_eq!(end.endpoint.would_open(&second), None, "the message is over");
+}
+
+/// What the endpoint says of flows that are not here, and it says nothing else.
+fn disowned(end: &mut End) -> Vec<Presence> {
+    let sent = end.sent();
+    let said = sent.iter().map(|tx| match tx.hdr.body {
+        Body::Presence(presence) => presence,
+        other => panic!("{other:?}"),
+    });
+    said.collect()
+}
+
+#[test]
+fn a_packet_of_an_unknown_flow_is_answered_and_one_of_a_known_flow_is_not() {
+    let mut end = End::new(|_| {});
+    let never = FlowId::new(7, 9);
+    end.refuses(&later(never, data(0, 0, 0), FULL), DropReason::UnknownFlow);
+    assert_eq!(disowned(&mut end), [Presence::Unknown { named: never }]);
+    end.places(&first(opening(0, 0, 0, 5000), FULL));
+    let flow = end.acked_flow();
+    // Known to this host, and opens no message.
+    end.refuses(&later(flow, data(1, 1, 0), 100), DropReason::UnknownFlow);
+    assert_eq!(disowned(&mut end), []);
+    // The name is that of a flow, and this process never gave it to the one with this key.
+    end.refuses(&without_key(&later(flow, data(1, 0, 4096), 904)), DropReason::WrongKey);
+    assert_eq!(disowned(&mut end), [Presence::Unknown { named: flow }]);
+    // A packet that opens a flow names none.
+    end.refuses(&first(data(1, 0, 4096), 904), DropReason::UnknownFlow);
+    assert_eq!(disowned(&mut end), []);
+}
+
+#[test]
+fn a_flow_that_this_process_has_forgotten_is_called_so() {
+    let mut end = End::new(|s| (s.incarnation, s.rx_flows_max) = (900, 2));
+    end.places(&first(opening(1, 0, 4096, 5000), 904));
+    let flow = end.acked_flow();
+    end.now += end.config.give_up_after(&end.config.default_path()) * 2;
+    end.endpoint.handle_timeout(end.now);
+    end.events();
+    end.refuses(&later(flow, data(0, 0, 0), FULL), DropReason::UnknownFlow);
+    assert_eq!(disowned(&mut end), [Presence::Forgotten { named: flow }]);
+    // Names of the process before, by its generations, and of places never used.
+    for never in [FlowId::new(0, 899), FlowId::new(0, 901), FlowId::new(1, 900)] {
+        end.refuses(&later(never, data(0, 0, 0), FULL), DropReason::UnknownFlow);
+        assert_eq!(disowned(&mut end), [Presence::Unknown { named: never }]);
+    }
+}
+
+#[test]
+fn a_flow_is_kept_by_its_sender_alone() {
+    let mut end = End::new(|_| {});
+    end.places(&first(opening(0, 0, 0, 100), 100));
+    let flow = end.acked_flow();
+    let keep = packet(flow, Body::Presence(Presence::Keep), 0);
+    end.events();
+    end.refuses(&RxSegment { from: STRANGER, ..keep }, DropReason::UnknownFlow);
+    end.refuses(&without_key(&keep), DropReason::UnknownFlow);
+    assert_eq!(disowned(&mut end).len(), 2);
+    // At rest, it has no timer; kept, it has one again.
+    end.now += end.config.give_up_after(&end.config.default_path()) * 2;
+    end.endpoint.handle_timeout(end.now);
+    assert_eq!(end.endpoint.poll_timeout(), None);
+    end.take(&keep);
+    assert!(end.endpoint.poll_timeout().is_some());
+    assert_eq!(disowned(&mut end), []);
 }

@@ -2,7 +2,7 @@
 
 use transport::sched::SchedKind;
 use transport::units::Credit;
-use transport::wire::{Allowance, BlockNack, Note, Report};
+use transport::wire::{Allowance, BlockNack, Note, Presence, Report};
 use transport::{Bytes, PostError};
 
 use super::*;
@@ -83,6 +83,60 @@ fn a_note_for_a_flow_is_its_peers_and_has_its_key() {
     end.refuses(&without_key(&note), DropReason::WrongKey);
     // It reaches the controller, which has no use for it.
     end.refuses(&note, DropReason::BadSegment);
+}
+
+#[test]
+fn only_the_receiver_that_the_flow_is_at_can_make_it_open_anew() {
+    let (mut end, flow) = sending(|_| {});
+    let lost = |end: &End, named| end.reply(FlowId::UNKNOWN, Body::Presence(named));
+    let named = ack(0, 1).src_flow;
+    // Nothing has been acknowledged: no receiver has given it a name.
+    end.refuses(&lost(&end, Presence::Unknown { named }), DropReason::BadSegment);
+    end.take(&end.reply(flow, Body::Ack(ack(0, 1))));
+    let before = end.endpoint.flow_window(flow);
+    let other = FlowId::new(4, 3);
+    end.refuses(&lost(&end, Presence::Unknown { named: other }), DropReason::BadSegment);
+    let good = lost(&end, Presence::Forgotten { named });
+    end.refuses(&RxSegment { from: STRANGER, ..good }, DropReason::UnknownFlow);
+    // A key whose place is empty, and one that has the place and is not the flow's.
+    end.refuses(&without_key(&good), DropReason::UnknownFlow);
+    let near = RxSegment { hdr: Header { key: Key(good.hdr.key.0 ^ 1 << 63), ..good.hdr }, ..good };
+    assert_eq!(end.take(&near), Placement::Release);
+    assert_eq!((end.endpoint.flow_window(flow), end.sent()), (before, vec![]));
+    assert_eq!(end.endpoint.stats().flows_reopened, 0);
+    end.take(&lost(&end, Presence::Unknown { named }));
+    assert_eq!(end.endpoint.stats().flows_reopened, 1);
+    let old = end.key;
+    let again = end.sent();
+    assert!(again.len() == 3 && again.iter().all(|tx| tx.hdr.dst_flow == FlowId::UNKNOWN));
+    assert_ne!(end.key, old);
+    // The same answer again, and what the receiver said before, are of the flow that was.
+    end.refuses(&good, DropReason::WrongKey);
+    let late = end.reply(flow, Body::Ack(ack(2, 3)));
+    let late = RxSegment { hdr: Header { key: old, ..late.hdr }, ..late };
+    end.refuses(&late, DropReason::WrongKey);
+}
+
+#[test]
+fn a_flow_that_is_over_or_has_failed_is_not_opened_anew() {
+    let named = ack(0, 1).src_flow;
+    for closed in [true, false] {
+        let (mut end, flow) = sending(|s| s.loss.retries_max = 1);
+        end.take(&end.reply(flow, Body::Ack(ack(0, 1))));
+        if closed {
+            end.endpoint.close_flow(end.now, flow);
+            end.take(&end.reply(flow, Body::Ack(ack(2, 3))));
+        }
+        while !closed && end.endpoint.stats().messages_failed == 0 {
+            end.now = end.endpoint.poll_timeout().unwrap();
+            end.endpoint.handle_timeout(end.now);
+            end.sent();
+        }
+        end.events();
+        let lost = end.reply(FlowId::UNKNOWN, Body::Presence(Presence::Unknown { named }));
+        end.refuses(&lost, DropReason::UnknownFlow);
+        assert_eq!(end.sent(), []);
+    }
 }
 
 #[test]

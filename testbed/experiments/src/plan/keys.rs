@@ -87,6 +87,9 @@ keys! {
     "ack_delay", "how long a segment may wait to be acknowledged with others: a time, or auto",
         |d, v| d.settings.ack_delay = unless(v, "auto", duration)?,
         |d| d.settings.ack_delay.map_or("auto".to_owned(), time);
+    "keep_alive", "how often the receiver of an idle flow is reminded of it: a time, or off",
+        |d, v| d.settings.keep_alive = unless(v, "off", duration)?,
+        |d| d.settings.keep_alive.map_or("off".to_owned(), time);
     "psn_window", "PSNs a flow may have outstanding, a power of two 128..=1048576, or auto",
         |d, v| d.psn_window = unless(v, "auto", integer)?, |d| shown(d.psn_window, "auto");
     "msg_window", "messages a flow may have unfinished, 1..=1024",

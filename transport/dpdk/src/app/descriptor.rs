@@ -162,10 +162,12 @@ pub enum Failure {
     ShortSource = 7,
     /// The slot holds no request.
     Malformed = 8,
+    /// The peer has forgotten the connection and may have delivered the message.
+    PeerForgot = 9,
 }
 
 impl Failure {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::PeerSilent,
         Self::FlowFailed,
         Self::NoSuchConnection,
@@ -174,6 +176,7 @@ impl Failure {
         Self::NoSuchHost,
         Self::ShortSource,
         Self::Malformed,
+        Self::PeerForgot,
     ];
 }
 
@@ -194,6 +197,7 @@ impl From<FailReason> for Failure {
     fn from(reason: FailReason) -> Self {
         match reason {
             FailReason::PeerSilent => Self::PeerSilent,
+            FailReason::PeerForgot => Self::PeerForgot,
         }
     }
 }
@@ -202,6 +206,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PeerSilent => "the peer acknowledged nothing through all retries",
+            Self::PeerForgot => {
+                "the peer has forgotten the connection, and may have delivered the message"
+            }
             Self::FlowFailed => "the connection's peer fell silent: open another connection",
             Self::NoSuchConnection => "no such connection is open: open it first",
             Self::ConnectionTaken => {

@@ -10,7 +10,7 @@ use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
-use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Receipt};
+use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Presence, Receipt};
 use transport::{Duration, FlowId, MsgNo, Psn, Rng};
 
 use crate::rig::{Rig, Sizes, Weather, config};
@@ -85,6 +85,13 @@ fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {
                 _ => report.arrived[0] ^= some(u64::from(u32::MAX), rng),
             },
             Body::Note(note) => note.octets[0] ^= 0xFF,
+            Body::Presence(Presence::Keep) => header.dst_flow = flow(header.dst_flow, rng),
+            Body::Presence(said) => {
+                *said = match *said {
+                    Presence::Unknown { named } => Presence::Forgotten { named },
+                    _ => Presence::Unknown { named: flow(FlowId::new(0, 1), rng) },
+                };
+            }
             Body::Credit(said) | Body::Request(said) => {
                 said.upto = said.upto.plus(some(1000, rng));
             }

@@ -177,6 +177,15 @@ impl Asker {
         };
     }
 
+    /// The receiver has a new flow, which has been given nothing.
+    pub(super) fn on_reopened(&mut self, flow: FlowId) {
+        let Some(account) = self.account(flow) else { return };
+        account.unasked = account.first_window;
+        (account.used, account.granted, account.announced) =
+            (Credit::START, Credit::START, Credit::START);
+        (account.asked, account.unanswered, account.ask_at) = (0, 0, None);
+    }
+
     pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
         let Some(account) = self.account(flow) else {
             // Closed: only its turn may be left of it.

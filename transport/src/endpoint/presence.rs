@@ -1,0 +1,174 @@
+//! Flows that one end has forgotten: how the other learns of it, and what becomes of messages.
+//!
+//! ```text
+//!   sender                              receiver
+//!     |  DATA for flow 7 with its key      |
+//!     | ---------------------------------> |  restarted, or has forgotten flow 7
+//!     |  PRESENCE: flow 7 is unknown       |
+//!     | <--------------------------------- |
+//!     |  OPEN of the flow with a new key   |
+//!     | ---------------------------------> |
+//! ```
+//!
+//! A receiver answers a packet that names a flow which is not here with that name and the packet's
+//! key. The answer is no longer than the packet, and answers are limited to one each
+//! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more than that.
+//!
+//! A sender that is answered so opens its flow anew: under a new key, so that no packet of before
+//! is taken for one of now, with PSNs and messages numbered from 0. Every message that is not
+//! wholly acknowledged is sent again from its start. It believes an answer that has the flow's key,
+//! comes from its peer, and names the flow as the receiver does now. The answer cannot be used
+//! twice, since the key has changed then, and it ends no flow.
+//!
+//! What an application may rely on:
+//! - While both ends run, a message is delivered once, or its sender is given an error. A receiver
+//!   that has forgotten a flow since it started says so (`Forgotten`), and the sender fails the
+//!   messages of which every byte was sent, since they may have been delivered while only their
+//!   acknowledgements were lost. All others cannot have been delivered, and are sent again. A
+//!   receiver keeps the names that it gives apart by generation; when a table's places have been
+//!   used so often that generations may have come round, it says `Forgotten`.
+//! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
+//!   by the process that runs now; the process before may have delivered it too, and nothing on
+//!   the network remembers that. Neither process delivers it twice.
+//! - A restart of the sender ends its flows; its messages that were not whole are aborted at the
+//!   receiver after its silence. Flows of the new process have other keys: nothing of the old ones
+//!   is taken for theirs.
+//!
+//! An outgoing flow may be kept at its receiver while it is idle (`keep_alive` of the settings): a
+//! KEEP makes the receiver remember it, or say now that it does not.
+
+use super::Endpoint;
+use super::timers::{Due, Timed, rearm};
+use super::tx_context;
+use crate::flow::rx::{Answer, RxFlow};
+use crate::flow::told::{Step, Told};
+use crate::flow::tx::TxContext;
+use crate::sched::Scheduler;
+use crate::segment::{Burst, PayloadRef, RxSegment, TxSegment};
+use crate::stats::DropReason;
+use crate::time::{Duration, Instant};
+use crate::units::{EntropyValue, FlowId};
+use crate::wire::Presence;
+
+/// Between two answers of an endpoint, when many are asked for.
+const ANSWER_EVERY: Duration = Duration::from_us(100);
+/// Answers that may leave at once.
+const ANSWERS_AT_ONCE: u64 = 32;
+
+/// How many answers may leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Allowed {
+    /// When as many would have left at [`ANSWER_EVERY`] as have been given.
+    until: Instant,
+}
+
+impl Allowed {
+    /// Takes one at `now`, if there is one.
+    fn take(&mut self, now: Instant) -> bool {
+        let until = self.until.max(now) + ANSWER_EVERY;
+        let within = until <= now + ANSWER_EVERY * ANSWERS_AT_ONCE;
+        if within {
+            self.until = until;
+        }
+        within
+    }
+}
+
+impl<S: Scheduler> Endpoint<S> {
+    /// Answers a packet from a sender that named a flow, if the flow is not here.
+    #[cold]
+    pub(super) fn disown(&mut self, rx: &RxSegment, now: Instant) {
+        let (named, key) = (rx.hdr.dst_flow, rx.hdr.key);
+        let known = |timed: &Timed<RxFlow>| timed.flow.key == key && timed.flow.from == rx.from;
+        if named == FlowId::UNKNOWN || self.rx_flows.get(named).is_some_and(known) {
+            return;
+        }
+        if !self.allowed.take(now) {
+            return;
+        }
+        let step = if self.rx_flows.has_given(named) { Step::Forgotten } else { Step::Unknown };
+        let told = Told { key, to: rx.from, flow: named, ev: rx.hdr.ev, step };
+        self.acks.answer(Answer::Presence(told), &mut self.stats);
+    }
+
+    /// Sends a PRESENCE that waited.
+    #[cold]
+    pub(super) fn transmit_presence(&mut self, answer: &Answer, tx: &mut Burst<TxSegment>) {
+        let Answer::Presence(told) = answer else { return };
+        self.stats.control_sent += 1;
+        tx.push(TxSegment { hdr: told.header(), payload: PayloadRef::default(), peer: told.to });
+    }
+
+    /// A PRESENCE arrived.
+    #[cold]
+    pub(super) fn on_presence(&mut self, rx: &RxSegment, presence: Presence, now: Instant) {
+        let taken = match presence {
+            Presence::Unknown { named } => self.reopen(rx, named, false, now),
+            Presence::Forgotten { named } => self.reopen(rx, named, true, now),
+            Presence::Keep => self.keep(rx, now),
+        };
+        match taken {
+            Ok(()) => self.stats.control_received += 1,
+            Err(reason) => self.stats.drops.count(reason),
+        }
+    }
+
+    /// The receiver of an outgoing flow does not have it: the flow is opened anew.
+    fn reopen(
+        &mut self,
+        rx: &RxSegment,
+        named: FlowId,
+        forgotten: bool,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let index = self.secret.index_of(rx.hdr.key);
+        let flow = self.tx_flows.at(index).map(|(flow, _)| flow);
+        let flow = flow.ok_or(DropReason::UnknownFlow)?;
+        let timed = self.tx_flows.get_mut(flow).filter(|timed| timed.peer() == rx.from);
+        let timed = timed.ok_or(DropReason::UnknownFlow)?;
+        if timed.key() != rx.hdr.key {
+            return Err(DropReason::WrongKey);
+        }
+        let open = timed.open_mut().filter(|open| !open.has_failed());
+        let open = open.ok_or(DropReason::UnknownFlow)?;
+        if !open.is_called(named) {
+            return Err(DropReason::BadSegment);
+        }
+        let key = self.secret.key(self.host, self.flows_opened, flow.index());
+        self.flows_opened += 1;
+        let mut cx = tx_context!(self);
+        open.reopen(key, forgotten, &mut cx);
+        self.stats.flows_reopened += 1;
+        self.sched.on_reopened(flow);
+        self.update_tx(flow, now);
+        Ok(())
+    }
+
+    /// The sender of an incoming flow wants it to be remembered.
+    fn keep(&mut self, rx: &RxSegment, now: Instant) -> Result<(), DropReason> {
+        let flow = rx.hdr.dst_flow;
+        let timed = self.rx_flows.get_mut(flow).filter(|timed| timed.flow.from == rx.from);
+        let Some(timed) = timed.filter(|timed| timed.flow.key == rx.hdr.key) else {
+            self.disown(rx, now);
+            return Err(DropReason::UnknownFlow);
+        };
+        timed.flow.heard_at = rx.at;
+        let forget_at = rx.at + self.linger;
+        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+        Ok(())
+    }
+
+    /// Sends what keeps an idle outgoing flow at its receiver, if that is due.
+    pub(super) fn keep_alive(&mut self, flow: FlowId, now: Instant) {
+        let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) else { return };
+        let Some(name) = open.take_keep(now, &self.config) else { return };
+        let told = Told {
+            key: open.key,
+            to: open.peer,
+            flow: name,
+            ev: EntropyValue(0),
+            step: Step::Keep,
+        };
+        self.acks.answer(Answer::Presence(told), &mut self.stats);
+    }
+}

@@ -1,0 +1,35 @@
+//! What an end of a flow says of its existence, until it leaves.
+
+use crate::units::{EntropyValue, FlowId, HostId, Key};
+use crate::wire::{Body, Header, Presence};
+
+/// A PRESENCE that waits for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Told {
+    pub(crate) key: Key,
+    pub(crate) to: HostId,
+    /// KEEP: the receiver's name of the flow; else the name that the answered packet gave.
+    pub(crate) flow: FlowId,
+    pub(crate) ev: EntropyValue,
+    pub(crate) step: Step,
+}
+
+/// Which of its kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Unknown,
+    Forgotten,
+    Keep,
+}
+
+impl Told {
+    /// The packet.
+    pub(crate) fn header(&self) -> Header {
+        let (dst_flow, presence) = match self.step {
+            Step::Unknown => (FlowId::UNKNOWN, Presence::Unknown { named: self.flow }),
+            Step::Forgotten => (FlowId::UNKNOWN, Presence::Forgotten { named: self.flow }),
+            Step::Keep => (self.flow, Presence::Keep),
+        };
+        Header::new(self.ev, dst_flow, Body::Presence(presence)).keyed(self.key)
+    }
+}

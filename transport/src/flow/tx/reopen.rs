@@ -1,0 +1,67 @@
+//! A flow whose receiver has forgotten it, and one that is kept there while it has nothing to send.
+
+use super::blocks::ParityDue;
+use super::{TxContext, TxFlow};
+use crate::config::Config;
+use crate::event::{Event, FailReason};
+use crate::time::Instant;
+use crate::units::{Bytes, FlowId, Key, MsgNo};
+
+impl TxFlow {
+    /// The receiver's name of this flow, and the key.
+    pub(crate) fn name(&self) -> (FlowId, Key) {
+        (self.dst_flow, self.key)
+    }
+
+    /// True when the receiver names this flow so, and the sender uses that name.
+    pub(crate) fn is_called(&self, name: FlowId) -> bool {
+        self.dst_flow == name && name != FlowId::UNKNOWN
+    }
+
+    /// The receiver has no state of this flow: it begins again under `key`, with every message that
+    /// is not wholly acknowledged. `forgotten`: the receiver had the flow since it started, so a
+    /// message of which every byte was sent may have been delivered, and fails. Allocates.
+    pub(crate) fn reopen(&mut self, key: Key, forgotten: bool, cx: &mut TxContext<'_>) {
+        self.key = key;
+        self.dst_flow = FlowId::UNKNOWN;
+        self.recovery.restart();
+        self.parity = ParityDue::default();
+        (self.unsent, self.unsent_segments, self.unsent_bytes) = (0, 0, Bytes::ZERO);
+        (self.reported, self.refused_again, self.held_until) = (Bytes::ZERO, 0, Instant::ZERO);
+        self.next_msg = MsgNo(0);
+        for id in core::mem::take(&mut self.unfinished) {
+            // Those that are finished have given up their place.
+            let Some(msg) = cx.msgs.get_mut(id) else { continue };
+            if forgotten && msg.next_offset == msg.len.get() {
+                cx.msgs.remove(id);
+                cx.stats.messages_failed += 1;
+                cx.events.push_back(Event::Failed { msg: id, reason: FailReason::PeerForgot });
+                continue;
+            }
+            msg.no = self.next_msg;
+            (msg.next_offset, msg.acked, msg.opened) = (0, 0, false);
+            let len = msg.len.get();
+            self.post(cx.config, id, len);
+        }
+    }
+
+    /// When the receiver is next to be reminded of this flow; `None` when it need not be.
+    #[inline]
+    pub(super) fn keep_at(&mut self, now: Instant, config: &Config) -> Option<Instant> {
+        let every = config.keep_alive?;
+        if !self.unfinished.is_empty() || self.dst_flow == FlowId::UNKNOWN {
+            self.kept_at = now;
+            return None;
+        }
+        Some(self.kept_at + every)
+    }
+
+    /// The receiver's name of this flow, when the receiver is to be reminded of it now.
+    pub(crate) fn take_keep(&mut self, now: Instant, config: &Config) -> Option<FlowId> {
+        let due = !self.failed && !self.closing && self.keep_at(now, config)? <= now;
+        if due {
+            self.kept_at = now;
+        }
+        due.then_some(self.dst_flow)
+    }
+}

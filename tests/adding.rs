@@ -27,10 +27,10 @@ const POLICIES: &str = "    policies {\n";
 
 const ADDITIONS: [Addition; 8] = [
     Addition {
-        module: "half",
+        module: "gentle",
         registry: "transport/src/cc/mod.rs",
         head: POLICIES,
-        line: "\"half\" => half::Half,",
+        line: "\"gentle\" => gentle::Gentle,",
     },
     Addition {
         module: "rotate",
@@ -113,20 +113,18 @@ fn write(path: &Path, text: &[u8]) {
     fs::write(path, text).unwrap();
 }
 
-/// A copy of the tree at `copy` with all additions; how many lines of it are in no file of the tree
-/// and in no added file.
-fn add_to(copy: &Path) -> usize {
+/// A copy of the tree at `copy` with all additions: the file of each, its line, and nothing else.
+fn add_to(copy: &Path) {
     let (root, mut tree) = (root(), BTreeSet::new());
     files(&root, Path::new(""), &mut tree);
-    let mut lines = 0;
     for path in &tree {
         let mut text = fs::read(root.join(path)).unwrap();
         for added in ADDITIONS.iter().filter(|added| Path::new(added.registry) == path) {
             let before = String::from_utf8(text).unwrap();
+            assert_eq!(added.line.lines().count(), 1, "{}", added.module);
+            assert!(before.contains(added.head), "{} has another head", added.registry);
             let line = format!("{}        {}\n", added.head, added.line);
-            let after = before.replacen(added.head, &line, 1);
-            lines += after.lines().count() - before.lines().count();
-            text = after.into_bytes();
+            text = before.replacen(added.head, &line, 1).into_bytes();
         }
         write(&copy.join(path), &text);
     }
@@ -141,7 +139,6 @@ fn add_to(copy: &Path) -> usize {
     for stale in copied.difference(&expected) {
         fs::remove_file(copy.join(stale)).unwrap();
     }
-    lines
 }
 
 fn succeeded(what: &str, output: Output) -> String {
@@ -197,7 +194,7 @@ impl Built {
 #[test]
 fn a_policy_is_a_file_and_a_line() {
     let place = root().join("target/adding");
-    assert_eq!(add_to(&place.join("tree")), ADDITIONS.len(), "one line each");
+    add_to(&place.join("tree"));
     let built = Built::new(&place);
     all_are_listed(&built);
     built.run(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", "small.cm"]);
@@ -208,7 +205,7 @@ fn a_policy_is_a_file_and_a_line() {
 
 fn all_are_listed(built: &Built) {
     for (list, name) in [
-        ("cc", "half"),
+        ("cc", "gentle"),
         ("lb", "rotate"),
         ("schedulers", "turns"),
         ("ec", "single"),
@@ -222,18 +219,19 @@ fn all_are_listed(built: &Built) {
         assert!(line.ends_with("added by a test"), "{line}");
     }
     let settings = built.run(&["list", "settings"]);
-    for key in ["cc.half.share", "lb.rotate_after", "switch.shallow.packets", "switch.thin.every"] {
+    for key in ["cc.gentle.share", "lb.rotate_after", "switch.shallow.packets", "switch.thin.every"]
+    {
         assert!(settings.lines().any(|line| line.split(' ').next() == Some(key)), "{key}");
     }
 }
 
 fn policies_of_endpoints_run(built: &Built) {
-    let policies = ["--cc", "half", "--lb", "rotate", "--set", "sched=turns"];
-    let settings = ["--set", "cc.half.share=0.25", "--set", "lb.rotate_after=2"];
+    let policies = ["--cc", "gentle", "--lb", "rotate", "--set", "sched=turns"];
+    let settings = ["--set", "cc.gentle.share=0.25", "--set", "lb.rotate_after=2"];
     let summary = built.simulate("policies", &[&policies[..], &settings].concat());
-    assert_eq!((&summary["cc"], &summary["lb"]), (&"half".into(), &"rotate".into()));
+    assert_eq!((&summary["cc"], &summary["lb"]), (&"gentle".into(), &"rotate".into()));
     let manifest = built.read("policies/manifest.json");
-    for key in ["cc.half.share", "lb.rotate_after", "turns"] {
+    for key in ["cc.gentle.share", "lb.rotate_after", "turns"] {
         assert!(manifest.contains(key), "{key}");
     }
 

@@ -7,8 +7,8 @@ use crate::registry::Registered;
 use crate::units::Bytes;
 
 params! {
-    /// Settings of [`Half`].
-    pub struct HalfParams {
+    /// Settings of [`Gentle`].
+    pub struct GentleParams {
         /// The window as a share of the path's BDP; never below one packet.
         share: f32 = 0.5, in 0.0..=1.0;
     }
@@ -16,24 +16,24 @@ params! {
 
 /// A share of the BDP.
 #[derive(Clone, Debug)]
-pub struct Half(Bytes);
+pub struct Gentle(Bytes);
 
-impl Registered for Half {
+impl Registered for Gentle {
     const ABOUT: &'static str = "a share of the BDP, added by a test";
-    type Params = HalfParams;
+    type Params = GentleParams;
 }
 
-impl Controller for Half {
+impl Controller for Gentle {
     fn build(params: &CcParams, path: &Path) -> Self {
-        Self(path.bdp().scaled(f64::from(params.half.share)).max(path.mtu))
+        Self(path.bdp().scaled(f64::from(params.gentle.share)).max(path.mtu))
     }
 
     fn window_max(params: &CcParams) -> f32 {
-        params.half.share
+        params.gentle.share
     }
 }
 
-impl CongestionControl for Half {
+impl CongestionControl for Gentle {
     fn window(&self) -> Window {
         Window { cwnd: self.0, pacing: None, wake_at: None }
     }

@@ -9,9 +9,10 @@ use experiments::conductor::FlowRecord;
 use experiments::measure::{Outcome, Sample, Summary, write_flow, write_series};
 use experiments::plan::{Draft, Origin, Plan};
 use experiments::progress::{Progress, Unwatched, Watch};
-use experiments::topology;
+use experiments::topology::{self, programs::ProgramSpec};
 use experiments::virtual_time;
 use experiments::workload::{self, Matrix, Params, cm, cm_write};
+use fabric::ProgramKind;
 use transport::cc::CcKind;
 use transport::{Bytes, Duration, HostId, Rng};
 

@@ -8,8 +8,9 @@ mod telemetry;
 use experiments::measure::{Outcome, Summary};
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Unwatched, Watch};
-use experiments::topology;
+use experiments::topology::{self, programs::ProgramSpec};
 use experiments::workload::{self, Matrix, Params};
+use fabric::ProgramKind;
 use live::datapath::{self, Bench, Device, MESSAGE};
 use live::vdev;
 use transport::ec::BlockShape;
@@ -145,13 +146,25 @@ fn lossless() -> Verdict {
     Verdict::Passed
 }
 
+/// `draft` with the programs of a text, in which `example` names the program that no text chooses.
+fn with_examples(mut draft: Draft, programs: &str) -> Draft {
+    draft.programs.extend(programs.split(',').map(|text| {
+        let read = text.replace("example@", "pfc@").parse();
+        let mut spec: ProgramSpec = read.unwrap_or_else(|error| panic!("{error}"));
+        if text.starts_with("example@") {
+            spec.program = ProgramKind::Example;
+        }
+        spec
+    }));
+    draft
+}
+
 fn programs() -> Verdict {
     let matrix = matrix("permutation", 16, &[("size", "1MiB")]);
-    let settings = [
-        ("switch.program", "example@tor:0,example@tor:2,pfc@agg:1"),
-        ("fault", "duplicate:0.01@all"),
-    ];
-    let outcome = run(&plan(&settings, matrix, "paper-testbed"));
+    let draft = draft(&[("fault", "duplicate:0.01@all")]);
+    let draft = with_examples(draft, "example@tor:0,example@tor:2,pfc@agg:1");
+    let topology = topology::by_name("paper-testbed").unwrap();
+    let outcome = run(&Plan::new(&draft, matrix, &topology).unwrap());
     assert_whole(&outcome);
     let packets = &outcome.summary.packets;
     assert!(packets.originated > Some(20) && packets.consumed > Some(20), "{packets:?}");

@@ -2,14 +2,34 @@
 
 use experiments::measure::Summary;
 
-use super::{Plan, Unwatched, matrix, plan, topology, virtual_time, write_series};
+use super::{
+    Draft, Plan, ProgramKind, ProgramSpec, Unwatched, draft, matrix, plan, topology, virtual_time,
+    write_series,
+};
+
+/// `draft` with the programs of a text, in which `example` names the program that no text chooses.
+fn with_examples(mut draft: Draft, programs: &str) -> Draft {
+    draft.programs.extend(programs.split(',').map(|text| {
+        let read = text.replace("example@", "pfc@").parse();
+        let mut spec: ProgramSpec = read.unwrap_or_else(|error| panic!("{error}"));
+        if text.starts_with("example@") {
+            spec.program = ProgramKind::Example;
+        }
+        spec
+    }));
+    draft
+}
 
 /// Flows, series and summary of a permutation over eight pods.
-fn run(settings: &[(&str, &str)], threads: &str) -> (Vec<u8>, Vec<u8>, Summary) {
+fn run(programs: &str, settings: &[(&str, &str)], threads: &str) -> (Vec<u8>, Vec<u8>, Summary) {
     let sampled = [("sampling.interval", "5us"), ("sim.threads", threads)];
     let settings: Vec<_> = settings.iter().copied().chain(sampled).collect();
-    let plan: Plan =
-        plan(&settings, matrix("permutation", 128, 1, &[("size", "256KiB")]), "ft128-8os");
+    let mut draft = draft(&settings);
+    if !programs.is_empty() {
+        draft = with_examples(draft, programs);
+    }
+    let matrix = matrix("permutation", 128, 1, &[("size", "256KiB")]);
+    let plan = Plan::new(&draft, matrix, &topology::by_name("ft128-8os").unwrap()).unwrap();
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let (mut flows, mut series) = (Vec::new(), Vec::new());
     outcome.write_flows(&plan, 0, &mut flows).unwrap();
@@ -19,10 +39,10 @@ fn run(settings: &[(&str, &str)], threads: &str) -> (Vec<u8>, Vec<u8>, Summary) 
 
 #[test]
 fn programmed_lossless_and_plain_switches_give_one_result_on_any_number_of_threads() {
-    let mixed = ("switch.program", "example@agg:0,example@agg:5,pfc@tor:3,pfc@core:0");
+    let mixed = "example@agg:0,example@agg:5,pfc@tor:3,pfc@core:0";
     let doubled = ("fault", "duplicate:0.02@all");
-    for settings in [&[mixed] as &[_], &[mixed, doubled]] {
-        let one = run(settings, "1");
+    for settings in [&[] as &[_], &[doubled]] {
+        let one = run(mixed, settings, "1");
         let summary = &one.2;
         assert!(summary.is_success(), "{:?} {:?}", summary.flows, summary.audit);
         let (made, ended) = (summary.packets.originated, summary.packets.consumed);
@@ -30,14 +50,14 @@ fn programmed_lossless_and_plain_switches_give_one_result_on_any_number_of_threa
         assert!(made > Some(20) && summary.pfc.is_some());
         assert!(ended > Some(20));
         for threads in ["2", "3"] {
-            assert!(run(settings, threads) == one, "{threads} threads differ, {settings:?}");
+            assert!(run(mixed, settings, threads) == one, "{threads} threads differ, {settings:?}");
         }
     }
 }
 
 #[test]
 fn every_packet_that_a_program_makes_ends_at_a_program() {
-    let (.., summary) = run(&[("switch.program", "example@tor")], "1");
+    let (.., summary) = run("example@tor", &[], "1");
     assert!(summary.is_success(), "{:?}", summary.audit);
     assert!(summary.packets.originated > Some(100), "{:?}", summary.packets);
     let under_way = summary.packets.originated.unwrap() - summary.packets.consumed.unwrap();
@@ -65,7 +85,7 @@ fn a_lossless_switch_among_dropping_ones_loses_nothing() {
 
 #[test]
 fn without_programs_nothing_is_said_of_them() {
-    let (.., summary) = run(&[], "1");
+    let (.., summary) = run("", &[], "1");
     assert_eq!(
         (summary.packets.originated, summary.packets.consumed, summary.pfc),
         (None, None, None)

@@ -145,5 +145,5 @@ fn send(network: &mut Network, src: u32, sent: &mut u64, out: &mut Vec<Output>) 
         trim_len: 64,
         flags: Flags::ECT.with(Flags::TRIMMABLE),
     };
-    network.inject(HostId(src), packet, network.now(), out);
+    network.inject(HostId(src), packet, network.now(), &mut NoFrames, out);
 }

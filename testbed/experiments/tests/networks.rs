@@ -5,13 +5,16 @@ use experiments::topology::{
     FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
 };
 use fabric::{
-    FaultKind, FaultSpec, Flags, Network, NoFrames, Output, Packet, PortId, QdiscKind, Queued,
+    FaultKind, FaultSpec, Flags, Frames, Network, NoFrames, Output, Packet, PortId, QdiscKind,
+    Queued,
 };
 use proptest::prelude::*;
 use transport::rng::mix;
 use transport::stats::DropReason;
 use transport::wire::class::TrafficClass;
-use transport::{Bytes, Duration, HostId, Instant, Rng};
+use transport::wire::int::Hop;
+use transport::wire::{Ext, Header};
+use transport::{Bytes, Duration, HostId, Instant, Rng, TxSegment};
 
 const DATA: Flags = Flags::ECT.with(Flags::TRIMMABLE);
 
@@ -90,45 +93,75 @@ fn break_links(network: &mut Network, n: usize) {
     }
 }
 
-/// Feeds `injections`; `late` of 0 runs the network exactly up to each, else only now and then.
-fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Output> {
-    let mut out = Vec::new();
+/// Copies by handle, as the network says that they begin and end; those delivered have not ended.
+#[derive(Default)]
+struct Copies(Vec<i64>);
+
+impl Frames for Copies {
+    fn header(&self, _packet: &Packet) -> Option<Header> {
+        None
+    }
+
+    fn ext(&self, _packet: &Packet) -> Option<Ext> {
+        None
+    }
+
+    fn rewrite(
+        &mut self,
+        _packet: &mut Packet,
+        _change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
+        false
+    }
+
+    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+        false
+    }
+
+    fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
+        None
+    }
+
+    fn duplicate(&mut self, packet: &Packet) {
+        self.0[packet.handle as usize] += 1;
+    }
+
+    fn end(&mut self, packet: Packet) {
+        self.0[packet.handle as usize] -= 1;
+    }
+}
+
+/// Feeds `injections`; `late` of 0 runs the network exactly up to each, else only now and then. The
+/// outputs, and for each injection the copies that have neither ended nor been delivered.
+fn feed(network: &mut Network, injections: &[Injection], late: usize) -> (Vec<Output>, Vec<i64>) {
+    let (mut out, mut copies) = (Vec::new(), Copies::default());
     let mut now = Instant::ZERO;
     for (handle, (gap, src, dst, len, control)) in (0..).zip(injections) {
         now += Duration::from_ps(*gap);
         if late == 0 || (handle as usize).is_multiple_of(late) {
-            network.run_until(now, &mut NoFrames, &mut out);
+            network.run_until(now, &mut copies, &mut out);
         }
+        copies.0.push(1);
         let flags = if *control { Flags::of(TrafficClass::Control) } else { DATA };
-        network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
+        let packet = packet(handle, *dst, *len, flags);
+        network.inject(HostId(*src), packet, now, &mut copies, &mut out);
     }
-    run_out(network, &mut out);
-    out
+    while network.step(&mut copies, &mut out).is_some() {}
+    for output in &out {
+        if let Output::Delivered { packet, .. } = output {
+            copies.0[packet.handle as usize] -= 1;
+        }
+    }
+    (out, copies.0)
 }
 
 /// Sorts outputs by time, as a driver that polls late would have to for a comparison.
 fn by_time(mut outputs: Vec<Output>) -> Vec<String> {
     let at = |output: &Output| match output {
-        Output::Delivered { at, .. }
-        | Output::Dropped { at, .. }
-        | Output::Duplicated { at, .. } => *at,
+        Output::Delivered { at, .. } | Output::Dropped { at, .. } => *at,
     };
     outputs.sort_by_key(|output| (at(output), format!("{output:?}")));
     outputs.iter().map(|output| format!("{output:?}")).collect()
-}
-
-/// How often each handle ended, less how often it was duplicated.
-fn ends(outputs: &[Output], injected: usize) -> Vec<i64> {
-    let mut ends = vec![0; injected];
-    for output in outputs {
-        match output {
-            Output::Delivered { packet, .. } | Output::Dropped { packet, .. } => {
-                ends[packet.handle as usize] += 1;
-            }
-            Output::Duplicated { packet, .. } => ends[packet.handle as usize] -= 1,
-        }
-    }
-    ends
 }
 
 proptest! {
@@ -139,8 +172,8 @@ proptest! {
         for qdisc in QdiscKind::ALL {
             let mut network = network(*qdisc, buffer, seed);
             break_links(&mut network, faults);
-            let outputs = feed(&mut network, &injections, 0);
-            prop_assert_eq!(ends(&outputs, injections.len()), vec![1; injections.len()]);
+            let (_, left) = feed(&mut network, &injections, 0);
+            prop_assert_eq!(left, vec![0; injections.len()]);
             let audit = network.audit();
             prop_assert_eq!(audit.check(), Ok(()));
             prop_assert_eq!((audit.in_queues, audit.on_wire), (0, 0));
@@ -154,7 +187,7 @@ proptest! {
         break_links(&mut network, 5);
         let mut out = Vec::new();
         for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
-            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut out);
+            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut NoFrames, &mut out);
         }
         while network.step(&mut NoFrames, &mut out).is_some() {
             prop_assert_eq!(network.audit().check(), Ok(()));
@@ -169,8 +202,10 @@ proptest! {
             let mut exact = network(*qdisc, 20_000, seed);
             break_links(&mut exact, faults);
             let mut lazy = exact.clone();
-            let on_time = feed(&mut exact, &injections, 0);
-            prop_assert_eq!(by_time(on_time), by_time(feed(&mut lazy, &injections, late)));
+            let (on_time, _) = feed(&mut exact, &injections, 0);
+            let (whenever, left) = feed(&mut lazy, &injections, late);
+            prop_assert_eq!(by_time(on_time), by_time(whenever));
+            prop_assert_eq!(left, vec![0; injections.len()]);
             prop_assert!(exact.port_stats().eq(lazy.port_stats()));
         }
     }
@@ -180,7 +215,7 @@ proptest! {
         let run = |seed| {
             let mut network = network(QdiscKind::Trim, 9_000, seed);
             break_links(&mut network, 7);
-            feed(&mut network, &injections, 0)
+            feed(&mut network, &injections, 0).0
         };
         prop_assert_eq!(run(seed), run(seed));
     }
@@ -193,7 +228,7 @@ proptest! {
             let mut network = network(*qdisc, buffer, 1);
             let mut out = Vec::new();
             for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
-                network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut out);
+                network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut NoFrames, &mut out);
             }
             while network.step(&mut NoFrames, &mut out).is_some() {
                 for (port, stats) in (0..).zip(network.port_stats()).skip(8) {
@@ -212,7 +247,7 @@ fn an_empty_network_delivers_in_the_base_one_way_delay() {
     for dst in 1..8 {
         let mut network = network(QdiscKind::Trim, 1 << 20, 1);
         let mut out = Vec::new();
-        network.inject(HostId(0), packet(7, dst, 4160, DATA), us(2), &mut out);
+        network.inject(HostId(0), packet(7, dst, 4160, DATA), us(2), &mut NoFrames, &mut out);
         assert_eq!(out, [], "a packet that meets an idle link makes no room");
         run_out(&mut network, &mut out);
         let at = us(2) + base_one_way(&tree, HostId(0), HostId(dst), 4160);
@@ -228,7 +263,7 @@ fn an_incast_fills_its_queue_marks_trims_and_comes_as_fast_as_the_link_allows() 
     let mut out = Vec::new();
     for handle in 0..210u32 {
         let src = HostId(1 + handle % 7);
-        network.inject(src, packet(handle, 0, 4160, DATA), us(0), &mut out);
+        network.inject(src, packet(handle, 0, 4160, DATA), us(0), &mut NoFrames, &mut out);
     }
     run_out(&mut network, &mut out);
     let totals = network.totals();
@@ -254,7 +289,13 @@ fn an_incast_never_beats_the_ideal() {
     let mut transfers = Vec::new();
     for src in 4..8 {
         for handle in 0..50 {
-            network.inject(HostId(src), packet(handle, 0, 4160, DATA), us(0), &mut out);
+            network.inject(
+                HostId(src),
+                packet(handle, 0, 4160, DATA),
+                us(0),
+                &mut NoFrames,
+                &mut out,
+            );
         }
         let wire_bytes = 50 * 4160;
         let [src, dst] = [HostId(src), HostId(0)];
@@ -277,7 +318,7 @@ fn a_dead_link_loses_packets_until_it_is_detected_and_is_used_again_afterwards()
         for handle in 0..40 {
             let mut out = Vec::new();
             let sent = packet(time * 40 + handle, 6, 64, DATA);
-            network.inject(HostId(0), sent, us(u64::from(time)), &mut out);
+            network.inject(HostId(0), sent, us(u64::from(time)), &mut NoFrames, &mut out);
             network.run_until(us(u64::from(time)), &mut NoFrames, &mut out);
             lost.extend(out.iter().filter_map(|output| match output {
                 Output::Dropped { reason, at, .. } => Some((*reason, *at)),
@@ -304,7 +345,7 @@ fn a_degraded_link_halves_what_arrives() {
     network.add_fault(&ports("host:0"), spec).unwrap();
     let mut out = Vec::new();
     for handle in 0..10 {
-        network.inject(HostId(0), packet(handle, 1, 4160, DATA), us(0), &mut out);
+        network.inject(HostId(0), packet(handle, 1, 4160, DATA), us(0), &mut NoFrames, &mut out);
     }
     run_out(&mut network, &mut out);
     let last = base_one_way(&small_tree(), HostId(0), HostId(1), 4160).as_ps();
@@ -322,7 +363,7 @@ fn an_idle_port_sends_at_the_rate_that_a_fault_has_given_it_meanwhile() {
                 network.add_fault(&ports("tor:0:up"), spec).unwrap();
             }
             let mut out = Vec::new();
-            network.inject(HostId(0), packet(0, 7, 4160, DATA), us(5), &mut out);
+            network.inject(HostId(0), packet(0, 7, 4160, DATA), us(5), &mut NoFrames, &mut out);
             run_out(&mut network, &mut out);
             network.now()
         };
@@ -334,9 +375,9 @@ fn an_idle_port_sends_at_the_rate_that_a_fault_has_given_it_meanwhile() {
 fn hosts_that_do_not_exist_and_empty_packets_are_counted_drops() {
     let mut network = network(QdiscKind::Trim, 1 << 20, 1);
     let mut out = Vec::new();
-    network.inject(HostId(8), packet(0, 1, 64, DATA), us(0), &mut out);
-    network.inject(HostId(0), packet(1, 8, 64, DATA), us(0), &mut out);
-    network.inject(HostId(0), packet(2, 1, 0, DATA), us(0), &mut out);
+    network.inject(HostId(8), packet(0, 1, 64, DATA), us(0), &mut NoFrames, &mut out);
+    network.inject(HostId(0), packet(1, 8, 64, DATA), us(0), &mut NoFrames, &mut out);
+    network.inject(HostId(0), packet(2, 1, 0, DATA), us(0), &mut NoFrames, &mut out);
     let audit = network.audit();
     assert_eq!(audit.dropped.of(DropReason::NoRoute), 2);
     assert_eq!(audit.dropped.of(DropReason::Malformed), 1);
@@ -350,7 +391,7 @@ fn an_injection_in_the_past_counts_as_now() {
         let mut network = network(QdiscKind::Trim, 1 << 20, 1);
         let mut out = Vec::new();
         network.run_until(us(5), &mut NoFrames, &mut out);
-        network.inject(HostId(0), packet(0, 1, 64, DATA), injected_at, &mut out);
+        network.inject(HostId(0), packet(0, 1, 64, DATA), injected_at, &mut NoFrames, &mut out);
         run_out(&mut network, &mut out);
         out
     };

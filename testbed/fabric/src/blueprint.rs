@@ -31,17 +31,35 @@ pub struct Blueprint {
     pub detection_delay: Duration,
 }
 
+/// A program that pauses no links in a switch with lossless ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpaused(pub ProgramKind);
+
+impl core::fmt::Display for Unpaused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "`{}` pauses no links, and ports of its switch are lossless", self.0.name())
+    }
+}
+
+impl core::error::Error for Unpaused {}
+
 impl Blueprint {
-    /// Runs `program` in `switch`. The ports of a switch that pauses links get the lossless
-    /// discipline, because they must hold what arrives until the pause is obeyed.
-    pub fn assign(&mut self, switch: u32, program: ProgramKind) {
-        self.programs.insert(switch, program);
+    /// Runs `program` in `switch`, once for each switch. The ports of a switch that pauses links
+    /// hold the packets that arrive until the pause is obeyed: their discipline becomes the lossless
+    /// one.
+    ///
+    /// # Errors
+    /// When the switch has lossless ports and `program` does not pause links: data would drop there.
+    pub fn assign(&mut self, switch: u32, program: ProgramKind) -> Result<(), Unpaused> {
+        let ports = self.switches[switch as usize].ports();
+        let ports = &mut self.ports[ports.start as usize..ports.end as usize];
         if program == ProgramKind::Pfc {
-            let ports = self.switches[switch as usize].ports();
-            for port in &mut self.ports[ports.start as usize..ports.end as usize] {
-                port.qdisc = QdiscKind::Lossless;
-            }
+            ports.iter_mut().for_each(|port| port.qdisc = QdiscKind::Lossless);
+        } else if ports.iter().any(|port| port.qdisc == QdiscKind::Lossless) {
+            return Err(Unpaused(program));
         }
+        self.programs.insert(switch, program);
+        Ok(())
     }
 
     /// Has every port of `switch` write its telemetry into packets that have room for it.

@@ -3,7 +3,8 @@
 //! The fabric moves handles; what a handle stands for only the driver has. In virtual time that is
 //! the header as its sender made it, in real time a frame in an mbuf, so a program runs in both.
 //! Programs call this, and ports that write their telemetry into packets with room for it: a plain
-//! switch never looks at a header.
+//! switch never looks at a header. That a frame has one more packet or one less is said here, too,
+//! at the instant at which it happens: a program may edit or end it in the same poll.
 
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
@@ -14,7 +15,7 @@ use super::packet::{Output, Packet};
 /// Frames by the handles of their packets.
 ///
 /// A packet that shares its frame with a copy gets a frame, and a handle, of its own before it is
-/// changed.
+/// changed. A handle is free when as many packets have ended or were delivered as there were.
 pub trait Frames {
     /// The header of a packet; `None` when its frame cannot be read.
     fn header(&self, packet: &Packet) -> Option<Header>;
@@ -39,7 +40,10 @@ pub trait Frames {
     /// `None` when no buffer is left or one of both has no address.
     fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet>;
 
-    /// A packet has reached its end inside the network.
+    /// From now on two packets with this handle travel; each will end or be delivered.
+    fn duplicate(&mut self, packet: &Packet);
+
+    /// A packet has reached its end inside the network: it was lost, or a program consumed it.
     fn end(&mut self, packet: Packet);
 }
 
@@ -79,6 +83,8 @@ impl Frames for NoFrames {
     fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
         None
     }
+
+    fn duplicate(&mut self, _packet: &Packet) {}
 
     fn end(&mut self, _packet: Packet) {}
 }

@@ -35,7 +35,7 @@ mod window;
 mod wiring;
 
 pub use audit::{Audit, Imbalance};
-pub use blueprint::Blueprint;
+pub use blueprint::{Blueprint, Unpaused};
 pub use buffers::{Shortage, check_buffers, least_buffer};
 pub use calendar::Flight;
 pub use elements::{Node, PortId, PortSpec, SwitchSpec};

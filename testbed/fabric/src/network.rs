@@ -39,7 +39,7 @@ pub struct Network {
     /// The switches that run programs, ascending. Their targets follow those of ports.
     pub(super) programs: Vec<Programmed>,
     /// The links as programs need them; empty without programs.
-    wiring: Wiring,
+    pub(super) wiring: Wiring,
     /// The memory of the window at work; empty while it is taken.
     window: Window,
     /// The longest that a window may be.
@@ -151,7 +151,7 @@ impl Network {
     /// When the fault makes no sense; nothing is added then. Ports that do not exist are skipped.
     pub fn add_fault(&mut self, ports: &[PortId], spec: FaultSpec) -> Result<(), FaultError> {
         spec.check()?;
-        let links = &mut self.links;
+        let (links, mut changed) = (&mut self.links, Vec::new());
         for PortId(port) in ports {
             let Some(state) = self.ports.get_mut(*port as usize) else { continue };
             let blueprint = &self.blueprint.ports[*port as usize];
@@ -164,7 +164,7 @@ impl Network {
             let rate = links.faults[state.fault as usize].add(spec, self.now);
             if rate != state.port.rate() {
                 state.port.set_rate(rate, self.now);
-                links.wake_for_departure(state);
+                changed.push(*port);
             }
             if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
                 for (from, until) in links.faults[state.fault as usize].outages(links.detection) {
@@ -172,13 +172,36 @@ impl Network {
                 }
             }
         }
+        changed.into_iter().for_each(|port| self.expect_turn(port));
         Ok(())
+    }
+
+    /// Sees to it that `port`, whose next departure may have moved, has its next turn: by itself, or
+    /// with its switch where that runs a program.
+    fn expect_turn(&mut self, port: u32) {
+        let owner = self.blueprint.ports[port as usize].owner;
+        let runs = |program: &&mut Programmed| owner == Node::Switch(program.switch);
+        let Some(program) = self.programs.iter_mut().find(runs) else {
+            self.links.wake_for_departure(&mut self.ports[port as usize]);
+            return;
+        };
+        // No packet moves here.
+        let driver = Driver { out: &mut Vec::new(), frames: &mut NoFrames };
+        let (ports, transit, wiring) = (&mut self.ports[..], &mut self.links, &self.wiring);
+        SwitchRun::new(program, Surroundings { ports, transit, wiring, driver }).expect(port);
     }
 
     /// Hands `packet` to the NIC of `host` at `at`; an instant before the one already run to counts
     /// as that one. An immediate result (a drop) is pushed to `out`.
     #[inline]
-    pub fn inject(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
+    pub fn inject(
+        &mut self,
+        host: HostId,
+        packet: Packet,
+        at: Instant,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
         let at = at.max(self.now);
         if !self.programs.is_empty() && self.refuses(host, &packet).is_none() {
             // Pauses until `at` are not known yet: the packet has its turn among them.
@@ -187,7 +210,7 @@ impl Network {
             self.links.calendar.push(Flight::handed_in(host.0, packet, at));
             return;
         }
-        self.send(host, packet, at, out);
+        self.send(host, packet, at, frames, out);
         if host.0 < self.blueprint.hosts {
             self.links.wake_for_departure(&mut self.ports[host.0 as usize]);
         }
@@ -218,12 +241,12 @@ impl Network {
             let window = self.open(end);
             for group in window.hosts() {
                 if !self.programs.is_empty() {
-                    self.deliver_among_pauses(*group, &window, out);
+                    self.deliver_among_pauses(*group, &window, frames, out);
                 } else {
                     self.deliver(*group, &window, out);
                 }
                 let host = &mut self.ports[group.target as usize];
-                self.links.finish(host, before(end), &mut Driver { out, frames: &mut NoFrames });
+                self.links.finish(host, before(end), &mut Driver { out, frames: &mut *frames });
             }
             self.run_switches(&window, end, frames, out);
             self.close(window, end);
@@ -290,15 +313,21 @@ impl Network {
 
     /// Pushes the packets that arrive at a host to `out`, where switches may pause links: packets
     /// that drivers hand in and pauses have their turns in between.
-    fn deliver_among_pauses(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
+    fn deliver_among_pauses(
+        &mut self,
+        group: Group,
+        window: &Window,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
         let host = HostId(group.target);
         for flight in window.flights(group).iter().filter(|flight| !flight.is_wake()) {
             let Flight { at, packet, .. } = *flight;
             if let Some(paused) = flight.pause() {
-                self.pause_nic(host, paused, at, out);
+                self.pause_nic(host, paused, at, frames, out);
             } else if flight.is_handed_in() {
                 self.links.counts.on_wire -= 1;
-                let driver = &mut Driver { out, frames: &mut NoFrames };
+                let driver = &mut Driver { out, frames: &mut *frames };
                 self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver);
             } else {
                 self.count_delivered(1);
@@ -309,10 +338,17 @@ impl Network {
 
     /// Handles a pause or resume frame of the switch at the NIC of `host`.
     #[cold]
-    pub fn pause_nic(&mut self, host: HostId, paused: bool, at: Instant, out: &mut Vec<Output>) {
-        self.run_nic(host, at, out);
+    pub fn pause_nic(
+        &mut self,
+        host: HostId,
+        paused: bool,
+        at: Instant,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
+        self.run_nic(host, at, frames, out);
         self.links.obey(&mut self.ports[host.0 as usize], paused, at);
-        self.run_nic(host, at, out);
+        self.run_nic(host, at, frames, out);
     }
 
     /// Whether the NIC of `host` may send no data.
@@ -352,17 +388,29 @@ impl Network {
 
     /// Runs the departures of the NIC of `host` that are due by `at`.
     #[inline]
-    pub fn run_nic(&mut self, host: HostId, at: Instant, out: &mut Vec<Output>) {
-        // A NIC writes no telemetry.
-        let driver = &mut Driver { out, frames: &mut NoFrames };
+    pub fn run_nic(
+        &mut self,
+        host: HostId,
+        at: Instant,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
+        let driver = &mut Driver { out, frames };
         self.links.depart_until(&mut self.ports[host.0 as usize], at, driver);
     }
 
     /// [`Network::inject`] by a driver that itself gives the host its turns.
     #[inline]
-    pub fn send(&mut self, host: HostId, packet: Packet, at: Instant, out: &mut Vec<Output>) {
+    pub fn send(
+        &mut self,
+        host: HostId,
+        packet: Packet,
+        at: Instant,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
         self.links.counts.injected += 1;
-        let driver = &mut Driver { out, frames: &mut NoFrames };
+        let driver = &mut Driver { out, frames };
         match self.refuses(host, &packet) {
             Some(reason) => self.links.drop_packet(packet, reason, at, driver),
             None => self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver),

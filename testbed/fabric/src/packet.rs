@@ -12,7 +12,7 @@ use transport::{DropReason, EntropyValue, HostId, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The driver's name for the packet; the fabric never looks behind it. Two copies of one
-    /// packet (see `Output::Duplicated`) share it.
+    /// packet (see `Frames::duplicate`) share it.
     pub handle: u32,
     /// The destination.
     pub dst: HostId,
@@ -120,19 +120,12 @@ pub enum Output {
         /// The instant at which its last bit arrived.
         at: Instant,
     },
-    /// A packet is lost.
+    /// A packet is lost; its frame has ended.
     Dropped {
         /// The packet as it was then.
         packet: Packet,
         /// Why.
         reason: DropReason,
-        /// When.
-        at: Instant,
-    },
-    /// From now on two packets with this handle travel; each will end.
-    Duplicated {
-        /// The packet.
-        packet: Packet,
         /// When.
         at: Instant,
     },

@@ -122,11 +122,20 @@ impl PortState {
     }
 
     /// The hop that telemetry records when a packet starts to be transmitted by this port at `at`:
-    /// `sent` bytes have been sent before it, and the packets that wait are behind it.
-    pub(super) fn hop(&self, at: Instant, sent: u64) -> Hop {
+    /// `sent` bytes have been sent before it, the packets that wait are behind it, and the link has
+    /// `rate`.
+    pub(super) fn hop(&self, at: Instant, sent: u64, rate: Rate) -> Hop {
         let queued = self.port.queued();
         let waiting = Bytes(queued.data_bytes + queued.control_bytes);
-        Hop::new(at, Bytes(sent), waiting, self.port.rate(), port_name(self.number))
+        Hop::new(at, Bytes(sent), waiting, rate, port_name(self.number))
+    }
+
+    /// Notes the data that waits, after all departures of an instant: what leaves at once has not
+    /// waited.
+    #[inline]
+    pub(super) fn note_peak(&mut self) {
+        let peak = &mut self.stats.data_peak;
+        *peak = (*peak).max(self.port.queued().data_bytes);
     }
 
     /// A window that ends just after `last` is over: the wake-ups in it are used up.
@@ -160,9 +169,13 @@ impl Transit {
         self.finish(state, last, driver);
     }
 
-    /// A pause frame, or a resume, is at the transmitter that it is for.
+    /// A pause frame, or a resume, is at the transmitter that it is for. One that changes nothing
+    /// is none: the pause that is on has begun before.
     #[cold]
     pub(super) fn obey(&mut self, state: &mut PortState, paused: bool, at: Instant) {
+        if paused == state.port.is_paused() {
+            return;
+        }
         state.port.pause(paused, at);
         let since = &mut self.paused_since[state.number as usize];
         if paused {
@@ -229,13 +242,9 @@ impl Transit {
             self.after_departure(state, &departure, arrival, driver);
             return;
         }
-        match state.port.enqueue(packet, at, &mut state.rng) {
-            Verdict::Queued => {
-                if state.measured && packet.is_data() {
-                    let peak = &mut state.stats.data_peak;
-                    *peak = (*peak).max(state.port.queued().data_bytes);
-                }
-            }
+        let verdict = state.port.enqueue(packet, at, &mut state.rng);
+        match verdict {
+            Verdict::Queued => {}
             Verdict::Trimmed => state.stats.trimmed += 1,
             Verdict::Dropped(reason) => self.lose(state, packet, reason, at, driver),
         }
@@ -243,6 +252,9 @@ impl Transit {
         // packet that waits has come before the next departure.
         if state.port.busy_until() <= at {
             self.depart_until(state, at, driver);
+        }
+        if state.measured && verdict == Verdict::Queued {
+            state.note_peak();
         }
     }
 
@@ -402,7 +414,7 @@ impl Transit {
         }
         if fate.duplicate {
             self.counts.duplicated += 1;
-            driver.out.push(Output::Duplicated { packet, at });
+            driver.frames.duplicate(&packet);
             self.launch(state, packet, arrival, driver);
         }
         self.launch(state, packet, arrival + fate.extra, driver);
@@ -432,6 +444,7 @@ impl Transit {
         driver: &mut Driver<'_>,
     ) {
         self.counts.dropped.count(reason);
+        driver.frames.end(packet);
         driver.out.push(Output::Dropped { packet, reason, at });
     }
 }
@@ -442,7 +455,7 @@ fn stamp(state: &PortState, packet: &mut Packet, at: Instant, driver: &mut Drive
     if state.stamps {
         // The packet's own bytes are counted already.
         let sent = state.port.sent().1 - packet.wire_bytes();
-        driver.frames.stamp(packet, &state.hop(at, sent));
+        driver.frames.stamp(packet, &state.hop(at, sent, state.port.rate()));
     }
 }
 

@@ -5,8 +5,9 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::collections::BTreeMap;
 
-use fabric::{Blueprint, ProgramKind};
+use fabric::{Blueprint, ProgramKind, Unpaused};
 
 use super::fat_tree::FatTree;
 use super::selector::SelectorError;
@@ -103,28 +104,55 @@ pub fn show(programs: &[ProgramSpec]) -> String {
 /// switch holds for it.
 ///
 /// # Errors
-/// When one names a switch that is not there.
+/// When one names a switch that is not there, or cannot run in a switch that it names.
 pub fn assign(
     programs: &[ProgramSpec],
     tree: &FatTree,
     blueprint: &mut Blueprint,
-) -> Result<(), SelectorError> {
+) -> Result<(), AssignError> {
+    let mut chosen = BTreeMap::new();
     for spec in programs {
-        for switch in tree.switches(&spec.switches)? {
-            blueprint.assign(switch, spec.program);
-        }
+        let switches = tree.switches(&spec.switches).map_err(AssignError::Absent)?;
+        chosen.extend(switches.map(|switch| (switch, spec.program)));
+    }
+    for (switch, program) in chosen {
+        blueprint.assign(switch, program).map_err(AssignError::Unpaused)?;
     }
     Ok(())
 }
 
+/// Why programs cannot run in the switches that they name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssignError {
+    /// A switch is not there.
+    Absent(SelectorError),
+    /// The switch would have to pause links.
+    Unpaused(Unpaused),
+}
+
+impl fmt::Display for AssignError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent(error) => error.fmt(f),
+            Self::Unpaused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AssignError {}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use fabric::QdiscKind;
+
     use super::*;
     use crate::topology::{FabricParams, by_name};
 
     #[test]
     fn every_way_to_name_switches_is_read_as_it_is_shown() {
-        for text in ["none", "pfc@all", "pfc@tor,example@agg:1", "example@core:7,pfc@border:0"] {
+        for text in ["none", "pfc@all", "pfc@tor,pfc@agg:1", "pfc@core:7,pfc@border:0"] {
             assert_eq!(show(&read(text).unwrap()), text);
         }
         for wrong in
@@ -140,13 +168,35 @@ mod tests {
         let tree = FatTree::new(by_name("ft128-8os").unwrap()).unwrap();
         let [tors, aggs, cores] = [0, 1, 2].map(|tier| tree.spec().switches(tier));
         let mut blueprint = tree.blueprint(&FabricParams::default());
-        assign(&read("pfc@agg,example@agg:1,pfc@core:0").unwrap(), &tree, &mut blueprint).unwrap();
+        let mut specs = read("pfc@agg,pfc@agg:1,pfc@core:0").unwrap();
+        specs[1].program = ProgramKind::Example;
+        assign(&specs, &tree, &mut blueprint).unwrap();
         let expected: Vec<u32> = (tors..=tors + aggs).collect();
         assert_eq!(blueprint.programs.keys().copied().collect::<Vec<_>>(), expected);
         let examples: Vec<u32> = blueprint.switches_with(ProgramKind::Example).collect();
         assert_eq!(examples, [tors + 1]);
+        // The ports of the one that does not pause stay as they were.
+        let kinds = |blueprint: &Blueprint, switch: u32| {
+            let ports = blueprint.switches[switch as usize].ports();
+            let kinds = ports.map(|port| blueprint.ports[port as usize].qdisc);
+            kinds.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&blueprint, tors + 1), [QdiscKind::Trim]);
+        assert_eq!(kinds(&blueprint, tors), [QdiscKind::Lossless]);
         let absent = read(&format!("pfc@core:{cores}")).unwrap();
         let error = assign(&absent, &tree, &mut blueprint).unwrap_err();
+        let AssignError::Absent(error) = error else { panic!("{error}") };
         assert_eq!((error.given, error.count), (cores, cores));
+    }
+
+    #[test]
+    fn a_switch_with_lossless_ports_has_to_pause_links() {
+        let tree = FatTree::new(by_name("ft128-8os").unwrap()).unwrap();
+        let params = FabricParams { qdisc: QdiscKind::Lossless, ..FabricParams::default() };
+        let mut specs = read("pfc@tor:1").unwrap();
+        assert_eq!(assign(&specs, &tree, &mut tree.blueprint(&params)), Ok(()));
+        specs[0].program = ProgramKind::Example;
+        let error = assign(&specs, &tree, &mut tree.blueprint(&params)).unwrap_err();
+        assert_eq!(error, AssignError::Unpaused(Unpaused(ProgramKind::Example)));
     }
 }

@@ -16,7 +16,7 @@ use transport::{
 
 use super::capture::{Taken, Tap};
 use super::clock::HostClock;
-use super::packets::{InFlight, PacketSlab};
+use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
@@ -219,14 +219,16 @@ impl<'a> Hosts<'a> {
             let order = env.conductor.order(flow, now);
             self.post(&order, now, &mut env.conductor);
         }
-        env.network.run_nic(host, now, &mut env.out);
+        let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
+        env.network.run_nic(host, now, &mut frames, &mut env.out);
         let state = &mut self.hosts[index];
         let mut rest = flights;
         while let Some((flight, later)) = rest.split_first().filter(|(flight, _)| flight.at <= now)
         {
             rest = skip_wakes(later);
             if let Some(paused) = flight.pause() {
-                env.network.pause_nic(host, paused, now, &mut env.out);
+                let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
+                env.network.pause_nic(host, paused, now, &mut frames, &mut env.out);
                 continue;
             }
             self.count.given_up += 1;
@@ -376,7 +378,8 @@ impl<'a> Hosts<'a> {
             }
             let carried = (segment, self.burst.ext(index));
             let packet = env.packets.packet_of(carried, host, self.sizes);
-            env.network.send(host, packet, now, &mut env.out);
+            let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
+            env.network.send(host, packet, now, &mut frames, &mut env.out);
         }
     }
 
@@ -392,7 +395,8 @@ impl<'a> Hosts<'a> {
                 tap.note(sent(carried, host, now));
             }
             let packet = env.packets.packet_of(carried, host, self.sizes);
-            env.network.send(host, packet, now, &mut env.out);
+            let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
+            env.network.send(host, packet, now, &mut frames, &mut env.out);
         }
     }
 

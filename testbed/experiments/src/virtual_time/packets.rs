@@ -218,6 +218,10 @@ impl Frames for SlabFrames<'_> {
         Some(self.packets.packet_of((segment, ext), from, self.sizes))
     }
 
+    fn duplicate(&mut self, packet: &Packet) {
+        self.packets.duplicate(packet.handle);
+    }
+
     fn end(&mut self, packet: Packet) {
         self.packets.end(packet.handle);
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::MutexGuard;
 
-use fabric::{Flight, Network, Output, Parts};
+use fabric::{Flight, Network, Parts};
 use transport::wire::Ext;
 use transport::{Instant, Rng};
 
@@ -119,13 +119,7 @@ impl Part<'_> {
         }
         let mut frames = SlabFrames::new(&mut env.packets, hosts.sizes());
         env.network.run_switches(&window, span.end, &mut frames, &mut env.out);
-        for output in env.out.drain(..) {
-            match output {
-                Output::Dropped { packet, .. } => env.packets.end(packet.handle),
-                Output::Duplicated { packet, .. } => env.packets.duplicate(packet.handle),
-                Output::Delivered { .. } => {}
-            }
-        }
+        env.out.clear();
         self.flights = window.flight_count();
         env.network.close(window, span.end);
         self.send();

@@ -39,10 +39,19 @@ pub struct Context<'a> {
 pub(super) struct Agenda {
     /// An entry at `PortState::wake_at` for each port with a turn to come; other entries are old.
     turns: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Ports at which a packet that was sent during a call leaves as soon as the call is over.
-    pub(super) leaving: Vec<u32>,
+    /// Packets that have left their queues during a call, in that order.
+    pub(super) leaving: Vec<Leaving>,
     /// The earliest wake-up in the calendar; [`Instant::FAR_FUTURE`] without one.
     pub(super) wake_at: Instant,
+}
+
+/// A packet that has left the queue of its port and is to be put on the link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub(super) port: u32,
+    pub(super) departure: Departure,
+    /// When it arrives at the far end of the link.
+    pub(super) arrival: Instant,
 }
 
 /// The fate of a packet that a program sends.
@@ -96,32 +105,31 @@ impl Context<'_> {
     #[must_use]
     pub fn hop(&self, port: PortId) -> Hop {
         let state = &self.ports[port.0 as usize];
-        state.hop(self.now, state.port.sent().1)
+        state.hop(self.now, state.port.sent().1, self.transit.rate_at(state, self.now))
     }
 
-    /// Gives `packet` to the queue of `port`. A departure that this makes possible happens when the
-    /// call of the program is over.
+    /// Gives `packet` to the queue of `port`. A packet that leaves at once, this one or one that
+    /// waited for this instant, has left the queue when this returns; the program's `on_departure`
+    /// comes when the call of the program is over.
     pub fn send(&mut self, port: PortId, packet: Packet) -> Sent {
         let state = self.port_now(port.0);
         let state = &mut self.ports[state];
+        let was_empty = state.port.waiting() == 0;
         let verdict = state.port.enqueue(packet, self.now, &mut state.rng);
         if let Verdict::Dropped(reason) = verdict {
             self.transit.lose(state, packet, reason, self.now, &mut self.driver);
             return Sent::Dropped;
         }
-        let is_first = !self.agenda.leaving.contains(&port.0);
-        let leaves = is_first && state.port.next_departure().is_some_and(|at| at <= self.now);
-        if leaves {
-            self.agenda.leaving.push(port.0);
-        } else if packet.is_data() {
-            state.stats.data_peak = state.stats.data_peak.max(state.port.queued().data_bytes);
+        let departure = state.port.depart(self.now, &mut state.rng);
+        let is_first =
+            |(departure, _): (Departure, _)| was_empty || departure.packet.handle == packet.handle;
+        let leaves = departure.is_some_and(is_first);
+        if let Some((departure, arrival)) = departure {
+            self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
         }
-        if verdict == Verdict::Trimmed {
-            state.stats.trimmed += 1;
-        }
-        if !leaves {
-            self.expect(port.0);
-        }
+        state.note_peak();
+        state.stats.trimmed += u64::from(verdict == Verdict::Trimmed);
+        self.expect(port.0);
         match verdict {
             Verdict::Trimmed => Sent::Trimmed,
             _ if leaves => Sent::Leaves,
@@ -235,11 +243,12 @@ impl Context<'_> {
         self.ports[port as usize].wake_at = Instant::FAR_FUTURE;
     }
 
-    /// The next departure of `port`, if it is due now, with its arrival at the far end.
-    pub(super) fn depart(&mut self, port: u32) -> Option<(Departure, Instant)> {
+    /// The next departure of `port`, if it is due now.
+    pub(super) fn depart(&mut self, port: u32) -> Option<Leaving> {
         let state = self.port_now(port);
         let state = &mut self.ports[state];
-        state.port.depart(self.now, &mut state.rng)
+        let (departure, arrival) = state.port.depart(self.now, &mut state.rng)?;
+        Some(Leaving { port, departure, arrival })
     }
 }
 

@@ -1,5 +1,6 @@
 //! An example of a switch program, which does all that a program can: it holds packets, keeps time,
-//! makes packets, edits them as they leave, and consumes what is sent to it.
+//! makes packets, edits them as they leave, and consumes what is sent to it. Tests run it; no text
+//! chooses it.
 //!
 //! Each packet is held for `HOLD`, in order, as a middlebox would. Every `REPORT_EVERY`-th data
 //! packet makes the switch send a report to the next switch that runs an example; the report leaves

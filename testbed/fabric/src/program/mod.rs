@@ -94,6 +94,8 @@ registry! {
     kinds {}
     policies {
         "pfc" => pfc::Pfc,
+    }
+    unlisted {
         "example" => example::Example,
     }
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);

@@ -12,7 +12,7 @@
 
 use transport::Instant;
 
-use super::context::{Agenda, Context, Surroundings};
+use super::context::{Agenda, Context, Leaving, Surroundings};
 use super::{AnyProgram, Program};
 use crate::calendar::Flight;
 use crate::elements::PortId;
@@ -90,6 +90,12 @@ impl<'a> SwitchRun<'a> {
         self.wake_again(last);
     }
 
+    /// Sees to it that `port`, whose next departure may have moved, has its next turn.
+    pub(crate) fn expect(mut self, port: u32) {
+        self.cx.expect(port);
+        self.wake_again(Instant::ZERO);
+    }
+
     /// Runs the departures due by `until` and the program's time before `until`, or by it when that
     /// is `included`.
     fn advance(&mut self, until: Instant, included: bool) {
@@ -118,10 +124,9 @@ impl<'a> SwitchRun<'a> {
     #[inline]
     fn after_call(&mut self) {
         let mut next = 0;
-        while let Some(port) = self.cx.agenda.leaving.get(next).copied() {
-            self.cx.agenda.leaving[next] = u32::MAX;
+        while let Some(leaving) = self.cx.agenda.leaving.get(next).copied() {
             next += 1;
-            self.depart(port);
+            self.launch(leaving);
         }
         self.cx.agenda.leaving.clear();
         let held = self.program.held();
@@ -143,16 +148,19 @@ impl<'a> SwitchRun<'a> {
 
     /// Runs the next departure of `port`, if it is due now.
     fn depart(&mut self, port: u32) {
-        if let Some((mut departure, arrival)) = self.cx.depart(port) {
-            let len = departure.packet.len;
-            let start = departure.start;
-            self.program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
-            assert_eq!(departure.packet.len, len, "a departing packet keeps its length");
-            let state = &mut self.cx.ports[port as usize];
-            let driver = &mut self.cx.driver;
-            self.cx.transit.after_departure(state, &departure, arrival, driver);
+        if let Some(leaving) = self.cx.depart(port) {
+            self.launch(leaving);
         }
         self.cx.expect(port);
+    }
+
+    /// Lets the program edit a packet that has left its queue, and puts it on the link.
+    fn launch(&mut self, Leaving { port, mut departure, arrival }: Leaving) {
+        let (len, start) = (departure.packet.len, departure.start);
+        self.program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
+        assert_eq!(departure.packet.len, len, "a departing packet keeps its length");
+        let state = &mut self.cx.ports[port as usize];
+        self.cx.transit.after_departure(state, &departure, arrival, &mut self.cx.driver);
     }
 
     /// Makes sure that the switch has its next turn after a span that ends just after `last`.

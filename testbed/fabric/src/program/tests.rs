@@ -1,6 +1,8 @@
 //! Tests of programmed switches: books balance, and neither windows nor late drivers nor parts
 //! change what happens.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use transport::rng::mix;
 use transport::wire::class::TrafficClass;
@@ -8,17 +10,25 @@ use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
 use transport::{Bytes, Duration, HostId, Instant, Rng, TxSegment};
 
+use super::context::Agenda;
 use super::*;
+use crate::fault::{FaultKind, FaultSpec};
+use crate::frames::Driver;
+use crate::qdisc::Verdict;
 use crate::{
     Flags, Frames, Network, NoFrames, Output, Packet, Parts, QdiscKind, QdiscParams, leaf_spine,
 };
 
 const MTU: u16 = 4160;
 
-/// Frames of a driver that keeps headers alone: those that programs have made, by handles from
-/// [`MADE`] on.
+/// Frames of a driver that keeps headers alone: those of packets that programs have made, by
+/// handles from [`MADE`] on, each with its copies under way; and for other handles the copies alone.
 #[derive(Clone, Debug, Default)]
-struct Headers(Vec<Option<Header>>);
+struct Headers {
+    kept: Vec<(Header, u32)>,
+    others: BTreeMap<u32, i64>,
+    made: u64,
+}
 
 const MADE: u32 = 1 << 31;
 
@@ -27,18 +37,26 @@ impl Headers {
         packet.handle.checked_sub(MADE).unwrap() as usize
     }
 
-    fn live(&self) -> usize {
-        self.0.iter().flatten().count()
+    /// Copies of packets that programs have made.
+    fn live(&self) -> u32 {
+        self.kept.iter().map(|(_, copies)| copies).sum()
+    }
+
+    fn keep(&mut self, header: Header) -> u32 {
+        self.kept.push((header, 1));
+        MADE + u32::try_from(self.kept.len() - 1).unwrap()
     }
 }
 
 impl Frames for Headers {
     fn header(&self, packet: &Packet) -> Option<Header> {
-        self.0[Self::place(packet)]
+        let (header, copies) = self.kept[Self::place(packet)];
+        assert!(copies > 0, "a packet that has ended is read");
+        Some(header)
     }
 
     fn ext(&self, _packet: &Packet) -> Option<Ext> {
-        Some(Ext::VACANT)
+        None
     }
 
     fn rewrite(
@@ -46,9 +64,15 @@ impl Frames for Headers {
         packet: &mut Packet,
         change: &mut dyn FnMut(&mut Header, &mut Ext),
     ) -> bool {
-        let header = self.0[Self::place(packet)].as_mut();
-        let mut ext = Ext::VACANT;
-        header.map(|header| change(header, &mut ext)).is_some()
+        let (header, copies) = &mut self.kept[Self::place(packet)];
+        assert!(*copies > 0, "a packet that has ended is edited");
+        if *copies > 1 {
+            *copies -= 1;
+            let own = *header;
+            packet.handle = self.keep(own);
+        }
+        change(&mut self.kept[Self::place(packet)].0, &mut Ext::VACANT.clone());
+        true
     }
 
     fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
@@ -56,14 +80,26 @@ impl Frames for Headers {
     }
 
     fn make(&mut self, segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
-        self.0.push(Some(segment.hdr));
-        let handle = MADE + u32::try_from(self.0.len() - 1).unwrap();
+        self.made += 1;
+        let handle = self.keep(segment.hdr);
         let flags = Flags::of(segment.class());
         Some(Packet { handle, dst: segment.peer, hash: 1, len: 64, trim_len: 64, flags })
     }
 
+    fn duplicate(&mut self, packet: &Packet) {
+        match packet.handle >= MADE {
+            true => self.kept[Self::place(packet)].1 += 1,
+            false => *self.others.entry(packet.handle).or_default() += 1,
+        }
+    }
+
     fn end(&mut self, packet: Packet) {
-        assert!(self.0[Self::place(&packet)].take().is_some(), "a packet ends once");
+        if packet.handle < MADE {
+            *self.others.entry(packet.handle).or_default() -= 1;
+            return;
+        }
+        let copies = &mut self.kept[Self::place(&packet)].1;
+        *copies = copies.checked_sub(1).expect("a packet ends once");
     }
 }
 
@@ -78,8 +114,9 @@ fn network(qdisc: QdiscKind, programs: &[(u32, ProgramKind)], seed: u64) -> Netw
     let packet_max = Bytes(u64::from(MTU));
     let params = QdiscParams::for_buffer(Bytes(1 << 20), packet_max, QdiscParams::MARK);
     let mut blueprint = leaf_spine::blueprint(qdisc, params);
-    for (switch, program) in programs {
-        blueprint.assign(*switch, *program);
+    // The last one that names a switch holds.
+    for (switch, program) in programs.iter().copied().collect::<BTreeMap<_, _>>() {
+        blueprint.assign(switch, program).unwrap();
     }
     Network::new(blueprint, &Rng::new(seed))
 }
@@ -92,18 +129,19 @@ fn injections() -> impl Strategy<Value = Vec<Injection>> {
     prop::collection::vec(one, 1..400)
 }
 
-/// Programs for any of the six switches; the last in the registry is likely on several.
+/// Programs for any of the six switches.
 fn mixtures() -> impl Strategy<Value = Vec<(u32, ProgramKind)>> {
-    let kind = prop::sample::select(ProgramKind::ALL);
+    let kind = prop_oneof![prop::sample::select(ProgramKind::ALL), Just(ProgramKind::Example)];
     prop::collection::vec((0u32..6, kind), 0..7)
 }
 
-/// Feeds `injections`, running the network up to every `late`-th; 0 runs it in single instants.
+/// Feeds `injections`, running the network up to every `late`-th; 0 runs it in single instants. Some
+/// links become slower before injection `slower_at`.
 fn feed(
     network: &mut Network,
     frames: &mut Headers,
     injections: &[Injection],
-    late: usize,
+    (late, slower_at): (usize, Option<u32>),
 ) -> Vec<Output> {
     let mut out = Vec::new();
     let mut now = Instant::ZERO;
@@ -114,10 +152,14 @@ fn feed(
                 network.step(frames, &mut out);
             }
         }
-        if (handle as usize).is_multiple_of(late.max(1)) {
+        if slower_at == Some(handle) {
+            network.run_until(now, frames, &mut out);
+            slow_down(network);
+        } else if (handle as usize).is_multiple_of(late.max(1)) {
             network.run_until(now, frames, &mut out);
         }
-        network.inject(HostId(*src), packet(handle, *dst, *len, *urgent), now, &mut out);
+        let injected = packet(handle, *dst, *len, *urgent);
+        network.inject(HostId(*src), injected, now, frames, &mut out);
         assert_eq!(network.audit().check(), Ok(()));
     }
     if late == 0 {
@@ -127,14 +169,23 @@ fn feed(
     } else {
         network.run_until(Instant::ZERO + Duration::from_ms(1), frames, &mut out);
     }
-    for output in &out {
-        if let Output::Dropped { packet, .. } = output
-            && packet.handle >= MADE
-        {
-            frames.end(*packet);
-        }
-    }
     out
+}
+
+/// Halves the rates of some ports, of NICs and of switches, while packets wait at them.
+fn slow_down(network: &mut Network) {
+    let ports: Vec<PortId> = (0..40).step_by(3).map(PortId).collect();
+    let (from, until) = (network.now(), network.now() + Duration::from_us(5));
+    let spec = FaultSpec { from, until, kind: FaultKind::Degrade { share: 0.5 } };
+    network.add_fault(&ports, spec).unwrap();
+}
+
+/// Every seventh port sends some packets twice from the beginning.
+fn double(network: &mut Network) {
+    let ports: Vec<PortId> = (0..40).step_by(7).map(PortId).collect();
+    let (from, until) = (Instant::ZERO, Instant::FAR_FUTURE);
+    let spec = FaultSpec { from, until, kind: FaultKind::Duplicate { p: 0.2 } };
+    network.add_fault(&ports, spec).unwrap();
 }
 
 /// Handles and instants of what arrived, in order of time.
@@ -151,24 +202,30 @@ fn arrivals(out: &[Output]) -> Vec<(Instant, u32)> {
 proptest! {
     #[test]
     fn books_balance_with_any_mixture_of_programs_and_plain_switches(
-        injections in injections(), programs in mixtures(), late in 1usize..100, seed: u64,
+        injections in injections(), programs in mixtures(), late in 1usize..100,
+        slower_at in prop::option::of(0u32..100), seed: u64,
     ) {
-        for qdisc in [QdiscKind::Trim, QdiscKind::Paced] {
+        for (qdisc, doubles) in [(QdiscKind::Trim, false), (QdiscKind::Trim, true), (QdiscKind::Paced, false)] {
             let mut exact = network(qdisc, &programs, seed);
+            if doubles {
+                double(&mut exact);
+            }
             let mut lazy = exact.clone();
             let mut frames = [Headers::default(), Headers::default()];
             let [on_time, whenever] = &mut frames;
-            let out = feed(&mut exact, on_time, &injections, 0);
+            let out = feed(&mut exact, on_time, &injections, (0, slower_at));
             let audit = exact.audit();
             prop_assert_eq!(audit.check(), Ok(()));
             prop_assert_eq!(audit.inside(), 0);
             prop_assert_eq!(on_time.live(), 0);
-            let made = on_time.0.len() as u64;
+            let made = on_time.made;
             prop_assert_eq!((audit.originated, audit.injected), (made, injections.len() as u64));
-            let other = feed(&mut lazy, whenever, &injections, late);
+            prop_assert!(doubles || on_time.others.values().all(|copies| *copies <= 0));
+            let other = feed(&mut lazy, whenever, &injections, (late, slower_at));
             prop_assert_eq!(arrivals(&out), arrivals(&other));
             prop_assert!(exact.port_stats().eq(lazy.port_stats()));
             prop_assert_eq!(lazy.audit().originated, made);
+            prop_assert_eq!((whenever.live(), &whenever.others), (0, &on_time.others));
         }
     }
 }
@@ -191,12 +248,12 @@ fn programs_hold_originate_edit_and_consume_packets() {
         network(QdiscKind::Trim, &[(0, ProgramKind::Example), (3, ProgramKind::Example)], 1);
     let mut frames = Headers::default();
     let mut plain = self::network(QdiscKind::Trim, &[], 1);
-    let out = feed(&mut network, &mut frames, &crossing(), 0);
-    let without = feed(&mut plain, &mut Headers::default(), &crossing(), 0);
+    let out = feed(&mut network, &mut frames, &crossing(), (0, None));
+    let without = feed(&mut plain, &mut Headers::default(), &crossing(), (0, None));
     // 640 data packets cross both leaves: a report each 32.
     let audit = network.audit();
     assert_eq!((audit.originated, audit.consumed), (40, 40));
-    assert_eq!(frames.0.len(), 40);
+    assert_eq!(frames.made, 40);
     // Each report left with the packets held then: a microsecond of line rate is 24.
     let said = [reported(&network, 0), reported(&network, 3)];
     assert!(said.iter().all(|sum| (20..=20 * 30).contains(sum)), "{said:?}");
@@ -212,7 +269,7 @@ fn programs_hold_originate_edit_and_consume_packets() {
 fn what_a_program_holds_is_in_the_books_and_in_the_queues() {
     let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
     let mut out = Vec::new();
-    network.inject(HostId(0), packet(1, 12, MTU, false), Instant::ZERO, &mut out);
+    network.inject(HostId(0), packet(1, 12, MTU, false), Instant::ZERO, &mut NoFrames, &mut out);
     let there = Instant::ZERO + Duration::from_ns(1100);
     network.run_until(there, &mut NoFrames, &mut out);
     let audit = network.audit();
@@ -231,7 +288,7 @@ fn a_packet_for_a_switch_without_an_end_is_refused_and_one_for_a_program_is_not(
         let made = TxSegment { peer: HostId(16 + switch), ..TxSegment::VACANT };
         let made = frames.make(&made, &Ext::VACANT, HostId(0)).unwrap();
         let mut out = Vec::new();
-        network.inject(HostId(0), made, Instant::ZERO, &mut out);
+        network.inject(HostId(0), made, Instant::ZERO, &mut frames, &mut out);
         assert_eq!(out.is_empty(), switch == 2, "switch {switch}");
     }
     let mut out = Vec::new();
@@ -244,7 +301,69 @@ fn parts_of_a_programmed_network_have_each_program_once() {
     let programs = [0, 2, 4, 5].map(|switch| (switch, ProgramKind::Example));
     let network = network(QdiscKind::Trim, &programs, 1);
     let parts = Parts::new(network.blueprint(), &[1; 16], 3);
-    let whole = Network::join(network.split(&parts), &parts);
-    let switches: Vec<_> = whole.programs.iter().map(|program| program.switch).collect();
-    assert_eq!(switches, [0, 2, 4, 5]);
+    let mut networks = network.split(&parts);
+    // The first leaf holds a packet, the third three; each runs in the part of its hosts.
+    let mut frames = Headers::default();
+    for (host, packets) in [(0, 1), (8, 3)] {
+        let part = parts.hosts.iter().position(|hosts| hosts.contains(&host)).unwrap();
+        let (network, mut out) = (&mut networks[part], Vec::new());
+        for handle in 0..packets {
+            let packet = packet(handle, host + 1, MTU, false);
+            network.inject(HostId(host), packet, Instant::ZERO, &mut frames, &mut out);
+        }
+        let soon = Instant::ZERO + Duration::from_ns(1500);
+        network.run_until(soon, &mut frames, &mut out);
+    }
+    let whole = Network::join(networks, &parts);
+    let held = |program: &Programmed| (program.switch, program.program.held().data_packets);
+    let held: Vec<_> = whole.programs.iter().map(held).collect();
+    assert_eq!(held, [(0, 1), (2, 3), (4, 0), (5, 0)]);
+}
+
+#[test]
+fn a_packet_is_said_to_leave_when_it_has_left_its_queue() {
+    let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
+    let (mut out, mut agenda) = (Vec::new(), Agenda::new());
+    let mut cx = Context {
+        ports: &mut network.ports,
+        transit: &mut network.links,
+        wiring: &network.wiring,
+        driver: Driver { out: &mut out, frames: &mut NoFrames },
+        agenda: &mut agenda,
+        switch: 0,
+        now: Instant::ZERO,
+    };
+    // Data takes the idle link; control, which would have gone first, comes after it.
+    let port = PortId(16);
+    assert_eq!(cx.send(port, packet(1, 0, MTU, false)), Sent::Leaves);
+    assert_eq!(cx.send(port, packet(2, 0, 64, true)), Sent::Waits);
+    assert_eq!(cx.send(port, packet(3, 0, MTU, false)), Sent::Waits);
+    assert_eq!(cx.port(port).queued.packets(), 2);
+    let left = |agenda: &Agenda| {
+        agenda.leaving.iter().map(|leaving| leaving.departure.packet.handle).collect::<Vec<_>>()
+    };
+    assert_eq!(left(cx.agenda), [1]);
+    // When the link is free, control that waits leaves before data that comes then.
+    cx.now = cx.port(port).busy_until;
+    assert_eq!(cx.send(port, packet(4, 0, MTU, false)), Sent::Waits);
+    assert_eq!(left(cx.agenda), [1, 2]);
+    let queued: u64 = network.queued(port).data_bytes;
+    assert_eq!(network.ports[16].stats.data_peak, queued, "two packets wait");
+}
+
+#[test]
+fn a_port_of_a_programmed_switch_has_its_turns_with_its_switch() {
+    let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
+    let port = &mut network.ports[16].port;
+    port.pause(true, Instant::ZERO);
+    let verdict = port.enqueue(packet(1, 0, MTU, false), Instant::ZERO, &mut Rng::new(1));
+    assert_eq!(verdict, Verdict::Queued);
+    // What waits for the pause to end sees the end of the fault as well.
+    let until = Instant::ZERO + Duration::from_us(5);
+    let kind = FaultKind::Degrade { share: 0.5 };
+    let spec = FaultSpec { from: Instant::ZERO, until, kind };
+    network.add_fault(&[PortId(16)], spec).unwrap();
+    let window = network.open(until + Duration::from_ns(1));
+    let (plain, programmed) = window.switches(network.ports.len());
+    assert_eq!((plain.len(), programmed.len()), (0, 1));
 }

@@ -145,7 +145,12 @@ impl SoftSwitch {
         match describe(&mbuf, host, &self.addressing) {
             Some(packet) => {
                 let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
-                self.network.inject(host, packet, at, &mut self.out);
+                let mut frames = MbufFrames {
+                    packets: &mut self.packets,
+                    pool: &self.pool,
+                    addressing: &self.addressing,
+                };
+                self.network.inject(host, packet, at, &mut frames, &mut self.out);
             }
             None => self.counts.not_headrace += 1,
         }
@@ -156,8 +161,8 @@ impl SoftSwitch {
         for output in out.drain(..) {
             match output {
                 Output::Delivered { host, packet, at } => self.deliver(host, &packet, at),
-                Output::Dropped { packet, .. } => self.packets.lose(packet.handle),
-                Output::Duplicated { packet, .. } => self.packets.duplicate(packet.handle),
+                // Its frame has ended.
+                Output::Dropped { .. } => {}
             }
         }
         self.out = out;
@@ -289,6 +294,10 @@ impl Frames for MbufFrames<'_> {
         frame::finish_udp_checksum(head, Checksum::new());
         let packet = describe(&mbuf, from, self.addressing)?;
         Some(Packet { handle: self.packets.insert(mbuf), ..packet })
+    }
+
+    fn duplicate(&mut self, packet: &Packet) {
+        self.packets.duplicate(packet.handle);
     }
 
     fn end(&mut self, packet: Packet) {

@@ -113,6 +113,7 @@ fn network_ns(plan: &Plan, rate: Calibration) -> f64 {
                 src,
                 Packet { handle, dst, hash, len: mtu, trim_len: 64, flags },
                 at,
+                &mut NoFrames,
                 &mut out,
             );
             at += if handle % hosts == 0 { spacing } else { Duration::ZERO };

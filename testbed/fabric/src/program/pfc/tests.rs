@@ -106,7 +106,13 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> Vec<Out
             network.run_until(now, &mut NoFrames, &mut out);
         }
         let flags = if *control { Flags::of(TrafficClass::Control) } else { DATA };
-        network.inject(HostId(*src), packet(handle, *dst, *len, flags), now, &mut out);
+        network.inject(
+            HostId(*src),
+            packet(handle, *dst, *len, flags),
+            now,
+            &mut NoFrames,
+            &mut out,
+        );
     }
     if late == 0 {
         run_out(network, &mut out);
@@ -150,7 +156,7 @@ proptest! {
         let mut network = tight(3 * u64::from(MTU), seed);
         let mut out = Vec::new();
         for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
-            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), ns(0), &mut out);
+            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), ns(0), &mut NoFrames, &mut out);
         }
         while network.step(&mut NoFrames, &mut out).is_some() {
             prop_assert!(counts_agree(&network));
@@ -165,7 +171,7 @@ fn incast(network: &mut Network, sources: std::ops::Range<u32>, packets: u32) ->
     for handle in 0..packets {
         for src in sources.clone() {
             let packet = packet(handle * 16 + src, 0, MTU, DATA);
-            network.inject(HostId(src), packet, ns(0), &mut out);
+            network.inject(HostId(src), packet, ns(0), &mut NoFrames, &mut out);
         }
     }
     run_out(network, &mut out);
@@ -228,10 +234,10 @@ fn victim(qdisc: QdiscKind) -> Instant {
     let mut out = Vec::new();
     for handle in 0..200 {
         let to_victim = packet(1_000_000 + handle, 5, MTU, DATA);
-        network.inject(HostId(4), to_victim, ns(0), &mut out);
+        network.inject(HostId(4), to_victim, ns(0), &mut NoFrames, &mut out);
         for src in (8..16).chain([4]) {
             let packet = packet(handle * 16 + src, 0, MTU, DATA);
-            network.inject(HostId(src), packet, ns(0), &mut out);
+            network.inject(HostId(src), packet, ns(0), &mut NoFrames, &mut out);
         }
     }
     run_out(&mut network, &mut out);
@@ -258,7 +264,7 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
     for handle in 0..6 {
         for src in [1, 2] {
             let packet = packet(handle * 2 + src, 0, MTU, DATA);
-            network.inject(HostId(src), packet, ns(0), &mut out);
+            network.inject(HostId(src), packet, ns(0), &mut NoFrames, &mut out);
         }
     }
     let spec = &network.blueprint().ports[2];
@@ -276,6 +282,7 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
         HostId(2),
         packet(99, 1, 64, Flags::of(TrafficClass::Control)),
         paused_at,
+        &mut NoFrames,
         &mut out,
     );
     let soon = paused_at + serial + Duration::from_ns(20);
@@ -291,7 +298,7 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
 /// alone pauses links, with room for `xoff`.
 fn one_of_many(buffer: u64, xoff: u64) -> Blueprint {
     let mut blueprint = blueprint(QdiscKind::DropTail, Some(buffer), Some(xoff));
-    blueprint.assign(0, ProgramKind::Pfc);
+    blueprint.assign(0, ProgramKind::Pfc).unwrap();
     let least = least_buffer(&blueprint);
     for port in blueprint.switches[0].ports() {
         blueprint.ports[port as usize].params.data_limit = least;

@@ -1,4 +1,4 @@
-//! What one endpoint is built from. A [`Config`] that exists is legal.
+//! The configuration of one endpoint. A [`Config`] that exists is legal.
 
 use core::fmt;
 use core::ops::Deref;
@@ -27,33 +27,34 @@ pub struct Settings {
     /// Octets of a header's key as they are accounted: [`KEY_LEN`] as on the wire, or 0 where
     /// packets are to have the sizes of published evaluations, whose headers have no key.
     pub key_bytes: u16,
-    /// What flows' keys are made of: known to no other host where there may be hostile ones. Zeros
-    /// where the endpoint's chance will do.
+    /// The secret that flows' keys are made from. Where there may be hostile hosts, no other host
+    /// may know it. Zeros: the endpoint draws one from its `Rng`.
     pub secret: [u64; 2],
     /// Rate of the host's link, above zero.
     pub line_rate: Rate,
-    /// Base RTT of the network's longest path, and of every path that nothing better is known of;
+    /// Base RTT of the network's longest path, and of every path without a base RTT of its own;
     /// above zero.
     pub base_rtt: Duration,
-    /// Which controller, and everybody's parameters.
+    /// The controller; far paths may have another, see `far`.
     pub cc: CcKind,
     /// Parameters of all controllers; only those of `cc` matter.
     pub cc_params: CcParams,
-    /// Which load balancer.
+    /// The load balancer; far paths may have another, see `far`.
     pub lb: LbKind,
     /// Parameters of all load balancers; only those of `lb` matter.
     pub lb_params: LbParams,
-    /// What is different on far paths.
+    /// The policies of far paths.
     pub far: FarSettings,
-    /// Who sends next.
+    /// The scheduler, which decides which flow sends next.
     pub sched: SchedKind,
     /// Parameters of all schedulers; only those of `sched` matter.
     pub sched_params: SchedParams,
-    /// Which erasure code. Both ends must agree on it, its shape and then on `payload_max`.
+    /// The erasure code. Both ends must agree on it and on its shape, and with a code also on
+    /// `payload_max`.
     pub ec: EcKind,
     /// Data and parity packets of a full block.
     pub ec_shape: BlockShape,
-    /// Which flows are coded, and when a receiver asks for what is missing.
+    /// Which flows are coded, and when a receiver asks for missing packets.
     pub ec_params: EcParams,
     /// PSNs a flow may have outstanding; a power of two, 128..=2^20, from 256 with an erasure code.
     /// Both ends must agree.
@@ -73,7 +74,7 @@ pub struct Settings {
     /// How long a segment may wait for others to be acknowledged with it; `None` is a quarter of
     /// `base_rtt`. At most 2 s.
     pub ack_delay: Option<Duration>,
-    /// How loss is inferred where nothing says it.
+    /// How loss is inferred where no NACK reports it.
     pub loss: LossSettings,
     /// How often the receiver of an idle flow is reminded of it; `None` leaves idle flows alone.
     /// Above zero.
@@ -86,7 +87,7 @@ pub struct Settings {
     pub incarnation: u16,
 }
 
-/// How loss is inferred where no NACK says it.
+/// How loss is inferred where no NACK reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossSettings {
     /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is
@@ -104,29 +105,29 @@ pub struct LossSettings {
     /// Silence that a flow survives however many timeouts it has; at most an hour. Zero where
     /// timeouts alone are counted.
     pub give_up: Duration,
-    /// Resend the last outstanding segment when a flow with nothing else to send hears nothing for
-    /// twice its base RTT.
+    /// Resend the last outstanding segment when a flow with nothing else to send receives nothing
+    /// for three base RTTs.
     pub tail_probe: bool,
 }
 
-/// Policies of far paths, those between datacentres: where latency and buffers are others, other
-/// policies may be better.
+/// Policies of far paths, which lead to another datacentre: latency and buffers differ there, and
+/// other policies may be better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FarSettings {
     /// Base RTT from which on a path is far, above zero.
     pub rtt: Duration,
-    /// Controller of far paths; that of all others when `None`.
+    /// Controller of far paths; `None` takes that of other paths.
     pub cc: Option<CcKind>,
-    /// Load balancer of far paths; that of all others when `None`.
+    /// Load balancer of far paths; `None` takes that of other paths.
     pub lb: Option<LbKind>,
 }
 
 /// The policies of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policies {
-    /// Its controller.
+    /// The flow's controller.
     pub cc: CcKind,
-    /// Its load balancer.
+    /// The flow's load balancer.
     pub lb: LbKind,
 }
 
@@ -168,14 +169,14 @@ impl Default for Settings {
 
 impl Default for FarSettings {
     fn default() -> Self {
-        // Ten times what is usual inside a datacentre; light alone takes longer between two that
-        // are 15 km apart.
+        // Ten times the usual base RTT inside a datacentre; between two that are 15 km apart light
+        // alone takes longer.
         Self { rtt: Duration::from_us(150), cc: None, lb: None }
     }
 }
 
 impl Settings {
-    /// What a packet counts as on the wire.
+    /// The sizes of packets as they count on the wire.
     #[must_use]
     pub const fn wire_sizes(&self) -> WireSizes {
         WireSizes {
@@ -185,7 +186,7 @@ impl Settings {
         }
     }
 
-    /// What is added to a header of a flow for the accounted bytes of its packet.
+    /// Bytes that a packet of a flow counts beyond its header, as sizes are accounted.
     const fn flow_overhead(&self) -> u16 {
         self.frame_overhead + self.key_bytes - KEY_LEN
     }
@@ -205,7 +206,7 @@ impl Settings {
         self.cc == cc || self.far.cc == Some(cc)
     }
 
-    /// Lets every policy's parameters take over what is known of the network.
+    /// Passes the known facts of the network to every policy's parameters.
     pub fn resolve(&mut self, facts: &NetworkFacts) {
         self.cc_params.resolve(facts);
         self.lb_params.resolve(facts);
@@ -221,9 +222,9 @@ impl Settings {
 }
 
 impl LossSettings {
-    /// How far slow round trips may lengthen the timeout, as doublings. With as many from the first
-    /// timeout on a sender resends for at most twice [`Config::give_up_after`], which is how long
-    /// receivers remember it.
+    /// How far slow round trips may lengthen the timeout, as doublings. A sender whose first
+    /// timeout already has as many resends for at most twice [`Config::give_up_after`], which is
+    /// how long receivers remember it.
     #[must_use]
     pub fn slow_doublings(&self) -> u8 {
         self.backoff_max.min(self.retries_max / 2 + 1)
@@ -252,17 +253,17 @@ pub struct Config {
     answers: Answers,
 }
 
-/// Which setting is out of range.
+/// The setting that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// One of [`Settings`].
+    /// A field of [`Settings`].
     Setting {
         /// The setting, as the field is called.
         name: &'static str,
-        /// What it may be.
+        /// The values that it may have.
         expected: &'static str,
     },
-    /// One of a policy's.
+    /// A setting of a policy.
     Policy(ParamError),
 }
 
@@ -301,7 +302,7 @@ impl Config {
             ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
             ("far.rtt", "above zero and at most 2 s", in_rtt_range(s.far.rtt)),
             ("psn_window", "a power of two, 128..=1048576", is_psn_window(s.psn_window)),
-            // A block may end up to 63 PSNs behind what half the window covers.
+            // A block may end up to 63 PSNs after the PSNs that half the window covers.
             (
                 "psn_window",
                 "256..=1048576 with an erasure code",
@@ -340,8 +341,8 @@ impl Config {
         Ok(Self { settings, answers: Answers::Free })
     }
 
-    /// Wire bytes of every segment beside its payload: what is around and in its header, without
-    /// extensions that only some segments have.
+    /// Wire bytes of every segment beside its payload: its header and the headers around that,
+    /// without extensions that only some segments have.
     #[must_use]
     pub fn segment_overhead(&self) -> u16 {
         let headers = self.flow_overhead() + data::LEN + self.sched.data_overhead();
@@ -391,14 +392,14 @@ impl Config {
         (far && crate::ec::ErasureCode::shape(&code).parity() > 0).then_some(code)
     }
 
-    /// The path with nothing but the defaults known.
+    /// A path of which only the defaults are known.
     #[must_use]
     pub fn default_path(&self) -> Path {
         Path { base_rtt: self.base_rtt, line_rate: self.line_rate, mtu: self.mtu() }
     }
 
     /// The timeout of a path, without back-off. A receiver does not know how far its sender is, so
-    /// what it may hold an acknowledgement is as long on the shortest path as on the longest.
+    /// it may hold an acknowledgement as long on the shortest path as on the longest.
     //= rfc9002#6.2.1: the receiver's delay is added to what the path may take.
     #[must_use]
     pub fn rto(&self, path: &Path) -> Duration {
@@ -413,7 +414,8 @@ impl Config {
         if self.ack_every == 1 { Duration::ZERO } else { delay }
     }
 
-    /// With segments acknowledged as a scheduler wants it, and no shorter timeouts than its own.
+    /// A copy whose segments are acknowledged as a scheduler wants it and whose timeouts are no
+    /// shorter than the scheduler's own.
     #[must_use]
     pub(crate) fn answering(&self, answers: Answers, rto_min: Duration) -> Self {
         let mut settings = self.settings.clone();
@@ -425,7 +427,7 @@ impl Config {
                 settings.ack_delay = Some(delay);
             }
             Answers::Granted => {
-                // What is pending is taken when it is granted; the scheduler's peers time it.
+                // A grant takes all pending acknowledgements; the scheduler decides when.
                 settings.ack_every = 64;
                 settings.ack_delay = Some(Duration::ZERO);
             }
@@ -438,7 +440,7 @@ impl Config {
         self.answers
     }
 
-    /// What the scheduler is built from, with its own chance.
+    /// The parameters that the scheduler is built from; `rng` is for it alone.
     #[must_use]
     pub fn sched_setup(&self, rng: Rng) -> SchedSetup<'_> {
         let paths = self.lb_params.common.paths;

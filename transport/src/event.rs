@@ -1,10 +1,10 @@
-//! What an endpoint tells its application.
+//! Events that an endpoint reports to its application.
 
 use core::fmt;
 
 use crate::units::{HostId, MsgId};
 
-/// Something the application wants to know. Each outgoing message ends in exactly one of `Sent` and
+/// An event for the application. Each outgoing message ends in exactly one of `Sent` and
 /// `Failed`, each incoming one in exactly one of `Delivered` and `Aborted`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -22,7 +22,7 @@ pub enum Event {
         /// Why.
         reason: FailReason,
     },
-    /// An incoming message is whole, and this is said once.
+    /// An incoming message is whole; reported once.
     Delivered {
         /// As the placements named it.
         msg: MsgId,

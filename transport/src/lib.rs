@@ -18,8 +18,8 @@
 //!   units, time, rng, timer, slab: newtypes and containers
 //! ```
 //!
-//! Arrows go down only, and policies see neither an endpoint nor each other. Where a new policy
-//! goes: one file beside its like, one line in the `registry!` of that folder.
+//! Arrows go down only, and policies see neither an endpoint nor each other. A new policy is one
+//! file in the folder of its kind and one line in the `registry!` of that folder.
 //!
 //! Two endpoints, one message, a perfect wire:
 //!

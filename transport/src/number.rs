@@ -1,4 +1,4 @@
-//! Numbers as people write them: integers, exact decimals, and quantities with a unit.
+//! Numbers as text: integers, exact decimals, and quantities with a unit.
 //!
 //! Decimals are scaled in integers, never through a float, so `0.1` microseconds is 100000 ps
 //! exactly. Digits finer than the scale are cut off.
@@ -12,9 +12,9 @@ use crate::units::Bytes;
 /// Why a text is not the number that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberError {
-    /// It is no number of the expected form.
+    /// The text is no number of the expected form.
     Malformed,
-    /// It is a number, but too large to hold.
+    /// The number is too large to hold.
     TooLarge,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for NumberError {
     }
 }
 
-/// Decimal digits only.
+/// An integer of decimal digits only.
 ///
 /// # Errors
 /// [`NumberError`] when there are none, others among them, or more than 64 bits hold.
@@ -63,7 +63,7 @@ pub fn decimal(text: &[u8], scale: u32) -> Result<u64, NumberError> {
     if whole.len() + fraction.len() == 0 || !digits.clone().all(u8::is_ascii_digit) {
         return Err(NumberError::Malformed);
     }
-    // How many of the digits count: those before the decimal point once it has moved by the scale.
+    // The digits that count are those before the decimal point once it has moved by the scale.
     let whole_len = i64::try_from(whole.len()).map_err(|_| NumberError::TooLarge)?;
     let mut left = whole_len + exponent + i64::from(scale);
     let mut value = 0u64;
@@ -96,7 +96,7 @@ fn exponent(text: &[u8]) -> Result<i64, NumberError> {
     i64::try_from(size).map(|size| sign * size).map_err(|_| NumberError::TooLarge)
 }
 
-/// No quantity of ours needs a larger one; it bounds the work of [`decimal`].
+/// Largest exponent: no quantity here needs a larger one, and it bounds the work of [`decimal`].
 const EXPONENT_MAX: u64 = 400;
 
 /// A count of bytes: `65536`, `64KiB`, `1.5MB`; no unit means bytes.

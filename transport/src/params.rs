@@ -18,11 +18,11 @@ use crate::units::Bytes;
 /// One setting as a list shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParamKey {
-    /// The last part of its name.
+    /// The last part of the setting's name.
     pub key: &'static str,
-    /// Its rustdoc, one line a paragraph.
+    /// The setting's rustdoc, one line a paragraph.
     pub doc: &'static str,
-    /// What a value looks like, without the range.
+    /// The form of a value, without the range.
     pub values: &'static str,
     /// The range as Rust writes it, or empty.
     pub range: &'static str,
@@ -31,7 +31,7 @@ pub struct ParamKey {
 /// Why a setting was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParamError {
-    /// There is no setting of that name; these are the ones there are.
+    /// There is no setting of that name; the value lists all settings.
     UnknownKey(&'static [ParamKey]),
     /// The text is not a value of this setting.
     BadValue(&'static ParamKey),
@@ -58,7 +58,7 @@ impl core::error::Error for ParamError {}
 
 /// A type that a setting may have.
 pub trait ParamValue: Sized {
-    /// What its values look like, for messages.
+    /// The form of its values, for messages.
     const VALUES: &'static str;
     /// The value that `text` stands for; `None` when it stands for none.
     fn parse(text: &str) -> Option<Self>;
@@ -98,7 +98,7 @@ number_values! {
     u32 => "an integer", u64::from, |word| u32::try_from(word).ok();
 }
 
-/// A size that may be left to what it is a size of.
+/// A size, or `auto`: the default of the thing that has the size.
 impl ParamValue for Option<Bytes> {
     const VALUES: &'static str = "a size (65536, 64KiB, 1.5MB), or auto";
     fn parse(text: &str) -> Option<Self> {
@@ -331,7 +331,7 @@ params! {
     pub struct NoParams {}
 }
 
-/// How many keys `parts` are together.
+/// The number of keys of all `parts` together.
 #[doc(hidden)]
 #[must_use]
 pub const fn count(parts: &[&[ParamKey]]) -> usize {

@@ -1,10 +1,10 @@
-//! What policies know of the network: a [`Path`] of the way between two hosts, one value a flow,
-//! and [`NetworkFacts`] of all of it. Neither has the topology or what else is on the way.
+//! The network as policies see it: a [`Path`] describes the way between two hosts, one value a
+//! flow, and [`NetworkFacts`] the whole network. Neither has the topology or other traffic.
 
 use crate::time::{Duration, Rate};
 use crate::units::Bytes;
 
-/// The path of one flow as its policies know it. All paths of a flow share one window, so this is
+/// The path of one flow as its policies see it. All paths of a flow share one window, so this is
 /// one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
@@ -24,17 +24,19 @@ impl Path {
     }
 }
 
-/// What policies may take over of a whole network, beyond the path of a flow. `None` is a fact that
-/// is not known, or not yet.
+/// Facts about a whole network that policies may use beyond the path of a flow. `None` is a fact
+/// that is not known, or not yet.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct NetworkFacts {
     /// Base RTT of the longest path of the network.
     pub base_rtt: Option<Duration>,
     /// Base RTT between the farthest hosts of one site.
     pub site_rtt: Option<Duration>,
-    /// Base RTT between the farthest hosts of different sites; that of a site where there is one.
+    /// Base RTT between the farthest hosts of different sites; equals `site_rtt` where there is one
+    /// site.
     pub inter_rtt: Option<Duration>,
-    /// Base RTT from which on a path leads to another site; longer than all where there is none.
+    /// Base RTT from which on a path leads to another site; longer than all base RTTs where there
+    /// is one site.
     pub far_rtt: Option<Duration>,
     /// Whether switches trim.
     pub trims: Option<bool>,

@@ -3,14 +3,15 @@
 
 use crate::path::NetworkFacts;
 
-/// What a policy states in its own file beside its behaviour.
+/// The registration of a policy, which its file states beside its behaviour.
 pub trait Registered {
-    /// What `headrace list` prints beside the name: one line, no full stop.
+    /// The sentence that `headrace list` prints beside the name: one line, no full stop.
     const ABOUT: &'static str;
-    /// Its settings, declared by `params!`; [`NoParams`](crate::params::NoParams) when it has none.
+    /// The policy's settings, declared by `params!`; [`NoParams`](crate::params::NoParams) when it
+    /// has none.
     type Params;
-    /// Takes over the facts that settings depend on. Facts may be known in parts: what is `None`
-    /// leaves the settings as they are, and the same facts twice change nothing more.
+    /// Adapts settings to facts about the network. Facts may be known in parts: a fact of `None`
+    /// leaves the settings as they are, and a second call with the same facts changes nothing more.
     fn resolve(_params: &mut Self::Params, _facts: &NetworkFacts) {}
 }
 
@@ -113,7 +114,7 @@ macro_rules! registry {
                 }
             }
 
-            /// What it is, one line.
+            /// The policy's sentence, one line.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self {
@@ -296,7 +297,7 @@ macro_rules! settings {
     };
 }
 
-/// The struct of settings, and what is done with all of them at once.
+/// The struct of settings, and its functions over all of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! settings_struct {
@@ -316,7 +317,7 @@ macro_rules! settings_struct {
         }
 
         impl $name {
-            /// Takes over what is known of the network.
+            /// Adapts settings to facts about the network.
             pub fn resolve(&mut self, facts: &$crate::path::NetworkFacts) {
                 $(<$variant as $crate::registry::Registered>::resolve(&mut self.$module, facts);)+
             }

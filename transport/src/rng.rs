@@ -30,8 +30,7 @@ impl Rng {
         Self::from_key(mix(named ^ mix(index.wrapping_add(0xD1B5_4A32_D192_ED03))))
     }
 
-    /// The name of this stream: [`Rng::from_name`] gives the same one, of which nothing is drawn
-    /// yet.
+    /// The name of this stream: [`Rng::from_name`] gives the stream from its start.
     #[must_use]
     pub const fn name(&self) -> u64 {
         self.key

@@ -1,4 +1,4 @@
-//! What crosses between the core and a driver: segments in, segments out, and where bytes belong.
+//! The data between the core and a driver: segments in, segments out, and where bytes belong.
 //!
 //! Plain data, no callbacks. A segment names payload bytes and never holds them, so that one core
 //! serves a NIC with zero-copy buffers and a simulator without any bytes at all.
@@ -11,14 +11,14 @@ use crate::wire::{Body, Ext, Header};
 /// Segments per burst: what one `rx_burst` or `tx_burst` handles.
 pub const BURST: usize = 32;
 
-/// One segment to send. Committed: the driver sends it or keeps it, it never gives it back.
+/// One segment to send. The driver sends it or keeps it; it cannot give it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxSegment {
     /// The header to emit.
     pub hdr: Header,
     /// The bytes that follow it; `len` 0 for control packets.
     pub payload: PayloadRef,
-    /// Where to.
+    /// The destination.
     pub peer: HostId,
 }
 
@@ -29,7 +29,7 @@ pub struct RxSegment {
     pub hdr: Header,
     /// When it arrived: the NIC's timestamp where there is one, else the burst's.
     pub at: Instant,
-    /// Whom it came from.
+    /// The host that sent it.
     pub from: HostId,
     /// Payload bytes that arrived; 0 for control packets and trimmed ones.
     pub payload_len: u16,
@@ -69,31 +69,32 @@ pub struct PayloadRef {
     pub offset: u32,
     /// How many, 0..=`Config::payload_max`.
     pub len: u16,
-    /// What they are.
+    /// Whether the bytes are data or parity.
     pub coding: Coding,
 }
 
 impl PayloadRef {
-    /// No bytes of no message.
+    /// No payload.
     pub const NONE: Self = Self { msg: MsgId(0), offset: 0, len: 0, coding: Coding::Data };
 }
 
-/// Whether payload is a message's own bytes.
+/// The kind of payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Coding {
-    /// It is.
+    /// Bytes of the message.
     #[default]
     Data,
-    /// It is, and this packet of an erasure-coded block, sent for the first time: to be added to
-    /// the block's parity while the bytes are at hand. The packets of a message leave in order.
+    /// Bytes of the message that are this packet of an erasure-coded block, sent for the first
+    /// time: the driver adds them to the block's parity while they are at hand. The packets of a
+    /// message leave in order.
     Block(u8),
     /// Parity packet of this number, from 0, of the block that begins at the offset; the shape is
     /// in the header.
     Parity(u8),
 }
 
-/// A block that parity was kept for needs no more: restore the segments it lacks, if any, and let
-/// the parity go.
+/// A block, for which parity was kept, that needs no more packets: restore the segments that it
+/// lacks, if any, and drop the parity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restore {
     /// The incoming message.
@@ -112,13 +113,13 @@ pub struct Restore {
     pub have: u64,
 }
 
-/// What the driver does with the bytes of one received segment.
+/// Where the driver puts the bytes of one received segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
-    /// Nothing: control, duplicate or refused.
+    /// Nowhere: a control packet, a duplicate, or refused.
     #[default]
     Release,
-    /// Copy them to `offset` of incoming message `msg`.
+    /// Copy the bytes to `offset` of incoming message `msg`.
     Place {
         /// The message as this (receiving) endpoint names it.
         msg: MsgId,
@@ -127,8 +128,8 @@ pub enum Placement {
         /// Length of the whole message: reserve this much when `msg` is new.
         msg_len: u32,
     },
-    /// Keep them as parity packet `index` of the block of incoming message `msg` that begins at
-    /// `offset`, until a [`Restore`] names the block or the message ends.
+    /// Keep the bytes as parity packet `index` of the block of incoming message `msg` that begins
+    /// at `offset`, until a [`Restore`] names the block or the message ends.
     Parity {
         /// As for `Place`.
         msg: MsgId,
@@ -142,8 +143,8 @@ pub enum Placement {
 }
 
 impl TxSegment {
-    /// When it is to leave, as it was given at `now`: when its header says that it was sent. That
-    /// is `now`, unless the endpoint may give segments ahead of their time.
+    /// The departure of a segment given at `now`: the send time in its header. That is `now`,
+    /// unless the endpoint may give segments ahead of their time.
     #[inline]
     #[must_use]
     pub const fn departure(&self, now: Instant) -> Instant {
@@ -153,8 +154,8 @@ impl TxSegment {
         }
     }
 
-    /// The class that it travels in: acknowledgements, refusals and what schedulers say to each
-    /// other are control, notes what they say.
+    /// The traffic class of the packet: acknowledgements, refusals and packets of schedulers are
+    /// control; a note names its class.
     #[inline]
     #[must_use]
     pub const fn class(&self) -> TrafficClass {
@@ -169,12 +170,12 @@ impl TxSegment {
 /// A bounded list that the driver hands in and the core fills.
 #[derive(Debug)]
 pub struct Burst<T> {
-    /// Those from `len` on mean nothing.
+    /// Items; those from `len` on mean nothing.
     items: [T; BURST],
-    /// By item whose bit in `timed` is set: its departure.
+    /// The departure of each item whose bit in `timed` is set.
     departures: [Instant; BURST],
     timed: u32,
-    /// By item whose header names extensions: their content.
+    /// The extensions of each item whose header names some.
     exts: [Ext; BURST],
     len: usize,
     limit: usize,
@@ -196,8 +197,8 @@ impl Burst<TxSegment> {
         }
     }
 
-    /// When segment `index` is to leave, as it was given at `now`: at the instant that it was
-    /// pushed with, else as [`TxSegment::departure`] has it.
+    /// The departure of segment `index`, given at `now`: the instant that it was pushed with, else
+    /// [`TxSegment::departure`].
     #[inline]
     #[must_use]
     pub fn departure(&self, index: usize, now: Instant) -> Instant {
@@ -232,7 +233,7 @@ impl<T: Copy> Burst<T> {
         self.commit_at(at);
     }
 
-    /// Appends what was written to [`Burst::place`], which leaves at `at`.
+    /// Appends the item that was written to [`Burst::place`], which leaves at `at`.
     pub fn commit_at(&mut self, at: Instant) {
         self.departures[self.len] = at;
         self.timed |= 1 << self.len;
@@ -270,8 +271,8 @@ impl<T: Copy> Burst<T> {
         self.commit();
     }
 
-    /// The place of the next item, to be filled where the item stays; it holds whatever was there
-    /// before, and counts for nothing before [`Burst::commit`].
+    /// The place of the next item, to be filled where the item stays; it holds an older item until
+    /// then, and is no part of the burst before [`Burst::commit`].
     ///
     /// # Panics
     /// When there is no room: the caller asks [`Burst::room`] first.
@@ -281,8 +282,8 @@ impl<T: Copy> Burst<T> {
         &mut self.items[self.len]
     }
 
-    /// The place of the extensions of the next item, of which only those mean something that its
-    /// header names.
+    /// The place of the extensions of the next item. Only extensions that its header names are
+    /// read.
     ///
     /// # Panics
     /// As [`Burst::place`].
@@ -298,20 +299,20 @@ impl<T: Copy> Burst<T> {
         &self.exts[index]
     }
 
-    /// Appends what was written to [`Burst::place`].
+    /// Appends the item that was written to [`Burst::place`].
     #[inline]
     pub fn commit(&mut self) {
         debug_assert!(self.len < self.limit, "nothing was placed");
         self.len += 1;
     }
 
-    /// What it holds, in order, to change.
+    /// The items in order, to change.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.items[..self.len].iter_mut()
     }
 
-    /// What it holds, in order.
+    /// The items in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.items[..self.len].iter()

@@ -1,15 +1,15 @@
 //! Entries under keys that go stale: index and generation in one small id. Flows and messages live
 //! here.
 //!
-//! O(1) everywhere, no allocation after [`Slab::new`], freed places are used again last in first
-//! out, so the warm ones are. A key whose entry was removed finds nothing until its generation
-//! comes round again, 4095 removals of the same place later.
+//! O(1) everywhere, no allocation after [`Slab::new`]. Freed places are used again last in first
+//! out, so the places in use are warm in the cache. A key whose entry was removed finds nothing
+//! until its generation comes round again, 4095 removals of the same place later.
 
 use alloc::vec::Vec;
 
 use crate::units::{FlowId, MsgId};
 
-/// What a slab hands out: an index and the generation of the entry there.
+/// A key of a slab: an index and the generation of the entry there.
 pub trait SlabKey: Copy {
     /// Indices are below this.
     const CAPACITY: usize;
@@ -17,9 +17,9 @@ pub trait SlabKey: Copy {
     const GENERATION_MAX: u32;
     /// Puts a key together; `index` and `generation` are in range.
     fn pack(index: u32, generation: u32) -> Self;
-    /// Where the entry is.
+    /// The index of the entry's place.
     fn slot(self) -> usize;
-    /// Which of the successive entries there is meant; zero is never one.
+    /// The generation of the entry, never zero for one that exists.
     fn age(self) -> u32;
 }
 
@@ -61,7 +61,7 @@ pub struct Slab<K, T> {
 
 #[derive(Clone, Debug)]
 struct Entry<T> {
-    /// Of the entry here, or, when free, of the next one.
+    /// Generation of the entry here, or, when free, of the next one.
     generation: u32,
     place: Place<T>,
 }
@@ -82,7 +82,8 @@ impl<K: SlabKey, T> Slab<K, T> {
         Self::aged(capacity, 1)
     }
 
-    /// The same, every place of which starts with `generation`, which is brought in range.
+    /// Room for `capacity` entries, with `generation`, brought in range, as the first of every
+    /// place.
     #[must_use]
     pub fn aged(capacity: usize, generation: u32) -> Self {
         let capacity = capacity.min(K::CAPACITY);
@@ -115,7 +116,7 @@ impl<K: SlabKey, T> Slab<K, T> {
         self.len == self.capacity
     }
 
-    /// Keeps `value` and says under which key; `None` when full, and `value` is dropped.
+    /// Keeps `value` and returns its key; `None` when full, and `value` is dropped.
     pub fn insert(&mut self, value: T) -> Option<K> {
         self.insert_with(|_| value)
     }
@@ -174,7 +175,7 @@ impl<K: SlabKey, T> Slab<K, T> {
     }
 
     /// True when `key` may have been handed out and its entry removed since. False for a key of
-    /// another slab of the same kind, as far as generations tell: after as many removals as there
+    /// another slab of the same kind, as far as generations show: after as many removals as there
     /// are generations, true for every place that was ever used.
     #[must_use]
     pub fn has_given(&self, key: K) -> bool {

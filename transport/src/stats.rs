@@ -3,9 +3,9 @@
 use crate::wire::ParseError;
 use crate::wire::class::TrafficClass;
 
-/// Declares a structure of counters, each of which then has a name and a text for whoever reports
-/// all of them: `COUNTERS` and `values`, in the order of declaration, and `add`. Fields behind
-/// `and` have types with an `add` of their own and are reported by themselves.
+/// Declares a structure of counters, each of which has a name and a text for reports: `COUNTERS`
+/// and `values`, in the order of declaration, and `add`. Fields behind `and` have types with an
+/// `add` of their own and are reported separately.
 #[macro_export]
 macro_rules! counters {
     (
@@ -33,8 +33,8 @@ macro_rules! counters {
                 [$(self.$field),+]
             }
 
-            /// The structure with these counters, in the order of [`Self::COUNTERS`]; what is
-            /// reported by itself is nothing.
+            /// The structure with these counters, in the order of [`Self::COUNTERS`]; fields behind
+            /// `and` are empty.
             #[must_use]
             pub fn from_values(values: [u64; Self::COUNTERS.len()]) -> Self {
                 let [$($field),+] = values;
@@ -61,7 +61,7 @@ macro_rules! reasons {
             /// Every reason, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its name in reports and results, snake case.
+            /// The reason's name in reports and results, snake case.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
@@ -156,13 +156,13 @@ impl DropCounts {
         self.0[reason as usize] += count;
     }
 
-    /// How many were dropped for `reason`.
+    /// The number of drops for `reason`.
     #[must_use]
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// How many in all.
+    /// The number of all drops.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
@@ -204,7 +204,7 @@ counters! {
 }
 
 counters! {
-    /// What one endpoint has done. Packets unless said otherwise.
+    /// Counters of one endpoint. Packets unless said otherwise.
     pub struct Stats {
         /// DATA sent for the first time.
         pub data_new: u64,

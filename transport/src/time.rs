@@ -1,4 +1,4 @@
-//! Time and rate: the only clock values the core knows.
+//! Time and rate: the only clock values of the core.
 //!
 //! Units: [`Instant`] and [`Duration`] count picoseconds since the driver's epoch (2^64 ps = 213
 //! days), [`Rate`] counts bits a second. There is no clock here: a driver reads its own and hands
@@ -56,7 +56,7 @@ impl Instant {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// The low 32 bits of the time in units of 1.024 ns (2^10 ps): what the wire carries.
+    /// The low 32 bits of the time in units of 1.024 ns (2^10 ps), as the wire carries them.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "wraps by design; see `WireTime`")]
     pub const fn to_wire(self) -> u32 {
@@ -70,7 +70,8 @@ impl Instant {
         Duration((self.to_wire().wrapping_sub(stamp) as u64) << WIRE_TIME_SHIFT)
     }
 
-    /// The instant of wire time `stamp`, if that is ahead by at most half of the wrap; else `self`.
+    /// The instant of wire time `stamp` where that is ahead by at most half of the wrap; else
+    /// `self`.
     #[must_use]
     pub const fn next_wire(self, stamp: u32) -> Self {
         let units = stamp.wrapping_sub(self.to_wire());
@@ -81,8 +82,9 @@ impl Instant {
         Self(at.saturating_mul(1 << WIRE_TIME_SHIFT))
     }
 
-    /// [`Instant::since_wire`] for a stamp that may be ahead: at most half of it, and zero for one
-    /// that is. A device may send a little before the time that it was told, by its clock.
+    /// [`Instant::since_wire`] for a stamp that may be ahead of `self`: at most half of the wrap,
+    /// and zero for a stamp that is ahead. A device may send a little before the departure that it
+    /// was given, by its clock.
     #[must_use]
     pub const fn round_trip(self, stamp: u32) -> Duration {
         let is_ahead = self.to_wire().wrapping_sub(stamp).cast_signed() < 0;

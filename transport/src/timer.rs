@@ -163,8 +163,8 @@ impl<T: Copy> Wheel<T> {
     }
 
     /// An instant not after the next expiry, exact within a tick once it is near; `None` when
-    /// nothing is pending. Calling [`Wheel::expire`] then may find nothing due, and makes the next
-    /// answer later.
+    /// nothing is pending. A call of [`Wheel::expire`] at that instant may find nothing due, and
+    /// moves the next answer on.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
         if let Some(first) = self.due.front() {
@@ -225,7 +225,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Puts a timer where its time belongs.
+    /// Files a timer in the slot or the queue of its time.
     #[expect(clippy::cast_possible_truncation, reason = "a level is below 11, a slot below 64")]
     fn file(&mut self, index: u32) {
         let timer = &self.timers[index as usize];
@@ -265,7 +265,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Where a timer of (at, order) is or belongs in `due`.
+    /// The position in `due` of a timer of (at, order), present or to be inserted.
     fn due_position(&self, at: Instant, order: u64) -> usize {
         self.due.partition_point(|index| {
             let timer = &self.timers[*index as usize];

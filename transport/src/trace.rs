@@ -1,11 +1,11 @@
-//! A fixed-size ring of what happened last. Off, it costs one predicted branch.
+//! A fixed-size ring of the last events of flows. Off, it costs one predicted branch.
 
 use alloc::vec::Vec;
 
 use crate::time::Instant;
 use crate::units::FlowId;
 
-/// What a record is about.
+/// The event of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceKind {
     /// A message was posted; `a` is its length.
@@ -16,7 +16,8 @@ pub enum TraceKind {
     Ack,
     /// A NACK came; `a` and `b` as for `Ack`.
     Nack,
-    /// A BLOCK_NACK came; `a` is the block's first PSN, `b` the low half of what is missing.
+    /// A BLOCK_NACK came; `a` is the block's first PSN, `b` the low half of the missing packets'
+    /// bits.
     BlockNack,
     /// A flow's timer fired.
     Timer,
@@ -24,14 +25,14 @@ pub enum TraceKind {
     Drop,
 }
 
-/// One thing that happened.
+/// A record of one event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceRecord {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// To which flow.
+    /// The flow of the event.
     pub flow: FlowId,
-    /// What.
+    /// The kind of the event.
     pub kind: TraceKind,
     /// See [`TraceKind`].
     pub a: u32,
@@ -56,7 +57,7 @@ impl Trace {
         Self { ring: Vec::with_capacity(capacity), capacity, recorded: 0 }
     }
 
-    /// Notes one thing.
+    /// Notes one event.
     pub fn record(&mut self, at: Instant, kind: TraceKind, flow: FlowId, a: u32, b: u32) {
         if self.capacity == 0 {
             return;
@@ -70,7 +71,7 @@ impl Trace {
         self.recorded += 1;
     }
 
-    /// What is kept, oldest first.
+    /// The records that are kept, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &TraceRecord> {
         let oldest =
             if self.ring.len() < self.capacity { 0 } else { self.recorded % self.capacity.max(1) };

@@ -15,7 +15,8 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Psn(pub u32);
 
-/// What a load balancer chooses per segment and ECMP hashes: the UDP source port.
+/// An entropy value: the UDP source port, which a load balancer chooses per segment and ECMP
+/// hashes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntropyValue(pub u16);
 
@@ -62,10 +63,10 @@ pub struct MsgNo(pub u32);
 pub struct Credit(NonZeroU32);
 
 impl Credit {
-    /// Before anything was sent against credit.
+    /// The place before anything was sent against credit.
     pub const START: Self = Self(NonZeroU32::MIN);
 
-    /// The place with this number; `None` for zero, which is none.
+    /// The place with this number; `None` for zero, which is no place.
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
@@ -74,7 +75,7 @@ impl Credit {
         }
     }
 
-    /// Its number.
+    /// The number of the place.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0.get()
@@ -157,7 +158,7 @@ impl MsgNo {
 }
 
 impl FlowId {
-    /// "Not known yet": what an opening segment carries for its peer's flow.
+    /// "Not known yet": the value of an opening segment for its peer's flow.
     pub const UNKNOWN: Self = Self(0);
 }
 

@@ -1,5 +1,5 @@
-//! Erasure-coded blocks that arrive at an endpoint: when to ask for what one lacks, and which are
-//! to be restored.
+//! Erasure-coded blocks that arrive at an endpoint: when to ask for packets that a block lacks, and
+//! which blocks are to be restored.
 
 use super::Endpoint;
 use crate::flow::open_blocks::OpenBlock;
@@ -10,11 +10,12 @@ use crate::time::Instant;
 use crate::wire::Body;
 
 impl<S: Scheduler> Endpoint<S> {
-    /// Whether `rx` is parity whose bytes would have to be kept, as far as is known now.
+    /// Whether `rx` is parity whose bytes would have to be kept, by the present state.
     ///
-    /// A driver whose memory for parity is bounded asks this of parity that it has no room for,
-    /// before [`Endpoint::handle_burst`], and keeps to itself what would be kept: its block is
-    /// asked for like one that has lost it. It is never false for parity that then is kept.
+    /// A driver with bounded memory for parity calls this before [`Endpoint::handle_burst`] for
+    /// each parity packet that it has no room for, and drops the packet where the answer is true:
+    /// the block is then asked for as if the packet had been lost. The answer is never false for
+    /// parity that the endpoint then wants kept.
     #[must_use]
     pub fn would_keep(&self, rx: &RxSegment) -> bool {
         let Body::Data(data) = rx.hdr.body else { return false };
@@ -35,7 +36,7 @@ impl<S: Scheduler> Endpoint<S> {
         self.restores.pop_front()
     }
 
-    /// Takes blocks that are whole off the front of those that are waited for.
+    /// Takes whole blocks off the front of the lists of open blocks.
     #[inline]
     pub(super) fn clean_blocks(&mut self) {
         let (flows, buffers) = (&self.rx_flows, &self.rx_buffers);
@@ -45,7 +46,7 @@ impl<S: Scheduler> Endpoint<S> {
         });
     }
 
-    /// Asks for what blocks lack of which nothing has arrived for long enough.
+    /// Asks for the missing packets of blocks of which nothing has arrived for the block timeout.
     pub(super) fn ask_for_blocks(&mut self, now: Instant) {
         while let Some(open) = self.blocks.pop_due(now) {
             let Some(timed) = self.rx_flows.get(open.flow) else { continue };

@@ -73,7 +73,7 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.key() == rx.hdr.key { Ok(timed) } else { Err(DropReason::WrongKey) }
     }
 
-    /// The incoming flow of a packet for its scheduler, which may be the first that is heard of it.
+    /// The incoming flow of a packet for the scheduler, which may be the flow's first packet.
     fn requesting_flow(
         &mut self,
         rx: &RxSegment,
@@ -93,8 +93,8 @@ impl<S: Scheduler> Endpoint<S> {
         Ok(flow)
     }
 
-    /// The part of [`Endpoint::poll_transmit`] that is no data: for a link that takes none now. Ask
-    /// again as after that.
+    /// Fills `tx` with control packets and acknowledgements only, for a link that takes no data
+    /// now. Afterwards ask again as after [`Endpoint::poll_transmit`].
     pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let before = tx.len();
         self.sched.poll_control(now, tx);
@@ -113,9 +113,9 @@ impl<S: Scheduler> Endpoint<S> {
         departures.for_each(|at| self.ahead.given(at));
     }
 
-    /// Writes names and keys of their flows into packets of the scheduler, those of `tx` from
-    /// `first` on. A NOTE for a flow comes with its key, which its maker has read from that flow's
-    /// packets.
+    /// Writes into the scheduler's packets, which are those of `tx` from `first` on, the names and
+    /// keys of their flows. A NOTE for a flow comes with its key, which its maker has read from
+    /// that flow's packets.
     fn sign(&self, tx: &mut Burst<TxSegment>, first: usize) {
         for segment in tx.iter_mut().skip(first) {
             let hdr = &mut segment.hdr;

@@ -1,5 +1,5 @@
-//! Controllers of flows yet to open. A flow gets a clone of the one for its path, so that what a
-//! controller works out once for a path is shared by all flows over it.
+//! Controllers of flows that will open. A flow gets a clone of the controller for its path, so that
+//! all flows over a path share the constants that the controller computes once.
 
 use alloc::vec::Vec;
 
@@ -12,12 +12,13 @@ pub(super) struct Controllers {
     known: Vec<(Path, Cc)>,
 }
 
-/// A network has few different base RTTs; paths beyond these are merely not shared.
+/// Most paths whose controllers are shared: a network has few different base RTTs, and controllers
+/// of further paths are only not shared.
 const PATHS: usize = 16;
 
 impl Controllers {
-    /// The controller of a new flow over `path`, which is `kind` on all flows over it. Bounded by a
-    /// look at each known path.
+    /// The controller of a new flow over `path`; all flows over it have `kind`. Bounded by a look
+    /// at each known path.
     pub(super) fn on(&mut self, config: &Config, kind: CcKind, path: &Path) -> Cc {
         if let Some((_, cc)) = self.known.iter().find(|(known, _)| known == path) {
             return cc.clone();

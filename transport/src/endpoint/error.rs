@@ -13,7 +13,7 @@ pub enum PostError {
     NoSuchFlow,
     /// The flow's peer was given up; open another.
     FlowFailed,
-    /// A flow to oneself.
+    /// The peer is the endpoint's own host.
     SelfSend,
 }
 

@@ -1,4 +1,4 @@
-//! What an endpoint receives: segments that find their flow, and the answers to them.
+//! The receiving side of an endpoint: segments find their flow, and answers to them leave.
 
 use core::num::NonZeroU32;
 
@@ -17,12 +17,12 @@ use crate::wire::{Body, Data};
 
 impl<S: Scheduler> Endpoint<S> {
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
-    /// another was before, or it places nothing.
+    /// another segment was placed before, or `rx` places nothing.
     ///
-    /// A driver whose memory is bounded asks this of every segment before
-    /// [`Endpoint::handle_burst`], and keeps those that it has no memory for to itself. It is never
-    /// `None` for a segment that then is the first of its message, even when earlier ones of the
-    /// same burst change what is known.
+    /// A driver with bounded memory calls this for every segment before [`Endpoint::handle_burst`],
+    /// and drops segments of messages that it has no memory for. The answer is never `None` for a
+    /// segment that then is the first of its message, even when earlier segments of the burst
+    /// change the state.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
         let Body::Data(data) = &rx.hdr.body else { return None };
@@ -99,7 +99,8 @@ impl<S: Scheduler> Endpoint<S> {
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;
         let wanted = due.map_or(forget_at, |at| at.min(forget_at));
-        // Also when the segment was refused: a flow without a timer is never forgotten.
+        // The timer is set also when the segment was refused: a flow without a timer is never
+        // forgotten.
         rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
         placement
     }
@@ -143,7 +144,7 @@ impl<S: Scheduler> Endpoint<S> {
                 self.transmit_presence(&answer, tx);
                 continue;
             };
-            // The flow may have been forgotten in the meantime; its sender has too.
+            // The flow may have been forgotten meanwhile; then its sender has forgotten it, too.
             let Some(timed) = self.rx_flows.get(flow) else { continue };
             let buffers = &self.rx_buffers;
             let hdr = match &answer {
@@ -167,7 +168,8 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// Acknowledgements that the scheduler names, each with a report where it says too little.
+    /// Acknowledgements of flows that the scheduler names, each with a report where the
+    /// acknowledgement alone says too little.
     #[cold]
     fn transmit_granted(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let until = now + self.ahead.kept;

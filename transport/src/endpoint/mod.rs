@@ -1,7 +1,7 @@
 //! All flows of one (host, core): plain data in, plain data out, never a callback.
 //!
-//! It owns no bytes and no clock. `now` must not go backwards. What is worth asking again after
-//! which call (each method's documentation says the same of itself):
+//! It owns no bytes and no clock. `now` must not go backwards. The table lists which calls to make
+//! again after a call; each method's documentation has its own line:
 //!
 //! | after | obey or drain, then ask |
 //! |---|---|
@@ -79,7 +79,8 @@ use timers::{Due, TIMER_TICK, Timed};
 
 pub use outgoing::MsgSpec;
 
-/// What a sending flow may touch of an endpoint, each field borrowed by itself: the flows are not.
+/// The fields of an endpoint that a sending flow may use, each borrowed separately, without the
+/// flows.
 macro_rules! tx_context {
     ($endpoint:ident) => {
         TxContext {
@@ -94,8 +95,8 @@ macro_rules! tx_context {
 
 use tx_context;
 
-/// A flow as its sender names it; with its key, so that a stranger's packet, or one of another
-/// process at the sender's address, is of another flow.
+/// A flow as its sender names it, with its key: a packet of another host, or of another process at
+/// the sender's address, has another key and so belongs to another flow.
 type Sender = (HostId, FlowId, Key);
 
 /// All flows of one host on one core.
@@ -109,24 +110,24 @@ pub struct Endpoint<S = Sched> {
     flows_opened: u64,
     /// Answers about flows that are not here.
     allowed: Allowed,
-    /// How long a flow is known by its sender's name after its last segment: past every retry of
-    /// its sender, so that no retransmission can be taken for a new flow.
+    /// How long a flow is found by its sender's name after its last segment: longer than its sender
+    /// retries, so that no retransmission opens a new flow.
     linger: Duration,
     tx_flows: Slab<FlowId, Timed<Outgoing>>,
     tx_msgs: Slab<MsgId, TxMsg>,
     /// Incoming flows; those without a timer are at rest (`resting.rs`).
     rx_flows: Slab<FlowId, Timed<RxFlow>>,
-    /// Place of `rx_flows` at which the search for a flow at rest goes on.
+    /// Place of `rx_flows` at which the next search for a flow at rest begins.
     rest_hand: u32,
     rx_msgs: Slab<MsgId, RxMsg>,
-    /// On loan to flows that are receiving.
+    /// Buffers that are lent to flows while they receive.
     rx_buffers: RxBuffers,
-    /// Incoming flows by their sender's name: asked only while a flow opens. Never iterated.
+    /// Incoming flows by their sender's name: read only while a flow opens. Never iterated.
     rx_by_sender: HashMap<Sender, FlowId, BuildHasherDefault<KeyHasher>>,
     controllers: Controllers,
     round_trips: RoundTrips,
     sched: S,
-    /// Acknowledgements wait for the scheduler.
+    /// Whether acknowledgements wait for grants of the scheduler.
     granted: bool,
     /// A granted acknowledgement whose report took the last place of a burst, and when it leaves.
     granted_next: Option<(TxSegment, Instant)>,
@@ -136,7 +137,7 @@ pub struct Endpoint<S = Sched> {
     acks: AckQueue,
     /// Erasure-coded blocks that arrive.
     blocks: OpenBlocks,
-    /// Of the last burst: at most one for each of its segments.
+    /// Blocks of the last burst to be restored: at most one for each of its segments.
     restores: VecDeque<Restore>,
     /// Incoming flows with a message that is open.
     receiving: u16,
@@ -203,18 +204,18 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// Takes a burst that the device received and says where its bytes belong: `out[i]` is for
-    /// `rx[i]`.
+    /// Takes a burst that the device received and writes where its bytes belong to `out`: `out[i]`
+    /// is for `rx[i]`.
     ///
-    /// Afterwards obey the placements, then drain [`Endpoint::poll_restore`] and
-    /// [`Endpoint::poll_event`], ask [`Endpoint::poll_transmit`] and, last,
+    /// Afterwards obey the placements, drain [`Endpoint::poll_restore`] and
+    /// [`Endpoint::poll_event`], then call [`Endpoint::poll_transmit`] and, last,
     /// [`Endpoint::poll_timeout`] again.
     ///
     /// # Panics
     /// When `out` is shorter than `rx`.
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
         self.restores.clear();
-        // Scheduler and timer of a flow hear of a run of acknowledgements once.
+        // Scheduler and timer of a flow are updated once for a run of its acknowledgements.
         let mut heard = FlowId::UNKNOWN;
         let (mut rx, mut out) = (rx, &mut out[..rx.len()]);
         // Bounded: each turn takes one segment or more.
@@ -258,31 +259,31 @@ impl<S: Scheduler> Endpoint<S> {
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
         if self.events.is_empty() {
-            // From the start again, where the cache is warm.
+            // The ring starts again at its first place, where the cache is warm.
             self.events.clear();
         }
         event
     }
 
-    /// Its scheduler.
+    /// The endpoint's scheduler.
     #[must_use]
     pub fn scheduler(&self) -> &S {
         &self.sched
     }
 
-    /// Its scheduler, for its owner to change: [`Endpoint::poll_transmit`] and
-    /// [`Endpoint::poll_timeout`] are worth asking again.
+    /// The endpoint's scheduler, to change: call [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::poll_timeout`] again afterwards.
     pub fn scheduler_mut(&mut self) -> &mut S {
         &mut self.sched
     }
 
-    /// What has been counted so far.
+    /// The endpoint's counters.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The host this endpoint speaks for.
+    /// The host of this endpoint.
     #[must_use]
     pub fn host(&self) -> HostId {
         self.host
@@ -310,7 +311,7 @@ impl<S: Scheduler> Endpoint<S> {
         self.tx_flows.get(flow).and_then(Timed::open).map(TxFlow::policies)
     }
 
-    /// What an outgoing flow waits for; `None` when it could send now or is not here.
+    /// Why an outgoing flow does not send; `None` when it could send now or is not here.
     #[must_use]
     pub fn flow_wait(&self, flow: FlowId) -> Option<Wait> {
         if self.sched.holds(flow) {

@@ -1,5 +1,5 @@
-//! What an endpoint sends: flows opened and closed, messages posted, segments on their way out, and
-//! what acknowledgements say of them.
+//! The sending side of an endpoint: flows open and close, messages are posted, segments leave, and
+//! acknowledgements of them arrive.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
@@ -32,10 +32,10 @@ pub struct MsgSpec {
 /// An outgoing flow.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    /// What it is worth remembering of a flow is behind one pointer, so that a table with room for
-    /// many is small.
+    /// An open flow. Its state is behind a pointer, so that a table with room for many flows is
+    /// small.
     Open(Box<TxFlow>),
-    /// Closed and finished; its id stays taken until the receiver has forgotten it.
+    /// A flow that is closed and finished; its id stays taken until the receiver has forgotten it.
     Over { peer: HostId, key: Key, until: Instant, cwnd: Bytes },
 }
 
@@ -79,8 +79,8 @@ impl<S: Scheduler> Endpoint<S> {
         self.open_labelled(peer, path, Label::NONE)
     }
 
-    /// Opens a flow to `peer` over `path`, with what its scheduler should know of it. Nothing is
-    /// sent until a message is posted, so nothing is worth asking again. Amortised O(1).
+    /// Opens a flow to `peer` over `path`, with a label for the scheduler. Nothing is sent until a
+    /// message is posted, so no other call is needed afterwards. Amortised O(1).
     ///
     /// # Errors
     /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].
@@ -144,7 +144,7 @@ impl<S: Scheduler> Endpoint<S> {
         open.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
         self.sched.on_backlog(flow, &open.backlog(), now);
-        // Of a flow whose timer runs, more to send brings nothing forward but its pacer.
+        // While the timer of a flow runs, a new message can move only the pacer's instant forward.
         if timer.is_none() || open.window().0.pacing.is_some() {
             let wanted = open.next_timer(now, &self.ahead, &self.config);
             rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
@@ -171,7 +171,8 @@ impl<S: Scheduler> Endpoint<S> {
                 continue;
             }
             let Some(open) = timed.open_mut() else {
-                // Overtaken by the acknowledgement that finished the flow: it tells nothing new.
+                // The acknowledgement that finished the flow has overtaken this one, which reports
+                // nothing new.
                 match rx.hdr.body {
                     Body::Ack(_) | Body::Report(_) => cx.stats.acks_received += 1,
                     Body::Nack(_) => cx.stats.nacks_received += 1,
@@ -205,28 +206,30 @@ impl<S: Scheduler> Endpoint<S> {
         heard
     }
 
-    /// From now on packets may be given up to `horizon` ahead of their departure
-    /// ([`Burst::departure`]): for a driver whose device sends at a time. Paced segments are given
-    /// at most a 16th of their path's base RTT ahead; a scheduler that chooses departures has all
-    /// of `horizon`. Zero, as at first, for all other drivers.
+    /// Lets the endpoint give packets up to `horizon` ahead of their departure
+    /// ([`Burst::departure`]), for a driver whose device sends at a given time. Paced segments are
+    /// given at most a 16th of their path's base RTT ahead; a scheduler that chooses departures may
+    /// use all of `horizon`. It is zero at first, and stays so for all other drivers.
     ///
-    /// A packet counts as in flight when it is given and as sent when it leaves. Packets of one
-    /// `now` are in any order; none leaves before one that was given at an earlier `now`.
+    /// A packet counts as in flight when it is given and as sent when it leaves. Packets given at
+    /// one `now` are in any order; a packet given at a later `now` never leaves before one that was
+    /// given earlier.
     /// Afterwards ask [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`] again.
     pub fn send_ahead(&mut self, horizon: Duration) {
         self.ahead.horizon = horizon;
         self.ahead.kept = horizon;
     }
 
-    /// [`Endpoint::send_ahead`] for packets whose departure the scheduler chooses, and for no
-    /// others: for a driver that keeps them itself until their time.
+    /// [`Endpoint::send_ahead`] only for packets whose departure the scheduler chooses, for a
+    /// driver that keeps such packets itself until their time.
     pub fn keep_until_departure(&mut self, horizon: Duration) {
         self.ahead.kept = horizon;
     }
 
-    /// Fills `tx` with what may leave now: control packets first, then acknowledgements, then
-    /// segments by the scheduler's turns. Ask it again at the same `now` when it has filled `tx`,
-    /// and [`Endpoint::poll_timeout`] in any case: what has been sent may have set a timer.
+    /// Fills `tx` with packets that may leave now: control packets first, then acknowledgements,
+    /// then segments by the scheduler's turns. Call it again at the same `now` when it has filled
+    /// `tx`, and [`Endpoint::poll_timeout`] in any case: a packet that was sent may have set a
+    /// timer.
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         self.poll_control(now, tx);
         let mut void = 0;
@@ -244,8 +247,8 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// Sends the segment of a turn that the scheduler has chosen path, instant or kind of. True
-    /// for a copy of nothing, which leaves the turn void.
+    /// Sends the segment of a turn for which the scheduler has chosen path, instant or kind. True
+    /// for a copy where there is nothing to copy, which leaves the turn void.
     #[inline(never)]
     fn transmit_chosen(
         &mut self,
@@ -266,7 +269,8 @@ impl<S: Scheduler> Endpoint<S> {
         if !sent {
             let mut backlog = open.backlog();
             if !choice.copy {
-                // A flow that has nothing left to copy may still have something to send for good.
+                // A flow that has nothing left to copy may still have something to send in its
+                // turn.
                 backlog.sendable = Bytes::ZERO;
             }
             self.sched.on_backlog(flow, &backlog, now);
@@ -332,7 +336,7 @@ impl<S: Scheduler> Endpoint<S> {
         let backlog = open.backlog();
         self.sched.on_backlog(flow, &backlog, now);
         if open.is_over() {
-            // Twice as long as receivers remember it.
+            // The id stays taken for twice as long as receivers remember the flow.
             let (peer, key, until) = (open.peer, open.key, now + self.linger * 2);
             timed.flow = Outgoing::Over { peer, key, until, cwnd: open.window().0.cwnd };
         }

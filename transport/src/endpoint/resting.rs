@@ -1,4 +1,4 @@
-//! Incoming flows that survive silence: what a receiver keeps of a flow that has been silent for
+//! Incoming flows at rest: the state that a receiver keeps of a flow that has been silent for
 //! longer than its sender retries.
 //!
 //! ```text
@@ -12,16 +12,16 @@
 //! ```
 //!
 //! A flow at rest has no timer and no buffers; its place in the table says which PSNs and messages
-//! have arrived. Its sender goes on whenever it likes, and every message is delivered once:
-//! - What arrived before the rest is recognised by PSN for as long as the place is kept, so a copy
-//!   that comes late is acknowledged as one and delivered to no application.
+//! have arrived. Its sender may go on at any time, and every message is delivered once:
+//! - Segments that arrived before are recognised by PSN for as long as the place is kept, so a copy
+//!   that comes late is acknowledged as a duplicate and delivered to no application.
 //! - A packet that names the flow that was in the place before finds nothing: names have a
 //!   generation.
 //! - A flow is known by its sender's name and its key. Another process at the sender's address that
 //!   comes to the same name has another key, so its packets are of another flow.
 //!
-//! A flow of which something is missing cannot rest: its message has been aborted, and what its
-//! sender sends further can complete nothing.
+//! A flow with missing segments cannot rest: its message has been aborted, and further segments of
+//! its sender can complete no message.
 
 use super::Endpoint;
 use super::timers::Timed;
@@ -40,8 +40,8 @@ impl Timed<RxFlow> {
 }
 
 impl<S: Scheduler> Endpoint<S> {
-    /// A flow was silent for `linger`, and its timer is gone: it rests, or is forgotten where
-    /// something of it is missing.
+    /// Lets a flow that was silent for `linger`, and has no timer any more, rest; a flow with
+    /// missing segments is forgotten.
     pub(super) fn rest(&mut self, flow: FlowId) {
         let whole = self.rx_flows.get(flow).is_some_and(|timed| timed.flow.is_whole_so_far());
         if !whole {

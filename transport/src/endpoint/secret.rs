@@ -1,4 +1,4 @@
-//! What the keys of an endpoint's flows are made of.
+//! The secret that the keys of an endpoint's flows are made from.
 
 use core::hash::Hasher as _;
 
@@ -13,13 +13,13 @@ const INDEX: u64 = FlowId::CAPACITY as u64 - 1;
 
 const _: () = assert!(FlowId::CAPACITY.is_power_of_two());
 
-/// Known to this endpoint alone. Whoever knows keys learns nothing of the secret from them, so a
-/// peer cannot tell the keys of other flows from its own.
+/// A secret of this endpoint alone. Keys reveal nothing of it, so a peer cannot compute the keys of
+/// other flows from the key of its own.
 #[derive(Clone)]
 pub(super) struct Secret(SipHasher24);
 
 impl Secret {
-    /// What `config` has, or, where that is nothing, a draw from a stream of `rng` of its own.
+    /// The secret in `config`, or, where that is zero, a draw from a separate stream of `rng`.
     pub(super) fn new(config: &Config, rng: &Rng) -> Self {
         let mut drawn = rng.fork("secret", 0);
         let [a, b] = match config.secret {

@@ -1,4 +1,4 @@
-//! The timers of an endpoint: one a flow, in one wheel, and what happens when they fire.
+//! The timers of an endpoint: one for each flow, in one wheel, and their handling.
 
 use super::outgoing::Outgoing;
 use super::{Endpoint, tx_context};
@@ -13,7 +13,7 @@ use crate::timer::{TimerHandle, Wheel};
 use crate::trace::TraceKind;
 use crate::units::FlowId;
 
-/// Which flow a timer is for.
+/// The flow that a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Due {
     Tx(FlowId),
@@ -30,7 +30,7 @@ pub(super) struct Timed<T> {
 /// When a flow's timer fires, and its name in the wheel.
 pub(super) type FlowTimer = (Instant, TimerHandle);
 
-// Bytes of a table's place, used or not: what a flow that is over or idle costs.
+// Bytes of a table's place, used or not: the memory of a flow that is over or idle.
 const _: () = assert!(size_of::<Timed<Outgoing>>() <= 48);
 const _: () = assert!(size_of::<Timed<RxFlow>>() <= 64);
 
@@ -38,8 +38,8 @@ const _: () = assert!(size_of::<Timed<RxFlow>>() <= 64);
 pub(super) const TIMER_TICK: Duration = Duration::from_ps(1 << 16);
 
 impl<S: Scheduler> Endpoint<S> {
-    /// When [`Endpoint::handle_timeout`] wants to be called; `None` when only other calls can
-    /// change anything. It changes nothing itself.
+    /// The instant at which to call [`Endpoint::handle_timeout`]; `None` when only other calls can
+    /// change anything. This call changes nothing itself.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timers = earliest(self.wheel.poll_at(), self.sched.poll_timeout());
@@ -99,7 +99,7 @@ impl<S: Scheduler> Endpoint<S> {
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;
         if forget_at <= now {
-            // What was never granted is acknowledged to no sender any more.
+            // Segments for which no grant came are not acknowledged any more.
             timed.flow.take_pending(&mut self.rx_buffers);
             self.rest(flow);
         } else {
@@ -109,7 +109,7 @@ impl<S: Scheduler> Endpoint<S> {
     }
 }
 
-/// Sees to it that an outgoing flow's timer fires when the flow wants it to.
+/// Sets an outgoing flow's timer to the instant that the flow wants.
 #[inline]
 pub(super) fn rearm_tx(
     wheel: &mut Wheel<Due>,
@@ -125,8 +125,8 @@ pub(super) fn rearm_tx(
     rearm(wheel, &mut timed.timer, wanted, Due::Tx(id));
 }
 
-/// Moves a flow's one timer to `wanted`, unless it already fires no later: an early timer is
-/// cheaper than a moved one, since firing early does nothing but look again.
+/// Moves a flow's one timer to `wanted`, unless it fires no later already: an early timer is
+/// cheaper than a moved one, since a flow that is woken early only looks again.
 pub(super) fn rearm(
     wheel: &mut Wheel<Due>,
     timer: &mut Option<FlowTimer>,

@@ -1,29 +1,31 @@
-//! How far ahead of their time paced segments may be given to the driver, and in which order.
+//! How far ahead of their departure paced segments may be given to the driver, and in which order.
 //!
-//! What was given counts against the window, so a flow that gives a time t ahead has a share of
-//! t / RTT less of it. So it is at most a [`SHARE`]th of the flow's base RTT.
+//! Segments given ahead count against the window: a flow that gives them a time t ahead loses the
+//! share t / RTT of its window. So t is at most a [`SHARE`]th of the flow's base RTT.
 //!
-//! A device that sends at a time keeps the pace itself, however late the polls are, but it takes
-//! frames in the order in which they leave. Flows are asked one after the other, so the segments of
-//! one instant are in any order, for the driver to sort; of a later instant none may leave before
-//! one that was given earlier: it waits for its time and is given then, as without such a device.
+//! A device that sends at a given time keeps the pace itself, however late the polls are, but it
+//! takes frames in the order of their departures. Flows are polled one after the other, so segments
+//! given at one instant are in any order, and the driver sorts them. A segment given at a later
+//! instant may not leave before one that was given earlier: such a segment is given at its
+//! departure, as without such a device.
 
 use crate::path::Path;
 use crate::sched::Choice;
 use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
 
-/// See above: 6 % of a window at most.
+/// Divisor of the base RTT that bounds how far ahead a segment is given: 6 % of a window at most.
 const SHARE: u64 = 16;
 
-/// What an endpoint's segments may be given early.
+/// How early an endpoint may give its segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ahead {
-    /// Zero: nothing is given early.
+    /// The longest time between giving a paced segment and its departure; zero: none is given
+    /// early.
     pub(crate) horizon: Duration,
-    /// The same for packets whose departure the scheduler chooses.
+    /// The longest time between giving a packet and the departure that the scheduler chooses.
     pub(crate) kept: Duration,
-    /// The instant of the last question.
+    /// The instant of the last poll.
     asked_at: Instant,
     /// The last departure given before that instant.
     after: Instant,
@@ -31,18 +33,18 @@ pub(crate) struct Ahead {
     latest: Instant,
 }
 
-/// What may leave: anything that is due, and what is paced to between two instants.
+/// The segments that may leave: all that are due, and those that are paced to between two instants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leave<C = ()> {
     pub(crate) now: Instant,
     after: Instant,
     until: Instant,
-    /// What the scheduler has chosen for one segment; `()` when nothing.
+    /// The scheduler's choice for one segment; `()` without one.
     pub(crate) choice: C,
 }
 
-/// What a scheduler may choose for a segment. By type, so that a turn without a choice costs no
-/// question.
+/// The choice of a scheduler for a segment. It is a type, so that a turn without a choice costs no
+/// branch.
 pub(crate) trait Steering: Copy {
     fn ev(&self) -> Option<EntropyValue> {
         None
@@ -70,7 +72,7 @@ impl Steering for Choice {
 }
 
 impl Ahead {
-    /// What may leave of a flow over `path`, asked at `now`.
+    /// The segments of a flow over `path` that may leave in a poll at `now`.
     #[inline]
     pub(crate) fn leave(&mut self, now: Instant, path: &Path) -> Leave {
         if now > self.asked_at {
@@ -88,7 +90,7 @@ impl Ahead {
         self.horizon.min(path.base_rtt / SHARE)
     }
 
-    /// A segment that leaves at `at` was given.
+    /// Notes that a segment which leaves at `at` was given.
     #[inline]
     pub(crate) fn given(&mut self, at: Instant) {
         self.latest = self.latest.max(at);
@@ -96,7 +98,7 @@ impl Ahead {
 }
 
 impl Leave {
-    /// The same for one segment that the scheduler has chosen something of.
+    /// Adds the scheduler's choice for one segment.
     pub(crate) fn with(self, choice: Choice) -> Leave<Choice> {
         let Self { now, after, until, choice: () } = self;
         Leave { now, after, until, choice }
@@ -104,8 +106,8 @@ impl Leave {
 }
 
 impl<C: Steering> Leave<C> {
-    /// When a segment leaves that its pacer lets leave at `at`; `None` when that is too early to
-    /// say.
+    /// The departure of a segment that its pacer lets leave at `at`; `None` when it is too early to
+    /// give it.
     #[inline]
     pub(crate) fn at(&self, at: Instant) -> Option<Instant> {
         if let Some(chosen) = self.choice.at() {

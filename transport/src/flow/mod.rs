@@ -1,5 +1,4 @@
-//! The state of one flow: what the sender knows of its segments, what the receiver has of its
-//! messages.
+//! The state of one flow: segments at the sender, messages at the receiver.
 
 pub(crate) mod ahead;
 pub(crate) mod open_blocks;

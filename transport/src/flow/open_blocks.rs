@@ -1,13 +1,14 @@
-//! Erasure-coded blocks of which some packet has arrived, and when to ask for what they lack.
-//! Source: \[uno\] sec. 4.2.
+//! Erasure-coded blocks of which some packet has arrived, and when to ask for the packets that they
+//! lack. Source: \[uno\] sec. 4.2.
 //!
-//! One list for all flows of an endpoint: the time that a block has is the same for each, so the
-//! list is in order of time, and one timer is enough. A block of which more has arrived by then is
-//! given the same time again: its sender is slow, or answers. It is asked for when nothing has.
-//! Blocks that have been asked for wait in further lists, a round trip longer and twice as long
-//! each time in vain. Which packets of a block have arrived the flow itself knows (its packets have
-//! consecutive PSNs), so a block that is whole is taken off when it comes first. Bounded: the
-//! oldest of a list is forgotten when there is no room; its sender's timeout remains.
+//! One list serves all flows of an endpoint: every block has the same time to arrive, so the list
+//! is in order of time, and one timer is enough. When the time of a block is over and more of its
+//! packets have arrived meanwhile, it gets the same time again: its sender is slow, or answers.
+//! When none has arrived, the receiver asks for them. Blocks that have been asked for wait in
+//! further lists, a round trip longer, and twice as long after each request in vain. The flow's
+//! bitmap of PSNs says which packets of a block have arrived (their PSNs are consecutive), so a
+//! whole block is taken off when it comes first. Bounded: the oldest block of a list is dropped
+//! when there is no room; its sender's timeout remains.
 
 use alloc::collections::VecDeque;
 
@@ -22,13 +23,13 @@ use crate::units::{EntropyValue, FlowId};
 pub(crate) struct OpenBlock {
     /// When its first packet arrived, or it was last looked at.
     pub(crate) since: Instant,
-    /// How often it was asked for in vain; counts up to the last list.
+    /// Requests for the block in vain; counts up to the last list.
     pub(crate) asked: u8,
-    /// Packets of it that had arrived when it was last looked at, 1..=64.
+    /// Packets of the block that had arrived when it was last looked at, 1..=64.
     pub(crate) have: u8,
     /// The incoming flow.
     pub(crate) flow: FlowId,
-    /// Its packets.
+    /// The packets of the block.
     pub(crate) span: Span,
     /// The path that its first packet took.
     pub(crate) ev: EntropyValue,
@@ -39,9 +40,9 @@ const _: () = assert!(size_of::<OpenBlock>() <= 24);
 /// The open blocks of an endpoint.
 #[derive(Debug)]
 pub(crate) struct OpenBlocks {
-    /// By how often blocks were asked for.
+    /// Lists by the number of requests in vain.
     lists: [List; LISTS],
-    /// Blocks in them.
+    /// Blocks in all lists.
     waiting: usize,
     capacity: usize,
 }
@@ -59,7 +60,7 @@ const CAPACITY: usize = 2048;
 const LISTS: usize = 8;
 
 impl OpenBlocks {
-    /// No blocks, and memory for all that there may be.
+    /// Empty lists, with memory for as many blocks as there may be.
     pub(crate) fn new(config: &Config) -> Self {
         let first = config.ec_params.block_timeout;
         let capacity = if config.ec == EcKind::Uncoded { 0 } else { CAPACITY };
@@ -107,7 +108,7 @@ impl OpenBlocks {
         due
     }
 
-    /// Takes those off that come first and are `over`. Amortised O(1).
+    /// Takes blocks that are `over` off the front of each list. Amortised O(1).
     #[inline]
     pub(crate) fn clean(&mut self, over: impl Fn(&OpenBlock) -> bool) {
         if self.waiting == 0 {

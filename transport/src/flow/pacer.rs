@@ -9,7 +9,7 @@ pub(crate) struct Pacer {
     next_at: Instant,
 }
 
-/// What may be sent back to back after an idle time or a late poll, bytes at the paced rate.
+/// Bytes that may be sent back to back after an idle time or a late poll.
 const BURST_BYTES: Bytes = Bytes(16 * 1024);
 
 impl Pacer {

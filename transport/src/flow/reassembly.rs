@@ -10,7 +10,7 @@ use crate::units::{FlowId, HostId, MsgId, MsgNo};
 pub(crate) struct RxMsg {
     /// The flow it arrives on.
     pub(crate) flow: FlowId,
-    /// Who sends it.
+    /// The host that sends it.
     pub(crate) from: HostId,
     /// Whole length, bytes.
     pub(crate) len: u32,
@@ -22,14 +22,14 @@ pub(crate) struct RxMsg {
     pub(crate) tag: u64,
 }
 
-/// What is known of one message number.
+/// The state of one message number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MsgState {
     /// No segment has arrived.
     Unseen,
-    /// Some have.
+    /// Some segments have arrived.
     Open(MsgId),
-    /// All have.
+    /// All segments have arrived.
     Done,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct MsgWindow {
 }
 
 impl MsgWindow {
-    /// What is known of message `no`; `None` beyond the window, where no honest sender is.
+    /// The state of message `no`; `None` beyond the window, where no honest sender goes.
     pub(crate) fn state(&self, ring: &[MsgState], no: MsgNo) -> Option<MsgState> {
         let ahead = no.distance_from(self.first);
         if ahead < 0 {
@@ -80,13 +80,13 @@ impl MsgWindow {
         self.open > 0
     }
 
-    /// True when the ring says nothing.
+    /// True when no message of the ring is open or done.
     pub(crate) fn is_vacant(&self) -> bool {
         self.open == 0 && self.done == 0
     }
 }
 
-/// The messages of a ring that are open: those that fail when the flow dies.
+/// The messages of a ring that are open, which fail when the flow ends.
 pub(crate) fn open_messages(ring: &[MsgState]) -> impl Iterator<Item = MsgId> {
     ring.iter().filter_map(|state| match state {
         MsgState::Open(msg) => Some(*msg),

@@ -6,8 +6,8 @@
 
 use crate::units::Psn;
 
-/// What the bitmap is relative to. Words are a ring addressed by `psn / 64`; bits of PSNs before
-/// `next` may be set or not.
+/// The position of the bitmap. Words are a ring addressed by `psn / 64`; bits of PSNs before `next`
+/// may be set or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReceivedPsns {
     /// The first PSN that has not arrived.
@@ -16,7 +16,7 @@ pub(crate) struct ReceivedPsns {
     ahead: u32,
 }
 
-/// What [`ReceivedPsns::insert`] found.
+/// The result of [`ReceivedPsns::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     New,
@@ -30,7 +30,7 @@ impl ReceivedPsns {
         self.next
     }
 
-    /// True when nothing has arrived out of order: the ring says nothing.
+    /// True when nothing has arrived out of order, so that the ring is not needed.
     pub(crate) fn is_gapless(&self) -> bool {
         self.ahead == 0
     }
@@ -90,7 +90,7 @@ impl ReceivedPsns {
         })
     }
 
-    /// Moves `next` over what has arrived, clearing the words left behind.
+    /// Moves `next` over PSNs that have arrived, and clears the words left behind.
     fn advance(&mut self, words: &mut [u64]) {
         loop {
             let (word, _) = place(words, self.next);
@@ -105,7 +105,7 @@ impl ReceivedPsns {
         }
     }
 
-    /// Clears what is left of the ring, which holds nothing of use when gapless.
+    /// Clears the rest of the ring, which holds nothing of use when gapless.
     pub(crate) fn wipe(&self, words: &mut [u64]) {
         if self.is_gapless() {
             let (word, _) = place(words, self.next);

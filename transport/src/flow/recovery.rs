@@ -1,4 +1,5 @@
-//! Which segments of a flow are in flight, which are lost, and when silence says so.
+//! Loss detection: which segments of a flow are in flight, which are lost, and when silence counts
+//! as loss.
 //!
 //! ```text
 //!            sent                    acknowledge
@@ -15,7 +16,7 @@
 //! Loss is learnt from a refusal (NACK), from acknowledgements of later segments, and last from
 //! silence. Each segment is looked at once per transmission: first transmissions are in PSN order
 //! and retransmissions in a chain of their own, both in order of time, so the segment that has been
-//! in flight longest is at one of two heads. Knows nothing of windows, paths or messages.
+//! in flight longest is at one of two heads. It reads no windows, paths or messages.
 
 mod blocks;
 
@@ -28,7 +29,7 @@ use crate::time::{Duration, Instant};
 use crate::units::{Bytes, Psn};
 use crate::wire::{Ack, Report};
 
-/// What is known of the segments of one flow.
+/// The state of one flow's segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     sent: SentPackets,
@@ -46,24 +47,23 @@ pub(crate) struct Recovery {
     block_window: Duration,
     /// Silence after which a segment is lost, without back-off.
     rto: Duration,
-    /// The same where round trips to the peer took longer than `rto` of late, else zero; as of the
-    /// last timer.
+    /// Silence after which a segment is lost where recent round trips to the peer took longer than
+    /// `rto`, else zero; as of the last timer.
     slow: Duration,
     base_rtt: Duration,
-    /// When a tail probe is due, unless something is heard before.
+    /// When a tail probe is due, unless an acknowledgement arrives before.
     probe_at: Option<Instant>,
-    /// This silence has been probed: what follows is for the timeout, which each further probe
-    /// would put off.
+    /// Whether this silence has been probed: a further probe would only put off the timeout.
     probed: bool,
-    /// Timeouts in a row without news of an arrival: what the back-off goes by.
+    /// Timeouts in a row without news of an arrival; the back-off follows from them.
     timeouts: u8,
-    /// When the last of them was counted. What was sent before is silent for the same reason: it
-    /// is no timeout of its own and waits no longer.
+    /// When the last timeout was counted. Segments sent before are silent for the same reason: they
+    /// count as no further timeout and wait no longer.
     counted_at: Instant,
-    /// Timeouts in a row without a packet from the peer: giving up counts them. A peer that
-    /// refuses everything is there.
+    /// Timeouts in a row without a packet from the peer, after which the flow is given up. A peer
+    /// that refuses everything is not silent.
     silent: u8,
-    /// When the first of them was counted; means nothing while `silent` is 0.
+    /// When the first of these timeouts was counted; means nothing while `silent` is 0.
     silent_since: Instant,
 }
 
@@ -77,27 +77,28 @@ pub(crate) struct Loss {
 /// How a loss became known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inference {
-    /// Segments sent well after it were acknowledged.
+    /// Segments sent well after this one were acknowledged.
     LaterAck,
-    /// Nothing was heard of it for a timeout.
+    /// No answer to the segment arrived within a timeout.
     Silence,
-    /// The receiver asked for what its block lacks.
+    /// The receiver asked for the missing packets of its block.
     Block,
 }
 
-/// What a timer that fired found.
+/// The result of a timer that fired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timeout {
     /// Nothing was due.
     NotDue,
     /// Segments sent before this instant are lost.
     Before(Instant),
-    /// Too many in a row: the peer is silent.
+    /// There were too many timeouts in a row: the peer is silent.
     GiveUp,
 }
 
 impl Recovery {
-    /// Nothing sent on `path` yet; `rto` is its timeout without back-off.
+    /// The state of a flow over `path` that has sent nothing; `rto` is its timeout without
+    /// back-off.
     pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration) -> Self {
         let quarters = loss.reorder_window_quarters;
         Self {
@@ -127,7 +128,7 @@ impl Recovery {
         self.sent.reserve(u32::try_from(wanted).unwrap_or(most).min(most));
     }
 
-    /// Gives the memory back: the flow is over.
+    /// Frees the memory of a flow that is over.
     pub(crate) fn clear(&mut self) {
         self.sent = SentPackets::new();
         self.in_flight = Bytes::ZERO;
@@ -142,7 +143,7 @@ impl Recovery {
         (self.timeouts, self.silent, self.probed) = (0, 0, false);
     }
 
-    /// True when a round trip took longer than the timeout; the next timer asks for how long.
+    /// True when a round trip took longer than the timeout; the next timer reads how long.
     #[inline]
     pub(crate) fn is_slow(&mut self, round_trip: Duration) -> bool {
         let slow = round_trip >= self.rto;
@@ -187,8 +188,8 @@ impl Recovery {
         self.sent.push(packet)
     }
 
-    /// Notes a new segment that leaves as a copy: it waits to be sent for good, and is not in
-    /// flight. As [`Recovery::on_sent`].
+    /// Notes a new segment that leaves as a copy: it waits to be sent in its turn, and is not in
+    /// flight. Otherwise as [`Recovery::on_sent`].
     pub(crate) fn on_copied(&mut self, packet: SentPacket) -> Psn {
         self.lost_bytes += packet.wire_bytes();
         self.sent.push_waiting(packet)
@@ -207,16 +208,17 @@ impl Recovery {
         self.sent.resend(psn, packet);
     }
 
-    /// True when the news could be true of what was sent: a forgery is not. `parity` packets of the
-    /// last block were not sent yet; whoever has decoded it counts them as arrived.
+    /// True when an acknowledgement agrees with the segments that were sent; a forged one does not.
+    /// `parity` packets of the last block were not sent yet; a receiver that has decoded the block
+    /// reports them as arrived.
     pub(crate) fn is_plausible(&self, ack: &Ack, parity: u8) -> bool {
         let beyond = |psn: Psn| psn.distance_from(self.sent.next());
         beyond(ack.cumulative) <= i32::from(parity) && beyond(ack.psn) < 0
     }
 
-    /// Takes in news: `arrived` is called with each segment it is news of. `sent_at` is when
-    /// the segment that caused the news was sent, `round_trip` ago. True when it shows that a
-    /// loss was declared wrongly.
+    /// Takes in an acknowledgement and calls `arrived` with each segment that it is the first to
+    /// report. The segment that caused it was sent at `sent_at`, `round_trip` ago. True when it
+    /// shows that a loss was declared wrongly.
     pub(crate) fn on_news(
         &mut self,
         ack: &Ack,
@@ -241,7 +243,7 @@ impl Recovery {
                 break;
             }
             let all = if before >= 64 { u64::MAX } else { (1 << before) - 1 };
-            // The word of the SACK is looked at once.
+            // The word of the SACK is read once.
             let sack = if at == word { core::mem::take(&mut sack) } else { 0 };
             any |= self.acknowledge(at, all | sack, &mut arrived);
             at = at.plus(64);
@@ -253,7 +255,8 @@ impl Recovery {
         spurious
     }
 
-    /// True when a report could be true of what was sent; `parity` as in [`Self::is_plausible`].
+    /// True when a report agrees with the segments that were sent; `parity` as in
+    /// [`Self::is_plausible`].
     pub(crate) fn is_plausible_report(&self, report: &Report, parity: u8) -> bool {
         let last = (0..8).rev().find(|word| report.arrived[*word] != 0);
         let Some(word) = last else { return true };
@@ -262,7 +265,7 @@ impl Recovery {
         last.distance_from(self.sent.next()) < i32::from(parity)
     }
 
-    /// Takes in a report: `arrived` is called with each segment it is news of.
+    /// Takes in a report and calls `arrived` with each segment that it is the first to report.
     pub(crate) fn on_report(&mut self, report: &Report, mut arrived: impl FnMut(&SentPacket)) {
         let mut any = false;
         for (word, halves) in (0..).zip(report.arrived.chunks_exact(2)) {
@@ -287,7 +290,8 @@ impl Recovery {
         }
     }
 
-    /// The PSNs `word + i` of the bits i of `bits` have arrived. True when that is news.
+    /// Notes that the PSNs `word + i` of the bits i of `bits` have arrived. True when an arrival
+    /// was not known.
     #[inline]
     fn acknowledge(&mut self, word: Psn, bits: u64, arrived: &mut impl FnMut(&SentPacket)) -> bool {
         let mut news = self.sent.note(word, bits);
@@ -308,8 +312,8 @@ impl Recovery {
         any
     }
 
-    /// The segment that caused the news had been declared lost, and its first transmission arrived.
-    /// That of a copy says nothing: nothing was declared.
+    /// True when the segment that caused the acknowledgement had been declared lost, and its first
+    /// transmission arrived. False for a copy, whose loss is never declared.
     fn is_spurious(&self, ack: &Ack) -> bool {
         let arrived = ack.sack & 1 << (ack.psn.0 & 63) != 0;
         arrived
@@ -323,8 +327,8 @@ impl Recovery {
             })
     }
 
-    /// The receiver refused `psn` as sent at `echo_sent_at`. The segment, unless that transmission
-    /// is not the one in flight: a refusal of an earlier one says nothing about it.
+    /// Takes in a refusal of `psn` as sent at `echo_sent_at`. Returns the segment, unless another
+    /// transmission of it is in flight, of which this refusal says nothing.
     pub(crate) fn on_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
         if self.is_refusal(psn, echo_sent_at) { self.mark_lost(psn) } else { None }
     }
@@ -388,8 +392,8 @@ impl Recovery {
         }
     }
 
-    /// When [`Recovery::on_timer`] wants to be called. `tail`: the flow has nothing else to send,
-    /// so silence is worth a probe before the timeout.
+    /// When to call [`Recovery::on_timer`]. `tail`: the flow has nothing else to send, so that a
+    /// probe is sent before the timeout.
     pub(crate) fn next_timer(
         &mut self,
         now: Instant,
@@ -404,20 +408,21 @@ impl Recovery {
         earliest(silence, self.probe_at)
     }
 
-    /// How long what was sent at `sent_at` may be silent.
+    /// How long a segment sent at `sent_at` may go without an answer.
     fn patience(&self, sent_at: Instant, loss: &LossSettings) -> Duration {
         let before = sent_at < self.counted_at;
         let doublings = self.timeouts.saturating_sub(u8::from(before)).min(loss.backoff_max);
         (self.rto * (1 << doublings)).max(self.slow)
     }
 
-    /// As long as a flow may be quiet and be remembered by its receiver, however often in a row.
+    /// The longest timeout, however often in a row it passes, after which the receiver still
+    /// remembers the flow.
     pub(crate) fn patience_max(&self, loss: &LossSettings) -> Duration {
         self.rto * (1 << loss.slow_doublings())
     }
 
-    /// Does what is due at `now`. Spurious calls are no-ops. `lately` is what round trips to the
-    /// peer take, where that is longer than the timeout.
+    /// Does what is due at `now`. Spurious calls are no-ops. `lately` is the recent round-trip time
+    /// to the peer, where that is longer than the timeout.
     //= rfc6298#2: a timeout is longer than the round trips that were measured.
     pub(crate) fn on_timer(
         &mut self,
@@ -425,8 +430,8 @@ impl Recovery {
         loss: &LossSettings,
         lately: Option<Duration>,
     ) -> Timeout {
-        // A quarter more: the queue may be growing. Not so long that a receiver forgets the
-        // flow meanwhile.
+        // A quarter is added, because the queue may be growing; the sum is bounded, so that the
+        // receiver does not forget the flow meanwhile.
         let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
         self.slow = slow.min(self.patience_max(loss));
         if self.probe_at.is_some_and(|at| at <= now) {
@@ -452,8 +457,8 @@ impl Recovery {
             self.timeouts = self.timeouts.saturating_add(1);
             self.counted_at = now;
         }
-        // All that was silent nearly as long goes with it, which saves a timer apiece; but not what
-        // may still be answered.
+        // Segments that were silent nearly as long are lost with it, which saves a timer for each;
+        // segments whose answer may still be on its way are not.
         let nearly = patience.mul_ratio(3, 4).max((self.base_rtt + patience) / 2);
         let limit = Instant::from_ps(now.as_ps().saturating_sub(nearly.as_ps()));
         Timeout::Before(limit.max(sent_at + Duration::from_ps(1)))
@@ -473,7 +478,8 @@ impl Recovery {
     }
 }
 
-/// Long enough for a full queue on the way, short against the timeout of 7.
+/// Base RTTs before a tail probe: long enough for a full queue on the way, short against the
+/// timeout of 7.
 const PROBE_AFTER_RTTS: u64 = 3;
 
 /// The earlier of two instants, either of which may never come.

@@ -1,12 +1,12 @@
-//! What round trips to a peer take of late, where that is longer than the timeout: queues on the
-//! way are deeper than it was made for, and what is silent there is not lost.
+//! Recent round-trip times to a peer, where they are longer than the timeout: queues on the way are
+//! deeper than the timeout allows for, and silent segments there are not lost.
 //!
-//! Shared by the flows to a peer, as control blocks of TCP are (RFC 9040): a flow whose first
-//! segments are still in the queue learns from those that were answered. Round trips are told apart
-//! by the send time that each acknowledgement echoes, so those of segments sent again count, too.
-//! Only flows that are about to time out ask, and only round trips longer than a timeout are noted:
-//! nothing here is touched while the timeout is right. A fixed number of places, each peer has one;
-//! peers that share it forget each other.
+//! All flows to a peer share them, as control blocks of TCP are shared (RFC 9040): a flow whose
+//! first segments are still in the queue uses the round trips of other flows' segments. The send
+//! time that each acknowledgement echoes names the transmission, so round trips of segments sent
+//! again count, too. Only flows that are about to time out read this, and only round trips longer
+//! than a timeout are noted: nothing here is touched while the timeout is right. There is a fixed
+//! number of places; each peer has one, and peers that share a place overwrite each other.
 
 use crate::time::{Duration, Instant};
 use crate::units::HostId;
@@ -29,24 +29,25 @@ struct Long {
 const PLACES: usize = 32;
 
 impl RoundTrips {
-    /// None is long.
+    /// No round trip is long.
     pub(crate) const fn new() -> Self {
         let none = Long { peer: HostId(u32::MAX), took: Duration::ZERO, at: Instant::ZERO };
         Self { places: [none; PLACES] }
     }
 
-    /// A round trip to `peer` that ended at `now` took longer than a timeout.
+    /// Notes that a round trip to `peer` that ended at `now` took longer than a timeout.
     pub(crate) fn note(&mut self, peer: HostId, took: Duration, now: Instant) {
         let place = &mut self.places[Self::place(peer)];
-        // Half the time that it stands for: there is no gap before the next is noted.
+        // A round trip counts for as long as it took. It is replaced after half of that, so that
+        // there is no gap.
         let old = !place.tells_of(peer, now) || now.since(place.at) >= place.took / 2;
         if old || took >= place.took {
             *place = Long { peer, took, at: now };
         }
     }
 
-    /// A long one of late; `None` when none was longer than a timeout. It stands for as long as it
-    /// took: what was sent after it will have been answered by then.
+    /// The recent round-trip time to `peer`; `None` when none was longer than a timeout. A round
+    /// trip counts for as long as it took: segments sent after it will have been answered by then.
     pub(crate) fn lately(&self, peer: HostId, now: Instant) -> Option<Duration> {
         let place = &self.places[Self::place(peer)];
         place.tells_of(peer, now).then_some(place.took)

@@ -1,4 +1,4 @@
-//! The receiving half of a flow: duplicates, placement, and what to tell the sender.
+//! The receiving half of a flow: duplicates, placement, and answers to the sender.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
@@ -23,29 +23,29 @@ use crate::units::{Bytes, EntropyValue, FlowId, HostId, Key, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header, Receipt, Report};
 use blocks::Place;
 
-/// The receiving half of one flow: what is remembered of it while nothing is on its way. The rest
-/// is on loan from [`RxBuffers`].
+/// The receiving half of one flow: the state that is kept while nothing is on its way. The rest is
+/// on loan from [`RxBuffers`].
 #[derive(Clone, Debug)]
 pub(crate) struct RxFlow {
     /// When a segment last arrived.
     pub(crate) heard_at: Instant,
-    /// This flow here.
+    /// The flow at this host.
     pub(crate) id: FlowId,
-    /// Who sends.
+    /// The host that sends.
     pub(crate) from: HostId,
-    /// The flow there.
+    /// The flow at the sender.
     pub(crate) src_flow: FlowId,
-    /// Carried by every packet of the flow.
+    /// The key that every packet of the flow carries.
     pub(crate) key: Key,
     received: ReceivedPsns,
     msgs: MsgWindow,
-    /// While a message is open or something has arrived out of order.
+    /// The buffers that the flow has while a message is open or something has arrived out of order.
     lease: Lease,
 }
 
 const _: () = assert!(size_of::<RxFlow>() <= 48);
 
-/// What waits to be acknowledged.
+/// Segments that wait to be acknowledged.
 pub(crate) type Pending = Option<Waiting>;
 
 /// Segments that have arrived and wait for others to be acknowledged with them.
@@ -55,7 +55,7 @@ pub(crate) struct Waiting {
     ack: PendingAck,
     /// When the first of them arrived: later ones do not put its acknowledgement off.
     since: Instant,
-    /// How many there are, 1..`ack_every`.
+    /// Number of segments, 1..`ack_every`.
     count: u16,
     /// The first PSN of the 64-PSN words that they lie in.
     low: Psn,
@@ -65,7 +65,7 @@ pub(crate) struct Waiting {
 
 const _: () = assert!(size_of::<Pending>() <= 40);
 
-/// What the rest of the endpoint lends a receiving flow.
+/// Parts of the endpoint that a receiving flow borrows.
 pub(crate) struct RxContext<'a> {
     pub(crate) config: &'a Config,
     pub(crate) msgs: &'a mut Slab<MsgId, RxMsg>,
@@ -90,14 +90,14 @@ pub(crate) struct AckQueue {
     capacity: usize,
 }
 
-/// What a receiver says to a sender.
+/// An answer of a receiver to a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// Of a segment, and the flow it speaks for.
+    /// The acknowledgement or refusal of a segment, and its flow.
     Segment(FlowId, PendingAck),
-    /// More PSNs than an acknowledgement reports: the 256 from this one, over this path.
+    /// A report of the 256 PSNs from this one on, over this path.
     Report(FlowId, Psn, EntropyValue),
-    /// That a block lacks something.
+    /// A request for packets that a block lacks.
     Block(OpenBlock),
     /// Whether a flow exists; of none that is here, but for those to be kept elsewhere.
     Presence(Told),
@@ -117,7 +117,7 @@ impl AckQueue {
         self.answer(Answer::Segment(flow, ack), stats);
     }
 
-    /// The same for any answer.
+    /// Queues any answer; the oldest is discarded when there is no room.
     pub(crate) fn answer(&mut self, answer: Answer, stats: &mut Stats) {
         if self.queue.len() >= self.capacity {
             self.queue.pop_front();
@@ -132,18 +132,18 @@ impl AckQueue {
         self.queue.push_front(answer);
     }
 
-    /// The oldest.
+    /// Takes the oldest answer.
     pub(crate) fn pop(&mut self) -> Option<Answer> {
         let first = self.queue.pop_front();
         if self.queue.is_empty() {
-            // From the start again, where the cache is warm.
+            // The ring starts again at its first place, where the cache is warm.
             self.queue.clear();
         }
         first
     }
 }
 
-/// What an acknowledgement says of the segment that causes it.
+/// The part of an acknowledgement about the segment that causes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PendingAck {
     at: Instant,
@@ -170,7 +170,7 @@ impl RxFlow {
         }
     }
 
-    /// A DATA segment arrived: where its bytes belong.
+    /// Takes in a DATA segment; returns where its bytes belong.
     pub(crate) fn on_data(
         &mut self,
         rx: &RxSegment,
@@ -252,7 +252,7 @@ impl RxFlow {
         let gain = place.map(|place| place.after(&mut self.received, buffer.words, cx.config));
         if let Some(gain) = gain.as_ref().filter(|gain| gain.whole) {
             ack.receipt = Receipt::Decoded;
-            // More than is missing only where a sender contradicts itself.
+            // A sender that contradicts itself may send more bytes than are missing.
             msg.received += gain.bytes.min(msg_len - msg.received);
         }
         let whole = msg.received == msg_len;
@@ -284,7 +284,7 @@ impl RxFlow {
         Ok(Placement::Place { msg, offset, msg_len })
     }
 
-    /// Acknowledges a segment that brought nothing: at once, or when it is granted.
+    /// Acknowledges a segment that brought nothing new: at once, or when it is granted.
     fn answer(&mut self, ack: PendingAck, cx: &mut RxContext<'_>) {
         if cx.config.answers() != Answers::Granted {
             return cx.acks.push(self.id, ack, cx.stats);
@@ -294,7 +294,7 @@ impl RxFlow {
         {
             self.lease = lease;
         }
-        // Without a buffer it goes unanswered, as if it had been lost.
+        // Without a buffer the segment is not answered, as if it had been lost.
         if let Some(buffer) = cx.buffers.get(self.lease) {
             acknowledge(ack, false, buffer.pending, cx.config, |_| ());
         }
@@ -307,7 +307,7 @@ impl RxFlow {
         }
     }
 
-    /// Gives the buffers back once they say nothing that the flow itself does not know.
+    /// Gives the buffers back once their contents follow from the flow's own state.
     fn end_lease(&mut self, buffers: &mut RxBuffers) {
         if !self.msgs.is_vacant() || !self.received.is_gapless() {
             return;
@@ -328,7 +328,8 @@ impl RxFlow {
         buffers: &RxBuffers,
     ) -> Option<NonZeroU32> {
         match self.msgs.state(buffers.ring(self.lease), data.msg) {
-            // Beyond the window now, but segments before it in the same burst may move that.
+            // The message is beyond the window now, but earlier segments of the burst may move the
+            // window.
             None | Some(MsgState::Unseen) => data.open.map(|open| open.msg_len),
             Some(MsgState::Open(id)) => {
                 let untouched = msgs.get(id).filter(|msg| !msg.kept)?;
@@ -348,7 +349,7 @@ impl RxFlow {
     ) -> Result<(MsgId, &'m mut RxMsg), DropReason> {
         let id = match self.msgs.state(ring, data.msg) {
             Some(MsgState::Open(id)) => id,
-            // A segment of a finished message that was never received: no sender does that.
+            // A new segment of a finished message is a contradiction.
             Some(MsgState::Done) | None => return Err(DropReason::BadSegment),
             Some(MsgState::Unseen) => {
                 let open = data.open.ok_or(DropReason::UnknownFlow)?;
@@ -392,7 +393,7 @@ impl RxFlow {
         buffers.pending(self.lease).map(|waiting| waiting.since + config.ack_delay())
     }
 
-    /// What waits to be acknowledged.
+    /// The segments that wait to be acknowledged.
     pub(crate) fn pending(&self, buffers: &RxBuffers) -> Option<Taken> {
         let waiting = buffers.pending(self.lease)?;
         Some(Taken { ack: waiting.ack, report: waiting.report() })
@@ -415,7 +416,7 @@ impl RxFlow {
         ack.ev
     }
 
-    /// The packet that says it, at the moment it leaves.
+    /// The header of the acknowledgement `ack`, at the moment it leaves.
     pub(crate) fn header(
         &self,
         ack: &PendingAck,
@@ -438,7 +439,7 @@ impl RxFlow {
         Header::new(ack.ev, self.src_flow, body).keyed(self.key)
     }
 
-    /// The packet that reports what has arrived of the 256 PSNs from `first`, a multiple of 64.
+    /// The header of a report on the 256 PSNs from `first` on, a multiple of 64.
     pub(crate) fn report(&self, first: Psn, ev: EntropyValue, buffers: &RxBuffers) -> Header {
         let mut arrived = [0; 8];
         for (word, halves) in (0..).zip(arrived.chunks_exact_mut(2)) {
@@ -451,8 +452,8 @@ impl RxFlow {
         Header::new(ev, self.src_flow, body).keyed(self.key)
     }
 
-    /// The flow is forgotten: its buffers are given back, and what was open of it is told to
-    /// `aborted`.
+    /// Ends a flow that is forgotten: gives its buffers back, and calls `aborted` for each message
+    /// that was open.
     pub(crate) fn end(self, buffers: &mut RxBuffers, aborted: impl FnMut(MsgId)) {
         let Some(RxBuffer { words, ring, pending }) = buffers.get(self.lease) else { return };
         open_messages(ring).for_each(aborted);
@@ -468,7 +469,7 @@ impl RxFlow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) ack: PendingAck,
-    /// Where the report begins that goes with it; `None` when the acknowledgement says enough.
+    /// The first PSN of the report that goes with it; `None` when the acknowledgement is enough.
     pub(crate) report: Option<Psn>,
 }
 
@@ -476,7 +477,7 @@ pub(crate) struct Taken {
 const REPORT_WORDS: u32 = 4;
 
 impl Waiting {
-    /// One segment.
+    /// A single segment.
     const fn of(ack: PendingAck) -> Self {
         Self { ack, since: ack.at, count: 1, low: word_of(ack.psn), words: 1 }
     }
@@ -499,7 +500,7 @@ impl Waiting {
         if ahead < 0 { (own, words + apart) } else { (self.low, words.max(apart + 1)) }
     }
 
-    /// Where the report begins that must go with the acknowledgement.
+    /// The first PSN of the report that must go with the acknowledgement.
     fn report(&self) -> Option<Psn> {
         (self.words > 1).then_some(self.low)
     }
@@ -510,7 +511,7 @@ const fn word_of(psn: Psn) -> Psn {
     Psn(psn.0 & !63)
 }
 
-/// What [`acknowledge`] lets leave.
+/// The answers that [`acknowledge`] lets leave.
 enum Leaving {
     Ack(PendingAck),
     /// A report of more PSNs than an ACK reports, from this one on.
@@ -518,7 +519,7 @@ enum Leaving {
 }
 
 impl Leaving {
-    /// As an answer of `flow`, on the path `ev`.
+    /// The answer of `flow`, on the path `ev`.
     #[inline]
     fn on(self, flow: FlowId, ev: EntropyValue) -> Answer {
         match self {
@@ -528,10 +529,11 @@ impl Leaving {
     }
 }
 
-/// Decides which acknowledgements leave now. An ACK reports one 64-PSN word. So pending news of
-/// another word leaves first, or, where the scheduler says how often segments are acknowledged, in
-/// a report of 256 PSNs; what does not fit one report leaves first, too. Where acknowledgements are
-/// granted, one report goes with each: the sender learns of segments behind it from a later one.
+/// Decides which acknowledgements leave now. An ACK reports one 64-PSN word. So a pending
+/// acknowledgement of another word leaves first, or, where the scheduler decides how often segments
+/// are acknowledged, a report of 256 PSNs covers both; one that does not fit the report leaves
+/// first, too. Where acknowledgements are granted, one report goes with each: a later one covers
+/// segments beyond it.
 fn acknowledge(
     ack: PendingAck,
     at_once: bool,

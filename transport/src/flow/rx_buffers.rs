@@ -1,9 +1,9 @@
-//! What a flow needs only while messages are on their way to it: lent when the first segment
-//! arrives, taken back when all is whole.
+//! Buffers that a flow needs only while messages are on their way to it: lent when the first
+//! segment arrives, taken back when all messages are whole.
 //!
-//! One place each for a fixed number of flows, reserved at once and first touched when that many
-//! flows receive at the same time; places given back last are lent first. So an endpoint that knows
-//! many flows takes memory for those that are receiving. Nothing is allocated after
+//! There is one place for each of a fixed number of flows, reserved at once and first touched when
+//! that many flows receive at the same time; places given back last are lent first. So an endpoint
+//! with many flows touches memory only for those that are receiving. Nothing is allocated after
 //! [`RxBuffers::new`].
 
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use super::reassembly::MsgState;
 use super::rx::Pending;
 use crate::config::Config;
 
-/// Which place is lent to a flow, if any.
+/// The place that is lent to a flow, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lease(u32);
 
@@ -31,7 +31,7 @@ pub(crate) struct RxBuffer<'a> {
     pub(crate) pending: &'a mut Pending,
 }
 
-/// All places of an endpoint. Places that are not lent are as new.
+/// All places of an endpoint. Places that are not lent are empty.
 #[derive(Debug)]
 pub(crate) struct RxBuffers {
     words: Vec<u64>,
@@ -59,7 +59,7 @@ impl RxBuffers {
         }
     }
 
-    /// A place, as new; `None` when all are lent.
+    /// Lends an empty place; `None` when all are lent.
     pub(crate) fn lend(&mut self) -> Option<Lease> {
         if let Some(index) = self.free.pop() {
             return Some(Lease(index));
@@ -75,7 +75,7 @@ impl RxBuffers {
         u32::try_from(places).ok().map(Lease)
     }
 
-    /// Takes a place back, which the flow has left as new.
+    /// Takes a place back, which the flow has emptied.
     pub(crate) fn take_back(&mut self, lease: Lease) {
         debug_assert!(self.get(lease).is_none_or(|place| {
             let vacant = place.ring.iter().all(|state| *state == MsgState::Unseen);
@@ -108,7 +108,7 @@ impl RxBuffers {
         self.rings.get(index * ring..(index + 1) * ring).unwrap_or_default()
     }
 
-    /// What a lease has pending.
+    /// The segments of a lease that wait to be acknowledged.
     #[inline]
     pub(crate) fn pending(&self, lease: Lease) -> Pending {
         self.pending.get(lease.0 as usize).copied().flatten()

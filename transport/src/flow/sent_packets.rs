@@ -1,4 +1,4 @@
-//! What a sender remembers of each segment it has sent: a ring indexed by PSN.
+//! The segments that a sender has sent and that are outstanding: a ring indexed by PSN.
 //!
 //! Invariants: `base <= next`; every PSN in `base..next` has an entry and a bit that says whether
 //! it has arrived; that of `base` has not, or the ring is empty; at most `capacity` PSNs are
@@ -13,10 +13,10 @@ use alloc::vec;
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, MsgId, Psn};
 
-/// What has become of a segment.
+/// The fate of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// On its way, or so we believe.
+    /// Believed to be on its way.
     InFlight,
     /// Believed lost; waits in the retransmission queue.
     Lost,
@@ -31,7 +31,7 @@ pub(crate) enum Fate {
 pub(crate) struct SentPacket {
     /// When it was last sent.
     pub(crate) sent_at: Instant,
-    /// Which message of this endpoint.
+    /// The message that it is of.
     pub(crate) msg: MsgId,
     /// First payload byte within the message.
     pub(crate) offset: u32,
@@ -41,7 +41,7 @@ pub(crate) struct SentPacket {
     pub(crate) payload_len: u16,
     /// The path it last took.
     pub(crate) ev: EntropyValue,
-    /// What has become of it.
+    /// The fate of the segment.
     pub(crate) fate: Fate,
     /// Whether it has been sent again, and which parity packet it is, if any.
     pub(crate) marks: Marks,
@@ -57,7 +57,7 @@ impl Marks {
     const RESENT: u8 = 0x80;
     const COPIED: u8 = 0x40;
 
-    /// Those of a segment that has left as a copy alone.
+    /// Marks of a segment that has left only as a copy.
     pub(crate) const COPY: Self = Self(Self::COPIED);
 
     /// True when its first transmission was a copy.
@@ -66,12 +66,12 @@ impl Marks {
         self.0 & Self::COPIED != 0
     }
 
-    /// Those of parity packet `index` of its block, sent for the first time.
+    /// Marks of parity packet `index` of its block, sent for the first time.
     pub(crate) const fn parity(index: u8) -> Self {
         Self(index + 1)
     }
 
-    /// The same, sent again.
+    /// These marks once the packet is sent again.
     pub(crate) const fn again(self) -> Self {
         Self(self.0 | Self::RESENT)
     }
@@ -124,8 +124,8 @@ struct Chain {
 #[derive(Clone, Debug)]
 pub(crate) struct SentPackets {
     ring: Box<[SentPacket]>,
-    /// By `psn / 64`, modulo its length: bit `psn % 64` says that the PSN has arrived. Bits of PSNs
-    /// that are not outstanding mean nothing.
+    /// Words by `psn / 64`, modulo their number: bit `psn % 64` is set when the PSN has arrived.
+    /// Bits of PSNs that are not outstanding mean nothing.
     arrived: Box<[u64]>,
     base: Psn,
     next: Psn,
@@ -148,7 +148,7 @@ const VACANT: SentPacket = SentPacket {
 };
 
 impl SentPackets {
-    /// Nothing sent yet, and no memory taken.
+    /// A ring of which nothing was sent, without memory.
     pub(crate) fn new() -> Self {
         Self {
             ring: Box::default(),
@@ -221,7 +221,7 @@ impl SentPackets {
         psn
     }
 
-    /// Passes over the next PSN: nothing is sent with it, and it counts as arrived.
+    /// Passes over the next PSN: no packet has it, and it counts as arrived.
     ///
     /// # Panics
     /// As [`SentPackets::push`].
@@ -237,8 +237,8 @@ impl SentPackets {
         self.is_outstanding(psn).then(|| &self.ring[self.slot(psn)])
     }
 
-    /// Marks the PSNs `word + i` of the bits i of `bits` as arrived. The bits of those that are
-    /// outstanding and were not known to have: [`SentPackets::arrive`] is due for each, then
+    /// Marks the PSNs `word + i` of the bits i of `bits` as arrived. Returns the bits of
+    /// outstanding PSNs whose arrival was not known: call [`SentPackets::arrive`] for each, then
     /// [`SentPackets::advance`]. `word` is a multiple of 64.
     #[inline]
     pub(crate) fn note(&mut self, word: Psn, bits: u64) -> u64 {
@@ -270,7 +270,7 @@ impl SentPackets {
         before
     }
 
-    /// Moves `base` over what has arrived. Bounded by a turn for each word of the ring.
+    /// Moves `base` over PSNs that have arrived. Bounded by a turn for each word of the ring.
     #[inline]
     pub(crate) fn advance(&mut self) {
         while self.base != self.next {
@@ -283,7 +283,7 @@ impl SentPackets {
         }
     }
 
-    /// Notes a new segment that waits to be sent for good, and names it.
+    /// Notes a new segment that waits to be sent in its turn, and names it.
     ///
     /// # Panics
     /// As [`SentPackets::push`].
@@ -293,14 +293,14 @@ impl SentPackets {
         psn
     }
 
-    /// Takes `psn`, which is in flight, for lost.
+    /// Declares `psn`, which is in flight, lost.
     pub(crate) fn lose(&mut self, psn: Psn) -> Option<SentPacket> {
         let entry = self.spare(psn)?;
         self.want(psn);
         Some(entry)
     }
 
-    /// Takes `psn`, which is in flight, for lost, and does not queue it to be sent again.
+    /// Declares `psn`, which is in flight, lost, and does not queue it to be sent again.
     pub(crate) fn spare(&mut self, psn: Psn) -> Option<SentPacket> {
         let entry = self.entry(psn).copied().filter(|entry| entry.fate == Fate::InFlight)?;
         if entry.marks.resent() {
@@ -338,7 +338,7 @@ impl SentPackets {
         self.first(&self.resent)
     }
 
-    /// True when something was sent again and is in flight.
+    /// True when some segment was sent again and is in flight.
     #[inline]
     pub(crate) fn has_resent(&self) -> bool {
         self.resent.len > 0
@@ -349,7 +349,7 @@ impl SentPackets {
         self.lost.len
     }
 
-    /// True when something waits to be sent again.
+    /// True when some segment waits to be sent again.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost.len > 0
@@ -422,7 +422,7 @@ mod tests {
         SentPacket { offset, fate: Fate::InFlight, ..VACANT }
     }
 
-    /// What is outstanding and not acknowledged, by PSN, and the two orders.
+    /// The oracle: segments that are outstanding and not acknowledged, by PSN, and the two orders.
     #[derive(Default)]
     struct Oracle {
         packets: BTreeMap<u32, SentPacket>,
@@ -431,7 +431,7 @@ mod tests {
         next: u32,
     }
 
-    /// One PSN arrives; its entry as it was before, when that is news.
+    /// Notes that one PSN arrived; its entry as it was before, when that was not known.
     fn ack(ring: &mut SentPackets, psn: u32) -> Option<SentPacket> {
         let news = ring.note(Psn(psn & !63), 1 << (psn & 63));
         let before = (news != 0).then(|| ring.arrive(Psn(psn)));

@@ -1,7 +1,7 @@
-//! The sending half of a flow: what to send next, and what acknowledgements say.
+//! The sending half of a flow: which segment is next, and how acknowledgements are handled.
 //!
-//! It joins what the rest of the core keeps apart: messages to cut into segments, the window of the
-//! controller, the paths of the balancer, and the fate of what was sent ([`super::recovery`]).
+//! It joins parts that the rest of the core keeps apart: messages to cut into segments, the window
+//! of the controller, the paths of the balancer, and the fate of segments ([`super::recovery`]).
 
 mod blocks;
 mod feedback;
@@ -40,34 +40,34 @@ pub(crate) struct TxMsg {
     pub(crate) acked: u32,
     /// The application's tag; 0 is none.
     pub(crate) tag: u64,
-    /// The receiver has acknowledged a segment, so it knows the message.
+    /// Whether the receiver has acknowledged a segment, so that it has opened the message.
     pub(crate) opened: bool,
 }
 
-/// What a flow that is not sending waits for.
+/// The reason why a flow is not sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Nothing: the application has posted no more, and all is acknowledged.
+    /// The application has posted no more, and all is acknowledged.
     Application,
-    /// Acknowledgements of what is in flight; there is nothing more to send.
+    /// Segments in flight wait for acknowledgements; there is nothing more to send.
     Acknowledgement,
-    /// The congestion window to open.
+    /// The congestion window is full.
     Window,
-    /// The scheduler's leave: a peer's credit, for one.
+    /// The scheduler does not let the flow send, for example for want of credit.
     Scheduler,
-    /// The pacer.
+    /// The pacer's instant has not come.
     Pacing,
-    /// Time to make room, where the receiver refuses one segment again and again.
+    /// The receiver has refused one segment again and again, and the next copy waits.
     Refusals,
-    /// An old segment to be acknowledged: too many PSNs are outstanding.
+    /// Too many PSNs are outstanding: an old segment has to be acknowledged first.
     PsnWindow,
-    /// An old message to be finished: too many are unfinished.
+    /// Too many messages are unfinished: an old one has to finish first.
     MsgWindow,
-    /// Nothing any more: the peer did not answer and the flow was given up.
+    /// The peer did not answer and the flow was given up.
     Failed,
 }
 
-/// What the rest of the endpoint lends a flow.
+/// Parts of the endpoint that a sending flow borrows.
 pub(crate) struct TxContext<'a> {
     pub(crate) config: &'a Config,
     pub(crate) msgs: &'a mut Slab<MsgId, TxMsg>,
@@ -82,13 +82,13 @@ pub(crate) struct TxFlow {
     /// The cached answer of the controller.
     window: Window,
     pub(crate) id: FlowId,
-    /// Carried by every packet of the flow.
+    /// The key that every packet of the flow carries.
     pub(crate) key: Key,
     pub(crate) peer: HostId,
     dst_flow: FlowId,
     failed: bool,
     pub(crate) closing: bool,
-    /// The scheduler has chosen a path: the balancer gets no feedback any more.
+    /// Whether the scheduler has chosen a path: the balancer gets no feedback from then on.
     steered: bool,
     /// Why the last poll yielded nothing.
     wait: Option<Wait>,
@@ -100,12 +100,13 @@ pub(crate) struct TxFlow {
     pacer: Pacer,
     /// Messages started or waiting, of consecutive numbers; done ones are taken off the front.
     unfinished: VecDeque<MsgId>,
-    /// The last so many of them have bytes that were never sent; the first of these is being sent.
+    /// How many of the unfinished messages, at the end, have bytes that were never sent; the first
+    /// of these is being sent.
     unsent: u32,
     next_msg: MsgNo,
     /// Segments of posted messages that were never sent.
     unsent_segments: u64,
-    /// Their wire bytes, without extensions that only some have.
+    /// Wire bytes of these segments, without extensions that only some have.
     unsent_bytes: Bytes,
     /// Wire bytes that reports have acknowledged since the last acknowledgement: the controller's
     /// next sample has them.
@@ -114,13 +115,13 @@ pub(crate) struct TxFlow {
     refused: Bytes,
     /// How often in a row a segment that was in flight alone was sent again and refused again.
     refused_again: u8,
-    /// Nothing is sent before: after such a refusal.
+    /// Instant before which nothing is sent after such a refusal.
     held_until: Instant,
     /// The erasure code; `None` when its messages are sent as they are.
     code: Option<Ec>,
     /// Parity that belongs right behind the last segment sent.
     parity: ParityDue,
-    /// What dead paths carry is not looked for again before this.
+    /// Instant before which packets on dead paths are not searched for again.
     swept_until: Instant,
     /// When the receiver was last reminded of this flow, or the flow had something to send.
     kept_at: Instant,
@@ -140,7 +141,8 @@ impl TxFlow {
         let code = config.code_of(&path);
         let mut loss = config.loss;
         if code.is_some() {
-            // A gap says nothing before its block can no longer be decoded; receivers see that.
+            // A gap is no loss as long as its block can be decoded; the receiver reports when it
+            // cannot.
             loss.reorder_window_quarters = None;
         }
         Self {
@@ -181,19 +183,19 @@ impl TxFlow {
         self.unsent_segments += packets;
         let overhead = packets * u64::from(self.overhead(config));
         self.unsent_bytes += Bytes(payload + overhead);
-        // Half the window, so that the receiver's open part always covers what is outstanding.
+        // Half the window, so that the receiver's open part always covers the outstanding PSNs.
         self.recovery.reserve(self.unsent_segments, config.psn_window / 2);
         self.unsent += 1;
         self.unfinished.push_back(id);
         self.next_msg = self.next_msg.plus(1);
     }
 
-    /// What is known of its path.
+    /// The flow's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What controls and balances it.
+    /// The flow's controller and balancer.
     pub(crate) fn policies(&self) -> Policies {
         Policies { cc: self.cc.kind(), lb: self.lb.kind() }
     }
@@ -203,8 +205,8 @@ impl TxFlow {
         self.next_msg
     }
 
-    /// What there is to send, and whether some of it might go now; [`TxFlow::poll_segment`]
-    /// decides.
+    /// The bytes that wait to be sent, and how many of them might leave now;
+    /// [`TxFlow::poll_segment`] decides.
     pub(crate) fn backlog(&self) -> Backlog {
         let (cwnd, refused) = (self.window.cwnd, self.refused);
         if self.failed {
@@ -229,13 +231,13 @@ impl TxFlow {
         (self.window, self.recovery.in_flight())
     }
 
-    /// What kept the flow from sending when it was last asked; `None` when it sent.
+    /// Why the flow did not send at the last poll; `None` when it sent.
     pub(crate) fn wait(&self) -> Option<Wait> {
         self.wait
     }
 
-    /// When [`TxFlow::on_timer`] wants to be called; for a paced segment as far `ahead` of its
-    /// departure, and when that is past and it was not given, at its departure.
+    /// When to call [`TxFlow::on_timer`]. For a paced segment that is `ahead` of its departure;
+    /// when that instant is past and the segment was not given, it is the departure.
     pub(crate) fn next_timer(
         &mut self,
         now: Instant,
@@ -261,7 +263,7 @@ impl TxFlow {
         earliest(earliest(recovery, leave_at), earliest(self.window.wake_at, keep_at))
     }
 
-    /// The peer does not answer: every unfinished message fails, by name.
+    /// Fails every unfinished message, by name, because the peer does not answer.
     pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
         self.failed = true;
         self.unsent = 0;
@@ -275,7 +277,7 @@ impl TxFlow {
         }
     }
 
-    /// True when it was closed and is finished: nothing of it is needed any more.
+    /// True when the flow was closed and is finished, so that its state is not needed any more.
     pub(crate) fn is_over(&self) -> bool {
         self.closing && self.is_idle()
     }

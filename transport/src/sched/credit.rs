@@ -3,28 +3,28 @@
 //!
 //! Source: \[ndp\], \[eqds\] and, for facts, their authors' simulator htsim; \[smartt\] sections IV
 //! and VI compare with it and put a sender's window beside it. Units: wire bytes, picoseconds.
-//! The window of the congestion controller still caps what is in flight: credit says when a segment
-//! may leave, never that it must. It decides no path and infers no loss.
+//! The window of the congestion controller still caps the bytes in flight: credit says when a
+//! segment may leave, never that it must. It decides no path and infers no loss.
 //!
 //! All is cumulative, so lost and repeated packets do no harm ([`crate::wire::Allowance`]):
 //!
 //! ```text
 //!   sender                                         receiver
 //!   used    sent against credit                    granted  credit given
-//!   granted credit heard of                        target   demand heard of, and trimmed since
+//!   granted credit received                        target   demand received, and trimmed since
 //!   announced = used + what waits   --DATA,        granted <= target, always; granted rises
 //!     (as far as window and         REQUEST-->     by one quantum at a time, flow by flow, at
 //!     `ahead` go)                   <--CREDIT--    the rate of the link
 //! ```
 //!
 //! - A flow may send while `used` is before `granted`; its last segment may end behind it.
-//! - A trimmed segment raises `target` where it arrives, and goes before other demand: the sender
-//!   need not ask for what its receiver knows to be missing.
-//! - A flow that waits, and of whose demand the receiver has heard nothing, asks by REQUEST. So
-//!   does one that has waited for a timeout, less and less often, until it is given up as silent.
-//!   Each REQUEST is answered by a CREDIT, so waiting long is no sign of silence.
-//! - A flow that has sent and heard everything forgets the credit it did not need, and may send its
-//!   first window unasked once more.
+//! - A trimmed segment raises `target` where it arrives, and is served before other demand: the
+//!   sender need not ask for segments that its receiver knows to be missing.
+//! - A flow that waits, and whose demand no packet has reported, asks by REQUEST. A flow that has
+//!   waited for a timeout asks again, less and less often, until it is given up as silent. Each
+//!   REQUEST is answered by a CREDIT, so waiting long is no sign of silence.
+//! - A flow of which everything is sent and acknowledged drops the credit that it did not need, and
+//!   may send its first window unasked once more.
 
 mod asker;
 mod giver;
@@ -46,12 +46,12 @@ use crate::wire::{Body, Header, data};
 params! {
     /// Settings of [`Credits`].
     pub struct CreditParams {
-        /// What a flow sends unasked when it starts, in BDPs of its path.
+        /// Bytes that a flow sends unasked when it starts, in BDPs of its path.
         first_window: f32 = 1.0, in 0.0..=16.0;
-        /// How far beyond what it has sent a flow asks for credit, in BDPs of its path: what may
-        /// lie unused at a sender.
+        /// How far ahead of its sent bytes a flow asks for credit, in BDPs of its path: the most
+        /// credit that may lie unused at a sender.
         ahead: f32 = 1.5, in 0.01..=64.0;
-        /// Share of the line rate at which a receiver gives credit, percent: what is left is for
+        /// Share of the line rate at which a receiver gives credit, percent; the rest is for
         /// control packets.
         rate: u16 = 99, in 1..=100;
         /// Full segments that one CREDIT lets a flow send.
@@ -67,7 +67,7 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// Without flows.
+    /// A scheduler without flows.
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         Self { asker: Asker::new(setup), giver: Giver::new(setup) }

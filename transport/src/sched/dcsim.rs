@@ -87,7 +87,7 @@ struct Answer {
 }
 
 impl DcSim {
-    /// Without flows.
+    /// A scheduler without flows.
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let sizes = setup.wire_sizes;
@@ -95,7 +95,7 @@ impl DcSim {
         let terms = Terms::new(setup, Bytes(sim_len.into()));
         let params = &setup.params.dcsim;
         let flows = setup.tx_flows_max as usize;
-        // As long as a flow goes on that hears nothing of its segments.
+        // The time for which a flow goes on without answers to its segments.
         let timeout = setup.rto.max(terms.rtt_max * TIMER_RTTS);
         let timeouts = (0..=setup.retries_max).map(|n| 1_u64 << n.min(setup.backoff_max));
         let patience = (timeout * timeouts.sum::<u64>()).max(setup.give_up);
@@ -215,8 +215,8 @@ impl Protocol for DcSim {
         false
     }
 
-    /// A SIM is answered, whoever sent it and for whatever flow; a SIM-ACK is taken if it answers
-    /// one that is waited for.
+    /// Answers a SIM of any host and for any flow; takes a SIM-ACK if it answers a SIM that waits
+    /// for one.
     fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, now: Instant) -> bool {
         match (note.class, Sim::of(note)) {
             (TrafficClass::Probe, Some(sim)) => {

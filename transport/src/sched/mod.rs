@@ -5,9 +5,10 @@
 //!
 //! ```text
 //!  Sending                                           Receiving
-//!  on_open, on_backlog   a flow, what it waits for   on_arrival     a segment, whole or trimmed
-//!  next_turn, on_sent    its turn, what it sent      on_forgotten   a flow that is over
-//!                         \                         answers        how segments are acknowledged
+//!  on_open, on_backlog   a flow, its backlog         on_arrival     a segment, whole or trimmed
+//!  next_turn, on_sent    its turn, its segment       on_forgotten   a flow that is over
+//!  holds, next_given_up  a flow kept from sending    answers        how segments are acknowledged
+//!                         \                         next_granted   which acknowledgement leaves
 //!                          \                       /
 //!                           Protocol: packets of its own, for flows and for hosts
 //!                           on_control, on_host_control, poll_control
@@ -32,10 +33,10 @@ use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::{Header, Note, WireSizes};
 
-/// What a scheduler is built from.
+/// The inputs from which a scheduler is built.
 #[derive(Clone, Debug)]
 pub struct SchedSetup<'a> {
-    /// Everybody's parameters.
+    /// Parameters of all schedulers.
     pub params: &'a SchedParams,
     /// Slab indices of outgoing flows are below this.
     pub tx_flows_max: u32,
@@ -43,13 +44,13 @@ pub struct SchedSetup<'a> {
     pub rx_flows_max: u32,
     /// Rate of the host's link.
     pub line_rate: Rate,
-    /// Base RTT of a path that nothing better is known of.
+    /// Base RTT of a path without one of its own.
     pub base_rtt: Duration,
     /// Wire bytes of a full segment.
     pub mtu: Bytes,
-    /// What packets count as on the wire.
+    /// Sizes of packets as they count on the wire.
     pub wire_sizes: WireSizes,
-    /// Silence after which something is lost, without back-off.
+    /// Silence after which a packet is lost, without back-off.
     pub rto: Duration,
     /// The timeout doubles at most this often.
     pub backoff_max: u8,
@@ -63,11 +64,11 @@ pub struct SchedSetup<'a> {
     pub rng: Rng,
 }
 
-/// What a scheduler's file states for its registration.
+/// The registration of a scheduler, in its file.
 pub trait Scheduling: Scheduler + Registered {
     /// The scheduler of an endpoint, without flows.
     fn build(setup: &SchedSetup<'_>) -> Self;
-    /// Octets that every DATA header of its flows is longer by.
+    /// Octets that the scheduler adds to every DATA header of its flows.
     #[must_use]
     fn data_overhead() -> u16 {
         0
@@ -82,11 +83,11 @@ registry! {
     new: Scheduling::build(setup: &SchedSetup<'_>);
     params {
         /// The settings of every scheduler, `sched.<name>.<key>`; an endpoint reads those of its
-        /// own.
+        /// scheduler.
         pub struct SchedParams;
     }
     kinds {
-        /// Octets that every DATA header of this scheduler's flows is longer by.
+        /// Octets that this scheduler adds to every DATA header of its flows.
         fn data_overhead() -> u16;
     }
     policies {

@@ -1,8 +1,8 @@
-//! What a scheduler is to an endpoint: three roles, each a trait, and the plain data between them.
+//! The interface between a scheduler and an endpoint: three roles, each a trait, and plain data.
 //!
 //! An endpoint takes any type that has all three ([`Scheduler`]): those of the registry, or one of
-//! another crate ([`crate::Endpoint::with_scheduler`]). What is about a flow that a scheduler does
-//! not know, it ignores.
+//! another crate ([`crate::Endpoint::with_scheduler`]). A scheduler ignores calls about a flow that
+//! it does not know.
 
 use crate::path::Path;
 use crate::segment::{Burst, TxSegment};
@@ -22,14 +22,13 @@ pub trait Sending {
     /// The receiver of an outgoing flow has forgotten it: nothing that was said to or by the peer
     /// about the flow counts any more.
     fn on_reopened(&mut self, _flow: FlowId) {}
-    /// What an outgoing flow has to send has changed, or what it may send as far as its own window
-    /// goes.
+    /// The backlog of an outgoing flow has changed, or the part of it that its own window allows.
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
     /// The next turn: a flow that sends one segment. `until` is the latest departure that the
     /// driver takes: `now` where it cannot keep packets until their time.
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn>;
-    /// A segment of an outgoing flow is on its way out: note it, and write into its header what the
-    /// peer's scheduler should learn. `backlog` computes what is left.
+    /// A segment of an outgoing flow leaves: the scheduler may note it, and write fields of its
+    /// header for the peer's scheduler. `backlog` computes the flow's remaining backlog.
     fn on_sent(
         &mut self,
         flow: FlowId,
@@ -37,10 +36,10 @@ pub trait Sending {
         backlog: impl FnOnce() -> Backlog,
         now: Instant,
     );
-    /// True when it is this scheduler that keeps an outgoing flow from sending.
+    /// True when this scheduler keeps an outgoing flow from sending.
     fn holds(&self, flow: FlowId) -> bool;
-    /// An outgoing flow whose peer's scheduler does not answer: to be given up. Call until `None`
-    /// after [`Protocol::handle_timeout`].
+    /// The next outgoing flow to give up, because its peer's scheduler does not answer. Called
+    /// until `None` after [`Protocol::handle_timeout`].
     fn next_given_up(&mut self) -> Option<FlowId>;
     /// The least timeout of a segment, for a protocol that holds segments or acknowledgements back.
     /// Asked once, when the endpoint is made.
@@ -73,8 +72,8 @@ pub trait Receiving {
 
 /// The scheduler's own protocol: packets of its own and timers.
 pub trait Protocol {
-    /// A packet of the scheduler's own protocol arrived for `flow`, one of this host's that `from`
-    /// is the peer of. False when this scheduler has no use for it: it is counted and dropped.
+    /// A packet of the scheduler's own protocol arrived for `flow`, a flow of this host whose peer
+    /// is `from`. False when this scheduler has no use for it: it is counted and dropped.
     fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool;
     /// A packet arrived that is for this host and for none of its flows. It has opened no flow, and
     /// `from` need not be the peer of one, so an answer to it ([`Protocol::poll_control`]) should
@@ -91,8 +90,7 @@ pub trait Protocol {
     /// Fills `out` with packets of the scheduler's own protocol; [`Burst::push_at`] for one that
     /// leaves later than `now`.
     fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>);
-    /// When [`Protocol::handle_timeout`] wants to be called: after a call at `now`, later than
-    /// `now`.
+    /// When to call [`Protocol::handle_timeout`]; after a call at `now` it is later than `now`.
     fn poll_timeout(&self) -> Option<Instant>;
     /// Does everything that is due by `now`. Spurious calls are no-ops.
     fn handle_timeout(&mut self, now: Instant);
@@ -107,24 +105,23 @@ pub struct Turn {
     /// has something to send and nothing else happens; at least 1. A turn with a choice is one
     /// segment.
     pub repeats: u32,
-    /// What the scheduler chooses of the segment; `None` leaves path and instant to the flow.
+    /// The scheduler's choice for the segment; `None` leaves path and instant to the flow.
     pub choice: Option<Choice>,
 }
 
-/// What a scheduler may choose of a segment.
+/// The choice of a scheduler for a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Choice {
-    /// Its path; `None` leaves it to the flow's balancer. From the first turn with a path on, the
-    /// balancer of that flow gets no feedback: paths that it did not choose say nothing of those
-    /// that it would choose.
+    /// The path of the segment; `None` leaves it to the flow's balancer. From the first turn with a
+    /// path on, the balancer of that flow gets no feedback, because it did not choose these paths.
     pub ev: Option<EntropyValue>,
-    /// Its departure, `now..=until` of [`Sending::next_turn`], and not before one that was given at
-    /// an earlier call; `None` is now, or what the flow's pacer says.
+    /// The departure of the segment, `now..=until` of [`Sending::next_turn`], and not before one
+    /// that was given at an earlier call; `None` is now, or the instant of the flow's pacer.
     pub at: Option<Instant>,
-    /// It is a copy: the next segment that was never sent leaves early, outside of the window, and
-    /// stays to be sent by a later turn unless it is acknowledged before. A segment has one copy at
-    /// most. A flow with an erasure code sends none. Where there is nothing to copy the turn is
-    /// void, and the flow's backlog is reported.
+    /// Whether to send a copy: the next segment that was never sent leaves early, outside of the
+    /// window, and is sent in a later turn, too, unless it is acknowledged before. A segment has
+    /// one copy at most. A flow with an erasure code sends none. Where there is nothing to copy the
+    /// turn is void, and the flow's backlog is reported.
     pub copy: bool,
 }
 
@@ -144,7 +141,7 @@ impl Turn {
     }
 }
 
-/// What the application says about a flow when it opens it, for the scheduler.
+/// The application's label of a flow for the scheduler, given when it opens the flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Label {
     /// Flows of one number belong together, as those of a collective do; 0 is none.
@@ -156,7 +153,7 @@ pub struct Label {
 impl Label {
     /// The priority of a flow that names none: the least urgent that the field's tools use.
     pub const PRIO_NONE: u32 = 2_000_000;
-    /// Of no collective and without a priority.
+    /// A label without collective and priority.
     pub const NONE: Self = Self { collective: 0, prio: Self::PRIO_NONE };
 }
 
@@ -166,10 +163,10 @@ impl Default for Label {
     }
 }
 
-/// What an outgoing flow has to send.
+/// The backlog of an outgoing flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
-    /// Wire bytes that it could send now as far as its own window goes; 0 when it cannot send.
+    /// Wire bytes that the flow's own window lets it send now; 0 when it cannot send.
     pub sendable: Bytes,
     /// Wire bytes that wait to be sent, for the first time or again, window or not.
     pub waiting: Bytes,
@@ -179,7 +176,7 @@ pub struct Backlog {
     pub in_flight: Bytes,
     /// Its congestion window.
     pub cwnd: Bytes,
-    /// Wire bytes that its receiver has refused since the flow was opened, and so knows of.
+    /// Wire bytes that the receiver has refused since the flow was opened.
     pub refused: Bytes,
 }
 
@@ -204,7 +201,8 @@ pub enum Answers {
     /// As the settings say (`ack_every`, `ack_delay`).
     #[default]
     Free,
-    /// One for so many segments, or after so long, however they are reordered.
+    /// One for so many segments, or after so long, however they are reordered; segments that are
+    /// marked, trimmed, repeated, restored or the last of a message are answered at once.
     Every {
         /// Segments of a flow, 1..=64.
         segments: u16,
@@ -218,19 +216,19 @@ pub enum Answers {
         /// How long a segment may wait for others.
         delay: Duration,
     },
-    /// None leaves before [`Receiving::next_granted`] names its flow.
+    /// Acknowledgements of a flow leave when [`Receiving::next_granted`] names it.
     Granted,
 }
 
-/// Leave for the acknowledgement of one flow.
+/// A grant for the acknowledgement of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granted {
     /// The incoming flow.
     pub flow: FlowId,
-    /// Its path; `None` is that of the segment it answers. A balancer takes an acknowledgement for
-    /// feedback about the path it came by, so a path is for flows whose sender's scheduler chooses
-    /// the paths of its segments as well ([`Choice::ev`]).
+    /// The path of the acknowledgement; `None` is that of the segment that it answers. A balancer
+    /// takes an acknowledgement for feedback about the path it came by, so a path is for flows
+    /// whose sender's scheduler chooses the paths of its segments as well ([`Choice::ev`]).
     pub ev: Option<EntropyValue>,
-    /// Its departure; `None` is now.
+    /// The departure of the acknowledgement; `None` is now.
     pub at: Option<Instant>,
 }

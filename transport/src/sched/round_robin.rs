@@ -1,4 +1,4 @@
-//! One segment a flow, in turn, the most urgent flows first. No protocol of its own.
+//! Round robin: one segment a flow, in turn, the most urgent flows first. No protocol of its own.
 //!
 //! Flows with a priority ([`Label::prio`]) are served in its order, flows of one priority in turn:
 //! a less urgent flow sends only when no more urgent one can. Flows without one have the priority
@@ -23,10 +23,10 @@ use crate::wire::Header;
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     queue: VecDeque<FlowId>,
-    /// By slab index: the id that is queued, or [`FlowId::UNKNOWN`].
+    /// For each slab index: the id that is queued, or [`FlowId::UNKNOWN`].
     queued: Vec<FlowId>,
-    /// By slab index: the id that can send, or [`FlowId::UNKNOWN`]. A queued id that is not here is
-    /// skipped when its turn comes.
+    /// For each slab index: the id that can send, or [`FlowId::UNKNOWN`]. A queued id that is not
+    /// here is skipped when its turn comes.
     ready: Vec<FlowId>,
     /// Made when the first flow with a priority is opened.
     ranked: Option<Box<Ranked>>,
@@ -35,9 +35,10 @@ pub struct RoundRobin {
 /// Flows with a priority, of which each is queued at most once.
 #[derive(Clone, Debug)]
 struct Ranked {
-    /// By slab index: the priority of the flow, [`Label::PRIO_NONE`] for one in the plain queue.
+    /// For each slab index: the priority of the flow, [`Label::PRIO_NONE`] for one in the plain
+    /// queue.
     prio: Vec<u32>,
-    /// By priority, then by when they were queued.
+    /// Flows by priority, then by when they were queued.
     heap: BinaryHeap<Reverse<(u32, u64, FlowId)>>,
     /// Flows queued so far.
     queued: u64,
@@ -62,7 +63,7 @@ impl Ranked {
 }
 
 impl RoundRobin {
-    /// For slab indices below `flows_max`.
+    /// An empty queue for slab indices below `flows_max`.
     #[must_use]
     pub fn new(flows_max: u32) -> Self {
         let slots = flows_max as usize;
@@ -74,7 +75,7 @@ impl RoundRobin {
         }
     }
 
-    /// Says whether `flow` takes part in the turns.
+    /// Sets whether `flow` takes part in the turns.
     pub(super) fn set_ready(&mut self, flow: FlowId, ready: bool) {
         let index = flow.index();
         if !ready {

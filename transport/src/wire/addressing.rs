@@ -1,4 +1,4 @@
-//! Which MAC and IP address a host has: computed in emulated worlds, from a table on real NICs.
+//! The MAC and IP address of each host: computed in emulated worlds, from a table on real NICs.
 //!
 //! Emulated hosts need no configuration: IPv4 10.x.y.z with z in 1..=254, IPv6 in one /64 of
 //! fd00::/8 (RFC 4193), locally administered MACs. It does not resolve addresses (no ARP, no
@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::units::HostId;
 
-/// Which IP a frame uses.
+/// The IP version of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpVersion {
     /// IPv4, no options: 20 octets.
@@ -69,9 +69,9 @@ pub struct Addressing {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Hosts {
-    /// Computed from the host number; no state.
+    /// Addresses computed from the host number; no state.
     Emulated(IpVersion),
-    /// Listed, for real NICs.
+    /// Addresses from a table, for real NICs.
     Table(AddressTable),
 }
 
@@ -174,7 +174,7 @@ impl Addressing {
         Self { hosts: Hosts::Table(table), udp_port: UDP_PORT }
     }
 
-    /// The same addresses at another port than [`UDP_PORT`].
+    /// These addresses with another UDP port than [`UDP_PORT`].
     #[must_use]
     pub fn with_udp_port(self, udp_port: u16) -> Self {
         Self { udp_port, ..self }

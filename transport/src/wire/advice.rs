@@ -1,5 +1,5 @@
-//! ADVICE on the wire: 12 octets of ACK and NACK in which a receiver's half of a controller speaks
-//! to the sender's.
+//! ADVICE on the wire: 12 octets of ACK and NACK from a receiver's half of a controller to the
+//! sender's half.
 
 use core::num::NonZeroU8;
 
@@ -9,12 +9,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::ParseError;
 use super::half::Half;
 
-/// What a receiver's half of a controller says. The half defines what number and values mean.
+/// The advice of a receiver's half of a controller, which defines the meaning of number and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Advice {
-    /// Which half says it.
+    /// The half that gives the advice.
     pub half: Half,
-    /// A number that may wrap: of a round, for one.
+    /// A number that may wrap, for example of a round.
     pub number: u16,
     /// Two values.
     pub values: [u32; 2],

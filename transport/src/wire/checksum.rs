@@ -64,8 +64,8 @@ impl Checksum {
         }
     }
 
-    /// The folded sum in network order, not complemented: what a NIC wants in the checksum field as
-    /// its starting value.
+    /// The folded sum in network order, not complemented: the value that a NIC starts from in the
+    /// checksum field.
     #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {
@@ -110,7 +110,7 @@ fn sum_long(bytes: &[u8]) -> u64 {
     sum_lanes(bytes)
 }
 
-/// As [`sum_words`], in lanes that a compiler makes vectors of.
+/// [`sum_words`] in lanes, which compilers turn into vectors.
 #[inline(always)]
 fn sum_lanes(bytes: &[u8]) -> u64 {
     const LANES: usize = 8;

@@ -10,14 +10,15 @@ pub enum Ecn {
     NotEct,
     /// Capable, codepoint 1.
     Ect1,
-    /// Capable, codepoint 0: what Headrace data carries.
+    /// Capable, codepoint 0: the value of Headrace data.
     Ect0,
     /// Congestion experienced.
     Ce,
 }
 
-/// What a switch queues apart, highest priority last. Code points lie in the local-use pool (RFC
-/// 2474 section 6, xxxx11), are two bit flips apart, and their high three bits rise with priority.
+/// The traffic class, by which a switch separates queues; highest priority last. Code points lie in
+/// the local-use pool (RFC 2474 section 6, xxxx11), are two bit flips apart, and their high three
+/// bits rise with priority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TrafficClass {
     /// Segments with payload; also how an unknown code point is read.
@@ -57,7 +58,7 @@ impl TrafficClass {
     pub const ALL: [Self; 5] =
         [Self::Data, Self::Trimmed, Self::Control, Self::ProbeAck, Self::Probe];
 
-    /// The ECN field that a host sends it with: data alone may be marked.
+    /// The ECN field of a packet of this class when a host sends it: data alone may be marked.
     #[must_use]
     pub const fn ecn(self) -> Ecn {
         match self {

@@ -4,14 +4,14 @@ use core::num::NonZeroU8;
 
 /// The place of a packet in a block.
 ///
-/// Three octets, since DATA has room for no more: the number of the code is in what the numbers of
-/// parity packets and of the packet leave of theirs.
+/// It takes three octets, since DATA has room for no more: the number of the code is in the high
+/// bits of the octets that hold the number of parity packets and the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coded {
     data: NonZeroU8,
     /// Parity packets, and the low bits of the code's number above them.
     parity: u8,
-    /// Which packet, and the high bits of the code's number above it.
+    /// The packet, and the high bits of the code's number above it.
     packet: u8,
 }
 

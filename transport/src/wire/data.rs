@@ -93,14 +93,14 @@ pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
     (bytes.len() >= usize::from(len)).then_some(len)
 }
 
-/// Where the INT extension of the DATA or PARITY header at the front of `bytes` starts; `None` when
-/// it has none, or as in [`len_of`].
+/// The offset of the INT extension of the DATA or PARITY header at the front of `bytes`; `None`
+/// when it has none, or as in [`len_of`].
 pub(super) fn int_of(bytes: &[u8]) -> Option<usize> {
     let (at, telemetry) = parts_of(bytes)?;
     (telemetry > 0).then_some(usize::from(at))
 }
 
-/// Octets of a DATA or PARITY header in front of its INT extension, and of that.
+/// Octets of a DATA or PARITY header in front of its INT extension, and octets of the extension.
 fn parts_of(bytes: &[u8]) -> Option<(u16, u16)> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
     let kinds = [KIND_DATA, KIND_PARITY].map(first_octet);
@@ -216,7 +216,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Data), ParseError> {
         demand,
         code,
     };
-    // The kind says again whether it is parity, for those who read no further.
+    // The kind repeats whether it is parity, for readers of the first octet alone.
     if fixed.first != data.first_octet() {
         return Err(ParseError::Field);
     }

@@ -1,4 +1,5 @@
-//! What may follow a header beside payload: extensions whose content is not in the [`Header`].
+//! Extensions: octets that may follow a header beside payload, whose content is not in the
+//! [`Header`].
 //!
 //! A header says which extensions follow and how long they are ([`Extent`], two octets that were
 //! padding). The content lies in a table beside the burst, `exts[i]` for segment i, which is looked
@@ -19,7 +20,7 @@ pub struct Ext {
     pub int: Int,
     /// DATA and PARITY: the receiver's half of the flow's controller.
     pub half: Half,
-    /// ACK and NACK: what that half says.
+    /// ACK and NACK: the advice of that half.
     pub advice: Advice,
 }
 
@@ -62,19 +63,19 @@ impl Extent {
     /// No extension.
     pub const NONE: Self = Self { named: 0, len: 0 };
 
-    /// With this telemetry.
+    /// This extent with telemetry.
     #[must_use]
     pub fn with_int(self, int: &Int) -> Self {
         self.with(INT, int.wire_len())
     }
 
-    /// With the name of the receiver's half.
+    /// This extent with the name of the receiver's half.
     #[must_use]
     pub fn with_half(self) -> Self {
         self.with(HALF, half::LEN)
     }
 
-    /// With advice.
+    /// This extent with advice.
     #[must_use]
     pub fn with_advice(self) -> Self {
         self.with(ADVICE, advice::LEN)
@@ -106,7 +107,7 @@ impl Extent {
         self.named == 0
     }
 
-    /// Whether the extensions that it names are as long in `ext` as it says.
+    /// Whether the extensions that it names have in `ext` the length that it states.
     #[must_use]
     pub fn fits(self, ext: &Ext) -> bool {
         let part = |named: u8, len: u16| if self.named & named != 0 { len } else { 0 };
@@ -145,7 +146,7 @@ impl Extent {
         (self.named & ADVICE != 0).then_some(ext.advice)
     }
 
-    /// As bits of the flags of a packet like `body`.
+    /// The bits of this extent in the flags of a packet like `body`.
     pub(super) fn flags(self, body: &Body) -> u8 {
         let flags = flags_of(body);
         let bit = |named: u8, flag: u8| if self.named & named != 0 { flag } else { 0 };
@@ -167,7 +168,8 @@ impl Extent {
         assert!(at == self.len(), "the header says how long its extensions are");
     }
 
-    /// Reads what the flags of a packet like `body` name from the front of `bytes` into `ext`.
+    /// Reads the extensions that the flags of a packet like `body` name from the front of `bytes`
+    /// into `ext`.
     pub(super) fn read(
         flags: u8,
         body: &Body,

@@ -26,12 +26,12 @@ use crate::units::{EntropyValue, HostId};
 pub const ETHERNET_LEN: u16 = 14;
 /// Octets of a UDP header.
 pub const UDP_LEN: u16 = 8;
-/// Octets that hold the headers of any frame: what a buffer for headers needs, and what a switch
-/// has to see of a frame that it edits.
+/// Octets that hold the headers of any frame: the size of a buffer for headers, and the part of a
+/// frame that a switch has to see to edit it.
 pub const HEADERS_MAX: u16 = 256;
 
-/// Octets that hold the headers of any frame without the extensions of [`super::ext`]: what is
-/// left of a device's frame is payload.
+/// Octets that hold the headers of any frame without the extensions of [`super::ext`]; the rest of
+/// a device's frame is payload.
 pub const PLAIN_HEADERS_MAX: u16 = 128;
 
 const _: () = assert!(header_overhead(IpVersion::V6) + data::PLAIN_LEN_MAX <= PLAIN_HEADERS_MAX);
@@ -47,14 +47,14 @@ pub const fn header_overhead(version: IpVersion) -> u16 {
     ETHERNET_LEN + version.header_len() + UDP_LEN
 }
 
-/// What [`parse`] does about the UDP checksum. That of a trimmed packet is never looked at.
+/// How [`parse`] treats the UDP checksum. The checksum of a trimmed packet is never checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UdpCheck {
-    /// It must be there and match.
+    /// The checksum must be there and match.
     Required,
-    /// It must match unless the field is zero: the sender did not compute one.
+    /// The checksum must match unless the field is zero: the sender did not compute one.
     IfPresent,
-    /// The NIC has checked it, or nobody needs to.
+    /// The checksum is not checked: the NIC has done so, or no check is needed.
     Skip,
 }
 
@@ -69,14 +69,14 @@ pub struct FrameSpec {
     pub class: TrafficClass,
 }
 
-/// What a switch needs to forward a frame.
+/// The fields of a frame that a switch needs to forward it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// Sender.
     pub src: HostId,
     /// Receiver.
     pub dst: HostId,
-    /// UDP source port: with the addresses, what ECMP hashes.
+    /// UDP source port, which ECMP hashes together with the addresses.
     pub ev: EntropyValue,
     /// ECN field.
     pub ecn: Ecn,
@@ -89,7 +89,7 @@ pub struct Route {
 pub struct Parsed {
     /// Sender.
     pub src: HostId,
-    /// Receiver; whether that is us is the caller's question.
+    /// Receiver; the caller checks whether that is the own host.
     pub dst: HostId,
     /// ECN field.
     pub ecn: Ecn,
@@ -99,11 +99,12 @@ pub struct Parsed {
     pub header: Header,
     /// Its extensions.
     pub ext: Ext,
-    /// Where the payload lies in the frame; empty when trimmed.
+    /// The range of the payload in the frame; empty when trimmed.
     pub payload: Range<usize>,
     /// A switch has cut the payload off.
     pub trimmed: bool,
-    /// Octets of payload that the sender sent: those of `payload`, or of what was cut off.
+    /// Octets of payload that the sender sent: the length of `payload`, or of the payload that was
+    /// cut off.
     pub payload_len: u16,
 }
 
@@ -112,7 +113,7 @@ pub struct Parsed {
 pub struct Envelope {
     /// Both ends, path and class.
     pub route: Route,
-    /// Where the payload starts, octets from the destination MAC.
+    /// The offset of the payload, octets from the destination MAC.
     pub start: usize,
     /// Octets of payload that the sender sent, also when they were cut off.
     pub payload_len: u16,
@@ -237,12 +238,12 @@ pub fn parse_into(
     }
 }
 
-/// What a switch needs to forward `frame`, without looking at the Headrace header or the UDP
+/// The fields that a switch needs to forward `frame`, read without the Headrace header and the UDP
 /// checksum.
 ///
 /// # Errors
-/// [`ParseError`] when it is not UDP to the port of `addressing`, cut short inside the headers, has
-/// a wrong IPv4 checksum, or an address is nobody's.
+/// [`ParseError`] when it is not UDP to the port of `addressing`, is cut short inside the headers,
+/// has a wrong IPv4 checksum, or has an address of no host.
 pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseError> {
     match outer::version(frame)? {
         IpVersion::V4 => outer::open::<Head4>(frame)?.route(addressing),
@@ -250,8 +251,8 @@ pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseErr
     }
 }
 
-/// Where the Headrace header of `frame` starts; `None` when it is not UDP. Whether the port is that
-/// of Headrace, [`route_of`] says: who edits a frame has asked it, or has made the frame.
+/// The offset of the Headrace header of `frame`; `None` when it is not UDP. The port is not
+/// checked: callers that edit a frame have called [`route_of`] before, or have made the frame.
 fn header_start(frame: &[u8]) -> Option<usize> {
     match outer::version(frame).ok()? {
         IpVersion::V4 => outer::open::<Head4>(frame).ok().map(|_| Head4::LEN),
@@ -259,8 +260,8 @@ fn header_start(frame: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the payload of a DATA frame starts, which is what [`trim`] leaves of it; `None` when it is
-/// no DATA or is cut inside its headers. `frame`, to whichever UDP port, may be its first
+/// The offset of the payload of a DATA frame, which is the length that [`trim`] leaves; `None` when
+/// it is no DATA or is cut inside its headers. `frame`, to any UDP port, may be its first
 /// [`HEADERS_MAX`] octets alone.
 #[must_use]
 pub fn payload_start(frame: &[u8]) -> Option<usize> {
@@ -272,10 +273,10 @@ pub fn payload_start(frame: &[u8]) -> Option<usize> {
 /// Cuts a DATA frame behind its Headrace header and returns its new length; the caller drops the
 /// rest.
 ///
-/// DSCP becomes Trimmed and the IP length (and IPv4 checksum) that of what is left; UDP length and
-/// checksum stay: the length tells the receiver what was lost, the checksum can no longer be
-/// verified. A frame that is no DATA, or has no payload left, is not touched: its length is
-/// returned. To which UDP port it goes is not looked at.
+/// DSCP becomes Trimmed, and IP length and IPv4 checksum are those of the rest. UDP length and
+/// checksum stay: the receiver reads from the length how much was lost; the checksum can no longer
+/// be verified. A frame that is no DATA, or has no payload left, is not touched, and its length is
+/// returned. The UDP port is not checked.
 pub fn trim(frame: &mut [u8]) -> usize {
     let len = frame.len();
     let Some(at) = header_start(frame) else { return len };
@@ -331,11 +332,11 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
     rewrite_tos(frame, |tos| class.dscp() << 2 | tos & 3).is_some()
 }
 
-/// The Headrace header of `frame` with its extensions, all of which have to be there; whatever the
-/// payload is.
+/// The Headrace header of `frame` with its extensions, all of which have to be there; the payload
+/// is not looked at.
 ///
 /// # Errors
-/// [`ParseError`] when the frame is not UDP, or what follows is no header.
+/// [`ParseError`] when the frame is not UDP, or no header follows.
 pub fn header_of(frame: &[u8]) -> Result<(Header, Ext), ParseError> {
     let at = header_start(frame).ok_or(ParseError::NotHeadrace)?;
     Header::parse(entropy_at(frame, at), &frame[at..]).map(|(header, ext, _)| (header, ext))
@@ -410,7 +411,7 @@ pub fn seed_udp_checksum(head: &mut [u8]) {
     write_udp_checksum(head, |pseudo, _| pseudo.folded());
 }
 
-/// Stores what `value` makes of the pseudo-header and of the datagram with a zero checksum field.
+/// Stores the result of `value` for the pseudo-header and the datagram with a zero checksum field.
 fn write_udp_checksum(head: &mut [u8], value: impl FnOnce(Checksum, &[u8]) -> u16) {
     let pseudo = match outer::version(head) {
         Ok(IpVersion::V4) => outer::open::<Head4>(head).map(|outer| (outer.pseudo(), Head4::LEN)),

@@ -2,7 +2,7 @@
 //!
 //! Telemetry that switches write into a packet on its way. DATA and PARITY carry the room, which
 //! their sender reserves, since the length of a packet is fixed when it is sent; ACK and NACK echo
-//! what the segment had when it arrived; a NOTE of a switch has hops of its own. Layout and units:
+//! the hops that the segment had when it arrived. Layout and units:
 //! docs/WIRE.md. Rates, counters and times are those of a port at the instant at which the packet
 //! leaves it. Source of what is measured: \[hpcc\] sec. 3.1; the widths are ours, wide enough for
 //! queues of a border switch and for round trips of seconds.
@@ -33,7 +33,7 @@ const RATE_UNIT: u64 = 100_000_000;
 /// Unit of [`Hop::time`].
 const PS_PER_NS: u64 = 1000;
 
-/// What one port says of itself as a packet leaves it.
+/// The state of one port at the instant at which a packet leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hop {
     /// Nanoseconds of the switch's clock; wraps after 4.29 s.
@@ -62,8 +62,9 @@ impl Hop {
         }
     }
 
-    /// Time between the packet of `earlier` and this one at the same port; as wrapped time cannot
-    /// tell the past from the far future, a difference of more than half the range is `None`.
+    /// Time between the packet of `earlier` and this one at the same port; `None` for a difference
+    /// of more than half the range, which in wrapped time may be the past as well as the far
+    /// future.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Duration> {
         forward(earlier.time, self.time).map(|ns| Duration::from_ns(ns.into()))
@@ -101,7 +102,7 @@ const fn wrapped(value: u64) -> u32 {
     value as u32
 }
 
-/// How far `to` is ahead of `from` on a wrapping counter; `None` when it is behind.
+/// The distance from `from` to `to` on a wrapping counter; `None` when `to` is behind.
 const fn forward(from: u32, to: u32) -> Option<u32> {
     let ahead = to.wrapping_sub(from);
     if ahead <= u32::MAX / 2 { Some(ahead) } else { None }
@@ -137,7 +138,7 @@ impl Int {
         hops: [Hop { time: 0, sent: 0, waiting: 0, rate: 0, port: 0 }; HOPS_MAX],
     };
 
-    /// Reserves room for `room` hops, 1..=[`HOPS_MAX`], and has none.
+    /// Telemetry with room for `room` hops, 1..=[`HOPS_MAX`], and without any.
     #[must_use]
     pub fn with_room(room: u8) -> Self {
         let mut int = Self::VACANT;
@@ -145,14 +146,14 @@ impl Int {
         int
     }
 
-    /// [`Int::with_room`] where it stays.
+    /// [`Int::with_room`] in place.
     pub(crate) fn reserve(&mut self, room: u8) {
         self.room = room.clamp(1, ROOM_MAX);
         (self.used, self.cut) = (0, false);
     }
 
-    /// Adds the hop of a port. Where there is no room left it is noted that some are missing: the
-    /// reader must not take the rest for the whole path.
+    /// Adds the hop of a port. Where there is no room left, it notes that hops are missing, so that
+    /// a reader does not take the others for the whole path.
     pub fn stamp(&mut self, hop: Hop) {
         match self.hops.get_mut(usize::from(self.used)) {
             Some(place) if self.used < self.room => {
@@ -180,7 +181,7 @@ impl Int {
         self.cut
     }
 
-    /// The same hops with no room for more, as an answer carries them; `None` when there are none.
+    /// These hops with no room for more, as an answer carries them; `None` when there are none.
     #[must_use]
     pub fn echo(&self) -> Option<Self> {
         (self.used > 0).then_some(Self { room: self.used, ..*self })

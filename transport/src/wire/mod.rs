@@ -1,12 +1,13 @@
-//! The Headrace header: the plain value here, its bytes in [`data`], [`ack`], [`block`] and
-//! [`credit`], the frame around it in [`frame`]. Nothing outside `wire` touches byte order.
-//! docs/WIRE.md has the offsets.
+//! The Headrace header: the plain value here, its octets in one file for each layout ([`data`],
+//! [`ack`], [`report`], [`block`], [`credit`], [`note`]) and each extension ([`ext`]), the frame
+//! around it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
 //!
 //! DATA travels from sender to receiver, ACK and NACK back. A PSN names one segment of a flow for
 //! good: a retransmission carries the PSN of the original, so a receiver recognises every duplicate
 //! by PSN alone, and the echoed send time keeps round-trip samples unambiguous. Where receivers
 //! give out credit, CREDIT travels back and REQUEST asks for it. Where messages are erasure-coded,
-//! PARITY travels with DATA, in the same numbers, and BLOCK_NACK asks for what a block lacks.
+//! PARITY travels with DATA, in the same numbers, and BLOCK_NACK asks for packets that a block
+//! lacks.
 
 pub mod ack;
 pub mod addressing;
@@ -56,8 +57,9 @@ type Name = (FlowId, Key);
 /// A Headrace header without addresses; those are in the frame around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The entropy value this packet travels with: its UDP source port. ACK and NACK travel with
-    /// that of the segment they answer, which is how a balancer hears of its choice.
+    /// The entropy value that this packet travels with: its UDP source port. ACK and NACK travel
+    /// with that of the segment that they answer, so that the balancer gets feedback about its
+    /// choice.
     pub ev: EntropyValue,
     /// The flow at the host that receives this packet; [`FlowId::UNKNOWN`] while opening.
     pub dst_flow: FlowId,
@@ -65,7 +67,7 @@ pub struct Header {
     pub ext: Extent,
     /// The flow's secret: a packet without it changes nothing. [`Key::NONE`] in a NOTE for a host.
     pub key: Key,
-    /// What it says.
+    /// The content of the packet, by kind.
     pub body: Body,
 }
 
@@ -78,7 +80,8 @@ pub enum Body {
     Ack(Ack),
     /// A segment arrived without its payload: it was trimmed.
     Nack(Ack),
-    /// Which of 256 segments have arrived, where an acknowledgement alone says too little.
+    /// A report of which of 256 segments have arrived, where an acknowledgement alone says too
+    /// little.
     Report(Report),
     /// A block of segments lacks more than its parity makes up for.
     BlockNack(BlockNack),
@@ -86,7 +89,7 @@ pub enum Body {
     Credit(Allowance),
     /// A flow that may not send asks its receiver to let it.
     Request(Allowance),
-    /// What schedulers say to each other, or a network to a flow's controller.
+    /// A note between schedulers, or from a network to a flow's controller.
     Note(Note),
     /// Whether a flow exists.
     Presence(Presence),
@@ -97,19 +100,19 @@ pub enum Body {
 pub struct Data {
     /// Names the segment within its flow.
     pub psn: Psn,
-    /// Which message of the flow, in the order of posting.
+    /// The message of the flow, numbered in the order of posting.
     pub msg: MsgNo,
-    /// Where the payload belongs in the message, bytes; of parity: where its block begins.
+    /// Offset of the payload in the message, bytes; for parity the offset of its block.
     pub offset: u32,
     /// The sender's clock when the segment left, [`crate::Instant::to_wire`] units.
     pub sent_at: u32,
     /// True when this PSN has been sent before.
     pub retransmission: bool,
-    /// Present until the receiver is known to know the flow and the message.
+    /// Present until the receiver has acknowledged a segment of the flow and of the message.
     pub open: Option<Open>,
     /// The application's tag, on packets of offset 0 only; 0 is no tag and takes no room.
     pub tag: u64,
-    /// How far the flow would send if it were given credit; `None` where senders need none.
+    /// The place up to which the flow would send, given credit; `None` where senders need none.
     pub demand: Option<Credit>,
     /// Its place in a block of the erasure code; `None` where the message has none.
     pub code: Option<Coded>,
@@ -123,7 +126,7 @@ impl Data {
     }
 }
 
-/// What a receiver needs to accept a segment of a flow or message it has not seen.
+/// The fields that a receiver needs to accept the first segment of a flow or message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Open {
     /// The flow at the sender, where acknowledgements go.
@@ -151,23 +154,24 @@ pub struct Ack {
     pub sharers: u16,
     /// The segment arrived with CE (congestion experienced).
     pub ce: bool,
-    /// What its arrival was.
+    /// The effect of its arrival.
     pub receipt: Receipt,
 }
 
-/// What the arrival of a segment was to its receiver.
+/// The effect of a segment's arrival at its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receipt {
-    /// The first of it.
+    /// The segment arrived for the first time.
     First,
-    /// It had arrived before: a needless retransmission or a duplicate of the network.
+    /// The segment had arrived before: a needless retransmission or a duplicate of the network.
     Again,
-    /// The first or not, its block is decoded: nothing more of the block is needed.
+    /// The segment's block is decoded, so that nothing more of it is needed; the segment may have
+    /// arrived before.
     Decoded,
 }
 
-/// The header of a report on 256 segments. It travels in front of an ACK, which has what a report
-/// lacks: the segment that caused it, and times.
+/// The header of a report on 256 segments. It travels in front of an ACK, which names the segment
+/// that caused both, and has the times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The first PSN reported on, a multiple of 64; every PSN before it has arrived.
@@ -176,7 +180,7 @@ pub struct Report {
     pub arrived: [u32; 8],
 }
 
-/// The header of a request for what a block lacks.
+/// The header of a request for packets that a block lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockNack {
     /// The flow at the receiver of data.
@@ -187,16 +191,16 @@ pub struct BlockNack {
     pub missing: u64,
 }
 
-/// How far a flow may send, or would: the header of CREDIT and of REQUEST.
+/// The header of CREDIT and of REQUEST: the place up to which a flow may send, or would.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowance {
     /// The flow at the host that sends this packet.
     pub src_flow: FlowId,
-    /// CREDIT: the flow may send before this place. REQUEST: it would, given credit.
+    /// CREDIT: the flow may send up to this place. REQUEST: it would send up to it, given credit.
     pub upto: Credit,
 }
 
-/// Whether a flow exists, as its two ends tell each other apart from its data.
+/// Whether a flow exists: one end of the flow sends this to the other in a packet of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// The receiver has no flow of the name and key that a packet gave, and never had one.
@@ -213,23 +217,23 @@ pub enum Presence {
     Keep,
 }
 
-/// The header of a packet whose content is the business of one scheduler or controller: for a host
-/// where `dst_flow` is [`FlowId::UNKNOWN`], else for that flow.
+/// The header of a packet whose content one scheduler or controller defines: for a host where
+/// `dst_flow` is [`FlowId::UNKNOWN`], else for that flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
     /// How switches queue it: control, probe or answer to a probe.
     pub class: TrafficClass,
-    /// Which protocol, and which of its kinds, as its scheduler numbers them.
+    /// The protocol and its kind of packet, as its scheduler numbers them.
     pub protocol: u8,
     /// Octets used, even, 0..=[`note::OCTETS_MAX`].
     pub len: u8,
-    /// What it says; 0 from `len` on.
+    /// The content; 0 from `len` on.
     pub octets: [u8; note::OCTETS_MAX],
 }
 
 impl Note {
-    /// A note of class Control that says `octets`, with one of value 0 behind an odd number; `None`
-    /// when they are too many.
+    /// A note of class Control with `octets`, padded by a zero to an even number; `None` when they
+    /// are too many.
     #[must_use]
     pub fn new(protocol: u8, octets: &[u8]) -> Option<Self> {
         let mut all = [0; note::OCTETS_MAX];
@@ -238,7 +242,7 @@ impl Note {
         Some(Self { class: TrafficClass::Control, protocol, len, octets: all })
     }
 
-    /// What it says.
+    /// The content.
     #[must_use]
     pub fn said(&self) -> &[u8] {
         &self.octets[..usize::from(self.len)]
@@ -250,11 +254,11 @@ const _: () = assert!(size_of::<Header>() <= 56);
 /// Why bytes are not a Headrace packet. Each is counted by name, never a panic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ParseError {
-    /// Shorter than its kind needs.
+    /// The packet is shorter than its kind needs.
     Truncated,
     /// Not UDP in IPv4 or IPv6.
     NotHeadrace,
-    /// UDP to another port: another protocol's, or a peer's with another setting.
+    /// UDP to another port, of another protocol or of a peer with another setting.
     Port,
     /// Another version of the wire format.
     Version,
@@ -293,7 +297,7 @@ impl Header {
         Self { ev, dst_flow, ext: Extent::NONE, key: Key::NONE, body }
     }
 
-    /// The same header with the key of its flow.
+    /// This header with the key of its flow.
     #[inline]
     #[must_use]
     pub const fn keyed(self, key: Key) -> Self {
@@ -309,7 +313,7 @@ impl Header {
         body: Body::Credit(Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START }),
     };
 
-    /// Whether it is a receiver's word on segments: an acknowledgement or a refusal.
+    /// Whether it is an acknowledgement or a refusal.
     #[inline]
     #[must_use]
     pub const fn is_feedback(&self) -> bool {
@@ -318,7 +322,7 @@ impl Header {
 
     /// Bytes of this header on the wire, without the frame around it: 30..=54 for DATA and PARITY,
     /// 44 for ACK and NACK, 50 for REPORT, 30 for BLOCK_NACK, 22 for CREDIT, REQUEST and PRESENCE,
-    /// 10..=50 for NOTE, and what its extent says.
+    /// 10..=50 for NOTE, and the octets of its extent.
     #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {
@@ -384,9 +388,9 @@ impl Header {
         Ok((header, ext, len.into()))
     }
 
-    /// [`Header::parse`] into places where header and extensions stay: what is written in words and
-    /// moved in vectors right behind stalls. After an error they mean nothing; of `ext` only what
-    /// the header names is written.
+    /// [`Header::parse`] into the places where header and extensions stay, because a processor
+    /// stalls when memory that was just written in words is moved in vectors. After an error they
+    /// mean nothing; only extensions that the header names are written to `ext`.
     ///
     /// # Errors
     /// As [`Header::parse`].
@@ -397,8 +401,8 @@ impl Header {
         bytes: &[u8],
         ext: &mut Ext,
     ) -> Result<u16, ParseError> {
-        // An endpoint hears one of these for each segment that it sends. Among the other kinds it
-        // would cost a nanosecond more.
+        // An endpoint receives one ACK for each segment that it sends; a branch among the other
+        // kinds would cost a nanosecond more.
         if bytes.first() == Some(&first_octet(KIND_ACK)) {
             let ((dst_flow, key), ack) = ack::parse(bytes)?;
             *self = Self::new(ev, dst_flow, Body::Ack(ack)).keyed(key);

@@ -20,12 +20,12 @@ struct Fixed {
     reserved: u8,
 }
 
-/// Octets of a NOTE for a host that says nothing.
+/// Octets of a NOTE for a host without content.
 pub const LEN: u16 = 10;
 
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 
-/// Most octets that a NOTE says.
+/// Most octets of content.
 pub const OCTETS_MAX: usize = 32;
 
 /// Classes by their number in the header.

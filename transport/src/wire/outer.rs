@@ -1,8 +1,8 @@
 //! The headers in front of Headrace's: Ethernet, IP of either version, UDP.
 //!
 //! One trait for both versions, so that reading a frame is compiled for each by itself and branches
-//! once. Layouts and rules: docs/WIRE.md. Lengths are octets. It knows nothing behind UDP but that
-//! there is a [`Header`].
+//! once. Layouts and rules: docs/WIRE.md. Lengths are octets. Nothing here reads beyond UDP, except
+//! that a [`Header`] follows.
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -98,7 +98,7 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
     fn udp(&self) -> &Udp;
     /// The octet of DSCP and ECN.
     fn tos(&self) -> u8;
-    /// Octets behind the IP header, as that says.
+    /// Octets behind the IP header, by its length field.
     fn ip_payload_len(&self) -> Result<u16, ParseError>;
     /// Source and destination, one behind the other.
     fn addresses(&self) -> &[u8];
@@ -163,8 +163,8 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
         let bytes = datagram.get(usize::from(UDP_LEN)..).ok_or(ParseError::Truncated)?;
         let header_len = header.read(route.ev, bytes, ext)?;
         let payload_len = udp_len.checked_sub(UDP_LEN + header_len).ok_or(ParseError::Truncated)?;
-        // Data without payload says nothing, and only data has payload, so only data can have lost
-        // it.
+        // Only data has payload, and data without payload is of no use, so only data can have lost
+        // its payload.
         let is_data = matches!(header.body, Body::Data(_));
         if is_data != (payload_len > 0) || payload_len > PAYLOAD_LEN_MAX {
             return Err(ParseError::Field);

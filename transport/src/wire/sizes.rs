@@ -1,4 +1,4 @@
-//! How many bytes packets count as on the wire: those of our own headers, or those of a paper.
+//! The bytes that packets count as on the wire: those of our own headers, or those of a paper.
 //!
 //! A figure of a paper depends on its packet sizes: DCsim probes with 64 bytes, a control cell of
 //! Zeropod has 40. A simulation may account such sizes instead of what the headers of this
@@ -13,7 +13,7 @@ use crate::units::FlowId;
 pub struct WireSizes {
     /// Ethernet, IP and UDP headers around a Headrace header.
     pub frame_overhead: u16,
-    /// What is added to a header of a flow: the frame's headers, less the key where a run accounts
+    /// Bytes added to a header of a flow: the frame's headers, less the key where a run accounts
     /// none.
     pub flow_overhead: u16,
     /// Sizes that replace those of the headers; none in a run over real frames.
@@ -54,7 +54,7 @@ impl WireSizes {
         }
     }
 
-    /// Bytes that are left of a packet with `hdr` when a switch trims it.
+    /// Bytes of a packet with `hdr` after a switch has trimmed it.
     #[inline]
     #[must_use]
     pub fn trimmed(&self, hdr: &Header) -> u16 {

@@ -1,7 +1,7 @@
-//! Frames to one peer, made by copying all that is the same in each of them.
+//! Frames to one peer, made by copying the octets that all of them share.
 //!
-//! A sender writes the same addresses into every frame, and sums them for two checksums. Here that
-//! is done once a peer; what is left for a frame is lengths, entropy value and Headrace header. The
+//! A sender writes the same addresses into every frame, and sums them for two checksums. A template
+//! does so once a peer; for each frame lengths, entropy value and Headrace header are left. The
 //! octets are those of [`frame::emit`](super::frame::emit), bit for bit.
 
 use super::addressing::{IpPair, IpVersion};
@@ -30,7 +30,7 @@ const IP_AT: usize = ETHERNET_LEN as usize;
 const PROTOCOL_UDP: u8 = 17;
 
 impl FrameTemplate {
-    /// For frames of `spec`.
+    /// The template for frames of `spec`.
     #[must_use]
     pub fn new(spec: &FrameSpec) -> Self {
         let mut octets = [0; OCTETS_MAX];

@@ -1,4 +1,4 @@
-//! Properties of the codec and of the frame around it, and that docs/WIRE.md tells the truth.
+//! Properties of the codec and of the frame around it; examples of docs/WIRE.md.
 
 use alloc::vec::Vec;
 use core::num::{NonZeroU8, NonZeroU32};
@@ -543,7 +543,7 @@ proptest! {
     }
 }
 
-/// What the extensions of a packet say.
+/// The contents of the extensions of a packet.
 pub(super) fn said(header: &Header, ext: &Ext) -> (Option<Int>, Option<NonZeroU8>, Option<Advice>) {
     let extent = header.ext;
     (extent.int(ext).copied(), extent.half(ext), extent.advice(ext))

@@ -124,7 +124,8 @@ fn a_receiver_that_restarts_in_the_middle_gets_whole_messages_and_each_once() {
             pair.run(Duration::from_s(5), |p| p.hosts[0].count_sent() == 4);
             pair.idle(Duration::from_ms(10));
             let after = (1..=4).zip(before).map(|(tag, before)| pair.copies(tag, LEN) - before);
-            // What the sender had heard of is not sent again; all else arrives at the new process.
+            // Messages that were acknowledged are not sent again; all others arrive at the new
+            // process.
             let after: Vec<usize> = after.collect();
             assert!(after.iter().all(|copies| *copies <= 1), "{after:?}");
             assert_eq!(after.iter().sum::<usize>(), 4 - sent, "seed {seed}: {after:?}");

@@ -1,4 +1,4 @@
-//! What is in flight and lost of an erasure-coded block. Source: \[uno\] sec. 4.2.
+//! Loss detection for packets of erasure-coded blocks. Source: \[uno\] sec. 4.2.
 //!
 //! ```text
 //!             taken for lost              the rest of the block is not enough
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A lost packet is sent again only when the block could not be decoded without it. The packets of
-//! a block have consecutive PSNs, data first, so a block is where it begins and how many it has.
-//! Which packets are enough is the code's to say. Everything here is O(packets of a block), at most
-//! 64.
+//! a block have consecutive PSNs, data first, so its first PSN and the number of its packets name a
+//! block. The code decides which packets are enough. Everything here is O(packets of a block), at
+//! most 64.
 
 use super::{Recovery, SentPacket};
 use crate::ec::Resend;
@@ -52,8 +52,9 @@ impl Recovery {
         self.sent.next()
     }
 
-    /// The packets of a block for which `is` holds, as a bitmap. It is given a packet's entry, or
-    /// whether it has arrived where there is none: before all that is outstanding, or not sent.
+    /// The packets of a block for which `is` holds, as a bitmap. `is` gets a packet's entry, or,
+    /// where there is none, whether the packet has arrived: true before all outstanding PSNs, false
+    /// for one that was not sent.
     fn bits_of(&self, span: Span, is: impl Fn(Result<&SentPacket, bool>) -> bool) -> u64 {
         (0..span.packets).fold(0, |bits, packet| {
             let psn = span.psn(packet);
@@ -62,8 +63,8 @@ impl Recovery {
         })
     }
 
-    /// The packets of a block that may still arrive as things are: that have, are queued, are not
-    /// sent yet, or are in flight and not `gone`. As a bitmap.
+    /// The packets of a block that have arrived or still may, as a bitmap: those that have arrived,
+    /// are queued, are not sent yet, or are in flight and not `gone`.
     pub(crate) fn hoped_of(&self, span: Span, gone: impl Fn(&SentPacket) -> bool) -> u64 {
         self.bits_of(span, |entry| {
             entry.map_or(true, |packet| match packet.fate {
@@ -79,8 +80,8 @@ impl Recovery {
         self.bits_of(span, |entry| entry.map_or_else(|past| past, |e| e.fate == Fate::Acked))
     }
 
-    /// The packets `bits` of a block have arrived, or are needed no more; `arrived` is told each
-    /// that is news. True when any is.
+    /// Notes that the packets `bits` of a block have arrived, or are needed no more; calls
+    /// `arrived` for each packet whose arrival was not known. True when there is one.
     pub(crate) fn on_arrived_of(
         &mut self,
         span: Span,
@@ -97,18 +98,18 @@ impl Recovery {
         any
     }
 
-    /// A receiver asked at `now` for more of a block that is outstanding, if `current`; `any`: it
-    /// reported an arrival that was not known yet.
-    /// What was sent by the instant returned has had its time: what was sent less than a round trip
-    /// ago may have arrived since. Widened when it proves wrong.
+    /// Takes in that a receiver asked for more of a block at `now`. `current`: the block is
+    /// outstanding; `any`: the receiver reported an arrival that was not known yet. Returns the
+    /// instant up to which packets have had time to arrive: packets sent later, less than a round
+    /// trip ago, may have arrived since. The span is widened when it proves too short.
     pub(crate) fn on_asked(&mut self, any: bool, current: bool, now: Instant) -> Instant {
         self.heard(any, current);
         Instant::from_ps(now.as_ps().saturating_sub(self.block_window.as_ps()))
     }
 
-    /// Takes the first packet of a block from number `from` on that is in flight and for which
-    /// `which` holds for lost, without queueing it: it and the number after it. Call until `None`,
-    /// then [`Recovery::want_of`].
+    /// Declares lost, without queueing it, the first packet of a block from number `from` on that
+    /// is in flight and for which `which` holds; returns it and the number after it. Call until
+    /// `None`, then [`Recovery::want_of`].
     pub(crate) fn spare_of(
         &mut self,
         span: Span,
@@ -125,8 +126,9 @@ impl Recovery {
         Some((entry, packet + 1))
     }
 
-    /// Queues spare packets of a block, data first, until what has arrived, is in flight, queued or
-    /// not sent yet is `enough`; all of them, if it was not and `resend` says so.
+    /// Queues spare packets of a block, data first, until the packets that have arrived, are in
+    /// flight, queued or not sent yet are `enough`. If they were not, [`Resend::Lost`] queues all
+    /// spare packets.
     pub(crate) fn want_of(&mut self, span: Span, resend: Resend, enough: impl Fn(u64) -> bool) {
         let mut hoped =
             self.bits_of(span, |entry| entry.map_or(true, |packet| packet.fate != Fate::Spare));
@@ -146,7 +148,7 @@ impl Recovery {
         }
     }
 
-    /// The receiver refused `psn` as [`Recovery::on_refused`] has it; takes it for lost, without
+    /// Takes in a refusal as [`Recovery::on_refused`] does, and declares the packet lost without
     /// queueing it.
     pub(crate) fn spare_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
         let refused = self.is_refusal(psn, echo_sent_at);

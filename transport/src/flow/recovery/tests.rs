@@ -1,5 +1,5 @@
-//! When silence is a loss, and of what, where a path is long against a burst. Not of windows, not
-//! of paths.
+//! Tests of when silence counts as loss, and of which segments, where a path is long against a
+//! burst.
 
 use super::*;
 use crate::flow::sent_packets::{Links, Marks};
@@ -53,7 +53,8 @@ fn silence_takes_nothing_for_lost_that_may_still_be_answered() {
     let (mut recovery, loss) = burst();
     assert_eq!(recovery.next_timer(at(2249), false, &loss), Some(at(2250)));
     assert_eq!(lost(&mut recovery, &loss, 2249), []);
-    // What was sent by 225 is silent for more than a round trip and half of what is beyond it.
+    // Segments sent by 225 are silent for more than a round trip and half of the rest of the
+    // timeout.
     assert_eq!(lost(&mut recovery, &loss, 2250), [at(0), at(100), at(200)]);
 }
 

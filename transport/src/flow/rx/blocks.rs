@@ -1,8 +1,8 @@
 //! The receiving half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
 //!
 //! Which packets of a block have arrived is in the bitmap of PSNs that every flow keeps. As soon as
-//! they are enough the whole block counts as arrived: what is still on its way is not needed, and
-//! the sender learns from the same bitmap that nothing of it has to be sent again.
+//! they are enough the whole block counts as arrived: packets still on their way are not needed,
+//! and the same bitmap shows the sender that nothing of the block has to be sent again.
 
 use core::num::NonZeroU8;
 
@@ -27,16 +27,16 @@ pub(super) struct Place {
     msg_len: u32,
     offset: u32,
     pub(super) span: Span,
-    /// What it has to have, bytes.
+    /// Payload that the packet must have, bytes.
     pub(super) payload_len: u16,
 }
 
-/// What the arrival of a packet is to its block.
+/// The effect of a packet's arrival on its block.
 pub(super) struct Gain {
     place: Place,
-    /// It is decoded now.
+    /// The block is decoded now.
     pub(super) whole: bool,
-    /// It was the first, and is not enough.
+    /// The packet was the first of the block, and is not enough.
     pub(super) opens: bool,
     /// Segments that are restored now, and their bytes.
     pub(super) segments: u32,
@@ -46,7 +46,7 @@ pub(super) struct Gain {
 }
 
 impl Place {
-    /// The place that `data`, of a message of `msg_len` bytes, claims; `None` when it is of no
+    /// The place that `data`, of a message of `msg_len` bytes, claims; `None` when it belongs to no
     /// block.
     pub(super) fn of(
         data: &Data,
@@ -80,7 +80,7 @@ impl Place {
         Ok(Some(Self { shape, block, msg_len, offset, span, payload_len }))
     }
 
-    /// Looks at the block after a packet of it has been noted in `received`.
+    /// Computes the effect on the block after a packet of it has been noted in `received`.
     pub(super) fn after(
         self,
         received: &mut ReceivedPsns,
@@ -107,7 +107,7 @@ impl Place {
 }
 
 impl Gain {
-    /// What the driver has to do for the block, if parity of it was kept.
+    /// The block for the driver to restore, if parity of it was kept.
     fn restore(&self, msg: MsgId) -> Option<Restore> {
         let Place { shape, block, msg_len, offset, .. } = self.place;
         let parity = self.have & block.all() & !block.all_data();
@@ -124,7 +124,7 @@ impl Gain {
 }
 
 impl RxFlow {
-    /// Notes what the arrival of `rx` is to its block, of message `id`.
+    /// Notes the effect of `rx` on its block, of message `id`.
     pub(super) fn note(&self, gain: &Gain, id: MsgId, rx: &RxSegment, cx: &mut RxContext<'_>) {
         cx.stats.restored += u64::from(gain.segments);
         cx.stats.data_placed_bytes += u64::from(gain.bytes);
@@ -163,8 +163,8 @@ impl RxFlow {
         span.all() & !self.received.bits_of(words, span.first, span.packets)
     }
 
-    /// The packet that asks for what a block lacks, at the moment it leaves; `None` when it lacks
-    /// nothing by now.
+    /// The header of a request for the packets that a block lacks, at the moment it leaves; `None`
+    /// when it lacks none by now.
     pub(crate) fn block_header(&self, open: &OpenBlock, buffers: &RxBuffers) -> Option<Header> {
         let missing = self.missing(open.span, buffers);
         let nack = BlockNack { src_flow: self.id, psn: open.span.first, missing };

@@ -1,4 +1,4 @@
-//! Which acknowledgements leave, and what those that wait together still say.
+//! Tests of which acknowledgements leave, and of the contents of those that wait together.
 
 use alloc::vec::Vec;
 
@@ -25,7 +25,8 @@ fn ack(psn: u32) -> PendingAck {
     }
 }
 
-/// What leaves while `acks` wait: `(report, psn)` of each acknowledgement; and what still waits.
+/// The acknowledgements that leave while `acks` wait, each as `(report, psn)`, and those that still
+/// wait.
 fn run(config: &Config, acks: &[PendingAck]) -> (Vec<(Option<u32>, u32)>, Pending) {
     let (mut pending, mut left, mut report) = (None, Vec::new(), None);
     for ack in acks {

@@ -1,10 +1,10 @@
 //! The sending half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
 //!
 //! Each block's parity leaves right behind its last segment, in PSNs of its own and through the
-//! same window and pacer. What is lost is sent again only when its block could not be decoded
-//! without it, which the receiver asks for by BLOCK_NACK, or silence tells. Where a block that is
-//! asked for shows paths to be dead, what these carry of others is lost, too. What belongs to a
-//! block that is decoded counts as acknowledged.
+//! same window and pacer. A lost packet is sent again only when its block could not be decoded
+//! without it, because the receiver asks for the block by BLOCK_NACK, or after silence. Where such
+//! a block shows paths to be dead, packets of other blocks on these paths are lost, too. Packets of
+//! a block that is decoded count as acknowledged.
 
 use super::super::ahead::{Leave, Steering};
 use super::super::recovery::{Inference, Loss, Span};
@@ -23,7 +23,7 @@ use crate::wire::{Ack, BlockNack, Coded, data};
 /// Parity to be sent before anything else that is new.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ParityDue {
-    /// Where its block begins in the message being sent, bytes.
+    /// Offset of its block in the message being sent, bytes.
     offset: u32,
     /// Payload bytes: the longest segment of the block.
     len: u16,
@@ -33,7 +33,7 @@ pub(super) struct ParityDue {
     all: u8,
     /// Data packets of the block.
     data: u8,
-    /// It is the message's last.
+    /// Whether the block is the message's last.
     last: bool,
 }
 
@@ -63,7 +63,7 @@ impl TxFlow {
         config.segment_overhead() + config.extensions(code)
     }
 
-    /// What the packet at `offset` of a message carries beside its payload.
+    /// The header fields that the packet at `offset` of a message carries beside the fixed ones.
     #[inline]
     pub(super) fn carried(
         &self,
@@ -163,8 +163,8 @@ impl TxFlow {
         self.block_of(psn, packet, cx).map(|(span, _)| span)
     }
 
-    /// Counts what is outstanding of a packet's block as acknowledged if the receiver has enough of
-    /// it. True when it has.
+    /// Counts the outstanding packets of a packet's block as acknowledged if the receiver has
+    /// enough of the block. True when it has.
     pub(super) fn settle(&mut self, psn: Psn, packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
         let span = match (self.block_of(psn, packet, cx), &self.code) {
             (Some((span, block)), Some(code)) => {
@@ -179,7 +179,8 @@ impl TxFlow {
         true
     }
 
-    /// The packets `bits` of a block have arrived, or are needed no more. True when that is news.
+    /// Notes that the packets `bits` of a block have arrived, or are needed no more. True when an
+    /// arrival was not known.
     fn take_arrived(&mut self, span: Span, bits: u64, cx: &mut TxContext<'_>) -> bool {
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
@@ -188,7 +189,7 @@ impl TxFlow {
         any
     }
 
-    /// Everything sent before `limit` is lost by silence.
+    /// Declares every packet sent before `limit` lost by silence.
     pub(super) fn on_silence(&mut self, limit: Instant, now: Instant, cx: &mut TxContext<'_>) {
         // Each turn takes a packet out of flight.
         while let Some((psn, packet)) = self.recovery.oldest_before(limit) {
@@ -199,8 +200,8 @@ impl TxFlow {
         }
     }
 
-    /// Takes those packets of a packet's block for lost that are in flight and for which `which`
-    /// holds, and queues what the block needs.
+    /// Declares lost the packets of a packet's block that are in flight and for which `which`
+    /// holds, and queues those that the block needs.
     fn lose(
         &mut self,
         psn: Psn,
@@ -219,9 +220,10 @@ impl TxFlow {
         self.want(span, &block, cx.config);
     }
 
-    /// A block could not be decoded. If paths of it are taken for dead, no block is decoded that
-    /// has too much on these: that is lost now, not when each block has been asked for, which is as
-    /// much later as it was sent. O(outstanding), once per round trip.
+    /// Looks for packets on dead paths after a block could not be decoded. If paths of that block
+    /// are taken for dead, no other block with too many packets on these paths can be decoded
+    /// either: such packets are declared lost now, without waiting for a request for each block.
+    /// O(outstanding), once per round trip.
     fn lose_silent(&mut self, lacking: Span, now: Instant, cx: &mut TxContext<'_>) {
         let gone = |lb: &Lb, packet: &SentPacket| lb.is_silent(packet.ev, now);
         let any = (0..lacking.packets).any(|number| {
@@ -257,7 +259,8 @@ impl TxFlow {
         }
     }
 
-    /// The segment that a NACK refuses, now lost; queued if its block needs it.
+    /// Declares the segment that a NACK refuses lost, queues it if its block needs it, and returns
+    /// it.
     pub(super) fn take_refused(&mut self, nack: &Ack, cx: &TxContext<'_>) -> Option<SentPacket> {
         if self.code.is_none() {
             return self.recovery.on_refused(nack.psn, nack.echo_sent_at);
@@ -269,8 +272,8 @@ impl TxFlow {
         Some(packet)
     }
 
-    /// A BLOCK_NACK arrived: what the receiver lacks of a block. False when it contradicts what was
-    /// sent.
+    /// Takes in a BLOCK_NACK: the packets of a block that the receiver lacks. False when it
+    /// contradicts the packets that were sent.
     pub(crate) fn on_block_nack(
         &mut self,
         rx: &RxSegment,
@@ -286,7 +289,7 @@ impl TxFlow {
             return false;
         }
         cx.stats.block_nacks_received += 1;
-        // What is not outstanding, or of a finished message, the receiver has heard of since.
+        // A packet that is not outstanding, or is of a finished message, has arrived since.
         let packet = self.recovery.entry(lacking).copied();
         let known = packet.and_then(|packet| Some((packet, self.block_of(lacking, &packet, cx)?)));
         let Some((packet, (span, _))) = known else {

@@ -1,4 +1,4 @@
-//! What acknowledgements, refusals and silence say of a flow's segments.
+//! Acknowledgements, refusals and timeouts of a flow's segments.
 
 use alloc::collections::VecDeque;
 
@@ -16,8 +16,8 @@ use crate::units::{Bytes, EntropyValue, FlowId, MsgId};
 use crate::wire::{Ack, Note, Receipt, Report};
 
 impl TxFlow {
-    /// An ACK arrived. False when it contradicts what was sent: a forgery, to be counted and
-    /// dropped.
+    /// Takes in an ACK. False when it contradicts the segments that were sent: it is forged, and is
+    /// counted and dropped.
     #[inline]
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
@@ -38,15 +38,15 @@ impl TxFlow {
         true
     }
 
-    /// A NACK arrived: the payload of one segment was trimmed away. False as in [`TxFlow::on_ack`].
+    /// Takes in a NACK: the payload of one segment was trimmed. False as in [`TxFlow::on_ack`].
     pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
         cx.stats.nacks_received += 1;
         self.balance(rx.hdr.ev, PathFeedback::Nack, rx.at);
         let now = rx.at;
         if acked > Bytes::ZERO {
-            // A header alone passes the queues that the payload met, so its round trip says nothing
-            // of them; that it was trimmed does.
+            // The round trip of a trimmed header says nothing about the queues that its payload
+            // met, because the header has passed them; the trim itself does.
             let in_flight = self.recovery.in_flight();
             let held = Duration::from_wire(nack.held);
             let (ecn, sharers) = (true, nack.sharers);
@@ -65,7 +65,7 @@ impl TxFlow {
         true
     }
 
-    /// A REPORT arrived. False as in [`TxFlow::on_ack`].
+    /// Takes in a REPORT. False as in [`TxFlow::on_ack`].
     #[cold]
     pub(crate) fn on_report(&mut self, report: &Report, cx: &mut TxContext<'_>) -> bool {
         if !self.recovery.is_plausible_report(report, self.parity.left) {
@@ -81,14 +81,14 @@ impl TxFlow {
         true
     }
 
-    /// A note for the controller. False when it has no use for it.
+    /// Takes in a note for the controller. False when the controller has no use for it.
     pub(crate) fn on_note(&mut self, note: &Note, now: Instant) -> bool {
         let used = self.cc.on_note(note, now, &self.path);
         self.window = self.cc.window();
         used
     }
 
-    /// Feedback for the balancer about a path, unless the scheduler chooses paths.
+    /// Gives the balancer feedback about a path, unless the scheduler chooses paths.
     #[inline]
     fn balance(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant) {
         if !self.steered {
@@ -96,8 +96,8 @@ impl TxFlow {
         }
     }
 
-    /// The only segment in flight was refused again: a window cannot be smaller, so time has to
-    /// make room. The next copy waits, twice as long each time, until something has arrived.
+    /// Holds the next copy back after the only segment in flight was refused again, since a window
+    /// cannot be smaller than one segment: the wait doubles each time, until something has arrived.
     fn hold(&mut self, now: Instant, config: &Config) {
         let wait = self.path.base_rtt * (1 << self.refused_again.min(config.loss.backoff_max));
         self.held_until = now + wait.min(self.recovery.patience_max(&config.loss));
@@ -127,8 +127,8 @@ impl TxFlow {
         self.dst_flow == FlowId::UNKNOWN || self.dst_flow == name
     }
 
-    /// What ACK and NACK have in common: news of which segments have arrived, and a round trip.
-    /// `None` when the news is impossible.
+    /// Handles the common part of ACK and NACK: segments that have arrived, and a round trip.
+    /// `None` when the acknowledgement is impossible.
     fn on_feedback(
         &mut self,
         rx: &RxSegment,
@@ -147,7 +147,7 @@ impl TxFlow {
             cx.round_trips.note(self.peer, round_trip, rx.at);
         }
         let mut acked = Bytes::ZERO;
-        // Before the news moves what is outstanding past it.
+        // The block is looked up before the acknowledgement moves the outstanding PSNs past it.
         let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
         let spurious = self.recovery.on_news(ack, sent_at, round_trip, arrived);
@@ -161,7 +161,7 @@ impl TxFlow {
         Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))
     }
 
-    /// A segment was declared lost without being refused.
+    /// Handles a segment that was declared lost without a refusal.
     pub(super) fn on_loss(&mut self, loss: &Loss, now: Instant, stats: &mut Stats) {
         let feedback = match loss.by {
             Inference::LaterAck => {
@@ -210,8 +210,8 @@ impl TxFlow {
     }
 }
 
-/// What is done about each packet that arrived: it counts towards `acked` and its message, and
-/// messages that are whole are taken off the front.
+/// The handler of each packet that arrived: the packet counts towards `acked` and its message, and
+/// whole messages are taken off the front.
 pub(super) fn arrivals(
     unfinished: &mut VecDeque<MsgId>,
     acked: &mut Bytes,
@@ -227,7 +227,7 @@ pub(super) fn arrivals(
     }
 }
 
-/// Counts `packet` towards its message. True when that is all of it now.
+/// Counts `packet` towards its message. True when the message is whole now.
 fn credit(packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
     let Some(msg) = cx.msgs.get_mut(packet.msg) else { return false };
     msg.opened = true;

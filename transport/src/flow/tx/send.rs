@@ -1,4 +1,4 @@
-//! How a flow makes its segments: what is lost first, then what is new.
+//! How a flow makes its segments: lost ones first, then new ones.
 
 use super::super::ahead::{Leave, Steering};
 use super::super::sent_packets::{Fate, Links, Marks, SentPacket};
@@ -13,7 +13,7 @@ use crate::units::{Bytes, EntropyValue, FlowId, MsgId, MsgNo, Psn};
 use crate::wire::{Body, Coded, Data, Header, Open, data};
 
 impl TxFlow {
-    /// Makes the next segment in `out`, or says why there is none.
+    /// Makes the next segment in `out`, or returns why there is none.
     #[inline]
     pub(crate) fn poll_segment(
         &mut self,
@@ -26,8 +26,8 @@ impl TxFlow {
         sent
     }
 
-    /// Makes the segment of a turn that the scheduler has chosen path, instant or kind of, as
-    /// [`TxFlow::poll_segment`].
+    /// Makes the segment of a turn for which the scheduler has chosen path, instant or kind, as
+    /// [`TxFlow::poll_segment`] does.
     pub(crate) fn poll_chosen(
         &mut self,
         leave: Leave,
@@ -46,8 +46,8 @@ impl TxFlow {
         sent
     }
 
-    /// Sends the next segment that was never sent as a copy: outside of the window, and it stays
-    /// to be sent.
+    /// Sends a copy of the next segment that was never sent, outside of the window; the segment is
+    /// still sent in its turn.
     #[cold]
     fn send_copy(
         &mut self,
@@ -75,7 +75,7 @@ impl TxFlow {
         if self.failed {
             return Err(Wait::Failed);
         }
-        // All that follows is as of the segment's departure.
+        // From here on `now` is the segment's departure.
         let now = match self.window.pacing {
             Some(_) => leave.at(self.pacer.next_at()).ok_or(Wait::Pacing)?,
             None => leave.at(leave.now).unwrap_or(leave.now),
@@ -137,7 +137,7 @@ impl TxFlow {
             let waiting = !self.unfinished.is_empty();
             return Err(if waiting { Wait::Acknowledgement } else { Wait::Application });
         }
-        // Whoever sends a segment has room for the parity of its block, too.
+        // A segment is sent only with room for the parity of its block, too.
         let parity = self.code.as_ref().map_or(0, |code| usize::from(code.shape().parity()));
         if self.recovery.room() <= parity {
             return Err(Wait::PsnWindow);
@@ -224,7 +224,7 @@ impl TxFlow {
         Err(Wait::Window)
     }
 
-    /// Makes the segment that `packet` stands for, on its way, where it stays.
+    /// Writes the segment of `packet` to the place where it stays.
     #[inline]
     fn segment(&mut self, psn: Psn, packet: &SentPacket, carried: &Carried, out: &mut TxSegment) {
         if let Some(rate) = self.window.pacing
@@ -269,7 +269,7 @@ pub(super) struct New {
     pub(super) marks: Marks,
 }
 
-/// What a segment carries beside its payload.
+/// Header fields of a segment beside the fixed ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried {
     pub(super) open: Option<Open>,
@@ -279,7 +279,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// What a segment of a message of flow `src` at `offset` carries.
+    /// The header fields of a segment at `offset` of a message of flow `src`.
     #[inline]
     pub(super) fn of(state: &TxMsg, offset: u32, src: FlowId, dst: FlowId) -> Self {
         let known = state.opened && dst != FlowId::UNKNOWN;
@@ -288,7 +288,7 @@ impl Carried {
         Self { open, tag, no: state.no, code: None }
     }
 
-    /// Bytes on the wire of a segment that carries this and `payload_len` bytes.
+    /// Bytes on the wire of a segment with these fields and `payload_len` bytes of payload.
     fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
         let extensions = if self.open.is_some() { data::OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { data::TAG_LEN }

@@ -1,4 +1,5 @@
-//! The sending half: what each flow has sent unasked and against credit, and when it asks.
+//! The sending half: the bytes that each flow has sent unasked and against credit, and when it asks
+//! for more.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -15,38 +16,38 @@ use crate::wire::{Allowance, Body, Header, WireSizes};
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
 struct Account {
-    /// Which flow; [`FlowId::UNKNOWN`] when none.
+    /// The flow; [`FlowId::UNKNOWN`] when none.
     id: FlowId,
     peer: HostId,
     /// Wire bytes that the flow may still send unasked, 0..=`first_window`.
     unasked: u32,
     first_window: u32,
-    /// How far beyond `used` it asks at most.
+    /// How far beyond `used` the flow asks at most.
     ahead: u32,
-    /// Where what was sent against credit ends. Behind `granted` by less than a segment at most.
+    /// The place where bytes sent against credit end; at most a segment beyond `granted`.
     used: Credit,
-    /// How far it may send.
+    /// The place up to which the flow may send.
     granted: Credit,
-    /// How far the receiver knows it would send, if nothing was lost.
+    /// The demand that the receiver has, if no packet was lost.
     announced: Credit,
-    /// [`Backlog::refused`] when it was last seen.
+    /// [`Backlog::refused`] at the last look.
     refused: Bytes,
-    /// As last seen.
+    /// Wire bytes that wait to be sent, at the last look.
     waiting: u32,
     cwnd: u32,
     in_flight: bool,
     sendable: bool,
-    /// While it waits for credit: when it asks again.
+    /// When the flow asks again, while it waits for credit.
     ask_at: Option<Instant>,
     /// The timer set for it, no later than `ask_at`.
     timer: Option<(Instant, TimerHandle)>,
-    /// A REQUEST waits to leave.
+    /// Whether a REQUEST waits to leave.
     in_outbox: bool,
-    /// Times in a row it has asked: what the back-off goes by.
+    /// Requests in a row; the back-off follows from them.
     asked: u8,
-    /// How many of the last of these had no answer of any kind.
+    /// How many of the last requests had no answer of any kind.
     unanswered: u8,
-    /// When the first of them was counted; means nothing while `unanswered` is 0.
+    /// When the first unanswered request was counted; means nothing while `unanswered` is 0.
     silent_since: Instant,
 }
 
@@ -72,7 +73,7 @@ const NOBODY: Account = Account {
     silent_since: Instant::ZERO,
 };
 
-/// Serial arithmetic compares places less than 2^31 apart; nothing asks for more than this at once.
+/// Most bytes asked for at once, because serial arithmetic compares places less than 2^31 apart.
 const DISTANCE_MAX: u32 = 1 << 30;
 
 fn narrow(bytes: Bytes) -> u32 {
@@ -89,15 +90,15 @@ impl Account {
         self.waiting > 0 && !self.may_send()
     }
 
-    /// How far the flow would send, given credit. What it will send unasked needs none; a window
-    /// that caps it caps what it asks for, so that credit goes to those who can use it.
+    /// The place up to which the flow would send, given credit. Bytes that it will send unasked
+    /// need no credit. Its window caps the demand, so that credit goes to flows that can use it.
     fn target(&self, mtu: u32) -> Credit {
         // The last segment that goes unasked may end behind the first window.
         let wanted = self.waiting.saturating_sub(self.unasked.next_multiple_of(mtu));
         self.used.plus(wanted.min(self.ahead).min(self.cwnd.saturating_add(mtu)))
     }
 
-    /// All was sent and heard of: credit that was not needed is void.
+    /// Drops unused credit once everything is sent and acknowledged.
     fn void_unused(&mut self) {
         if self.granted.distance_from(self.used) > 0 {
             self.used = self.granted;
@@ -108,7 +109,7 @@ impl Account {
 /// Asks for credit and lets flows send against it, in turn.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
-    /// By slab index.
+    /// Accounts by slab index.
     accounts: Vec<Account>,
     turns: RoundRobin,
     timers: Wheel<FlowId>,
@@ -227,7 +228,7 @@ impl Asker {
     }
 
     pub(super) fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
-        // One segment at a time, even of a flow that is alone: each spends credit.
+        // One segment at a time, even of a flow that is alone, because each segment spends credit.
         self.turns.next_turn(now, until).map(|turn| Turn::of(turn.flow))
     }
 
@@ -236,7 +237,7 @@ impl Asker {
         account.is_some_and(|account| account.id == flow && account.is_held())
     }
 
-    /// A CREDIT arrived. False when it cannot be meant.
+    /// Takes in a CREDIT. False when it is out of range.
     pub(super) fn on_credit(&mut self, flow: FlowId, upto: Credit, now: Instant) -> bool {
         let Some(account) = self.account(flow) else { return false };
         let more = upto.ahead_of(account.granted);
@@ -259,7 +260,7 @@ impl Asker {
         true
     }
 
-    /// Brings the flow's turn, and whether and when it asks, in line with its account.
+    /// Updates the flow's turn and its timer for requests by its account.
     fn review(&mut self, flow: FlowId, now: Instant) {
         let (rto, backoff_max) = (self.rto, self.backoff_max);
         let account = &mut self.accounts[flow.index()];
@@ -282,7 +283,7 @@ impl Asker {
     fn set_timer(&mut self, flow: FlowId) {
         let account = &mut self.accounts[flow.index()];
         let Some(at) = account.ask_at else { return };
-        // An early timer is cheaper than a moved one: it looks again.
+        // An early timer is cheaper than a moved one: when it fires, the flow looks again.
         if let Some((set_for, handle)) = account.timer {
             if set_for <= at {
                 return;
@@ -327,7 +328,7 @@ impl Asker {
         }
     }
 
-    /// A flow has waited for a timeout.
+    /// Asks again for a flow that has waited for a timeout.
     fn ask_again(&mut self, flow: FlowId, now: Instant) {
         let (rto, backoff_max, retries_max) = (self.rto, self.backoff_max, self.retries_max);
         let account = &mut self.accounts[flow.index()];
@@ -355,7 +356,8 @@ impl Asker {
 }
 
 impl Account {
-    /// Takes in what there is to send, and what the receiver refused: it knows that it is missing.
+    /// Takes in the bytes to send and the bytes refused. Refused bytes count as announced, because
+    /// the receiver knows that they are missing.
     fn look_at(&mut self, backlog: &Backlog) {
         self.waiting = narrow(backlog.waiting);
         self.cwnd = narrow(backlog.cwnd);
@@ -368,7 +370,7 @@ impl Account {
         }
     }
 
-    /// The receiver is told that the flow would send up to `target`.
+    /// Notes that a packet announces the demand `target` to the receiver.
     fn announce(&mut self, target: Credit) {
         if target.distance_from(self.announced) > 0 {
             self.announced = target;

@@ -10,26 +10,26 @@ use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, Credit, EntropyValue, FlowId, HostId};
 use crate::wire::{Allowance, Body, Header};
 
-/// What one incoming flow wants and has been given.
+/// The demand and the credit of one incoming flow.
 #[derive(Clone, Copy, Debug)]
 struct Need {
-    /// Which flow; [`FlowId::UNKNOWN`] when none.
+    /// The flow; [`FlowId::UNKNOWN`] when none.
     id: FlowId,
     from: HostId,
     /// The flow at the sender.
     src_flow: FlowId,
     /// The path that the last packet of the flow took: CREDIT travels back on it.
     ev: EntropyValue,
-    /// How far the flow would send, as far as it is known. Never before `granted`.
+    /// The place up to which the flow would send, by its reports. Never before `granted`.
     target: Credit,
-    /// How far it may send.
+    /// The place up to which the flow may send.
     granted: Credit,
-    /// Wire bytes that go before other flows' demand, 0..=`target - granted`: trimmed ones.
+    /// Trimmed wire bytes, served before other flows' demand, 0..=`target - granted`.
     urgent: u32,
-    /// It stands in the queue of its class, once.
+    /// Whether it is in the queue of its class, once.
     in_urgent: bool,
     in_queue: bool,
-    /// A CREDIT to it waits to leave.
+    /// Whether a CREDIT to it waits to leave.
     in_outbox: bool,
 }
 
@@ -56,14 +56,14 @@ impl Need {
 /// Gives credit to the incoming flows of one host in turn. No queue holds a flow twice.
 #[derive(Clone, Debug)]
 pub(super) struct Giver {
-    /// By slab index.
+    /// Demands and credit of flows by slab index.
     needs: Vec<Need>,
     /// Flows with trimmed segments: served first.
     urgent: VecDeque<FlowId>,
     queue: VecDeque<FlowId>,
     outbox: VecDeque<FlowId>,
-    /// When the credit given so far will have been used, if all of it comes at the rate of the
-    /// link: no more is given before.
+    /// When segments for all credit given so far will have arrived, at the rate of the link; no
+    /// more credit is given before.
     next_at: Instant,
     rate: Rate,
     /// Most bytes of one CREDIT.
@@ -91,7 +91,7 @@ impl Giver {
         }
     }
 
-    /// A segment arrived; what it demands and lacks is wanted from now on.
+    /// Takes in a segment: adds its demand and, if it was trimmed, its missing bytes.
     pub(super) fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
         let need = &mut self.needs[flow.index()];
         if need.id != flow {
@@ -101,7 +101,7 @@ impl Giver {
         if let Some(demand) = arrival.data.demand {
             need.raise(demand);
         }
-        // A sender that says nothing of credit waits for none.
+        // A sender whose segments announce no demand waits for no credit.
         if arrival.missing > Bytes::ZERO && arrival.data.demand.is_some() {
             let missing = u32::try_from(arrival.missing.0).unwrap_or(0);
             need.target = need.target.plus(missing);
@@ -110,7 +110,7 @@ impl Giver {
         self.want(flow, now);
     }
 
-    /// A flow that may not send asks. It is answered in any case: it may have missed a CREDIT.
+    /// Takes in a REQUEST. It is always answered, because the flow may have missed a CREDIT.
     pub(super) fn on_request(
         &mut self,
         flow: FlowId,
@@ -135,7 +135,7 @@ impl Giver {
     pub(super) fn on_forgotten(&mut self, flow: FlowId) {
         let need = &mut self.needs[flow.index()];
         if need.id == flow {
-            // It stays where it stands: with nothing wanted it is passed over there.
+            // The flow stays in its queue, where it is passed over because it wants nothing.
             need.id = FlowId::UNKNOWN;
             need.target = need.granted;
             need.urgent = 0;
@@ -144,7 +144,7 @@ impl Giver {
 
     fn want(&mut self, flow: FlowId, now: Instant) {
         if self.urgent.is_empty() && self.queue.is_empty() {
-            // What was not given while nobody wanted it is gone.
+            // Credit that was not given while no flow wanted any cannot be given later.
             self.next_at = self.next_at.max(now);
         }
         self.enqueue(flow);
@@ -166,7 +166,8 @@ impl Giver {
         }
     }
 
-    /// Gives what is due by `now`. At most what the link carries in `lag_max`, and one quantum.
+    /// Gives the credit that is due by `now`: at most the bytes that the link carries in `lag_max`,
+    /// and one quantum.
     pub(super) fn give(&mut self, now: Instant) {
         let floor = Instant::from_ps(now.as_ps().saturating_sub(self.lag_max.as_ps()));
         self.next_at = self.next_at.max(floor);
@@ -186,8 +187,8 @@ impl Giver {
         }
     }
 
-    /// Takes the flow whose turn it is out of its queue; `None` when none wants anything. Bounded
-    /// by the queues: each round takes one entry out.
+    /// Takes the flow whose turn it is out of its queue; `None` when no flow wants credit. Bounded
+    /// by the queues' lengths: each round takes one entry out.
     fn next_turn(&mut self) -> Option<usize> {
         while let Some(flow) = self.urgent.pop_front() {
             let need = &mut self.needs[flow.index()];
@@ -227,7 +228,7 @@ impl Giver {
 }
 
 impl Need {
-    /// Another flow has the place. What queues it stands in it keeps: they name places.
+    /// Gives the place to another flow, which stays in the same queues, because queues name places.
     fn restart(&mut self, id: FlowId, from: HostId, src_flow: FlowId) {
         *self = Self { id, from, src_flow, ..NOBODY }.standing_as(self);
     }
@@ -237,7 +238,8 @@ impl Need {
         Self { in_urgent, in_queue, in_outbox, ..self }
     }
 
-    /// The flow would send up to `demand`. What it said before holds: packets overtake each other.
+    /// Raises the flow's demand to `demand`. A lower demand changes nothing, because packets
+    /// overtake each other.
     fn raise(&mut self, demand: Credit) {
         if demand.distance_from(self.target) > 0 {
             self.target = demand;

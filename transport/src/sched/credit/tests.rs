@@ -61,7 +61,7 @@ fn demand_of(segment: &TxSegment) -> Credit {
     data.demand.expect("every segment says what its flow would send")
 }
 
-/// The sender of one flow: what it has left, and what it may do with it.
+/// The sender of one flow: its backlog and its scheduler.
 struct Sender {
     sched: Credits,
     mtu: Bytes,
@@ -84,7 +84,7 @@ impl Sender {
         Self { sched, mtu, backlog }
     }
 
-    /// Sends all it may; the demands it announces on the way.
+    /// Sends all that it may; the demands that it announces on the way.
     fn send(&mut self, now: Instant) -> Vec<Credit> {
         let mut demands = Vec::new();
         while self.backlog.waiting > Bytes::ZERO
@@ -104,7 +104,7 @@ impl Sender {
         demands
     }
 
-    /// All that is in flight has been refused.
+    /// Refuses all segments in flight.
     fn refuse_all(&mut self, now: Instant) {
         let lost = core::mem::take(&mut self.backlog.in_flight);
         self.backlog.waiting += lost;
@@ -126,7 +126,7 @@ impl Sender {
     }
 }
 
-/// A receiver of `flows`, and what it has granted to each.
+/// A receiver of `flows`, and its grants to each.
 struct Receiver {
     sched: Credits,
     granted: Vec<Credit>,
@@ -151,7 +151,7 @@ impl Receiver {
         self.sched.on_arrival(flow(index), &arrival, now);
     }
 
-    /// Everything due by `now`; (flow, bytes granted since it was last told) in order.
+    /// Does everything that is due by `now`; (flow, bytes granted since the last call) in order.
     fn run_until(&mut self, now: Instant) -> Vec<(usize, u32)> {
         let mut given = Vec::new();
         loop {
@@ -181,7 +181,7 @@ fn a_flow_sends_its_first_window_unasked_and_then_waits_for_credit() {
     let demands = sender.send(at(1));
     assert_eq!(demands.len() as u64, first, "one BDP, rounded up to a segment");
     assert!(sender.sched.holds(flow(0)));
-    // What goes unasked is never asked for, so the demand stands from the first segment on.
+    // Bytes sent unasked are never asked for, so the first segment announces the whole demand.
     let all = Credit::START.plus(u32::try_from((100 - first) * sender.mtu.0).unwrap());
     let ahead = config.default_path().bdp().scaled(1.5).0;
     let demand = Credit::START.plus(u32::try_from(ahead).unwrap().min(all.ahead_of(Credit::START)));

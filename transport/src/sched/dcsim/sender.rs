@@ -221,7 +221,7 @@ impl Sender {
         self.sims.front().map(|queued| queued.since)
     }
 
-    /// The SIM that leaves at `now`, to whom and from which port.
+    /// The SIM that leaves at `now`, after its destination and its port.
     pub(super) fn next_sim(&mut self, now: Instant) -> Option<(HostId, EntropyValue, Sim)> {
         self.drop_needless(now);
         let Queued { flow, ev, .. } = self.sims.pop_front()?;

@@ -14,8 +14,8 @@
 
 use core::fmt;
 
-use crate::kernel::equal;
 use crate::ladder::{CLASSES, CLOSED, Ladder};
+use crate::ops::equal;
 use crate::shape::{PODS, Shape, Words};
 
 /// The far end of a demand, as its sender names it.

@@ -17,6 +17,7 @@ mod kernel;
 mod ladder;
 pub mod load;
 pub mod matcher;
+mod ops;
 mod ports;
 pub mod scheduler;
 mod shape;

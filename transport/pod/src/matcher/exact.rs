@@ -19,7 +19,8 @@ use super::pass::{Pass, Router, Work};
 use super::{Built, Match, Setup};
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
-use crate::kernel::{Job, Kernel, Ops};
+use crate::kernel::Kernel;
+use crate::ops::{Job, Ops};
 use crate::ports::{Grant, Ports, bits, first_from};
 use crate::shape::{LANES, Shape, Words};
 

@@ -9,7 +9,8 @@ use super::pass::{Pass, Router, Work};
 use super::{Built, Match, Setup};
 use crate::chance::Chance;
 use crate::demands::Demands;
-use crate::kernel::{Job, Kernel, Ops};
+use crate::kernel::Kernel;
+use crate::ops::{Job, Ops};
 use crate::ports::{Grant, Ports, first_from};
 use crate::shape::{Shape, Words};
 

@@ -20,7 +20,8 @@ use super::pass::draw_core;
 use super::{Built, Match, Setup};
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
-use crate::kernel::{Job, Kernel, Mass, NO_PLACE, Ops};
+use crate::kernel::Kernel;
+use crate::ops::{Job, Mass, NO_PLACE, Ops};
 use crate::ports::{Grant, Ports, bits};
 use crate::shape::{LANES, Shape, Words};
 

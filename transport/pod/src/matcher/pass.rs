@@ -9,8 +9,8 @@
 
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
-use crate::kernel::Ops;
 use crate::ladder::CLASSES;
+use crate::ops::Ops;
 use crate::ports::{Grant, Ports};
 use crate::shape::{LANES, LAYERS, Shape, Words};
 

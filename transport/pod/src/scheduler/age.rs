@@ -2,8 +2,8 @@
 
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
-use crate::kernel::Scalar;
 use crate::matcher::draw_core;
+use crate::ops::Scalar;
 use crate::ports::{Grant, Ports, first_from};
 
 /// Demands that one turn looks at, for each sender.

@@ -2,77 +2,11 @@
 
 use core::arch::x86_64::*;
 
-use crate::kernel::{EXP2, Job, LOG2, Mass, NO_PLACE, Ops, ULP};
+use crate::ops::{EXP2, LOG2, Mass, NO_PLACE, ULP};
 use crate::shape::{LANES, Words};
 
-/// The operations. Used inside [`enter`] alone.
-#[derive(Debug)]
-pub(crate) struct Avx2;
-
-/// Runs `job` with the features of this kernel.
-///
-/// # Panics
-/// When the processor lacks one.
-pub(crate) fn enter<J: Job>(job: J) -> J::Out {
-    assert!(super::has_avx2(), "the processor has no AVX2");
-    // SAFETY: the processor has every feature of `inside`, as the line above made sure.
-    unsafe { inside(job) }
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-fn inside<J: Job>(job: J) -> J::Out {
-    job.run::<Avx2>()
-}
-
-impl Ops for Avx2 {
-    #[inline(always)]
-    fn candidates(up: u32, down: &Words, row: &Words, free: &Words, wide: bool) -> u32 {
-        // SAFETY: only `inside` runs jobs with these operations, and it has the features.
-        unsafe { candidates(up, down, row, free, wide) }
-    }
-
-    #[inline(always)]
-    fn equal(bytes: &[u8], byte: u8) -> u32 {
-        // SAFETY: as in `candidates`.
-        unsafe { equal(bytes, byte) }
-    }
-
-    #[inline(always)]
-    fn nth_bit(mask: u32, n: u32) -> u32 {
-        // SAFETY: as in `candidates`.
-        unsafe { nth_bit(mask, n) }
-    }
-
-    #[inline(always)]
-    fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
-        // SAFETY: as in `candidates`.
-        unsafe { count(row, free, counts, wide) }
-    }
-
-    #[inline(always)]
-    fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
-        // SAFETY: as in `candidates`.
-        unsafe { paths(up, down, mass, wide) }
-    }
-
-    #[inline(always)]
-    fn places(
-        left: &mut Words,
-        mass: &mut Mass,
-        down: (&Words, u32),
-        lanes: &mut Words,
-        out: &mut Words,
-        wide: bool,
-    ) {
-        // SAFETY: as in `candidates`.
-        unsafe { places(left, mass, down, lanes, out, wide) }
-    }
-
-    #[inline(always)]
-    fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
-        // SAFETY: as in `candidates`.
-        unsafe { first(places, held, wide) }
-    }
+super::kernel! {
+    Avx2 if has_avx2, "the processor has no AVX2", "avx2,bmi1,bmi2,popcnt,lzcnt"
 }
 
 #[target_feature(enable = "avx2")]
@@ -185,7 +119,7 @@ fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
     }
 }
 
-/// See [`crate::kernel::place`].
+/// See [`crate::ops::place`].
 #[target_feature(enable = "avx2")]
 #[inline]
 fn place(count: __m256i, mass: __m256, bits: __m256i) -> __m256 {

@@ -2,78 +2,13 @@
 
 use core::arch::x86_64::*;
 
-use crate::kernel::{EXP2, Job, LOG2, Mass, NO_PLACE, Ops, ULP};
+use super::avx2::nth_bit;
+use crate::ops::{EXP2, LOG2, Mass, NO_PLACE, ULP};
 use crate::shape::{LANES, Words};
 
-/// The operations. Used inside [`enter`] alone.
-#[derive(Debug)]
-pub(crate) struct Avx512;
-
-/// Runs `job` with the features of this kernel.
-///
-/// # Panics
-/// When the processor lacks one.
-pub(crate) fn enter<J: Job>(job: J) -> J::Out {
-    assert!(super::has_avx512(), "the processor has no AVX-512");
-    // SAFETY: the processor has every feature of `inside`, as the line above made sure.
-    unsafe { inside(job) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq")]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
-fn inside<J: Job>(job: J) -> J::Out {
-    job.run::<Avx512>()
-}
-
-impl Ops for Avx512 {
-    #[inline(always)]
-    fn candidates(up: u32, down: &Words, row: &Words, free: &Words, wide: bool) -> u32 {
-        // SAFETY: only `inside` runs jobs with these operations, and it has the features.
-        unsafe { candidates(up, down, row, free, wide) }
-    }
-
-    #[inline(always)]
-    fn equal(bytes: &[u8], byte: u8) -> u32 {
-        // SAFETY: as in `candidates`.
-        unsafe { equal(bytes, byte) }
-    }
-
-    #[inline(always)]
-    fn nth_bit(mask: u32, n: u32) -> u32 {
-        // SAFETY: as in `candidates`.
-        unsafe { super::avx2::nth_bit(mask, n) }
-    }
-
-    #[inline(always)]
-    fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
-        // SAFETY: as in `candidates`.
-        unsafe { count(row, free, counts, wide) }
-    }
-
-    #[inline(always)]
-    fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
-        // SAFETY: as in `candidates`.
-        unsafe { paths(up, down, mass, wide) }
-    }
-
-    #[inline(always)]
-    fn places(
-        left: &mut Words,
-        mass: &mut Mass,
-        down: (&Words, u32),
-        lanes: &mut Words,
-        out: &mut Words,
-        wide: bool,
-    ) {
-        // SAFETY: as in `candidates`.
-        unsafe { places(left, mass, down, lanes, out, wide) }
-    }
-
-    #[inline(always)]
-    fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)> {
-        // SAFETY: as in `candidates`.
-        unsafe { first(places, held, wide) }
-    }
+super::kernel! {
+    Avx512 if has_avx512, "the processor has no AVX-512",
+    "avx2,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq"
 }
 
 #[target_feature(enable = "avx512f")]
@@ -159,7 +94,7 @@ fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
     }
 }
 
-/// See [`crate::kernel::place`].
+/// See [`crate::ops::place`].
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn place(count: __m512i, mass: __m512, bits: __m512i) -> __m512 {

@@ -82,13 +82,7 @@ fn prose_is_about_things_and_stands_alone() {
     let found: Vec<Finding> =
         wanted.flat_map(|file| prose::check(&file.path, &file.text)).collect();
     println!("findings by folder:\n{}", prose::by_folder(&found));
-    report(prose::clean_only(found));
-}
-
-#[test]
-fn folders_whose_prose_is_clean_are_off_the_list() {
-    let files = files();
-    report(prose::stale(&files));
+    report(found);
 }
 
 #[test]

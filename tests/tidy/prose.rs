@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{File, Finding, Source, words_in};
+use super::{Finding, Source, words_in};
 
 /// Beginnings that no line of documentation has: each points at a neighbour.
 const STARTS: &[&str] = &[
@@ -42,25 +42,7 @@ const PERSONS: &[(&str, &str)] = &[
     ("whom", "which"),
 ];
 
-/// Folders and files whose prose is still to be mended; those inside others stand before them.
-const LEFT: &[&str] = &[
-    "testbed/fabric/",
-    "docs/",
-    "transport/benches/",
-    "transport/pod/",
-    "transport/src/cc/",
-    "transport/src/ec/",
-    "transport/src/endpoint/",
-    "transport/src/flow/",
-    "transport/src/lb/",
-    "transport/src/record/",
-    "transport/src/sched/",
-    "transport/src/wire/",
-    "transport/src/",
-    "transport/tests/",
-];
-
-/// Every finding in one file, of clean folders or not.
+/// Every finding in one file.
 pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, prose) in prose(path, text) {
@@ -84,22 +66,6 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Findings in what counts as clean.
-pub(crate) fn clean_only(found: Vec<Finding>) -> Vec<Finding> {
-    found.into_iter().filter(|finding| left(&finding.path).is_none()).collect()
-}
-
-/// Entries of the list whose files have no finding, or that have no file at all.
-pub(crate) fn stale(files: &[File]) -> Vec<Finding> {
-    let is_clean = |entry: &&&str| {
-        let own = files.iter().filter(|file| left(&file.path) == Some(**entry));
-        let readable = own.filter(|file| file.path.ends_with(".rs") || file.path.ends_with(".md"));
-        readable.flat_map(|file| check(&file.path, &file.text)).next().is_none()
-    };
-    let message = "clean: take it off the list in tests/tidy/prose.rs";
-    LEFT.iter().filter(is_clean).map(|entry| Finding::new(entry, 0, message)).collect()
-}
-
 /// How many findings each folder has, the most first.
 pub(crate) fn by_folder(found: &[Finding]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -110,11 +76,6 @@ pub(crate) fn by_folder(found: &[Finding]) -> String {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(folder, count)| (std::cmp::Reverse(*count), *folder));
     counts.iter().map(|(folder, count)| format!("{count:5} {folder}\n")).collect()
-}
-
-/// The entry of the list that covers `path`.
-fn left(path: &str) -> Option<&'static str> {
-    LEFT.iter().find(|entry| path.starts_with(**entry)).copied()
 }
 
 /// The lines that people read, from 1, without what is in backticks: comments of Rust, and
@@ -183,20 +144,5 @@ mod tests {
         let found = [("a/b.rs", 1), ("a/c.rs", 2), ("d/e.rs", 3)];
         let found = found.map(|(path, line)| Finding::new(path, line, ""));
         assert_eq!(by_folder(&found), "    2 a\n    1 d\n");
-    }
-
-    #[test]
-    fn only_what_is_on_the_list_may_have_findings() {
-        let entry = LEFT.first().map_or("", |entry| entry);
-        let found = [format!("{entry}a.rs"), "nowhere/a.rs".to_owned()];
-        let found = found.map(|path| Finding::new(&path, 1, "")).to_vec();
-        let clean: Vec<String> = clean_only(found).into_iter().map(|found| found.path).collect();
-        assert_eq!(clean.last().map(String::as_str), Some("nowhere/a.rs"));
-        assert_eq!(clean.len(), if entry.is_empty() { 2 } else { 1 });
-    }
-
-    #[test]
-    fn an_entry_without_findings_is_stale() {
-        assert_eq!(stale(&[]).len(), LEFT.len());
     }
 }

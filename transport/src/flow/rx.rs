@@ -171,6 +171,7 @@ impl RxFlow {
     }
 
     /// Takes in a DATA segment; returns where its bytes belong.
+    #[inline]
     pub(crate) fn on_data(
         &mut self,
         rx: &RxSegment,

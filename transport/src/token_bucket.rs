@@ -1,8 +1,8 @@
 //! A token bucket in integers, and the interval at which DCsim's ports give tokens to probes.
 //!
-//! Source: \[dcsim\] sec. 2.3 and theorem 3. Hosts and switches use this one. A token comes every
-//! interval as long as the bucket is not full; a packet that leaves takes one. The state is one
-//! instant, so what is ready is a function of it and never of when it was asked for. Units:
+//! Source: \[dcsim\] sec. 2.3 and theorem 3. Hosts and switches use the same bucket. A token comes
+//! every interval as long as the bucket is not full; a packet that leaves takes one. The state is
+//! one instant, so the times of tokens follow from it and never from the times of calls. Units:
 //! picoseconds, bytes on the wire.
 
 use crate::time::{Duration, Instant, Rate};
@@ -12,9 +12,9 @@ use crate::units::Bytes;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TokenBucket {
     interval: Duration,
-    /// Tokens that it holds at most, at least 1.
+    /// The most tokens that it holds, at least 1.
     depth: u32,
-    /// When it will be full if nothing takes a token.
+    /// The instant at which it is full if no token is taken before.
     full_at: Instant,
 }
 
@@ -26,7 +26,7 @@ impl TokenBucket {
         Self { interval, depth, full_at: Instant::ZERO }
     }
 
-    /// From when on there is a token.
+    /// The instant from which on there is a token.
     #[inline]
     #[must_use]
     pub fn ready_at(&self) -> Instant {
@@ -41,7 +41,8 @@ impl TokenBucket {
         self.full_at = self.full_at.max(now) + self.interval;
     }
 
-    /// Tokens come every `interval` from `now` on; what has come stays, a part of a token too.
+    /// Lets tokens come every `interval` from `now` on. Tokens that have come stay, and so does a
+    /// part of a token.
     pub fn set_interval(&mut self, interval: Duration, now: Instant) {
         let missing = u128::from(self.full_at.since(now).as_ps());
         if missing > 0 {
@@ -59,20 +60,20 @@ impl TokenBucket {
     }
 }
 
-/// What one probe stands for on a line: itself, the data that follows it, and acknowledgements.
+/// The share of a line that one probe takes: itself, the data after it, and acknowledgements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ProbeShare {
-    /// Bytes of data that one probe stands for, L.
+    /// Bytes of data that follow one probe, L.
     pub data: Bytes,
     /// Bytes of a probe, l.
     pub probe: Bytes,
-    /// Packets of the size of a probe that there are for each, itself included.
+    /// Packets of the size of a probe that each probe causes, itself included.
     //= dcsim#eq2
     pub overhead: f32,
 }
 
 impl ProbeShare {
-    /// Bytes of a line that one probe stands for, L + overhead * l.
+    /// Bytes of a line that one probe takes in all, L + overhead * l.
     #[must_use]
     pub fn bytes(&self) -> f64 {
         self.data.as_f64() + f64::from(self.overhead) * self.probe.as_f64()

@@ -50,12 +50,11 @@ use line::Line;
 use params::Terms;
 use sender::Sender;
 
-/// DATA-ACKs wait for others for so many RTT_p at most.
+/// DATA-ACKs wait at most this many RTT_p for further segments to acknowledge.
 //= dcsim#2.4
 const ACK_DELAY_RTTS: u64 = 3;
 
-/// The timer of a DATA: so many RTT_max. "Large" in the paper; no DATA-ACK takes longer at full
-/// rates.
+/// The timer of a DATA in RTT_max. The paper says "large"; no DATA-ACK takes longer at full rates.
 //= dcsim#2.4
 const TIMER_RTTS: u64 = 4;
 
@@ -65,7 +64,7 @@ pub struct DcSim {
     terms: Terms,
     sender: Sender,
     line: Line,
-    /// At most B.
+    /// SIMs that wait to be answered, at most B.
     answers: VecDeque<Answer>,
     /// Acknowledgements of segments wait for the line.
     acks_wait: bool,
@@ -119,7 +118,7 @@ impl DcSim {
         self.terms.rtt_max
     }
 
-    /// What was counted and measured.
+    /// The counters and measurements of this host.
     #[must_use]
     pub fn figures(&self) -> &Figures {
         &self.figures
@@ -234,7 +233,7 @@ impl Protocol for DcSim {
         }
     }
 
-    /// The two classes that go before acknowledgements, as long as the line is free.
+    /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free.
     fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>) {
         (self.acks_wait, self.asked_at) = (false, now);
         self.sender.fill(now);
@@ -261,7 +260,7 @@ impl Protocol for DcSim {
     fn poll_timeout(&self) -> Option<Instant> {
         let waits = self.acks_wait || !self.answers.is_empty();
         let line = if waits { Some(self.line.free_at()) } else { self.line.next_of(&self.sender) };
-        // What a driver had no room for then, it asks for when it has.
+        // A driver that had no room for a packet at that instant polls again when it has.
         let line = line.filter(|at| *at > self.asked_at);
         [line, self.sender.poll_at()].into_iter().flatten().min()
     }

@@ -1,12 +1,12 @@
-//! What the NOTEs of DCsim say: SIM, a probe, and SIM-ACK, its answer.
+//! The NOTEs of DCsim: SIM, a probe, and SIM-ACK, its answer.
 //!
-//! Source: \[dcsim\] sec. 2.3 and 2.4. A SIM has everything that its sender wants back, so its
-//! receiver answers without keeping anything: a SIM-ACK says what the SIM said. With 12 octets in a
-//! NOTE a SIM is 64 octets in IPv4, as in the paper.
+//! Source: \[dcsim\] sec. 2.3 and 2.4. A SIM has everything that its sender needs in the answer, so
+//! its receiver keeps no state: a SIM-ACK repeats the fields of its SIM. With 12 octets in a NOTE a
+//! SIM is 64 octets in IPv4, as in the paper.
 //!
-//! A random nonce ties an answer to its probe: a host that did not see the SIM cannot make a
-//! SIM-ACK that is taken for the one that is waited for, and a late one is not taken for that of
-//! another probe of the same port.
+//! A random nonce ties an answer to its probe. So a host that did not see the SIM cannot make a
+//! SIM-ACK that its sender accepts, and a late SIM-ACK does not answer another probe of the same
+//! port.
 
 use super::class::TrafficClass;
 use super::note::OCTETS_MAX;
@@ -16,7 +16,7 @@ use crate::units::FlowId;
 /// The number of the protocol in its NOTEs.
 pub const PROTOCOL: u8 = 0xD5;
 
-/// Octets that a SIM or SIM-ACK says.
+/// Octets of a SIM or SIM-ACK inside its NOTE.
 const OCTETS: usize = 12;
 
 /// Length of a SIM or SIM-ACK header on the wire.
@@ -24,12 +24,12 @@ pub const LEN: u16 = note::LEN + 12;
 
 const _: () = assert!(OCTETS + note::LEN as usize == LEN as usize && OCTETS <= OCTETS_MAX);
 
-/// What a SIM says, and the SIM-ACK that answers it.
+/// The content of a SIM, and of the SIM-ACK that answers it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sim {
-    /// Which of its sender's probes; wraps.
+    /// The number of the probe at its sender; wraps.
     pub number: u32,
-    /// Drawn by its sender.
+    /// A random number that the sender draws.
     pub nonce: u32,
     /// The flow at its sender that it is sent for.
     pub src_flow: FlowId,
@@ -58,7 +58,7 @@ impl Sim {
         Note { class, protocol: PROTOCOL, len: OCTETS as u8, octets }
     }
 
-    /// What a NOTE of this protocol says; `None` for any other NOTE.
+    /// The content of a NOTE of this protocol; `None` for any other NOTE.
     #[must_use]
     pub fn of(note: &Note) -> Option<Self> {
         if note.protocol != PROTOCOL || note.said().len() != OCTETS {

@@ -1,10 +1,11 @@
 //! DCsim's port: four FIFOs in strict order of priority, the first at a limited rate.
 //!
 //! Source: \[dcsim\] sec. 2.3 and fig. 1. SIMs (class Probe) leave first, each with a token of a
-//! bucket whose rate leaves the line to the data that they stand for; then SIM-ACKs (ProbeAck),
-//! DATA-ACKs and all other control, and DATA. A FIFO of a small class holds a few packets, that of
-//! DATA the rest of the buffer; a full one drops what comes last. A packet that is being sent
-//! counts no more. Nothing is marked or trimmed. Units: bytes on the wire, packets, picoseconds.
+//! bucket whose rate keeps the line free for the DATA that follows them; then SIM-ACKs (ProbeAck),
+//! DATA-ACKs with all other control, and last DATA. A FIFO of a small class holds a few packets,
+//! the FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. A packet that
+//! is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the wire,
+//! packets, picoseconds.
 
 use std::collections::VecDeque;
 
@@ -43,9 +44,9 @@ pub struct DcSim {
     data: VecDeque<Packet>,
     data_bytes: u64,
     data_limit: u64,
-    /// By [`Small`]: what waits, at most `limit` each.
+    /// The FIFOs of the small classes, indexed by [`Small`], at most `limit` packets each.
     small: Box<[VecDeque<Packet>; 3]>,
-    /// How many wait in each of `small`.
+    /// Packets in each FIFO of `small`.
     waiting: [u16; 3],
     limit: u16,
     /// The link's data class is paused.
@@ -65,7 +66,7 @@ enum Small {
     Control = 2,
 }
 
-/// The FIFO of a class; `None` is DATA's.
+/// The FIFO of a class; `None` for DATA, which has its own.
 const fn small(class: TrafficClass) -> Option<Small> {
     match class {
         TrafficClass::Probe => Some(Small::Sim),
@@ -97,7 +98,7 @@ impl DcSim {
         }
     }
 
-    /// Whether something waits that needs no token.
+    /// Whether a packet waits that needs no token.
     #[inline]
     fn has_free(&self) -> bool {
         let data = self.data_bytes > 0 && !self.paused;
@@ -252,9 +253,9 @@ mod tests {
         Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags: Flags::of(class) }
     }
 
-    /// A port whose queue of SIMs is refilled whenever one leaves, and the start and class of what
-    /// leaves it until `end`. With `follow` each SIM has a DATA that comes so long behind it, else
-    /// there are always DATAs.
+    /// The start and class of each packet that leaves, until `end`, a port whose queue of SIMs is
+    /// refilled whenever one leaves. With `follow`, a DATA arrives that long after each SIM;
+    /// without, DATAs always wait.
     fn departures(
         change: impl FnOnce(&mut DcSimParams),
         follow: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What DCsim counts and measures at one host.
+//! Counters and measurements of DCsim at one host.
 
 use alloc::boxed::Box;
 
@@ -11,12 +11,12 @@ pub struct Spans {
     count: u64,
     sum_ps: u128,
     max: Duration,
-    /// By octave and 32nd of it.
+    /// Number of spans in each 32nd of each octave.
     buckets: Box<[u32; BUCKETS]>,
 }
 
 const STEPS: u32 = 32;
-/// Spans of 2^44 ps, 17 s, and more are one.
+/// All spans of 2^44 ps, 17 s, and more count as one length.
 const OCTAVES: u32 = 40;
 const BUCKETS: usize = (STEPS * OCTAVES) as usize;
 
@@ -36,7 +36,8 @@ impl Spans {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// The bucket of a span: its highest five bits below the first, and how many are behind.
+    /// The bucket of a span: the number of its bits gives the octave, the five bits below the
+    /// highest one give the 32nd.
     fn bucket(ps: u64) -> usize {
         let shift = (64 - ps.leading_zeros()).saturating_sub(6);
         let bucket = u64::from(shift * STEPS) + (ps >> shift);
@@ -51,7 +52,7 @@ impl Spans {
         (bucket - shift * steps) << shift
     }
 
-    /// Adds those of `other`.
+    /// Adds the spans of `other`.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ps += other.sum_ps;
@@ -61,27 +62,27 @@ impl Spans {
         }
     }
 
-    /// How many were counted.
+    /// The number of spans that were counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; zero of none.
+    /// The mean of all spans; zero when there are none.
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum_ps / u128::from(self.count.max(1));
         Duration::from_ps(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The longest; zero of none.
+    /// The longest span; zero when there are none.
     #[must_use]
     pub const fn max(&self) -> Duration {
         self.max
     }
 
-    /// The span that a share of 0..=100 percent is no longer than, a 32nd too short at most; zero
-    /// of none.
+    /// The span that `percent` (0..=100) of all spans do not exceed, at most a 32nd too short; zero
+    /// when there are none.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Duration {
         let rank = (self.count * percent).div_ceil(100).max(1);
@@ -96,19 +97,19 @@ impl Spans {
     }
 }
 
-/// All of one host, or of several.
+/// All figures of one host, or the sums over several hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// SIMs.
+    /// Counts of SIMs and SIM-ACKs.
     pub sims: SimCounts,
-    /// From a SIM's departure to its SIM-ACK, in time.
+    /// Times from a SIM's departure to the arrival of its SIM-ACK.
     pub sim_rtt: Spans,
-    /// How much later than it might a DATA left.
+    /// Times from the instant at which a DATA might leave to its departure.
     pub departure_error: Spans,
 }
 
 impl Figures {
-    /// Adds those of `other`.
+    /// Adds the figures of `other`.
     pub fn add(&mut self, other: &Self) {
         self.sims.add(&other.sims);
         self.sim_rtt.add(&other.sim_rtt);

@@ -1,19 +1,19 @@
 //! The host's own line: when it is free, and the token bucket of its SIMs.
 //!
-//! Source: \[dcsim\] sec. 2.3 and fig. 1: the arbiter stands in hosts too. The scheduler gives each
-//! packet when the line is free for it, so a SIM's time is that of the line in every world, and
-//! nothing of a lower class is before it in a device. A packet starts when the line is free and the
-//! packet is there, never at the time of the call, so a host that is polled late gives all that has
-//! become due since, at no loss of rate.
+//! Source: \[dcsim\] sec. 2.3 and fig. 1: hosts have the arbiter, too. The scheduler hands over a
+//! packet when the line is free for it, so a SIM leaves at the time that the line allows in every
+//! world, and no packet of a lower class is queued before it in a device. A packet starts when the
+//! line is free and the packet is there, never at the time of the call, so a host that is polled
+//! late hands over all packets that became due meanwhile, at no loss of rate.
 
 use crate::time::{Duration, Instant, Rate};
 use crate::token_bucket::TokenBucket;
 use crate::units::Bytes;
 
-/// The line of a host as it is planned.
+/// The plan of a host's line: when it is busy, and when SIMs may use it.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// When all that was given has been sent.
+    /// The instant at which all packets handed over so far have been sent.
     free_at: Instant,
     rate: Rate,
     bucket: TokenBucket,
@@ -24,39 +24,39 @@ impl Line {
         Self { free_at: Instant::ZERO, rate, bucket: TokenBucket::new(slot, bucket) }
     }
 
-    /// Whether a packet given at `now` leaves at once.
+    /// Whether a packet that is handed over at `now` leaves at once.
     #[inline]
     pub(super) fn is_free(&self, now: Instant) -> bool {
         self.free_at <= now
     }
 
-    /// When it is free.
+    /// The instant from which on the line is free.
     #[inline]
     pub(super) const fn free_at(&self) -> Instant {
         self.free_at
     }
 
-    /// A packet of `len` bytes that has waited since `since` is given.
+    /// Plans a packet of `len` bytes that has waited since `since`.
     #[inline]
     pub(super) fn occupy(&mut self, len: u16, since: Instant) {
         self.free_at = self.free_at.max(since) + self.rate.time_for(Bytes(len.into()));
     }
 
-    /// When a SIM may leave that has waited since `since`.
+    /// The instant at which a SIM may leave that has waited since `since`.
     #[inline]
     pub(super) fn sim_at(&self, since: Instant) -> Instant {
         self.free_at.max(self.bucket.ready_at()).max(since)
     }
 
-    /// A packet of `len` bytes that starts at `at` is given before data that has waited since
-    /// `data`: a call that is late for both gives it first, and it must not keep the data waiting
-    /// for the time in between.
+    /// Plans a packet of `len` bytes that starts at `at`, before data that has waited since `data`.
+    /// A call that is late for both hands over the packet first; the packet counts from the earlier
+    /// of the two instants, so the data does not lose the time between them.
     #[inline]
     pub(super) fn occupy_before(&mut self, len: u16, at: Instant, data: Option<Instant>) {
         self.occupy(len, data.map_or(at, |data| data.min(at)));
     }
 
-    /// The SIM that starts at `at` takes its token.
+    /// Takes the token of a SIM that starts at `at`.
     #[inline]
     pub(super) fn take_token(&mut self, at: Instant) {
         self.bucket.take(at);

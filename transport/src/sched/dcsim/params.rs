@@ -17,7 +17,7 @@ pub enum RttMax {
     /// The bound that holds where buckets have two tokens or more: a SIM waits at five ports of
     /// six, since its time counts from the line of its host, and SIM-ACKs wait for no token.
     Tight,
-    /// This long.
+    /// A fixed time.
     Time(Duration),
 }
 
@@ -109,16 +109,16 @@ impl DcSimParams {
     }
 }
 
-/// What one host goes by.
+/// The constants of one host, computed once from its settings and its network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Terms {
     /// Delay between a SIM and its DATA, and the time after which a SIM is lost.
     pub(super) rtt_max: Duration,
-    /// From when on behind its SIM a DATA may leave.
+    /// Time after a SIM's departure from which on its DATA may leave.
     pub(super) delay: Duration,
-    /// RTT_p.
+    /// Round trip of the longest path without transmission times, RTT_p.
     pub(super) rtt_p: Duration,
-    /// B.
+    /// SIMs, and SIM-ACKs, that wait in the host at most: B.
     pub(super) queue: usize,
     pub(super) bucket: u32,
     /// DATAs that a SIM stands for.
@@ -128,7 +128,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The terms of a host with `setup`, whose SIMs are as long as `probe`.
+    /// The terms of a host with `setup`; `probe` is the length of a SIM.
     pub(super) fn new(setup: &SchedSetup<'_>, probe: Bytes) -> Self {
         let params = &setup.params.dcsim;
         let or = |value: u16, default: u16| if value == 0 { default } else { value };
@@ -170,16 +170,16 @@ fn scaled(span: Duration, share: f32) -> Duration {
     if share >= 1.0 {
         return span;
     }
-    // In 2^-24 parts, all that a share says.
+    // In units of 2^-24, the precision of an f32 share.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0..=1")]
     let parts = (share * 16_777_216.0) as u64;
     span.mul_ratio(parts, 1 << 24)
 }
 
-/// A path of the longest kind, of lines of one rate.
+/// The longest path of a network whose lines all have one rate.
 struct Line {
     share: ProbeShare,
-    /// L.
+    /// Bytes of a full DATA, L.
     full: Bytes,
     rate: Rate,
     rtt_p: Duration,
@@ -199,8 +199,9 @@ impl Line {
         self.rtt_p + a_hop * (2 * self.hops)
     }
 
-    /// RTT_p, the greatest wait of a SIM in the queues of all ports but the first, of a SIM-ACK in
-    /// those of all, each behind one DATA that is being sent, and the lines' time for both.
+    /// The sum of RTT_p, of the longest waits in queues, and of the time that lines take to send
+    /// both packets. A SIM waits at all ports but the first, a SIM-ACK at all, each behind one DATA
+    /// that is being sent.
     fn tight(&self) -> Duration {
         let slot = self.share.interval(self.rate);
         let sim = slot * self.queue + self.time(self.full.0);

@@ -1,6 +1,7 @@
 //! The source ports of a host's SIMs and DATAs: drawn at random, none used twice at a time.
 //!
-//! Source: \[dcsim\] sec. 2.4: a random port is a random path, and distinct from those in use.
+//! Source: \[dcsim\] sec. 2.4: a random port selects a random path, and differs from all ports in
+//! use.
 
 use alloc::boxed::Box;
 
@@ -30,13 +31,14 @@ impl Ports {
         Self { busy: Box::new([0; WORDS]), in_use: 0 }
     }
 
-    /// Draws a port that is not in use; `None` when all are. A few draws as long as few are.
+    /// Draws a port that is not in use; `None` when all are in use. Few draws are needed while few
+    /// ports are in use.
     pub(super) fn draw(&mut self, rng: &mut Rng) -> Option<EntropyValue> {
         if self.in_use == PORTS {
             return None;
         }
         let mut path = (rng.next_u64() >> 50) as u16;
-        // Bounded: behind a few draws, by going on to the next free port.
+        // Bounded: after a few draws the search goes on from port to port.
         for draw in 0..=PORTS {
             let bit = 1 << (path % 64);
             let word = &mut self.busy[usize::from(path / 64)];

@@ -1,8 +1,8 @@
 //! The SIMs of a host that are on their way: one FIFO, and no timer.
 //!
-//! Source: \[dcsim\] sec. 2.4 (1) and (4). SIMs leave one after the other, and what is due of each
-//! is so a fixed time after it left: first its DATA may leave (`delay`), then the SIM is lost
-//! if nothing has answered it (`timeout`). So both happen in the order of the FIFO.
+//! Source: \[dcsim\] sec. 2.4 (1) and (4). SIMs leave one after the other. Each has two instants, a
+//! fixed time after its departure: its DATA may leave (`delay`), and it counts as lost if no
+//! SIM-ACK has come (`timeout`). So both happen in the order of the FIFO.
 //!
 //! ```text
 //!   popped <- | timed out |  ripe: DATA may leave  |  not yet ripe  | <- pushed
@@ -18,33 +18,33 @@ use crate::wire::sim::Sim;
 /// One SIM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
-    /// When it left, by the host's line.
+    /// The instant at which the SIM left on the host's line.
     pub(super) sent_at: Instant,
     /// The flow that it was sent for.
     pub(super) flow: FlowId,
     pub(super) nonce: u32,
     /// Its source port.
     pub(super) ev: EntropyValue,
-    /// DATAs that its SIM-ACK was given, which leave behind it.
+    /// Number of DATAs that leave for its SIM-ACK.
     pub(super) bound: u8,
     pub(super) state: State,
 }
 
-/// What became of a SIM.
+/// Whether a SIM has an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// Nothing has answered it.
+    /// No SIM-ACK has come.
     Open,
-    /// Its SIM-ACK has come in time.
+    /// The SIM-ACK has come in time.
     Answered,
 }
 
 /// Why a SIM-ACK is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
-    /// Its SIM was given up, or answered before.
+    /// The SIM was given up, or answered before.
     Late,
-    /// It answers nothing that was sent.
+    /// No SIM was sent that it could answer.
     Forged,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Refused {
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     fifo: VecDeque<Record>,
-    /// The number of the first in `fifo`; wraps.
+    /// The number of the first SIM in `fifo`; wraps.
     first: u32,
     /// How many at the front are ripe.
     ripe: usize,
@@ -60,11 +60,12 @@ pub(super) struct Records {
     timeout: Duration,
 }
 
-/// SIM-ACKs of numbers that far back are late; older ones were never waited for.
+/// A SIM-ACK is late if its number is at most this far behind the oldest SIM; with any other number
+/// it is forged.
 const LATE_MAX: u32 = 1 << 20;
 
 impl Records {
-    /// None on their way, `most` at most; `delay` is no longer than `timeout`.
+    /// Records without SIMs, with room for `most`; `delay` is no longer than `timeout`.
     pub(super) fn new(delay: Duration, timeout: Duration, most: usize) -> Self {
         Self { fifo: VecDeque::with_capacity(most), first: 0, ripe: 0, delay, timeout }
     }
@@ -74,7 +75,7 @@ impl Records {
         self.first.wrapping_add(u32::try_from(self.fifo.len()).unwrap_or(u32::MAX))
     }
 
-    /// A SIM leaves, no earlier than the one before.
+    /// Adds a SIM that leaves, no earlier than the one before.
     pub(super) fn push(&mut self, record: Record) {
         debug_assert!(self.fifo.back().is_none_or(|last| last.sent_at <= record.sent_at));
         self.fifo.push_back(record);
@@ -84,7 +85,8 @@ impl Records {
         }
     }
 
-    /// A SIM-ACK arrived with a source port: its record, and whether it is ripe.
+    /// Finds the record that the SIM-ACK `ack` with source port `ev` answers, and whether it is
+    /// ripe.
     pub(super) fn answer(
         &mut self,
         ack: &Sim,
@@ -108,7 +110,7 @@ impl Records {
         Ok((record, ripe))
     }
 
-    /// The next record whose DATAs may leave by `now`, and since when.
+    /// The next record whose DATAs may leave by `now`, and the instant from which on they may.
     pub(super) fn next_ripe(&mut self, now: Instant) -> Option<(Record, Instant)> {
         let record = *self.fifo.get(self.ripe)?;
         let due = record.sent_at + self.delay;
@@ -119,8 +121,8 @@ impl Records {
         Some((record, due))
     }
 
-    /// Takes out the next record whose time is over at `now`. All that are ripe by then have been
-    /// taken by [`Records::next_ripe`].
+    /// Takes out the next record whose time is over at `now`, after [`Records::next_ripe`] has
+    /// returned all that are ripe by then.
     pub(super) fn next_over(&mut self, now: Instant) -> Option<Record> {
         let front = self.fifo.front()?;
         if front.sent_at + self.timeout > now {
@@ -131,7 +133,7 @@ impl Records {
         self.fifo.pop_front()
     }
 
-    /// When something becomes due.
+    /// The next instant at which a record becomes ripe or its time is over.
     #[inline]
     pub(super) fn poll_at(&self) -> Option<Instant> {
         let over = self.fifo.front()?.sent_at + self.timeout;
@@ -139,7 +141,7 @@ impl Records {
         Some(ripe.map_or(over, |ripe| ripe.min(over)))
     }
 
-    /// The SIMs that nothing has answered, for tests.
+    /// The SIMs without a SIM-ACK, for tests.
     #[cfg(test)]
     pub(super) fn open(&self) -> impl Iterator<Item = &Record> {
         self.fifo.iter().filter(|record| record.state == State::Open)

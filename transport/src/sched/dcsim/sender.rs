@@ -1,8 +1,9 @@
-//! The sending half: how many SIMs each flow may have on their way, and what their answers let go.
+//! The sending half: how many SIMs each flow may have on their way, and which segments their
+//! answers release.
 //!
-//! Source: \[dcsim\] sec. 2.4 (1), (4) and "DATA management". A flow's segments are in one of four
-//! places; those that are bound are counted and not named, so the first that waits leaves first,
-//! whichever SIM made room for it:
+//! Source: \[dcsim\] sec. 2.4 (1), (4) and "DATA management". A segment of a flow is in one of four
+//! states. Bound segments are counted and not named, so the first segment that waits leaves first,
+//! for whichever SIM:
 //!
 //! ```text
 //!                SIM-ACK              RTT_max behind the SIM       line free
@@ -30,14 +31,14 @@ use crate::wire::sim::Sim;
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
 struct Account {
-    /// Which flow; [`FlowId::UNKNOWN`] when none.
+    /// The flow that has this account; [`FlowId::UNKNOWN`] when none has.
     id: FlowId,
     peer: HostId,
     /// SIMs queued or sent that are neither answered nor given up: n_SIM.
     sims: u32,
-    /// Segments that a SIM-ACK has let go and that have not left.
+    /// Segments that a SIM-ACK has released and that have not left.
     bound: u32,
-    /// Segments that have not left, or have to again, the bound ones included.
+    /// Segments that have not left, or must leave again, the bound ones included.
     waiting: u32,
     /// The flow's window lets it send.
     sendable: bool,
@@ -56,7 +57,7 @@ const VACANT: Account = Account {
 };
 
 impl Account {
-    /// Segments that no SIM-ACK has let go: n_DATA.
+    /// Segments that no SIM-ACK has released: n_DATA.
     #[inline]
     fn data(&self) -> u32 {
         self.waiting.saturating_sub(self.bound)
@@ -75,9 +76,9 @@ impl Account {
 pub(super) struct Due {
     pub(super) flow: FlowId,
     pub(super) ev: EntropyValue,
-    /// Since when.
+    /// The instant from which on it may leave.
     pub(super) at: Instant,
-    /// It is the last of its SIM's, behind which the port is free.
+    /// It is the last DATA of its SIM: once it has left, the port is free.
     last: bool,
 }
 
@@ -89,25 +90,25 @@ struct Queued {
     since: Instant,
 }
 
-/// Sends SIMs for flows, and lets their segments go.
+/// Sends SIMs for flows, and releases their segments.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    /// By slab index.
+    /// Accounts by slab index of the flow.
     accounts: Vec<Account>,
     turns: Turns,
     ports: Ports,
     rng: Rng,
-    /// At most B.
+    /// SIMs that wait for the line, at most B.
     sims: VecDeque<Queued>,
     records: Records,
     /// DATAs that wait for the line.
     due: VecDeque<Due>,
-    /// The one that was handed out last, until its segment leaves.
+    /// The DATA that was handed out last, until its segment leaves.
     offered: Option<Due>,
     given_up: VecDeque<FlowId>,
     queue: usize,
     per_sim: u32,
-    /// A flow is given up when nothing has answered its SIMs for so long.
+    /// A flow is given up when its SIMs have had no SIM-ACK for this long.
     patience: Duration,
 }
 
@@ -119,7 +120,7 @@ impl Sender {
         rng: Rng,
         patience: Duration,
     ) -> Self {
-        // SIMs leave a slot apart, but for those that the bucket lets go at once.
+        // SIMs leave a slot apart, except a bucket of them that leave at once.
         let most = terms.rtt_max.as_ps() / terms.slot.as_ps().max(1) + u64::from(terms.bucket);
         let most = usize::try_from(most + 1).unwrap_or(usize::MAX).min(1 << 14);
         Self {
@@ -159,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// The account of a flow that is here.
+    /// The account of `flow`; `None` when another flow has its place.
     fn account(&mut self, flow: FlowId) -> Option<&mut Account> {
         self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)
     }
@@ -195,7 +196,7 @@ impl Sender {
         }
     }
 
-    /// Takes SIMs off the front of the queue that their flows have no use for any more: their
+    /// Removes SIMs from the front of the queue whose flows do not need them any more, because the
     /// segments have been acknowledged meanwhile.
     fn drop_needless(&mut self, now: Instant) {
         while let Some(&Queued { flow, ev, .. }) = self.sims.front() {
@@ -215,7 +216,7 @@ impl Sender {
         }
     }
 
-    /// Since when the next SIM has waited for the line; `None` when none does.
+    /// The instant since which the next SIM has waited for the line; `None` when none waits.
     #[inline]
     pub(super) fn sim_since(&self) -> Option<Instant> {
         self.sims.front().map(|queued| queued.since)
@@ -233,7 +234,7 @@ impl Sender {
         Some((peer, ev, Sim { number, nonce, src_flow: flow }))
     }
 
-    /// A SIM-ACK of `from` arrived. False when it answers nothing.
+    /// Takes in a SIM-ACK of `from`. False when it answers no SIM of this host.
     pub(super) fn on_sim_ack(
         &mut self,
         from: HostId,
@@ -278,12 +279,13 @@ impl Sender {
         } else if ripe {
             self.release(&record, now);
         }
-        // Where a SIM-ACK found less than its SIM stands for, others may be wanted.
+        // The SIM-ACK may have found fewer segments than its SIM stands for: the flow may want
+        // others.
         self.review(flow);
         true
     }
 
-    /// The DATAs of a record may leave since `at`.
+    /// Queues the DATAs of a record, which may leave from `at` on.
     fn release(&mut self, record: &Record, at: Instant) {
         let Record { flow, ev, bound, .. } = *record;
         for left in (0..bound).rev() {
@@ -291,7 +293,7 @@ impl Sender {
         }
     }
 
-    /// Does what is due by `now`.
+    /// Releases the DATAs and gives up the SIMs that are due by `now`.
     pub(super) fn handle_timeout(&mut self, now: Instant, figures: &mut Figures) {
         loop {
             while let Some((record, due)) = self.records.next_ripe(now) {
@@ -307,20 +309,20 @@ impl Sender {
         }
     }
 
-    /// A SIM of a flow was given up at `now`.
+    /// Takes in that a SIM of a flow was given up at `now`.
     fn on_lost(&mut self, flow: FlowId, now: Instant) {
         let patience = self.patience;
         let Some(account) = self.account(flow) else { return };
         account.sims -= 1;
         let since = *account.silent_since.get_or_insert(now);
         if now.since(since) >= patience && account.sendable {
-            // Said once: the flow's backlog follows.
+            // Reported once: the endpoint updates the flow's backlog next.
             account.sendable = false;
             self.given_up.push_back(flow);
         }
     }
 
-    /// A flow whose peer answers nothing.
+    /// The next flow that is given up since its peer does not answer.
     pub(super) fn next_given_up(&mut self) -> Option<FlowId> {
         self.given_up.pop_front()
     }
@@ -331,7 +333,7 @@ impl Sender {
         !self.due.is_empty()
     }
 
-    /// Since when a DATA waits for the line.
+    /// The instant since which a DATA waits for the line.
     #[inline]
     pub(super) fn due_since(&self) -> Option<Instant> {
         self.due.front().map(|due| due.at)
@@ -344,7 +346,7 @@ impl Sender {
         self.offered
     }
 
-    /// A segment of the DATA that was offered leaves.
+    /// Takes in that a segment of the DATA that was offered leaves.
     pub(super) fn on_sent(&mut self) -> Option<Due> {
         let due = self.offered.take()?;
         if let Some(account) = self.account(due.flow) {
@@ -357,7 +359,7 @@ impl Sender {
         Some(due)
     }
 
-    /// The DATA that was offered had nothing to be sent.
+    /// Takes in that there was no segment for the DATA that was offered.
     fn void(&mut self, figures: &mut Figures) {
         let Some(due) = self.offered.take() else { return };
         figures.sims.wasted += 1;
@@ -369,19 +371,19 @@ impl Sender {
         }
     }
 
-    /// Whether it is for want of a SIM-ACK that a flow does not send.
+    /// Whether a flow does not send because it lacks a SIM-ACK.
     pub(super) fn holds(&self, flow: FlowId) -> bool {
         let account = self.accounts.get(flow.index());
         account.is_some_and(|account| account.id == flow && account.waiting > 0)
     }
 
-    /// When something becomes due.
+    /// The next instant at which a DATA may leave or a SIM is given up.
     #[inline]
     pub(super) fn poll_at(&self) -> Option<Instant> {
         self.records.poll_at()
     }
 
-    /// Checks what holds between any two calls.
+    /// Checks the invariants that hold between any two calls.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut open = vec![0; self.accounts.len()];

@@ -1,7 +1,8 @@
 //! Which flow gets the next SIM: collectives in turn, and the flows of one in turn.
 //!
-//! Source: \[dcsim\] sec. 2.4 (1). A flow that wants SIMs stands in the queue of its collective,
-//! and a collective with such flows in the ring, each once. Flows of no collective are one.
+//! Source: \[dcsim\] sec. 2.4 (1). A flow that wants SIMs stands once in the queue of its
+//! collective, and a collective with such flows stands once in the ring. All flows without a
+//! collective count as one collective.
 
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec;
@@ -10,7 +11,7 @@ use core::cmp::Reverse;
 
 use super::params::Order;
 
-/// No flow.
+/// Stands for no flow in a list.
 const NONE: u32 = u32::MAX;
 
 /// The flows of one collective that want SIMs: a list through [`Place::next`].
@@ -18,12 +19,13 @@ const NONE: u32 = u32::MAX;
 struct Group {
     first: u32,
     last: u32,
-    /// Flows of this host that were opened with it and whose place has no other flow yet.
+    /// Flows of this host that were opened in this collective and whose place has no other flow
+    /// yet.
     flows: u32,
     collective: u32,
 }
 
-/// By slab index of a flow.
+/// The state of the flow at one slab index.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     group: u32,
@@ -39,17 +41,18 @@ pub(super) struct Turns {
     groups: Vec<Group>,
     /// Groups without flows.
     spare: Vec<u32>,
-    /// Asked when a flow opens, never iterated.
+    /// Groups by collective; read when a flow opens, never iterated.
     by_collective: BTreeMap<u32, u32>,
     /// Groups with flows that want SIMs.
     ring: VecDeque<u32>,
-    /// For [`Order::Shortest`]: by what a flow lacked when it was queued, then by when.
+    /// For [`Order::Shortest`]: flows ordered by the segments without SIM that they had when they
+    /// were queued, then by the order in which they were queued.
     heap: BinaryHeap<Reverse<(u32, u64, u32)>>,
     pushed: u64,
 }
 
 impl Turns {
-    /// For slab indices below `flows`.
+    /// Turns for flows with slab indices below `flows`.
     pub(super) fn new(order: Order, flows: usize) -> Self {
         let heap = if order == Order::Shortest { flows + 1 } else { 0 };
         Self {
@@ -64,7 +67,7 @@ impl Turns {
         }
     }
 
-    /// The flow at `index` is of `collective` from now on. Not for the hot path.
+    /// Puts the flow at `index` into `collective`. Not for the hot path.
     pub(super) fn open(&mut self, index: usize, collective: u32) {
         let collective = if self.order == Order::Collectives { collective } else { 0 };
         let before = self.places[index].group;
@@ -79,7 +82,7 @@ impl Turns {
         }
     }
 
-    /// Takes a flow that was here before out of its queue. O(flows of its collective).
+    /// Takes the former flow at `index` out of its queue. O(flows of its collective).
     fn remove(&mut self, index: usize) {
         let flow = u32::try_from(index).unwrap_or(NONE);
         let number = self.places[index].group;
@@ -115,7 +118,7 @@ impl Turns {
         group
     }
 
-    /// One flow less of a group.
+    /// Takes one flow out of a group.
     fn leave(&mut self, group: u32) {
         let state = &mut self.groups[group as usize];
         state.flows -= 1;
@@ -126,7 +129,7 @@ impl Turns {
         }
     }
 
-    /// The flow at `index` wants SIMs, for `lacking` segments.
+    /// Queues the flow at `index`, which wants SIMs for `lacking` segments.
     pub(super) fn push(&mut self, index: usize, lacking: u32) {
         let flow = u32::try_from(index).unwrap_or(NONE);
         let place = &mut self.places[index];

@@ -239,7 +239,7 @@ impl<S: Scheduler> Endpoint<S> {
         while tx.room() > 0 && void < BURST {
             let Some(turn) = self.sched.next_turn(now, until) else { return };
             match turn.choice {
-                None => self.transmit(turn.flow, turn.repeats, now, tx),
+                None => self.transmit(turn.flow, turn.repeats.get(), now, tx),
                 Some(choice) => {
                     void += usize::from(self.transmit_chosen(turn.flow, choice, now, tx));
                 }

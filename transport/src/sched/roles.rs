@@ -4,6 +4,8 @@
 //! another crate ([`crate::Endpoint::with_scheduler`]). A scheduler ignores calls about a flow that
 //! it does not know.
 
+use core::num::NonZeroU32;
+
 use crate::path::Path;
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant};
@@ -102,9 +104,8 @@ pub struct Turn {
     /// The flow that sends them.
     pub flow: FlowId,
     /// How often in a row, at least, [`Sending::next_turn`] would return this turn while the flow
-    /// has something to send and nothing else happens; at least 1. A turn with a choice is one
-    /// segment.
-    pub repeats: u32,
+    /// has something to send and nothing else happens. A turn with a choice is one segment.
+    pub repeats: NonZeroU32,
     /// The scheduler's choice for the segment; `None` leaves path and instant to the flow.
     pub choice: Option<Choice>,
 }
@@ -130,14 +131,14 @@ impl Turn {
     #[inline]
     #[must_use]
     pub const fn of(flow: FlowId) -> Self {
-        Self { flow, repeats: 1, choice: None }
+        Self { flow, repeats: NonZeroU32::MIN, choice: None }
     }
 
     /// One segment of `flow`, as chosen.
     #[inline]
     #[must_use]
     pub const fn chosen(flow: FlowId, choice: Choice) -> Self {
-        Self { flow, repeats: 1, choice: Some(choice) }
+        Self { flow, repeats: NonZeroU32::MIN, choice: Some(choice) }
     }
 }
 
@@ -216,7 +217,9 @@ pub enum Answers {
         /// How long a segment may wait for others.
         delay: Duration,
     },
-    /// Acknowledgements of a flow leave when [`Receiving::next_granted`] names it.
+    /// Acknowledgements of a flow leave when [`Receiving::next_granted`] names it. One grant names
+    /// one refusal and reports the arrivals of 256 PSNs, the oldest that wait: where more happens
+    /// between two grants, the sender learns of the rest from a later grant or by its timer.
     Granted,
 }
 

@@ -9,6 +9,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::num::NonZeroU32;
 
 use super::{Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
 use crate::params::NoParams;
@@ -164,7 +165,8 @@ impl Sending for RoundRobin {
             self.queued[flow.index()] = ready;
             if ready != FlowId::UNKNOWN {
                 // A flow that is alone is behind itself.
-                let repeats = if self.queue.is_empty() { u32::MAX } else { 1 };
+                let alone = self.queue.is_empty();
+                let repeats = if alone { NonZeroU32::MAX } else { NonZeroU32::MIN };
                 self.queue.push_back(ready);
                 return Some(Turn { repeats, ..Turn::of(ready) });
             }
@@ -238,7 +240,7 @@ mod tests {
         let mut sched = RoundRobin::new(2);
         let flow = |i| FlowId::new(i, 1);
         sched.on_backlog(flow(0), &backlog(1), Instant::ZERO);
-        assert_eq!(turn(&mut sched), Some(Turn { repeats: u32::MAX, ..Turn::of(flow(0)) }));
+        assert_eq!(turn(&mut sched), Some(Turn { repeats: NonZeroU32::MAX, ..Turn::of(flow(0)) }));
         sched.on_backlog(flow(1), &backlog(1), Instant::ZERO);
         assert_eq!(turn(&mut sched), Some(Turn::of(flow(0))));
     }
@@ -286,7 +288,7 @@ mod tests {
         let turns = |sched: &mut RoundRobin| {
             [(); 3].map(|()| {
                 let Turn { flow, repeats, .. } = turn(sched).unwrap();
-                assert_eq!(repeats, 1, "others may become more urgent");
+                assert_eq!(repeats.get(), 1, "others may become more urgent");
                 flow.index()
             })
         };

@@ -2,9 +2,9 @@
 //! time ahead of it, and only a segment whose probe was answered follows.
 //!
 //! Source: \[dcsim\] sec. 2. SIM, SIM-ACK, DATA-ACK and DATA are four classes in strict order of
-//! priority at every port, hosts' included ([`line`]); what a port does with SIMs beyond its rate,
-//! and with more than B of them, is the fabric's discipline of the same name. Units: wire bytes,
-//! picoseconds, all of the sender's own clock.
+//! priority at every port, those of hosts included (file `line.rs`). The fabric's discipline of
+//! this name decides what a switch port does with SIMs beyond its rate, and with more than B of
+//! them. Units: wire bytes, picoseconds, all of the sender's own clock.
 //!
 //! ```text
 //!   sender                                            receiver

@@ -44,7 +44,7 @@ pub struct NetworkFacts {
     pub propagation_rtt: Option<Duration>,
     /// Links of the longest path, one way.
     pub hops: Option<u16>,
-    /// What switches do with probes; `None` where they have no queue for them.
+    /// How switches treat probes; `None` where they have no queue for probes.
     pub probes: Option<ProbeFacts>,
 }
 

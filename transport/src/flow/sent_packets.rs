@@ -71,7 +71,7 @@ impl Marks {
         Self(index + 1)
     }
 
-    /// These marks once the packet is sent again.
+    /// The marks of this packet once it is sent again.
     pub(crate) const fn again(self) -> Self {
         Self(self.0 | Self::RESENT)
     }

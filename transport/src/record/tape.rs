@@ -1,7 +1,8 @@
 //! The endpoint as its driver calls it, with or without a tape running.
 //!
-//! Off costs one predicted branch a call. On, each call appends tens of bytes to memory, which the
-//! driver takes away now and then ([`Recorder::take`]) and writes where it likes.
+//! Without a tape a call costs one predicted branch more. With a tape each call appends tens of
+//! bytes to memory; the driver takes them now and then ([`Recorder::take`]) and writes them where
+//! it likes.
 
 use alloc::vec::Vec;
 use core::mem;

@@ -207,7 +207,7 @@ impl Outer for Head4 {
 
     #[inline]
     fn addresses(&self) -> &[u8] {
-        /// It ends with them.
+        /// Octets of an IPv4 header before its addresses.
         const AT: usize = 12;
         &self.ip.as_bytes()[AT..]
     }
@@ -253,7 +253,7 @@ impl Outer for Head6 {
 
     #[inline]
     fn addresses(&self) -> &[u8] {
-        /// It ends with them.
+        /// Octets of an IPv6 header before its addresses.
         const AT: usize = 8;
         &self.ip.as_bytes()[AT..]
     }

@@ -59,7 +59,7 @@ impl Place {
         let shape = BlockShape::new(code.data(), code.parity()).map_err(|_| bad)?;
         let number = config.ec.number().map(NonZeroU8::get);
         if number != Some(code.number()) || shape != config.ec_shape {
-            // There is no memory for it.
+            // The memory for blocks has another shape.
             return Err(bad);
         }
         let blocks = shape.blocks(msg_len.div_ceil(payload_max));

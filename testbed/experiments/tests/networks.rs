@@ -187,7 +187,8 @@ proptest! {
         break_links(&mut network, 5);
         let mut out = Vec::new();
         for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
-            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut NoFrames, &mut out);
+            let packet = packet(handle, *dst, *len, DATA);
+            network.inject(HostId(*src), packet, us(0), &mut NoFrames, &mut out);
         }
         while network.step(&mut NoFrames, &mut out).is_some() {
             prop_assert_eq!(network.audit().check(), Ok(()));
@@ -228,7 +229,8 @@ proptest! {
             let mut network = network(*qdisc, buffer, 1);
             let mut out = Vec::new();
             for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
-                network.inject(HostId(*src), packet(handle, *dst, *len, DATA), us(0), &mut NoFrames, &mut out);
+                let packet = packet(handle, *dst, *len, DATA);
+                network.inject(HostId(*src), packet, us(0), &mut NoFrames, &mut out);
             }
             while network.step(&mut NoFrames, &mut out).is_some() {
                 for (port, stats) in (0..).zip(network.port_stats()).skip(8) {

@@ -45,11 +45,11 @@ impl core::error::Error for Unpaused {}
 
 impl Blueprint {
     /// Runs `program` in `switch`, once for each switch. The ports of a switch that pauses links
-    /// hold the packets that arrive until the pause is obeyed: their discipline becomes the lossless
-    /// one.
+    /// hold the packets that arrive until the pause is obeyed: their discipline becomes the
+    /// lossless one.
     ///
     /// # Errors
-    /// When the switch has lossless ports and `program` does not pause links: data would drop there.
+    /// When the switch has lossless ports and `program` does not pause links: data would drop.
     pub fn assign(&mut self, switch: u32, program: ProgramKind) -> Result<(), Unpaused> {
         let ports = self.switches[switch as usize].ports();
         let ports = &mut self.ports[ports.start as usize..ports.end as usize];

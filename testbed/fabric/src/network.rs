@@ -11,6 +11,8 @@
 //! Nothing is allocated once queues and buffers have reached their largest size. Time is the
 //! driver's: this file has no clock.
 
+mod faults;
+
 use transport::{Bytes, DropReason, Duration, HostId, Instant, Rng};
 
 use super::audit::Audit;
@@ -18,8 +20,7 @@ use super::blueprint::Blueprint;
 use super::buffers::room;
 use super::calendar::{Calendar, Flight};
 use super::elements::{Node, PortId, PortSpec, SwitchSpec};
-use super::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
-use super::frames::{Driver, Frames, NoFrames};
+use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
 use super::port::Port;
 use super::program::{AnyProgram, LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
@@ -142,53 +143,6 @@ impl Network {
     pub fn expect_instants(&mut self) {
         self.links.calendar = Calendar::new(slot(self.lookahead).min(SLOT_OF_INSTANTS).ilog2());
         self.wake_programs(|_| true);
-    }
-
-    /// Adds a fault to the links that `ports` transmit on. It acts on transmissions that start from
-    /// now on; packets on links have their next port already.
-    ///
-    /// # Errors
-    /// When the fault makes no sense; nothing is added then. Ports that do not exist are skipped.
-    pub fn add_fault(&mut self, ports: &[PortId], spec: FaultSpec) -> Result<(), FaultError> {
-        spec.check()?;
-        let (links, mut changed) = (&mut self.links, Vec::new());
-        for PortId(port) in ports {
-            let Some(state) = self.ports.get_mut(*port as usize) else { continue };
-            let blueprint = &self.blueprint.ports[*port as usize];
-            if state.fault == NO_FAULT {
-                state.fault = u32::try_from(links.faults.len()).unwrap_or(NO_FAULT);
-                links.fault_of[*port as usize] = state.fault;
-                let rng = self.fault_rng.fork("link", u64::from(*port));
-                links.faults.push(LinkFaults::new(blueprint.rate, rng));
-            }
-            let rate = links.faults[state.fault as usize].add(spec, self.now);
-            if rate != state.port.rate() {
-                state.port.set_rate(rate, self.now);
-                changed.push(*port);
-            }
-            if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
-                for (from, until) in links.faults[state.fault as usize].outages(links.detection) {
-                    links.switches[owner as usize].widen_outage(from, until);
-                }
-            }
-        }
-        changed.into_iter().for_each(|port| self.expect_turn(port));
-        Ok(())
-    }
-
-    /// Sees to it that `port`, whose next departure may have moved, has its next turn: by itself, or
-    /// with its switch where that runs a program.
-    fn expect_turn(&mut self, port: u32) {
-        let owner = self.blueprint.ports[port as usize].owner;
-        let runs = |program: &&mut Programmed| owner == Node::Switch(program.switch);
-        let Some(program) = self.programs.iter_mut().find(runs) else {
-            self.links.wake_for_departure(&mut self.ports[port as usize]);
-            return;
-        };
-        // No packet moves here.
-        let driver = Driver { out: &mut Vec::new(), frames: &mut NoFrames };
-        let (ports, transit, wiring) = (&mut self.ports[..], &mut self.links, &self.wiring);
-        SwitchRun::new(program, Surroundings { ports, transit, wiring, driver }).expect(port);
     }
 
     /// Hands `packet` to the NIC of `host` at `at`; an instant before the one already run to counts

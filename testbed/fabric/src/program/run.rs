@@ -90,7 +90,7 @@ impl<'a> SwitchRun<'a> {
         self.wake_again(last);
     }
 
-    /// Sees to it that `port`, whose next departure may have moved, has its next turn.
+    /// Makes sure that `port`, whose next departure may have moved, has its next turn.
     pub(crate) fn expect(mut self, port: u32) {
         self.cx.expect(port);
         self.wake_again(Instant::ZERO);

@@ -22,7 +22,7 @@ use crate::{
 const MTU: u16 = 4160;
 
 /// Frames of a driver that keeps headers alone: those of packets that programs have made, by
-/// handles from [`MADE`] on, each with its copies under way; and for other handles the copies alone.
+/// handles from [`MADE`] on, each with its copies under way; for other handles the copies alone.
 #[derive(Clone, Debug, Default)]
 struct Headers {
     kept: Vec<(Header, u32)>,
@@ -135,8 +135,8 @@ fn mixtures() -> impl Strategy<Value = Vec<(u32, ProgramKind)>> {
     prop::collection::vec((0u32..6, kind), 0..7)
 }
 
-/// Feeds `injections`, running the network up to every `late`-th; 0 runs it in single instants. Some
-/// links become slower before injection `slower_at`.
+/// Feeds `injections`, running the network up to every `late`-th; 0 runs it in single instants.
+/// Some links become slower before injection `slower_at`.
 fn feed(
     network: &mut Network,
     frames: &mut Headers,
@@ -205,7 +205,8 @@ proptest! {
         injections in injections(), programs in mixtures(), late in 1usize..100,
         slower_at in prop::option::of(0u32..100), seed: u64,
     ) {
-        for (qdisc, doubles) in [(QdiscKind::Trim, false), (QdiscKind::Trim, true), (QdiscKind::Paced, false)] {
+        let runs = [QdiscKind::Trim, QdiscKind::Trim, QdiscKind::Paced].into_iter();
+        for (qdisc, doubles) in runs.zip([false, true, false]) {
             let mut exact = network(qdisc, &programs, seed);
             if doubles {
                 double(&mut exact);

@@ -156,7 +156,8 @@ proptest! {
         let mut network = tight(3 * u64::from(MTU), seed);
         let mut out = Vec::new();
         for (handle, (_, src, dst, len, _)) in (0..).zip(&injections) {
-            network.inject(HostId(*src), packet(handle, *dst, *len, DATA), ns(0), &mut NoFrames, &mut out);
+            let packet = packet(handle, *dst, *len, DATA);
+            network.inject(HostId(*src), packet, ns(0), &mut NoFrames, &mut out);
         }
         while network.step(&mut NoFrames, &mut out).is_some() {
             prop_assert!(counts_agree(&network));

@@ -55,6 +55,8 @@ params! {
 /// The registration of a code, in its file.
 pub trait Code: ErasureCode + Registered {
     /// The code of a flow with blocks of `shape`.
+    ///
+    /// A receiver builds it for each coded packet: it computes and allocates nothing.
     fn build(shape: BlockShape) -> Self;
     /// Its number in the CODE extension, unlike that of every other code; `None` for a code without
     /// parity, whose packets have no such extension.
@@ -83,14 +85,16 @@ registry! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Coded;
     use proptest::prelude::*;
 
     #[test]
-    fn every_code_with_parity_has_a_number_of_its_own_and_words_a_name_may_have() {
+    fn every_code_with_parity_has_a_number_of_its_own_that_headers_can_carry() {
         let numbers = |kind: &EcKind| kind.number();
         let coded: alloc::vec::Vec<_> = EcKind::ALL.iter().filter_map(numbers).collect();
         let unlike = |at: usize| !coded[..at].contains(&coded[at]);
         assert!((0..coded.len()).all(unlike), "{coded:?}");
+        assert!(coded.iter().all(|number| number.get() <= Coded::NUMBER_MAX), "{coded:?}");
         assert_eq!(coded.len() + 1, EcKind::ALL.len(), "one code is none");
         assert_eq!((EcKind::Uncoded.number(), EcKind::Mds.number()), (None, NonZeroU8::new(1)));
     }

@@ -10,7 +10,6 @@ use std::num::NonZeroU32;
 use fabric::{ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
-use transport::params::ParamValue as _;
 use transport::path::NetworkFacts;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
@@ -354,8 +353,9 @@ impl Draft {
         self.fault_origins.push(origin);
     }
 
-    /// Sets values that follow from the network unless they were set: `intra`, the base RTT between
-    /// the farthest hosts of a site, and `inter`, that across sites, equal where there is only one.
+    /// Sets what policies take over from the network unless it was set: `intra`, the base RTT
+    /// between the farthest hosts of a site, and `inter`, that across sites, equal where there is
+    /// only one.
     /// `known` is what else is known of it.
     pub fn fit_to(&mut self, intra: Duration, inter: Duration, known: &NetworkFacts) {
         // Settings are text of whole nanoseconds.
@@ -369,9 +369,7 @@ impl Draft {
             propagation_rtt: known.propagation_rtt.map(whole),
             ..*known
         };
-        let mut fitting = policy_keys::resolved(self, &facts);
-        fitting.push(("far.rtt".to_owned(), far.show()));
-        for (key, value) in fitting {
+        for (key, value) in policy_keys::resolved(self, &facts) {
             if matches!(self.origin(&key), Origin::Default | Origin::Topology)
                 && keys::set(self, &key, &value).is_ok()
             {

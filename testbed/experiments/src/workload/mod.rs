@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn the_same_seed_makes_the_same_matrix_and_another_seed_another() {
         let drawn = ["permutation", "all-to-all", "all-to-all-v", "poisson", "poisson-two-dc"];
-        for name in drawn {
+        for name in NAMES {
             let workload = by_name(name, &Params::default()).unwrap();
             let make = |seed| workload.generate(16, &mut Rng::new(seed)).unwrap();
-            assert_eq!(make(1), make(1));
-            assert_ne!(make(1), make(2), "{name}");
+            assert_eq!(make(1), make(1), "{name}");
+            assert!(!drawn.contains(name) || make(1) != make(2), "{name}");
         }
     }
 

@@ -1,9 +1,12 @@
 //! Tests of settings: their names, their texts and the values that they refuse.
 
 use fabric::{ProgramKind, ProgramSettings, QdiscSettings};
+use transport::Rng;
 
 use super::*;
+use crate::plan::Plan;
 use crate::plan::draft::Origin;
+use crate::workload::Params;
 
 #[test]
 fn every_shown_value_sets_its_key_to_the_same_value() {
@@ -194,4 +197,34 @@ fn the_settings_of_every_preset_are_settings_of_its_own_policies() {
             assert_eq!(shown(&again, key), shown(&draft, key), "{}", preset.name);
         }
     }
+}
+
+#[test]
+fn what_a_plan_shows_of_endpoints_is_what_its_endpoints_have() {
+    let incast = || {
+        let workload =
+            crate::workload::by_name("incast", &Params::from_pairs(vec![("degree", "4")]));
+        workload.unwrap().generate(32, &mut Rng::new(1)).unwrap()
+    };
+    let mut plans = 0;
+    for transport in crate::plan::transports::TRANSPORTS {
+        for topology in ["leaf-spine:4,4,8", "two-dc:4", "two-dc:4,4,10us"] {
+            let topology = crate::topology::by_name(topology).unwrap();
+            let mut draft = Draft::default();
+            draft.set_transport(transport.name, Origin::Set).unwrap();
+            // Buffers of lossless switches are too small between sites.
+            let Ok(plan) = Plan::new(&draft, incast(), &topology) else { continue };
+            plans += 1;
+            // As if the endpoints' settings had been shown.
+            let mut ran = plan.draft.clone();
+            ran.settings = plan.settings.clone();
+            let decided = |key: &str| ["msg_window"].contains(&key);
+            let shown = effective(&plan.draft).filter(|(key, _)| !decided(key));
+            let acting = effective(&ran).filter(|(key, _)| !decided(key));
+            for (shown, acting) in shown.zip(acting) {
+                assert_eq!(shown, acting, "{}", transport.name);
+            }
+        }
+    }
+    assert!(plans > 2 * crate::plan::transports::TRANSPORTS.len());
 }

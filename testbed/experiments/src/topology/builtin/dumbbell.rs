@@ -16,6 +16,9 @@ pub(super) const NETWORKS: &[Network] = &[Network {
         let (hosts, gbps) = (hosts.unwrap_or_default(), gbps.unwrap_or(GBPS_DEFAULT));
         let mut tree = shapes::leaf_spine(2, 1, hosts, gbps);
         if let Some(delay_ns) = delay {
+            if !delay_ns.is_multiple_of(2) {
+                return Err("a delay of an even number of nanoseconds: each link has half of it");
+            }
             tree.tier[1].downlink_latency_ns = delay_ns / 2;
         }
         Ok(tree)
@@ -35,6 +38,7 @@ mod tests {
 
     #[test]
     fn a_dumbbell_is_as_long_as_it_is_said_to_be() {
+        assert!(by_name("dumbbell:2,100,3ns").is_err(), "half of it is no whole number");
         let tree = by_name("dumbbell:2,100,1ms").unwrap();
         let plain = by_name("dumbbell:2").unwrap();
         let longer = tree.latency_via(1).saturating_sub(plain.latency_via(1));

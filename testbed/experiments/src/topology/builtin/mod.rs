@@ -62,8 +62,13 @@ pub fn networks() -> impl Iterator<Item = &'static Network> {
 /// parameters are wrong.
 pub fn by_name(name: &str) -> Result<FatTreeSpec, InputError> {
     let (head, rest) = name.split_once(':').map_or((name, None), |(head, rest)| (head, Some(rest)));
-    let is_meant =
-        |known: &&Network| known.name == head && known.parameters.is_empty() == rest.is_none();
+    let is_meant = |known: &&Network| {
+        let fits = match rest {
+            Some(_) => !known.parameters.is_empty(),
+            None => !known.parameters.iter().any(|parameter| parameter.required),
+        };
+        known.name == head && fits
+    };
     let wrong = |expected: &str| InputError::new(format!("topology `{name}`"), expected);
     let network = networks().find(is_meant).ok_or_else(|| {
         let patterns: Vec<String> = networks().map(Network::pattern).collect();

@@ -3,6 +3,7 @@
 pub(crate) mod ahead;
 pub(crate) mod open_blocks;
 pub(crate) mod pacer;
+pub(crate) mod pending;
 pub(crate) mod reassembly;
 pub(crate) mod received;
 pub(crate) mod recovery;

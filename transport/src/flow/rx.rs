@@ -8,6 +8,7 @@ mod blocks;
 mod tests;
 
 use super::open_blocks::{OpenBlock, OpenBlocks};
+use super::pending::{Pending, PendingAck, Waiting, word_of};
 use super::reassembly::{MsgState, MsgWindow, RxMsg, open_messages};
 use super::received::{Arrival, ReceivedPsns};
 use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
@@ -44,26 +45,6 @@ pub(crate) struct RxFlow {
 }
 
 const _: () = assert!(size_of::<RxFlow>() <= 48);
-
-/// Segments that wait to be acknowledged.
-pub(crate) type Pending = Option<Waiting>;
-
-/// Segments that have arrived and wait for others to be acknowledged with them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Waiting {
-    /// The segment that the acknowledgement names: the newest, or the first that was trimmed.
-    ack: PendingAck,
-    /// When the first of them arrived: later ones do not put its acknowledgement off.
-    since: Instant,
-    /// Number of segments, 1..`ack_every`.
-    count: u16,
-    /// The first PSN of the 64-PSN words that they lie in.
-    low: Psn,
-    /// How many words that is.
-    words: u16,
-}
-
-const _: () = assert!(size_of::<Pending>() <= 40);
 
 /// Parts of the endpoint that a receiving flow borrows.
 pub(crate) struct RxContext<'a> {
@@ -141,18 +122,6 @@ impl AckQueue {
         }
         first
     }
-}
-
-/// The part of an acknowledgement about the segment that causes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PendingAck {
-    at: Instant,
-    psn: Psn,
-    sent_at: u32,
-    ev: EntropyValue,
-    ce: bool,
-    trimmed: bool,
-    receipt: Receipt,
 }
 
 impl RxFlow {
@@ -476,41 +445,6 @@ pub(crate) struct Taken {
 
 /// 64-PSN words that a report covers.
 const REPORT_WORDS: u32 = 4;
-
-impl Waiting {
-    /// A single segment.
-    const fn of(ack: PendingAck) -> Self {
-        Self { ack, since: ack.at, count: 1, low: word_of(ack.psn), words: 1 }
-    }
-
-    /// These segments and one that arrived after them.
-    fn with(self, newer: PendingAck) -> Self {
-        let (low, words) = self.reach(newer.psn);
-        let words = u16::try_from(words).unwrap_or(u16::MAX);
-        // The acknowledgement of a trimmed segment is its refusal, which no report replaces.
-        let mut ack = if self.ack.trimmed { self.ack } else { newer };
-        ack.ce = self.ack.ce || newer.ce;
-        Self { ack, since: self.since, count: self.count.saturating_add(1), low, words }
-    }
-
-    /// The first of the words with `psn` among them, and how many words it is to the last.
-    fn reach(&self, psn: Psn) -> (Psn, u32) {
-        let (own, words) = (word_of(psn), u32::from(self.words));
-        let ahead = own.distance_from(self.low);
-        let apart = ahead.unsigned_abs() / 64;
-        if ahead < 0 { (own, words + apart) } else { (self.low, words.max(apart + 1)) }
-    }
-
-    /// The first PSN of the report that must go with the acknowledgement.
-    fn report(&self) -> Option<Psn> {
-        (self.words > 1).then_some(self.low)
-    }
-}
-
-/// The first PSN of the 64-PSN word of `psn`.
-const fn word_of(psn: Psn) -> Psn {
-    Psn(psn.0 & !63)
-}
 
 /// The answers that [`acknowledge`] lets leave.
 enum Leaving {

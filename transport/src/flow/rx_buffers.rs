@@ -8,8 +8,8 @@
 
 use alloc::vec::Vec;
 
+use super::pending::Pending;
 use super::reassembly::MsgState;
-use super::rx::Pending;
 use crate::config::Config;
 
 /// The place that is lent to a flow, if any.

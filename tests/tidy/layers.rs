@@ -20,6 +20,7 @@ const CRATES: &[Order] = &[
         layers: &[
             "wire",
             "segment stats trace",
+            "rc",
             "cc lb ec sched",
             "config",
             "flow",

@@ -1,5 +1,7 @@
 //! The configuration of one endpoint. A [`Config`] that exists is legal.
 
+mod extended;
+
 use core::fmt;
 use core::ops::Deref;
 
@@ -8,11 +10,14 @@ use crate::ec::{BlockShape, Ec, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
 use crate::path::NetworkFacts;
+use crate::rc::RcParams;
 use crate::rng::Rng;
 use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId};
-use crate::wire::{AccountedSizes, KEY_LEN, WireSizes, ack, data, sim};
+use crate::wire::{AccountedSizes, Extent, KEY_LEN, WireSizes, ack, data, int, sim};
+
+pub use extended::Extended;
 
 /// The open form of a configuration: change what differs from [`Settings::default`], then make a
 /// [`Config`] of it.
@@ -43,6 +48,13 @@ pub struct Settings {
     pub lb: LbKind,
     /// Parameters of all load balancers; only those of `lb` matter.
     pub lb_params: LbParams,
+    /// Parameters of all receivers' halves of controllers; each flow reads those of its own.
+    pub rc_params: RcParams,
+    /// Ports whose telemetry (INT) a segment has room for where its flow has any, 0..=8; with 0 no
+    /// flow has.
+    pub int_room: u8,
+    /// Every flow has room for telemetry, not only those whose controllers read it.
+    pub int_always: bool,
     /// The policies of far paths.
     pub far: FarSettings,
     /// The scheduler, which decides which flow sends next.
@@ -145,6 +157,9 @@ impl Default for Settings {
             cc_params: CcParams::default(),
             lb: LbKind::Reps,
             lb_params: LbParams::default(),
+            rc_params: RcParams::default(),
+            int_room: 8,
+            int_always: false,
             far: FarSettings::default(),
             sched: SchedKind::RoundRobin,
             sched_params: SchedParams::default(),
@@ -210,6 +225,7 @@ impl Settings {
     pub fn resolve(&mut self, facts: &NetworkFacts) {
         self.cc_params.resolve(facts);
         self.lb_params.resolve(facts);
+        self.rc_params.resolve(facts);
         self.sched_params.resolve(facts);
     }
 
@@ -298,6 +314,7 @@ impl Config {
             ("frame_overhead", "42..=128 bytes", (42..=128).contains(&s.frame_overhead)),
             ("accounted", "1..=1024 around payload, 1..=255 without", s.accounted.are_legal()),
             ("key_bytes", "0..=8 bytes", s.key_bytes <= KEY_LEN),
+            ("int_room", "0..=8 ports", usize::from(s.int_room) <= int::HOPS_MAX),
             ("line_rate", "above zero", s.line_rate > Rate::ZERO),
             ("base_rtt", "above zero and at most 2 s", in_rtt_range(s.base_rtt)),
             ("far.rtt", "above zero and at most 2 s", in_rtt_range(s.far.rtt)),
@@ -334,6 +351,7 @@ impl Config {
         }
         settings.cc_params.validate()?;
         settings.lb_params.validate()?;
+        settings.rc_params.validate()?;
         settings.sched_params.validate()?;
         settings.ec_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
@@ -345,8 +363,14 @@ impl Config {
     /// without extensions that only some segments have.
     #[must_use]
     pub fn segment_overhead(&self) -> u16 {
-        let headers = self.flow_overhead() + data::LEN + self.sched.data_overhead();
+        let ext = self.ext_of_all();
+        let headers = self.flow_overhead() + data::LEN + self.sched.data_overhead() + ext;
         self.accounted.data_overhead.unwrap_or(headers)
+    }
+
+    /// Wire bytes of extensions that a segment of a flow with `extent` has beside those of all.
+    pub(crate) fn ext_beside(&self, extent: Extent) -> u16 {
+        self.extensions(extent.len().saturating_sub(self.ext_of_all()))
     }
 
     /// Wire bytes of extensions of `octets` that only some segments have: none where the sizes of
@@ -368,13 +392,15 @@ impl Config {
     #[must_use]
     pub fn packet_max(&self) -> Bytes {
         let code = if self.ec == EcKind::Uncoded { 0 } else { data::CODE_LEN };
-        self.mtu() + Bytes(self.extensions(data::OPEN_LEN + data::TAG_LEN + code).into())
+        let some = self.extensions(data::OPEN_LEN + data::TAG_LEN + code + self.ext_of_some());
+        self.mtu() + Bytes(some.into())
     }
 
-    /// Wire bytes of an acknowledgement.
+    /// Wire bytes of an acknowledgement, the longest where they have extensions.
     #[must_use]
     pub fn ack_len(&self) -> Bytes {
-        Bytes(self.accounted.control.unwrap_or(self.flow_overhead() + ack::LEN).into())
+        let headers = self.flow_overhead() + ack::LEN + self.ext_of_answers();
+        Bytes(self.accounted.control.unwrap_or(headers).into())
     }
 
     /// Wire bytes of a probe.

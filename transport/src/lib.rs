@@ -76,6 +76,7 @@ pub mod lb;
 pub mod number;
 pub mod params;
 pub mod path;
+pub mod rc;
 pub mod record;
 pub mod registry;
 pub mod rng;

@@ -24,10 +24,14 @@ use transport::{
     Settings, TxSegment, Wait,
 };
 
+#[path = "pair/forged.rs"]
+mod forged;
 #[path = "pair/patience.rs"]
 mod patience;
 #[path = "pair/silence.rs"]
 mod silence;
+#[path = "pair/telemetry.rs"]
+mod telemetry;
 
 /// The faults of the network between the two, for each packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +62,9 @@ struct Incoming {
     parity: BTreeMap<(u32, u8), Vec<u8>>,
 }
 
+/// Where a packet goes, and all that it carries.
+type Flight = (usize, RxSegment, Ext, Vec<u8>);
+
 struct Pair {
     payload_max: usize,
     /// Drops a packet for which it returns true, beside the random faults.
@@ -66,7 +73,7 @@ struct Pair {
     trims: fn(&TxSegment) -> bool,
     hosts: [Host; 2],
     /// Packets on the way, by arrival and a tie-breaking count, with payload.
-    wire: BTreeMap<(Instant, u64), (usize, RxSegment, Vec<u8>)>,
+    wire: BTreeMap<(Instant, u64), Flight>,
     count: u64,
     rng: Rng,
     weather: Weather,
@@ -117,9 +124,8 @@ impl Pair {
                 if burst.is_empty() {
                     break;
                 }
-                let segments: Vec<TxSegment> = burst.iter().copied().collect();
-                for segment in segments {
-                    self.send(from, &segment);
+                for (index, segment) in burst.iter().enumerate() {
+                    self.send(from, segment, burst.ext(index));
                 }
             }
         }
@@ -134,8 +140,8 @@ impl Pair {
             if entry.key().0 > self.now {
                 break;
             }
-            let (to, segment, payload) = entry.remove();
-            self.receive(to, &segment, &payload);
+            let (to, segment, ext, payload) = entry.remove();
+            self.receive(to, &segment, &ext, &payload);
         }
         for host in &mut self.hosts {
             host.endpoint.handle_timeout(self.now);
@@ -144,11 +150,16 @@ impl Pair {
         true
     }
 
-    fn send(&mut self, from: usize, tx: &TxSegment) {
-        let mut bytes = [0; 64];
-        let len = tx.hdr.emit(&Ext::VACANT, &mut bytes);
-        let (hdr, _, _) = Header::parse(tx.hdr.ev, &bytes[..len]).expect("what was emitted parses");
+    fn send(&mut self, from: usize, tx: &TxSegment, ext: &Ext) {
+        let mut bytes = [0; 256];
+        let len = tx.hdr.emit(ext, &mut bytes);
+        let parsed = Header::parse(tx.hdr.ev, &bytes[..len]);
+        let (hdr, mut ext, _) = parsed.expect("what was emitted parses");
         assert_eq!(hdr, tx.hdr);
+        if let (Body::Data(_), Some(int)) = (&hdr.body, hdr.ext.int_mut(&mut ext)) {
+            // A switch on the way, with a port for each direction.
+            int.stamp(telemetry::hop(self.now, from));
+        }
         let payload = self.hosts[from].outgoing.get(&tx.payload.msg.0).map_or(Vec::new(), |msg| {
             let start = tx.payload.offset as usize;
             let len = match (tx.payload.coding, tx.hdr.body) {
@@ -180,13 +191,14 @@ impl Pair {
                 trimmed,
             };
             self.count += 1;
-            self.wire.insert((at, self.count), (1 - from, segment, payload));
+            self.wire.insert((at, self.count), (1 - from, segment, ext, payload));
         }
     }
 
-    fn receive(&mut self, to: usize, segment: &RxSegment, payload: &[u8]) {
+    fn receive(&mut self, to: usize, segment: &RxSegment, ext: &Ext, payload: &[u8]) {
         let mut place = [Placement::Release];
-        self.hosts[to].endpoint.handle_burst(self.now, &[*segment], &mut place);
+        let received = (&[*segment][..], &[*ext][..]);
+        self.hosts[to].endpoint.handle_extended(self.now, received, &mut place);
         let host = &mut self.hosts[to];
         match place[0] {
             Placement::Release => {}
@@ -695,41 +707,6 @@ fn a_closed_flow_is_forgotten_at_both_ends_and_its_place_is_used_again() {
         while pair.step() {}
     }
     assert_eq!(pair.hosts[1].delivered.len(), 3);
-}
-
-#[test]
-fn forged_segments_are_counted_and_change_nothing() {
-    let config = config(|_| {});
-    let mut pair = exchange(&config, 5, Weather::default(), &[20_000]);
-    let forged = |hdr: Header| RxSegment {
-        hdr,
-        at: pair.now,
-        from: HostId(9),
-        payload_len: 0,
-        ce: false,
-        trimmed: false,
-    };
-    let ack = transport::wire::Ack {
-        src_flow: FlowId::new(0, 1),
-        psn: Psn(1 << 30),
-        cumulative: Psn(1 << 30),
-        sack: u64::MAX,
-        echo_sent_at: 0,
-        held: 0,
-        ce: false,
-        sharers: 1,
-        receipt: transport::wire::Receipt::First,
-    };
-    let hdr = Header::new(transport::EntropyValue(1), FlowId::new(0, 1), Body::Ack(ack));
-    let stranger = forged(hdr);
-    let peer = RxSegment { from: HostId(1), ..stranger };
-    let mut out = [Placement::Release; 2];
-    let now = pair.now;
-    pair.hosts[0].endpoint.handle_burst(now, &[stranger, peer], &mut out);
-    let drops = &pair.hosts[0].endpoint.stats().drops;
-    assert_eq!(drops.of(DropReason::UnknownFlow), 1);
-    assert_eq!(drops.of(DropReason::WrongKey), 1);
-    assert_eq!(pair.hosts[0].endpoint.flow_window(FlowId::new(0, 1)).unwrap().1, Bytes::ZERO);
 }
 
 #[test]

@@ -34,14 +34,18 @@ use core::fmt;
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::{NoParams, ParamError, ParamKey, String};
+use crate::rc::RcKind;
 use crate::registry::Registered;
 use crate::time::Instant;
+use crate::wire::{Extensions, Note};
 
 /// A controller of the application's own.
 #[derive(Debug)]
 pub struct Custom(Box<dyn Boxed>);
 
 /// The function that makes an application's controllers; `None` unless the application sets one.
+///
+/// [`CustomParams::with_half`] and [`CustomParams::with_int`] set what else their flows carry.
 #[derive(Clone, Default)]
 pub struct CustomParams(Option<Maker>);
 
@@ -49,6 +53,8 @@ pub struct CustomParams(Option<Maker>);
 struct Maker {
     make: Arc<dyn Fn(&Path) -> Custom + Send + Sync>,
     window_max: f32,
+    half: Option<RcKind>,
+    reads_int: bool,
 }
 
 /// A controller that can be copied behind its pointer.
@@ -81,7 +87,7 @@ impl Custom {
         C: CongestionControl + Clone + fmt::Debug + Send + Sync + 'static,
     {
         let make = Arc::new(move |path: &Path| Self(Box::new(make(path))));
-        CustomParams(Some(Maker { make, window_max }))
+        CustomParams(Some(Maker { make, window_max, half: None, reads_int: false }))
     }
 }
 
@@ -101,6 +107,14 @@ impl Controller for Custom {
     fn window_max(params: &CcParams) -> f32 {
         params.custom.0.as_ref().map_or(0.0, |maker| maker.window_max)
     }
+
+    fn half(params: &CcParams) -> Option<RcKind> {
+        params.custom.0.as_ref().and_then(|maker| maker.half)
+    }
+
+    fn reads_int(params: &CcParams) -> bool {
+        params.custom.0.as_ref().is_some_and(|maker| maker.reads_int)
+    }
 }
 
 impl CongestionControl for Custom {
@@ -109,6 +123,9 @@ impl CongestionControl for Custom {
     }
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.0.on_ack(ack, path);
+    }
+    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
+        self.0.on_ack_with(ack, extensions, path);
     }
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.0.on_nack(loss, path);
@@ -119,6 +136,15 @@ impl CongestionControl for Custom {
     fn on_wake(&mut self, now: Instant, path: &Path) {
         self.0.on_wake(now, path);
     }
+    fn on_note(
+        &mut self,
+        note: &Note,
+        extensions: Extensions<'_>,
+        now: Instant,
+        path: &Path,
+    ) -> bool {
+        self.0.on_note(note, extensions, now, path)
+    }
 }
 
 /// Equal when both have one and the same maker, or none.
@@ -127,7 +153,8 @@ impl PartialEq for CustomParams {
         match (&self.0, &other.0) {
             (None, None) => true,
             (Some(one), Some(two)) => {
-                Arc::ptr_eq(&one.make, &two.make) && one.window_max == two.window_max
+                let of = |maker: &Maker| (maker.window_max, maker.half, maker.reads_int);
+                Arc::ptr_eq(&one.make, &two.make) && of(one) == of(two)
             }
             _ => false,
         }
@@ -142,6 +169,18 @@ impl fmt::Debug for CustomParams {
 
 /// Settings as the registry has them: none that text can set or a recording can hold.
 impl CustomParams {
+    /// Controllers that have the half `half` at receivers.
+    #[must_use]
+    pub fn with_half(self, half: RcKind) -> Self {
+        Self(self.0.map(|maker| Maker { half: Some(half), ..maker }))
+    }
+
+    /// Controllers that read what switches write into packets.
+    #[must_use]
+    pub fn with_int(self) -> Self {
+        Self(self.0.map(|maker| Maker { reads_int: true, ..maker }))
+    }
+
     /// No settings.
     pub const KEYS: &'static [ParamKey] = NoParams::KEYS;
 

@@ -7,10 +7,11 @@ mod bounds;
 
 pub use crate::path::Path;
 
+use crate::rc::RcKind;
 use crate::registry::{Registered, registry};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
-use crate::wire::Note;
+use crate::wire::{Extensions, Note};
 
 /// The limits that a controller sets for its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,9 +84,21 @@ pub trait CongestionControl {
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
     /// Called at the instant that [`Window::wake_at`] asked for.
     fn on_wake(&mut self, _now: Instant, _path: &Path) {}
+    /// A segment was acknowledged, by a packet that has extensions: telemetry that switches wrote
+    /// into the segment, a report of the controller's half at the receiver. A peer of another
+    /// version may send reports of other halves: see [`Advice::half`](crate::wire::advice::Advice).
+    fn on_ack_with(&mut self, ack: &AckSample, _extensions: Extensions<'_>, path: &Path) {
+        self.on_ack(ack, path);
+    }
     /// A note for this flow's controller arrived from the flow's peer. False when the controller
     /// has no use for it: it is counted and dropped.
-    fn on_note(&mut self, _note: &Note, _now: Instant, _path: &Path) -> bool {
+    fn on_note(
+        &mut self,
+        _note: &Note,
+        _extensions: Extensions<'_>,
+        _now: Instant,
+        _path: &Path,
+    ) -> bool {
         false
     }
 }
@@ -97,6 +110,14 @@ pub trait Controller: CongestionControl + Registered {
     fn build(params: &CcParams, path: &Path) -> Self;
     /// The largest window that it asks for, in BDPs of its path; one packet where that is more.
     fn window_max(params: &CcParams) -> f32;
+    /// Its half at receivers, if it has one.
+    fn half(_params: &CcParams) -> Option<RcKind> {
+        None
+    }
+    /// Whether it reads what switches write into packets: its flows have room for that.
+    fn reads_int(_params: &CcParams) -> bool {
+        false
+    }
 }
 
 registry! {
@@ -114,6 +135,10 @@ registry! {
         /// The largest window that a controller of this kind asks for, in BDPs of its path; one
         /// packet where that is more.
         fn window_max(params: &CcParams) -> f32;
+        /// The half that a controller of this kind has at receivers.
+        fn half(params: &CcParams) -> Option<RcKind>;
+        /// Whether a controller of this kind reads what switches write into packets.
+        fn reads_int(params: &CcParams) -> bool;
     }
     policies {
         "smartt" => smartt::Smartt,
@@ -132,8 +157,11 @@ registry! {
     }
     fn window(&self) -> Window;
     fn on_ack(&mut self, ack: &AckSample, path: &Path);
+    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path);
     fn on_nack(&mut self, loss: &LossSample, path: &Path);
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
     fn on_wake(&mut self, now: Instant, path: &Path);
-    fn on_note(&mut self, note: &Note, now: Instant, path: &Path) -> bool;
+    fn on_note(
+        &mut self, note: &Note, extensions: Extensions<'_>, now: Instant, path: &Path
+    ) -> bool;
 }

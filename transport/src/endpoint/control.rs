@@ -9,13 +9,13 @@ use crate::segment::{Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::FlowId;
-use crate::wire::{Allowance, Body, Note};
+use crate::wire::{Allowance, Body, Extensions, Note};
 
 impl<S: Scheduler> Endpoint<S> {
     /// A packet of the scheduler's own protocol, or a note for a host or a controller.
-    pub(super) fn on_control(&mut self, rx: &RxSegment, now: Instant) {
+    pub(super) fn on_control(&mut self, rx: &RxSegment, ext: Extensions<'_>, now: Instant) {
         let flow = match &rx.hdr.body {
-            Body::Note(note) => return self.on_note(rx, note, now),
+            Body::Note(note) => return self.on_note(rx, note, ext, now),
             Body::Request(request) => self.requesting_flow(rx, request),
             Body::Credit(credit) => self.credited_flow(rx, credit),
             _ => Err(DropReason::BadSegment),
@@ -36,7 +36,7 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// A note: for this host's scheduler, or for the controller of one of its outgoing flows.
     #[cold]
-    fn on_note(&mut self, rx: &RxSegment, note: &Note, now: Instant) {
+    fn on_note(&mut self, rx: &RxSegment, note: &Note, ext: Extensions<'_>, now: Instant) {
         let flow = rx.hdr.dst_flow;
         let used = if flow == FlowId::UNKNOWN {
             self.sched.on_host_control(rx.from, &rx.hdr, note, now)
@@ -48,7 +48,7 @@ impl<S: Scheduler> Endpoint<S> {
             let Some(open) = timed.open_mut() else {
                 return self.stats.drops.count(DropReason::UnknownFlow);
             };
-            let used = open.on_note(note, now);
+            let used = open.on_note(note, ext, now);
             self.update_tx(flow, now);
             used
         };

@@ -2,18 +2,20 @@
 
 use core::num::NonZeroU32;
 
-use super::Endpoint;
 use super::timers::{Due, Timed, rearm};
+use super::{Endpoint, RxBurst};
 use crate::event::Event;
+use crate::flow::halves::Halves;
 use crate::flow::open_blocks::OpenBlock;
-use crate::flow::rx::{Answer, RxContext, RxFlow};
+use crate::flow::rx::{AckQueue, Answer, RxContext, RxFlow};
+use crate::rc;
 use crate::sched::{Arrival, Granted, Scheduler};
 use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::trace::TraceKind;
 use crate::units::{Bytes, FlowId};
-use crate::wire::{Body, Data};
+use crate::wire::{Body, Data, Extensions};
 
 impl<S: Scheduler> Endpoint<S> {
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
@@ -48,9 +50,20 @@ impl<S: Scheduler> Endpoint<S> {
         (flow.key == rx.hdr.key).then_some(flow)
     }
 
-    pub(super) fn on_data(&mut self, rx: &RxSegment, data: &Data, now: Instant) -> Placement {
+    pub(super) fn on_data(
+        &mut self,
+        rx: &RxSegment,
+        data: &Data,
+        (burst, at): (&RxBurst<'_>, usize),
+        now: Instant,
+    ) -> Placement {
         match self.take_data(rx, data, now) {
-            Ok(placement) => placement,
+            Ok(placement) => {
+                if self.halves.is_some() {
+                    self.on_arrival(rx, data, burst.extensions(at), &placement);
+                }
+                placement
+            }
             Err(reason) => {
                 self.stats.drops.count(reason);
                 self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
@@ -105,6 +118,27 @@ impl<S: Scheduler> Endpoint<S> {
         placement
     }
 
+    /// A segment was accepted: its flow's half of the controller sees it, and its acknowledgement,
+    /// if there is one already, echoes its telemetry.
+    #[cold]
+    fn on_arrival(
+        &mut self,
+        rx: &RxSegment,
+        data: &Data,
+        extensions: Extensions<'_>,
+        placement: &Placement,
+    ) {
+        let flow = self.known_flow(rx, data).map(|flow| flow.id);
+        let (Some(halves), Some(flow)) = (&mut self.halves, flow) else { return };
+        let is_new = *placement != Placement::Release;
+        let bytes = Bytes(if is_new { rx.payload_len.into() } else { 0 });
+        let (at, psn, ce, trimmed) = (rx.at, data.psn, rx.ce, rx.trimmed);
+        let sharers = self.receiving;
+        let arrival = rc::Arrival { at, psn, bytes, ce, trimmed, sharers, extensions };
+        halves.on_segment(flow, &arrival);
+        self.acks.echo(flow, halves);
+    }
+
     /// The flow that a packet from its sender belongs to: by its id, or by the sender's name for
     /// it while the flow opens.
     pub(super) fn rx_flow_of(
@@ -145,7 +179,10 @@ impl<S: Scheduler> Endpoint<S> {
                 continue;
             };
             // The flow may have been forgotten meanwhile; then its sender has forgotten it, too.
-            let Some(timed) = self.rx_flows.get(flow) else { continue };
+            let Some(timed) = self.rx_flows.get(flow) else {
+                self.acks.echoed(&answer);
+                continue;
+            };
             let buffers = &self.rx_buffers;
             let hdr = match &answer {
                 Answer::Segment(_, ack) => {
@@ -164,7 +201,11 @@ impl<S: Scheduler> Endpoint<S> {
                 Body::BlockNack(_) => self.stats.block_nacks_sent += 1,
                 _ => self.stats.acks_sent += 1,
             }
-            tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from });
+            *tx.place() = TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from };
+            if let Some(halves) = &mut self.halves {
+                extend((&answer, &mut self.acks), halves, now, tx);
+            }
+            tx.commit();
         }
     }
 
@@ -176,7 +217,7 @@ impl<S: Scheduler> Endpoint<S> {
         // Bounded: each round fills a place or takes a grant of the scheduler's.
         while tx.room() > 0 {
             if let Some((segment, leaves)) = self.granted_next.take() {
-                push(segment, leaves, now, tx);
+                push(segment, self.halves.as_deref_mut(), (leaves, now), tx);
                 continue;
             }
             let Some(Granted { flow, ev, at }) = self.sched.next_granted(now, until) else {
@@ -196,11 +237,11 @@ impl<S: Scheduler> Endpoint<S> {
             }
             let segment = |hdr| TxSegment { hdr, payload: PayloadRef::default(), peer };
             let Some(report) = report else {
-                push(segment(ack), leaves, now, tx);
+                push(segment(ack), self.halves.as_deref_mut(), (leaves, now), tx);
                 continue;
             };
             self.stats.acks_sent += 1;
-            push(segment(report), leaves, now, tx);
+            push(segment(report), self.halves.as_deref_mut(), (leaves, now), tx);
             self.granted_next = Some((segment(ack), leaves));
         }
     }
@@ -208,6 +249,9 @@ impl<S: Scheduler> Endpoint<S> {
     /// Gives up an incoming flow; messages that are not whole never will be.
     pub(super) fn forget(&mut self, flow: FlowId) {
         self.sched.on_forgotten(flow);
+        if let Some(halves) = &mut self.halves {
+            halves.end(flow);
+        }
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
         self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
         self.rx_by_sender.remove(&(flow.from, flow.src_flow, flow.key));
@@ -220,7 +264,31 @@ impl<S: Scheduler> Endpoint<S> {
     }
 }
 
-/// Lets `segment` leave at `leaves`, which may be `now`.
-fn push(segment: TxSegment, leaves: Instant, now: Instant, tx: &mut Burst<TxSegment>) {
+/// Lets a granted answer leave at `leaves`, which may be `now`, with what it carries then.
+fn push(
+    mut segment: TxSegment,
+    halves: Option<&mut Halves>,
+    (leaves, now): (Instant, Instant),
+    tx: &mut Burst<TxSegment>,
+) {
+    if let (Some(halves), Body::Ack(ack) | Body::Nack(ack)) = (halves, &segment.hdr.body) {
+        let echo = halves.echo(ack.src_flow, ack.psn);
+        segment.hdr.ext = halves.answer(ack.src_flow, leaves, echo, tx.place_ext());
+    }
     if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }
+}
+
+/// Gives an answer that was taken from `acks` last, and lies in the next place of `tx`, what it
+/// carries when it leaves at `now`.
+#[cold]
+fn extend(
+    (answer, acks): (&Answer, &mut AckQueue),
+    halves: &mut Halves,
+    now: Instant,
+    tx: &mut Burst<TxSegment>,
+) {
+    let echo = acks.echoed(answer);
+    if let Answer::Segment(flow, _) = answer {
+        tx.place().hdr.ext = halves.answer(*flow, now, echo, tx.place_ext());
+    }
 }

@@ -5,6 +5,7 @@
 //!
 //! | after | obey or drain, then ask |
 //! |---|---|
+//! | [`handle_extended`] | as after [`handle_burst`] |
 //! | [`handle_burst`] | placements, [`poll_restore`], then as after [`handle_timeout`] |
 //! | [`handle_timeout`] | [`poll_event`], [`poll_transmit`], [`poll_timeout`] |
 //! | [`poll_transmit`], [`poll_control`] | itself if it filled the burst, [`poll_timeout`] |
@@ -18,6 +19,7 @@
 //! that keeps no bytes ignores placements and restores.
 //!
 //! [`handle_burst`]: Endpoint::handle_burst
+//! [`handle_extended`]: Endpoint::handle_extended
 //! [`handle_timeout`]: Endpoint::handle_timeout
 //! [`poll_transmit`]: Endpoint::poll_transmit
 //! [`poll_control`]: Endpoint::poll_control
@@ -44,8 +46,10 @@ mod resting;
 mod secret;
 mod timers;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::hash::BuildHasherDefault;
+use core::ptr;
 
 use hashbrown::HashMap;
 
@@ -54,6 +58,7 @@ use crate::config::{Config, Policies};
 use crate::ec::EcKind;
 use crate::event::Event;
 use crate::flow::ahead::Ahead;
+use crate::flow::halves::Halves;
 use crate::flow::open_blocks::OpenBlocks;
 use crate::flow::reassembly::RxMsg;
 use crate::flow::round_trips::RoundTrips;
@@ -69,7 +74,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::Wheel;
 use crate::trace::Trace;
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId};
-use crate::wire::Body;
+use crate::wire::{Body, Ext, Extensions};
 use controllers::Controllers;
 use lookup::KeyHasher;
 use outgoing::Outgoing;
@@ -94,6 +99,29 @@ macro_rules! tx_context {
 }
 
 use tx_context;
+
+/// A received burst with the extensions of its segments.
+struct RxBurst<'a> {
+    rx: &'a [RxSegment],
+    exts: &'a [Ext],
+}
+
+impl RxBurst<'_> {
+    /// [`RxBurst::extensions`] of `rx`, a segment of the burst: an index that is counted through a
+    /// run of acknowledgements costs each of them, with extensions or without.
+    fn extensions_of(&self, rx: &RxSegment) -> Extensions<'_> {
+        let offset = ptr::from_ref(rx).addr().wrapping_sub(self.rx.as_ptr().addr());
+        self.extensions(offset / size_of::<RxSegment>())
+    }
+
+    /// What follows the header of segment `at`.
+    fn extensions(&self, at: usize) -> Extensions<'_> {
+        match self.exts.get(at) {
+            Some(ext) => Extensions::new(self.rx[at].hdr.ext, ext),
+            None => Extensions::NONE,
+        }
+    }
+}
 
 /// A flow as its sender names it, with its key: a packet of another host, or of another process at
 /// the sender's address, has another key and so belongs to another flow.
@@ -122,6 +150,8 @@ pub struct Endpoint<S = Sched> {
     rx_msgs: Slab<MsgId, RxMsg>,
     /// Buffers that are lent to flows while they receive.
     rx_buffers: RxBuffers,
+    /// What incoming flows have beside them where packets carry extensions.
+    halves: Option<Box<Halves>>,
     /// Incoming flows by their sender's name: read only while a flow opens. Never iterated.
     rx_by_sender: HashMap<Sender, FlowId, BuildHasherDefault<KeyHasher>>,
     controllers: Controllers,
@@ -180,6 +210,7 @@ impl<S: Scheduler> Endpoint<S> {
             rest_hand: 0,
             rx_msgs: Slab::new(msgs),
             rx_buffers: RxBuffers::new(config),
+            halves: config.has_extensions().then(|| Box::new(Halves::new(config))),
             // Twice the flows: removals leave marks that must not force a rehash.
             rx_by_sender: HashMap::with_capacity_and_hasher(
                 2 * rx_flows,
@@ -214,16 +245,31 @@ impl<S: Scheduler> Endpoint<S> {
     /// # Panics
     /// When `out` is shorter than `rx`.
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
+        self.handle_extended(now, (rx, &[]), out);
+    }
+
+    /// [`Endpoint::handle_burst`] of segments with extensions: `exts[i]` has what the header of
+    /// `rx[i]` names. A segment beyond the end of `exts` counts as one without extensions.
+    ///
+    /// # Panics
+    /// As [`Endpoint::handle_burst`].
+    pub fn handle_extended(
+        &mut self,
+        now: Instant,
+        (rx, exts): (&[RxSegment], &[Ext]),
+        out: &mut [Placement],
+    ) {
         self.restores.clear();
         // Scheduler and timer of a flow are updated once for a run of its acknowledgements.
         let mut heard = FlowId::UNKNOWN;
-        let (mut rx, mut out) = (rx, &mut out[..rx.len()]);
+        let (burst, out) = (&RxBurst { rx, exts }, &mut out[..rx.len()]);
+        let mut at = 0;
         // Bounded: each turn takes one segment or more.
-        while let Some(segment) = rx.first() {
+        while let Some(segment) = rx.get(at) {
             let flow = segment.hdr.dst_flow;
-            let mut count = 1;
+            let mut end = at + 1;
             let place = match &segment.hdr.body {
-                Body::Data(data) => self.on_data(segment, data, now),
+                Body::Data(data) => self.on_data(segment, data, (burst, at), now),
                 Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_) => {
                     if heard != flow {
                         self.update_tx(heard, now);
@@ -231,8 +277,8 @@ impl<S: Scheduler> Endpoint<S> {
                     }
                     let same =
                         |next: &&RxSegment| next.hdr.dst_flow == flow && next.hdr.is_feedback();
-                    count += rx[1..].iter().take_while(same).count();
-                    if self.on_acks(flow, &rx[..count], now) {
+                    end += rx[end..].iter().take_while(same).count();
+                    if self.on_acks(flow, burst, at..end, now) {
                         heard = flow;
                     }
                     Placement::Release
@@ -242,12 +288,12 @@ impl<S: Scheduler> Endpoint<S> {
                     Placement::Release
                 }
                 Body::Credit(_) | Body::Request(_) | Body::Note(_) => {
-                    self.on_control(segment, now);
+                    self.on_control(segment, burst.extensions(at), now);
                     Placement::Release
                 }
             };
-            out[..count].fill(place);
-            (rx, out) = (&rx[count..], &mut out[count..]);
+            out[at..end].fill(place);
+            at = end;
         }
         self.update_tx(heard, now);
         self.clean_blocks();

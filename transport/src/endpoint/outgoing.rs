@@ -3,15 +3,16 @@
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
+use core::ops::Range;
 
 use super::error::PostError;
 use super::timers::{Due, Timed, rearm, rearm_tx};
-use super::{Endpoint, tx_context};
+use super::{Endpoint, RxBurst, tx_context};
 use crate::cc::Path;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg};
 use crate::lb::Lb;
 use crate::sched::{Backlog, Choice, Label, Scheduler};
-use crate::segment::{BURST, Burst, RxSegment, TxSegment};
+use crate::segment::{BURST, Burst, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::trace::TraceKind;
@@ -96,6 +97,8 @@ impl<S: Scheduler> Endpoint<S> {
         let mut rng = self.rng.fork("flow", self.flows_opened);
         let config = &self.config;
         let chosen = config.policies(&path);
+        let ext = config.ext_beside(config.extended(chosen.cc).extent);
+        let path = Path { mtu: path.mtu + Bytes(ext.into()), ..path };
         let cc = self.controllers.on(config, chosen.cc, &path);
         let lb = Lb::new(chosen.lb, &config.lb_params, &path, &mut rng);
         let (secret, opened, host) = (&self.secret, self.flows_opened, self.host);
@@ -153,15 +156,21 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// Acknowledgements and refusals for one flow. False when all of them were dropped.
-    pub(super) fn on_acks(&mut self, flow: FlowId, run: &[RxSegment], now: Instant) -> bool {
+    pub(super) fn on_acks(
+        &mut self,
+        flow: FlowId,
+        burst: &RxBurst<'_>,
+        run: Range<usize>,
+        now: Instant,
+    ) -> bool {
         let mut cx = tx_context!(self);
         let Some(timed) = self.tx_flows.get_mut(flow) else {
-            run.iter().for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
+            run.for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
             return false;
         };
         let (peer, key) = (timed.peer(), timed.key());
         let mut heard = false;
-        for rx in run {
+        for rx in &burst.rx[run] {
             if rx.from != peer {
                 cx.stats.drops.count(DropReason::UnknownFlow);
                 continue;
@@ -181,8 +190,15 @@ impl<S: Scheduler> Endpoint<S> {
                 continue;
             };
             let (sane, psn, kind) = match &rx.hdr.body {
+                Body::Ack(ack) if rx.hdr.ext.is_some() => {
+                    let extensions = burst.extensions_of(rx);
+                    (open.on_ack_with(rx, ack, extensions, &mut cx), ack.psn, TraceKind::Ack)
+                }
                 Body::Ack(ack) => (open.on_ack(rx, ack, &mut cx), ack.psn, TraceKind::Ack),
-                Body::Nack(nack) => (open.on_nack(rx, nack, &mut cx), nack.psn, TraceKind::Nack),
+                Body::Nack(nack) => {
+                    let extensions = burst.extensions_of(rx);
+                    (open.on_nack(rx, nack, extensions, &mut cx), nack.psn, TraceKind::Nack)
+                }
                 Body::BlockNack(nack) => {
                     (open.on_block_nack(rx, nack, &mut cx), nack.psn, TraceKind::BlockNack)
                 }
@@ -277,6 +293,9 @@ impl<S: Scheduler> Endpoint<S> {
         } else {
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
             self.sched.on_sent(flow, segment, || open.backlog(), now);
+            if segment.hdr.ext.is_some() {
+                open.extend(&self.config, tx.place_ext());
+            }
             match choice.at.filter(|at| *at > now) {
                 Some(at) => tx.commit_at(at),
                 None => tx.commit(),
@@ -311,6 +330,9 @@ impl<S: Scheduler> Endpoint<S> {
             self.sched.on_sent(flow, segment, || open.backlog(), now);
             if self.ahead.horizon > Duration::ZERO {
                 self.ahead.given(segment.departure(now));
+            }
+            if segment.hdr.ext.is_some() {
+                open.extend(&self.config, tx.place_ext());
             }
             tx.commit();
             if timer.is_none() {

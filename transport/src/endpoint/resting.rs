@@ -11,8 +11,9 @@
 //!              silent for `linger`, something is not whole: it is aborted
 //! ```
 //!
-//! A flow at rest has no timer and no buffers; its place in the table says which PSNs and messages
-//! have arrived. Its sender may go on at any time, and every message is delivered once:
+//! A flow at rest has no timer, no buffers and no half of a controller; its place in the table says
+//! which PSNs and messages have arrived. Its sender may go on at any time, and every message is
+//! delivered once:
 //! - Segments that arrived before are recognised by PSN for as long as the place is kept, so a copy
 //!   that comes late is acknowledged as a duplicate and delivered to no application.
 //! - A packet that names the flow that was in the place before finds nothing: names have a
@@ -46,6 +47,8 @@ impl<S: Scheduler> Endpoint<S> {
         let whole = self.rx_flows.get(flow).is_some_and(|timed| timed.flow.is_whole_so_far());
         if !whole {
             self.forget(flow);
+        } else if let Some(halves) = &mut self.halves {
+            halves.end(flow);
         }
     }
 

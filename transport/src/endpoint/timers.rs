@@ -95,6 +95,9 @@ impl<S: Scheduler> Endpoint<S> {
                 self.acks.answer(report, &mut self.stats);
             }
             self.acks.push(flow, taken.ack, &mut self.stats);
+            if let Some(halves) = &mut self.halves {
+                self.acks.echo(flow, halves);
+            }
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
         let forget_at = timed.flow.heard_at + self.linger;

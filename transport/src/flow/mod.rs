@@ -1,6 +1,7 @@
 //! The state of one flow: segments at the sender, messages at the receiver.
 
 pub(crate) mod ahead;
+pub(crate) mod halves;
 pub(crate) mod open_blocks;
 pub(crate) mod pacer;
 pub(crate) mod pending;

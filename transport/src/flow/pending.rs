@@ -34,6 +34,8 @@ pub(crate) struct PendingAck {
     pub(super) ce: bool,
     pub(super) trimmed: bool,
     pub(super) receipt: Receipt,
+    /// The queue of answers has its telemetry.
+    pub(super) echo: bool,
 }
 
 impl Waiting {

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 
+mod ack_queue;
 mod blocks;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::stats::{DropReason, Stats};
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, Key, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header, Receipt, Report};
+pub(crate) use ack_queue::AckQueue;
 use blocks::Place;
 
 /// The receiving half of one flow: the state that is kept while nothing is on its way. The rest is
@@ -64,13 +66,6 @@ pub(crate) struct RxContext<'a> {
     pub(crate) missing: Bytes,
 }
 
-/// Acknowledgements that wait for the device.
-#[derive(Debug)]
-pub(crate) struct AckQueue {
-    queue: VecDeque<Answer>,
-    capacity: usize,
-}
-
 /// An answer of a receiver to a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
@@ -86,41 +81,9 @@ pub(crate) enum Answer {
 
 const _: () = assert!(size_of::<Answer>() <= 32);
 
-impl AckQueue {
-    /// An empty queue with the room that `config` says.
-    pub(crate) fn new(config: &Config) -> Self {
-        let capacity = config.acks_waiting_max as usize;
-        Self { queue: VecDeque::with_capacity(capacity), capacity }
-    }
-
-    /// Queues `ack`; the oldest is discarded when there is no room.
-    pub(crate) fn push(&mut self, flow: FlowId, ack: PendingAck, stats: &mut Stats) {
-        self.answer(Answer::Segment(flow, ack), stats);
-    }
-
-    /// Queues any answer; the oldest is discarded when there is no room.
-    pub(crate) fn answer(&mut self, answer: Answer, stats: &mut Stats) {
-        if self.queue.len() >= self.capacity {
-            self.queue.pop_front();
-            stats.acks_discarded += 1;
-        }
-        self.queue.push_back(answer);
-    }
-
-    /// Keeps an answer that was the oldest and may not leave yet.
-    #[cold]
-    pub(crate) fn put_back(&mut self, answer: Answer) {
-        self.queue.push_front(answer);
-    }
-
-    /// Takes the oldest answer.
-    pub(crate) fn pop(&mut self) -> Option<Answer> {
-        let first = self.queue.pop_front();
-        if self.queue.is_empty() {
-            // The ring starts again at its first place, where the cache is warm.
-            self.queue.clear();
-        }
-        first
+impl Answer {
+    const fn has_echo(&self) -> bool {
+        matches!(self, Self::Segment(_, PendingAck { echo: true, .. }))
     }
 }
 
@@ -156,6 +119,7 @@ impl RxFlow {
             ce: rx.ce,
             trimmed: rx.trimmed,
             receipt: Receipt::First,
+            echo: false,
         };
         if self.has_arrived(data.psn, cx.buffers) {
             // Parity of a block that is whole counts as arrived before it does.
@@ -198,7 +162,8 @@ impl RxFlow {
         let place = Place::of(data, msg.len, cx.config)?;
         if rx.trimmed {
             let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
-            cx.missing = Bytes(u64::from(payload) + u64::from(cx.config.segment_overhead()));
+            let overhead = cx.config.segment_overhead() + cx.config.ext_beside(rx.hdr.ext);
+            cx.missing = Bytes(u64::from(payload) + u64::from(overhead));
             cx.stats.trimmed += 1;
             self.answer(ack, cx);
             return Ok(Placement::Release);

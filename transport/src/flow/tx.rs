@@ -15,7 +15,7 @@ use super::pacer::Pacer;
 use super::recovery::{Recovery, earliest};
 use super::round_trips::RoundTrips;
 use crate::cc::{Cc, CongestionControl as _, Path, Window};
-use crate::config::{Config, Policies};
+use crate::config::{Config, Extended, Policies};
 use crate::ec::Ec;
 use crate::event::{Event, FailReason};
 use crate::lb::Lb;
@@ -25,6 +25,7 @@ use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo};
+use crate::wire::Ext;
 use blocks::ParityDue;
 
 /// One message on its way out.
@@ -125,6 +126,10 @@ pub(crate) struct TxFlow {
     swept_until: Instant,
     /// When the receiver was last reminded of this flow, or the flow had something to send.
     kept_at: Instant,
+    /// What follows the headers of its segments.
+    extended: Extended,
+    /// Wire bytes of a packet beside its payload and extensions that only some of its packets have.
+    overhead: u16,
 }
 
 impl TxFlow {
@@ -139,6 +144,7 @@ impl TxFlow {
         rng: Rng,
     ) -> Self {
         let code = config.code_of(&path);
+        let extended = config.extended(cc.kind());
         let mut loss = config.loss;
         if code.is_some() {
             // A gap is no loss as long as its block can be decoded; the receiver reports when it
@@ -174,6 +180,8 @@ impl TxFlow {
             parity: ParityDue::default(),
             swept_until: Instant::ZERO,
             kept_at: Instant::ZERO,
+            extended,
+            overhead: config.segment_overhead() + config.ext_beside(extended.extent),
         }
     }
 
@@ -188,6 +196,17 @@ impl TxFlow {
         self.unsent += 1;
         self.unfinished.push_back(id);
         self.next_msg = self.next_msg.plus(1);
+    }
+
+    /// Fills in the extensions of one of its segments.
+    #[cold]
+    pub(crate) fn extend(&self, config: &Config, ext: &mut Ext) {
+        if self.extended.extent.has_int() {
+            ext.int.reserve(config.int_room);
+        }
+        if let Some(half) = self.extended.half {
+            ext.half = half;
+        }
     }
 
     /// The flow's path.

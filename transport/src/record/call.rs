@@ -6,10 +6,10 @@ use super::FormatError;
 use super::reader::Reader;
 use crate::event::Event;
 use crate::rng::mix;
-use crate::segment::{Placement, Restore, RxSegment, TxSegment};
+use crate::segment::{Burst, Placement, Restore, RxSegment, TxSegment};
 use crate::time::Instant;
 use crate::units::{EntropyValue, HostId};
-use crate::wire::{Ext, Extent, Header};
+use crate::wire::{Ext, Header, frame};
 
 macro_rules! kinds {
     ($($(#[$meta:meta])* $kind:ident = $octet:literal),+ $(,)?) => {
@@ -49,17 +49,16 @@ kinds! {
     OpenLabelled = 10,
 }
 
-/// The longest Headrace header.
-const HEADER_MAX: usize = 64;
+/// Octets that hold any Headrace header with its extensions.
+const HEADER_MAX: usize = frame::HEADERS_MAX as usize;
 
 const CE: u8 = 1;
 const TRIMMED: u8 = 2;
 
-pub(super) fn write_segment(segment: &RxSegment, out: &mut Vec<u8>) {
+/// Writes a segment with the extensions that its header names.
+pub(super) fn write_segment(segment: &RxSegment, ext: &Ext, out: &mut Vec<u8>) {
     let mut header = [0; HEADER_MAX];
-    // No extension decides anything here yet.
-    let bare = Header { ext: Extent::NONE, ..segment.hdr };
-    let len = bare.emit(&Ext::VACANT, &mut header);
+    let len = segment.hdr.emit(ext, &mut header);
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     out.extend(segment.at.as_ps().to_le_bytes());
     out.extend(segment.from.0.to_le_bytes());
@@ -70,7 +69,7 @@ pub(super) fn write_segment(segment: &RxSegment, out: &mut Vec<u8>) {
     out.extend(&header[..len]);
 }
 
-pub(super) fn read_segment(reader: &mut Reader<'_>) -> Result<RxSegment, FormatError> {
+pub(super) fn read_segment(reader: &mut Reader<'_>) -> Result<(RxSegment, Ext), FormatError> {
     let at = Instant::from_ps(reader.u64()?);
     let from = HostId(reader.u32()?);
     let payload_len = reader.u16()?;
@@ -78,12 +77,12 @@ pub(super) fn read_segment(reader: &mut Reader<'_>) -> Result<RxSegment, FormatE
     let ev = EntropyValue(reader.u16()?);
     let len = usize::from(reader.u8()?);
     let malformed = reader.malformed();
-    let (hdr, _, used) = Header::parse(ev, reader.take(len)?).map_err(|_| malformed)?;
+    let (hdr, ext, used) = Header::parse(ev, reader.take(len)?).map_err(|_| malformed)?;
     if used != len || flags & !(CE | TRIMMED) != 0 {
         return Err(malformed);
     }
     let (ce, trimmed) = (flags & CE != 0, flags & TRIMMED != 0);
-    Ok(RxSegment { hdr, at, from, payload_len, ce, trimmed })
+    Ok((RxSegment { hdr, at, from, payload_len, ce, trimmed }, ext))
 }
 
 /// A running digest of inputs and answers.
@@ -143,10 +142,11 @@ impl Digest {
         }
     }
 
-    pub(super) fn sent<'a>(&mut self, segments: impl Iterator<Item = &'a TxSegment>) {
+    /// What an endpoint has put into a burst, from item `first` on.
+    pub(super) fn sent(&mut self, burst: &Burst<TxSegment>, first: usize) {
         let mut header = [0; HEADER_MAX];
-        for segment in segments {
-            let len = segment.hdr.emit(&Ext::VACANT, &mut header);
+        for (index, segment) in burst.iter().enumerate().skip(first) {
+            let len = segment.hdr.emit(burst.ext(index), &mut header);
             self.octets(&header[..len]);
             self.word(u64::from(segment.hdr.ev.0) << 32 | u64::from(segment.peer.0));
             self.word(u64::from(segment.payload.msg.0) << 32 | u64::from(segment.payload.offset));

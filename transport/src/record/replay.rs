@@ -17,6 +17,7 @@ use crate::segment::{BURST, Burst, Placement, RxSegment};
 use crate::stats::Stats;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, FlowId, HostId};
+use crate::wire::Ext;
 
 /// The report of a replay whose answers all agreed.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,6 +77,7 @@ struct Replay {
     endpoint: Endpoint,
     digest: Digest,
     segments: Vec<RxSegment>,
+    exts: Vec<Ext>,
     places: Vec<Placement>,
     burst: Burst<crate::segment::TxSegment>,
     report: ReplayReport,
@@ -127,6 +129,7 @@ impl Replay {
             endpoint: Endpoint::new(&config, host, rng),
             digest,
             segments: Vec::new(),
+            exts: Vec::new(),
             places: Vec::new(),
             burst: Burst::with_limit(BURST),
             report: ReplayReport {
@@ -159,7 +162,7 @@ impl Replay {
                 self.input(reader)?;
                 self.endpoint.poll_transmit(now, &mut self.burst);
                 self.report.sent += self.burst.len() as u64;
-                self.digest.sent(self.burst.iter());
+                self.digest.sent(&self.burst, 0);
             }
             CallKind::SendAhead => {
                 let horizon = Duration::from_ps(reader.u64()?);
@@ -220,12 +223,16 @@ impl Replay {
         let now = self.now(reader)?;
         let count = usize::from(reader.u16()?);
         self.segments.clear();
+        self.exts.clear();
         for _ in 0..count {
-            self.segments.push(read_segment(reader)?);
+            let (segment, ext) = read_segment(reader)?;
+            self.segments.push(segment);
+            self.exts.push(ext);
         }
         self.input(reader)?;
         self.places.resize(count.max(self.places.len()), Placement::Release);
-        self.endpoint.handle_burst(now, &self.segments, &mut self.places);
+        let received = (&self.segments[..], &self.exts[..]);
+        self.endpoint.handle_extended(now, received, &mut self.places);
         self.report.received += count as u64;
         self.digest.placements(&self.places[..count]);
         self.digest.restores(self.endpoint.restores());

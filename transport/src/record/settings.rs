@@ -9,6 +9,7 @@ use crate::cc::{CcKind, CcParams};
 use crate::config::{Config, FarSettings, LossSettings, Settings};
 use crate::ec::{BlockShape, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
+use crate::rc::RcParams;
 use crate::sched::{SchedKind, SchedParams};
 use crate::time::{Duration, Rate};
 use crate::wire::AccountedSizes;
@@ -32,15 +33,18 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         line_rate,
         base_rtt,
         cc,
-        cc_params,
+        cc_params: _,
         lb,
-        lb_params,
+        lb_params: _,
+        rc_params: _,
+        int_room,
+        int_always,
         far,
         sched,
-        sched_params,
+        sched_params: _,
         ec,
         ec_shape,
-        ec_params,
+        ec_params: _,
         psn_window,
         msg_window,
         tx_flows_max,
@@ -84,11 +88,20 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
     ]);
     words.extend(secret);
     words.extend(loss_words(loss));
+    words.extend([u64::from(int_room), u64::from(int_always)]);
+    words.extend(params_words(config));
+    words
+}
+
+/// The parameters of all policies.
+fn params_words(settings: &Settings) -> Vec<u64> {
+    let mut words = Vec::new();
     let mut push = |word| words.push(word);
-    cc_params.words(&mut push);
-    lb_params.words(&mut push);
-    sched_params.words(&mut push);
-    ec_params.words(&mut push);
+    settings.cc_params.words(&mut push);
+    settings.lb_params.words(&mut push);
+    settings.sched_params.words(&mut push);
+    settings.ec_params.words(&mut push);
+    settings.rc_params.words(&mut push);
     words
 }
 
@@ -171,17 +184,24 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             backoff_max: next()?.try_into().ok()?,
             retries_max: next()?.try_into().ok()?,
             give_up: Duration::from_ps(next()?),
-            tail_probe: match next()? {
-                0 => false,
-                1 => true,
-                _ => return None,
-            },
+            tail_probe: flag(next()?)?,
         },
+        int_room: next()?.try_into().ok()?,
+        int_always: flag(next()?)?,
         cc_params: CcParams::from_words(next)?,
         lb_params: LbParams::from_words(next)?,
         sched_params: SchedParams::from_words(next)?,
         ec_params: EcParams::from_words(next)?,
+        rc_params: RcParams::from_words(next)?,
     })
+}
+
+fn flag(word: u64) -> Option<bool> {
+    match word {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
 }
 
 /// The place of `kind` among all.

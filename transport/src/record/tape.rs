@@ -20,6 +20,7 @@ use crate::segment::{Burst, Placement, Restore, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId, MsgId};
+use crate::wire::{Ext, Extent};
 
 /// An endpoint, and its tape when it has one. Methods are the endpoint's.
 #[derive(Debug)]
@@ -156,9 +157,23 @@ impl Recorder {
     /// As the endpoint does.
     #[inline]
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
-        self.endpoint.handle_burst(now, rx, out);
+        self.handle_extended(now, (rx, &[]), out);
+    }
+
+    /// [`Endpoint::handle_extended`]
+    ///
+    /// # Panics
+    /// As the endpoint does.
+    #[inline]
+    pub fn handle_extended(
+        &mut self,
+        now: Instant,
+        (rx, exts): (&[RxSegment], &[Ext]),
+        out: &mut [Placement],
+    ) {
+        self.endpoint.handle_extended(now, (rx, exts), out);
         if let Some(tape) = &mut self.tape {
-            tape.burst(now, rx, out, self.endpoint.restores());
+            tape.burst(now, (rx, exts), out, self.endpoint.restores());
         }
     }
 
@@ -177,7 +192,7 @@ impl Recorder {
             let out = tape.begin(CallKind::PollTransmit);
             out.extend(now.as_ps().to_le_bytes());
             out.push(u8::try_from(room).unwrap_or(u8::MAX));
-            tape.end(|digest| digest.sent(tx.iter().skip(before)));
+            tape.end(|digest| digest.sent(tx, before));
         }
     }
 
@@ -252,14 +267,23 @@ impl Tape {
     fn burst<'a>(
         &mut self,
         now: Instant,
-        rx: &[RxSegment],
+        (rx, exts): (&[RxSegment], &[Ext]),
         places: &[Placement],
         restores: impl Iterator<Item = &'a Restore>,
     ) {
         let out = self.begin(CallKind::HandleBurst);
         out.extend(now.as_ps().to_le_bytes());
         out.extend(u16::try_from(rx.len()).unwrap_or(u16::MAX).to_le_bytes());
-        rx.iter().for_each(|segment| write_segment(segment, out));
+        for (index, segment) in rx.iter().enumerate() {
+            match exts.get(index) {
+                Some(ext) => write_segment(segment, ext, out),
+                // Without their content extensions count for nothing.
+                None => {
+                    let hdr = segment.hdr.extended(Extent::NONE);
+                    write_segment(&RxSegment { hdr, ..*segment }, &Ext::VACANT, out);
+                }
+            }
+        }
         self.end(|digest| {
             digest.placements(&places[..rx.len()]);
             digest.restores(restores);

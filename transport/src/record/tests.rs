@@ -15,7 +15,9 @@ use crate::rng::Rng;
 use crate::sched::SchedKind;
 use crate::segment::{BURST, Burst, Placement, RxSegment};
 use crate::time::{Duration, Instant};
-use crate::units::HostId;
+use crate::units::{Bytes, HostId};
+use crate::wire::Ext;
+use crate::wire::int::Hop;
 
 fn small(change: impl FnOnce(&mut Settings)) -> Config {
     let mut settings =
@@ -50,13 +52,18 @@ fn recorded(config: &Config, seed: u64) -> [Vec<u8>; 2] {
                 ce,
                 trimmed: false,
             };
-            let mut arrives = |tx| {
+            let mut arrives = |(index, tx)| {
                 let (lost, ce) = (chance.chance(0.05), chance.chance(0.2));
-                (!lost).then(|| segment(tx, ce))
+                let (mut ext, hdr) = (*burst.ext(index), &segment(tx, ce).hdr);
+                if let Some(int) = hdr.ext.int_mut(&mut ext) {
+                    int.stamp(Hop::new(now, Bytes(64), Bytes(0), config.line_rate, 1));
+                }
+                (!lost).then(|| (segment(tx, ce), ext))
             };
-            let rx: Vec<RxSegment> = burst.iter().filter_map(&mut arrives).collect();
+            let arrived = burst.iter().enumerate().filter_map(&mut arrives);
+            let (rx, exts): (Vec<RxSegment>, Vec<Ext>) = arrived.unzip();
             let mut places = [Placement::Release; BURST];
-            ends[1 - from].handle_burst(at, &rx, &mut places);
+            ends[1 - from].handle_extended(at, (&rx, &exts), &mut places);
         }
         now += Duration::from_us(3);
         for end in &mut ends {
@@ -87,6 +94,23 @@ fn every_policy_replays_with_the_same_decisions() {
             assert!(retransmitted > 0, "nothing was lost");
         }
     }
+}
+
+#[test]
+fn telemetry_is_recorded_and_replays_to_the_same_decisions() {
+    let config = small(|s| (s.int_always, s.int_room) = (true, 2));
+    let without = recorded(&small(|_| ()), 5)[0].len();
+    for bytes in recorded(&config, 5) {
+        assert!(replay(&bytes).unwrap().stats.messages_sent == 1);
+        // Each segment is recorded with its room, each acknowledgement with what it echoes.
+        assert!(bytes.len() > without + 20 * 36, "{} and {without}", bytes.len());
+    }
+    // What switches wrote reaches the answers: other telemetry, other digest.
+    let mut bytes = recorded(&config, 5)[1].clone();
+    let hop = [0, 0, 0, 1, 0, 0, 0, 0, 3, 232, 0, 1];
+    let at = bytes.windows(hop.len()).position(|octets| octets == hop).unwrap();
+    bytes[at + 3] ^= 1;
+    assert!(matches!(replay(&bytes), Err(ReplayError::Format(_))), "the input's own digest");
 }
 
 #[test]

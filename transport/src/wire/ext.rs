@@ -27,6 +27,48 @@ pub struct Ext {
 // Eight hops of 16 octets: two cache lines and a bit, of tables that only users of INT touch.
 const _: () = assert!(size_of::<Ext>() <= 152);
 
+/// The extensions of one packet as its header names them: what receivers of packets look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Extensions<'a> {
+    extent: Extent,
+    ext: &'a Ext,
+}
+
+impl<'a> Extensions<'a> {
+    /// No extension.
+    pub const NONE: Extensions<'static> = Extensions { extent: Extent::NONE, ext: &Ext::VACANT };
+
+    /// Those in `ext` that `extent` names.
+    #[must_use]
+    pub const fn new(extent: Extent, ext: &'a Ext) -> Self {
+        Self { extent, ext }
+    }
+
+    /// True when there is some extension.
+    #[must_use]
+    pub const fn is_some(self) -> bool {
+        self.extent.is_some()
+    }
+
+    /// The telemetry, if there is any.
+    #[must_use]
+    pub fn int(self) -> Option<&'a Int> {
+        self.extent.int(self.ext)
+    }
+
+    /// The receiver's half, if it is named.
+    #[must_use]
+    pub fn half(self) -> Option<Half> {
+        self.extent.half(self.ext)
+    }
+
+    /// The advice, if there is any.
+    #[must_use]
+    pub fn advice(self) -> Option<Advice> {
+        self.extent.advice(self.ext)
+    }
+}
+
 /// Which extensions follow a header, and their octets together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extent {
@@ -120,6 +162,13 @@ impl Extent {
     #[must_use]
     pub const fn has_int(self) -> bool {
         self.named & INT != 0
+    }
+
+    /// Whether a receiver's half is named.
+    #[inline]
+    #[must_use]
+    pub const fn has_half(self) -> bool {
+        self.named & HALF != 0
     }
 
     /// The telemetry, if there is any.

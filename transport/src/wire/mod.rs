@@ -42,7 +42,7 @@ pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, Key, MsgNo, Psn};
 use class::TrafficClass;
-pub use ext::{Ext, Extent};
+pub use ext::{Ext, Extensions, Extent};
 
 /// Version of the wire format, in the high four bits of the first octet.
 pub const VERSION: u8 = 2;
@@ -302,6 +302,13 @@ impl Header {
     #[must_use]
     pub const fn keyed(self, key: Key) -> Self {
         Self { key, ..self }
+    }
+
+    /// This header with extensions behind it.
+    #[inline]
+    #[must_use]
+    pub const fn extended(self, ext: Extent) -> Self {
+        Self { ext, ..self }
     }
 
     /// A place to be filled.

@@ -52,7 +52,7 @@ fn segments_that_follow_do_not_put_an_acknowledgement_off() {
         let (at, payload_len) = (pair.now, tx.payload.len);
         let (hdr, from, ce, trimmed) = (tx.hdr, HostId(0), false, false);
         let segment = RxSegment { hdr, at, from, payload_len, ce, trimmed };
-        pair.receive(1, &segment, &vec![7; usize::from(payload_len)]);
+        pair.receive(1, &segment, &Ext::VACANT, &vec![7; usize::from(payload_len)]);
         let receiver = &mut pair.hosts[1].endpoint;
         receiver.handle_timeout(at);
         let mut acks = Burst::with_limit(BURST);

@@ -204,7 +204,7 @@ fn an_answer_about_an_unknown_flow_is_short_rare_and_good_for_one_use() {
     let (from, now) = (answers(&pair), pair.now);
     for n in 0..10_000 {
         pair.now = now + Duration::from_us(n);
-        pair.receive(1, &RxSegment { at: pair.now, ..stale }, &[0; 100]);
+        pair.receive(1, &RxSegment { at: pair.now, ..stale }, &Ext::VACANT, &[0; 100]);
         let mut burst = Burst::with_limit(BURST);
         pair.hosts[1].endpoint.poll_transmit(pair.now, &mut burst);
         let answers = burst.iter().filter(|tx| matches!(tx.hdr.body, Body::Presence(_)));

@@ -517,7 +517,8 @@ impl Host {
             trimmed,
         };
         let mut place = [Placement::Release];
-        self.endpoint.handle_burst(at, &[segment], &mut place);
+        let ext = std::slice::from_ref(packets.ext(packet.handle));
+        self.endpoint.handle_extended(at, (&[segment], ext), &mut place);
     }
 }
 

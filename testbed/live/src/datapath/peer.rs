@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use transport::wire::Ext;
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
@@ -117,7 +116,7 @@ impl Peer {
             let len = self.answers.overhead() + segment.hdr.emit_len();
             let sum = self.summed.then(Checksum::new);
             match mbuf.append(len) {
-                Some(head) => _ = self.answers.emit(&segment.hdr, &Ext::VACANT, 0, sum, head),
+                Some(head) => _ = self.answers.emit(&segment.hdr, self.tx.ext(index), 0, sum, head),
                 None => self.strange += 1,
             }
         }

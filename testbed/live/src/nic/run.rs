@@ -15,7 +15,7 @@ use experiments::workload::cm_write;
 use transport::ec::EcKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::wire::frame::{PLAIN_HEADERS_MAX, header_overhead};
+use transport::wire::frame::header_overhead;
 use transport::{Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
@@ -208,7 +208,7 @@ impl Attendance<'_> {
         let device = |part| if let Part::Device(device) = part { Some(device) } else { None };
         let devices: Vec<DevicePart> = parts.into_iter().filter_map(device).collect();
         let (plan, mut adapted) = fit_devices(plan, self.network, &devices)?;
-        desk.send_at_most(plan.settings.payload_max + PLAIN_HEADERS_MAX);
+        desk.send_at_most(plan.settings.payload_max + plan.settings.headers_max());
         let [sends_to, exchanges_with] = peers(&plan, own);
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
         let addressing = desk.resolve(network, own, &exchanges_with, &mut meanwhile)?;
@@ -393,7 +393,7 @@ fn fit_devices(
     let mut adapted = Vec::new();
     let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
     let shortest = devices.iter().map(|device| device.max_frame).min().unwrap_or(u32::MAX);
-    let carried = shortest.saturating_sub(u32::from(PLAIN_HEADERS_MAX));
+    let carried = shortest.saturating_sub(u32::from(plan.settings.headers_max()));
     let carried = u16::try_from(carried).unwrap_or(u16::MAX);
     let is_v4 = network.hosts.hosts.iter().all(|host| host.ip.is_ipv4());
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };

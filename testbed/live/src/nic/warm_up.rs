@@ -10,7 +10,6 @@ use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use experiments::plan::{Plan, RunError};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
-use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Station, Verdict};
 use transport_dpdk::{
@@ -95,7 +94,7 @@ impl Desk {
         meanwhile: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
         let device = device.resolved().map_err(|error| unfit(&error))?;
-        let full = plan.settings.payload_max + PLAIN_HEADERS_MAX;
+        let full = plan.settings.payload_max + plan.settings.headers_max();
         let room = device.room(full);
         let bytes = u64::from(BUFFERS) * (u64::from(room) + 384);
         let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);

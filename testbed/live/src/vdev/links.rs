@@ -13,7 +13,6 @@
 use std::sync::Arc;
 
 use experiments::plan::{Plan, RunError};
-use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport_dpdk::NetnsError;
 use transport_dpdk::{
     Eal, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool, PoolConfig,
@@ -96,10 +95,11 @@ impl Pmd {
         }
     }
 
-    /// The longest payload of a segment, when frames are limited: those of MTU 1500.
-    pub(super) const fn payload_max(self) -> Option<u16> {
+    /// The longest payload of a segment behind `headers` octets, when frames are limited: those of
+    /// MTU 1500.
+    pub(super) const fn payload_max(self, headers: u16) -> Option<u16> {
         match self {
-            Self::Tap => Some(1500 + 14 - PLAIN_HEADERS_MAX),
+            Self::Tap => Some(1500 + 14 - headers),
             Self::Ring | Self::Memif | Self::Null => None,
         }
     }
@@ -128,7 +128,7 @@ impl Pmd {
 impl Devices {
     /// Starts EAL, with its `telemetry` socket or without, and connects every host of `plan`.
     pub(super) fn open(plan: &Plan, pmd: Pmd, telemetry: bool) -> Result<Self, RunError> {
-        let frame = plan.settings.payload_max + PLAIN_HEADERS_MAX;
+        let frame = plan.settings.payload_max + plan.settings.headers_max();
         let room = frame.next_multiple_of(64).max(ROOM_MIN);
         // Devices that copy keep buffers of the receiver in every place of their queues.
         let receiving = if pmd.keeps_stamps() { 0 } else { plan.hosts() * u32::from(DEPTH) };

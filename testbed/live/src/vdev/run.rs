@@ -115,7 +115,10 @@ fn adapt(
     let mut adapted = Vec::new();
     let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
     let mut plan = plan.clone();
-    if let Some(payload) = pmd.payload_max().filter(|most| plan.settings.payload_max > *most) {
+    if let Some(payload) = pmd
+        .payload_max(plan.settings.headers_max())
+        .filter(|most| plan.settings.payload_max > *most)
+    {
         plan = plan.with(|draft| draft.settings.payload_max = payload)?;
         note("mtu", payload.to_string(), "the device carries frames of MTU 1500 at most");
     }

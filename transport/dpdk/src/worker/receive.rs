@@ -39,13 +39,13 @@ where
             }
         }
         self.clock.mark(Stage::Header);
-        let RxBurst { segments, len, sources, places, .. } = &mut self.burst;
-        let segments = &segments[..*len];
+        let RxBurst { segments, exts, len, sources, places, .. } = &mut self.burst;
+        let (segments, exts) = (&segments[..*len], &exts[..*len]);
         self.counts.parsed += segments.len() as u64;
         if let Some(meter) = &self.meter {
             meter.received(frames, segments);
         }
-        self.core.handle_burst(now, segments, places);
+        self.core.handle_extended(now, (segments, exts), places);
         self.clock.mark(Stage::Core);
         for ((segment, (index, start)), place) in segments.iter().zip(sources).zip(places) {
             if *place == Placement::Release {

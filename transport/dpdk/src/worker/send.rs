@@ -2,7 +2,7 @@
 
 use transport::stats::DropReason;
 use transport::wire::checksum::Checksum;
-use transport::wire::{Body, Ext, Header};
+use transport::wire::{Body, Header};
 use transport::{BURST, Duration, Instant};
 
 use super::Worker;
@@ -124,7 +124,7 @@ where
                 }
                 (head, &*body, sum)
             };
-            template.emit(header, &Ext::VACANT, payload.len, sum, head);
+            template.emit(header, self.tx.ext(index), payload.len, sum, head);
             if sums.by_device {
                 template.seed(head);
             }

@@ -22,6 +22,7 @@ fn ack(psn: u32) -> PendingAck {
         ce: false,
         trimmed: false,
         receipt: Receipt::First,
+        echo: false,
     }
 }
 

@@ -60,7 +60,7 @@ impl TxFlow {
     /// have.
     pub(super) fn overhead(&self, config: &Config) -> u16 {
         let code = if self.code.is_some() { data::CODE_LEN } else { 0 };
-        config.segment_overhead() + config.extensions(code)
+        self.overhead + config.extensions(code)
     }
 
     /// The header fields that the packet at `offset` of a message carries beside the fixed ones.

@@ -13,13 +13,36 @@ use crate::segment::RxSegment;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, MsgId};
-use crate::wire::{Ack, Note, Receipt, Report};
+use crate::wire::{Ack, Extensions, Note, Receipt, Report};
 
 impl TxFlow {
     /// Takes in an ACK. False when it contradicts the segments that were sent: it is forged, and is
     /// counted and dropped.
     #[inline]
     pub(crate) fn on_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) -> bool {
+        self.take_ack(rx, ack, Extensions::NONE, cx)
+    }
+
+    /// [`TxFlow::on_ack`] of one that has extensions.
+    #[inline(never)]
+    pub(crate) fn on_ack_with(
+        &mut self,
+        rx: &RxSegment,
+        ack: &Ack,
+        extensions: Extensions<'_>,
+        cx: &mut TxContext<'_>,
+    ) -> bool {
+        self.take_ack(rx, ack, extensions, cx)
+    }
+
+    #[inline(always)]
+    fn take_ack(
+        &mut self,
+        rx: &RxSegment,
+        ack: &Ack,
+        extensions: Extensions<'_>,
+        cx: &mut TxContext<'_>,
+    ) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
@@ -30,7 +53,7 @@ impl TxFlow {
         let (now, ecn, sharers) = (rx.at, ack.ce, ack.sharers);
         let acked = acked + core::mem::take(&mut self.reported);
         let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
-        self.cc.on_ack(&sample, &self.path);
+        self.sample(&sample, extensions);
         while let Some(loss) = self.recovery.next_overtaken() {
             self.on_loss(&loss, rx.at, cx.stats);
         }
@@ -39,7 +62,13 @@ impl TxFlow {
     }
 
     /// Takes in a NACK: the payload of one segment was trimmed. False as in [`TxFlow::on_ack`].
-    pub(crate) fn on_nack(&mut self, rx: &RxSegment, nack: &Ack, cx: &mut TxContext<'_>) -> bool {
+    pub(crate) fn on_nack(
+        &mut self,
+        rx: &RxSegment,
+        nack: &Ack,
+        extensions: Extensions<'_>,
+        cx: &mut TxContext<'_>,
+    ) -> bool {
         let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
         cx.stats.nacks_received += 1;
         self.balance(rx.hdr.ev, PathFeedback::Nack, rx.at);
@@ -51,7 +80,7 @@ impl TxFlow {
             let held = Duration::from_wire(nack.held);
             let (ecn, sharers) = (true, nack.sharers);
             let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
-            self.cc.on_ack(&sample, &self.path);
+            self.sample(&sample, extensions);
         }
         if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
@@ -63,6 +92,16 @@ impl TxFlow {
         }
         self.window = self.cc.window();
         true
+    }
+
+    /// Hands an acknowledgement to the controller.
+    #[inline]
+    fn sample(&mut self, sample: &AckSample, extensions: Extensions<'_>) {
+        if extensions.is_some() {
+            self.cc.on_ack_with(sample, extensions, &self.path);
+        } else {
+            self.cc.on_ack(sample, &self.path);
+        }
     }
 
     /// Takes in a REPORT. False as in [`TxFlow::on_ack`].
@@ -82,8 +121,8 @@ impl TxFlow {
     }
 
     /// Takes in a note for the controller. False when the controller has no use for it.
-    pub(crate) fn on_note(&mut self, note: &Note, now: Instant) -> bool {
-        let used = self.cc.on_note(note, now, &self.path);
+    pub(crate) fn on_note(&mut self, note: &Note, ext: Extensions<'_>, now: Instant) -> bool {
+        let used = self.cc.on_note(note, ext, now, &self.path);
         self.window = self.cc.window();
         used
     }

@@ -107,7 +107,7 @@ impl TxFlow {
         let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
             self.carried(cx.config, state, packet.offset, packet.marks)
         });
-        packet.wire_len = carried.wire_len(cx.config, packet.payload_len);
+        packet.wire_len = self.overhead + carried.wire_len(cx.config, packet.payload_len);
         self.fits(packet.wire_len)?;
         packet.ev = self.path_of(leave, now);
         packet.sent_at = now;
@@ -190,7 +190,7 @@ impl TxFlow {
     ) -> Result<(), Wait> {
         let New { msg, offset, payload_len, marks } = *new;
         let carried = self.carried(config, state, offset, marks);
-        let wire_len = carried.wire_len(config, payload_len);
+        let wire_len = self.overhead + carried.wire_len(config, payload_len);
         let copy = marks == Marks::COPY;
         if !copy {
             self.fits(wire_len)?;
@@ -249,7 +249,9 @@ impl TxFlow {
             None => Coding::Block(code.packet()),
         });
         *out = TxSegment {
-            hdr: Header::new(packet.ev, self.dst_flow, body).keyed(self.key),
+            hdr: Header::new(packet.ev, self.dst_flow, body)
+                .keyed(self.key)
+                .extended(self.extended.extent),
             payload: PayloadRef {
                 msg: packet.msg,
                 offset: packet.offset,
@@ -288,11 +290,11 @@ impl Carried {
         Self { open, tag, no: state.no, code: None }
     }
 
-    /// Bytes on the wire of a segment with these fields and `payload_len` bytes of payload.
+    /// Bytes on the wire of these fields and of `payload_len` bytes of payload.
     fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
         let extensions = if self.open.is_some() { data::OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { data::TAG_LEN }
             + if self.code.is_some() { data::CODE_LEN } else { 0 };
-        config.segment_overhead() + config.extensions(extensions) + payload_len
+        config.extensions(extensions) + payload_len
     }
 }

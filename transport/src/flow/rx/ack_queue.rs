@@ -1,0 +1,90 @@
+//! The answers of an endpoint's receiving flows until they leave, and the telemetry that they echo.
+
+use alloc::collections::VecDeque;
+
+use super::Answer;
+use crate::config::Config;
+use crate::flow::halves::Halves;
+use crate::flow::pending::PendingAck;
+use crate::segment::BURST;
+use crate::stats::Stats;
+use crate::units::FlowId;
+use crate::wire::int::Int;
+
+/// Acknowledgements that wait for the device.
+#[derive(Debug)]
+pub(crate) struct AckQueue {
+    queue: VecDeque<Answer>,
+    capacity: usize,
+    /// What switches wrote into segments, of the acknowledgements in `queue` that echo it.
+    echoes: VecDeque<Int>,
+    /// Acknowledgements beyond so many go without.
+    echoes_max: usize,
+}
+
+/// Most acknowledgements with telemetry that wait.
+const ECHOES_MAX: usize = 8 * BURST;
+
+impl AckQueue {
+    /// An empty queue with the room that `config` says.
+    pub(crate) fn new(config: &Config) -> Self {
+        let capacity = config.acks_waiting_max as usize;
+        let echoes_max = if config.has_extensions() { ECHOES_MAX } else { 0 };
+        let (queue, echoes) =
+            (VecDeque::with_capacity(capacity), VecDeque::with_capacity(echoes_max));
+        Self { queue, capacity, echoes, echoes_max }
+    }
+
+    /// Queues `ack`; the oldest is discarded when there is no room.
+    pub(crate) fn push(&mut self, flow: FlowId, ack: PendingAck, stats: &mut Stats) {
+        self.answer(Answer::Segment(flow, ack), stats);
+    }
+
+    /// Queues any answer; the oldest is discarded when there is no room.
+    pub(crate) fn answer(&mut self, answer: Answer, stats: &mut Stats) {
+        if self.queue.len() >= self.capacity {
+            if self.queue.pop_front().is_some_and(|oldest| oldest.has_echo()) {
+                self.echoes.pop_front();
+            }
+            stats.acks_discarded += 1;
+        }
+        self.queue.push_back(answer);
+    }
+
+    /// Gives the newest answer what `halves` has of its segment, if that is of `flow`.
+    #[cold]
+    pub(crate) fn echo(&mut self, flow: FlowId, halves: &mut Halves) {
+        if self.echoes.len() < self.echoes_max
+            && let Some(Answer::Segment(of, ack)) = self.queue.back_mut()
+            && *of == flow
+            && !ack.echo
+            && let Some(int) = halves.echo(flow, ack.psn)
+        {
+            ack.echo = true;
+            self.echoes.push_back(int);
+        }
+    }
+
+    /// Keeps an answer that was the oldest and may not leave yet, before [`AckQueue::echoed`] is
+    /// asked of it.
+    #[cold]
+    pub(crate) fn put_back(&mut self, answer: Answer) {
+        self.queue.push_front(answer);
+    }
+
+    /// The oldest; the caller asks [`AckQueue::echoed`] of it next.
+    pub(crate) fn pop(&mut self) -> Option<Answer> {
+        let first = self.queue.pop_front();
+        if self.queue.is_empty() {
+            // From the start again, where the cache is warm.
+            self.queue.clear();
+        }
+        first
+    }
+
+    /// The telemetry that the answer which was taken last echoes.
+    #[cold]
+    pub(crate) fn echoed(&mut self, answer: &Answer) -> Option<Int> {
+        if answer.has_echo() { self.echoes.pop_front() } else { None }
+    }
+}

@@ -131,6 +131,7 @@ impl Case {
         }
         case.transport_settings(&mut rng);
         case.switch_settings(mtu, &mut rng);
+        case.dcsim_settings(&mut rng.fork("dcsim", 0));
         for _ in 0..pick(&mut rng, &[0, 0, 1, 1, 2, 3]) {
             case.fault(&mut rng);
         }
@@ -187,6 +188,33 @@ impl Case {
         self.set("sched.credit.ahead", pick(rng, &["0.01", "1.5", "1.5", "8"]));
         self.set("sched.credit.rate", pick(rng, &[10, 99, 99, 100]));
         self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
+    }
+
+    /// From one packet of each small class and one token to many, over switches that know its
+    /// classes and others. It needs ones that neither trim nor pause, and a window that never binds.
+    fn dcsim_settings(&mut self, rng: &mut Rng) {
+        let Draft { settings, switch, .. } = self.draft();
+        let hosts = settings.sched == SchedKind::DcSim;
+        if !hosts && switch.qdisc != Some(QdiscKind::DcSim) {
+            return;
+        }
+        let queue = pick(rng, &[2, 4, 12, 24]);
+        self.set("switch.dcsim.queue", queue);
+        self.set("switch.dcsim.bucket", pick(rng, &[1, 2, queue]));
+        self.set("switch.queue", pick(rng, &["100KB", "500KB", "1MB"]));
+        if !hosts {
+            return;
+        }
+        self.set("trim", "off");
+        self.set("switch.qdisc", pick(rng, &["dcsim", "dcsim", "drop-tail", "ecn"]));
+        self.set("switch.border_qdisc", "auto");
+        self.set("cc", "fixed");
+        self.set("cc.fixed.bdps", "1000");
+        self.set("far.cc", "same");
+        self.set("sched.dcsim.fraction", pick(rng, &["1", "1", "0.85", "0.3", "0"]));
+        self.set("sched.dcsim.rtt_max", pick(rng, &["paper", "paper", "tight"]));
+        self.set("sched.dcsim.per_sim", pick(rng, &[1, 1, 3]));
+        self.set("sched.dcsim.order", pick(rng, &["collectives", "flows", "shortest"]));
     }
 
     /// From a parity packet for each segment to one for many, for all flows or far ones, asked for
@@ -576,10 +604,10 @@ fn micros(us: f64) -> Duration {
 }
 
 #[test]
-fn forty_cases_of_any_seed_have_every_name() {
+fn sixty_cases_of_any_seed_have_every_name() {
     for seed in 0..200 {
         let mut seen = BASES.map(|base| vec![false; base]);
-        for number in 0..40 {
+        for number in 0..60 {
             let mut digits = Digits::of(seed, number);
             for (names, base) in seen.iter_mut().zip(BASES) {
                 names[digits.next(base)] = true;

@@ -39,7 +39,7 @@ impl<S: Scheduler> Endpoint<S> {
     fn on_note(&mut self, rx: &RxSegment, note: &Note, ext: Extensions<'_>, now: Instant) {
         let flow = rx.hdr.dst_flow;
         let used = if flow == FlowId::UNKNOWN {
-            self.sched.on_host_control(rx.from, &rx.hdr, note, now)
+            self.sched.on_host_control(rx.from, &rx.hdr, note, rx.at)
         } else {
             let timed = match self.sending_flow(rx) {
                 Ok(timed) => timed,

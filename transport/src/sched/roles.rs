@@ -80,12 +80,13 @@ pub trait Protocol {
     /// A packet arrived that is for this host and for none of its flows. It has opened no flow, and
     /// `from` need not be the peer of one, so an answer to it ([`Protocol::poll_control`]) should
     /// keep no state for `from`. False as in [`Protocol::on_control`].
+    /// `at` is when it arrived, no later than now.
     fn on_host_control(
         &mut self,
         _from: HostId,
         _hdr: &Header,
         _note: &Note,
-        _now: Instant,
+        _at: Instant,
     ) -> bool {
         false
     }

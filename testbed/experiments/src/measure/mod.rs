@@ -2,6 +2,7 @@
 //! series.
 
 pub mod audit;
+pub mod collectives;
 pub mod fct;
 pub mod sampler;
 pub mod summary;
@@ -92,6 +93,9 @@ struct FlowLine {
     /// Whether it goes to another datacentre; left out where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     inter: Option<bool>,
+    /// Its collective; left out where it is of none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coll: Option<u32>,
     /// Controller and balancer; left out where all flows have the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     cc: Option<&'static str>,
@@ -163,6 +167,7 @@ pub fn write_flow(
         acked: record.acked,
         failed: record.failed,
         inter: plan.crosses(spec.src, spec.dst),
+        coll: Some(spec.collective).filter(|collective| *collective != 0),
         cc: policies.map(|policies| policies.cc.name()),
         lb: policies.map(|policies| policies.lb.name()),
     };

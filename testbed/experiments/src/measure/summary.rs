@@ -11,6 +11,7 @@ use transport::wire::AccountedSizes;
 use transport::{Duration, Instant, Stats};
 
 use super::audit::Audit;
+use super::collectives::{Collectives, DcSimResult, utilisation};
 use super::fct::{Fct, jain};
 use super::{Counters, Lateness};
 use crate::conductor::{Conductor, FlowRecord};
@@ -80,6 +81,13 @@ pub struct Summary {
     pub fct_inter_us: Option<Fct>,
     /// Completion times over those of the same flows alone in an idle network.
     pub fct_slowdown: Fct,
+    /// Collectives; null where the matrix has none.
+    pub collectives: Option<Collectives>,
+    /// Share of the hosts' lines that data took until the last delivery; null unless all was
+    /// delivered.
+    pub utilisation: Option<f64>,
+    /// What hosts of DCsim counted; null with other schedulers, and where they cannot be seen.
+    pub dcsim: Option<DcSimResult>,
     /// Counters of workers and their devices, by name (docs/PERFORMANCE.md); missing in virtual
     /// time.
     #[serde(skip_serializing_if = "Counters::is_empty")]
@@ -310,6 +318,9 @@ impl Summary {
             fct_intra_us: fct_of(plan, records, false),
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),
+            collectives: Collectives::of(plan, records),
+            utilisation: utilisation(plan, completion),
+            dcsim: None,
             counters: Counters::new(),
             per_host: Vec::new(),
         }

@@ -5,6 +5,7 @@
 //! its source; [`Plan::new`] puts them together with a matrix and a topology and checks that they
 //! fit.
 
+mod dcsim;
 pub mod draft;
 mod error;
 pub mod keys;
@@ -115,7 +116,7 @@ impl Plan {
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
-        Config::new(settings.clone())?;
+        dcsim::check(&draft, &Config::new(settings.clone())?, &fabric, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
         let measured_rtts = BTreeMap::new();
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })

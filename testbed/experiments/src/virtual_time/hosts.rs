@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Output, Packet, Window};
-use transport::sched::Label;
+use transport::sched::dcsim::Figures;
+use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::{Ext, WireSizes};
 use transport::{
@@ -420,6 +421,18 @@ impl<'a> Hosts<'a> {
         let mut sum = Stats::default();
         self.hosts.iter().for_each(|host| sum.add(host.endpoint.stats()));
         sum
+    }
+
+    /// What the hosts of DCsim have measured, and their RTT_max; `None` with other schedulers.
+    pub(super) fn dcsim(&self) -> Option<(Duration, Figures)> {
+        let of = |host: &Host| match host.endpoint.scheduler() {
+            Sched::DcSim(sched) => Some((sched.rtt_max(), sched.figures().clone())),
+            _ => None,
+        };
+        self.hosts.iter().filter_map(of).reduce(|(rtt_max, mut sum), (other, figures)| {
+            sum.add(&figures);
+            (rtt_max.max(other), sum)
+        })
     }
 
     /// Payload bytes in place at their receivers, of messages that are not whole yet too.

@@ -31,11 +31,13 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use fabric::{Network, Parts};
+use transport::sched::dcsim::Figures;
 use transport::{Duration, Instant, Rng, Stats};
 
 use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::audit::DriverCount;
+use crate::measure::collectives::DcSimResult;
 use crate::measure::sampler::Sampler;
 use crate::measure::{Adapted, Audit, Outcome};
 use crate::observe::Observe;
@@ -250,10 +252,14 @@ impl Sim {
         }
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
+        let mut dcsim: Option<(Duration, Figures)> = None;
         for part in built {
             let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
             part.receive();
             stats.add(&part.hosts.stats());
+            if let Some((rtt_max, figures)) = part.hosts.dcsim() {
+                dcsim.get_or_insert_with(|| (rtt_max, Figures::default())).1.add(&figures);
+            }
             let DriverCount { handed_over, given_up, .. } = part.hosts.count();
             driver.handed_over += handed_over;
             driver.given_up += given_up;
@@ -265,7 +271,10 @@ impl Sim {
         let network = Network::join(networks, parts);
         let mut conductor = Conductor::join(conductors);
         let audit = Audit::of(&conductor, &stats, &network, driver);
-        let outcome = Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
+        let mut outcome =
+            Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
+        outcome.summary.dcsim =
+            dcsim.map(|(rtt_max, figures)| DcSimResult::of(rtt_max, &figures, Some(&network)));
         Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

@@ -3,14 +3,15 @@
 //! ```text
 //! Nodes N / Connections C / Triggers T / Failures F        header, in any order, before the body
 //! SRC->DST [id FLOW] (start T | trigger TRIG) size BYTES
-//!          [send_done_trigger T] [recv_done_trigger T] [prio P] [msg [M]]
+//!          [send_done_trigger T] [recv_done_trigger T] [prio P] [msg [M]] [coll N]
 //! trigger id T (oneshot | multishot | barrier) [count K] [delay D]
 //! failure switch_type (TOR|AGG|CORE) switch_id S link_id L
 //! ```
 //!
 //! Source: the reader of uet-htsim. Ours is lenient about white space, comments and line ends (see
 //! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a
-//! fraction, or picoseconds on request. `delay` is ours: what a trigger starts does so that much
+//! fraction, or picoseconds on request. `coll` is ours: flows of one number are one collective.
+//! `delay` is ours: what a trigger starts does so that much
 //! later, in the unit of start times; without it a file is one of uet-htsim's. The file is read
 //! line by line; what a header promises reserves no memory.
 
@@ -230,6 +231,9 @@ impl Reader {
             b"send_done_trigger" => flow.send_done = Some(trigger_name(line)?),
             b"recv_done_trigger" => flow.recv_done = Some(trigger_name(line)?),
             b"prio" => flow.prio = line.integer_u32("the priority", 0, u32::MAX)?,
+            b"coll" => {
+                flow.collective = line.integer_u32("the collective's number", 0, u32::MAX)?;
+            }
             _ => {
                 let number = line.peek().is_some_and(|next| next.text[0].is_ascii_digit());
                 flow.message = if number {
@@ -408,8 +412,17 @@ impl Reader {
     }
 }
 
-const FLOW_WORDS: [&str; 8] =
-    ["id", "start", "trigger", "size", "send_done_trigger", "recv_done_trigger", "prio", "msg"];
+const FLOW_WORDS: [&str; 9] = [
+    "id",
+    "start",
+    "trigger",
+    "size",
+    "send_done_trigger",
+    "recv_done_trigger",
+    "prio",
+    "msg",
+    "coll",
+];
 const START: usize = 1;
 const TRIGGER: usize = 2;
 const SIZE: usize = 3;
@@ -421,7 +434,7 @@ const START_EXPECTED_MAX: Duration = Duration::from_s(1);
 
 /// Which words of [`FLOW_WORDS`] a line has had, one bit each.
 #[derive(Default)]
-struct Seen(u8);
+struct Seen(u16);
 
 impl Seen {
     fn has(&self, place: usize) -> bool {

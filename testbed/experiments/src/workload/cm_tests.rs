@@ -229,7 +229,7 @@ prop_compose! {
             let dst = (src + 1 + step % (nodes - 1)) % nodes;
             let mut flow = FlowSpec::new(HostId(src), HostId(dst), Bytes(size));
             flow.start = Start::At(Duration::from_ps(start));
-            flow.prio = prio;
+            (flow.prio, flow.collective) = (prio, prio % 3);
             matrix.push_flow(flow);
         }
         for (received, multishot) in chained {

@@ -105,6 +105,9 @@ fn flow_line(
     if flow.prio != PRIO_DEFAULT {
         write!(line, " prio {}", flow.prio)?;
     }
+    if flow.collective != 0 {
+        write!(line, " coll {}", flow.collective)?;
+    }
     line.push('\n');
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The traffic of a run: which flows, when they start, what starts them, which links are dead.
 //!
-//! A [`Matrix`] is plain data in the shape of a `.cm` file (see `cm.rs`). It is kept compact, 56
+//! A [`Matrix`] is plain data in the shape of a `.cm` file (see `cm.rs`). It is kept compact, 64
 //! bytes a flow, since matrices of 10^7 flows are read. Whether its parts fit together is checked
 //! by `check.rs`.
 
@@ -15,7 +15,7 @@ pub const PRIO_DEFAULT: u32 = Label::PRIO_NONE;
 /// The most hosts a matrix may name.
 pub const HOSTS_MAX: u32 = 1 << 24;
 
-/// The most flows a matrix may hold: 5.6 GB of them.
+/// The most flows a matrix may hold: 6.4 GB of them.
 pub const FLOWS_MAX: u32 = 100_000_000;
 
 /// The most bytes of a flow, so that none outlasts the clock: 2^63 take 213 days at 4 Tb/s.
@@ -58,6 +58,8 @@ pub struct FlowSpec {
     pub id: Option<NonZeroU32>,
     /// Lower is more urgent, for schemes that use it.
     pub prio: u32,
+    /// Flows of one number are one collective; 0 is none.
+    pub collective: u32,
     /// Poked when the sender has everything acknowledged.
     pub send_done: Option<TriggerIndex>,
     /// Poked when the receiver has everything.
@@ -66,7 +68,7 @@ pub struct FlowSpec {
     pub message: Message,
 }
 
-const _: () = assert!(size_of::<FlowSpec>() == 56);
+const _: () = assert!(size_of::<FlowSpec>() == 64);
 
 /// When a flow starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +211,7 @@ impl FlowSpec {
     /// The flow's label for the scheduler of its sender.
     #[must_use]
     pub const fn label(&self) -> Label {
-        Label { collective: 0, prio: self.prio }
+        Label { collective: self.collective, prio: self.prio }
     }
 
     /// A flow that starts at time zero, with no name and no trigger.
@@ -222,6 +224,7 @@ impl FlowSpec {
             dst,
             id: None,
             prio: PRIO_DEFAULT,
+            collective: 0,
             send_done: None,
             recv_done: None,
             message: Message::Flow,

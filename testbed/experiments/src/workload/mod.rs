@@ -74,6 +74,7 @@ generators! {
     "permutation" => permutation::Permutation,
     "all-to-all" => all_to_all::AllToAll,
     "all-to-all-v" => all_to_all_v::AllToAllV,
+    "collectives" => collectives::Collectives,
     "ring" => ring::Ring,
     "poisson" => poisson::Poisson,
     "poisson-two-dc" => poisson_two_dc::PoissonTwoDc,

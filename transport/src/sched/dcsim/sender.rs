@@ -152,6 +152,10 @@ impl Sender {
         if account.id != flow {
             return;
         }
+        if account.data() == 0 {
+            // What was lost of probes that nothing waited for says nothing of the peer now.
+            account.silent_since = None;
+        }
         account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
         account.sendable = backlog.sendable > Bytes::ZERO;
         let lacking = account.lacking(self.per_sim);
@@ -253,6 +257,9 @@ impl Sender {
             Ok(found) => found,
             Err(Refused::Late) => {
                 figures.sims.late += 1;
+                if let Some(account) = self.account(ack.src_flow) {
+                    account.silent_since = None;
+                }
                 return true;
             }
             Err(Refused::Forged) => {

@@ -45,6 +45,7 @@ macro_rules! networks {
 networks! {
     paper_testbed,
     three_tiers,
+    dcsim,
     leaf_spine,
     dumbbell,
     two_dc,

@@ -1,0 +1,177 @@
+//! Completion times of collectives, and what hosts of DCsim counted.
+
+use std::collections::BTreeMap;
+
+use fabric::Network;
+use serde::Serialize;
+use transport::sched::dcsim::{Figures, Spans};
+use transport::{DropReason, Duration, Instant};
+
+use crate::conductor::FlowRecord;
+use crate::plan::Plan;
+
+/// The collectives of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Collectives {
+    /// Of the matrix.
+    pub count: u64,
+    /// From the first start of a flow of one to the delivery of its last byte.
+    pub cct_us: Cct,
+}
+
+/// Completion times of collectives, microseconds; null unless all are complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cct {
+    /// Mean.
+    pub mean: Option<f64>,
+    /// That of the last.
+    pub max: Option<f64>,
+}
+
+impl Collectives {
+    /// Those of a run; `None` where no flow is of one.
+    #[must_use]
+    pub fn of(plan: &Plan, records: &[FlowRecord]) -> Option<Self> {
+        let mut spans: BTreeMap<u32, (Instant, Instant)> = BTreeMap::new();
+        for (flow, record) in plan.matrix.flows.iter().zip(records) {
+            if flow.collective != 0 {
+                let span = spans.entry(flow.collective).or_insert((record.start, Instant::ZERO));
+                span.0 = span.0.min(record.start);
+                span.1 = span.1.max(record.delivered_at);
+            }
+        }
+        if spans.is_empty() {
+            return None;
+        }
+        let whole = spans.values().all(|(_, end)| *end < Instant::FAR_FUTURE);
+        let times = || spans.values().map(|(start, end)| end.since(*start).as_us_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+        let mean = times().sum::<f64>() / spans.len() as f64;
+        let cct_us = if whole {
+            Cct { mean: Some(mean), max: times().reduce(f64::max) }
+        } else {
+            Cct::default()
+        };
+        Some(Self { count: spans.len() as u64, cct_us })
+    }
+}
+
+/// The share of the hosts' lines that data on the wire took, to the last delivery; `None` unless
+/// all was delivered.
+#[must_use]
+pub fn utilisation(plan: &Plan, completion_us: Option<f64>) -> Option<f64> {
+    let header = u64::from(plan.fabric.mtu - plan.settings.payload_max);
+    let payload = u64::from(plan.settings.payload_max);
+    let wire = |size: u64| size.saturating_add(size.div_ceil(payload).saturating_mul(header));
+    let bytes =
+        plan.matrix.flows.iter().fold(0, |sum: u64, flow| sum.saturating_add(wire(flow.size.0)));
+    #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+    let (bits, bps) = (bytes as f64 * 8.0, plan.settings.line_rate.as_bps() as f64);
+    let capacity = |us: f64| us * 1e-6 * bps * f64::from(plan.hosts());
+    completion_us.filter(|us| *us > 0.0).map(|us| bits / capacity(us))
+}
+
+/// What hosts of DCsim counted and measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DcSimResult {
+    /// Delay between a SIM and its DATA.
+    pub rtt_max_us: f64,
+    /// From a SIM's departure to its SIM-ACK, of those in time.
+    pub sim_rtt_us: SpanResult,
+    /// SIMs, by what became of them.
+    pub sims: Sims,
+    /// How much later than it might a DATA left its host, nanoseconds.
+    pub departure_error_ns: SpanResult,
+}
+
+/// Spans of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SpanResult {
+    /// Mean.
+    pub mean: f64,
+    /// 99th percentile, a 32nd too short at most.
+    pub p99: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+/// SIMs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sims {
+    /// Sent by hosts.
+    pub sent: u64,
+    /// Dropped by full queues of switches; null where they cannot be seen.
+    pub dropped: Option<u64>,
+    /// Answered in time.
+    pub acked: u64,
+    /// Answers that came late, or a second time.
+    pub late: u64,
+    /// Given up, for want of an answer in time.
+    pub timed_out: u64,
+    /// Answered in time, with nothing to be sent any more.
+    pub wasted: u64,
+    /// Answers to nothing that was sent.
+    pub forged: u64,
+}
+
+impl SpanResult {
+    /// `spans` in units of `unit`.
+    fn of(spans: &Spans, unit: Duration) -> Self {
+        let of = |span: Duration| span.as_us_f64() / unit.as_us_f64();
+        Self { mean: of(spans.mean()), p99: of(spans.percentile(99)), max: of(spans.max()) }
+    }
+}
+
+impl DcSimResult {
+    /// The figures of all hosts, whose SIMs are as long ahead as `rtt_max`.
+    #[must_use]
+    pub fn of(rtt_max: Duration, figures: &Figures, network: Option<&Network>) -> Self {
+        let counts = &figures.sims;
+        let dropped = |network: &Network| network.audit().dropped.of(DropReason::ProbeQueueFull);
+        Self {
+            rtt_max_us: rtt_max.as_us_f64(),
+            sim_rtt_us: SpanResult::of(&figures.sim_rtt, Duration::from_us(1)),
+            sims: Sims {
+                sent: counts.sent,
+                dropped: network.map(dropped),
+                acked: counts.acked,
+                late: counts.late,
+                timed_out: counts.timed_out,
+                wasted: counts.wasted,
+                forged: counts.forged,
+            },
+            departure_error_ns: SpanResult::of(&figures.departure_error, Duration::from_ns(1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Draft;
+    use crate::topology::by_name;
+    use crate::workload::{FlowSpec, Matrix};
+    use transport::{Bytes, HostId};
+
+    #[test]
+    fn a_collective_lasts_from_its_first_start_to_its_last_delivery() {
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        for (collective, dst) in [(0, 1), (7, 1), (7, 2), (9, 3)] {
+            let flow = FlowSpec::new(HostId(0), HostId(dst), Bytes(1000));
+            matrix.push_flow(FlowSpec { collective, ..flow });
+        }
+        let plan =
+            Plan::new(&Draft::default(), matrix, &by_name("paper-testbed").unwrap()).unwrap();
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        let record = |start, end| FlowRecord {
+            start: at(start),
+            delivered_at: at(end),
+            ..FlowRecord::UNSTARTED
+        };
+        let mut records = [record(0, 900), record(3, 10), record(2, 12), record(5, 9)];
+        let of = Collectives::of(&plan, &records).unwrap();
+        assert_eq!((of.count, of.cct_us.mean, of.cct_us.max), (2, Some(7.0), Some(10.0)));
+        records[3].delivered_at = Instant::FAR_FUTURE;
+        assert_eq!(Collectives::of(&plan, &records).unwrap().cct_us, Cct::default());
+    }
+}

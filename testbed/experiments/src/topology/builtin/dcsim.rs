@@ -1,0 +1,44 @@
+//! The fat tree of \[dcsim\] sec. 4.1: k = 8, 128 hosts, 800 Gbps, 500 KB a port. Its links of 200 ns
+//! and switches of 450 ns are links of 650 ns here, since the paper's hosts take 450 ns too.
+
+use transport::Bytes;
+
+use super::Network;
+use super::shapes::{tier, with_oversubscription};
+use crate::topology::{FatTreeSpec, TierSpec};
+
+/// The tree.
+pub(super) const NETWORKS: &[Network] = &[Network {
+    name: "dcsim",
+    parameters: &[],
+    about: "128 hosts, 3 tiers, 800 Gbps, 650 ns a hop, 500 KB a port: DCsim's",
+    spec: |_| Ok(tree()),
+}];
+
+//= dcsim#4.1
+fn tree() -> FatTreeSpec {
+    let queue = Some(Bytes(500_000));
+    let tier = |radix_down, radix_up| TierSpec {
+        queue_down: queue,
+        queue_up: queue.filter(|_| radix_up > 0),
+        switch_latency_ns: 0,
+        downlink_latency_ns: 650,
+        ..tier(800, radix_down, radix_up)
+    };
+    let tier = [tier(4, 4), tier(4, 4), tier(8, 0), TierSpec::default()];
+    with_oversubscription(FatTreeSpec { nodes: 128, tiers: 3, podsize: 16, tier, wan: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::by_name;
+    use transport::Duration;
+
+    #[test]
+    fn its_round_trip_without_transmission_is_the_papers() {
+        let tree = by_name("dcsim").unwrap();
+        assert_eq!((tree.nodes, tree.tors(), tree.aggs(), tree.cores()), (128, 32, 32, 16));
+        assert_eq!(tree.base_rtt(Bytes::ZERO, Bytes::ZERO), Duration::from_ns(7800));
+    }
+}

@@ -20,6 +20,8 @@ use transport::Duration as Span;
 mod case;
 #[path = "swarm/invariants.rs"]
 mod invariants;
+#[path = "swarm/mixed.rs"]
+mod mixed;
 
 use case::Case;
 
@@ -119,5 +121,29 @@ fn every_random_scenario_keeps_every_invariant() {
     // A swarm in which nothing goes wrong tests nothing.
     if cases.end - cases.start >= CASES {
         assert!(tally.failed > 0 && tally.retransmitted > 0 && tally.trimmed > 0, "{tally:?}");
+    }
+}
+
+/// Cases with programs in switches when none are asked for; each runs twice.
+const MIXED: u64 = 40;
+
+#[test]
+fn the_books_of_mixed_networks_balance_on_any_number_of_threads() {
+    let seed = number("SEED").unwrap_or(1);
+    let cases = match number("SWARM_CASE") {
+        Some(case) => case..case + 1,
+        None => 0..number("SWARM_CASES").map_or(MIXED, |cases: u64| cases / 15),
+    };
+    let (mut made, mut pauses, mut mixed) = (0, 0, 0);
+    for number in cases.clone() {
+        let done = mixed::check(seed, number);
+        let done = done.unwrap_or_else(|found| panic!("{}", blame(seed, number, &found)));
+        if let Some(done) = done {
+            (made, pauses, mixed) = (made + done.made, pauses + done.pauses, mixed + 1);
+        }
+    }
+    println!("seed {seed}: {mixed} cases, {made} packets made, {pauses} pauses");
+    if cases.end - cases.start >= MIXED {
+        assert!(made > 0 && pauses > 0 && 2 * mixed > MIXED, "{made} {pauses} {mixed}");
     }
 }

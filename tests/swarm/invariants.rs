@@ -121,11 +121,17 @@ pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tal
     })
 }
 
-fn run(plan: &Plan, window: Duration) -> Result<Outcome, String> {
+/// Runs a plan in windows of at most this length until it ends or its budget is spent; whether it
+/// is.
+pub(crate) fn run_within_budget(plan: &Plan, window: Duration) -> Result<(Outcome, bool), String> {
     let mut budget = budget(plan);
-    let outcome = virtual_time::run_in_windows(plan, window, &mut budget)
-        .map_err(|error| error.to_string())?;
-    if budget.spent {
+    let outcome = virtual_time::run_in_windows(plan, window, &mut budget);
+    Ok((outcome.map_err(|error| error.to_string())?, budget.spent))
+}
+
+fn run(plan: &Plan, window: Duration) -> Result<Outcome, String> {
+    let (outcome, spent) = run_within_budget(plan, window)?;
+    if spent {
         let hops = outcome.summary.packets.hops.unwrap_or(0);
         return Err(format!("starved: {hops} hops until {:?} and no end", outcome.end));
     }
@@ -219,7 +225,8 @@ fn speed(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     Err(format!("{:?} of {offered:?} delivered", outcome.summary.bytes))
 }
 
-fn flows_of(plan: &Plan, outcome: &Outcome) -> String {
+/// The lines of flows.jsonl.
+pub(crate) fn flows_of(plan: &Plan, outcome: &Outcome) -> String {
     let mut lines = Vec::new();
     let written = outcome.write_flows(plan, 0, &mut lines);
     written.map_or_else(|error| error.to_string(), |()| String::from_utf8_lossy(&lines).into())

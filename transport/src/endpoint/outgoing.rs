@@ -142,7 +142,8 @@ impl<S: Scheduler> Endpoint<S> {
         }
         let no = open.next_msg_no();
         let (len, tag, flow) = (spec.len, spec.tag, spec.flow);
-        let msg = TxMsg { no, len, next_offset: 0, acked: 0, tag, opened: false };
+        let (next_offset, acked, opened) = (0, 0, false);
+        let msg = TxMsg { no, len, next_offset, acked, tag, opened, since: now };
         let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
         open.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);

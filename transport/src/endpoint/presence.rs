@@ -22,9 +22,10 @@
 //!
 //! What an application may rely on:
 //! - While both ends run, a message is delivered once, or its sender is given an error. A receiver
-//!   that has forgotten a flow since it started says so (`Forgotten`), and the sender fails the
-//!   messages of which every byte was sent, since they may have been delivered while only their
-//!   acknowledgements were lost. All others cannot have been delivered, and are sent again. A
+//!   that has forgotten a flow since it started says so (`Forgotten`). It forgets no flow before
+//!   `linger` of silence, so a message that was posted less than that ago cannot have reached the
+//!   flow, nor can one be whole of which some byte was never sent: both are sent again. An older
+//!   message may have been delivered while only its acknowledgements were lost, and fails. A
 //!   receiver keeps the names that it gives apart by generation; when a table's places have been
 //!   used so often that generations may have come round, it says `Forgotten`.
 //! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
@@ -136,8 +137,11 @@ impl<S: Scheduler> Endpoint<S> {
         }
         let key = self.secret.key(self.host, self.flows_opened, flow.index());
         self.flows_opened += 1;
+        // Half, since the receiver's clock and settings are its own.
+        let before = now.as_ps().checked_sub((self.linger / 2).as_ps()).map(Instant::from_ps);
+        let before = before.filter(|_| forgotten);
         let mut cx = tx_context!(self);
-        open.reopen(key, forgotten, &mut cx);
+        open.reopen(key, before, now, &mut cx);
         self.stats.flows_reopened += 1;
         self.sched.on_reopened(flow);
         self.update_tx(flow, now);

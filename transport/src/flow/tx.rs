@@ -43,6 +43,8 @@ pub(crate) struct TxMsg {
     pub(crate) tag: u64,
     /// Whether the receiver has acknowledged a segment, so that it has opened the message.
     pub(crate) opened: bool,
+    /// When it was posted, or its flow opened anew: none of it left before.
+    pub(crate) since: Instant,
 }
 
 /// The reason why a flow is not sending.

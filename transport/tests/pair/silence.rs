@@ -166,6 +166,26 @@ fn a_message_that_may_have_been_delivered_fails_and_is_not_delivered_again() {
 }
 
 #[test]
+fn a_flow_that_was_forgotten_while_it_was_idle_carries_the_next_message() {
+    let config = config(|s| s.rx_flows_max = 1);
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let flow = opened(&mut pair, &config);
+    pair.post(0, flow, pattern(1, 100), 1);
+    pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
+    pair.idle(config.give_up_after(&config.default_path()) * 3);
+    let other = opened(&mut pair, &config);
+    pair.post(0, other, pattern(2, 100), 2);
+    pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 2);
+    pair.idle(config.give_up_after(&config.default_path()) * 3);
+    assert_eq!(pair.hosts[1].endpoint.stats().flows_evicted, 1);
+    // All of it has left when the answer comes.
+    pair.post(0, flow, pattern(3, 100), 3);
+    pair.run(Duration::from_s(1), |p| p.copies(3, 100) == 1);
+    pair.idle(Duration::from_s(1));
+    assert_eq!((pair.copies(3, 100), pair.reopened(), pair.failures()), (1, 1, vec![]));
+}
+
+#[test]
 fn a_flow_that_is_kept_is_remembered_and_a_restart_is_noticed_before_the_next_message() {
     let every = Duration::from_s(1);
     let config = config(|s| (s.keep_alive, s.rx_flows_max) = (Some(every), 1));

@@ -19,9 +19,16 @@ impl TxFlow {
     }
 
     /// The receiver has no state of this flow: it begins again under `key`, with every message that
-    /// is not wholly acknowledged. `forgotten`: the receiver had the flow since it started, so a
-    /// message of which every byte was sent may have been delivered, and fails. Allocates.
-    pub(crate) fn reopen(&mut self, key: Key, forgotten: bool, cx: &mut TxContext<'_>) {
+    /// is not wholly acknowledged. `forgotten`: the receiver had the flow since it started, and may
+    /// have received it until then; a message of that time of which every byte was sent may have
+    /// been delivered, and fails. Allocates.
+    pub(crate) fn reopen(
+        &mut self,
+        key: Key,
+        forgotten: Option<Instant>,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+    ) {
         self.key = key;
         self.dst_flow = FlowId::UNKNOWN;
         self.recovery.restart();
@@ -32,14 +39,15 @@ impl TxFlow {
         for id in core::mem::take(&mut self.unfinished) {
             // Those that are finished have given up their place.
             let Some(msg) = cx.msgs.get_mut(id) else { continue };
-            if forgotten && msg.next_offset == msg.len.get() {
+            let sent = msg.next_offset == msg.len.get();
+            if sent && forgotten.is_some_and(|before| msg.since <= before) {
                 cx.msgs.remove(id);
                 cx.stats.messages_failed += 1;
                 cx.events.push_back(Event::Failed { msg: id, reason: FailReason::PeerForgot });
                 continue;
             }
             msg.no = self.next_msg;
-            (msg.next_offset, msg.acked, msg.opened) = (0, 0, false);
+            (msg.next_offset, msg.acked, msg.opened, msg.since) = (0, 0, false, now);
             let len = msg.len.get();
             self.post(cx.config, id, len);
         }

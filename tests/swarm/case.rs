@@ -190,8 +190,9 @@ impl Case {
         self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
     }
 
-    /// From one packet of each small class and one token to many, over switches that know its
-    /// classes and others. It needs ones that neither trim nor pause, and a window that never binds.
+    /// Draws from one packet of each small class and one token to many, over switches that know the
+    /// classes of DCsim and over others. DCsim needs switches that neither trim nor pause, and a
+    /// window that never binds.
     fn dcsim_settings(&mut self, rng: &mut Rng) {
         let Draft { settings, switch, .. } = self.draft();
         let hosts = settings.sched == SchedKind::DcSim;

@@ -15,7 +15,7 @@ use crate::plan::Plan;
 pub struct Collectives {
     /// Of the matrix.
     pub count: u64,
-    /// From the first start of a flow of one to the delivery of its last byte.
+    /// Times from the first start of a collective's flows to the delivery of its last byte.
     pub cct_us: Cct,
 }
 
@@ -24,12 +24,12 @@ pub struct Collectives {
 pub struct Cct {
     /// Mean.
     pub mean: Option<f64>,
-    /// That of the last.
+    /// Completion time of the slowest collective.
     pub max: Option<f64>,
 }
 
 impl Collectives {
-    /// Those of a run; `None` where no flow is of one.
+    /// The collectives of a run; `None` where no flow is part of a collective.
     #[must_use]
     pub fn of(plan: &Plan, records: &[FlowRecord]) -> Option<Self> {
         let mut spans: BTreeMap<u32, (Instant, Instant)> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The fat tree of \[dcsim\] sec. 4.1: k = 8, 128 hosts, 800 Gbps, 500 KB a port. Its links of 200 ns
-//! and switches of 450 ns are links of 650 ns here, since the paper's hosts take 450 ns too.
+//! The fat tree of \[dcsim\] sec. 4.1: k = 8, 128 hosts, 800 Gbps, 500 KB a port. The paper's links
+//! of 200 ns and switches of 450 ns are links of 650 ns here, since its hosts take 450 ns too.
 
 use transport::Bytes;
 

@@ -430,9 +430,9 @@ mod tests {
 
     #[test]
     fn every_code_has_a_text_of_its_own_and_nothing_else_has() {
-        let texts: BTreeSet<String> = (-10..=0).map(text).collect();
-        assert_eq!(texts.len(), 11);
-        for unknown in [1, -11, i32::MIN] {
+        let texts: BTreeSet<String> = (-11..=0).map(text).collect();
+        assert_eq!(texts.len(), 12);
+        for unknown in [1, -12, i32::MIN] {
             assert_eq!(text(unknown), "no code of Headrace");
         }
     }

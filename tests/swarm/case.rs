@@ -581,8 +581,8 @@ fn stage(matrix: &mut Matrix, rng: &mut Rng) {
     }
 }
 
-/// Hosts of DCsim stay out of the swarm: some of their cases send probes without an end. Their own
-/// tests are in `transport/tests/dcsim.rs`.
+/// Hosts of DCsim stay out of the swarm: some of their cases do not end within its budget (see
+/// docs/RESULTS.md). Their own tests are in `transport/tests/dcsim.rs`.
 fn is_dcsim(name: &str) -> bool {
     name.starts_with("dcsim")
 }

@@ -89,7 +89,7 @@ fn a_flow_takes_segments_from_its_sender_alone() {
     let flow = end.acked_flow();
     let segment = later(flow, data(1, 0, 4096), 904);
     end.refuses(&RxSegment { from: STRANGER, ..segment }, DropReason::UnknownFlow);
-    assert_eq!(disowned(&mut end).len(), 1, "a stranger is told no more than that");
+    assert_eq!(disowned(&mut end).len(), 1, "another host gets one answer and no more");
     end.places(&segment);
     assert_eq!(end.delivered(), [5000]);
 }

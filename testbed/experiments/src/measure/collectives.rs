@@ -13,7 +13,7 @@ use crate::plan::Plan;
 /// The collectives of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Collectives {
-    /// Of the matrix.
+    /// Collectives in the matrix.
     pub count: u64,
     /// Times from the first start of a collective's flows to the delivery of its last byte.
     pub cct_us: Cct,

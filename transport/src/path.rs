@@ -44,6 +44,9 @@ pub struct NetworkFacts {
     pub propagation_rtt: Option<Duration>,
     /// Links of the longest path, one way.
     pub hops: Option<u16>,
+    /// Time that the links of the longest path take to send a packet, over the time that as many
+    /// links of a host's rate take: 1 where all links have that rate.
+    pub stretch: Option<f32>,
     /// How switches treat probes; `None` where they have no queue for probes.
     pub probes: Option<ProbeFacts>,
 }

@@ -410,14 +410,23 @@ fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
     Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
 }
 
+/// Long enough that picoseconds do not count.
+const MEGABYTE: Bytes = Bytes(1_000_000);
+
 /// What policies may know of a network beside its base RTTs.
 fn facts(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> NetworkFacts {
     let farthest = topology.levels().saturating_sub(1);
     let links = 2 * topology.tiers_via(farthest).len() + usize::from(topology.wan.is_some());
     let params = &draft.switch.qdiscs.dcsim;
     let (queue, bucket, overhead) = (params.queue, params.bucket, params.overhead);
+    let idle = topology.base_rtt(Bytes::ZERO, Bytes::ZERO);
+    let sending = topology.base_rtt(MEGABYTE, Bytes::ZERO) - idle;
+    let at_one_rate = topology.tier[0].link_rate().time_for(MEGABYTE) * links as u64;
+    #[expect(clippy::cast_possible_truncation, reason = "a ratio")]
+    let stretch = (sending.as_us_f64() / at_one_rate.as_us_f64()) as f32;
     NetworkFacts {
-        propagation_rtt: Some(topology.base_rtt(Bytes::ZERO, Bytes::ZERO)),
+        propagation_rtt: Some(idle),
+        stretch: Some(stretch),
         hops: u16::try_from(links).ok(),
         probes: (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts {
             queue,

@@ -81,6 +81,9 @@ params! {
         rtt_p: Option<Duration> = None;
         /// Links of the longest path one way, H; 0: the network's.
         hops: u16 = 0, in 0..=64;
+        /// Time that the links of the longest path take to send a packet, over that of as many links
+        /// of the host's rate; 0: the network's.
+        stretch: f32 = 0.0, in 0.0..=1_000_000.0;
         /// SIMs that wait in the host, and SIM-ACKs: B; 0: as at switches.
         queue: u16 = 0, in 0..=1024;
         /// Tokens for SIMs that the host holds; 0: as at switches.
@@ -102,6 +105,7 @@ impl DcSimParams {
     pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
         self.rtt_p = facts.propagation_rtt.or(self.rtt_p);
         self.hops = facts.hops.unwrap_or(self.hops);
+        self.stretch = facts.stretch.unwrap_or(self.stretch);
         if let Some(probes) = facts.probes {
             (self.queue, self.bucket) = (probes.queue, probes.bucket);
             self.overhead = probes.overhead;
@@ -146,6 +150,7 @@ impl Terms {
             rate: setup.line_rate,
             rtt_p: params.rtt_p.unwrap_or(setup.base_rtt),
             hops: or(params.hops, HOPS).into(),
+            stretch: if params.stretch > 0.0 { params.stretch } else { 1.0 },
             queue: queue.into(),
         };
         let rtt_max = match params.rtt_max {
@@ -165,29 +170,36 @@ impl Terms {
     }
 }
 
-/// `span * share`, rounded down; all of it for a share of 1.
-fn scaled(span: Duration, share: f32) -> Duration {
-    if share >= 1.0 {
-        return span;
-    }
-    // In units of 2^-24, the precision of an f32 share.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0..=1")]
-    let parts = (share * 16_777_216.0) as u64;
+/// `span * factor`, rounded down; exactly `span` for a factor of 1.
+fn scaled(span: Duration, factor: f32) -> Duration {
+    // In units of 2^-24, the precision of an f32 from 0 to 1.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0..=1,000,000")]
+    let parts = (factor * 16_777_216.0) as u64;
     span.mul_ratio(parts, 1 << 24)
 }
 
-/// The longest path of a network whose lines all have one rate.
+/// The longest path of a network.
 struct Line {
     share: ProbeShare,
     /// Bytes of a full DATA, L.
     full: Bytes,
+    /// Rate of the host's line.
     rate: Rate,
     rtt_p: Duration,
     hops: u64,
+    /// Mean over the links of the path of `rate` over the link's rate.
+    stretch: f32,
     queue: u64,
 }
 
 impl Line {
+    /// The sum over the links of the path of a time that is `a_hop` at the host's rate. The paper
+    /// has links of one rate; everything that a port adds to RTT_max is a number of bytes at the
+    /// port's rate, so a slower link adds more.
+    fn along(&self, a_hop: Duration) -> Duration {
+        scaled(a_hop * self.hops, self.stretch)
+    }
+
     fn time(&self, bytes: u64) -> Duration {
         self.rate.time_for(Bytes(bytes))
     }
@@ -196,7 +208,7 @@ impl Line {
     fn paper(&self) -> Duration {
         let slot = self.share.interval(self.rate);
         let a_hop = slot * self.queue + self.time(self.full.0 + self.share.probe.0);
-        self.rtt_p + a_hop * (2 * self.hops)
+        self.rtt_p + self.along(a_hop * 2)
     }
 
     /// The sum of RTT_p, of the longest waits in queues, and of the time that lines take to send
@@ -206,8 +218,8 @@ impl Line {
         let slot = self.share.interval(self.rate);
         let sim = slot * self.queue + self.time(self.full.0);
         let ack = self.time(self.full.0 + 2 * self.queue * self.share.probe.0);
-        let lines = self.time(self.share.probe.0) * (2 * self.hops);
-        self.rtt_p + sim * (self.hops - 1) + ack * self.hops + lines
+        let lines = self.time(self.share.probe.0) * 2;
+        self.rtt_p + self.along(sim).saturating_sub(sim) + self.along(ack) + self.along(lines)
     }
 }
 
@@ -219,7 +231,7 @@ mod tests {
         let share = ProbeShare { data: Bytes(full), probe: Bytes(64), overhead: 2.1 };
         let rtt_p = Duration::from_ns(7800);
         let rate = Rate::from_gbps(gbps);
-        Line { share, full: Bytes(full), rate, rtt_p, hops: 6, queue }
+        Line { share, full: Bytes(full), rate, rtt_p, hops: 6, stretch: 1.0, queue }
     }
 
     /// Within 0.1 %, as far as the tables' digits go.
@@ -240,6 +252,22 @@ mod tests {
         ] {
             assert_is(line(full, gbps, queue).paper(), us);
         }
+    }
+
+    #[test]
+    fn slow_links_of_a_path_add_their_own_time() {
+        let queueing = |line: &Line| line.paper() - line.rtt_p;
+        let fast = queueing(&line(9000, 800, 12));
+        // Two links of six have a 100th of the rate: (4 + 2 * 100) / 6.
+        let slow = Line { stretch: 34.0, ..line(9000, 800, 12) };
+        assert_eq!(queueing(&slow), fast * 34);
+        // The queue of the host itself, which the tight bound leaves out, is one of the fast ones.
+        let tight = |line: &Line| line.tight() - line.rtt_p;
+        assert!(tight(&slow) >= tight(&line(9000, 800, 12)) * 34 && tight(&slow) < queueing(&slow));
+        // As at the hosts' rate throughout where no line of the path is faster or slower.
+        let equal = line(9000, 8, 12);
+        let stretched = Line { stretch: 100.0, ..line(9000, 800, 12) };
+        assert_eq!(queueing(&stretched), queueing(&equal));
     }
 
     #[test]

@@ -256,10 +256,8 @@ impl Sender {
         let (record, ripe) = match answered {
             Ok(found) => found,
             Err(Refused::Late) => {
+                // No progress, and not compared with what was sent: it does not end a silence.
                 figures.sims.late += 1;
-                if let Some(account) = self.account(ack.src_flow) {
-                    account.silent_since = None;
-                }
                 return true;
             }
             Err(Refused::Forged) => {

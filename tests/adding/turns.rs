@@ -55,7 +55,7 @@ impl Protocol for Turns {
     fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
         false
     }
-    fn poll_control(&mut self, _: Instant, _: &mut Burst<TxSegment>) {}
+    fn poll_control(&mut self, _: Instant, _: Instant, _: &mut Burst<TxSegment>) {}
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }

@@ -202,14 +202,18 @@ impl Burst<TxSegment> {
     #[inline]
     #[must_use]
     pub fn departure(&self, index: usize, now: Instant) -> Instant {
-        if self.timed & 1 << index != 0 {
-            return self.departures[index];
-        }
-        self.items[index].departure(now)
+        self.own_departure(index).unwrap_or_else(|| self.items[index].departure(now))
     }
 }
 
 impl<T: Copy> Burst<T> {
+    /// The departure that item `index` was pushed with; `None` where it has none of its own.
+    #[inline]
+    #[must_use]
+    pub fn own_departure(&self, index: usize) -> Option<Instant> {
+        (self.timed & 1 << index != 0).then(|| self.departures[index])
+    }
+
     /// Empties it and sets how many items it takes.
     pub fn reset(&mut self, limit: usize) {
         self.len = 0;
@@ -316,5 +320,25 @@ impl<T: Copy> Burst<T> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.items[..self.len].iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_has_a_departure_of_its_own_only_where_it_was_pushed_with_one() {
+        let mut burst = Burst::with_limit(3);
+        let (now, later) = (Instant::from_ps(5), Instant::from_ps(9));
+        burst.push(TxSegment::VACANT);
+        burst.push_at(TxSegment::VACANT, later);
+        let own = |burst: &Burst<_>| [0, 1].map(|index| burst.own_departure(index));
+        assert_eq!(own(&burst), [None, Some(later)]);
+        assert_eq!([0, 1].map(|index| burst.departure(index, now)), [now, later]);
+        burst.reset(3);
+        burst.push(TxSegment::VACANT);
+        burst.push(TxSegment::VACANT);
+        assert_eq!(own(&burst), [None, None]);
     }
 }

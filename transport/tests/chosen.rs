@@ -172,15 +172,16 @@ impl Protocol for Slotted {
         note.protocol < 3
     }
 
-    fn poll_control(&mut self, _now: Instant, out: &mut Burst<TxSegment>) {
-        while out.room() > 0 {
+    fn poll_control(&mut self, _now: Instant, until: Instant, out: &mut Burst<TxSegment>) {
+        while out.room() > 0 && self.outbox.front().is_some_and(|(_, at)| *at <= until) {
             let Some((segment, at)) = self.outbox.pop_front() else { return };
             out.push_at(segment, at);
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.wake_at
+        let note = self.outbox.front().map(|(_, at)| *at);
+        self.wake_at.into_iter().chain(note).min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -482,8 +483,16 @@ fn the_balancer_gets_no_feedback_of_paths_that_the_scheduler_chose() {
 
 #[test]
 fn a_note_for_a_host_opens_no_flow_and_is_answered_at_its_departure() {
+    // Drivers keep packets for an epoch, or keep none: then the scheduler keeps them.
+    for kept in [SLOT * EPOCH, Duration::ZERO] {
+        note_for_a_host(kept);
+    }
+}
+
+fn note_for_a_host(kept: Duration) {
     let config = config(|s| s.rx_flows_max = 1);
     let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    pair.hosts.iter_mut().for_each(|host| host.keep_until_departure(kept));
     for protocol in [1, 3] {
         let note = note_to(HostId(1), EntropyValue(9), Note::new(protocol, b"slot").unwrap());
         pair.hosts[0].scheduler_mut().outbox.push_back((note, slot(3)));

@@ -97,7 +97,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// now. Afterwards ask again as after [`Endpoint::poll_transmit`].
     pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let before = tx.len();
-        self.sched.poll_control(now, tx);
+        let until = now + self.ahead.kept;
+        self.sched.poll_control(now, until, tx);
         self.sign(tx, before);
         self.stats.control_sent += (tx.len() - before) as u64;
         self.transmit_acks(now, tx);
@@ -109,8 +110,10 @@ impl<S: Scheduler> Endpoint<S> {
     /// Notes when the packets of `tx` from `first` on leave.
     #[cold]
     fn note_departures(&mut self, tx: &Burst<TxSegment>, first: usize, now: Instant) {
-        let departures = (first..tx.len()).map(|index| tx.departure(index, now));
-        departures.for_each(|at| self.ahead.given(at));
+        for at in (first..tx.len()).map(|index| tx.departure(index, now)) {
+            debug_assert!(at <= now + self.ahead.kept, "the driver keeps no packet until {at:?}");
+            self.ahead.given(at);
+        }
     }
 
     /// Writes into the scheduler's packets, which are those of `tx` from `first` on, the names and

@@ -148,7 +148,7 @@ impl Protocol for Credits {
         }
     }
 
-    fn poll_control(&mut self, _now: Instant, out: &mut Burst<TxSegment>) {
+    fn poll_control(&mut self, _now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.giver.poll_control(out);
         self.asker.poll_control(out);
     }

@@ -234,7 +234,7 @@ impl Protocol for DcSim {
     }
 
     /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free.
-    fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>) {
+    fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         (self.acks_wait, self.asked_at) = (false, now);
         self.sender.fill(now);
         while out.room() > 0 && self.line.is_free(now) {

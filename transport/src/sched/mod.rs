@@ -125,7 +125,7 @@ registry! {
             note: &Note,
             now: Instant
         ) -> bool;
-        fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>);
+        fn poll_control(&mut self, now: Instant, until: Instant, out: &mut Burst<TxSegment>);
         fn poll_timeout(&self) -> Option<Instant>;
         fn handle_timeout(&mut self, now: Instant);
     }

@@ -91,8 +91,10 @@ pub trait Protocol {
         false
     }
     /// Fills `out` with packets of the scheduler's own protocol; [`Burst::push_at`] for one that
-    /// leaves later than `now`.
-    fn poll_control(&mut self, now: Instant, out: &mut Burst<TxSegment>);
+    /// leaves later than `now`, and no later than `until`. A packet that is to leave after `until`
+    /// waits in the scheduler, which names the instant in [`Protocol::poll_timeout`]: the driver
+    /// cannot keep it.
+    fn poll_control(&mut self, now: Instant, until: Instant, out: &mut Burst<TxSegment>);
     /// When to call [`Protocol::handle_timeout`]; after a call at `now` it is later than `now`.
     fn poll_timeout(&self) -> Option<Instant>;
     /// Does everything that is due by `now`. Spurious calls are no-ops.

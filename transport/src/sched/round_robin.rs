@@ -196,7 +196,7 @@ impl Protocol for RoundRobin {
         false
     }
 
-    fn poll_control(&mut self, _now: Instant, _out: &mut Burst<TxSegment>) {}
+    fn poll_control(&mut self, _now: Instant, _until: Instant, _out: &mut Burst<TxSegment>) {}
 
     fn poll_timeout(&self) -> Option<Instant> {
         None

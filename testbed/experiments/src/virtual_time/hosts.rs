@@ -315,31 +315,19 @@ impl<'a> Hosts<'a> {
             // Control that has filled its depth goes before more data.
             let is_full = self.burst.room() == 0;
             let data_room = depth.depth.saturating_sub(queued.data_packets);
-            self.hand_over(host, at, env);
+            self.hand_over(host, now, env);
             if data_room > 0 && !paused && !is_full {
-                self.burst.reset(data_room);
-                self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
-                self.hand_over(host, at, env);
+                self.transmit_all(host, data_room, at, env);
             }
         } else if paused {
             // Behind data that is held back control packets still have a way out.
             self.burst.reset(BURST);
             state.endpoint.poll_control(local, &mut self.burst);
-            self.hand_over(host, at, env);
+            self.hand_over(host, now, env);
         } else {
             let room = depth.depth.saturating_sub(env.network.nic_waiting(host));
             if room > 0 {
-                self.burst.reset(room);
-                state.endpoint.poll_transmit(local, &mut self.burst);
-                self.hand_over(host, at, env);
-                // Packets that leave later take no room in the NIC: the endpoint gives all at once.
-                let mut more = self.burst.is_timed();
-                while more {
-                    self.burst.reset(BURST);
-                    self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
-                    more = self.burst.room() == 0 && self.burst.is_timed();
-                    self.hand_over(host, at, env);
-                }
+                self.transmit_all(host, room, at, env);
             }
         }
         // The timer is read last, because a segment that was just sent may have set the first one.
@@ -349,21 +337,38 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Gives the burst to the NIC of `host`, and keeps what leaves later. The instant is by network
-    /// time and by the clock of the host.
+    /// Moves up to `room` packets that leave now into the NIC of `host`, and fetches all that leave
+    /// later, which take no room there. The instant is by network time and by the clock of the host.
     #[inline]
-    fn hand_over(
+    fn transmit_all(
         &mut self,
         host: HostId,
+        room: usize,
         (now, local): (Instant, Instant),
         env: &mut Environment<'_>,
     ) {
         let place = self.index_of(host);
+        self.burst.reset(room);
+        self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
+        self.hand_over(host, now, env);
+        let mut more = self.burst.is_timed();
+        while more {
+            self.burst.reset(BURST);
+            self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
+            more = self.burst.room() == 0 && self.burst.is_timed();
+            self.hand_over(host, now, env);
+        }
+    }
+
+    /// Gives the burst to the NIC of `host`, and keeps what leaves later.
+    #[inline]
+    fn hand_over(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+        let place = self.index_of(host);
         self.count.handed_over += self.burst.len() as u64;
         let is_timed = self.burst.is_timed();
         for (index, segment) in self.burst.iter().enumerate() {
-            if is_timed {
-                let departure = self.burst.departure(index, local);
+            // A packet without a departure of its own leaves now: a clock with jitter does not delay it.
+            if is_timed && let Some(departure) = self.burst.own_departure(index) {
                 let at = self.hosts[place].clock.when(departure);
                 if at > now {
                     let kept = &mut self.hosts[place].kept;

@@ -115,7 +115,7 @@ impl Sender {
 
     fn control(&mut self, now: Instant) -> Vec<TxSegment> {
         let mut out = Burst::with_limit(BURST);
-        self.sched.poll_control(now, &mut out);
+        self.sched.poll_control(now, now, &mut out);
         out.iter().copied().collect()
     }
 
@@ -156,7 +156,7 @@ impl Receiver {
         let mut given = Vec::new();
         loop {
             let mut out = Burst::with_limit(BURST);
-            self.sched.poll_control(now, &mut out);
+            self.sched.poll_control(now, now, &mut out);
             for sent in out.iter() {
                 let Body::Credit(credit) = sent.hdr.body else { panic!("not CREDIT") };
                 let index = credit.src_flow.index();

@@ -99,7 +99,7 @@ impl Host {
         let now = self.now;
         self.sched.handle_timeout(now);
         let mut burst = Burst::with_limit(BURST);
-        self.sched.poll_control(now, &mut burst);
+        self.sched.poll_control(now, now, &mut burst);
         for segment in burst.iter() {
             let Body::Note(note) = segment.hdr.body else { unreachable!() };
             let sim = Sim::of(&note).unwrap();

@@ -25,12 +25,18 @@ struct Addition {
 /// The head of a table of `registry!`.
 const POLICIES: &str = "    policies {\n";
 
-const ADDITIONS: [Addition; 8] = [
+const ADDITIONS: [Addition; 9] = [
     Addition {
         module: "gentle",
         registry: "transport/src/cc/mod.rs",
         head: POLICIES,
         line: "\"gentle\" => gentle::Gentle,",
+    },
+    Addition {
+        module: "quota",
+        registry: "transport/src/rc/mod.rs",
+        head: POLICIES,
+        line: "\"quota\" => quota::Quota,",
     },
     Addition {
         module: "rotate",
@@ -206,6 +212,7 @@ fn a_policy_is_a_file_and_a_line() {
 fn all_are_listed(built: &Built) {
     for (list, name) in [
         ("cc", "gentle"),
+        ("halves", "quota"),
         ("lb", "rotate"),
         ("schedulers", "turns"),
         ("ec", "single"),
@@ -219,8 +226,8 @@ fn all_are_listed(built: &Built) {
         assert!(line.ends_with("added by a test"), "{line}");
     }
     let settings = built.run(&["list", "settings"]);
-    for key in ["cc.gentle.share", "lb.rotate_after", "switch.shallow.packets", "switch.thin.every"]
-    {
+    let policies = ["cc.gentle.share", "rc.quota.share", "lb.rotate_after"];
+    for key in policies.into_iter().chain(["switch.shallow.packets", "switch.thin.every"]) {
         assert!(settings.lines().any(|line| line.split(' ').next() == Some(key)), "{key}");
     }
 }
@@ -234,6 +241,14 @@ fn policies_of_endpoints_run(built: &Built) {
     for key in ["cc.gentle.share", "lb.rotate_after", "turns"] {
         assert!(manifest.contains(key), "{key}");
     }
+
+    // The receiver's half says how much may be in flight.
+    let asks = ["--cc", "gentle", "--set", "cc.gentle.asks=on", "--set"];
+    let completion = |share: &str| {
+        let summary = built.simulate(share, &[&asks[..], &[share]].concat());
+        summary["completion_us"].as_f64().unwrap()
+    };
+    assert!(completion("rc.quota.share=20") > 1.5 * completion("rc.quota.share=500"));
 
     // Every flow is coded, and one of two losses in a block is sent again.
     let losses = ["--set", "ec.base_rtt_min=0us", "--set", "fault=loss:0.05@all"];

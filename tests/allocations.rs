@@ -12,7 +12,9 @@ use std::num::NonZeroU32;
 use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::sched::SchedKind;
+use transport::wire::Ext;
 use transport::wire::class::TrafficClass;
+use transport::wire::int::Hop;
 use transport::{
     BURST, Burst, Config, Duration, Endpoint, Event, HostId, Instant, LossSettings, MsgSpec,
     Placement, Rng, RxSegment, Settings, TxSegment,
@@ -26,7 +28,7 @@ const DELAY: Duration = Duration::from_us(5);
 /// Two hosts and the packets between them, by arrival.
 struct Pair {
     hosts: [Endpoint; 2],
-    wires: [VecDeque<(Instant, RxSegment)>; 2],
+    wires: [VecDeque<(Instant, RxSegment, Ext)>; 2],
     /// When the link of each host is free again.
     free: [Instant; 2],
     burst: Burst<TxSegment>,
@@ -74,9 +76,9 @@ impl Pair {
         self.now = self.now.max(next);
         for to in 0..2 {
             while self.wires[to].front().is_some_and(|first| first.0 <= self.now) {
-                let Some((_, segment)) = self.wires[to].pop_front() else { break };
+                let Some((_, segment, ext)) = self.wires[to].pop_front() else { break };
                 let mut place = [Placement::Release];
-                self.hosts[to].handle_burst(self.now, &[segment], &mut place);
+                self.hosts[to].handle_extended(self.now, (&[segment], &[ext]), &mut place);
             }
             self.hosts[to].handle_timeout(self.now);
             while let Some(event) = self.hosts[to].poll_event() {
@@ -94,7 +96,7 @@ impl Pair {
             if self.burst.is_empty() {
                 return;
             }
-            for segment in self.burst.iter() {
+            for (index, segment) in self.burst.iter().enumerate() {
                 let len = transport::Bytes(u64::from(segment.payload.len) + 100);
                 self.free[from] = self.free[from].max(self.now) + config.line_rate.time_for(len);
                 let control = segment.class() != TrafficClass::Data;
@@ -111,13 +113,18 @@ impl Pair {
                     ce: !control && self.rng.chance(0.1),
                     trimmed,
                 };
-                self.wires[1 - from].push_back((received.at, received));
+                let mut ext = *self.burst.ext(index);
+                if !control && segment.hdr.ext.has_int() {
+                    let sent = transport::Bytes(u64::from(self.sent));
+                    ext.int.stamp(Hop::new(received.at, sent, sent, config.line_rate, 1));
+                }
+                self.wires[1 - from].push_back((received.at, received, ext));
             }
         }
     }
 }
 
-fn config(cc: CcKind, lb: LbKind, sched: SchedKind) -> Config {
+fn config(cc: CcKind, lb: LbKind, sched: SchedKind, int: bool) -> Config {
     let loss = LossSettings {
         tail_probe: true,
         reorder_window_quarters: Some(4),
@@ -133,6 +140,8 @@ fn config(cc: CcKind, lb: LbKind, sched: SchedKind) -> Config {
         rx_flows_max: flows,
         msgs_max: flows * MESSAGES,
         trace_capacity: 256,
+        int_always: int,
+        int_room: 3,
         ..Settings::default()
     })
     .unwrap()
@@ -143,7 +152,9 @@ fn nothing_on_the_hot_path_allocates_once_it_is_warm() {
     let with = |sched: SchedKind| LbKind::ALL.iter().map(move |&lb| (lb, sched));
     for &cc in CcKind::ALL {
         for (lb, sched) in SchedKind::ALL.iter().flat_map(|&sched| with(sched)) {
-            let config = config(cc, lb, sched);
+            // With room for telemetry in packets of every other balancer.
+            let int = LbKind::ALL.iter().position(|&kind| kind == lb).unwrap() % 2 == 1;
+            let config = config(cc, lb, sched, int);
             let mut pair = Pair::new(&config);
             let all = 2 * FLOWS * MESSAGES;
             // Until one message in eight is through: every flow is open and has lost something.

@@ -173,6 +173,10 @@ fn with_extensions(header: Header, ext: &Ext) -> Vec<Header> {
     let other = match header.body {
         Body::Data(_) => header.ext.with_half(),
         Body::Ack(_) | Body::Nack(_) => header.ext.with_advice(),
+        Body::Note(_) => {
+            all.push(Header { ext: header.ext.with_int(&ext.int), ..header });
+            return all;
+        }
         _ => return all,
     };
     let extents = [other, header.ext.with_int(&ext.int), other.with_int(&ext.int)];
@@ -191,7 +195,11 @@ fn ext_numbers(header: &Header, ext: &Ext, numbers: &mut BTreeMap<&'static str, 
     }
     numbers.extend(advice.map(|advice| ("advice_number", advice.number.into())));
     if let Some(int) = header.ext.int(ext) {
-        flags |= if is_data { 32 } else { 8 };
+        flags |= match header.body {
+            Body::Data(_) => 32,
+            Body::Note(_) => 1,
+            _ => 8,
+        };
         numbers.insert("int_room", u64::from((int.wire_len() - 4) / 16));
         numbers.insert("int_used", int.hops().len() as u64);
         numbers.insert("int_flags", u64::from(int.is_cut()));

@@ -14,16 +14,21 @@ use experiments::virtual_time;
 use experiments::workload::{self, Matrix, Params, cm, cm_write};
 use fabric::ProgramKind;
 use transport::cc::CcKind;
+use transport::wire::int::Hop;
 use transport::{Bytes, Duration, HostId, Rng};
 
 #[path = "sim/clocks.rs"]
 mod clocks;
+#[path = "sim/mlcc.rs"]
+mod mlcc;
 #[path = "sim/nics.rs"]
 mod nics;
 #[path = "sim/patience.rs"]
 mod patience;
 #[path = "sim/programs.rs"]
 mod programs;
+#[path = "sim/telemetry.rs"]
+mod telemetry;
 #[path = "sim/uno.rs"]
 mod uno;
 #[path = "sim/uno_claims.rs"]

@@ -14,6 +14,7 @@ use serde::Serialize;
 use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::lb::LbKind;
+use transport::rc::RcKind;
 use transport::sched::SchedKind;
 
 use crate::console::Console;
@@ -29,6 +30,8 @@ pub(crate) enum What {
     Transports,
     /// Congestion controllers.
     Cc,
+    /// Receivers' halves of congestion controllers.
+    Halves,
     /// Load balancers.
     Lb,
     /// Erasure codes.
@@ -101,6 +104,7 @@ fn entries(what: What) -> Vec<Entry> {
             DISTRIBUTIONS.iter().map(|known| entry(known.name, known.about)).collect()
         }
         What::Cc => CcKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
+        What::Halves => RcKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
         What::Lb => LbKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
         What::Ec => EcKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect(),
         What::Schedulers => {

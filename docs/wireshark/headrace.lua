@@ -38,6 +38,7 @@ local fields = {
    measured = ProtoField.bool("headrace.flags.int", "INT extension", 8, nil, 0x20),
    halved = ProtoField.bool("headrace.flags.half", "HALF extension", 8, nil, 0x40),
    echoed = ProtoField.bool("headrace.flags.echo", "INT extension", 8, nil, 0x08),
+   written = ProtoField.bool("headrace.flags.hops", "INT extension", 8, nil, 0x01),
    advised = ProtoField.bool("headrace.flags.advice", "ADVICE extension", 8, nil, 0x10),
    ce = ProtoField.bool("headrace.flags.ce", "Segment arrived with CE", 8, nil, 0x01),
    duplicate = ProtoField.bool("headrace.flags.duplicate", "Segment had arrived before", 8, nil, 0x02),
@@ -319,7 +320,7 @@ local function report(reader)
 end
 
 local function note(reader)
-   reader:flags(1, {})
+   local flags = reader:flags(2, { "written" })
    local named = reader.buffer(reader.at, 4):uint() ~= 0
    reader:flow(fields.dst_flow, true)
    local class_item, class = reader:add(fields.class, 1)
@@ -339,6 +340,9 @@ local function note(reader)
    end
    if reserved:uint() ~= 0 then
       reader:refuse(reserved_item, "reserved octets are 0")
+   end
+   if has(flags, 1) and length:uint() <= 32 then
+      reader:telemetry()
    end
    if protocol:uint() == 213 and length:uint() == 12 then
       return class:uint() == 2 and "SIM" or "SIM-ACK"
@@ -382,7 +386,7 @@ local DATA_EXTENSIONS = { [1] = 8, [2] = 8, [8] = 4, [16] = 4, [64] = 2 }
 local ACK_EXTENSIONS = { [16] = 12 }
 local EXTENSIONS = {
    [0] = { DATA_EXTENSIONS, 32 }, [1] = { ACK_EXTENSIONS, 8 }, [2] = { ACK_EXTENSIONS, 8 },
-   [5] = { DATA_EXTENSIONS, 32 },
+   [5] = { DATA_EXTENSIONS, 32 }, [7] = { {}, 1 },
 }
 
 -- Octets of the header, extensions included.

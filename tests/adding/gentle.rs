@@ -1,16 +1,20 @@
-//! A controller that `tests/adding.rs` adds: a constant share of the BDP. It shows all that a
-//! controller's file has to state.
+//! A controller that `tests/adding.rs` adds: a constant share of the BDP, or what its half at the
+//! receiver reports. It shows all that a controller's file has to state.
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::rc::RcKind;
 use crate::registry::Registered;
 use crate::units::Bytes;
+use crate::wire::Extensions;
 
 params! {
     /// Settings of [`Gentle`].
     pub struct GentleParams {
         /// The window as a share of the path's BDP; never below one packet.
         share: f32 = 0.5, in 0.0..=1.0;
+        /// Whether the receiver's half says the share.
+        asks: bool = false;
     }
 }
 
@@ -29,7 +33,11 @@ impl Controller for Gentle {
     }
 
     fn window_max(params: &CcParams) -> f32 {
-        params.gentle.share
+        if params.gentle.asks { 1.0 } else { params.gentle.share }
+    }
+
+    fn half(params: &CcParams) -> Option<RcKind> {
+        params.gentle.asks.then_some(RcKind::Quota)
     }
 }
 
@@ -38,6 +46,12 @@ impl CongestionControl for Gentle {
         Window { cwnd: self.0, pacing: None, wake_at: None }
     }
     fn on_ack(&mut self, _ack: &AckSample, _path: &Path) {}
+    fn on_ack_with(&mut self, _ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
+        if let Some(advice) = extensions.advice() {
+            let share = f64::from(advice.values[0].min(1000)) / 1000.0;
+            self.0 = path.bdp().scaled(share).max(path.mtu);
+        }
+    }
     fn on_nack(&mut self, _loss: &LossSample, _path: &Path) {}
     fn on_timeout(&mut self, _loss: &LossSample, _path: &Path) {}
 }

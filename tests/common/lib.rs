@@ -1,1 +1,3 @@
 //! Shared by the system tests.
+
+pub mod watcher;

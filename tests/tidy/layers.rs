@@ -19,7 +19,7 @@ const CRATES: &[Order] = &[
         root: "transport/src/",
         layers: &[
             "wire",
-            "segment stats trace",
+            "segment stats trace telemetry",
             "rc",
             "cc lb ec sched",
             "config",

@@ -84,6 +84,7 @@ pub mod sched;
 pub mod segment;
 pub mod slab;
 pub mod stats;
+mod telemetry;
 pub mod time;
 pub mod timer;
 pub mod token_bucket;

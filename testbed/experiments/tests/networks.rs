@@ -106,6 +106,10 @@ impl Frames for Copies {
         None
     }
 
+    fn sender(&self, _packet: &Packet) -> Option<HostId> {
+        None
+    }
+
     fn rewrite(
         &mut self,
         _packet: &mut Packet,

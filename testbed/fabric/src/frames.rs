@@ -23,6 +23,9 @@ pub trait Frames {
     /// The extensions that the header of a packet names; `None` when its frame cannot be read.
     fn ext(&self, packet: &Packet) -> Option<Ext>;
 
+    /// The host that has sent a packet; `None` when its frame cannot be read.
+    fn sender(&self, packet: &Packet) -> Option<HostId>;
+
     /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
     /// the content of its extensions, of which there remain the same, with the same room. False
     /// when nothing was changed: no buffer was left, or `change` broke that rule.
@@ -65,6 +68,10 @@ impl Frames for NoFrames {
     }
 
     fn ext(&self, _packet: &Packet) -> Option<Ext> {
+        None
+    }
+
+    fn sender(&self, _packet: &Packet) -> Option<HostId> {
         None
     }
 

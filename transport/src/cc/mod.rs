@@ -6,6 +6,7 @@
 mod bounds;
 
 pub use crate::path::Path;
+pub use mlcc::note as mlcc_note;
 
 use crate::rc::RcKind;
 use crate::registry::{Registered, registry};
@@ -150,6 +151,9 @@ registry! {
         "gemini" => gemini::Gemini,
         "bbr" => bbr::Bbr,
         "mprdma-bbr" => mprdma_bbr::MprdmaBbr,
+        "hpcc" => hpcc::Hpcc,
+        "powertcp" => powertcp::PowerTcp,
+        "mlcc" => mlcc::Mlcc,
         "fixed" => fixed::Fixed,
     }
     unlisted {

@@ -6,6 +6,8 @@
 //! nothing. Its state is on loan to flows that are not at rest. It never sees an endpoint, a socket
 //! or a clock.
 
+pub use mlcc::Mlcc as MlccHalf;
+
 use crate::registry::{Registered, registry};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, Psn};
@@ -85,6 +87,7 @@ registry! {
     }
     policies {
         "arrival-rate" => arrival_rate::ArrivalRate,
+        "mlcc" => mlcc::Mlcc,
     }
     fn on_segment(&mut self, arrival: &Arrival<'_>);
     fn report(&mut self, now: Instant) -> Option<Report>;

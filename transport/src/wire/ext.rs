@@ -255,6 +255,7 @@ fn flags_of(body: &Body) -> Flags {
     match body {
         Body::Data(_) => Flags { int: DATA_INT, half: DATA_HALF, advice: 0 },
         Body::Ack(_) | Body::Nack(_) => Flags { int: ACK_INT, half: 0, advice: ACK_ADVICE },
+        Body::Note(_) => Flags { int: NOTE_INT, half: 0, advice: 0 },
         _ => Flags { int: 0, half: 0, advice: 0 },
     }
 }
@@ -267,3 +268,5 @@ pub(super) const DATA_HALF: u8 = 64;
 pub(super) const ACK_INT: u8 = 8;
 /// ACK and NACK: ADVICE follows.
 pub(super) const ACK_ADVICE: u8 = 16;
+/// NOTE: INT follows.
+pub(super) const NOTE_INT: u8 = 1;

@@ -32,6 +32,8 @@ const UNIT: u64 = 64;
 const RATE_UNIT: u64 = 100_000_000;
 /// Unit of [`Hop::time`].
 const PS_PER_NS: u64 = 1000;
+/// [`Hop::rate`] of what is not a link but a flow's queue.
+const QUEUE: u16 = u16::MAX;
 
 /// The state of one port at the instant at which a packet leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,7 +44,7 @@ pub struct Hop {
     sent: u32,
     /// Bytes that wait at the port behind this packet, in units of 64.
     waiting: u32,
-    /// Rate of the link, in units of 100 Mb/s, at least 1.
+    /// Rate of the link, in units of 100 Mb/s, at least 1; [`QUEUE`] for the queue of a flow.
     rate: u16,
     /// Names the port. A controller starts anew when a path changes.
     port: u16,
@@ -57,9 +59,22 @@ impl Hop {
             time: wrapped(time.as_ps() / PS_PER_NS),
             sent: wrapped(sent.0 / UNIT),
             waiting: u32::try_from(waiting.0 / UNIT).unwrap_or(u32::MAX),
-            rate: u16::try_from(units).unwrap_or(u16::MAX).max(1),
+            rate: u16::try_from(units).unwrap_or(u16::MAX).clamp(1, QUEUE - 1),
             port,
         }
+    }
+
+    /// The hop of a queue of one flow, which is no port: a switch that keeps it says so of the
+    /// flow's own packets. `number` is what the queue was last advised by.
+    #[must_use]
+    pub fn of_queue(time: Instant, sent: Bytes, waiting: Bytes, number: u16) -> Self {
+        Self { rate: QUEUE, ..Self::new(time, sent, waiting, Rate::ZERO, number) }
+    }
+
+    /// Whether this is the hop of a flow's queue; [`Hop::port`] is the number of the advice then.
+    #[must_use]
+    pub const fn is_queue(&self) -> bool {
+        self.rate == QUEUE
     }
 
     /// Time between the packet of `earlier` and this one at the same port; `None` for a difference
@@ -162,6 +177,11 @@ impl Int {
             }
             _ => self.cut = true,
         }
+    }
+
+    /// Room for one hop more, where that is possible: for a packet that is made from another.
+    pub fn widen(&mut self) {
+        self.room = self.room.saturating_add(1).min(ROOM_MAX);
     }
 
     /// Takes all hops out; the room stays.
@@ -342,8 +362,18 @@ mod tests {
     fn slow_and_endless_links_have_a_rate_and_a_queue_beyond_the_field_is_its_largest() {
         let at = |rate| Hop::new(Instant::ZERO, Bytes(0), Bytes(u64::MAX), rate, 0);
         assert_eq!(at(Rate::from_bps(1)).rate(), Rate::from_bps(RATE_UNIT));
-        assert_eq!(at(Rate::from_bps(u64::MAX)).rate(), Rate::from_bps(65_535 * RATE_UNIT));
+        assert_eq!(at(Rate::from_bps(u64::MAX)).rate(), Rate::from_bps(65_534 * RATE_UNIT));
+        assert!(!at(Rate::from_bps(u64::MAX)).is_queue());
         assert_eq!(at(Rate::from_bps(1)).waiting(), Bytes(u64::from(u32::MAX) * UNIT));
+    }
+
+    #[test]
+    fn the_queue_of_a_flow_is_no_link_and_has_the_number_of_its_advice() {
+        let queue = Hop::of_queue(Instant::ZERO, Bytes(640), Bytes(1280), 65_535);
+        assert!(queue.is_queue());
+        assert_eq!((queue.port(), queue.waiting()), (65_535, Bytes(1280)));
+        let earlier = Hop::of_queue(Instant::ZERO, Bytes(0), Bytes(0), 1);
+        assert_eq!(queue.sent_since(&earlier), Some(Bytes(640)));
     }
 
     #[test]

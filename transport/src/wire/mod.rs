@@ -472,6 +472,9 @@ impl Header {
             KIND_NOTE => {
                 let ((dst_flow, key), note) = note::parse(bytes)?;
                 *self = Self::new(ev, dst_flow, Body::Note(note)).keyed(key);
+                if note::has_ext(bytes) {
+                    return self.read_ext(self.body_len(), bytes, ext);
+                }
             }
             _ => return Err(ParseError::Kind),
         }

@@ -5,6 +5,7 @@ use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::class::TrafficClass;
+use super::ext::NOTE_INT;
 use super::{KEY_LEN, KIND_NOTE, Name, Note, ParseError, first_octet};
 use crate::units::{FlowId, Key};
 
@@ -59,10 +60,15 @@ pub(super) fn emit(note: &Note, (dst_flow, key): Name, out: &mut [u8]) {
     said.copy_from_slice(note.said());
 }
 
+/// Whether extensions follow a note that [`parse`] has read.
+pub(super) fn has_ext(bytes: &[u8]) -> bool {
+    bytes.get(1).is_some_and(|flags| flags & NOTE_INT != 0)
+}
+
 pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Note), ParseError> {
     let (fixed, rest) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     let class = CLASSES.get(usize::from(fixed.class)).copied();
-    let (Some(class), 0, 0) = (class, fixed.flags, fixed.reserved) else {
+    let (Some(class), 0, 0) = (class, fixed.flags & !NOTE_INT, fixed.reserved) else {
         return Err(ParseError::Field);
     };
     let dst_flow = FlowId(fixed.dst_flow.get());

@@ -154,7 +154,7 @@ fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = (Header, E
             if advice && is_ack {
                 header.ext = header.ext.with_advice();
             }
-            if int && (is_data || is_ack) {
+            if int && (is_data || is_ack || matches!(body, Body::Note(_))) {
                 header.ext = header.ext.with_int(&ext.int);
             }
             (header, ext)
@@ -399,9 +399,10 @@ proptest! {
         let extensible = |header: &Header| match header.body {
             Body::Data(_) => 1,
             Body::Ack(_) | Body::Nack(_) => 2,
+            Body::Note(_) => 3,
             _ => 0,
         };
-        let alike = extensible(&old) == extensible(&new);
+        let alike = extensible(&old) == extensible(&new) || old.ext == new.ext;
         let (ext, content) = if alike { (old.ext, &x) } else { (new.ext, &y) };
         let new = Header { ev: old.ev, ext, ..new };
         let mut fresh = frame_of(&spec, &new, content, &payload);

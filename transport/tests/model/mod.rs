@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path};
+use transport::wire::int::{Hop, Int};
+use transport::wire::{Ext, Extensions, Extent};
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 /// Packet size, payload and headers.
@@ -139,6 +141,9 @@ pub struct Model {
     order: u64,
     queue: VecDeque<Packet>,
     departed: u64,
+    /// What the queue wrote into packets whose feedback is on its way, where the controller reads
+    /// it.
+    hops: Option<BTreeMap<Packet, Hop>>,
     rng: Rng,
 }
 
@@ -151,6 +156,7 @@ pub fn run(kind: CcKind, params: &CcParams, net: &Net, flows: &[FlowSpec]) -> Ve
         order: 0,
         queue: VecDeque::new(),
         departed: 0,
+        hops: kind.reads_int(params).then(BTreeMap::new),
         rng: Rng::new(1),
     };
     for (index, spec) in flows.iter().enumerate() {
@@ -321,6 +327,7 @@ impl Model {
             let done = now + self.packet_time();
             self.at(done, Event::Depart);
         }
+        let (sent, waiting) = (self.departed * MTU, self.queue.len() as u64 * MTU);
         self.departed += 1;
         if self.net.loss_every > 0 && self.departed.is_multiple_of(self.net.loss_every) {
             return;
@@ -330,6 +337,9 @@ impl Model {
         let forced =
             self.net.mark.is_some_and(|(from, to)| (from..to).contains(&now.since(Instant::ZERO)));
         let fate = if red || forced { Fate::Marked } else { Fate::Clean };
+        if let Some(hops) = &mut self.hops {
+            hops.insert(packet, Hop::new(now, Bytes(sent), Bytes(waiting), self.net.rate, 1));
+        }
         let back = now + self.one_way(packet.flow, now) * 2;
         self.at(back, Event::Feedback(packet, fate));
     }
@@ -362,7 +372,16 @@ impl Model {
                 let ecn = fate == Fate::Marked;
                 let held = Duration::ZERO;
                 let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers: 0 };
-                flow.cc.on_ack(&sample, &flow.path);
+                match self.hops.as_mut().and_then(|hops| hops.remove(&packet)) {
+                    Some(hop) => {
+                        let mut int = Int::with_room(1);
+                        int.stamp(hop);
+                        let ext = Ext { int, ..Ext::VACANT };
+                        let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
+                        flow.cc.on_ack_with(&sample, extensions, &flow.path);
+                    }
+                    None => flow.cc.on_ack(&sample, &flow.path),
+                }
                 if known {
                     flow.unacked -= 1;
                 }

@@ -14,6 +14,7 @@ use transport::path::NetworkFacts;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
 
+use super::telemetry::Stamping;
 use super::transports::{self, Transport};
 use super::{keys, policy_keys};
 use crate::input::{InputError, did_you_mean};
@@ -157,6 +158,10 @@ pub struct Draft {
     pub switch: SwitchSettings,
     /// Programs of switches.
     pub programs: Vec<ProgramSpec>,
+    /// Switches that write telemetry.
+    pub stamping: Stamping,
+    /// Whether a path may have more of them than packets have room for.
+    pub int_cut: bool,
     /// Root of all chance.
     pub seed: u64,
     /// Network time after which a run ends unfinished.
@@ -210,6 +215,8 @@ impl Default for Draft {
                 detection: Some(Duration::from_us(100)),
             },
             programs: Vec::new(),
+            stamping: Stamping::Auto,
+            int_cut: false,
             seed: 1,
             limit: None,
             message: None,
@@ -310,6 +317,13 @@ impl Draft {
     /// For anything else.
     pub fn set_ec(&mut self, text: &str, origin: Origin) -> Result<(), InputError> {
         self.set("ec", text, origin)
+    }
+
+    /// Sets the switches that write telemetry. Where some are named, packets of all flows have room
+    /// for it.
+    pub(super) fn set_stamping(&mut self, stamping: Stamping) {
+        self.settings.int_always = matches!(stamping, Stamping::At(_));
+        self.stamping = stamping;
     }
 
     /// Sets whether switches trim.

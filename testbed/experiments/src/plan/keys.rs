@@ -120,6 +120,13 @@ keys! {
     "switch.program", "programs of switches: NAME@SWITCHES with commas between, SWITCHES all, a \
         tier or one of it (pfc@tor:3), or none; see `headrace list programs`",
         |d, v| d.programs = programs::read(v)?, |d| programs::show(&d.programs);
+    "switch.int", "switches whose ports write telemetry into packets: auto, all where a controller \
+        reads it; off; or SWITCHES with commas between (tor,border), for packets of every flow",
+        |d, v| d.set_stamping(v.parse()?), |d| d.stamping.to_string();
+    "switch.int_room", "hops of telemetry that packets with telemetry have room for, 0..=8",
+        |d, v| d.settings.int_room = integer(v)?, |d| d.settings.int_room.to_string();
+    "switch.int_cut", "run where paths have more hops than packets have room for: on or off",
+        |d, v| d.int_cut = on_off(v)?, |d| if d.int_cut { "on" } else { "off" }.to_owned();
     "switch.queue", "data bytes a port buffers (of its link in, where lossless), or auto: the \
         topology's, else switch.queue_bdp",
         |d, v| d.switch.queue = unless(v, "auto", bytes)?, |d| shown(d.switch.queue, "auto");

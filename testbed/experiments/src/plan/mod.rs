@@ -10,6 +10,7 @@ pub mod draft;
 mod error;
 pub mod keys;
 mod policy_keys;
+mod telemetry;
 pub mod transports;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use error::RunError;
 use fabric::{
     Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, QdiscSettings, check_buffers, least_buffer,
 };
+pub use telemetry::Stamping;
 
 use crate::input::InputError;
 use crate::scenario::fault;
@@ -107,6 +109,7 @@ impl Plan {
         let mut draft = draft.clone();
         let facts = facts(&draft, topology, &fabric);
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
+        fabric.programs = draft.switch.programs.clone();
         settings.base_rtt = inter;
         settings.loss = loss_settings(&draft);
         let Settings { cc_params, lb_params, sched_params, .. } = draft.acting();
@@ -116,7 +119,9 @@ impl Plan {
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
-        dcsim::check(&draft, &Config::new(settings.clone())?, &fabric, topology)?;
+        let config = Config::new(settings.clone())?;
+        dcsim::check(&draft, &config, &fabric, topology)?;
+        telemetry::check(&draft, &config, &matrix, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
         let measured_rtts = BTreeMap::new();
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })
@@ -297,6 +302,7 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
             .at("switch.program", 0, 0)
             .help(help)
     })?;
+    telemetry::stamp(draft, tree, &mut blueprint)?;
     Ok(blueprint)
 }
 

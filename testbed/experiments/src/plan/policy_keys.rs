@@ -1,5 +1,6 @@
 //! The keys of policies, of queue disciplines and of switch programs, from their own tables:
-//! `cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`, `switch.<name>.<key>`.
+//! `cc.<name>.<key>`, `rc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`,
+//! `switch.<name>.<key>`.
 
 use fabric::{ProgramKind, ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::{CcKind, CcParams};
@@ -7,6 +8,7 @@ use transport::ec::EcParams;
 use transport::lb::LbParams;
 use transport::params::{ParamError, ParamKey};
 use transport::path::NetworkFacts;
+use transport::rc::{RcKind, RcParams};
 use transport::sched::{SchedKind, SchedParams};
 
 use super::draft::Draft;
@@ -59,6 +61,7 @@ macro_rules! in_one {
 }
 
 const CC: Family = by_member!("cc.", CcKind, CcParams, |draft| draft.settings.cc_params);
+const RC: Family = by_member!("rc.", RcKind, RcParams, |draft| draft.settings.rc_params);
 const LB: Family = in_one!("lb.", LbParams, |draft| draft.settings.lb_params);
 const EC: Family = in_one!("ec.", EcParams, |draft| draft.settings.ec_params);
 const SCHED: Family =
@@ -68,7 +71,7 @@ const PROGRAM: Family =
     by_member!("switch.", ProgramKind, ProgramSettings, |draft| draft.switch.programs);
 
 /// The policies of endpoints.
-pub(super) const ENDPOINTS: &[Family] = &[CC, LB, EC, SCHED];
+pub(super) const ENDPOINTS: &[Family] = &[CC, RC, LB, EC, SCHED];
 /// The families of switches.
 pub(super) const SWITCHES: &[Family] = &[QDISC, PROGRAM];
 
@@ -94,17 +97,23 @@ pub(super) fn chosen(draft: &Draft) -> Vec<(String, String)> {
     let cc = [Some(near), far].into_iter().flatten();
     let mut chosen: Vec<_> =
         cc.flat_map(|kind| CC.values(&acting, |name| name == kind.name())).collect();
+    let halves = [Some(near), far].into_iter().flatten();
+    let halves: Vec<_> =
+        halves.filter_map(|kind| kind.half(&acting.settings.cc_params)).map(RcKind::name).collect();
+    chosen.extend(RC.values(&acting, |name| halves.contains(&name)));
     chosen.extend(values(&[LB, EC], &acting));
     chosen.extend(SCHED.values(&acting, |name| name == settings.sched.name()));
     chosen
 }
 
-/// The keys of policies of endpoints that `facts` change, of chosen and other policies, each with
-/// the value that it gets.
+/// The keys of policies of endpoints and of programs that `facts` change, of chosen and other
+/// policies, each with the value that it gets.
 pub(super) fn resolved(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, String)> {
     let mut after = draft.clone();
     after.settings.resolve(facts);
-    let changes = values(ENDPOINTS, draft).into_iter().zip(values(ENDPOINTS, &after));
+    after.switch.programs.resolve(facts);
+    let all = |draft| values(ENDPOINTS, draft).into_iter().chain(values(&[PROGRAM], draft));
+    let changes = all(draft).zip(all(&after));
     changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
 }
 

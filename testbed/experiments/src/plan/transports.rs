@@ -65,6 +65,30 @@ const DCSIM: Settings = &[
 /// Marks show queues inside a site alone: border switches have none.
 const RED_INSIDE: Settings = &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];
 
+/// Two sites whose switches drop instead of pausing: a link of 3 ms leaves no room for headroom.
+/// Buffers are the paper's, for each port.
+//= mlcc#4.1
+const SITES: Settings = &[
+    ("switch.qdisc", "drop-tail"),
+    ("switch.queue", "22MB"),
+    ("switch.border_queue", "128MB"),
+    ("loss.tail_probe", "off"),
+    ("loss.rto", "3"),
+    ("loss.rto_min", "4ms"),
+];
+
+/// Flows across are MLCC's, those inside HPCC's; border switches take part.
+const MLCC: Settings =
+    &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
+
+/// What the paper has and ours has not: queues start at line rate and are bounded by it alone.
+const MLCC_PAPER: Settings = &[
+    ("cc.mlcc.first", "auto"),
+    ("rc.mlcc.initial", "line"),
+    ("switch.dci.clock", "0"),
+    ("switch.dci.equal", "off"),
+];
+
 /// Every preset.
 pub const TRANSPORTS: &[Transport] = &[
     Transport {
@@ -260,6 +284,52 @@ pub const TRANSPORTS: &[Transport] = &[
             ("loss.tail_probe", "off"),
             ("loss.rto_min", "4ms"),
         ]],
+    },
+    Transport {
+        name: "mlcc",
+        about: "MLCC: loops inside both sites and across, with improvements of ours; HPCC inside",
+        cc: CcKind::Hpcc,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES, MLCC],
+    },
+    Transport {
+        name: "mlcc-paper",
+        about: "MLCC as in its paper, with the damping that its equations lack",
+        cc: CcKind::Hpcc,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES, MLCC, MLCC_PAPER],
+    },
+    Transport {
+        name: "mlcc-literal",
+        about: "MLCC as its equations are printed, which oscillates",
+        cc: CcKind::Hpcc,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
+    },
+    // Six switches are on a path across; a packet with less room is never followed.
+    Transport {
+        name: "hpcc",
+        about: "HPCC on one path a flow: the load of every link, by telemetry",
+        cc: CcKind::Hpcc,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES, &[("switch.int_room", "6")]],
+    },
+    Transport {
+        name: "powertcp",
+        about: "PowerTCP on one path a flow: the power of the busiest link, by telemetry",
+        cc: CcKind::PowerTcp,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES, &[("switch.int_room", "6")]],
     },
     Transport {
         name: "fixed-window",

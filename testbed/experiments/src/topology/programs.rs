@@ -37,6 +37,47 @@ pub enum Switches {
 const TIERS: [SwitchTier; 4] =
     [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core, SwitchTier::Border];
 
+impl Switches {
+    /// Whether a switch of `tier` may be among them.
+    #[must_use]
+    pub fn may_hold(&self, tier: Option<SwitchTier>) -> bool {
+        match *self {
+            Self::All => true,
+            Self::Tier(named) | Self::One(named, _) => tier == Some(named),
+        }
+    }
+}
+
+impl FromStr for Switches {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let expected = "all, tor, agg, core or border, or one of a tier: tor:3";
+        let wrong = || InputError::new(format!("`{text}`"), expected);
+        let (tier, number) =
+            text.split_once(':').map_or((text, None), |(tier, number)| (tier, Some(number)));
+        let tier = TIERS.into_iter().find(|known| known.name().eq_ignore_ascii_case(tier));
+        match (tier, number) {
+            (None, None) if text == "all" => Ok(Self::All),
+            (Some(tier), None) => Ok(Self::Tier(tier)),
+            (Some(tier), Some(number)) => Ok(Self::One(tier, number.parse().map_err(|_| wrong())?)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Switches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Tier(tier) => f.write_str(&tier.name().to_ascii_lowercase()),
+            Self::One(tier, number) => {
+                write!(f, "{}:{number}", tier.name().to_ascii_lowercase())
+            }
+        }
+    }
+}
+
 impl FromStr for ProgramSpec {
     type Err = InputError;
 
@@ -53,30 +94,13 @@ impl FromStr for ProgramSpec {
             )
             .help(did_you_mean(name, known))
         })?;
-        let (tier, number) = switches
-            .split_once(':')
-            .map_or((switches, None), |(tier, number)| (tier, Some(number)));
-        let tier = TIERS.into_iter().find(|known| known.name().eq_ignore_ascii_case(tier));
-        let switches = match (tier, number) {
-            (None, None) if switches == "all" => Switches::All,
-            (Some(tier), None) => Switches::Tier(tier),
-            (Some(tier), Some(number)) => Switches::One(tier, number.parse().map_err(|_| wrong())?),
-            _ => return Err(wrong()),
-        };
-        Ok(Self { program, switches })
+        Ok(Self { program, switches: switches.parse().map_err(|_| wrong())? })
     }
 }
 
 impl fmt::Display for ProgramSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@", self.program.name())?;
-        match self.switches {
-            Switches::All => f.write_str("all"),
-            Switches::Tier(tier) => f.write_str(&tier.name().to_ascii_lowercase()),
-            Switches::One(tier, number) => {
-                write!(f, "{}:{number}", tier.name().to_ascii_lowercase())
-            }
-        }
+        write!(f, "{}@{}", self.program.name(), self.switches)
     }
 }
 

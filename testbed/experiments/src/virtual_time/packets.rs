@@ -9,7 +9,7 @@ use std::hint::black_box;
 use fabric::{Flags, Frames, Packet, flow_hash};
 use transport::wire::class::TrafficClass;
 use transport::wire::int::Hop;
-use transport::wire::{Ext, Header, WireSizes};
+use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, TxSegment};
 
 /// One packet as it was sent: what its receiver sees of it. A cache line.
@@ -50,7 +50,10 @@ impl PacketSlab {
             TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
             class => Flags::of(class),
         };
-        let flags = if segment.hdr.ext.has_int() { flags.with(Flags::INT) } else { flags };
+        // Switches write into data alone: echoes and notes have no room left.
+        let is_data = matches!(segment.hdr.body, Body::Data(_));
+        let has_int = is_data && segment.hdr.ext.has_int();
+        let flags = if has_int { flags.with(Flags::INT) } else { flags };
         Packet {
             handle: self.insert(segment, ext, from),
             dst: segment.peer,
@@ -185,6 +188,10 @@ impl Frames for SlabFrames<'_> {
         Some(*self.packets.ext(packet.handle))
     }
 
+    fn sender(&self, packet: &Packet) -> Option<HostId> {
+        Some(self.packets.of(packet.handle).from)
+    }
+
     fn rewrite(
         &mut self,
         packet: &mut Packet,
@@ -232,7 +239,7 @@ mod tests {
     use super::*;
     use transport::units::{Credit, MsgNo, Psn};
     use transport::wire::int::Int;
-    use transport::wire::{AccountedSizes, Allowance, Body, Data, Extent, Note};
+    use transport::wire::{AccountedSizes, Allowance, Data, Extent, Note};
     use transport::{Bytes, EntropyValue, FlowId, Instant, PayloadRef, Rate};
 
     const SIZES: WireSizes = WireSizes {

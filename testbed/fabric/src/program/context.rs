@@ -183,6 +183,12 @@ impl Context<'_> {
         self.driver.frames.ext(packet)
     }
 
+    /// The host that has sent `packet`, as far as the driver can read it.
+    #[must_use]
+    pub fn sender(&self, packet: &Packet) -> Option<HostId> {
+        self.driver.frames.sender(packet)
+    }
+
     /// Lets `change` edit the header of `packet` and the content of its extensions; see
     /// [`Frames::rewrite`](crate::Frames::rewrite).
     pub fn rewrite(

@@ -17,6 +17,7 @@ mod run;
 
 pub(crate) use context::Surroundings;
 pub use context::{Context, PortView, Sent};
+pub use dci::DciStats;
 pub(crate) use pfc::headroom;
 pub(super) use run::{Programmed, SwitchRun};
 
@@ -94,6 +95,7 @@ registry! {
     kinds {}
     policies {
         "pfc" => pfc::Pfc,
+        "dci" => dci::Dci,
     }
     unlisted {
         "example" => example::Example,

@@ -59,6 +59,10 @@ impl Frames for Headers {
         None
     }
 
+    fn sender(&self, _packet: &Packet) -> Option<HostId> {
+        None
+    }
+
     fn rewrite(
         &mut self,
         packet: &mut Packet,

@@ -27,6 +27,10 @@ impl Frames for Stamps {
         None
     }
 
+    fn sender(&self, _packet: &Packet) -> Option<HostId> {
+        None
+    }
+
     fn rewrite(
         &mut self,
         _packet: &mut Packet,

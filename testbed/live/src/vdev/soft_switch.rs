@@ -266,6 +266,12 @@ impl Frames for MbufFrames<'_> {
         self.parsed(packet).map(|(_, ext)| ext)
     }
 
+    fn sender(&self, packet: &Packet) -> Option<HostId> {
+        let mut copy = [0; HEADERS_MAX];
+        let head = head_of(self.packets.of(packet.handle)?, &mut copy)?;
+        frame::route_of(head, self.addressing).ok().map(|route| route.src)
+    }
+
     fn rewrite(
         &mut self,
         packet: &mut Packet,

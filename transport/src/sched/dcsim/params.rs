@@ -81,8 +81,8 @@ params! {
         rtt_p: Option<Duration> = None;
         /// Links of the longest path one way, H; 0: the network's.
         hops: u16 = 0, in 0..=64;
-        /// Time that the links of the longest path take to send a packet, over that of as many links
-        /// of the host's rate; 0: the network's.
+        /// Time that the links of the longest path take to send a packet, over that of as many
+        /// links of the host's rate; 0: the network's.
         stretch: f32 = 0.0, in 0.0..=1_000_000.0;
         /// SIMs that wait in the host, and SIM-ACKs: B; 0: as at switches.
         queue: u16 = 0, in 0..=1024;

@@ -49,6 +49,7 @@ networks! {
     leaf_spine,
     dumbbell,
     two_dc,
+    two_dc_leaf,
 }
 
 /// All networks, in the order of their files.

@@ -1,0 +1,183 @@
+//! Telemetry (INT): which switches write it, and whether it can arrive where it is read.
+//!
+//! A packet has room for a fixed number of hops, which its sender reserves. What a path adds beyond
+//! that is missing, and a controller ignores such packets: a plan in which that would happen on
+//! some path is refused, unless it asks for it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fabric::{Blueprint, ProgramKind};
+use transport::Config;
+use transport::cc::CcKind;
+use transport::lb::LbKind;
+
+use super::{Draft, RunError};
+use crate::input::InputError;
+use crate::topology::programs::Switches;
+use crate::topology::{FatTree, FatTreeSpec};
+use crate::workload::Matrix;
+use crate::workload::matrix::SwitchTier;
+
+/// The switches whose ports write telemetry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Stamping {
+    /// All, where some flow's controller reads it.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// These; packets of all flows have room for it.
+    At(Vec<Switches>),
+}
+
+impl FromStr for Stamping {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            list => list.split(',').map(str::parse).collect::<Result<_, _>>().map(Self::At),
+        }
+    }
+}
+
+impl fmt::Display for Stamping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Off => f.write_str("off"),
+            Self::At(switches) => {
+                let names: Vec<_> = switches.iter().map(ToString::to_string).collect();
+                f.write_str(&names.join(","))
+            }
+        }
+    }
+}
+
+/// Has the ports of the switches that `draft` names write telemetry.
+pub(super) fn stamp(
+    draft: &Draft,
+    tree: &FatTree,
+    blueprint: &mut Blueprint,
+) -> Result<(), RunError> {
+    let named = match &draft.stamping {
+        Stamping::Auto if draft.settings.has_int() => &[Switches::All][..],
+        Stamping::Auto | Stamping::Off => &[],
+        Stamping::At(named) => named,
+    };
+    for switches in named {
+        let all = tree.switches(switches).map_err(|error| {
+            let help = "see the tiers with `headrace list topologies`";
+            let found = format!("`{}`: {error}", draft.stamping);
+            InputError::new(found, "switches of this network").at("switch.int", 0, 0).help(help)
+        })?;
+        all.for_each(|switch| blueprint.stamp(switch));
+    }
+    Ok(())
+}
+
+/// Refuses a run whose controllers would wait for telemetry that never comes.
+pub(super) fn check(
+    draft: &Draft,
+    config: &Config,
+    matrix: &Matrix,
+    topology: &FatTreeSpec,
+) -> Result<(), RunError> {
+    let kinds = [Some(config.cc), config.far.cc].into_iter().flatten();
+    if let Some(reader) = kinds.into_iter().find(|kind| kind.reads_int(&config.cc_params)) {
+        check_written(draft, config, reader)?;
+        check_balancers(config, reader)?;
+    }
+    check_room(draft, config, matrix, topology)
+}
+
+fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
+    InputError::new(found, expected).at(key, 0, 0).help(help).into()
+}
+
+fn check_written(draft: &Draft, config: &Config, reader: CcKind) -> Result<(), RunError> {
+    let expected = format!("telemetry, which {} reads", reader.name());
+    if draft.stamping == Stamping::Off {
+        let help = "leave switch.int out, or choose another controller with --cc";
+        return Err(refused("switch.int", "`off`".to_owned(), expected, help));
+    }
+    if config.int_room == 0 {
+        let help = "leave switch.int_room out: packets have room for 8 hops then";
+        return Err(refused("switch.int_room", "no room".to_owned(), expected, help));
+    }
+    Ok(())
+}
+
+/// Hops of different paths cannot be compared, so a balancer that changes the path of each packet
+/// leaves a controller without a measurement.
+fn check_balancers(config: &Config, reader: CcKind) -> Result<(), RunError> {
+    let far_lb = config.far.lb.unwrap_or(config.lb);
+    let kinds = [Some((config.cc, config.lb)), Some((config.far.cc.unwrap_or(config.cc), far_lb))];
+    let stays = |lb: LbKind| matches!(lb, LbKind::Ecmp | LbKind::Plb);
+    for (cc, lb) in kinds.into_iter().flatten() {
+        if cc.reads_int(&config.cc_params) && !stays(lb) {
+            let found = format!("balancer `{}`, which changes the path of each packet", lb.name());
+            let expected = format!("one path at a time: {} compares hops", reader.name());
+            return Err(refused("lb", found, expected, "use --lb ecmp or --lb plb"));
+        }
+    }
+    Ok(())
+}
+
+/// Every path of the matrix has at most as many switches that write as packets have room for.
+fn check_room(
+    draft: &Draft,
+    config: &Config,
+    matrix: &Matrix,
+    topology: &FatTreeSpec,
+) -> Result<(), RunError> {
+    if !config.has_int() || draft.int_cut {
+        return Ok(());
+    }
+    let tops = matrix.flows.iter().map(|flow| topology.meeting_tier(flow.src, flow.dst));
+    let longest = tops.map(|top| hops(draft, topology, top)).max().unwrap_or(0);
+    let room = u32::from(config.int_room);
+    if longest <= room {
+        return Ok(());
+    }
+    let found = format!("room for {room} hops");
+    let expected = format!("room for {longest}, which switches write on the longest path");
+    let help = format!("raise it with --set switch.int_room={longest}");
+    let help =
+        help + ", or run it all the same, with packets ignored, with --set switch.int_cut=on";
+    Err(refused("switch.int_room", found, expected, &help))
+}
+
+/// Hops that a packet collects at most on a path that turns at tier `top`.
+fn hops(draft: &Draft, topology: &FatTreeSpec, top: u8) -> u32 {
+    let writes = |tier: u8| match &draft.stamping {
+        Stamping::Auto => draft.settings.has_int(),
+        Stamping::Off => false,
+        Stamping::At(named) => {
+            named.iter().any(|switches| switches.may_hold(tier_named(topology, tier)))
+        }
+    };
+    let crosses = topology.wan.is_some() && top == topology.tiers;
+    let climb = (0..top).filter(|tier| writes(*tier)).count();
+    let at_top = usize::from(writes(top)) * if crosses { 2 } else { 1 };
+    let has_border = |spec: &crate::topology::programs::ProgramSpec| {
+        spec.program == ProgramKind::Dci && spec.switches.may_hold(Some(SwitchTier::Border))
+    };
+    let all = if crosses && draft.programs.iter().any(has_border) {
+        // Border switches take telemetry out, and write a hop of the flow's queue.
+        climb + usize::from(writes(top)) + 1
+    } else {
+        2 * climb + at_top
+    };
+    u32::try_from(all).unwrap_or(u32::MAX)
+}
+
+/// The name of the tier `tier` of a network; `None` when it has none.
+fn tier_named(topology: &FatTreeSpec, tier: u8) -> Option<SwitchTier> {
+    if topology.wan.is_some() && tier == topology.tiers {
+        return Some(SwitchTier::Border);
+    }
+    [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core].get(usize::from(tier)).copied()
+}

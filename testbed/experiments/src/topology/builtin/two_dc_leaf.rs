@@ -1,0 +1,96 @@
+//! Two sites of leaves and spines with a border switch each, joined by a long link.
+//!
+//! Source: \[mlcc\] sec. 4.1: two spines and four leaves a site, 25 Gbps and 1 us to hosts, 100
+//! Gbps and 5 us between switches, 4:1 oversubscription, so 32 hosts a leaf; 3 ms between the
+//! sites. Buffers of 22 MB a switch and 128 MB at the border are the transport's settings: they are
+//! shared by ports there.
+
+use super::Network;
+use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
+use super::shapes::with_oversubscription;
+use crate::topology::spec::{FatTreeSpec, TierSpec, WanSpec};
+
+/// The paper's two sites, and the family.
+pub(super) const NETWORKS: &[Network] = &[
+    Network {
+        name: "two-dc-leaf",
+        parameters: &[],
+        about: "two sites of 128 hosts, 25 Gbps, 4:1 oversubscribed; a link of 100 Gbps, 3 ms",
+        spec: two_dc_leaf,
+    },
+    Network {
+        name: "two-dc-leaf",
+        parameters: &[
+            required("DELAY", Kind::Delay),
+            optional("GBPS", Kind::Number),
+            optional("WAN_LINKS", Kind::Number),
+            optional("HOSTS_PER_LEAF", Kind::Number),
+        ],
+        about: "the same sites, joined by WAN_LINKS links of GBPS and DELAY",
+        spec: two_dc_leaf,
+    },
+];
+
+//= mlcc#4.1
+const LEAVES: u32 = 4;
+const SPINES: u32 = 2;
+const HOSTS: u32 = 32;
+const HOST_GBPS: u32 = 25;
+const FABRIC_GBPS: u32 = 100;
+const HOST_NS: u32 = 1000;
+const FABRIC_NS: u32 = 5000;
+const WAN_NS: u32 = 3_000_000;
+
+fn two_dc_leaf(&[delay, gbps, links, hosts]: &Values) -> Result<FatTreeSpec, &'static str> {
+    let (hosts, links) = (hosts.unwrap_or(HOSTS), links.unwrap_or(1));
+    let tier = |radix_down, radix_up, (downlink_gbps, downlink_latency_ns)| TierSpec {
+        downlink_gbps,
+        radix_down,
+        radix_up,
+        queue_down: None,
+        queue_up: None,
+        oversubscribed: 1,
+        bundle: 1,
+        switch_latency_ns: 0,
+        downlink_latency_ns,
+    };
+    let fabric = (FABRIC_GBPS, FABRIC_NS);
+    let leaf = tier(hosts, SPINES, (HOST_GBPS, HOST_NS));
+    let site = LEAVES.checked_mul(hosts).ok_or("fewer hosts")?;
+    let tree = FatTreeSpec {
+        nodes: site.checked_mul(2).ok_or("fewer hosts")?,
+        tiers: 2,
+        podsize: site,
+        tier: [leaf, tier(LEAVES, 1, fabric), tier(SPINES, links, fabric), TierSpec::default()],
+        wan: Some(WanSpec {
+            gbps: gbps.unwrap_or(GBPS_DEFAULT),
+            latency_ns: delay.unwrap_or(WAN_NS),
+        }),
+    };
+    Ok(with_oversubscription(tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::Bytes;
+
+    use super::*;
+    use crate::topology::by_name;
+
+    #[test]
+    fn the_network_of_the_paper_has_its_round_trips_and_four_to_one() {
+        let tree = by_name("two-dc-leaf").unwrap();
+        assert_eq!((tree.nodes, tree.site_hosts(), tree.sites()), (256, 128, 2));
+        assert_eq!([0, 1, 2].map(|tier| tree.switches(tier)), [8, 4, 2]);
+        assert_eq!(tree.tier[0].oversubscribed, 4);
+        // Two links of 1 us, four of 5 us and the long one, both ways, and what packets take:
+        // 1090 and 102 bytes at 25 Gbps twice, at 100 Gbps five times.
+        let rtt = tree.base_rtt(Bytes(1090), Bytes(102)).as_ps();
+        let packets = 2 * (348_800 + 32_640) + 5 * (87_200 + 8160);
+        assert_eq!(rtt, 2 * (2 * 1_000_000 + 4 * 5_000_000 + 3_000_000_000) + packets);
+        assert_eq!(tree, by_name("two-dc-leaf:3ms,100,1,32").unwrap());
+        let near = by_name("two-dc-leaf:1ms,400,2").unwrap();
+        assert_eq!(near.wan, Some(WanSpec { gbps: 400, latency_ns: 1_000_000 }));
+        assert_eq!(near.border().radix_up, 2);
+    }
+}

@@ -1,0 +1,324 @@
+//! The border switch of MLCC: it ends the loop of the sender's site, and keeps a queue for each
+//! flow that enters the receiver's. Source: \[mlcc\] sec. 3.2.
+//!
+//! ```text
+//!   data to the WAN:    hops of the site -> NOTE to the sender, and out of the packet
+//!   data from the WAN:  hops out -> queue of the flow -> hop of that queue -> port to the site
+//!   answer to the WAN:  its advice -> credit and rate of the flow's queue
+//!   answer from it:     names the sender's flow, for notes
+//! ```
+//!
+//! The queues are the port's own: the port is given one packet at a time, when its link is free, so
+//! nothing lies behind the pacers and a pause stops them. Flows are known by their keys. Packets of
+//! other transports, and all that is no data, go straight to their ports. A flow that finds no
+//! queue free shares the port's own; its receiver sees no hop of a queue and leaves its credit
+//! alone. Ports whose links are long lead to other sites.
+//!
+//! The program depends on its [`Context`] alone. It trusts the sites on its own side: advice is
+//! taken from packets that leave the site.
+
+mod queues;
+mod senders;
+
+use transport::cc::mlcc_note;
+use transport::params::params;
+use transport::path::NetworkFacts;
+use transport::rc::MlccHalf;
+use transport::registry::Registered;
+use transport::wire::int::Hop;
+use transport::wire::{Body, Data, Ext, Extent, Header};
+use transport::{Bytes, DropReason, Duration, HostId, Instant, PayloadRef, Rate, TxSegment};
+
+use super::{Code, Context, Program, ProgramSettings, Sent, Setup};
+use crate::elements::PortId;
+use crate::packet::Packet;
+use crate::qdisc::Queued;
+use queues::{Limits, Queues, Refused};
+use senders::Senders;
+
+params! {
+    /// Settings of [`Dci`].
+    pub struct DciParams {
+        /// Queues of flows at most; further flows share the port's own.
+        queues: u32 = 4096, in 1..=1048576;
+        /// Bytes in the queues of flows at most, or auto: no bound.
+        buffer: Option<Bytes> = Some(Bytes(128_000_000));
+        /// The least time between two notes to a sender about one flow: RTT_D / 4.
+        feedback_gap: Duration = Duration::from_us(6), in Duration::ZERO..=Duration::from_s(1);
+        /// RTT_D: from here to a receiver and back.
+        rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
+        /// What leaves a queue under one credit, in what its rate sends in RTT_D; 0: the rate alone
+        /// bounds it, as in the paper.
+        clock: f32 = 2.0, in 0.0..=1000.0;
+        /// Rate of hosts' links, Gb/s, which a new queue has.
+        host_gbps: f32 = 25.0, in 0.01..=10000.0;
+        /// Whether a new queue has an equal share of that among the queues to its host.
+        equal: bool = true;
+        /// How long an empty queue stays its flow's: two RTT_C.
+        idle: Duration = Duration::from_ms(12), in Duration::from_us(1)..=Duration::from_s(60);
+        /// Links at least so long lead to other sites.
+        wan_delay: Duration = Duration::from_us(100), in Duration::from_ns(1)..=Duration::from_s(1);
+    }
+}
+
+/// Packets that leave a queue under any credit, however low the rate is.
+const ALLOWANCE_LEAST: u64 = 3;
+
+/// The border switch of a site.
+#[derive(Clone, Debug)]
+pub struct Dci {
+    first_port: u32,
+    /// For each port: whether it leads to another site.
+    is_wan: Vec<bool>,
+    /// For each port: what of its queues is at the port itself.
+    links: Vec<Link>,
+    queues: Queues,
+    queued: Queued,
+    senders: Senders,
+    host_rate: Rate,
+    equal: bool,
+    stats: DciStats,
+}
+
+/// A port that is given one packet at a time.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// The packet that it was given last and has not sent yet.
+    given: Option<u32>,
+    /// When its link is free after that.
+    free_at: Instant,
+}
+
+/// What a border switch counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DciStats {
+    /// Notes sent to senders of the site.
+    pub switch_int: u64,
+    /// Advice that a queue took.
+    pub advised: u64,
+    /// Most queues open at once.
+    pub queues_peak: u64,
+    /// Most bytes in all queues.
+    pub queue_bytes_peak: u64,
+    /// Packets that found no queue free.
+    pub pool_exhausted: u64,
+}
+
+impl Registered for Dci {
+    const ABOUT: &'static str =
+        "MLCC's border switch: notes to senders, a paced queue for each flow";
+    type Params = DciParams;
+
+    fn resolve(params: &mut DciParams, facts: &NetworkFacts) {
+        params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
+        params.idle = facts.inter_rtt.map_or(params.idle, |rtt| rtt * 2);
+    }
+}
+
+impl Code for Dci {
+    fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+        let params = &settings.dci;
+        let is_wan = |link: &super::LinkSpec| link.port.delay >= params.wan_delay;
+        let longest = setup.links.iter().map(|link| link.port.params.packet_max.0).max();
+        let limits = Limits {
+            queues: params.queues as usize,
+            bytes: params.buffer.map_or(u64::MAX, |buffer| buffer.0),
+            idle: params.idle,
+            rtt: params.rtt_d,
+            clock: params.clock,
+            allowance_least: ALLOWANCE_LEAST * longest.unwrap_or(1).max(1),
+        };
+        let ports = setup.links.len();
+        let bps = Bytes(1_000_000_000).scaled(f64::from(params.host_gbps)).0;
+        Self {
+            first_port: setup.first_port.0,
+            is_wan: setup.links.iter().map(is_wan).collect(),
+            links: vec![Link { given: None, free_at: Instant::ZERO }; ports],
+            queues: Queues::new(limits, ports),
+            queued: Queued::default(),
+            senders: Senders::new(params.feedback_gap, params.idle),
+            host_rate: Rate::from_bps(bps.max(1)),
+            equal: params.equal,
+            stats: DciStats::default(),
+        }
+    }
+}
+
+impl Dci {
+    /// What it has counted.
+    #[must_use]
+    pub const fn stats(&self) -> DciStats {
+        self.stats
+    }
+
+    fn index(&self, port: PortId) -> usize {
+        (port.0 - self.first_port) as usize
+    }
+
+    /// Data of a flow of MLCC that leaves the site by `port`.
+    fn leaves_site(
+        &mut self,
+        (packet, header, data): (&mut Packet, &Header, &Data),
+        port: PortId,
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) {
+        if let (Some(open), Some(host)) = (data.open, cx.sender(packet)) {
+            self.senders.learn(header.key, (host, open.src_flow), now);
+        }
+        let Some(ext) = cx.ext(packet) else { return };
+        if let Some((host, flow)) = self.senders.due(header.key, now) {
+            // The hop of its own port: without it nothing bounds the queue there.
+            let mut int = ext.int;
+            int.widen();
+            int.stamp(cx.hop(port));
+            let note = Body::Note(mlcc_note(data.sent_at));
+            let extent = Extent::NONE.with_int(&int);
+            let hdr = Header::new(header.ev, flow, note).keyed(header.key).extended(extent);
+            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: host };
+            self.note(&segment, &Ext { int, ..Ext::VACANT }, packet.dst, cx);
+        }
+        cx.rewrite(packet, &mut |_, ext| ext.int.clear());
+    }
+
+    /// Sends a note in the name of `from`, the receiver, which the sender's flow knows.
+    fn note(&mut self, segment: &TxSegment, ext: &Ext, from: HostId, cx: &mut Context<'_>) {
+        let Some(note) = cx.make(segment, ext, from) else { return };
+        match cx.route(&note) {
+            Some(port) => {
+                self.stats.switch_int += 1;
+                cx.send(port, note);
+            }
+            None => cx.consume(note),
+        }
+    }
+
+    /// Data of a flow of MLCC that enters the site by `port`.
+    fn enters_site(
+        &mut self,
+        (mut packet, header): (Packet, &Header),
+        (port, from): (PortId, PortId),
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) {
+        cx.rewrite(&mut packet, &mut |_, ext| ext.int.clear());
+        let place = self.index(port);
+        let initial = if self.equal && !self.queues.has(header.key) {
+            let open = u64::from(self.queues.open_to(packet.dst, now)) + 1;
+            Rate::from_bps((self.host_rate.as_bps() / open).max(1))
+        } else {
+            self.host_rate
+        };
+        match self.queues.push(header.key, (packet, place), initial, now) {
+            Ok(()) => {
+                self.queued.add(&packet);
+                let stats = &mut self.stats;
+                stats.queues_peak = stats.queues_peak.max(self.queues.open() as u64);
+                stats.queue_bytes_peak = stats.queue_bytes_peak.max(self.queued.data_bytes);
+            }
+            Err(Refused::Exhausted) => {
+                self.stats.pool_exhausted += 1;
+                cx.send(port, packet);
+            }
+            Err(Refused::Full) => cx.drop_at(from, packet, DropReason::queue_full(packet.class())),
+        }
+    }
+
+    /// An acknowledgement, or a refusal, that passes the border.
+    fn answer(&mut self, packet: &Packet, to_wan: bool, now: Instant, cx: &Context<'_>) {
+        let Some(header) = cx.header(packet).filter(|header| header.ext.is_some()) else { return };
+        let Some(advice) = cx.ext(packet).and_then(|ext| header.ext.advice(&ext)) else { return };
+        if advice.half.get() != MlccHalf::NUMBER {
+            return;
+        }
+        if !to_wan {
+            self.senders.learn(header.key, (packet.dst, header.dst_flow), now);
+        } else if let Some([rate, _]) = MlccHalf::rates(advice.values) {
+            let took = self.queues.advise(header.key, advice.number, rate, now);
+            self.stats.advised += u64::from(took);
+        }
+    }
+
+    /// When the port of `place` takes the next packet of its queues.
+    fn turn_of(&self, place: usize) -> Instant {
+        let link = &self.links[place];
+        match link.given {
+            Some(_) => Instant::FAR_FUTURE,
+            None => self.queues.ready_at(place).max(link.free_at),
+        }
+    }
+
+    /// Gives the port of `place` its next packet.
+    fn give(&mut self, place: usize, now: Instant, cx: &mut Context<'_>) -> bool {
+        let Some(popped) = self.queues.pop(place, now) else { return false };
+        let mut packet = popped.packet;
+        self.queued.remove(&packet);
+        let hop = Hop::of_queue(now, Bytes(popped.sent), Bytes(popped.left), popped.credit);
+        cx.rewrite(&mut packet, &mut |_, ext| ext.int.stamp(hop));
+        let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
+        self.links[place].given = Some(packet.handle);
+        if cx.send(port, packet) == Sent::Dropped {
+            self.links[place].given = None;
+        }
+        true
+    }
+}
+
+impl Program for Dci {
+    fn on_arrival(&mut self, mut packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>) {
+        let Some(port) = cx.route(&packet) else {
+            cx.drop_at(from, packet, DropReason::NoRoute);
+            return;
+        };
+        let (from_wan, to_wan) = (self.is_wan[self.index(from)], self.is_wan[self.index(port)]);
+        if from_wan != to_wan && !packet.is_data() {
+            self.answer(&packet, to_wan, now, cx);
+        } else if from_wan != to_wan
+            && let Some(header) = cx.header(&packet)
+            && let Body::Data(data) = header.body
+            && header.ext.has_int()
+            && cx.ext(&packet).and_then(|ext| header.ext.half(&ext)).map(u8::from)
+                == Some(MlccHalf::NUMBER)
+        {
+            if from_wan {
+                self.enters_site((packet, &header), (port, from), now, cx);
+                return;
+            }
+            self.leaves_site((&mut packet, &header, &data), port, now, cx);
+        }
+        cx.send(port, packet);
+    }
+
+    fn on_departure(
+        &mut self,
+        packet: &mut Packet,
+        port: PortId,
+        _now: Instant,
+        cx: &mut Context<'_>,
+    ) {
+        let place = self.index(port);
+        let link = &mut self.links[place];
+        if link.given == Some(packet.handle) {
+            *link = Link { given: None, free_at: cx.port(port).busy_until };
+        }
+    }
+
+    fn poll_at(&self) -> Instant {
+        let turns = (0..self.links.len()).map(|place| self.turn_of(place));
+        turns.min().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
+        for place in 0..self.links.len() {
+            while self.turn_of(place) <= now && self.give(place, now, cx) {}
+        }
+    }
+
+    fn held(&self) -> Queued {
+        self.queued
+    }
+
+    fn is_end(&self) -> bool {
+        false
+    }
+}

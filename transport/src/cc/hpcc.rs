@@ -1,0 +1,211 @@
+//! HPCC: a rate and a window from the telemetry of every link on the path. Source: \[hpcc\] sec. 3
+//! and alg. 1; constants of its simulator.
+//!
+//! The arithmetic is that of [`crate::telemetry`]. The window is what the rate sends in T, so a
+//! queue that grows slows the flow before the next acknowledgement does. Packets of which some hops
+//! are missing, because they had no room, are ignored. It does not choose paths: a flow that
+//! changes its path measures anew.
+//!
+//! Units: bits a second, picoseconds.
+
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use crate::params::params;
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
+use crate::telemetry::{LawConstants, Load, RateLaw, Sample, rate_of, seconds, to_rate};
+use crate::time::Duration;
+use crate::units::Bytes;
+use crate::wire::Extensions;
+use crate::wire::int::HOPS_MAX;
+
+params! {
+    /// Settings of [`Hpcc`]. Rates are shares of the line rate, so that they fit any.
+    pub struct HpccParams {
+        /// eta: the utilisation to aim at.
+        target: f32 = 0.95, in 0.01..=1.0;
+        /// maxStage: rounds of additive increase before the next multiplicative one.
+        stages: u16 = 5, in 0..=1000;
+        /// Additive increase; 50 Mb/s of 25 Gb/s.
+        rate_ai: f32 = 0.002, in 0.0..=1.0;
+        /// Smallest rate; 100 Mb/s of 25 Gb/s.
+        rate_min: f32 = 0.004, in 0.000001..=1.0;
+        /// T and window of every flow are the network's longest base RTT, as the simulator's
+        /// configuration has it; off: each flow has its own.
+        global_t: bool = false;
+        /// The longest base RTT, for global_t; taken over from the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
+    }
+}
+
+/// Settings that HPCC shares with the other controllers that a rate of telemetry drives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telemetric {
+    /// The constants of the rate's law.
+    pub(super) law: LawConstants,
+    /// T.
+    pub(super) rtt: Duration,
+    mtu: Bytes,
+    /// The base RTT that stands for that of the path; zero where each has its own.
+    pub(super) rtt_least: Duration,
+}
+
+impl Telemetric {
+    pub(super) fn new(params: &HpccParams, path: &Path) -> Self {
+        let line = rate_of(path.line_rate).max(1.0);
+        let law = LawConstants {
+            target: params.target,
+            stages: params.stages,
+            increase: line * f64::from(params.rate_ai),
+            least: line * f64::from(params.rate_min),
+            line,
+        };
+        let rtt_least = if params.global_t { params.longest_rtt } else { Duration::ZERO };
+        Self { law, rtt: path.base_rtt.max(rtt_least), mtu: path.mtu, rtt_least }
+    }
+
+    pub(super) fn follow(&mut self, path: &Path) {
+        self.rtt = path.base_rtt.max(self.rtt_least);
+    }
+
+    /// What a flow with `rate` has to obey.
+    pub(super) fn window(&self, rate: f64) -> Window {
+        let cwnd = Bytes(1).scaled(rate * seconds(self.rtt) / 8.0).max(self.mtu);
+        Window { cwnd, pacing: Some(to_rate(rate)), wake_at: None }
+    }
+}
+
+/// One flow's HPCC state.
+#[derive(Clone, Debug)]
+pub struct Hpcc {
+    load: Load<HOPS_MAX>,
+    law: RateLaw,
+    fixed: Telemetric,
+}
+
+impl Hpcc {
+    /// The initial state on `path`: line rate.
+    #[must_use]
+    pub fn new(params: &HpccParams, path: &Path) -> Self {
+        let fixed = Telemetric::new(params, path);
+        Self { load: Load::new(), law: RateLaw::new(fixed.law.line), fixed }
+    }
+}
+
+impl Registered for Hpcc {
+    const ABOUT: &'static str = "HPCC: the load of every link of the path, by telemetry";
+    type Params = HpccParams;
+
+    fn resolve(params: &mut HpccParams, facts: &NetworkFacts) {
+        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+    }
+}
+
+impl Controller for Hpcc {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.hpcc, path)
+    }
+
+    fn window_max(_params: &CcParams) -> f32 {
+        1.0
+    }
+
+    fn reads_int(_params: &CcParams) -> bool {
+        true
+    }
+}
+
+impl CongestionControl for Hpcc {
+    #[inline]
+    fn window(&self) -> Window {
+        self.fixed.window(self.law.rate())
+    }
+
+    fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
+        self.fixed.follow(path);
+    }
+
+    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
+        self.fixed.follow(path);
+        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
+        let load = self.load.measure(int.hops(), self.fixed.rtt, Sample::utilisation);
+        if let Some(load) = load {
+            let ends_round = self.law.ends_round(ack.sent_at(), ack.now);
+            self.law.follow(load, ends_round, &self.fixed.law);
+        }
+    }
+
+    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+        self.fixed.follow(path);
+        // DEVIATION(hpcc#3): the paper's network pauses and loses nothing. Telemetry of a packet
+        // that was dropped is lost with it, so a loss counts as a load of two, once a round.
+        self.law.cut(loss.sent_at, loss.now, &self.fixed.law);
+    }
+
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+        self.on_nack(loss, path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Instant, Rate};
+    use crate::wire::int::{Hop, Int};
+    use crate::wire::{Ext, Extent};
+
+    const PATH: Path =
+        Path { base_rtt: Duration::from_us(10), line_rate: Rate::from_gbps(100), mtu: Bytes(1090) };
+
+    fn us(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    /// An acknowledgement at `at` of what left a base RTT before, by `ports` ports that have sent
+    /// `sent` bytes each.
+    fn ack(cc: &mut Hpcc, at: u64, sent: u64, (ports, room): (u16, u8)) {
+        let mut int = Int::with_room(room);
+        for port in 0..ports {
+            int.stamp(Hop::new(us(at), Bytes(sent), Bytes(0), PATH.line_rate, port));
+        }
+        let ext = Ext { int, ..Ext::VACANT };
+        let (rtt, held) = (PATH.base_rtt, Duration::ZERO);
+        let (acked, in_flight) = (PATH.mtu, PATH.mtu);
+        let sample = AckSample { now: us(at), rtt, held, acked, in_flight, ecn: false, sharers: 0 };
+        cc.on_ack_with(&sample, Extensions::new(Extent::NONE.with_int(&int), &ext), &PATH);
+    }
+
+    fn gbps(cc: &Hpcc) -> f64 {
+        cc.law.rate() / 1e9
+    }
+
+    #[test]
+    fn a_full_link_lowers_the_rate_to_the_target_and_the_window_is_a_round_trip_of_it() {
+        let mut cc = Hpcc::new(&HpccParams::default(), &PATH);
+        assert_eq!(cc.window().cwnd, PATH.bdp());
+        ack(&mut cc, 20, 0, (2, 6));
+        ack(&mut cc, 30, 125_000, (2, 6));
+        assert!((gbps(&cc) - 95.2).abs() < 0.1, "{}", gbps(&cc));
+        let window = cc.window();
+        let expected = 125_000.0 * gbps(&cc) / 100.0;
+        assert!((window.cwnd.as_f64() - expected).abs() < 2.0, "{:?}", window.cwnd);
+    }
+
+    #[test]
+    fn a_path_with_more_ports_than_room_is_never_followed() {
+        let mut cc = Hpcc::new(&HpccParams::default(), &PATH);
+        (2..20).for_each(|round| ack(&mut cc, round * 10, round * 250_000, (6, 5)));
+        assert_eq!(gbps(&cc), 100.0);
+        (20..30).for_each(|round| ack(&mut cc, round * 10, round * 250_000, (6, 6)));
+        assert!(gbps(&cc) < 50.0, "{}", gbps(&cc));
+    }
+
+    #[test]
+    fn a_global_t_is_the_networks_longest_round_trip() {
+        let mut params = HpccParams { global_t: true, ..HpccParams::default() };
+        let facts =
+            NetworkFacts { base_rtt: Some(Duration::from_us(6000)), ..NetworkFacts::default() };
+        Hpcc::resolve(&mut params, &facts);
+        let cc = Hpcc::new(&params, &PATH);
+        assert_eq!(cc.window().cwnd, Bytes(75_000_000));
+    }
+}

@@ -1,0 +1,377 @@
+//! MLCC, the sender's part: the smaller of the rate that the links of its own site allow and the
+//! rate that the receiver advises. Source: \[mlcc\] sec. 3.2.1, 3.3.2, eq. 10.
+//!
+//! ```text
+//!   note of the own site's border switch   R_NS from its hops, once an RTT_D for good
+//!   advice of the receiver's half          Rbar
+//!   rate = min(R_NS, Rbar, first window)
+//! ```
+//!
+//! The rate is the control; the window is a bound beyond what the rate can have in flight, with the
+//! queue at the far border. Flows inside a site have a controller of their own (`far.cc`). It does
+//! not choose paths.
+//!
+//! The first RTT_C has no advice. A flow that sends at line rate all the time fills the far queue
+//! with an RTT_C's worth; with `first` it sends so much at line rate and goes on with a share.
+//!
+//! Units: bits a second, picoseconds.
+
+use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use crate::params::params;
+use crate::path::NetworkFacts;
+use crate::rc::{MlccHalf as Half, RcKind};
+use crate::registry::Registered;
+use crate::telemetry::{LawConstants, Load, RateLaw, Sample, rate_of, to_rate};
+use crate::time::{Duration, Instant};
+use crate::units::Bytes;
+use crate::wire::{Extensions, Note};
+
+params! {
+    /// Settings of [`Mlcc`]. Rates are shares of the line rate.
+    pub struct MlccParams {
+        /// Whether the loop of the own site acts.
+        near: bool = true;
+        /// RTT_D: from a sender to its border switch and back; taken over from the network.
+        rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
+        /// eta: the utilisation to aim at inside the site.
+        target: f32 = 0.95, in 0.01..=1.0;
+        /// Rounds of additive increase before a multiplicative one.
+        stages: u16 = 5, in 0..=1000;
+        /// Additive increase; 50 Mb/s of 25 Gb/s.
+        rate_ai: f32 = 0.002, in 0.0..=1.0;
+        /// Smallest rate; 100 Mb/s of 25 Gb/s.
+        rate_min: f32 = 0.004, in 0.000001..=1.0;
+        /// Bytes at line rate before the first advice; auto: no bound.
+        first: Option<Bytes> = Some(Bytes(2_000_000));
+        /// The rate after them, until the first advice.
+        first_share: f32 = 0.5, in 0.000001..=1.0;
+        /// The window in BDPs: an RTT_C and a half, with the delay at the far border.
+        window_max: f32 = 1.75, in 0.01..=64.0;
+    }
+}
+
+/// Ports of the own site: those of a tree of two tiers, and the border switch's own.
+const HOPS: usize = 3;
+
+/// Feedback of a loop that is older than so many base RTTs does not bind any more.
+const STALE: u64 = 4;
+
+/// One flow's MLCC state.
+#[derive(Clone, Debug)]
+pub struct Mlcc {
+    load: Load<HOPS>,
+    /// R_NS.
+    law: RateLaw,
+    constants: LawConstants,
+    /// When the border switch of the own site last wrote.
+    near_at: Option<Instant>,
+    /// Rbar, bit/s, and when it came.
+    advised: Option<(f64, Instant)>,
+    /// When the first window ends; `None` before the first news, and without such a window.
+    first_until: Option<Instant>,
+    /// The first window is over, and no advice has come.
+    first_over: bool,
+    base_rtt: Duration,
+    cwnd: Bytes,
+    params: MlccParams,
+}
+
+impl Mlcc {
+    /// The number of its notes: [`Note::protocol`].
+    pub const PROTOCOL: u8 = 2;
+
+    /// The initial state on `path`: line rate.
+    #[must_use]
+    pub fn new(params: &MlccParams, path: &Path) -> Self {
+        let line = rate_of(path.line_rate).max(1.0);
+        let constants = LawConstants {
+            target: params.target,
+            stages: params.stages,
+            increase: line * f64::from(params.rate_ai),
+            least: line * f64::from(params.rate_min),
+            line,
+        };
+        Self {
+            load: Load::new(),
+            law: RateLaw::new(line),
+            constants,
+            near_at: None,
+            advised: None,
+            first_until: None,
+            first_over: false,
+            base_rtt: path.base_rtt,
+            cwnd: window(params, path),
+            params: *params,
+        }
+    }
+
+    fn follow(&mut self, path: &Path) {
+        if path.base_rtt != self.base_rtt {
+            self.base_rtt = path.base_rtt;
+            self.cwnd = window(&self.params, path);
+        }
+    }
+
+    /// The rate in force, bit/s.
+    fn rate(&self) -> f64 {
+        let line = self.constants.line;
+        let first = if self.first_over { line * f64::from(self.params.first_share) } else { line };
+        let advised = self.advised.map_or(first, |(rate, _)| rate);
+        //= mlcc#eq10
+        let near = if self.near_at.is_some() { self.law.rate() } else { line };
+        near.min(advised).clamp(self.constants.least, line)
+    }
+
+    /// Leaves a loop whose border switch has fallen silent.
+    fn forget_silent(&mut self, now: Instant) {
+        let is_stale = |at: Instant| now.since(at) > self.base_rtt * STALE;
+        if self.near_at.is_some_and(is_stale) {
+            self.near_at = None;
+            self.law = RateLaw::new(self.constants.line);
+        }
+    }
+}
+
+/// The note of a border switch about a segment that left at `sent_at`, by the sender's clock.
+///
+/// # Panics
+/// Never: four octets fit.
+#[must_use]
+pub fn note(sent_at: u32) -> Note {
+    Note::new(Mlcc::PROTOCOL, &sent_at.to_be_bytes()).expect("four octets fit")
+}
+
+/// What a note of a border switch says of the segment that caused it: when it left.
+fn said(note: &Note) -> Option<u32> {
+    let octets: [u8; 4] = note.said().try_into().ok()?;
+    (note.protocol == Mlcc::PROTOCOL).then(|| u32::from_be_bytes(octets))
+}
+
+impl Registered for Mlcc {
+    const ABOUT: &'static str = "MLCC: loops inside both sites and one across, by telemetry";
+    type Params = MlccParams;
+
+    fn resolve(params: &mut MlccParams, facts: &NetworkFacts) {
+        params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
+    }
+}
+
+impl Controller for Mlcc {
+    fn build(params: &CcParams, path: &Path) -> Self {
+        Self::new(&params.mlcc, path)
+    }
+
+    fn window_max(params: &CcParams) -> f32 {
+        params.mlcc.window_max
+    }
+
+    fn half(_params: &CcParams) -> Option<RcKind> {
+        Some(RcKind::Mlcc)
+    }
+
+    fn reads_int(_params: &CcParams) -> bool {
+        true
+    }
+}
+
+impl CongestionControl for Mlcc {
+    #[inline]
+    fn window(&self) -> Window {
+        let waits = !self.first_over && self.advised.is_none();
+        let wake_at = self.first_until.filter(|_| waits);
+        Window { cwnd: self.cwnd, pacing: Some(to_rate(self.rate())), wake_at }
+    }
+
+    fn on_ack(&mut self, ack: &AckSample, path: &Path) {
+        self.follow(path);
+        self.forget_silent(ack.now);
+    }
+
+    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
+        self.on_ack(ack, path);
+        let advice = extensions.advice().filter(|advice| advice.half.get() == Half::NUMBER);
+        // The first advice is that of a receiver which has seen no queue yet: a rate all the same.
+        if let Some([_, rate]) = advice.and_then(|advice| Half::rates(advice.values)) {
+            self.advised = Some((rate_of(rate), ack.now));
+        }
+    }
+
+    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        self.forget_silent(loss.now);
+    }
+
+    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+        self.on_nack(loss, path);
+        // DEVIATION(mlcc#3.3.2): the paper's rate depends on feedback alone. Where nothing comes
+        // back the far border may be full, or gone: half the rate, once a round.
+        if loss.silent {
+            self.law.cut(loss.sent_at, loss.now, &self.constants);
+            self.near_at = Some(loss.now);
+        }
+    }
+
+    fn on_wake(&mut self, now: Instant, _path: &Path) {
+        self.first_over |= self.first_until.is_some_and(|until| until <= now);
+    }
+
+    fn on_note(
+        &mut self,
+        note: &Note,
+        extensions: Extensions<'_>,
+        now: Instant,
+        path: &Path,
+    ) -> bool {
+        self.follow(path);
+        let Some(sent_at) = said(note) else { return false };
+        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return false };
+        if let Some(first) = self.params.first
+            && self.first_until.is_none()
+        {
+            self.first_until = Some(now + path.line_rate.time_for(first));
+        }
+        if !self.params.near {
+            return true;
+        }
+        self.near_at = Some(now);
+        if let Some(load) = self.load.measure(int.hops(), self.params.rtt_d, Sample::utilisation) {
+            let ago = now.round_trip(sent_at);
+            let sent_at = Instant::from_ps(now.as_ps().saturating_sub(ago.as_ps()));
+            let ends_round = self.law.ends_round(sent_at, now);
+            self.law.follow(load, ends_round, &self.constants);
+        }
+        true
+    }
+}
+
+fn window(params: &MlccParams, path: &Path) -> Bytes {
+    path.bdp().scaled(f64::from(params.window_max)).max(path.mtu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Rate;
+    use crate::wire::advice::Advice;
+    use crate::wire::int::{Hop, Int};
+    use crate::wire::{Ext, Extent};
+
+    const PATH: Path = Path {
+        base_rtt: Duration::from_us(6000),
+        line_rate: Rate::from_gbps(25),
+        mtu: Bytes(1090),
+    };
+
+    fn us(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    fn new() -> Mlcc {
+        Mlcc::new(&MlccParams::default(), &PATH)
+    }
+
+    /// A note at `at` of a segment that left 24 us before, by a link of 25 Gb/s that has sent
+    /// `sent` bytes and keeps `waiting`.
+    fn note(cc: &mut Mlcc, at: u64, (sent, waiting): (u64, u64)) -> bool {
+        let mut int = Int::with_room(3);
+        int.stamp(Hop::new(us(at), Bytes(sent), Bytes(waiting), PATH.line_rate, 1));
+        let ext = Ext { int, ..Ext::VACANT };
+        let left = us(at.saturating_sub(24)).to_wire().to_be_bytes();
+        let note = Note::new(Mlcc::PROTOCOL, &left).unwrap();
+        cc.on_note(&note, Extensions::new(Extent::NONE.with_int(&int), &ext), us(at), &PATH)
+    }
+
+    fn advice(cc: &mut Mlcc, at: u64, half: u8, values: [u32; 2]) {
+        let half = core::num::NonZeroU8::new(half).unwrap();
+        let ext = Ext { advice: Advice { half, number: 1, values }, ..Ext::VACANT };
+        let extensions = Extensions::new(Extent::NONE.with_advice(), &ext);
+        let (acked, in_flight) = (PATH.mtu, PATH.mtu);
+        let (rtt, held) = (PATH.base_rtt, Duration::ZERO);
+        let ack = AckSample { now: us(at), rtt, held, acked, in_flight, ecn: false, sharers: 0 };
+        cc.on_ack_with(&ack, extensions, &PATH);
+    }
+
+    fn mbps(cc: &Mlcc) -> u64 {
+        cc.window().pacing.unwrap().as_bps() / 1_000_000
+    }
+
+    #[test]
+    fn the_rate_is_the_smaller_of_both_loops() {
+        let mut cc = new();
+        assert_eq!(mbps(&cc), 25_000);
+        advice(&mut cc, 6000, Half::NUMBER, [9_000_000, 20_000_000]);
+        assert_eq!(mbps(&cc), 20_000, "R_credit is for the queue alone");
+        // 75,000 bytes in 24 us fill the link, and as much stands before it.
+        note(&mut cc, 6010, (0, 75_000));
+        note(&mut cc, 6034, (75_000, 75_000));
+        assert!((11_800..12_000).contains(&mbps(&cc)), "{}", mbps(&cc));
+        advice(&mut cc, 6040, Half::NUMBER, [9_000_000, 5_000_000]);
+        assert_eq!(mbps(&cc), 5000);
+        advice(&mut cc, 6050, Half::NUMBER, [9_000_000, 0]);
+        advice(&mut cc, 6050, Half::NUMBER + 1, [9_000_000, 9_000_000]);
+        assert_eq!(mbps(&cc), 5000, "no rate, and another half's");
+        advice(&mut cc, 6050, Half::NUMBER, [1, 1]);
+        assert_eq!(mbps(&cc), 100, "the least rate");
+        advice(&mut cc, 6050, Half::NUMBER, [1, u32::MAX]);
+        assert!(mbps(&cc) <= 25_000, "never beyond the line");
+    }
+
+    #[test]
+    fn the_first_window_ends_after_its_bytes_and_advice_ends_it_for_good() {
+        let mut cc = new();
+        assert_eq!(cc.window().wake_at, None);
+        note(&mut cc, 24, (0, 0));
+        let until = cc.window().wake_at.unwrap();
+        assert_eq!(until, us(24 + 640));
+        cc.on_wake(until, &PATH);
+        assert_eq!((mbps(&cc), cc.window().wake_at), (12_500, None));
+        advice(&mut cc, 6000, Half::NUMBER, [20_000_000; 2]);
+        assert_eq!(mbps(&cc), 20_000);
+        let none = MlccParams { first: None, ..MlccParams::default() };
+        let mut cc = Mlcc::new(&none, &PATH);
+        note(&mut cc, 24, (0, 0));
+        assert_eq!(cc.window().wake_at, None);
+    }
+
+    #[test]
+    fn a_border_that_falls_silent_binds_no_more_after_four_round_trips() {
+        let mut cc = new();
+        advice(&mut cc, 6000, Half::NUMBER, [25_000_000; 2]);
+        note(&mut cc, 6010, (0, 750_000));
+        note(&mut cc, 6034, (75_000, 750_000));
+        let bound = mbps(&cc);
+        assert!(bound < 3000, "{bound}");
+        advice(&mut cc, 6034 + 24_000, Half::NUMBER, [25_000_000; 2]);
+        assert_eq!(mbps(&cc), bound);
+        advice(&mut cc, 6035 + 24_000, Half::NUMBER, [25_000_000; 2]);
+        assert_eq!(mbps(&cc), 25_000);
+    }
+
+    #[test]
+    fn notes_of_other_protocols_and_without_hops_are_refused() {
+        let mut cc = new();
+        let other = Note::new(Mlcc::PROTOCOL + 1, &[0; 4]).unwrap();
+        assert!(!cc.on_note(&other, Extensions::NONE, us(9), &PATH));
+        let bare = Note::new(Mlcc::PROTOCOL, &[0; 4]).unwrap();
+        assert!(!cc.on_note(&bare, Extensions::NONE, us(9), &PATH));
+        let longer = Note::new(Mlcc::PROTOCOL, &[0; 6]).unwrap();
+        assert!(!cc.on_note(&longer, Extensions::NONE, us(9), &PATH));
+        assert!(note(&mut cc, 10, (0, 0)));
+    }
+
+    #[test]
+    fn silence_halves_the_rate_once_a_round() {
+        let mut cc = new();
+        let loss = |at, sent| LossSample {
+            now: us(at),
+            sent_at: us(sent),
+            bytes: PATH.mtu,
+            in_flight: Bytes(0),
+            sharers: 0,
+            silent: true,
+        };
+        cc.on_timeout(&loss(20_000, 1000), &PATH);
+        cc.on_timeout(&loss(20_001, 1001), &PATH);
+        assert_eq!(mbps(&cc), 12_500);
+    }
+}

@@ -1,0 +1,232 @@
+//! The receiver's half of MLCC: the rate at which the border switch of the receiver's site empties
+//! the flow's queue, and the rate that the sender may have. Source: \[mlcc\] sec. 3.2.2, 3.3.1,
+//! alg. 1 and 2.
+//!
+//! ```text
+//!   segment with C_D = C_R:   C_R + 1, R_credit from the hops inside the site, a step of DQM
+//!   each segment:             a token step of DQM
+//!   each acknowledgement:     C_R, R_credit, Rbar
+//! ```
+//!
+//! The first hop of a segment is its flow's queue at the border switch, whose number is C_D; the
+//! others are ports on the way from there. A segment without such a hop has passed no queue of its
+//! own: it moves no round. The report's number is C_R, its values are R_credit and Rbar in kb/s.
+//!
+//! Units: bits a second, bytes, seconds.
+
+mod dqm;
+
+use super::{Arrival, HalfSetup, ReceiverHalf, Receiving, Report};
+use crate::params::{params, words};
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
+use crate::telemetry::{LawConstants, Load, RateLaw, Sample, rate_of};
+use crate::time::{Duration, Instant, Rate};
+use crate::wire::int::Hop;
+use dqm::{Dqm, DqmConstants};
+
+words! {
+    /// The rate DQM aims at while the predicted delay is below its threshold.
+    pub enum Below: "credit, eq5 or stale" {
+        /// R_credit: a flow that is limited elsewhere builds no queue.
+        Credit = "credit",
+        /// Eq. 5 with both signs: builds a queue up to the threshold.
+        Eq5 = "eq5",
+        /// What it was, as alg. 2 has no branch for it.
+        Stale = "stale",
+    }
+}
+
+words! {
+    /// The rate of a flow whose queue is new.
+    pub enum Initial: "line or equal" {
+        /// The rate of the receiver's link.
+        Line = "line",
+        /// An equal share of it for each flow that the receiver is receiving.
+        Equal = "equal",
+    }
+}
+
+params! {
+    /// Settings of [`Mlcc`].
+    pub struct MlccParams {
+        /// D_t: the queueing delay at the border switch that is aimed at.
+        dt: Duration = Duration::from_ms(1), in Duration::from_ns(1)..=Duration::from_s(1);
+        /// theta: the time in which the queueing delay returns to dt; longer than RTT_C for calm.
+        theta: Duration = Duration::from_ms(18), in Duration::from_us(1)..=Duration::from_s(10);
+        /// m: the rounds over which the rate that empties the queue is averaged.
+        m: u16 = 5, in 1..=5;
+        /// alpha: tokens of a segment when both rates are equal; 0.5 holds the rate.
+        alpha: f32 = 0.5, in 0.01..=1.0;
+        /// Whether the dynamic window loses an RTT_C's share with each segment; off: as printed in
+        /// the paper, which oscillates without damping.
+        leak: bool = true;
+        /// The rate aimed at below the threshold.
+        below: Below = Below::Credit;
+        /// The rate of a new flow.
+        initial: Initial = Initial::Equal;
+        /// RTT_D: from the border switch to the receiver and back; taken over from the network.
+        rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
+        /// RTT_C: between hosts of two sites; taken over from the network.
+        rtt_c: Duration = Duration::from_ms(6), in Duration::from_us(1)..=Duration::from_s(1);
+        /// eta: the utilisation to aim at inside the site.
+        target: f32 = 0.95, in 0.01..=1.0;
+        /// Additive increase of R_credit, share of the line rate.
+        rate_ai: f32 = 0.002, in 0.0..=1.0;
+        /// Smallest rate, share of the line rate.
+        rate_min: f32 = 0.004, in 0.000001..=1.0;
+    }
+}
+
+/// Rounds of additive increase before a multiplicative one, as in HPCC.
+const STAGES: u16 = 5;
+
+/// Ports from the border switch, its own included, to a receiver: a site of two tiers.
+const HOPS: usize = 3;
+
+/// A round opens by itself after so many RTT_D without its credit.
+const PATIENCE: u64 = 10;
+
+/// Unit of reported rates, bit/s.
+const UNIT: f64 = 1000.0;
+
+/// The receiver's half of one flow.
+#[derive(Clone, Debug)]
+pub struct Mlcc {
+    law: RateLaw,
+    dqm: Dqm,
+    load: Load<HOPS>,
+    fixed: DqmConstants,
+    rtt_d_ns: u32,
+    /// Additive increase, share of the line rate.
+    rate_ai: f32,
+    target: f32,
+    /// C_R; `None` before the first segment through a queue.
+    credit: Option<u16>,
+    initial: Initial,
+    started: bool,
+}
+
+impl Registered for Mlcc {
+    const ABOUT: &'static str = "MLCC: credits for the flow's queue at the border, and its delay";
+    type Params = MlccParams;
+
+    fn resolve(params: &mut MlccParams, facts: &NetworkFacts) {
+        params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
+        params.rtt_c = facts.inter_rtt.unwrap_or(params.rtt_c);
+    }
+}
+
+impl Receiving for Mlcc {
+    fn build(setup: &HalfSetup<'_>) -> Self {
+        let params = &setup.params.mlcc;
+        let line = rate_of(setup.line_rate).max(1.0);
+        let least = line * f64::from(params.rate_min);
+        let fixed = DqmConstants::new(params, setup.mtu, (least, line));
+        Self {
+            law: RateLaw::new(line),
+            dqm: Dqm::new(line),
+            load: Load::new(),
+            fixed,
+            rtt_d_ns: u32::try_from(params.rtt_d.as_ps() / 1000).unwrap_or(u32::MAX),
+            rate_ai: params.rate_ai,
+            target: params.target,
+            credit: None,
+            initial: params.initial,
+            started: false,
+        }
+    }
+
+    fn number() -> u8 {
+        Self::NUMBER
+    }
+}
+
+impl Mlcc {
+    /// Its number on the wire: border switches act on reports of this half alone.
+    pub const NUMBER: u8 = 2;
+
+    /// The rates of a report, R_credit and Rbar; `None` when one is zero.
+    #[must_use]
+    pub fn rates(values: [u32; 2]) -> Option<[Rate; 2]> {
+        let rate = |value: u32| Rate::from_bps(u64::from(value) * 1000);
+        values.iter().all(|value| *value > 0).then(|| values.map(rate))
+    }
+
+    fn rtt_d(&self) -> Duration {
+        Duration::from_ns(self.rtt_d_ns.into())
+    }
+
+    /// The first segment: the rates are what a new queue has.
+    fn start(&mut self, arrival: &Arrival<'_>) {
+        self.started = true;
+        let sharers = match self.initial {
+            Initial::Line => 1,
+            Initial::Equal => arrival.sharers.max(1),
+        };
+        let rate = self.fixed.clamp(self.fixed.line() / f64::from(sharers));
+        self.law = RateLaw::new(rate);
+        self.law.begin_round(arrival.at);
+        self.dqm = Dqm::new(rate);
+    }
+
+    /// A segment that has left its queue under C_D, with `left` bytes behind it.
+    fn on_queue(&mut self, queue: &Hop, hops: &[Hop], at: Instant) {
+        let credit_seen = queue.port();
+        let expected = *self.credit.get_or_insert_with(|| next(credit_seen));
+        //= mlcc#alg1
+        if credit_seen == expected {
+            self.credit = Some(next(expected));
+        } else if at.since(self.law.round_at()) < self.rtt_d() * PATIENCE {
+            return;
+        } else if credit_seen.wrapping_sub(expected) < 1 << 15 {
+            // The queue is ahead: this half is younger than what the switch remembers.
+            self.credit = Some(next(credit_seen));
+        }
+        self.law.begin_round(at);
+        let law = LawConstants {
+            target: self.target,
+            stages: STAGES,
+            increase: self.fixed.line() * f64::from(self.rate_ai),
+            least: self.fixed.clamp(0.0),
+            line: self.fixed.line(),
+        };
+        if let Some(load) = self.load.measure(hops, self.rtt_d(), Sample::utilisation) {
+            self.law.follow(load, true, &law);
+        }
+        self.dqm.on_round(at, self.law.rate(), queue.waiting().as_f64(), &self.fixed);
+    }
+}
+
+/// The credit after `credit`; 0 is that of a queue without any.
+const fn next(credit: u16) -> u16 {
+    match credit.wrapping_add(1) {
+        0 => 1,
+        next => next,
+    }
+}
+
+impl ReceiverHalf for Mlcc {
+    fn on_segment(&mut self, arrival: &Arrival<'_>) {
+        if !self.started {
+            self.start(arrival);
+        }
+        let int = arrival.extensions.int().filter(|int| !int.is_cut());
+        if let Some([queue, hops @ ..]) = int.map(|int| int.hops())
+            && queue.is_queue()
+        {
+            self.on_queue(queue, hops, arrival.at);
+        }
+        self.dqm.on_segment(self.law.rate(), &self.fixed);
+    }
+
+    fn report(&mut self, _now: Instant) -> Option<Report> {
+        let rates = [self.law.rate(), self.dqm.advised(self.law.rate(), &self.fixed)];
+        let values = rates.map(|rate| Rate::from_bps(dqm::whole(rate / UNIT + 0.5)).as_bps());
+        let values = values.map(|value| u32::try_from(value).unwrap_or(u32::MAX).max(1));
+        self.started.then(|| Report { number: self.credit.unwrap_or(1), values })
+    }
+}
+
+#[cfg(test)]
+mod tests;

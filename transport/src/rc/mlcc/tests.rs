@@ -1,0 +1,106 @@
+//! Rules of the credit loop.
+
+use super::*;
+use crate::rc::RcParams;
+use crate::units::{Bytes, Psn};
+use crate::wire::int::Int;
+use crate::wire::{Ext, Extensions, Extent};
+
+const LINE: Rate = Rate::from_gbps(25);
+
+fn half(params: MlccParams) -> Mlcc {
+    let params = RcParams { mlcc: params, ..RcParams::default() };
+    let base_rtt = Duration::from_ms(6);
+    Mlcc::build(&HalfSetup { params: &params, line_rate: LINE, base_rtt, mtu: Bytes(1090) })
+}
+
+fn us(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+/// A segment at `at` that has left its queue under `credit`, and a port that has sent `sent` bytes.
+fn arrives(half: &mut Mlcc, at: u64, credit: Option<u16>, sent: u64) -> Report {
+    let mut int = Int::with_room(4);
+    if let Some(credit) = credit {
+        int.stamp(Hop::of_queue(us(at), Bytes(0), Bytes(0), credit));
+    }
+    int.stamp(Hop::new(us(at), Bytes(sent), Bytes(0), LINE, 3));
+    let ext = Ext { int, ..Ext::VACANT };
+    let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
+    let (psn, bytes) = (Psn(0), Bytes(1000));
+    half.on_segment(&Arrival {
+        at: us(at),
+        psn,
+        bytes,
+        ce: false,
+        trimmed: false,
+        sharers: 4,
+        extensions,
+    });
+    half.report(us(at)).unwrap()
+}
+
+#[test]
+fn a_new_flow_says_credit_one_and_a_round_ends_with_each_match() {
+    let mut half = half(MlccParams::default());
+    assert_eq!(half.report(us(0)), None);
+    assert_eq!(arrives(&mut half, 10, Some(0), 0).number, 1);
+    assert_eq!(arrives(&mut half, 12, Some(0), 0).number, 1, "still of the round before");
+    assert_eq!(arrives(&mut half, 34, Some(1), 0).number, 2);
+    assert_eq!(arrives(&mut half, 35, Some(1), 0).number, 2, "once a round");
+    assert_eq!(arrives(&mut half, 36, Some(0), 0).number, 2, "stale");
+    assert_eq!(arrives(&mut half, 58, Some(2), 0).number, 3);
+}
+
+#[test]
+fn credits_wrap_past_zero_which_is_that_of_a_new_queue() {
+    let mut half = half(MlccParams::default());
+    assert_eq!(arrives(&mut half, 10, Some(65_534), 0).number, 65_535);
+    assert_eq!(arrives(&mut half, 34, Some(65_535), 0).number, 1);
+}
+
+#[test]
+fn a_segment_without_a_queue_of_its_own_moves_no_round() {
+    let mut half = half(MlccParams::default());
+    arrives(&mut half, 10, Some(0), 0);
+    for at in 0..100 {
+        assert_eq!(arrives(&mut half, 100 + at * 50, None, 0).number, 1);
+    }
+}
+
+#[test]
+fn without_its_credit_a_round_opens_by_itself_and_an_older_memory_is_taken_over() {
+    let mut half = half(MlccParams::default());
+    arrives(&mut half, 10, Some(0), 0);
+    // 25 Gb/s are 3125 bytes a microsecond: the link is full, so the rate falls.
+    let lone = arrives(&mut half, 20, Some(0), 31_250);
+    assert_eq!(lone.values[0], 6_250_000, "an equal share of four");
+    arrives(&mut half, 250, Some(0), 0);
+    let round = arrives(&mut half, 500, Some(0), 781_250);
+    assert_eq!(round.number, 1, "no credit is made up");
+    assert!(round.values[0] < 6_250_000, "{round:?}");
+    // The switch remembers more than this half does.
+    assert_eq!(arrives(&mut half, 510, Some(9), 0).number, 1);
+    assert_eq!(arrives(&mut half, 800, Some(9), 0).number, 10);
+}
+
+#[test]
+fn a_new_flow_starts_with_the_line_or_an_equal_share_of_it() {
+    let line = MlccParams { initial: Initial::Line, ..MlccParams::default() };
+    for (params, expected) in [(line, 25_000_000), (MlccParams::default(), 6_250_000)] {
+        assert_eq!(arrives(&mut half(params), 10, Some(0), 0).values[0], expected);
+    }
+}
+
+#[test]
+fn rates_stay_in_their_bounds_whatever_hops_say() {
+    let mut rng = crate::rng::Rng::new(5);
+    let mut half = half(MlccParams::default());
+    let mut at = 0;
+    for _ in 0..20_000 {
+        at += rng.below(400);
+        let credit = half.credit.filter(|_| rng.below(4) > 0).or(Some(3));
+        let report = arrives(&mut half, at, credit, rng.next_u64() >> 30);
+        assert!(report.values.iter().all(|kbps| (100_000..=25_000_000).contains(kbps)));
+    }
+}

@@ -24,7 +24,7 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 38] = [
+const NUMBERS: [&str; 39] = [
     "kind",
     "ev",
     "dst_flow",
@@ -59,6 +59,7 @@ const NUMBERS: [&str; 38] = [
     "upto",
     "step",
     "named",
+    "cookie",
     "first",
     "class",
     "protocol",
@@ -146,7 +147,15 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
         bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
     }
     let named = flow(rng);
-    let steps = [Presence::Unknown { named }, Presence::Forgotten { named }, Presence::Keep];
+    let cookie = rng.next_u64();
+    let steps = [
+        Presence::Unknown { named },
+        Presence::Forgotten { named },
+        Presence::Keep,
+        Presence::Prove { cookie },
+        Presence::Proof { cookie },
+        Presence::Refused,
+    ];
     bodies.extend(steps.map(Body::Presence));
     bodies
 }
@@ -309,12 +318,15 @@ fn block_numbers(nack: &BlockNack) -> Vec<(&'static str, u64)> {
 }
 
 fn presence_numbers(presence: Presence) -> Vec<(&'static str, u64)> {
-    let (step, named) = match presence {
-        Presence::Unknown { named } => (0, named.0),
-        Presence::Forgotten { named } => (1, named.0),
-        Presence::Keep => (2, 0),
+    let (step, more) = match presence {
+        Presence::Unknown { named } => (0, ("named", named.0.into())),
+        Presence::Forgotten { named } => (1, ("named", named.0.into())),
+        Presence::Keep => (2, ("named", 0)),
+        Presence::Prove { cookie } => (3, ("cookie", cookie)),
+        Presence::Proof { cookie } => (4, ("cookie", cookie)),
+        Presence::Refused => (5, ("named", 0)),
     };
-    vec![("step", step), ("named", named.into())]
+    vec![("step", step), more]
 }
 
 fn note_numbers(note: &Note) -> Vec<(&'static str, u64)> {
@@ -337,8 +349,10 @@ fn samples() -> Vec<Sample> {
         for (at, body) in bodies(&mut rng).into_iter().enumerate() {
             let dst_flow = if at % 4 == 0 { FlowId::UNKNOWN } else { flow(&mut rng) };
             let dst_flow = match body {
-                Body::Presence(Presence::Keep) => flow(&mut rng),
-                Body::Presence(_) => FlowId::UNKNOWN,
+                Body::Presence(Presence::Unknown { .. } | Presence::Forgotten { .. }) => {
+                    FlowId::UNKNOWN
+                }
+                Body::Presence(_) => flow(&mut rng),
                 _ => dst_flow,
             };
             let ev = EntropyValue(PORTS[at % PORTS.len()]);

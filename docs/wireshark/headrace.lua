@@ -22,7 +22,9 @@ local KINDS = {
    [6] = "BLOCK_NACK", [7] = "NOTE", [8] = "REPORT", [9] = "PRESENCE",
 }
 
-local STEPS = { [0] = "UNKNOWN", [1] = "FORGOTTEN", [2] = "KEEP" }
+local STEPS = {
+   [0] = "UNKNOWN", [1] = "FORGOTTEN", [2] = "KEEP", [3] = "PROVE", [4] = "PROOF", [5] = "REFUSED",
+}
 
 local CLASSES = { [0] = "Control", [1] = "ProbeAck", [2] = "Probe" }
 
@@ -81,6 +83,7 @@ local fields = {
    sharers = ProtoField.uint16("headrace.sharers", "Sharers", base.DEC),
    upto = ProtoField.uint32("headrace.upto", "Up to", base.DEC),
    step = ProtoField.uint8("headrace.step", "Step", base.DEC, STEPS),
+   cookie = ProtoField.uint64("headrace.cookie", "Cookie", base.HEX),
    named = ProtoField.uint32("headrace.named", "Flow that was named", base.HEX),
    first = ProtoField.uint32("headrace.first", "First PSN", base.DEC),
    arrived = ProtoField.bytes("headrace.arrived", "Arrived"),
@@ -355,18 +358,26 @@ local function presence(reader)
    item:add(fields.step, step)
    local to_item, to = reader:flow(fields.dst_flow, true)
    reader:add(fields.key, 8)
+   local name = STEPS[step:uint()]
+   if name == "PROVE" or name == "PROOF" then
+      reader:add(fields.cookie, 8)
+      if to:uint() == 0 then
+         reader:refuse(to_item, "names a flow at its sender")
+      end
+      return name
+   end
    local named_item, named = reader:flow(fields.named, true)
    local reserved_item, reserved = reader:add(fields.reserved_word, 4)
-   local name = STEPS[step:uint()]
    if name == nil then
-      reader:refuse(item, "steps are 0 to 2")
+      reader:refuse(item, "steps are 0 to 5")
       return "unknown step"
    end
-   if (name == "KEEP") ~= (to:uint() ~= 0) then
-      reader:refuse(to_item, "KEEP names a flow at its receiver, the others none")
+   local names = name == "UNKNOWN" or name == "FORGOTTEN"
+   if names == (to:uint() ~= 0) then
+      reader:refuse(to_item, "KEEP and REFUSED name a flow here, the others none")
    end
-   if (name == "KEEP") ~= (named:uint() == 0) then
-      reader:refuse(named_item, "KEEP has no other name, the others have one")
+   if names == (named:uint() == 0) then
+      reader:refuse(named_item, "UNKNOWN and FORGOTTEN repeat a name, the others do not")
    end
    if reserved:uint() ~= 0 then
       reader:refuse(reserved_item, "reserved octets must be 0")

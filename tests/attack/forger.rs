@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use transport::units::{Credit, Key};
 use transport::wire::addressing::{AddrPair, IpPair, UDP_PORT};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, ETHERNET_LEN, Ecn, FrameSpec, TrafficClass};
-use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Receipt};
+use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Presence, Receipt};
 use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
 
 /// The server and its client.
@@ -25,6 +25,9 @@ const BURST: u64 = 32;
 /// Between two bursts: 16,000 packets a second.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// The first burst of an attack that is slow otherwise, and the pause between its packets then.
+const SLOW: (u64, Duration) = (140, Duration::from_millis(50));
+
 /// The kind of an attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attack {
@@ -34,6 +37,12 @@ pub(crate) enum Attack {
     Segments,
     /// Credit for every flow that the sender may have.
     Credits,
+    /// Segments that open flows and announce long messages.
+    Opens,
+    /// The first 140 of [`Attack::Opens`] at once, then 20 a second.
+    SlowOpens,
+    /// Every PRESENCE there is, for every flow that either end may have.
+    Presence,
     /// Octets at random.
     Junk,
     /// Headers that are cut or longer than they state, and fragments.
@@ -41,14 +50,41 @@ pub(crate) enum Attack {
 }
 
 impl Attack {
-    pub(crate) const ALL: &[Self] =
-        &[Self::Feedback, Self::Segments, Self::Credits, Self::Junk, Self::Misshapen];
+    pub(crate) const ALL: &[Self] = &[
+        Self::Feedback,
+        Self::Segments,
+        Self::Credits,
+        Self::Opens,
+        Self::SlowOpens,
+        Self::Presence,
+        Self::Junk,
+        Self::Misshapen,
+    ];
+
+    /// Packets in a burst, and the pause after each burst, from the second on.
+    const fn pace(self) -> (u64, Duration) {
+        match self {
+            Self::SlowOpens => (1, SLOW.1),
+            _ => (BURST, PAUSE),
+        }
+    }
+
+    /// Packets of an attack of so long, at least.
+    pub(crate) const fn least(self, seconds: u64) -> u64 {
+        match self {
+            Self::SlowOpens => SLOW.0 + 10 * seconds,
+            _ => 1000 * seconds,
+        }
+    }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Feedback => "forged_acknowledgements_for_every_flow_end_none",
             Self::Segments => "forged_segments_for_every_flow_are_in_no_message",
             Self::Credits => "forged_credit_for_every_flow_is_taken_by_none",
+            Self::Opens => "forged_openings_take_no_memory_and_keep_no_client_out",
+            Self::SlowOpens => "few_forged_openings_for_long_keep_no_client_out",
+            Self::Presence => "forged_presence_ends_no_flow",
             Self::Junk => "octets_at_random_are_no_packet",
             Self::Misshapen => "cut_long_and_fragmented_packets_are_none",
         }
@@ -71,6 +107,26 @@ impl Attack {
                 let upto = Credit::START.plus(rng.next_u32() / 2);
                 let body = Body::Credit(Allowance { src_flow: FlowId::new(0, 1), upto });
                 (1, datagram(0, flow, body, &[], rng, port))
+            }
+            Self::Opens | Self::SlowOpens => {
+                let opening = Data { psn: Psn(0), msg: MsgNo(0), offset: 0, ..segment(rng) };
+                let src_flow = FlowId::new(small(turn % 4096), 1 + small(turn / 4096 % 4095));
+                let msg_len = NonZeroU32::new(1 << 20).unwrap();
+                let body = Body::Data(Data { open: Some(Open { src_flow, msg_len }), ..opening });
+                (0, datagram(1, FlowId::UNKNOWN, body, &[0x55; 400], rng, port))
+            }
+            Self::Presence => {
+                let to = usize::from(turn & 1 == 1);
+                let cookie = rng.next_u64();
+                let (dst_flow, presence) = match turn % 6 {
+                    0 => (FlowId::UNKNOWN, Presence::Unknown { named: flow }),
+                    1 => (FlowId::UNKNOWN, Presence::Forgotten { named: flow }),
+                    2 => (flow, Presence::Keep),
+                    3 => (flow, Presence::Prove { cookie }),
+                    4 => (flow, Presence::Proof { cookie }),
+                    _ => (flow, Presence::Refused),
+                };
+                (to, datagram(1 - to, dst_flow, Body::Presence(presence), &[], rng, port))
             }
             Self::Junk => {
                 let mut octets = datagram(1, flow, Body::Ack(ack(rng)), &[], rng, port);
@@ -157,20 +213,23 @@ fn misshapen(turn: u64, rng: &mut Rng, port: u16) -> Vec<u8> {
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let [name, seconds, port] = arguments else { return ExitCode::FAILURE };
     let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
-    let bursts = seconds.parse::<u64>().unwrap() * 1000 / 2;
     let port: u16 = port.parse().unwrap();
+    let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);
-    let mut sent = 0;
-    for burst in 0..bursts {
-        for turn in burst * BURST..(burst + 1) * BURST {
+    let (mut sent, mut turn) = (0, 0);
+    let (burst, pause) = attack.pace();
+    let mut end = burst.max(if burst == 1 { SLOW.0 } else { 0 });
+    while Instant::now() < until {
+        for turn in turn..end {
             let (to, octets) = attack.packet(turn, &mut rng, port);
             let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
             // The kernel's queue may be full.
             sent += u64::from(socket.send_to(&octets, &to).is_ok());
         }
-        sleep(PAUSE);
+        (turn, end) = (end, end + burst);
+        sleep(pause);
     }
     println!("{sent}");
     ExitCode::SUCCESS

@@ -77,6 +77,12 @@ pub struct Settings {
     pub tx_flows_max: u32,
     /// Incoming flows this endpoint can hold, 1..=2^20.
     pub rx_flows_max: u32,
+    /// Incoming flows whose senders have not proved their address, from which on an unknown sender
+    /// is asked to before its flow takes memory. `u32::MAX` where all hosts are trusted.
+    pub unproven_max: u32,
+    /// Bytes of all messages that such flows may open before their senders have proved their
+    /// address; without effect where all hosts are trusted.
+    pub unproven_bytes: u64,
     /// Outgoing messages this endpoint can hold, 1..=2^20; as many incoming ones.
     pub msgs_max: u32,
     /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
@@ -88,8 +94,8 @@ pub struct Settings {
     pub ack_delay: Option<Duration>,
     /// How loss is inferred where no NACK reports it.
     pub loss: LossSettings,
-    /// How often the receiver of an idle flow is reminded of it; `None` leaves idle flows alone.
-    /// Above zero.
+    /// How often the receiver of an idle flow is reminded of it; `None` leaves idle flows alone. At
+    /// least 8 times `base_rtt`, at most the silence after which a flow is given up.
     pub keep_alive: Option<Duration>,
     /// Records the trace ring keeps; 0 is no trace.
     pub trace_capacity: u32,
@@ -170,6 +176,8 @@ impl Default for Settings {
             msg_window: 64,
             tx_flows_max: 1024,
             rx_flows_max: 1024,
+            unproven_max: u32::MAX,
+            unproven_bytes: 16 << 20,
             msgs_max: 4096,
             acks_waiting_max: 4096,
             ack_every: 1,
@@ -337,7 +345,11 @@ impl Config {
             ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
             ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
             ("ack_delay", "at most 2 s", s.ack_delay.is_none_or(|d| d <= Duration::from_s(2))),
-            ("keep_alive", "above zero", s.keep_alive != Some(Duration::ZERO)),
+            (
+                "keep_alive",
+                "at least 8 base RTTs",
+                s.keep_alive.is_none_or(|every| every >= s.base_rtt * 8),
+            ),
             ("incarnation", "1..=4095", generation.contains(&s.incarnation.into())),
             ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
@@ -356,7 +368,14 @@ impl Config {
         settings.ec_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
         settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
-        Ok(Self { settings, answers: Answers::Free })
+        let config = Self { settings, answers: Answers::Free };
+        // A receiver forgets after twice this silence; one reminder may be lost.
+        let forgets = config.give_up_after(&config.default_path());
+        if config.keep_alive.is_some_and(|every| every > forgets) {
+            let expected = "at most the silence after which a flow is given up";
+            return Err(ConfigError::Setting { name: "keep_alive", expected });
+        }
+        Ok(config)
     }
 
     /// Wire bytes of every segment beside its payload: its header and the headers around that,
@@ -521,65 +540,4 @@ fn is_psn_window(n: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_is_legal_and_its_mtu_is_the_papers() {
-        let config = Config::new(Settings::default()).unwrap();
-        assert_eq!(config.mtu(), Bytes(4160));
-    }
-
-    #[test]
-    fn an_illegal_setting_is_named() {
-        let error = Config::new(Settings { psn_window: 100, ..Settings::default() }).unwrap_err();
-        assert!(matches!(error, ConfigError::Setting { name: "psn_window", .. }));
-    }
-
-    #[test]
-    fn a_path_is_far_from_the_threshold_on_and_what_is_not_chosen_stays() {
-        let far = FarSettings {
-            rtt: Duration::from_us(100),
-            cc: Some(CcKind::UnoCc),
-            ..FarSettings::default()
-        };
-        let config = Config::new(Settings { far, ..Settings::default() }).unwrap();
-        let at = |us| {
-            let path = Path { base_rtt: Duration::from_us(us), ..config.default_path() };
-            config.policies(&path)
-        };
-        assert_eq!(at(99), Policies { cc: CcKind::Smartt, lb: LbKind::Reps });
-        assert_eq!(at(100), Policies { cc: CcKind::UnoCc, lb: LbKind::Reps });
-    }
-
-    #[test]
-    fn slow_round_trips_do_not_make_a_sender_outlast_the_memory_of_its_receiver() {
-        for (retries_max, backoff_max) in (1..=64).flat_map(|r| (0..=16).map(move |b| (r, b))) {
-            let loss = LossSettings { retries_max, backoff_max, ..LossSettings::default() };
-            let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
-            let (path, slow) = (config.default_path(), loss.slow_doublings());
-            let waits = (0..=retries_max).map(|n| n.min(backoff_max).max(slow));
-            let longest = waits.fold(Duration::ZERO, |sum, n| sum + config.rto(&path) * (1 << n));
-            assert!(longest <= config.give_up_after(&path) * 2, "{loss:?}");
-        }
-    }
-
-    #[test]
-    fn giving_up_takes_no_less_than_the_silence_that_a_flow_survives() {
-        let give_up = Duration::from_s(90);
-        let loss = LossSettings { give_up, ..LossSettings::default() };
-        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
-        let path = config.default_path();
-        assert_eq!(config.give_up_after(&path), give_up + config.rto(&path) * 65);
-        let loss = LossSettings { give_up: Duration::from_s(3601), ..loss };
-        assert!(Config::new(Settings { loss, ..Settings::default() }).is_err());
-    }
-
-    #[test]
-    fn giving_up_takes_the_sum_of_the_backed_off_timeouts() {
-        let loss = LossSettings { retries_max: 3, backoff_max: 1, ..LossSettings::default() };
-        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
-        let path = config.default_path();
-        assert_eq!(config.give_up_after(&path), config.rto(&path) * 7);
-    }
-}
+mod tests;

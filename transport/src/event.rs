@@ -50,12 +50,17 @@ pub enum FailReason {
     /// The peer has forgotten the flow since every byte of the message was sent: it may have been
     /// delivered.
     PeerForgot,
+    /// The peer had no room for another flow through all retries.
+    PeerFull,
 }
 
 impl fmt::Display for FailReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PeerSilent => f.write_str("the peer acknowledged nothing through all retries"),
+            Self::PeerFull => {
+                f.write_str("the peer had no room for another flow through all retries")
+            }
             Self::PeerForgot => {
                 f.write_str("the peer has forgotten the flow, and may have delivered the message")
             }

@@ -103,6 +103,8 @@ reasons! {
     UnknownFlow => "unknown_flow",
     /// Names a flow that is here without its key: forged, or of a process that was here before.
     WrongKey => "wrong_key",
+    /// Opens a flow while many are unproven: its sender is asked to prove its address first.
+    Unproven => "unproven",
     /// A PSN further ahead than the receive window.
     PsnOutOfWindow => "psn_out_of_window",
     /// Offset, length or message number that contradicts what is known of the message.

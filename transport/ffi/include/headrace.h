@@ -63,6 +63,10 @@ enum headrace_code
    goes on.
    */
   HEADRACE_PEER_FORGOT = -11,
+  /*
+   The peer had no room for another connection through all retries.
+   */
+  HEADRACE_PEER_FULL = -12,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -282,7 +282,7 @@ impl App {
 
     /// A connection whose peer is silent carries nothing any more; one of ours is closed.
     fn note_failure(&mut self, connection: u32, reason: Failure) {
-        if !matches!(reason, Failure::PeerSilent | Failure::FlowFailed) {
+        if !matches!(reason, Failure::PeerSilent | Failure::PeerFull | Failure::FlowFailed) {
             return;
         }
         let slot = self.connections.get_mut(connection as usize);

@@ -51,12 +51,14 @@ pub enum headrace_code {
     /// The peer has forgotten the connection, and may have delivered the message; the connection
     /// goes on.
     HEADRACE_PEER_FORGOT = -11,
+    /// The peer had no room for another connection through all retries.
+    HEADRACE_PEER_FULL = -12,
 }
 
 use headrace_code::{
     HEADRACE_AGAIN, HEADRACE_CONNECTION_FAILED, HEADRACE_ENVIRONMENT, HEADRACE_GONE,
     HEADRACE_INTERNAL, HEADRACE_INVALID, HEADRACE_NO_CONNECTION, HEADRACE_NO_SUCH_HOST,
-    HEADRACE_OK, HEADRACE_PEER_FORGOT, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
+    HEADRACE_OK, HEADRACE_PEER_FORGOT, HEADRACE_PEER_FULL, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
 };
 
 /// How a stack is set up. headrace_config_init fills it in; change what should differ.
@@ -121,6 +123,7 @@ pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
         (HEADRACE_CONNECTION_FAILED, c"the connection has failed: close it and connect again"),
         (HEADRACE_NO_SUCH_HOST, c"the peer has no address, or is this host itself"),
         (HEADRACE_INTERNAL, c"a request was not understood: a bug of Headrace"),
+        (HEADRACE_PEER_FULL, c"the peer had no room for another connection"),
         (HEADRACE_PEER_FORGOT, c"the peer has forgotten the connection, and may have the message"),
     ];
     let text = all.into_iter().find(|(known, _)| *known as i32 == code);
@@ -406,6 +409,7 @@ impl From<Failure> for headrace_code {
         match failure {
             Failure::PeerSilent => HEADRACE_PEER_SILENT,
             Failure::PeerForgot => HEADRACE_PEER_FORGOT,
+            Failure::PeerFull => HEADRACE_PEER_FULL,
             Failure::FlowFailed => HEADRACE_CONNECTION_FAILED,
             Failure::NoSuchConnection => HEADRACE_NO_CONNECTION,
             Failure::SelfSend | Failure::NoSuchHost => HEADRACE_NO_SUCH_HOST,

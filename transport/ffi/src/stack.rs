@@ -89,6 +89,9 @@ impl Stack {
             base_rtt: setup.base_rtt,
             tx_flows_max: setup.connections_max,
             rx_flows_max: setup.connections_max,
+            // Packets with forged sources cost no more than a quarter of tables and memory.
+            unproven_max: setup.connections_max / 4,
+            unproven_bytes: setup.memory_max / 4,
             msgs_max: setup.messages_max,
             incarnation: clock::incarnation(),
             loss,

@@ -67,7 +67,10 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// The outgoing flow that a packet of its peer names.
-    fn sending_flow(&mut self, rx: &RxSegment) -> Result<&mut Timed<Outgoing>, DropReason> {
+    pub(super) fn sending_flow(
+        &mut self,
+        rx: &RxSegment,
+    ) -> Result<&mut Timed<Outgoing>, DropReason> {
         let timed = self.tx_flows.get_mut(rx.hdr.dst_flow).filter(|timed| timed.peer() == rx.from);
         let timed = timed.ok_or(DropReason::UnknownFlow)?;
         if timed.key() == rx.hdr.key { Ok(timed) } else { Err(DropReason::WrongKey) }
@@ -96,6 +99,11 @@ impl<S: Scheduler> Endpoint<S> {
     /// Fills `tx` with control packets and acknowledgements only, for a link that takes no data
     /// now. Afterwards ask again as after [`Endpoint::poll_transmit`].
     pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
+        while tx.room() > 0
+            && let Some(told) = self.acks.pop_presence()
+        {
+            self.transmit_presence(&told, now, tx);
+        }
         let before = tx.len();
         let until = now + self.ahead.kept;
         self.sched.poll_control(now, until, tx);

@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use super::timers::{Due, Timed, rearm};
-use super::{Endpoint, RxBurst};
+use super::{Endpoint, RxBurst, Sender};
 use crate::event::Event;
 use crate::flow::halves::Halves;
 use crate::flow::open_blocks::OpenBlock;
@@ -14,7 +14,7 @@ use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::trace::TraceKind;
-use crate::units::{Bytes, FlowId};
+use crate::units::{Bytes, EntropyValue, FlowId};
 use crate::wire::{Body, Data, Extensions};
 
 impl<S: Scheduler> Endpoint<S> {
@@ -90,6 +90,10 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
+        if self.proofs.lacks(flow) {
+            self.look_at_proof(flow, rx)?;
+        }
+        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         let mut cx = RxContext {
             config: &self.config,
             msgs: &mut self.rx_msgs,
@@ -154,12 +158,29 @@ impl<S: Scheduler> Endpoint<S> {
         if let Some(&flow) = self.rx_by_sender.get(&sender) {
             return Ok(flow);
         }
+        if self.must_prove() {
+            self.ask_for_proof(sender, rx.hdr.ev);
+            return Err(DropReason::Unproven);
+        }
+        self.new_flow(sender, rx.hdr.ev)
+    }
+
+    /// A place for a flow that was not known.
+    pub(super) fn new_flow(
+        &mut self,
+        sender: Sender,
+        ev: EntropyValue,
+    ) -> Result<FlowId, DropReason> {
         if self.rx_flows.is_full() {
             self.evict();
         }
-        let name = (src_flow, rx.hdr.key);
-        let new = |id| Timed { flow: RxFlow::new(id, rx.from, name), timer: None };
-        let id = self.rx_flows.insert_with(new).ok_or(DropReason::TableFull)?;
+        let (from, src_flow, key) = sender;
+        let new = |id| Timed { flow: RxFlow::new(id, from, (src_flow, key)), timer: None };
+        let Some(id) = self.rx_flows.insert_with(new) else {
+            self.refuse(sender, ev);
+            return Err(DropReason::TableFull);
+        };
+        self.proofs.on_new(id);
         self.rx_by_sender.insert(sender, id);
         Ok(id)
     }
@@ -175,7 +196,9 @@ impl<S: Scheduler> Endpoint<S> {
             | Answer::Report(flow, ..)
             | Answer::Block(OpenBlock { flow, .. })) = answer
             else {
-                self.transmit_presence(&answer, tx);
+                if let Answer::Presence(told) = &answer {
+                    self.transmit_presence(told, now, tx);
+                }
                 continue;
             };
             // The flow may have been forgotten meanwhile; then its sender has forgotten it, too.
@@ -253,6 +276,7 @@ impl<S: Scheduler> Endpoint<S> {
             halves.end(flow);
         }
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
+        self.proofs.on_gone(flow.id);
         self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
         self.rx_by_sender.remove(&(flow.from, flow.src_flow, flow.key));
         let from = flow.from;

@@ -1,29 +1,98 @@
-//! The hash of the opening look-up: fixed, so that results never depend on a library's choice.
+//! The hash of the opening look-up: fixed, so that results never depend on a library's choice, and
+//! keyed, since a sender chooses most of what is hashed: without the key, flows that all fall
+//! into one bucket cannot be made.
 
-use core::hash::Hasher;
+use core::hash::{BuildHasher, Hasher};
 
-use crate::rng::mix;
+use hashbrown::HashMap;
 
-/// Scatters a (host, flow) key.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyHasher(u64);
+use super::Sender;
+use crate::units::FlowId;
+
+/// Incoming flows by their sender's name. Never iterated.
+pub(super) type FlowsBySender = HashMap<Sender, FlowId, KeyHash>;
+
+/// Makes [`KeyHasher`]s of one key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyHash([u64; 2]);
+
+impl KeyHash {
+    pub(crate) const fn new(key: [u64; 2]) -> Self {
+        Self(key)
+    }
+}
+
+impl BuildHasher for KeyHash {
+    type Hasher = KeyHasher;
+
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher { key: self.0, state: 0 }
+    }
+}
+
+/// Scatters a (host, flow, key) by multiplications of words that have parts of the key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyHasher {
+    key: [u64; 2],
+    state: u64,
+}
+
+/// Both halves of the product.
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of a product")]
+    let halves = (product as u64, (product >> 64) as u64);
+    halves.0 ^ halves.1
+}
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
-        mix(self.0)
+        fold(self.state ^ self.key[1], self.key[0] | 1)
     }
 
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            self.0 = mix(self.0 ^ u64::from(byte));
+            self.write_u64(byte.into());
         }
     }
 
     fn write_u64(&mut self, n: u64) {
-        self.0 = mix(self.0 ^ n);
+        self.state = fold(self.state ^ self.key[0], n ^ self.key[1]);
     }
 
     fn write_u32(&mut self, n: u32) {
-        self.0 = self.0.rotate_left(32) ^ u64::from(n);
+        self.state = self.state.rotate_left(32) ^ u64::from(n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use crate::units::{FlowId, HostId, Key};
+
+    /// Senders whose names and keys differ in bits that cancel out where nothing is keyed between.
+    fn alike(n: u32) -> (HostId, FlowId, Key) {
+        (HostId(1), FlowId(n), Key(u64::from(n)))
+    }
+
+    #[test]
+    fn which_senders_share_a_bucket_depends_on_the_key() {
+        let mut rng = Rng::new(3);
+        let hashes = [(); 3].map(|()| KeyHash::new([rng.next_u64(), rng.next_u64()]));
+        for hash in hashes {
+            let mut buckets = [0_u32; 64];
+            for n in 0..64_000 {
+                buckets[usize::try_from(hash.hash_one(alike(n)) % 64).unwrap()] += 1;
+            }
+            assert!(buckets.iter().all(|count| (700..1300).contains(count)), "{buckets:?}");
+        }
+        // Those that one key puts together are apart under another.
+        let together = |n: &u32| hashes[0].hash_one(alike(*n)) % 64 == 0;
+        let mut apart = [0_u32; 64];
+        for n in (0..64_000).filter(together) {
+            apart[usize::try_from(hashes[1].hash_one(alike(n)) % 64).unwrap()] += 1;
+        }
+        assert!(apart.iter().all(|count| *count < 60), "{apart:?}");
     }
 }

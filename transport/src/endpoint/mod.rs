@@ -42,16 +42,14 @@ mod incoming;
 mod lookup;
 mod outgoing;
 mod presence;
+mod proof;
 mod resting;
 mod secret;
 mod timers;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::hash::BuildHasherDefault;
 use core::ptr;
-
-use hashbrown::HashMap;
 
 use crate::cc::Window;
 use crate::config::{Config, Policies};
@@ -76,9 +74,10 @@ use crate::trace::Trace;
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId};
 use crate::wire::{Body, Ext, Extensions};
 use controllers::Controllers;
-use lookup::KeyHasher;
+use lookup::FlowsBySender;
 use outgoing::Outgoing;
 use presence::Allowed;
+use proof::Proofs;
 use secret::Secret;
 use timers::{Due, TIMER_TICK, Timed};
 
@@ -145,6 +144,8 @@ pub struct Endpoint<S = Sched> {
     tx_msgs: Slab<MsgId, TxMsg>,
     /// Incoming flows; those without a timer are at rest (`resting.rs`).
     rx_flows: Slab<FlowId, Timed<RxFlow>>,
+    /// Which senders of incoming flows have proved their address.
+    proofs: Proofs,
     /// Place of `rx_flows` at which the next search for a flow at rest begins.
     rest_hand: u32,
     rx_msgs: Slab<MsgId, RxMsg>,
@@ -153,7 +154,7 @@ pub struct Endpoint<S = Sched> {
     /// What incoming flows have beside them where packets carry extensions.
     halves: Option<Box<Halves>>,
     /// Incoming flows by their sender's name: read only while a flow opens. Never iterated.
-    rx_by_sender: HashMap<Sender, FlowId, BuildHasherDefault<KeyHasher>>,
+    rx_by_sender: FlowsBySender,
     controllers: Controllers,
     round_trips: RoundTrips,
     sched: S,
@@ -197,25 +198,25 @@ impl<S: Scheduler> Endpoint<S> {
         let tx_flows = config.tx_flows_max as usize;
         let msgs = config.msgs_max as usize;
         let restores = if config.ec == EcKind::Uncoded { 0 } else { BURST };
+        let secret = Secret::new(config, &rng);
+        let look_up = secret.look_up();
         Self {
             host,
-            secret: Secret::new(config, &rng),
+            secret,
             rng,
             flows_opened: 0,
-            allowed: Allowed::default(),
+            allowed: Allowed::new(look_up),
             linger: config.give_up_after(&config.default_path()) * 2,
             tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),
             rx_flows: Slab::aged(rx_flows, config.incarnation.into()),
+            proofs: Proofs::new(config),
             rest_hand: 0,
             rx_msgs: Slab::new(msgs),
             rx_buffers: RxBuffers::new(config),
             halves: config.has_extensions().then(|| Box::new(Halves::new(config))),
             // Twice the flows: removals leave marks that must not force a rehash.
-            rx_by_sender: HashMap::with_capacity_and_hasher(
-                2 * rx_flows,
-                BuildHasherDefault::default(),
-            ),
+            rx_by_sender: FlowsBySender::with_capacity_and_hasher(2 * rx_flows, look_up),
             controllers: Controllers::default(),
             round_trips: RoundTrips::new(),
             granted: answers == Answers::Granted,

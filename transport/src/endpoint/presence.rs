@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A receiver answers a packet that names a flow which is not here with that name and the packet's
-//! key. The answer is no longer than the packet, and answers are limited to one each
-//! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more than that.
+//! key. The answer is no longer than the packet, and answers to the sources of a share are limited
+//! to one each [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more
+//! than that.
 //!
 //! A sender that is answered so opens its flow anew: under a new key, so that no packet of before
 //! is taken for one of now, with PSNs and messages numbered from 0. Every message that is not
@@ -38,7 +39,11 @@
 //! An outgoing flow may be kept at its receiver while it is idle (`keep_alive` of the settings): a
 //! KEEP makes the receiver remember it, or say now that it does not.
 
+use alloc::boxed::Box;
+use core::hash::BuildHasher as _;
+
 use super::Endpoint;
+use super::lookup::KeyHash;
 use super::timers::{Due, Timed, rearm};
 use super::tx_context;
 use crate::flow::rx::{Answer, RxFlow};
@@ -48,28 +53,40 @@ use crate::sched::Scheduler;
 use crate::segment::{Burst, PayloadRef, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
-use crate::units::{EntropyValue, FlowId};
+use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::Presence;
 
-/// Between two answers of an endpoint, when many are asked for.
+/// Between two answers to the sources of a share, when many are asked for.
 const ANSWER_EVERY: Duration = Duration::from_us(100);
-/// Answers that may leave at once.
+/// Answers that may leave at once, of a share.
 const ANSWERS_AT_ONCE: u64 = 32;
+/// Shares of sources, each with a budget of its own.
+const SHARES: usize = 64;
 
-/// How many answers may leave.
-#[derive(Clone, Copy, Debug, Default)]
+/// How many answers may leave. Each source has the budget of its share, which only this endpoint
+/// knows: packets that seem to come from one host use up the answers of no host in other shares.
+#[derive(Clone, Debug)]
 pub(super) struct Allowed {
-    /// When as many would have left at [`ANSWER_EVERY`] as have been given.
-    until: Instant,
+    shares: KeyHash,
+    /// When as many would have left at [`ANSWER_EVERY`] as have been given, by share.
+    until: Box<[Instant; SHARES]>,
 }
 
 impl Allowed {
-    /// Takes one at `now`, if there is one.
-    fn take(&mut self, now: Instant) -> bool {
-        let until = self.until.max(now) + ANSWER_EVERY;
+    pub(super) fn new(shares: KeyHash) -> Self {
+        Self { shares, until: Box::new([Instant::ZERO; SHARES]) }
+    }
+
+    /// Takes one for `source` at `now`, if there is one.
+    fn take(&mut self, source: HostId, now: Instant) -> bool {
+        let share = self.shares.hash_one(source) % SHARES as u64;
+        let Some(given) = usize::try_from(share).ok().and_then(|at| self.until.get_mut(at)) else {
+            return false;
+        };
+        let until = (*given).max(now) + ANSWER_EVERY;
         let within = until <= now + ANSWER_EVERY * ANSWERS_AT_ONCE;
         if within {
-            self.until = until;
+            *given = until;
         }
         within
     }
@@ -84,7 +101,7 @@ impl<S: Scheduler> Endpoint<S> {
         if named == FlowId::UNKNOWN || self.rx_flows.get(named).is_some_and(known) {
             return;
         }
-        if !self.allowed.take(now) {
+        if !self.allowed.take(rx.from, now) {
             return;
         }
         let step = if self.rx_flows.has_given(named) { Step::Forgotten } else { Step::Unknown };
@@ -94,10 +111,15 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Sends a PRESENCE that waited.
     #[cold]
-    pub(super) fn transmit_presence(&mut self, answer: &Answer, tx: &mut Burst<TxSegment>) {
-        let Answer::Presence(told) = answer else { return };
+    pub(super) fn transmit_presence(
+        &mut self,
+        told: &Told,
+        now: Instant,
+        tx: &mut Burst<TxSegment>,
+    ) {
         self.stats.control_sent += 1;
-        tx.push(TxSegment { hdr: told.header(), payload: PayloadRef::default(), peer: told.to });
+        let hdr = told.header(self.cookie_of(told, now));
+        tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: told.to });
     }
 
     /// A PRESENCE arrived.
@@ -107,6 +129,9 @@ impl<S: Scheduler> Endpoint<S> {
             Presence::Unknown { named } => self.reopen(rx, named, false, now),
             Presence::Forgotten { named } => self.reopen(rx, named, true, now),
             Presence::Keep => self.keep(rx, now),
+            Presence::Prove { cookie } => self.on_asked_for_proof(rx, Some(cookie), now),
+            Presence::Refused => self.on_asked_for_proof(rx, None, now),
+            Presence::Proof { cookie } => self.take_proof(rx, cookie, now),
         };
         match taken {
             Ok(()) => self.stats.control_received += 1,

@@ -52,17 +52,32 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// Makes room in a full table by forgetting a flow at rest, if one is found soon. The search
-    /// goes on where the last one ended, so that places take turns. O([`LOOKS_MAX`]).
+    /// Makes room in a full table by forgetting a flow, if one is found soon: one at rest whose
+    /// sender never proved its address, then any of such a sender where not all hosts are trusted,
+    /// then one at rest. The search goes on where the last one ended, so that places take turns.
+    /// O([`LOOKS_MAX`]).
     pub(super) fn evict(&mut self) {
+        let mut flow = None;
+        if self.proofs.matter() {
+            flow = self.search(|timed, lacks| lacks && timed.is_at_rest());
+            flow = flow.or_else(|| self.search(|_, lacks| lacks));
+        }
+        let flow = flow.or_else(|| self.search(|timed, _| timed.is_at_rest()));
+        let Some(flow) = flow else { return };
+        self.stats.flows_evicted += 1;
+        self.forget(flow);
+    }
+
+    /// A flow for which `which` holds, given it and whether its sender's proof is lacking.
+    fn search(&mut self, which: impl Fn(&Timed<RxFlow>, bool) -> bool) -> Option<FlowId> {
         for _ in 0..LOOKS_MAX.min(self.config.rx_flows_max) {
             let index = self.rest_hand;
             self.rest_hand = (index + 1) % self.config.rx_flows_max;
             let Some((flow, timed)) = self.rx_flows.at(index) else { continue };
-            if timed.is_at_rest() {
-                self.stats.flows_evicted += 1;
-                return self.forget(flow);
+            if which(timed, self.proofs.lacks(flow)) {
+                return Some(flow);
             }
         }
+        None
     }
 }

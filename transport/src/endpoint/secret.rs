@@ -4,12 +4,17 @@ use core::hash::Hasher as _;
 
 use siphasher::sip::SipHasher24;
 
+use super::lookup::KeyHash;
 use crate::config::Config;
 use crate::rng::Rng;
+use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId, Key};
 
 /// Bits of a key that say where its flow is: as many as an index has.
 const INDEX: u64 = FlowId::CAPACITY as u64 - 1;
+
+/// Cookies of this period and of the one before are good.
+const PERIOD: Duration = Duration::from_s(10);
 
 const _: () = assert!(FlowId::CAPACITY.is_power_of_two());
 
@@ -46,6 +51,32 @@ impl Secret {
     pub(super) fn index_of(&self, key: Key) -> u32 {
         let index = (key.0 ^ self.mask(key.0 & !INDEX)) & INDEX;
         u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    /// What the sender of a flow, `src_flow` of `from` with `key`, has to send back to prove
+    /// that it is there, in the `age`-th period before `now`.
+    pub(super) fn cookie(
+        &self,
+        (from, src_flow, key): (HostId, FlowId, Key),
+        now: Instant,
+        age: u64,
+    ) -> u64 {
+        let mut hasher = self.0;
+        hasher.write_u64((now.as_ps() / PERIOD.as_ps()).wrapping_sub(age));
+        hasher.write_u32(from.0);
+        hasher.write_u32(src_flow.0);
+        hasher.write_u64(key.0);
+        hasher.finish()
+    }
+
+    /// The key of the look-up of flows by their senders' names.
+    pub(super) fn look_up(&self) -> KeyHash {
+        let word = |name: &[u8]| {
+            let mut hasher = self.0;
+            hasher.write(name);
+            hasher.finish()
+        };
+        KeyHash::new([word(b"look-up, first word"), word(b"look-up, second word")])
     }
 
     fn mask(&self, high: u64) -> u64 {

@@ -136,6 +136,13 @@ impl Recovery {
         self.probe_at = None;
     }
 
+    /// The receiver has taken nothing of what was sent: all of it is to be sent again. It says
+    /// nothing of the network.
+    pub(crate) fn resend_all(&mut self, now: Instant) {
+        // Bounded by the PSN window: each turn takes one segment out of flight.
+        while self.next_sent_before(now + Duration::from_ps(1), Inference::Silence).is_some() {}
+    }
+
     /// The receiver has lost what it knew: nothing is outstanding, and PSNs begin again.
     pub(crate) fn restart(&mut self) {
         self.clear();

@@ -8,7 +8,8 @@ use crate::wire::{Body, Header, Presence};
 pub(crate) struct Told {
     pub(crate) key: Key,
     pub(crate) to: HostId,
-    /// KEEP: the receiver's name of the flow; else the name that the answered packet gave.
+    /// UNKNOWN, FORGOTTEN: the name that the answered packet gave; KEEP: the receiver's name of the
+    /// flow; else the sender's.
     pub(crate) flow: FlowId,
     pub(crate) ev: EntropyValue,
     pub(crate) step: Step,
@@ -20,15 +21,21 @@ pub(crate) enum Step {
     Unknown,
     Forgotten,
     Keep,
+    Prove,
+    Proof,
+    Refused,
 }
 
 impl Told {
-    /// The packet.
-    pub(crate) fn header(&self) -> Header {
+    /// The packet, with `cookie` where it has one.
+    pub(crate) fn header(&self, cookie: u64) -> Header {
         let (dst_flow, presence) = match self.step {
             Step::Unknown => (FlowId::UNKNOWN, Presence::Unknown { named: self.flow }),
             Step::Forgotten => (FlowId::UNKNOWN, Presence::Forgotten { named: self.flow }),
             Step::Keep => (self.flow, Presence::Keep),
+            Step::Prove => (self.flow, Presence::Prove { cookie }),
+            Step::Proof => (self.flow, Presence::Proof { cookie }),
+            Step::Refused => (self.flow, Presence::Refused),
         };
         Header::new(self.ev, dst_flow, Body::Presence(presence)).keyed(self.key)
     }

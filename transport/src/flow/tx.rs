@@ -132,6 +132,10 @@ pub(crate) struct TxFlow {
     extended: Extended,
     /// Wire bytes of a packet beside its payload and extensions that only some of its packets have.
     overhead: u16,
+    /// When the receiver was last sent proof of this host's address, and what proves it.
+    proved: Option<(Instant, u64)>,
+    /// The receiver said that it has no room for the flow.
+    refused_flow: bool,
 }
 
 impl TxFlow {
@@ -184,6 +188,8 @@ impl TxFlow {
             kept_at: Instant::ZERO,
             extended,
             overhead: config.segment_overhead() + config.ext_beside(extended.extent),
+            proved: None,
+            refused_flow: false,
         }
     }
 
@@ -286,6 +292,9 @@ impl TxFlow {
 
     /// Fails every unfinished message, by name, because the peer does not answer.
     pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
+        let unheard = self.dst_flow == FlowId::UNKNOWN;
+        let full = unheard && self.refused_flow;
+        let reason = if full { FailReason::PeerFull } else { FailReason::PeerSilent };
         self.failed = true;
         self.unsent = 0;
         self.parity = ParityDue::default();
@@ -293,7 +302,7 @@ impl TxFlow {
         for msg in self.unfinished.drain(..) {
             if cx.msgs.remove(msg).is_some() {
                 cx.stats.messages_failed += 1;
-                cx.events.push_back(Event::Failed { msg, reason: FailReason::PeerSilent });
+                cx.events.push_back(Event::Failed { msg, reason });
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         rc_params: _,
         int_room,
         int_always,
-        far,
+        far: FarSettings { rtt: far_rtt, cc: far_cc, lb: far_lb },
         sched,
         sched_params: _,
         ec,
@@ -49,6 +49,8 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         msg_window,
         tx_flows_max,
         rx_flows_max,
+        unproven_max,
+        unproven_bytes,
         msgs_max,
         acks_waiting_max,
         ack_every,
@@ -58,7 +60,6 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         trace_capacity,
         incarnation,
     } = (**config).clone();
-    let FarSettings { rtt: far_rtt, cc: far_cc, lb: far_lb } = far;
     let mut words = Vec::from([
         u64::from(payload_max),
         u64::from(frame_overhead),
@@ -86,10 +87,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(trace_capacity),
         u64::from(incarnation),
     ]);
-    words.extend(secret);
-    words.extend(loss_words(loss));
-    words.extend([u64::from(int_room), u64::from(int_always)]);
-    words.extend(params_words(config));
+    let proof = [u64::from(unproven_max), unproven_bytes, secret[0], secret[1]];
+    let telemetry = [u64::from(int_room), u64::from(int_always)];
+    words.extend([&proof[..], &telemetry, &loss_words(loss), &params_words(config)].concat());
     words
 }
 
@@ -173,7 +173,11 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         },
         trace_capacity: next()?.try_into().ok()?,
         incarnation: next()?.try_into().ok()?,
+        unproven_max: next()?.try_into().ok()?,
+        unproven_bytes: next()?,
         secret: [next()?, next()?],
+        int_room: next()?.try_into().ok()?,
+        int_always: flag(next()?)?,
         loss: LossSettings {
             reorder_window_quarters: match next()? {
                 NONE => None,
@@ -186,8 +190,6 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             give_up: Duration::from_ps(next()?),
             tail_probe: flag(next()?)?,
         },
-        int_room: next()?.try_into().ok()?,
-        int_always: flag(next()?)?,
         cc_params: CcParams::from_words(next)?,
         lb_params: LbParams::from_words(next)?,
         sched_params: SchedParams::from_words(next)?,

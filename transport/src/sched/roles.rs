@@ -21,8 +21,8 @@ impl<S: Sending + Receiving + Protocol> Scheduler for S {}
 pub trait Sending {
     /// An outgoing flow has been opened. It has sent nothing.
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
-    /// The receiver of an outgoing flow has forgotten it: nothing that was said to or by the peer
-    /// about the flow counts any more.
+    /// The receiver of an outgoing flow does not have it, and the flow begins again: nothing that
+    /// was said to or by the peer about the flow counts any more.
     fn on_reopened(&mut self, _flow: FlowId) {}
     /// The backlog of an outgoing flow has changed, or the part of it that its own window allows.
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);

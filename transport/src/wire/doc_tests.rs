@@ -284,6 +284,9 @@ fn presences_lie_where_the_document_says() {
         (0, FlowId::UNKNOWN, Presence::Unknown { named }, named.0),
         (1, FlowId::UNKNOWN, Presence::Forgotten { named }, named.0),
         (2, NAMED.dst_flow, Presence::Keep, 0),
+        (3, NAMED.dst_flow, Presence::Prove { cookie: 0x1122_3344 << 32 }, 0x1122_3344),
+        (4, NAMED.dst_flow, Presence::Proof { cookie: 0x1122_3344 << 32 }, 0x1122_3344),
+        (5, NAMED.dst_flow, Presence::Refused, 0),
     ] {
         let expected = laid_out(
             "PRESENCE",
@@ -302,11 +305,12 @@ fn presences_lie_where_the_document_says() {
         assert_eq!(read, header);
         // Another step; then something reserved, and a flow or a name where the step has none, or
         // none where it has one.
-        let mut wrong = [(1, vec![3]), (18, be(1)), (2, be(0x0BAD_CAFE)), (14, be(0))];
-        if step == 2 {
-            (wrong[2].1, wrong[3].1) = (be(0), be(0x0BAD_CAFE));
-        }
-        for (at, octets) in wrong {
+        let wrong = match step {
+            0 | 1 => vec![(18, be(1)), (2, be(0x0BAD_CAFE)), (14, be(0))],
+            3 | 4 => vec![(2, be(0)), (2, be(0xFFFFF))],
+            _ => vec![(18, be(1)), (2, be(0)), (14, be(0x0BAD_CAFE))],
+        };
+        for (at, octets) in wrong.into_iter().chain([(1, vec![6])]) {
             let mut packet = expected.clone();
             packet[at..at + octets.len()].copy_from_slice(&octets);
             assert!(Header::parse(header.ev, &packet).is_err(), "step {step}, octet {at}");

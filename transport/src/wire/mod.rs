@@ -215,6 +215,18 @@ pub enum Presence {
     },
     /// The sender has nothing to send, and may have something later.
     Keep,
+    /// The receiver asks a flow's sender to show that it is where its packets say they are from.
+    Prove {
+        /// What the sender is to send back: a function of the receiver's secret, the flow and time.
+        cookie: u64,
+    },
+    /// The sender of the flow that the header names shows that.
+    Proof {
+        /// As it was asked for.
+        cookie: u64,
+    },
+    /// The receiver has no room for another flow now.
+    Refused,
 }
 
 /// The header of a packet whose content one scheduler or controller defines: for a host where

@@ -13,8 +13,7 @@ struct Fixed {
     step: u8,
     dst_flow: U32,
     key: U64,
-    named: U32,
-    reserved: U32,
+    value: U64,
 }
 
 /// Octets of a PRESENCE: as many as of the shortest packet that is answered by one.
@@ -26,35 +25,44 @@ const _: () = assert!(LEN <= super::credit::LEN && LEN <= super::data::LEN);
 const UNKNOWN: u8 = 0;
 const FORGOTTEN: u8 = 1;
 const KEEP: u8 = 2;
+const PROVE: u8 = 3;
+const PROOF: u8 = 4;
+const REFUSED: u8 = 5;
 
 pub(super) fn emit(presence: &Presence, (dst_flow, key): Name, out: &mut [u8]) {
-    let (step, named) = match *presence {
-        Presence::Unknown { named } => (UNKNOWN, named),
-        Presence::Forgotten { named } => (FORGOTTEN, named),
-        Presence::Keep => (KEEP, FlowId::UNKNOWN),
+    let (step, value) = match *presence {
+        Presence::Unknown { named } => (UNKNOWN, u64::from(named.0) << 32),
+        Presence::Forgotten { named } => (FORGOTTEN, u64::from(named.0) << 32),
+        Presence::Keep => (KEEP, 0),
+        Presence::Prove { cookie } => (PROVE, cookie),
+        Presence::Proof { cookie } => (PROOF, cookie),
+        Presence::Refused => (REFUSED, 0),
     };
     let fixed = Fixed {
         first: first_octet(KIND_PRESENCE),
         step,
         dst_flow: dst_flow.0.into(),
         key: key.0.into(),
-        named: named.0.into(),
-        reserved: 0.into(),
+        value: value.into(),
     };
     out.copy_from_slice(fixed.as_bytes());
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Presence), ParseError> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
-    let (dst_flow, named) = (FlowId(fixed.dst_flow.get()), FlowId(fixed.named.get()));
-    let (to_sender, is_named) = (dst_flow == FlowId::UNKNOWN, named.generation() != 0);
-    let presence = match fixed.step {
-        UNKNOWN if to_sender && is_named => Presence::Unknown { named },
-        FORGOTTEN if to_sender && is_named => Presence::Forgotten { named },
-        KEEP if dst_flow.generation() != 0 && named == FlowId::UNKNOWN => Presence::Keep,
+    let (dst_flow, value) = (FlowId(fixed.dst_flow.get()), fixed.value.get());
+    // A name, where the step has one, and nothing behind it.
+    let named = FlowId(u32::try_from(value.rotate_left(32)).unwrap_or(0));
+    let presence = match (fixed.step, dst_flow.generation() != 0) {
+        (UNKNOWN, false) if named.generation() != 0 => Presence::Unknown { named },
+        (FORGOTTEN, false) if named.generation() != 0 => Presence::Forgotten { named },
+        (KEEP, true) if value == 0 => Presence::Keep,
+        (PROVE, true) => Presence::Prove { cookie: value },
+        (PROOF, true) => Presence::Proof { cookie: value },
+        (REFUSED, true) if value == 0 => Presence::Refused,
         _ => return Err(ParseError::Field),
     };
-    if fixed.reserved.get() != 0 {
+    if dst_flow.generation() == 0 && dst_flow != FlowId::UNKNOWN {
         return Err(ParseError::Field);
     }
     Ok(((dst_flow, Key(fixed.key.get())), presence))

@@ -122,9 +122,12 @@ fn ext() -> impl Strategy<Value = (Ext, [bool; 3])> {
 }
 
 fn presence_body() -> impl Strategy<Value = Body> {
-    (0..3, flow_id()).prop_map(|(step, named)| match step {
+    (0..6, flow_id(), any::<u64>()).prop_map(|(step, named, cookie)| match step {
         0 => Body::Presence(Presence::Unknown { named }),
         1 => Body::Presence(Presence::Forgotten { named }),
+        2 => Body::Presence(Presence::Prove { cookie }),
+        3 => Body::Presence(Presence::Proof { cookie }),
+        4 => Body::Presence(Presence::Refused),
         _ => Body::Presence(Presence::Keep),
     })
 }
@@ -136,8 +139,10 @@ fn header(body: impl Strategy<Value = Body>) -> impl Strategy<Value = (Header, E
             let [int, half, advice] = named;
             let (ev, key) = (EntropyValue(drawn.0), Key(drawn.1));
             let dst_flow = match body {
-                Body::Presence(Presence::Keep) => FlowId(dst_flow.0 | 1 << 20),
-                Body::Presence(_) => FlowId::UNKNOWN,
+                Body::Presence(Presence::Unknown { .. } | Presence::Forgotten { .. }) => {
+                    FlowId::UNKNOWN
+                }
+                Body::Presence(_) => FlowId(dst_flow.0 | 1 << 20),
                 _ => dst_flow,
             };
             let of_none = matches!(body, Body::Note(_)) && dst_flow == FlowId::UNKNOWN;

@@ -14,6 +14,7 @@ use transport::{
 
 mod blocks;
 mod lifetime;
+mod proof;
 mod receiver;
 mod sender;
 
@@ -91,6 +92,13 @@ impl End {
         assert_eq!(self.take(rx), Placement::Release);
         assert_eq!(self.dropped(reason), before + 1, "not dropped as {reason:?}");
         assert_eq!(self.events(), []);
+    }
+
+    /// Hands in a packet that has to be dropped for `reason`, whatever happened before.
+    #[track_caller]
+    fn refuses_quietly(&mut self, rx: &RxSegment, reason: DropReason) {
+        self.events();
+        self.refuses(rx, reason);
     }
 
     /// Hands in a segment that has to be placed.

@@ -188,7 +188,9 @@ fn a_flow_that_was_forgotten_while_it_was_idle_carries_the_next_message() {
 #[test]
 fn a_flow_that_is_kept_is_remembered_and_a_restart_is_noticed_before_the_next_message() {
     let every = Duration::from_s(1);
-    let config = config(|s| (s.keep_alive, s.rx_flows_max) = (Some(every), 1));
+    let config = config(|s| {
+        (s.keep_alive, s.rx_flows_max, s.loss.give_up) = (Some(every), 1, every * 2);
+    });
     let mut pair = Pair::new(&config, 1, Weather::default());
     let flow = opened(&mut pair, &config);
     pair.post(0, flow, pattern(1, 100), 1);
@@ -255,4 +257,77 @@ fn packet_of_another_life() -> RxSegment {
     let hdr = Header::new(transport::EntropyValue(3), FlowId::new(5, 900), Body::Data(data));
     let (hdr, at) = (hdr.keyed(transport::units::Key(77)), Instant::ZERO);
     RxSegment { hdr, at, from: HostId(0), payload_len: 100, ce: false, trimmed: false }
+}
+
+#[test]
+fn where_every_sender_has_to_prove_itself_a_message_arrives_once_a_round_trip_later() {
+    const LEN: usize = 200_000;
+    for kind in kinds() {
+        let strict = |max| Settings { unproven_max: max, secret: [3, 4], ..(*kind).clone() };
+        let mut took = [Duration::ZERO; 2];
+        for (took, max) in took.iter_mut().zip([u32::MAX, 0]) {
+            let config = Config::new(strict(max)).unwrap();
+            let mut pair = Pair::new(&config, 1, Weather::default());
+            let flow = opened(&mut pair, &config);
+            pair.post(0, flow, pattern(1, LEN), 1);
+            pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
+            *took = pair.now.since(Instant::ZERO);
+            assert_eq!(pair.copies(1, LEN), 1);
+        }
+        let more = took[1].saturating_sub(took[0]);
+        assert!(
+            more >= DELAY && more < DELAY * 8,
+            "{more} more than {}, {:?}",
+            took[0],
+            kind.sched
+        );
+        for seed in 0..2 {
+            let config = Config::new(strict(0)).unwrap();
+            let bad = Weather { loss: 0.1, duplicate: 0.05, reorder: 0.1, ..Weather::default() };
+            exchange(&config, seed, bad, &[10, 70_000, 1, 200_000]);
+        }
+    }
+}
+
+#[test]
+fn a_flow_in_use_is_proven_without_waiting_and_a_flood_of_forged_ones_keeps_no_other_out() {
+    const LEN: usize = 100_000;
+    let config = config(|s| (s.unproven_max, s.rx_flows_max, s.secret) = (4, 8, [5, 6]));
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let flow = opened(&mut pair, &config);
+    pair.post(0, flow, pattern(1, LEN), 1);
+    pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
+    let retransmitted = pair.hosts[0].endpoint.stats().retransmitted;
+    assert_eq!(retransmitted, 0, "it waited for nothing");
+    let mut forged = 0;
+    for tag in 2..6 {
+        // From an address where no one answers.
+        for _ in 0..100 {
+            forged += 1;
+            let stale = packet_of_another_life();
+            let Body::Data(mut data) = stale.hdr.body else { panic!() };
+            let src_flow = FlowId::new(forged, 9);
+            let msg_len = NonZeroU32::new(5000).unwrap();
+            (data.open, data.psn, data.msg) =
+                (Some(transport::wire::Open { src_flow, msg_len }), Psn(0), transport::MsgNo(0));
+            let hdr = Header { dst_flow: FlowId::UNKNOWN, body: Body::Data(data), ..stale.hdr };
+            pair.receive(
+                1,
+                &RxSegment { hdr, at: pair.now, from: HostId(77), ..stale },
+                &Ext::default(),
+                &[0; 100],
+            );
+        }
+        pair.post(0, flow, pattern(tag, LEN), tag);
+        let other = opened(&mut pair, &config);
+        pair.post(0, other, pattern(tag + 100, LEN), tag + 100);
+        let both = |p: &Pair| p.copies(tag, LEN) + p.copies(tag + 100, LEN) == 2;
+        pair.run(Duration::from_ms(100), both);
+        pair.run(Duration::from_ms(100), |p| p.hosts[0].count_sent() as u64 == 2 * tag - 1);
+        let now = pair.now;
+        pair.hosts[0].endpoint.close_flow(now, other);
+        pair.idle(config.give_up_after(&config.default_path()) * 5);
+    }
+    assert_eq!(pair.failures(), []);
+    assert!(pair.hosts[1].endpoint.stats().drops.of(DropReason::Unproven) > 350);
 }

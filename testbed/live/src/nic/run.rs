@@ -303,6 +303,7 @@ fn worker(
     let (Some(config), Some(need)) = (config, needs(plan).into_iter().nth(at)) else {
         return Err(lacks("this host is not in the topology"));
     };
+    let (config, need) = need.among_strangers(&config)?;
     let io = PortIo::of_port(opened.port, opened.pool, None);
     let io = io.ok_or_else(|| lacks("the device has no queue"))?.answering(opened.station);
     // Runs may last for less than learning a clock's rate takes.

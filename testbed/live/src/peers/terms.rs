@@ -124,6 +124,8 @@ impl Terms {
         settings.msg_window = settings.msg_window.max(self.depth.max(16));
         settings.tx_flows_max = u32::from(self.flows) + FLOWS_SPARE;
         settings.rx_flows_max = settings.tx_flows_max;
+        // Every host may send to a server: each flow proves its sender's address first.
+        settings.unproven_max = 0;
         settings.msgs_max = 2 * messages + NOTES;
         settings.incarnation = incarnation;
         Ok(Config::new(settings)?)

@@ -12,7 +12,7 @@ use experiments::plan::{Plan, RunError};
 use experiments::workload::matrix::MESSAGE_MAX;
 use transport::record::Recorder;
 use transport::wire::addressing::Addressing;
-use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng};
+use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Pool,
     Port, PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
@@ -97,6 +97,9 @@ pub(crate) fn hosts(
     Ok((hosts, rings))
 }
 
+/// Bytes of incoming messages that a host's own traffic holds at most.
+const BYTES_IN_MAX: u64 = 2 * MESSAGE_MAX as u64;
+
 /// The settings that all hosts have in common.
 pub(crate) struct HostSetup<'a> {
     pub(crate) rng: &'a Rng,
@@ -126,9 +129,36 @@ pub(crate) fn needs(plan: &Plan) -> Vec<Needs> {
         let receiver = &mut needs[flow.dst.0 as usize];
         let messages = u32::try_from(plan.matrix.messages(flow.size)).unwrap_or(u32::MAX);
         receiver.messages_in = receiver.messages_in.saturating_add(messages);
-        receiver.bytes_in = receiver.bytes_in.saturating_add(flow.size.0);
+        receiver.bytes_in = receiver.bytes_in.saturating_add(flow.size.0).min(BYTES_IN_MAX);
     }
     needs
+}
+
+/// Flows that hosts outside the matrix may open, beside as many as the matrix has.
+const STRANGERS: u32 = 64;
+
+impl Needs {
+    /// `config` and these needs with room beside the matrix's own traffic, on a network where any
+    /// host can send packets with forged sources. Such packets can take that room alone: as many
+    /// flows, messages and bytes again. A run in which none are forged stays below the bounds from
+    /// which on senders prove their address first.
+    pub(crate) fn among_strangers(self, config: &Config) -> Result<(Config, Self), RunError> {
+        let most = |n: u32| n.min(1 << 20);
+        let (flows, msgs) = (config.rx_flows_max, config.msgs_max);
+        let rx_flows_max = most(2 * flows + STRANGERS);
+        let unproven_max = rx_flows_max - flows;
+        let bytes_in = self.bytes_in.max(1);
+        let config = Config::new(Settings {
+            rx_flows_max,
+            unproven_max,
+            unproven_bytes: bytes_in,
+            // Half without proof, then one message of each unproven flow.
+            msgs_max: most(2 * msgs + unproven_max),
+            ..(**config).clone()
+        })?;
+        let messages_in = self.messages_in.saturating_add(config.msgs_max);
+        Ok((config, Self { messages_in, bytes_in: 2 * bytes_in, ..self }))
+    }
 }
 
 impl HostSetup<'_> {
@@ -149,7 +179,7 @@ impl HostSetup<'_> {
             &MemoryConfig {
                 // Delivered messages are dropped at once, so a host holds no more than is under
                 // way.
-                bytes_max: needs.bytes_in.clamp(1, 2 * u64::from(MESSAGE_MAX)),
+                bytes_max: needs.bytes_in.max(1),
                 messages_max: needs.messages_in.max(1),
                 parity_max: MemoryConfig::PARITY_MAX,
             },

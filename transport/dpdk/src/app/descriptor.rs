@@ -164,10 +164,12 @@ pub enum Failure {
     Malformed = 8,
     /// The peer has forgotten the connection and may have delivered the message.
     PeerForgot = 9,
+    /// The peer had no room for another connection through all retries.
+    PeerFull = 10,
 }
 
 impl Failure {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::PeerSilent,
         Self::FlowFailed,
         Self::NoSuchConnection,
@@ -177,6 +179,7 @@ impl Failure {
         Self::ShortSource,
         Self::Malformed,
         Self::PeerForgot,
+        Self::PeerFull,
     ];
 }
 
@@ -198,6 +201,7 @@ impl From<FailReason> for Failure {
         match reason {
             FailReason::PeerSilent => Self::PeerSilent,
             FailReason::PeerForgot => Self::PeerForgot,
+            FailReason::PeerFull => Self::PeerFull,
         }
     }
 }
@@ -206,6 +210,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PeerSilent => "the peer acknowledged nothing through all retries",
+            Self::PeerFull => "the peer had no room for another connection",
             Self::PeerForgot => {
                 "the peer has forgotten the connection, and may have delivered the message"
             }

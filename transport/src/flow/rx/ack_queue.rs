@@ -6,6 +6,7 @@ use super::Answer;
 use crate::config::Config;
 use crate::flow::halves::Halves;
 use crate::flow::pending::PendingAck;
+use crate::flow::told::Told;
 use crate::segment::BURST;
 use crate::stats::Stats;
 use crate::units::FlowId;
@@ -51,6 +52,17 @@ impl AckQueue {
         self.queue.push_back(answer);
     }
 
+    /// Queues an answer that its receiver asks for again when it is lost: half of the places are
+    /// for others.
+    #[cold]
+    pub(crate) fn answer_if_room(&mut self, answer: Answer, stats: &mut Stats) {
+        if self.queue.len() * 2 < self.capacity {
+            self.queue.push_back(answer);
+        } else {
+            stats.acks_discarded += 1;
+        }
+    }
+
     /// Gives the newest answer what `halves` has of its segment, if that is of `flow`.
     #[cold]
     pub(crate) fn echo(&mut self, flow: FlowId, halves: &mut Halves) {
@@ -70,6 +82,23 @@ impl AckQueue {
     #[cold]
     pub(crate) fn put_back(&mut self, answer: Answer) {
         self.queue.push_front(answer);
+    }
+
+    /// Queues a proof, which is to leave before what it is for.
+    #[cold]
+    pub(crate) fn push_first(&mut self, told: Told) {
+        if self.queue.len() < self.capacity {
+            self.queue.push_front(Answer::Presence(told));
+        }
+    }
+
+    /// The oldest, if it is a PRESENCE.
+    #[inline]
+    pub(crate) fn pop_presence(&mut self) -> Option<Told> {
+        let Some(Answer::Presence(told)) = self.queue.front() else { return None };
+        let told = *told;
+        self.queue.pop_front();
+        Some(told)
     }
 
     /// The oldest; the caller asks [`AckQueue::echoed`] of it next.

@@ -13,6 +13,11 @@ impl TxFlow {
         (self.dst_flow, self.key)
     }
 
+    /// True while the receiver is not known to have the flow.
+    pub(crate) fn is_new(&self) -> bool {
+        self.dst_flow == FlowId::UNKNOWN
+    }
+
     /// True when the receiver names this flow so, and the sender uses that name.
     pub(crate) fn is_called(&self, name: FlowId) -> bool {
         self.dst_flow == name && name != FlowId::UNKNOWN
@@ -51,6 +56,31 @@ impl TxFlow {
             let len = msg.len.get();
             self.post(cx.config, id, len);
         }
+    }
+
+    /// The receiver asks for proof that this host is where its packets say they are from. The
+    /// flow as this host names it, when it is to be given: not again while the last may be under
+    /// way. What was sent for a flow that the receiver does not have yet is sent again.
+    pub(crate) fn prove(&mut self, cookie: u64, now: Instant) -> Option<FlowId> {
+        let lately = |(at, given): (Instant, u64)| given == cookie && now < at + self.path.base_rtt;
+        if self.proved.is_some_and(lately) {
+            return None;
+        }
+        self.proved = Some((now, cookie));
+        if self.is_new() {
+            self.recovery.resend_all(now);
+        }
+        Some(self.id)
+    }
+
+    /// What proves this host's address to the receiver.
+    pub(crate) fn proof(&self) -> u64 {
+        self.proved.map_or(0, |(_, cookie)| cookie)
+    }
+
+    /// The receiver has no room for this flow; it may have later.
+    pub(crate) fn note_refusal(&mut self) {
+        self.refused_flow = true;
     }
 
     /// When the receiver is next to be reminded of this flow; `None` when it need not be.

@@ -1,0 +1,78 @@
+//! Which settings are legal, and what follows from them.
+
+use super::*;
+
+#[test]
+fn the_default_is_legal_and_its_mtu_is_the_papers() {
+    let config = Config::new(Settings::default()).unwrap();
+    assert_eq!(config.mtu(), Bytes(4160));
+}
+
+#[test]
+fn an_illegal_setting_is_named() {
+    let error = Config::new(Settings { psn_window: 100, ..Settings::default() }).unwrap_err();
+    assert!(matches!(error, ConfigError::Setting { name: "psn_window", .. }));
+}
+
+#[test]
+fn reminders_are_neither_a_load_nor_later_than_forgetting() {
+    let with = |every| Settings { keep_alive: Some(every), ..Settings::default() };
+    let config = Config::new(Settings::default()).unwrap();
+    let (least, most) = (config.base_rtt * 8, config.give_up_after(&config.default_path()));
+    for (every, legal) in [
+        (Duration::from_ps(1), false),
+        (least - Duration::from_ps(1), false),
+        (least, true),
+        (most, true),
+        (most + Duration::from_ps(1), false),
+    ] {
+        assert_eq!(Config::new(with(every)).is_ok(), legal, "{every}");
+    }
+}
+
+#[test]
+fn a_path_is_far_from_the_threshold_on_and_what_is_not_chosen_stays() {
+    let far = FarSettings {
+        rtt: Duration::from_us(100),
+        cc: Some(CcKind::UnoCc),
+        ..FarSettings::default()
+    };
+    let config = Config::new(Settings { far, ..Settings::default() }).unwrap();
+    let at = |us| {
+        let path = Path { base_rtt: Duration::from_us(us), ..config.default_path() };
+        config.policies(&path)
+    };
+    assert_eq!(at(99), Policies { cc: CcKind::Smartt, lb: LbKind::Reps });
+    assert_eq!(at(100), Policies { cc: CcKind::UnoCc, lb: LbKind::Reps });
+}
+
+#[test]
+fn slow_round_trips_do_not_make_a_sender_outlast_the_memory_of_its_receiver() {
+    for (retries_max, backoff_max) in (1..=64).flat_map(|r| (0..=16).map(move |b| (r, b))) {
+        let loss = LossSettings { retries_max, backoff_max, ..LossSettings::default() };
+        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+        let (path, slow) = (config.default_path(), loss.slow_doublings());
+        let waits = (0..=retries_max).map(|n| n.min(backoff_max).max(slow));
+        let longest = waits.fold(Duration::ZERO, |sum, n| sum + config.rto(&path) * (1 << n));
+        assert!(longest <= config.give_up_after(&path) * 2, "{loss:?}");
+    }
+}
+
+#[test]
+fn giving_up_takes_no_less_than_the_silence_that_a_flow_survives() {
+    let give_up = Duration::from_s(90);
+    let loss = LossSettings { give_up, ..LossSettings::default() };
+    let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+    let path = config.default_path();
+    assert_eq!(config.give_up_after(&path), give_up + config.rto(&path) * 65);
+    let loss = LossSettings { give_up: Duration::from_s(3601), ..loss };
+    assert!(Config::new(Settings { loss, ..Settings::default() }).is_err());
+}
+
+#[test]
+fn giving_up_takes_the_sum_of_the_backed_off_timeouts() {
+    let loss = LossSettings { retries_max: 3, backoff_max: 1, ..LossSettings::default() };
+    let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+    let path = config.default_path();
+    assert_eq!(config.give_up_after(&path), config.rto(&path) * 7);
+}

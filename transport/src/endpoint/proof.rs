@@ -1,0 +1,227 @@
+//! State only for senders that are where their packets say they are from.
+//!
+//! ```text
+//!   sender                              receiver, with many unproven flows
+//!     |  OPEN of a flow, with its key      |
+//!     | ---------------------------------> |  keeps nothing
+//!     |  PRESENCE: prove it, cookie        |
+//!     | <--------------------------------- |
+//!     |  PRESENCE: proof, cookie           |
+//!     | ---------------------------------> |  takes a place for the flow
+//!     |  OPEN again                        |
+//!     | ---------------------------------> |
+//! ```
+//!
+//! A cookie is SipHash of the receiver's secret over the sender, its flow, its key and the time in
+//! periods: it is good for this flow, for one or two periods, and costs the receiver no memory. A
+//! host that forges the address of another does not receive the cookie. The exchange is QUIC's
+//! Retry (RFC 9000, 8.1.2).
+//!
+//! While few flows are unproven ([`unproven_max`]), a flow is opened by its first packet, and its
+//! sender is asked for proof beside the first packets that name the flow as this host does, so that
+//! flows in use become proven without waiting. Messages that unproven flows open have
+//! [`unproven_bytes`] in all, and no unproven flow opens a second message once half of the table of
+//! messages is taken. A full table forgets unproven flows first; a sender that it has no room for
+//! gets the answer `Refused`, goes on trying, and reports `PeerFull` when it gives up.
+//!
+//! So, with a table that has room for [`unproven_max`] flows beside those in use, packets with
+//! forged sources cost those flows and those bytes, and a flow whose sender answers begins one
+//! round trip later.
+//!
+//! Where all hosts are trusted, as in simulations, none of this happens.
+//!
+//! [`unproven_max`]: crate::Settings::unproven_max
+//! [`unproven_bytes`]: crate::Settings::unproven_bytes
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::timers::{Due, Timed, rearm};
+use super::{Endpoint, Sender};
+use crate::config::Config;
+use crate::flow::rx::Answer;
+use crate::flow::told::{Step, Told};
+use crate::sched::Scheduler;
+use crate::segment::RxSegment;
+use crate::stats::DropReason;
+use crate::time::Instant;
+use crate::units::{EntropyValue, FlowId};
+
+/// Times that the sender of a flow that is known is asked for proof: some may be lost.
+const ASKS: u8 = 3;
+
+/// Which incoming flows are proven; nothing where all hosts are trusted.
+#[derive(Debug, Default)]
+pub(super) struct Proofs {
+    /// By place in the table. Empty where all hosts are trusted.
+    places: Vec<Lack>,
+    /// Flows that are not proven.
+    unproven: u32,
+    /// Bytes of the messages that they have opened.
+    bytes: u64,
+}
+
+/// What a flow in a place of the table lacks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lack {
+    /// How often its sender may still be asked for proof, plus one; 0 is proven or no flow.
+    asks: u8,
+    /// Bytes of the messages that it opened without proof.
+    bytes: u64,
+}
+
+impl Proofs {
+    pub(super) fn new(config: &Config) -> Self {
+        let trusting = config.unproven_max == u32::MAX;
+        let places = if trusting { 0 } else { config.rx_flows_max as usize };
+        Self { places: vec![Lack::default(); places], ..Self::default() }
+    }
+
+    /// True when the flow is not proven, where that matters.
+    #[inline]
+    pub(super) fn lacks(&self, flow: FlowId) -> bool {
+        self.places.get(flow.index()).is_some_and(|place| place.asks > 0)
+    }
+
+    /// False where all hosts are trusted.
+    pub(super) fn matter(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// A flow is new.
+    pub(super) fn on_new(&mut self, flow: FlowId) {
+        if let Some(place) = self.places.get_mut(flow.index()) {
+            *place = Lack { asks: ASKS + 1, bytes: 0 };
+            self.unproven += 1;
+        }
+    }
+
+    /// A flow is proven, or forgotten.
+    pub(super) fn on_gone(&mut self, flow: FlowId) {
+        if let Some(place) = self.places.get_mut(flow.index()).filter(|place| place.asks > 0) {
+            self.bytes -= place.bytes;
+            *place = Lack::default();
+            self.unproven -= 1;
+        }
+    }
+
+    /// Takes one of the times that a flow's sender may be asked.
+    fn ask(&mut self, flow: FlowId) -> bool {
+        let left = self.places.get_mut(flow.index()).filter(|place| place.asks > 1);
+        left.map(|place| place.asks -= 1).is_some()
+    }
+
+    /// Takes `bytes` for a message of an unproven flow, if no more than `most` are taken then.
+    fn take(&mut self, flow: FlowId, bytes: u64, most: u64) -> bool {
+        let place = self.places.get_mut(flow.index()).filter(|_| self.bytes + bytes <= most);
+        let taken = place.map(|place| place.bytes += bytes).is_some();
+        self.bytes += if taken { bytes } else { 0 };
+        taken
+    }
+}
+
+impl<S: Scheduler> Endpoint<S> {
+    /// True when a flow that is not known has to prove its sender's address first.
+    pub(super) fn must_prove(&self) -> bool {
+        let max = self.config.unproven_max;
+        self.proofs.matter() && (self.proofs.unproven >= max || self.rx_flows.is_full())
+    }
+
+    /// Asks the sender of a flow for proof. It is shorter than any packet that opens a flow.
+    #[cold]
+    pub(super) fn ask_for_proof(&mut self, (to, flow, key): Sender, ev: EntropyValue) {
+        let told = Told { key, to, flow, ev, step: Step::Prove };
+        self.acks.answer_if_room(Answer::Presence(told), &mut self.stats);
+    }
+
+    /// Says to a sender that there is no room for its flow.
+    #[cold]
+    pub(super) fn refuse(&mut self, (to, flow, key): Sender, ev: EntropyValue) {
+        let told = Told { key, to, flow, ev, step: Step::Refused };
+        self.acks.answer_if_room(Answer::Presence(told), &mut self.stats);
+    }
+
+    /// A segment of an unproven flow arrived: its sender may be asked for proof, and may not take
+    /// much memory.
+    #[cold]
+    pub(super) fn look_at_proof(&mut self, flow: FlowId, rx: &RxSegment) -> Result<(), DropReason> {
+        let crowded = self.rx_msgs.len() * 2 >= self.config.msgs_max as usize;
+        let Some(timed) = self.rx_flows.get(flow) else { return Ok(()) };
+        let known = &timed.flow;
+        let sender = (known.from, known.src_flow, known.key);
+        let receiving = known.is_receiving();
+        if rx.hdr.dst_flow != FlowId::UNKNOWN && self.proofs.ask(flow) {
+            self.ask_for_proof(sender, rx.hdr.ev);
+        }
+        let Some(len) = self.would_open(rx) else { return Ok(()) };
+        let most = self.config.unproven_bytes;
+        if crowded && receiving || !self.proofs.take(flow, len.get().into(), most) {
+            self.ask_for_proof(sender, rx.hdr.ev);
+            return Err(DropReason::Unproven);
+        }
+        Ok(())
+    }
+
+    /// The proof of a sender's address arrived: its flow takes a place, if it has none.
+    pub(super) fn take_proof(
+        &mut self,
+        rx: &RxSegment,
+        cookie: u64,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let sender = (rx.from, rx.hdr.dst_flow, rx.hdr.key);
+        let good = |age| self.secret.cookie(sender, now, age) == cookie;
+        if !good(0) && !good(1) {
+            return Err(DropReason::WrongKey);
+        }
+        let known = self.rx_by_sender.get(&sender).copied();
+        let flow = match known {
+            Some(flow) => flow,
+            None => self.new_flow(sender, rx.hdr.ev)?,
+        };
+        let forget_at = rx.at + self.linger;
+        self.proofs.on_gone(flow);
+        let Some(timed) = self.rx_flows.get_mut(flow) else { return Ok(()) };
+        if known.is_none() {
+            timed.flow.heard_at = rx.at;
+            rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+        }
+        Ok(())
+    }
+
+    /// The receiver of an outgoing flow asks for proof, or has no room for it.
+    pub(super) fn on_asked_for_proof(
+        &mut self,
+        rx: &RxSegment,
+        cookie: Option<u64>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let flow = rx.hdr.dst_flow;
+        let timed = self.sending_flow(rx)?;
+        let Some(open) = timed.open_mut().filter(|open| !open.has_failed()) else { return Ok(()) };
+        let Some(cookie) = cookie else {
+            open.note_refusal();
+            return Ok(());
+        };
+        let Some(own) = open.prove(cookie, now) else { return Ok(()) };
+        let (key, to, is_new) = (open.key, open.peer, open.is_new());
+        self.acks.push_first(Told { key, to, flow: own, ev: rx.hdr.ev, step: Step::Proof });
+        if is_new {
+            self.sched.on_reopened(flow);
+        }
+        self.update_tx(flow, now);
+        Ok(())
+    }
+
+    /// The cookie of a PRESENCE that leaves.
+    pub(super) fn cookie_of(&self, told: &Told, now: Instant) -> u64 {
+        match told.step {
+            Step::Prove => self.secret.cookie((told.to, told.flow, told.key), now, 0),
+            Step::Proof => {
+                let open = self.tx_flows.get(told.flow).and_then(Timed::open);
+                open.map_or(0, crate::flow::tx::TxFlow::proof)
+            }
+            Step::Unknown | Step::Forgotten | Step::Keep | Step::Refused => 0,
+        }
+    }
+}

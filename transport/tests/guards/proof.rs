@@ -1,0 +1,241 @@
+//! Senders that forge addresses: what they cost a receiver, and that they keep no others out.
+
+use transport::sched::SchedKind;
+use transport::units::Credit;
+use transport::wire::{Allowance, Presence};
+use transport::{Duration, FailReason};
+
+use super::*;
+
+/// A segment that opens flow number `n` of a host, with a key of its own.
+fn open_by(from: HostId, n: u32) -> RxSegment {
+    let mut data = opening(0, 0, 0, 100);
+    data.open.as_mut().unwrap().src_flow = FlowId::new(n, 1);
+    let segment = first(data, 100);
+    let key = Key((u64::from(from.0) << 32) + u64::from(n) + 1);
+    RxSegment { hdr: Header { key, ..segment.hdr }, from, ..segment }
+}
+
+/// What the endpoint asks senders for: (host, its flow, cookie).
+fn asked(end: &mut End) -> Vec<(HostId, FlowId, u64)> {
+    let sent = end.sent();
+    let asks = sent.iter().filter_map(|tx| match tx.hdr.body {
+        Body::Presence(Presence::Prove { cookie }) => Some((tx.peer, tx.hdr.dst_flow, cookie)),
+        _ => None,
+    });
+    asks.collect()
+}
+
+/// The proof for `open`.
+fn proof(open: &RxSegment, cookie: u64) -> RxSegment {
+    let Body::Data(data) = open.hdr.body else { panic!("{open:?}") };
+    let proof = packet(data.open.unwrap().src_flow, Body::Presence(Presence::Proof { cookie }), 0);
+    RxSegment { hdr: Header { key: open.hdr.key, ..proof.hdr }, from: open.from, ..proof }
+}
+
+#[test]
+fn with_many_unproven_flows_a_new_one_takes_memory_only_with_its_cookie() {
+    let mut end = End::new(|s| (s.unproven_max, s.secret) = (1, [7, 8]));
+    end.places(&open_by(PEER, 0));
+    assert_eq!(end.delivered(), [100]);
+    let (open, other) = (open_by(PEER, 1), open_by(STRANGER, 1));
+    end.refuses(&open, DropReason::Unproven);
+    let asks = asked(&mut end);
+    let [(PEER, flow, cookie)] = asks[..] else { panic!("{asks:?}") };
+    assert_eq!(flow, FlowId::new(1, 1));
+    end.refuses(&other, DropReason::Unproven);
+    let strangers = asked(&mut end)[0].2;
+    for wrong in [
+        proof(&open, cookie ^ 1),
+        proof(&open, strangers),
+        proof(&other, cookie),
+        without_key(&proof(&open, cookie)),
+        proof(&open_by(PEER, 2), cookie),
+    ] {
+        end.refuses(&wrong, DropReason::WrongKey);
+    }
+    end.refuses(&open, DropReason::Unproven);
+    end.take(&proof(&open, cookie));
+    end.places(&open);
+    assert_eq!(end.delivered(), [100]);
+}
+
+#[test]
+fn a_cookie_is_good_for_one_or_two_periods() {
+    for (seconds, good) in [(9, true), (19, true), (21, false), (600, false)] {
+        let mut end = End::new(|s| s.unproven_max = 0);
+        let open = open_by(PEER, 1);
+        end.refuses(&open, DropReason::Unproven);
+        let cookie = asked(&mut end)[0].2;
+        end.now += Duration::from_s(seconds);
+        end.take(&proof(&open, cookie));
+        assert_eq!(matches!(end.take(&open), Placement::Place { .. }), good, "{seconds} s");
+    }
+}
+
+#[test]
+fn an_ask_for_proof_is_no_longer_than_what_asks_for_a_flow() {
+    let mut end = End::new(|s| (s.unproven_max, s.sched) = (0, SchedKind::Credits));
+    let body = Body::Request(Allowance { src_flow: SRC, upto: Credit::START.plus(9) });
+    let request = packet(FlowId::UNKNOWN, body, 0);
+    end.refuses(&request, DropReason::Unproven);
+    let sent = end.sent();
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].hdr.emit_len() <= request.hdr.emit_len());
+}
+
+#[test]
+fn forged_flows_give_way_to_a_proven_one_and_proven_ones_to_none_in_use() {
+    let mut end = End::new(|s| (s.rx_flows_max, s.unproven_max) = (4, 4));
+    for n in 0..4 {
+        end.places(&open_by(STRANGER, n));
+    }
+    end.sent();
+    // The table is full of flows that are not proven, and of which none is at rest.
+    for n in 0..4 {
+        let open = open_by(PEER, n);
+        end.refuses_quietly(&open, DropReason::Unproven);
+        let cookie = asked(&mut end)[0].2;
+        end.take(&proof(&open, cookie));
+        end.places(&open);
+    }
+    assert_eq!(end.endpoint.stats().flows_evicted, 4);
+    end.events();
+    // Now it is full of proven ones: another is refused, and its sender gets that answer.
+    let open = open_by(HostId(5), 9);
+    end.refuses(&open, DropReason::Unproven);
+    let cookie = asked(&mut end)[0].2;
+    end.refuses(&proof(&open, cookie), DropReason::TableFull);
+    let sent = end.sent();
+    assert!(
+        sent.iter().any(|tx| tx.peer == HostId(5)
+            && tx.hdr.body == Body::Presence(Presence::Refused)
+            && tx.hdr.key == open.hdr.key),
+        "{sent:?}"
+    );
+    assert_eq!(end.endpoint.stats().flows_evicted, 4);
+}
+
+#[test]
+fn an_unproven_flow_opens_no_second_message_when_half_of_the_messages_are_taken() {
+    let mut end = End::new(|s| (s.unproven_max, s.msgs_max) = (100, 4));
+    let long = |n: u32, msg: u32| {
+        let open = open_by(STRANGER, n);
+        let mut data = opening(msg, msg, 0, 5000);
+        data.open.as_mut().unwrap().src_flow = FlowId::new(n, 1);
+        let hdr = Header { body: Body::Data(data), ..open.hdr };
+        RxSegment { hdr, payload_len: FULL, ..open }
+    };
+    end.places(&long(0, 0));
+    end.places(&long(0, 1));
+    end.refuses(&long(0, 2), DropReason::Unproven);
+    // Another flow has its first.
+    end.places(&long(1, 0));
+    end.refuses(&long(1, 1), DropReason::Unproven);
+}
+
+#[test]
+fn a_sender_that_is_refused_goes_on_and_says_so_when_it_gives_up() {
+    let mut end = End::new(|s| s.loss.retries_max = 2);
+    let flow = end.open();
+    end.post(flow, 100);
+    end.sent();
+    let refused = end.reply(flow, Body::Presence(Presence::Refused));
+    end.refuses(&without_key(&refused), DropReason::WrongKey);
+    end.refuses(&RxSegment { from: STRANGER, ..refused }, DropReason::UnknownFlow);
+    end.take(&refused);
+    assert_eq!(end.events(), []);
+    while end.endpoint.stats().messages_failed == 0 {
+        end.now = end.endpoint.poll_timeout().unwrap();
+        end.endpoint.handle_timeout(end.now);
+        end.sent();
+    }
+    assert!(end.endpoint.stats().retransmitted >= 2);
+    assert!(matches!(end.events()[..], [Event::Failed { reason: FailReason::PeerFull, .. }]));
+}
+
+#[test]
+fn a_sender_proves_its_address_once_a_round_trip_and_sends_all_again() {
+    let mut end = End::new(|_| {});
+    let flow = end.open();
+    end.post(flow, 3 * u32::from(FULL));
+    let key = end.sent()[0].hdr.key;
+    let ask = end.reply(flow, Body::Presence(Presence::Prove { cookie: 99 }));
+    end.refuses(&without_key(&ask), DropReason::WrongKey);
+    end.refuses(&RxSegment { from: STRANGER, ..ask }, DropReason::UnknownFlow);
+    assert_eq!(end.sent(), []);
+    end.now += Duration::from_us(1);
+    for _ in 0..3 {
+        end.take(&ask);
+    }
+    let sent = end.sent();
+    let proof = Body::Presence(Presence::Proof { cookie: 99 });
+    assert_eq!((sent[0].hdr.body, sent[0].hdr.dst_flow, sent[0].hdr.key), (proof, flow, key));
+    let data = sent[1..].iter().filter(|tx| matches!(tx.hdr.body, Body::Data(_)));
+    assert_eq!((sent.len(), data.count()), (4, 3));
+    // That says nothing of the network: no loss was counted.
+    assert_eq!(end.endpoint.stats().lost_by_timeout, 0);
+}
+
+#[test]
+fn messages_of_unproven_flows_share_their_bytes_until_a_flow_is_proven() {
+    let mut end = End::new(|s| (s.unproven_max, s.unproven_bytes) = (100, 12_000));
+    let long = |n: u32, psn: u32, msg: u32| {
+        let open = open_by(STRANGER, n);
+        let mut data = opening(psn, msg, 0, 5000);
+        data.open.as_mut().unwrap().src_flow = FlowId::new(n, 1);
+        RxSegment { hdr: Header { body: Body::Data(data), ..open.hdr }, payload_len: FULL, ..open }
+    };
+    end.places(&long(0, 0, 0));
+    end.places(&long(1, 0, 0));
+    end.sent();
+    let third = long(2, 0, 0);
+    end.refuses(&third, DropReason::Unproven);
+    let cookie = asked(&mut end)[0].2;
+    // A message that is open costs no more.
+    let mut second = long(1, 1, 0);
+    let Body::Data(data) = &mut second.hdr.body else { panic!() };
+    data.offset = u32::from(FULL);
+    second.payload_len = u16::try_from(5000 - data.offset).unwrap();
+    end.places(&second);
+    end.refuses_quietly(&long(0, 1, 1), DropReason::Unproven);
+    end.sent();
+    end.take(&proof(&third, cookie));
+    for msg in 0..3 {
+        end.places(&long(2, msg, msg));
+    }
+}
+
+#[test]
+fn a_host_that_names_unknown_flows_uses_up_the_answers_of_its_own_share() {
+    let mut end = End::new(|s| s.secret = [1, 2]);
+    let stray = |from: HostId, n: u32| {
+        let open = open_by(from, n);
+        let hdr = Header { dst_flow: FlowId::new(n % 1000, 7), ..open.hdr };
+        RxSegment { hdr, ..open }
+    };
+    let mut answers = 0;
+    for n in 0..200 {
+        end.refuses_quietly(&stray(STRANGER, n), DropReason::UnknownFlow);
+        answers += end.sent().len();
+    }
+    assert_eq!(answers, 32);
+    end.refuses_quietly(&stray(PEER, 1), DropReason::UnknownFlow);
+    assert_eq!(end.sent().len(), 1);
+    end.now += Duration::from_us(100);
+    end.refuses_quietly(&stray(STRANGER, 1), DropReason::UnknownFlow);
+    assert_eq!(end.sent().len(), 1);
+}
+
+#[test]
+fn asks_for_proof_leave_room_for_acknowledgements() {
+    let mut end = End::new(|s| (s.unproven_max, s.acks_waiting_max) = (1, 32));
+    end.places(&open_by(PEER, 0));
+    end.events();
+    for n in 1..100 {
+        end.refuses(&open_by(STRANGER, n), DropReason::Unproven);
+    }
+    let sent = end.sent();
+    assert_eq!(sent.iter().filter(|tx| matches!(tx.hdr.body, Body::Ack(_))).count(), 1);
+    assert_eq!((sent.len(), end.endpoint.stats().acks_discarded), (16, 84));
+}

@@ -1,31 +1,27 @@
-//! The hosts of a simulated run: one endpoint each, and a NIC queue kept short.
-//!
-//! A host hands its NIC at most `nic.depth` packets ahead, as a device with a short ring would, so
-//! what is sent next is decided as late as possible.
+//! The hosts of a simulated run: one endpoint each, with its timer, flows to start and messages.
 
 use std::collections::VecDeque;
 
-use fabric::{Flags, Flight, Network, Output, Packet, Window};
+use fabric::{Flags, Flight, Network, Packet, Window};
 use transport::sched::dcsim::Figures;
 use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::{Ext, WireSizes};
 use transport::{
-    BURST, Burst, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId,
-    MsgSpec, Path, Placement, PostError, Rng, RxSegment, Stats, TxSegment,
+    Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec, Path,
+    Placement, PostError, Rng, RxSegment, Stats,
 };
 
 use super::capture::{Taken, Tap};
 use super::clock::HostClock;
+use super::environment::Environment;
+use super::nics::{HORIZON, Kept, Nics, Sender};
 use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
 use crate::plan::Plan;
 use crate::workload::FlowIndex;
-
-/// How far ahead of their departure a host takes packets whose departure a scheduler chooses.
-const HORIZON: Duration = Duration::from_us(100);
 
 /// One host.
 struct Host {
@@ -48,22 +44,6 @@ struct Host {
     kept: VecDeque<Kept>,
 }
 
-/// A packet that waits for its departure, with the extensions that its header names.
-struct Kept {
-    at: Instant,
-    segment: TxSegment,
-    ext: Option<Box<Ext>>,
-}
-
-/// The parts of a simulation that hosts act on beside themselves: network, conductor, packets.
-pub(super) struct Environment<'a> {
-    pub(super) network: Network,
-    pub(super) conductor: Conductor<'a>,
-    pub(super) packets: PacketSlab,
-    /// Packets that ended before their destination.
-    pub(super) out: Vec<Output>,
-}
-
 /// All hosts, or those of one part of a run.
 pub(super) struct Hosts<'a> {
     plan: &'a Plan,
@@ -76,10 +56,9 @@ pub(super) struct Hosts<'a> {
     elsewhere: Vec<Order>,
     /// Hosts to be drained at this instant.
     active: Vec<HostId>,
-    burst: Burst<TxSegment>,
-    sizes: WireSizes,
-    count: DriverCount,
-    tap: Option<Tap>,
+    nics: Nics<'a>,
+    /// Packets given to endpoints.
+    given_up: u64,
 }
 
 impl<'a> Hosts<'a> {
@@ -106,16 +85,14 @@ impl<'a> Hosts<'a> {
             kept: VecDeque::new(),
         };
         Self {
-            tap: capture.map(|capture| Tap::new(capture, first, configs.len())),
+            nics: Nics::new(plan, capture.map(|capture| Tap::new(capture, first, configs.len()))),
             plan,
             first,
             hosts: (first..).zip(configs).map(host).collect(),
             flows: vec![None; plan.matrix.flows.len()],
             elsewhere: Vec::new(),
             active: Vec::new(),
-            burst: Burst::with_limit(BURST),
-            sizes: plan.settings.wire_sizes(),
-            count: DriverCount::default(),
+            given_up: 0,
         }
     }
 
@@ -220,7 +197,7 @@ impl<'a> Hosts<'a> {
             let order = env.conductor.order(flow, now);
             self.post(&order, now, &mut env.conductor);
         }
-        let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
+        let mut frames = SlabFrames::new(&mut env.packets, self.nics.sizes);
         env.network.run_nic(host, now, &mut frames, &mut env.out);
         let state = &mut self.hosts[index];
         let mut rest = flights;
@@ -228,13 +205,13 @@ impl<'a> Hosts<'a> {
         {
             rest = skip_wakes(later);
             if let Some(paused) = flight.pause() {
-                let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
+                let mut frames = SlabFrames::new(&mut env.packets, self.nics.sizes);
                 env.network.pause_nic(host, paused, now, &mut frames, &mut env.out);
                 continue;
             }
-            self.count.given_up += 1;
+            self.given_up += 1;
             env.network.count_delivered(1);
-            if let Some(tap) = &mut self.tap {
+            if let Some(tap) = &mut self.nics.tap {
                 let handle = flight.packet.handle;
                 let as_sent = (env.packets.of(handle), env.packets.ext(handle));
                 tap.note(received(&flight.packet, as_sent, host, now));
@@ -267,7 +244,11 @@ impl<'a> Hosts<'a> {
         if !self.hosts[place].waiting.is_empty() {
             self.post_waiting(host, now);
         }
-        self.transmit(host, now, env);
+        let Host { endpoint, clock, timer, kept, .. } = &mut self.hosts[place];
+        let mut sender = Sender { host, endpoint, clock, kept };
+        if let Some(at) = self.nics.transmit(&mut sender, now, env) {
+            *timer = at.min(*timer);
+        }
         again
     }
 
@@ -298,114 +279,6 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Moves what `host` may send into its NIC, and notes when its endpoint wants to be called.
-    fn transmit(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
-        let place = self.index_of(host);
-        self.release(host, now, env);
-        let state = &mut self.hosts[place];
-        let local = state.clock.read(now);
-        let at = (now, local);
-        let paused = env.network.nic_is_paused(host);
-        let depth = &self.plan.draft.nic;
-        if let Some(control_depth) = depth.control_depth {
-            let queued = env.network.nic_queued(host);
-            let room = control_depth.saturating_sub(queued.control_packets);
-            self.burst.reset(room);
-            state.endpoint.poll_control(local, &mut self.burst);
-            // Control that has filled its depth goes before more data.
-            let is_full = self.burst.room() == 0;
-            let data_room = depth.depth.saturating_sub(queued.data_packets);
-            self.hand_over(host, now, env);
-            if data_room > 0 && !paused && !is_full {
-                self.transmit_all(host, data_room, at, env);
-            }
-        } else if paused {
-            // Behind data that is held back control packets still have a way out.
-            self.burst.reset(BURST);
-            state.endpoint.poll_control(local, &mut self.burst);
-            self.hand_over(host, now, env);
-        } else {
-            let room = depth.depth.saturating_sub(env.network.nic_waiting(host));
-            if room > 0 {
-                self.transmit_all(host, room, at, env);
-            }
-        }
-        // The timer is read last, because a segment that was just sent may have set the first one.
-        let state = &mut self.hosts[place];
-        if let Some(at) = state.endpoint.poll_timeout() {
-            state.timer = state.timer.min(state.clock.when(at));
-        }
-    }
-
-    /// Moves up to `room` packets that leave now into the NIC of `host`, and fetches all that leave
-    /// later, which take no room there. The instant is by network time and by the clock of the host.
-    #[inline]
-    fn transmit_all(
-        &mut self,
-        host: HostId,
-        room: usize,
-        (now, local): (Instant, Instant),
-        env: &mut Environment<'_>,
-    ) {
-        let place = self.index_of(host);
-        self.burst.reset(room);
-        self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
-        self.hand_over(host, now, env);
-        let mut more = self.burst.is_timed();
-        while more {
-            self.burst.reset(BURST);
-            self.hosts[place].endpoint.poll_transmit(local, &mut self.burst);
-            more = self.burst.room() == 0 && self.burst.is_timed();
-            self.hand_over(host, now, env);
-        }
-    }
-
-    /// Gives the burst to the NIC of `host`, and keeps what leaves later.
-    #[inline]
-    fn hand_over(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
-        let place = self.index_of(host);
-        self.count.handed_over += self.burst.len() as u64;
-        let is_timed = self.burst.is_timed();
-        for (index, segment) in self.burst.iter().enumerate() {
-            // A packet without a departure of its own leaves now: a clock with jitter does not delay it.
-            if is_timed && let Some(departure) = self.burst.own_departure(index) {
-                let at = self.hosts[place].clock.when(departure);
-                if at > now {
-                    let kept = &mut self.hosts[place].kept;
-                    let behind = kept.partition_point(|other| other.at <= at);
-                    let named = segment.hdr.ext.is_some();
-                    let ext = named.then(|| Box::new(*self.burst.ext(index)));
-                    kept.insert(behind, Kept { at, segment: *segment, ext });
-                    continue;
-                }
-            }
-            if let Some(tap) = &mut self.tap {
-                tap.note(sent((segment, self.burst.ext(index)), host, now));
-            }
-            let carried = (segment, self.burst.ext(index));
-            let packet = env.packets.packet_of(carried, host, self.sizes);
-            let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
-            env.network.send(host, packet, now, &mut frames, &mut env.out);
-        }
-    }
-
-    /// Sends packets that were kept until `now`.
-    #[inline]
-    fn release(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
-        let place = self.index_of(host);
-        while self.hosts[place].kept.front().is_some_and(|kept| kept.at <= now)
-            && let Some(Kept { segment, ext, .. }) = self.hosts[place].kept.pop_front()
-        {
-            let carried = (&segment, ext.as_deref().unwrap_or(&Ext::VACANT));
-            if let Some(tap) = &mut self.tap {
-                tap.note(sent(carried, host, now));
-            }
-            let packet = env.packets.packet_of(carried, host, self.sizes);
-            let mut frames = SlabFrames::new(&mut env.packets, self.sizes);
-            env.network.send(host, packet, now, &mut frames, &mut env.out);
-        }
-    }
-
     /// Packets that wait for their departure.
     pub(super) fn waiting(&self) -> u64 {
         self.hosts.iter().map(|host| host.kept.len() as u64).sum()
@@ -413,12 +286,12 @@ impl<'a> Hosts<'a> {
 
     /// How long packets count as.
     pub(super) fn sizes(&self) -> WireSizes {
-        self.sizes
+        self.nics.sizes
     }
 
     /// The tap that notes frames, if there is one.
     pub(super) fn tap(&mut self) -> Option<&mut Tap> {
-        self.tap.as_mut()
+        self.nics.tap.as_mut()
     }
 
     /// The sum of all endpoints' counters.
@@ -447,7 +320,8 @@ impl<'a> Hosts<'a> {
 
     /// Packets taken from endpoints and given to them.
     pub(super) fn count(&self) -> DriverCount {
-        self.count
+        let (handed_over, given_up) = (self.nics.handed_over, self.given_up);
+        DriverCount { handed_over, given_up, ..DriverCount::default() }
     }
 
     /// The window of a connection of `host`, bytes; `None` when it is not open.
@@ -538,13 +412,6 @@ impl Host {
         let ext = std::slice::from_ref(packets.ext(packet.handle));
         self.endpoint.handle_extended(at, (&[segment], ext), &mut place);
     }
-}
-
-/// A segment that `host` sends, for a capture.
-fn sent((segment, ext): (&TxSegment, &Ext), host: HostId, at: Instant) -> Taken {
-    let (class, peer) = (segment.class(), segment.peer);
-    let (hdr, payload_len) = (segment.hdr, segment.payload.len);
-    Taken { at, host, peer, sent: true, hdr, ext: *ext, payload_len, class, ecn: class.ecn() }
 }
 
 /// A packet that `host` receives, for a capture.

@@ -23,7 +23,9 @@
 mod capture;
 mod clock;
 mod crew;
+mod environment;
 mod hosts;
+mod nics;
 mod packets;
 mod part;
 

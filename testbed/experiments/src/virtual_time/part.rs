@@ -8,7 +8,8 @@ use fabric::{Flight, Network, Parts};
 use transport::wire::Ext;
 use transport::{Instant, Rng};
 
-use super::hosts::{Environment, Hosts};
+use super::environment::Environment;
+use super::hosts::Hosts;
 use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::Conductor;

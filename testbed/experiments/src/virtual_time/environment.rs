@@ -1,0 +1,15 @@
+//! What the hosts of a simulated run act on beside themselves.
+
+use fabric::{Network, Output};
+
+use super::packets::PacketSlab;
+use crate::conductor::Conductor;
+
+/// The parts of a simulation that hosts act on beside themselves: network, conductor, packets.
+pub(super) struct Environment<'a> {
+    pub(super) network: Network,
+    pub(super) conductor: Conductor<'a>,
+    pub(super) packets: PacketSlab,
+    /// Packets that ended before their destination.
+    pub(super) out: Vec<Output>,
+}

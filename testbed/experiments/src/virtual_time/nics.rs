@@ -1,0 +1,186 @@
+//! The way of packets from the endpoints of a simulated run into the NICs.
+//!
+//! A host hands its NIC at most `nic.depth` packets ahead, as a device with a short ring would, so
+//! what is sent next is decided as late as possible. Packets whose departure the endpoint has
+//! chosen wait here for that instant.
+
+use std::collections::VecDeque;
+
+use fabric::Network;
+use transport::wire::{Ext, WireSizes};
+use transport::{BURST, Burst, Duration, Endpoint, HostId, Instant, TxSegment};
+
+use super::capture::{Taken, Tap};
+use super::clock::HostClock;
+use super::environment::Environment;
+use super::packets::SlabFrames;
+use crate::plan::{NicSettings, Plan};
+
+/// How far ahead of their departure a host takes packets whose departure a scheduler chooses.
+pub(super) const HORIZON: Duration = Duration::from_us(100);
+
+/// A host that sends.
+pub(super) struct Sender<'h> {
+    pub(super) host: HostId,
+    pub(super) endpoint: &'h mut Endpoint,
+    /// The clock that the endpoint sees.
+    pub(super) clock: &'h mut HostClock,
+    /// Packets that the endpoint has given ahead of their departure, by departure.
+    pub(super) kept: &'h mut VecDeque<Kept>,
+}
+
+/// A packet that waits for its departure, with the extensions that its header names.
+pub(super) struct Kept {
+    pub(super) at: Instant,
+    segment: TxSegment,
+    ext: Option<Box<Ext>>,
+}
+
+/// One poll of an endpoint for packets.
+struct Pass {
+    /// No data.
+    control_only: bool,
+    /// Packets at most.
+    room: usize,
+}
+
+/// The way into the NICs, one for all hosts.
+pub(super) struct Nics<'a> {
+    settings: &'a NicSettings,
+    pub(super) sizes: WireSizes,
+    pub(super) tap: Option<Tap>,
+    /// Packets taken from endpoints.
+    pub(super) handed_over: u64,
+    burst: Burst<TxSegment>,
+}
+
+impl<'a> Nics<'a> {
+    pub(super) fn new(plan: &'a Plan, tap: Option<Tap>) -> Self {
+        Self {
+            settings: &plan.draft.nic,
+            sizes: plan.settings.wire_sizes(),
+            tap,
+            handed_over: 0,
+            burst: Burst::with_limit(BURST),
+        }
+    }
+
+    /// Moves what a host may send into its NIC. Returns when its endpoint wants to be called.
+    #[inline]
+    pub(super) fn transmit(
+        &mut self,
+        sender: &mut Sender<'_>,
+        now: Instant,
+        env: &mut Environment<'_>,
+    ) -> Option<Instant> {
+        if !sender.kept.is_empty() {
+            self.release(sender, now, env);
+        }
+        let local = sender.clock.read(now);
+        let mut pass = self.first_pass(sender.host, &env.network);
+        while let Some(Pass { control_only, room }) = pass {
+            self.burst.reset(room);
+            if control_only {
+                sender.endpoint.poll_control(local, &mut self.burst);
+            } else {
+                sender.endpoint.poll_transmit(local, &mut self.burst);
+            }
+            self.hand_over(sender, now, env);
+            pass = self.pass_after(control_only, sender.host, &env.network);
+        }
+        // The timer is read last, because a segment that was just sent may have set the first one.
+        sender.endpoint.poll_timeout().map(|at| sender.clock.when(at))
+    }
+
+    /// The first poll of `host` for what it may send now.
+    #[inline]
+    fn first_pass(&self, host: HostId, network: &Network) -> Option<Pass> {
+        if let Some(depth) = self.settings.control_depth {
+            let room = depth.saturating_sub(network.nic_queued(host).control_packets);
+            return Some(Pass { control_only: true, room });
+        }
+        if network.nic_is_paused(host) {
+            // Behind data that is held back control packets still have a way out.
+            return Some(Pass { control_only: true, room: BURST });
+        }
+        let room = self.settings.depth.saturating_sub(network.nic_waiting(host));
+        (room > 0).then_some(Pass { control_only: false, room })
+    }
+
+    /// The poll of `host` after one whose burst has been handed over.
+    #[inline]
+    fn pass_after(&self, control_only: bool, host: HostId, network: &Network) -> Option<Pass> {
+        let is_full = self.burst.room() == 0;
+        if !control_only {
+            // Packets that leave later take no room in the NIC: the endpoint gives all at once.
+            let more = is_full && self.burst.is_timed();
+            return more.then_some(Pass { control_only, room: BURST });
+        }
+        // Control that has filled its depth goes before more data.
+        if self.settings.control_depth.is_none() || is_full || network.nic_is_paused(host) {
+            return None;
+        }
+        let room = self.settings.depth.saturating_sub(network.nic_queued(host).data_packets);
+        (room > 0).then_some(Pass { control_only: false, room })
+    }
+
+    /// Gives the burst to the NIC, and keeps what leaves later.
+    #[inline]
+    fn hand_over(&mut self, sender: &mut Sender<'_>, now: Instant, env: &mut Environment<'_>) {
+        self.handed_over += self.burst.len() as u64;
+        let is_timed = self.burst.is_timed();
+        for (index, segment) in self.burst.iter().enumerate() {
+            let ext = self.burst.ext(index);
+            // A packet without a departure of its own leaves now: a clock with jitter does not
+            // delay it.
+            if is_timed && let Some(departure) = self.burst.own_departure(index) {
+                let at = sender.clock.when(departure);
+                if at > now {
+                    let behind = sender.kept.partition_point(|other| other.at <= at);
+                    let ext = segment.hdr.ext.is_some().then(|| Box::new(*ext));
+                    sender.kept.insert(behind, Kept { at, segment: *segment, ext });
+                    continue;
+                }
+            }
+            if let Some(tap) = &mut self.tap {
+                tap.note(sent((segment, ext), sender.host, now));
+            }
+            send((segment, ext), sender.host, self.sizes, now, env);
+        }
+    }
+
+    /// Sends packets that were kept until `now`.
+    #[inline(never)]
+    fn release(&mut self, sender: &mut Sender<'_>, now: Instant, env: &mut Environment<'_>) {
+        while sender.kept.front().is_some_and(|kept| kept.at <= now)
+            && let Some(Kept { segment, ext, .. }) = sender.kept.pop_front()
+        {
+            let carried = (&segment, ext.as_deref().unwrap_or(&Ext::VACANT));
+            if let Some(tap) = &mut self.tap {
+                tap.note(sent(carried, sender.host, now));
+            }
+            send(carried, sender.host, self.sizes, now, env);
+        }
+    }
+}
+
+/// Gives a segment of `host` to its NIC.
+#[inline]
+fn send(
+    carried: (&TxSegment, &Ext),
+    host: HostId,
+    sizes: WireSizes,
+    now: Instant,
+    env: &mut Environment<'_>,
+) {
+    let packet = env.packets.packet_of(carried, host, sizes);
+    let mut frames = SlabFrames::new(&mut env.packets, sizes);
+    env.network.send(host, packet, now, &mut frames, &mut env.out);
+}
+
+/// A segment that `host` sends, for a capture.
+fn sent((segment, ext): (&TxSegment, &Ext), host: HostId, at: Instant) -> Taken {
+    let (class, peer) = (segment.class(), segment.peer);
+    let (hdr, payload_len) = (segment.hdr, segment.payload.len);
+    Taken { at, host, peer, sent: true, hdr, ext: *ext, payload_len, class, ecn: class.ecn() }
+}

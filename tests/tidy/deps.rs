@@ -11,7 +11,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("transport-gf", &["transport"]),
     ("transport-pod", &["transport"]),
     ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
-    ("transport-ffi", &["transport", "transport-dpdk?"]),
+    ("transport-ffi", &["transport", "transport-dpdk"]),
     ("transport-ofi", &["transport", "transport-dpdk"]),
     ("fabric", &["transport"]),
     ("experiments", &["transport", "fabric"]),

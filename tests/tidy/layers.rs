@@ -46,7 +46,10 @@ const CRATES: &[Order] = &[
         root: "transport/gf/src/",
         layers: &["products interpolation", "x86", "kernel", "pairs", "codec", "lib"],
     },
-    Order { root: "transport/pod/src/", layers: &["lib"] },
+    Order {
+        root: "transport/pod/src/",
+        layers: &["ops", "demands x86", "kernel ports", "matcher load", "scheduler", "lib"],
+    },
     Order { root: "transport/ffi/src/", layers: &["stack", "app device", "ffi", "lib"] },
     Order {
         root: "testbed/fabric/src/",

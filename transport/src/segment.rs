@@ -228,6 +228,12 @@ impl<T: Copy> Burst<T> {
         self.timed != 0
     }
 
+    /// How many items were pushed with a departure of their own.
+    #[must_use]
+    pub fn timed(&self) -> usize {
+        self.timed.count_ones() as usize
+    }
+
     /// Appends `item`, which leaves at `at`.
     ///
     /// # Panics
@@ -335,6 +341,7 @@ mod tests {
         burst.push_at(TxSegment::VACANT, later);
         let own = |burst: &Burst<_>| [0, 1].map(|index| burst.own_departure(index));
         assert_eq!(own(&burst), [None, Some(later)]);
+        assert_eq!((burst.timed(), burst.len()), (1, 2));
         assert_eq!([0, 1].map(|index| burst.departure(index, now)), [now, later]);
         burst.reset(3);
         burst.push(TxSegment::VACANT);

@@ -7,13 +7,9 @@
 //! `ffi` alone has `unsafe`: it checks pointers and hands over to `app`, `stack` and
 //! `device`, which are ordinary Rust. The header is made from it by cbindgen and committed
 //! (`include/headrace.h`); a test says when it is out of date. What a C program may do is in
-//! docs/C_API.md. Nothing is here without the feature `dpdk`.
+//! docs/C_API.md.
 
-#[cfg(feature = "dpdk")]
 mod app;
-#[cfg(feature = "dpdk")]
 mod device;
-#[cfg(feature = "dpdk")]
 pub mod ffi;
-#[cfg(feature = "dpdk")]
 mod stack;

@@ -103,7 +103,17 @@ impl<'a> Nics<'a> {
             // Behind data that is held back control packets still have a way out.
             return Some(Pass { control_only: true, room: BURST });
         }
-        let room = self.settings.depth.saturating_sub(network.nic_waiting(host));
+        self.data_pass(host, network)
+    }
+
+    /// A poll of `host` for data and control, as far as its NIC has room.
+    #[inline]
+    fn data_pass(&self, host: HostId, network: &Network) -> Option<Pass> {
+        let waiting = match self.settings.control_depth {
+            Some(_) => network.nic_queued(host).data_packets,
+            None => network.nic_waiting(host),
+        };
+        let room = self.settings.depth.saturating_sub(waiting);
         (room > 0).then_some(Pass { control_only: false, room })
     }
 
@@ -112,16 +122,20 @@ impl<'a> Nics<'a> {
     fn pass_after(&self, control_only: bool, host: HostId, network: &Network) -> Option<Pass> {
         let is_full = self.burst.room() == 0;
         if !control_only {
+            if !is_full || !self.burst.is_timed() {
+                return None;
+            }
             // Packets that leave later take no room in the NIC: the endpoint gives all at once.
-            let more = is_full && self.burst.is_timed();
-            return more.then_some(Pass { control_only, room: BURST });
+            if self.burst.timed() == self.burst.len() {
+                return Some(Pass { control_only, room: BURST });
+            }
+            return self.data_pass(host, network);
         }
         // Control that has filled its depth goes before more data.
         if self.settings.control_depth.is_none() || is_full || network.nic_is_paused(host) {
             return None;
         }
-        let room = self.settings.depth.saturating_sub(network.nic_queued(host).data_packets);
-        (room > 0).then_some(Pass { control_only: false, room })
+        self.data_pass(host, network)
     }
 
     /// Gives the burst to the NIC, and keeps what leaves later.

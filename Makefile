@@ -67,8 +67,8 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
 
-attack: build ## every attack of tests/attack for a minute (root)
-	$(SYSTEM) --test attack -- --seconds 60
+attack: build ## every attack of tests/attack for a minute (root), hosts that stand still for as long
+	$(SYSTEM) --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
 
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup

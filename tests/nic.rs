@@ -5,7 +5,13 @@
 //! of the kernel; that takes root, and without it a case says so and counts as skipped. Hosts over
 //! memif need nothing. Every case makes what it needs and removes it. Nothing asks how fast
 //! anything is.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test harness")]
+//! `--stall SECONDS` stops the hosts of one case for as long.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    reason = "a test harness, by the wall clock"
+)]
 
 #[path = "nic/cases.rs"]
 mod cases;
@@ -13,6 +19,8 @@ mod cases;
 mod hosts;
 #[path = "nic/lab.rs"]
 mod lab;
+#[path = "nic/stalls.rs"]
+mod stalls;
 
 use std::ffi::OsString;
 use std::panic::catch_unwind;
@@ -38,7 +46,8 @@ fn main() -> ExitCode {
         CASES.iter().for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
-    let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let is_filter = |word: &str| !word.starts_with('-') && word.parse::<u64>().is_err();
+    let filters: Vec<&String> = words.iter().filter(|word| is_filter(word)).collect();
     let wanted = |name: &str| filters.is_empty() || filters.iter().any(|f| name.contains(*f));
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (name, case) in CASES.iter().filter(|(name, _)| wanted(name)) {

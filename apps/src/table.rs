@@ -25,16 +25,30 @@ pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Resul
     }
     writeln!(out, "{table}")?;
     write_adapted(outcome, out)?;
+    write_faults(outcome, out)
+}
+
+/// Writes why the run is no success, a line each; nothing when it is one.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let summary = &outcome.summary;
+    let (finished, total) = (summary.flows.finished, summary.flows.total);
+    if finished < total {
+        writeln!(out, "unfinished: {} of {total} flows", total - finished)?;
+    }
     for finding in &summary.audit.findings {
         writeln!(out, "audit: {finding}")?;
     }
     if let Some(lateness) = summary.lateness.filter(|lateness| !lateness.valid) {
         writeln!(
             out,
-            "INVALID: {:.1} % of the time in late polls, at most {:.1} % allowed; \
-             raise vdev.time_scale",
+            "INVALID: {:.1} % of the time in late polls, at most {:.1} % allowed; the longest \
+             break was {:.1} ms: keep other work off these cores, or raise vdev.time_scale",
             lateness.late_share * 100.0,
-            lateness.late_share_max * 100.0
+            lateness.late_share_max * 100.0,
+            lateness.max_us / 1e3
         )?;
     }
     if outcome.stopped {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::Verdict::{self, Passed, Skipped};
 use crate::hosts::{Ended, Files, flows};
 use crate::lab::Lab;
+use crate::stalls;
 
 /// A name and what runs under it.
 pub(crate) type Case = (&'static str, fn() -> Verdict);
@@ -18,6 +19,10 @@ pub(crate) const CASES: &[Case] = &[
     ("two_hosts_over_memif_deliver_and_tell_the_same_story", memif),
     ("hosts_that_would_not_run_the_same_say_what_differs", differing),
     ("a_host_that_dies_is_named_by_the_others_which_end", killed),
+    ("a_host_killed_in_the_middle_of_a_run_is_named_at_once_and_leaves_nothing", stalls::killed),
+    ("hosts_that_stand_still_for_up_to_a_second_lose_no_flow", stalls::short),
+    ("an_emulated_run_that_stands_still_finishes_and_says_that_it_is_invalid", stalls::emulated),
+    ("hosts_that_stand_still_for_long_lose_no_flow", stalls::long),
     ("two_hosts_over_memif_send_messages_in_coded_blocks", coded),
     ("four_hosts_on_a_bridge_find_their_macs_and_run_a_matrix_with_triggers", bridge),
     ("three_hosts_on_a_bridge_speak_ipv6", ipv6),
@@ -44,7 +49,7 @@ fn free_port() -> u16 {
 }
 
 /// Two hosts joined by a memif, over the loopback for control.
-fn over_memif(cm: &str) -> Files {
+pub(crate) fn over_memif(cm: &str) -> Files {
     let control = format!("control = \"127.0.0.1:{}\"", free_port());
     let socket = format!("socket=headrace-test-{}-{}", std::process::id(), free_port());
     Files::new(2, cm, None, |host| {
@@ -73,7 +78,7 @@ fn v4(host: u32) -> String {
 }
 
 /// The result, which all hosts must report alike.
-fn same_story(ended: &[Ended]) -> Value {
+pub(crate) fn same_story(ended: &[Ended]) -> Value {
     let first = ended[0].summary();
     for other in &ended[1..] {
         let other = other.summary();

@@ -83,13 +83,8 @@ impl Files {
             .arg(text(self.path("matrix.cm")))
             .args(["--world", "nic", "--json", "--host", &format!("h{number}"), "--hosts"])
             .arg(text(self.path("hosts.toml")))
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let out = collect(child.stdout.take());
-        let err = collect(child.stderr.take());
-        Running { child, out, err }
+            .args(more);
+        Running::start(command)
     }
 
     /// Starts all hosts with the same flags and waits for them.
@@ -100,6 +95,20 @@ impl Files {
 }
 
 impl Running {
+    /// `headrace ARGUMENTS` alone.
+    pub(crate) fn alone(arguments: &[&str]) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(AS_HEADRACE).args(arguments);
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = collect(child.stdout.take());
+        let err = collect(child.stderr.take());
+        Self { child, out, err }
+    }
+
     /// Waits for its end; without an exit code when it had to be killed.
     pub(crate) fn wait(mut self) -> Ended {
         let step = Duration::from_millis(20);
@@ -116,6 +125,18 @@ impl Running {
         }
         let [out, err] = [self.out, self.err].map(|reader| reader.join().unwrap());
         Ended { code, out, err }
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap();
+        assert!(sent.success(), "kill -{name}");
     }
 
     /// Ends it at once, as a power cut would. `ip netns exec` becomes the program it starts.

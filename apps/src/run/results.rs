@@ -172,6 +172,8 @@ pub(super) fn show(
         if !args.quiet {
             table::write_adapted(outcome, console.err)?;
         }
+        // An exit code other than 0 has its reason beside it.
+        table::write_faults(outcome, console.err)?;
         return Ok(json(console.out, &outcome.summary)?);
     }
     if args.flows {

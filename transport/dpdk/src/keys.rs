@@ -12,14 +12,20 @@ use transport::{Config, Settings};
 /// # Errors
 /// When the operating system gives no random octets.
 pub fn keyed(config: &Config) -> io::Result<Config> {
-    let mut octets = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut octets)?;
-    let (a, b) = octets.split_at(8);
-    let word = |half: &[u8]| half.iter().fold(0, |word, octet| word << 8 | u64::from(*octet));
-    let settings =
-        Settings { key_bytes: KEY_LEN, secret: [word(a), word(b)], ..(**config).clone() };
+    let secret = [random()?, random()?];
+    let settings = Settings { key_bytes: KEY_LEN, secret, ..(**config).clone() };
     Config::new(settings)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
+}
+
+/// A number of the operating system's that no other host can guess.
+///
+/// # Errors
+/// When the operating system gives no random octets.
+pub fn random() -> io::Result<u64> {
+    let mut octets = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut octets)?;
+    Ok(u64::from_ne_bytes(octets))
 }
 
 #[cfg(test)]

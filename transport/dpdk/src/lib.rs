@@ -67,7 +67,7 @@ pub use io::port_io::PortIo;
 pub use io::steering::share;
 pub use io::tap::{Captured, Tap, TapReader, tap};
 pub use io::upkeep::{IoCounts, Offers, Upkeep};
-pub use keys::keyed;
+pub use keys::{keyed, random};
 pub use payload::memory::{AppMemory, MemoryConfig, Received};
 pub use payload::message_bytes::{MessageBytes, Pattern};
 pub use payload::store::{IncomingBytes, OutgoingBytes};

@@ -31,7 +31,8 @@
 //!   used so often that generations may have come round, it says `Forgotten`.
 //! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
 //!   by the process that runs now; the process before may have delivered it too, and nothing on
-//!   the network remembers that. Neither process delivers it twice.
+//!   the network remembers that. Neither process delivers it twice, unless every packet of the
+//!   message is delayed over the restart and arrives before the flow is opened anew.
 //! - A restart of the sender ends its flows; its messages that were not whole are aborted at the
 //!   receiver after its silence. Flows of the new process have other keys: nothing of the old ones
 //!   is taken for theirs.

@@ -144,7 +144,7 @@ impl Client<'_> {
         let until = self.host.now() + self.options.wait;
         let mut terms = terms.clone();
         terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
-        let number = self.host.session_number();
+        let number = Host::session_number()?;
         let server = self.options.server;
         loop {
             self.host.build(&Terms::lobby())?;

@@ -29,7 +29,7 @@ use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{Monitor, SessionEvent};
-use crate::workers::{counters, keyed};
+use crate::workers::{counters, keyed, random};
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ impl Host {
         let (app, end) = app_ring(RING, RING);
         let parts = (io, store(&config, &Terms::lobby()), clock);
         let worker = Worker::new(
-            Recorder::off(&config, setup.host, rng(incarnation)),
+            Recorder::off(&config, setup.host, rng()?),
             parts,
             end,
             worker_config(&config, &setup, &Terms::lobby()),
@@ -191,7 +191,7 @@ impl Host {
         let config = keyed(&terms.config(self.incarnation, self.setup.addressing.version())?)?;
         let (app, end) = app_ring(RING, RING);
         let worker = Worker::new(
-            Recorder::off(&config, self.setup.host, rng(self.incarnation)),
+            Recorder::off(&config, self.setup.host, rng()?),
             (io, store(&config, terms), self.clock),
             end,
             worker_config(&config, &self.setup, terms),
@@ -375,9 +375,9 @@ impl Host {
         drops.map_or(0, |drops| drops.of(DropReason::OtherPort))
     }
 
-    /// A number that no other session of this host has.
-    pub(super) fn session_number(&self) -> u64 {
-        transport::rng::mix(u64::from(self.incarnation) << 32 | u64::from(self.setup.host.0))
+    /// A number that no other session has, and that no other host can guess.
+    pub(super) fn session_number() -> Result<u64, PeerError> {
+        Ok(random()?)
     }
 
     /// Everything counted so far, by this worker and those before it.
@@ -476,8 +476,9 @@ fn open_device(
     port.ok_or_else(|| PeerError::LinkDown { device: setup.device.to_string(), seconds })
 }
 
-fn rng(incarnation: u16) -> Rng {
-    Rng::new(u64::from(incarnation)).fork("host", 0)
+/// Chance for a worker: which paths its segments take cannot be guessed.
+fn rng() -> Result<Rng, PeerError> {
+    Ok(Rng::new(random()?).fork("host", 0))
 }
 
 fn store(config: &Config, terms: &Terms) -> AppMemory {

@@ -21,9 +21,19 @@ pub use lateness::LATE_SHARE_MAX;
 /// # Errors
 /// When the operating system gives no random octets.
 pub(crate) fn keyed(config: &Config) -> Result<Config, RunError> {
-    transport_dpdk::keyed(config).map_err(|error| {
-        RunError::Environment(format!("no random octets from the operating system: {error}"))
-    })
+    transport_dpdk::keyed(config).map_err(|error| no_chance(&error))
+}
+
+/// A number that no other host can guess.
+///
+/// # Errors
+/// When the operating system gives no random octets.
+pub(crate) fn random() -> Result<u64, RunError> {
+    transport_dpdk::random().map_err(|error| no_chance(&error))
+}
+
+fn no_chance(error: &std::io::Error) -> RunError {
+    RunError::Environment(format!("no random octets from the operating system: {error}"))
 }
 
 /// `real` time in network time.

@@ -12,9 +12,7 @@ use proptest::prelude::*;
 use transport::rng::mix;
 use transport::stats::DropReason;
 use transport::wire::class::TrafficClass;
-use transport::wire::int::Hop;
-use transport::wire::{Ext, Header};
-use transport::{Bytes, Duration, HostId, Instant, Rng, TxSegment};
+use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 const DATA: Flags = Flags::ECT.with(Flags::TRIMMABLE);
 
@@ -98,34 +96,6 @@ fn break_links(network: &mut Network, n: usize) {
 struct Copies(Vec<i64>);
 
 impl Frames for Copies {
-    fn header(&self, _packet: &Packet) -> Option<Header> {
-        None
-    }
-
-    fn ext(&self, _packet: &Packet) -> Option<Ext> {
-        None
-    }
-
-    fn sender(&self, _packet: &Packet) -> Option<HostId> {
-        None
-    }
-
-    fn rewrite(
-        &mut self,
-        _packet: &mut Packet,
-        _change: &mut dyn FnMut(&mut Header, &mut Ext),
-    ) -> bool {
-        false
-    }
-
-    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
-        false
-    }
-
-    fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
-        None
-    }
-
     fn duplicate(&mut self, packet: &Packet) {
         self.0[packet.handle as usize] += 1;
     }

@@ -16,32 +16,45 @@ use super::packet::{Output, Packet};
 ///
 /// A packet that shares its frame with a copy gets a frame, and a handle, of its own before it is
 /// changed. A handle is free when as many packets have ended or were delivered as there were.
+/// Methods that are provided are those of a driver whose packets have no frames.
 pub trait Frames {
     /// The header of a packet; `None` when its frame cannot be read.
-    fn header(&self, packet: &Packet) -> Option<Header>;
+    fn header(&self, _packet: &Packet) -> Option<Header> {
+        None
+    }
 
     /// The extensions that the header of a packet names; `None` when its frame cannot be read.
-    fn ext(&self, packet: &Packet) -> Option<Ext>;
+    fn ext(&self, _packet: &Packet) -> Option<Ext> {
+        None
+    }
 
     /// The host that has sent a packet; `None` when its frame cannot be read.
-    fn sender(&self, packet: &Packet) -> Option<HostId>;
+    fn sender(&self, _packet: &Packet) -> Option<HostId> {
+        None
+    }
 
     /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
     /// the content of its extensions, of which there remain the same, with the same room. False
     /// when nothing was changed: no buffer was left, or `change` broke that rule.
     fn rewrite(
         &mut self,
-        packet: &mut Packet,
-        change: &mut dyn FnMut(&mut Header, &mut Ext),
-    ) -> bool;
+        _packet: &mut Packet,
+        _change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
+        false
+    }
 
     /// Adds a hop to the telemetry of a packet. False when the packet has no room for any, or no
     /// buffer was left.
-    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool;
+    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+        false
+    }
 
     /// A packet for a segment without payload, with its extensions, and with `from` as its sender;
     /// `None` when no buffer is left or one of both has no address.
-    fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet>;
+    fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
+        None
+    }
 
     /// From now on two packets with this handle travel; each will end or be delivered.
     fn duplicate(&mut self, packet: &Packet);
@@ -63,34 +76,6 @@ pub(crate) struct Driver<'a> {
 pub struct NoFrames;
 
 impl Frames for NoFrames {
-    fn header(&self, _packet: &Packet) -> Option<Header> {
-        None
-    }
-
-    fn ext(&self, _packet: &Packet) -> Option<Ext> {
-        None
-    }
-
-    fn sender(&self, _packet: &Packet) -> Option<HostId> {
-        None
-    }
-
-    fn rewrite(
-        &mut self,
-        _packet: &mut Packet,
-        _change: &mut dyn FnMut(&mut Header, &mut Ext),
-    ) -> bool {
-        false
-    }
-
-    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
-        false
-    }
-
-    fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
-        None
-    }
-
     fn duplicate(&mut self, _packet: &Packet) {}
 
     fn end(&mut self, _packet: Packet) {}

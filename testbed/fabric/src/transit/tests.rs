@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 use transport::wire::int::{HOPS_MAX, Hop, Int};
-use transport::wire::{Ext, Header};
-use transport::{Bytes, Duration, HostId, Instant, Rate, Rng, TxSegment};
+use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 
 use crate::{
     FaultKind, FaultSpec, Flags, Frames, Network, Output, Packet, PortId, QdiscKind, QdiscParams,
@@ -19,26 +18,6 @@ const RATE: Rate = Rate::from_gbps(800);
 struct Stamps(Vec<(Int, u32)>);
 
 impl Frames for Stamps {
-    fn header(&self, _packet: &Packet) -> Option<Header> {
-        None
-    }
-
-    fn ext(&self, _packet: &Packet) -> Option<Ext> {
-        None
-    }
-
-    fn sender(&self, _packet: &Packet) -> Option<HostId> {
-        None
-    }
-
-    fn rewrite(
-        &mut self,
-        _packet: &mut Packet,
-        _change: &mut dyn FnMut(&mut Header, &mut Ext),
-    ) -> bool {
-        false
-    }
-
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
         let (int, copies) = &mut self.0[packet.handle as usize];
         if *copies > 1 {
@@ -49,10 +28,6 @@ impl Frames for Stamps {
         }
         self.0[packet.handle as usize].0.stamp(*hop);
         true
-    }
-
-    fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
-        None
     }
 
     fn duplicate(&mut self, packet: &Packet) {

@@ -76,7 +76,7 @@ pub struct rte_mbuf {
     pub next: *mut rte_mbuf,
     /// Header lengths for offloads, packed: l2 in bits 0..7, l3 in 7..16, l4 in 16..24.
     pub tx_offload: u64,
-    /// Who shares the external buffer, when the flags say so.
+    /// The count of mbufs that share the external buffer, when the flags name one.
     pub shinfo: *mut rte_mbuf_ext_shared_info,
     /// Bytes of private data between header and buffer.
     pub priv_size: u16,

@@ -249,7 +249,7 @@ fn killed() -> Verdict {
             let successor = (round == 3).then(|| Stage::memif(dir.path(), &[]));
             let ended = client.end();
             assert_eq!(ended.code, Some(1), "{ended:?}");
-            let said = ["nothing was heard", "counted: ", "data_new "];
+            let said = ["nothing was received", "counted: ", "data_new "];
             assert!(said.iter().all(|words| ended.err.contains(words)), "{}", ended.err);
             stage = successor.unwrap_or_else(|| Stage::memif(dir.path(), &[]));
         }

@@ -1,5 +1,5 @@
-//! Parts that the checks share: findings, the tree of files, and a lexer that separates code from
-//! comments.
+//! Parts that the checks share: findings, the tree of files, and a lexer that separates code,
+//! comments and texts.
 
 pub(crate) mod deps;
 pub(crate) mod docs;
@@ -81,12 +81,14 @@ fn collect(root: &Path, under: &str, ignored: &[String], found: &mut Vec<File>) 
     }
 }
 
-/// Rust source, split line by line into code and comments.
+/// Rust source, split line by line into code, comments and texts.
 pub(crate) struct Source {
     /// Code with the contents of literals and all comments blanked; columns are kept.
     pub(crate) code: Vec<String>,
     /// The comments of each line, with their slashes.
     pub(crate) comments: Vec<String>,
+    /// The contents of string literals on each line, a space in place of each escape and quote.
+    pub(crate) texts: Vec<String>,
     /// Whether the line belongs to a `#[cfg(test)]` item or a file of tests.
     pub(crate) test: Vec<bool>,
 }
@@ -102,10 +104,10 @@ enum Mode {
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        let (code, comments) = split(text);
+        let (code, comments, texts) = split(text);
         let all = is_test_file(path);
         let test = if all { vec![true; code.len()] } else { test_lines(&code) };
-        Self { code, comments, test }
+        Self { code, comments, texts, test }
     }
 
     /// Lines of code outside tests, numbered from 1.
@@ -119,16 +121,18 @@ fn is_test_file(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs")
 }
 
-/// Splits into code and comments; see [`Source`].
-fn split(text: &str) -> (Vec<String>, Vec<String>) {
+/// Splits into code, comments and texts; see [`Source`].
+fn split(text: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
     let chars: Vec<char> = text.chars().collect();
-    let (mut code, mut comments) = (vec![String::new()], vec![String::new()]);
+    let empty = || vec![String::new()];
+    let (mut code, mut comments, mut texts) = (empty(), empty(), empty());
     let mut mode = Mode::Code;
     let mut at = 0;
     while at < chars.len() {
         if chars[at] == '\n' {
             code.push(String::new());
             comments.push(String::new());
+            texts.push(String::new());
             mode = if matches!(mode, Mode::LineComment) { Mode::Code } else { mode };
             at += 1;
             continue;
@@ -145,9 +149,13 @@ fn split(text: &str) -> (Vec<String>, Vec<String>) {
                 }
             }
         }
+        let is_text = |mode| matches!(mode, Mode::Text | Mode::RawText(_));
+        if let (true, Some(texts)) = (is_text(mode), texts.last_mut()) {
+            texts.push(if is_text(next) && step == 1 { chars[at] } else { ' ' });
+        }
         (mode, at) = (next, at + step);
     }
-    (code, comments)
+    (code, comments, texts)
 }
 
 /// The mode after the next few characters, and how many they are (never beyond the line).
@@ -255,6 +263,13 @@ mod tests {
         assert_eq!(source.comments[0], "// d \"e");
         assert_eq!(words(1), ["let", "r", "=", ";"]);
         assert_eq!(source.code[2].replace(' ', ""), "h(,);");
+        assert_eq!(source.texts, ["b // c ", "x \" y ", "", ""]);
+    }
+
+    #[test]
+    fn texts_of_several_lines_keep_their_words_apart() {
+        let source = Source::new("a.rs", "f(\"one\\ntwo \\\n   three\", b\"four\");");
+        assert_eq!(source.texts, ["one two \\", "   three four "]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The language of comments and documents: phrases that stand alone, about things.
+//! The language of comments, documents and texts: phrases that stand alone, about things.
 //!
 //! A doc line that begins with "The same" or "Those of" needs the line above it to be understood,
-//! and words for persons hide what a machine does. Names in backticks and blocks of code are not
-//! prose, strings of a program neither.
+//! and words for persons hide what a machine does, in a message to the user as in a comment. Names
+//! in backticks, arguments of a format and blocks of code are not prose; strings of tests neither.
 
 use std::collections::BTreeMap;
 
@@ -55,15 +55,47 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             let message = format!("\"{start} ...\" needs the line above: name the thing");
             found.push(Finding::new(path, line, message));
         }
-        let lower = prose.to_lowercase();
-        for (word, instead) in PERSONS {
-            if words_in(&lower, word).next().is_some() {
-                let message = format!("\"{word}\" is for persons: {instead}");
-                found.push(Finding::new(path, line, message));
-            }
-        }
+        found.extend(persons(path, line, &prose));
+    }
+    for (line, text) in texts(path, text) {
+        found.extend(persons(path, line, &text));
     }
     found
+}
+
+fn persons<'a>(path: &'a str, line: usize, prose: &str) -> impl Iterator<Item = Finding> + 'a {
+    let lower = prose.to_lowercase();
+    PERSONS.iter().filter(move |(word, _)| words_in(&lower, word).next().is_some()).map(
+        move |(word, instead)| {
+            Finding::new(path, line, format!("\"{word}\" is for persons: {instead}"))
+        },
+    )
+}
+
+/// The strings of product code, by line from 1, without what is in backticks or braces.
+fn texts(path: &str, text: &str) -> Vec<(usize, String)> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let source = Source::new(path, text);
+    let lines = source.texts.iter().zip(&source.test).enumerate();
+    let product = lines.filter(|(_, (text, test))| !**test && !text.is_empty());
+    product.map(|(at, (text, _))| (at + 1, without_arguments(&outside_backticks(text)))).collect()
+}
+
+/// `text` without `{name}`, the arguments of a format.
+fn without_arguments(text: &str) -> String {
+    let mut rest = text;
+    let mut found = String::new();
+    while let Some((before, behind)) = rest.split_once('{') {
+        found.push_str(before);
+        rest = behind.split_once('}').map_or("", |(_, behind)| behind);
+    }
+    found + rest
+}
+
+fn outside_backticks(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
 /// How many findings each folder has, the most first.
@@ -92,8 +124,7 @@ fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
         if line.trim_start_matches(['/', '!', ' ']).starts_with("```") {
             fenced = !fenced;
         } else if !fenced && !line.is_empty() {
-            let outside: Vec<&str> = line.split('`').step_by(2).collect();
-            found.push((at + 1, outside.join("`")));
+            found.push((at + 1, outside_backticks(line)));
         }
     }
     found
@@ -134,9 +165,18 @@ mod tests {
     #[test]
     fn code_is_not_prose() {
         let text = "//! `tell` is a function.\n//! ```text\n//! it is told\n//! ```\nfn tell() {}\n\
-                    let a = \"nobody listens\";\n";
+                    let a = \"`nobody` is {told}, {tell:?}\";\n";
         assert_eq!(lines("a.rs", text), []);
         assert_eq!(lines("docs/a.md", "```\ntell\n```\n`told`\n"), []);
+    }
+
+    #[test]
+    fn words_for_persons_are_found_in_texts_of_products() {
+        let text = "f(\"{a} nobody listens\");\ng(\"two \\\n    lines, told\");\n";
+        assert_eq!(lines("a.rs", text), [1, 3]);
+        assert_eq!(lines("tests/a.rs", text), []);
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{text}}}\n");
+        assert_eq!(lines("a.rs", &tests), []);
     }
 
     #[test]

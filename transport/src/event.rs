@@ -19,14 +19,14 @@ pub enum Event {
     Failed {
         /// As `post_send` named it.
         msg: MsgId,
-        /// Why.
+        /// The cause of the failure.
         reason: FailReason,
     },
     /// An incoming message is whole; reported once.
     Delivered {
         /// As the placements named it.
         msg: MsgId,
-        /// Who sent it.
+        /// The sending host.
         from: HostId,
         /// Length, bytes.
         len: u32,
@@ -37,7 +37,7 @@ pub enum Event {
     Aborted {
         /// As the placements named it.
         msg: MsgId,
-        /// Who sent it.
+        /// The sending host.
         from: HostId,
     },
 }

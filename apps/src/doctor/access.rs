@@ -54,7 +54,7 @@ fn user(machine: &Machine) -> Finding {
         Some(uid) => {
             Finding::warn(id, format!("not root: user {uid}"), WHY, "sudo headrace doctor")
         }
-        None => Finding::info(id, "the user cannot be told", WHY),
+        None => Finding::info(id, "the user is unknown", WHY),
     }
 }
 

@@ -107,7 +107,7 @@ fn simd(machine: &Machine, flags: &str) -> Finding {
 }
 
 fn tsc(machine: &Machine, flags: &str) -> Finding {
-    const WHY: &str = "vdev and nic runs tell time by the TSC";
+    const WHY: &str = "vdev and nic runs read time from the TSC";
     let id = "cpu.tsc";
     if machine.arch != "x86_64" {
         return Finding::info(id, "the architecture's own counter is used", WHY);

@@ -123,7 +123,7 @@ fn plugin_dir(machine: &Machine, plugins: &[String]) -> Finding {
     };
     let open = plugins.iter().find(|dir| machine.mode(dir).is_some_and(|mode| mode & 0o002 != 0));
     if let Some(dir) = open {
-        let what = format!("everybody may write {dir}, so DPDK loads nothing from it");
+        let what = format!("every user may write {dir}, so DPDK loads nothing from it");
         return Finding::fail(id, what, WHY, format!("sudo chmod o-w {dir}"));
     }
     let count = machine.names(first).iter().filter(|name| name.ends_with(".so")).count();

@@ -42,7 +42,7 @@ fn available(machine: &Machine) -> Finding {
     const WHY: &str = "a vdev run keeps packet buffers and application data in memory";
     let id = "memory.available";
     let Some(bytes) = available_bytes(machine) else {
-        return Finding::info(id, "free memory cannot be told: no MemAvailable", WHY);
+        return Finding::info(id, "free memory is unknown: no MemAvailable", WHY);
     };
     let what = format!("{} MB available, {} MB needed", bytes / MB, VDEV_NEED_BYTES / MB);
     let huge: u64 = pools(machine).iter().map(Pool::free_bytes).sum();

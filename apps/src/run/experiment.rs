@@ -50,7 +50,7 @@ pub(crate) struct Real {
     /// The number of this one.
     pub(crate) own: u32,
     /// The user has described its switches and links.
-    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "nobody runs it"))]
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
     pub(crate) topology_given: bool,
 }
 

@@ -124,9 +124,9 @@ pub enum Output {
     Dropped {
         /// The packet as it was then.
         packet: Packet,
-        /// Why.
+        /// The cause of the loss.
         reason: DropReason,
-        /// When.
+        /// The instant of the loss.
         at: Instant,
     },
 }

@@ -233,7 +233,7 @@ typedef struct headrace_device {
    */
   const struct headrace_address *hosts;
   /*
-   How many.
+   The number of hosts.
    */
   uint32_t count;
   /*
@@ -255,7 +255,7 @@ typedef struct headrace_device {
  */
 typedef struct headrace_event {
   /*
-   What.
+   The kind of event.
    */
   headrace_kind kind;
   /*
@@ -291,7 +291,7 @@ typedef struct headrace_event {
    */
   const uint8_t *data;
   /*
-   How many.
+   The number of bytes at `data`.
    */
   uint32_t len;
   /*

@@ -83,7 +83,8 @@ impl Stack {
         let (side, end) = ((setup.side, setup.patience), || Ok::<(), PortError>(()));
         let port = device.clone().open_with_patience(self.eal(), &config, &pool, side, end);
         let port = port.map_err(|error| error.to_string())?;
-        let port = port.ok_or_else(|| format!("nobody listens at the other end of {device}"))?;
+        let port =
+            port.ok_or_else(|| format!("no process listens at the other end of {device}"))?;
         fits(port.caps().max_frame.bytes())?;
         Ok((port, pool))
     }
@@ -100,7 +101,7 @@ impl Stack {
         let Ok(found) = enquiry.resolve(hosts, patience, || self.clock_now(), never);
         let entry = |(found, (ip, _)): (Resolution, &(IpAddr, _))| match found {
             Resolution::Known(mac) => Ok(HostAddr { mac, ip: *ip }),
-            other => Err(format!("{ip} has told no MAC ({other:?}): is it there, at this link?")),
+            other => Err(format!("{ip} has given no MAC ({other:?}): is it there, at this link?")),
         };
         let table = found.into_iter().zip(hosts).map(entry).collect::<Result<Vec<_>, _>>()?;
         AddressTable::new(table).map_err(|error| error.to_string())

@@ -55,7 +55,7 @@ pub struct Adapted {
     pub key: &'static str,
     /// The value that the run used.
     pub value: String,
-    /// Why.
+    /// The reason of the world.
     pub why: &'static str,
 }
 

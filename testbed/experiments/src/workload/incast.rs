@@ -34,7 +34,7 @@ pub struct Incast {
 pub(super) const DEGREE: Parameter =
     Parameter { name: "degree", about: "number of senders (all other hosts)" };
 pub(super) const RECEIVER: Parameter =
-    Parameter { name: "receiver", about: "the host that everybody sends to (0)" };
+    Parameter { name: "receiver", about: "the host that all senders send to (0)" };
 pub(super) const SIZE: Parameter =
     Parameter { name: "size", about: "bytes of each flow of a sender (1MiB)" };
 pub(super) const SENDERS: Parameter =

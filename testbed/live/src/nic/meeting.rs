@@ -94,7 +94,7 @@ impl Meeting {
         let refused = |error| {
             RunError::Environment(format!(
                 "cannot listen on {address}, the `control` of the first host ({error}): it must \
-                 be an address of this machine, and nobody else's port"
+                 be an address of this machine, and the port be free"
             ))
         };
         let mut doorway = Doorway::open(address).map_err(refused)?;

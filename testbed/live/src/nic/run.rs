@@ -37,7 +37,7 @@ use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, ne
 use crate::workers::lateness::{self, Gaps};
 use crate::workers::observers::Observers;
 
-/// The network of a run, and who this process is in it.
+/// The network of a run, and the number of this process's host in it.
 #[derive(Clone, Debug)]
 pub struct RealNetwork {
     /// All hosts.

@@ -124,7 +124,7 @@ impl Desk {
             .open_with_patience(&eal, &config, &pool, (side, CONNECT_FOR), going_on)
             .map_err(|Unfit(error)| error)?;
         let port = port.ok_or_else(|| {
-            RunError::Environment(format!("nobody listens at the other end of {name}"))
+            RunError::Environment(format!("no process listens at the other end of {name}"))
         })?;
         let (ip, prefix, gateway) = (host.ip, host.prefix, host.gateway);
         let station = Station { mac: host.mac.unwrap_or(port.mac()), ip, prefix, gateway };

@@ -1,9 +1,9 @@
 //! One TCP connection between two hosts of a run: lines out, lines in, and whether the other host
 //! still runs.
 //!
-//! A thread reads; it also says `Alive` now and then, so that a host whose main thread opens a
-//! device for seconds is known to live. Who says nothing for [`SILENCE`] is gone. Nothing here is
-//! trusted: lines have a limit, and what is not of the protocol ends the connection.
+//! A thread reads; it also sends `Alive` now and then, so that a host whose main thread opens a
+//! device for seconds still counts as running. A host that sends nothing for [`SILENCE`] counts as
+//! gone. Lines have a limit, and a line that is not of the protocol ends the connection.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};

@@ -65,11 +65,11 @@ pub enum PeerError {
     Stopped(String),
     /// The other side fell silent.
     #[error(
-        "nothing was heard from the server for {seconds} s; it was killed, or the link is down \
+        "nothing was received from the server for {seconds} s; it was killed, or the link is down \
          (counted: {counters})"
     )]
     Silent {
-        /// How long.
+        /// Seconds without a packet.
         seconds: u64,
         /// The counters of this side.
         counters: String,

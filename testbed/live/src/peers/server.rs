@@ -301,7 +301,7 @@ impl Server<'_> {
             return Ok(());
         }
         let seconds = silence.as_us_f64() / 1e6;
-        self.end(Some(&format!("nothing was heard from its client for {seconds:.1} s")))
+        self.end(Some(&format!("nothing was received from its client for {seconds:.1} s")))
     }
 
     /// Ends the session, and why if not as agreed; nothing of it stays.

@@ -100,7 +100,7 @@ pub(crate) fn hosts(
 /// Bytes of incoming messages that a host's own traffic holds at most.
 const BYTES_IN_MAX: u64 = 2 * MESSAGE_MAX as u64;
 
-/// The settings that all hosts have in common.
+/// The settings that all hosts of this process share.
 pub(crate) struct HostSetup<'a> {
     pub(crate) rng: &'a Rng,
     pub(crate) clock: &'a RunClock,

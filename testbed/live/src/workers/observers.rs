@@ -130,7 +130,7 @@ impl Observers {
 
 fn no_metrics(error: &MetricsError) -> RunError {
     let found = match error {
-        MetricsError::InUse(path) => format!("`{}`, which somebody serves", path.display()),
+        MetricsError::InUse(path) => format!("`{}`, which another process serves", path.display()),
         MetricsError::NoSocket(path) => format!("`{}`, which is no socket", path.display()),
         MetricsError::Io { path, error } => format!("`{}` ({error})", path.display()),
     };

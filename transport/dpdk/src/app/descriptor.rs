@@ -33,11 +33,11 @@ pub enum Request {
     },
     /// Send a message. Ends in one [`Completion::Sent`] or [`Completion::Failed`].
     Send {
-        /// As opened.
+        /// The number that its `Open` gave the connection.
         connection: u32,
         /// The bytes of the message.
         source: MessageBytes,
-        /// How many.
+        /// Length of the message, bytes.
         len: NonZeroU32,
         /// Handed to the receiver; 0 is none.
         tag: u64,
@@ -46,7 +46,7 @@ pub enum Request {
     },
     /// Close once all messages are finished.
     Close {
-        /// As opened.
+        /// The number that its `Open` gave the connection.
         connection: u32,
     },
 }
@@ -106,18 +106,18 @@ pub enum Completion {
         cookie: u64,
         /// The connection of the request.
         connection: u32,
-        /// Why.
+        /// The cause.
         reason: Failure,
-        /// When.
+        /// When the worker gave the message up.
         at: Instant,
     },
     /// A flow could not be opened.
     Refused {
         /// The connection of the request.
         connection: u32,
-        /// Why.
+        /// The cause.
         reason: Failure,
-        /// When.
+        /// When the worker refused the request.
         at: Instant,
     },
     /// A message has come in, whole; reported once.
@@ -137,7 +137,7 @@ pub enum Completion {
     Aborted {
         /// The sender of the message.
         from: HostId,
-        /// When.
+        /// When the worker gave the message up.
         at: Instant,
     },
 }

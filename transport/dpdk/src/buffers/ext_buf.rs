@@ -94,7 +94,9 @@ impl ExtBuf {
     /// Nothing reads bytes through mbufs attached to it any more.
     pub(crate) unsafe fn give_back(self) {
         if let Some(mapping) = self.region.mapping() {
-            // SAFETY: alive while this handle counts. Holders free it at last, and look at nothing.
+            // SAFETY: the box lives at least as long as this handle, which counts as a holder.
+            // Nothing else reads or writes `holds`: mbufs touch the count alone, and the last
+            // holder frees the box.
             let holds = unsafe { &mut (*self.shared.as_ptr()).holds };
             *holds = Holds::Pages(mapping);
         }

@@ -80,7 +80,7 @@ impl Pages {
         let told = told.and_then(|()| cards.iter().try_for_each(|card| mapping.tell(*card)));
         if let Err(error) = told {
             tracing::info!(
-                "{} bytes of an application are not told to cards ({error}): they are copied",
+                "{} bytes of an application are not mapped for cards ({error}): they are copied",
                 bytes.len()
             );
             return None;
@@ -240,7 +240,7 @@ const HUGE_FROM: usize = 256 << 10;
 const HUGE_BYTES: usize = 2 << 20;
 /// The address from which free room for pages is searched: above what EAL reserves and below 2^39.
 const LOW: usize = 1 << 38;
-/// As far up.
+/// Bytes behind [`LOW`] in which room for pages is searched.
 const SPAN: usize = 1 << 37;
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 

@@ -45,24 +45,24 @@ pub enum FrameLimit {
 /// Where the time of arrival of a frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RxTimes {
-    /// The device does, by a clock that can be read.
+    /// The device stamps frames, by a clock that can be read.
     Device,
-    /// The device could, but its clock cannot be read, so the meaning of its stamps is unknown.
+    /// The device stamps frames, but by a clock that cannot be read: its stamps are not used.
     NoClock,
-    /// The thread that polls it: frames arrived when they were found.
+    /// The polling thread's clock: a frame counts as arrived when it is found.
     Poll,
 }
 
 /// How paced frames leave at their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxTimes {
-    /// The device does, at a transmit queue of its own for each worker.
+    /// The device holds them back, at a transmit queue of its own for each worker.
     Device,
-    /// The device could, but its clock cannot be read, so no time can be given to it.
+    /// The polling thread holds them back: the device could, but its clock cannot be read.
     NoClock,
-    /// The device could, but has too few transmit queues.
+    /// The polling thread holds them back: the device could, but has too few transmit queues.
     NoQueue,
-    /// The thread that polls it: frames leave at the first poll behind their time.
+    /// The polling thread holds them back: they leave at the first poll behind their time.
     Poll,
 }
 

@@ -11,9 +11,10 @@
 //! | [`Rung::Spread`] | spreads by its hash of addresses and ports | most |
 //! | [`Rung::Software`] | brings all to the first queue | all but the first worker's |
 //!
-//! Those are handed over (`steering.rs`), so a rung costs time and never correctness. Rules are
-//! asked for one by one; the first refusal takes those before it back and goes one rung down, with
-//! the driver's words in the log. Nothing here touches a device: its owner hands in how.
+//! Frames in the wrong queue are handed over (`steering.rs`), so a rung costs time and never
+//! correctness. Rules are asked for one by one; the first refusal takes those before it back and
+//! goes one rung down, with the driver's words in the log. Nothing here touches a device: its owner
+//! hands in how.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -40,14 +41,14 @@ pub(crate) enum Rule {
     Queue {
         /// Destination.
         address: IpAddr,
-        /// Where.
+        /// The receive queue.
         queue: u16,
     },
     /// All, of one version of IP, are spread over the first `queues` by their destination.
     ByDestination {
         /// IPv6, else IPv4.
         v6: bool,
-        /// How many.
+        /// The number of queues.
         queues: u16,
     },
 }

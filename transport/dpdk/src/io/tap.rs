@@ -33,7 +33,7 @@ pub struct TapReader {
     pending: Option<Captured>,
 }
 
-/// One writer, the worker. Frames.
+/// Numbers of frames; the worker is the only writer.
 #[derive(Debug, Default)]
 struct TapCounts {
     seen: AtomicU64,
@@ -43,7 +43,7 @@ struct TapCounts {
 /// Metadata of a captured frame beside its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Captured {
-    /// When.
+    /// When the worker sent or received the frame.
     pub at: Instant,
     /// Sent by the worker; else received.
     pub sent: bool,

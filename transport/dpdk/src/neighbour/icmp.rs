@@ -1,5 +1,5 @@
 //! The parts of ICMP that neighbours need: echoes of both versions, and IPv6 solicitations and
-//! advertisements. Source: RFC 792, RFC 4443 sec. 4, RFC 4861 sec. 4.3, 4.4 and 4.6.1.
+//! advertisements.
 //!
 //! Source: RFC 792, RFC 4443 sec. 4, RFC 4861 sec. 4.3, 4.4 and 4.6.1.
 

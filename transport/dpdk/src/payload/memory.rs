@@ -8,8 +8,8 @@
 //! When the budget is used up, the first segment of a message is refused *before* the endpoint sees
 //! it ([`IncomingBytes::has_room`], asked by the worker): it was never received, is counted as
 //! `no_buffer`, and its sender sends it again after its timeout. The other order would acknowledge
-//! bytes that cannot be stored. Segments of messages that have memory are never refused. So it is
-//! with parity of erasure-coded blocks, for which there is memory of its own.
+//! bytes that cannot be stored. Segments of messages that have memory are never refused. Parity of
+//! erasure-coded blocks has a budget of its own, and is refused before the endpoint sees it too.
 //!
 //! Lengths are bytes. It verifies nothing; the checksum handed over with a message is the worker's.
 

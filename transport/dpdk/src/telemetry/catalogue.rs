@@ -27,7 +27,7 @@ pub enum Group {
 /// One counter of every worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// Whose.
+    /// The part of a worker that counts.
     pub group: Group,
     /// The counter's name in the group, snake case.
     pub name: &'static str,

@@ -23,7 +23,7 @@ use super::{Telemetry, exposition};
 #[derive(Debug, Error)]
 pub enum MetricsError {
     /// A process answers there.
-    #[error("somebody serves `{}` already: choose another path for the metrics", .0.display())]
+    #[error("a process serves `{}` already: choose another path for the metrics", .0.display())]
     InUse(PathBuf),
     /// Something else is there.
     #[error("`{}` exists and is no socket: choose another path for the metrics", .0.display())]
@@ -35,9 +35,9 @@ pub enum MetricsError {
         path.display()
     )]
     Io {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
 }

@@ -10,7 +10,7 @@ use crate::payload::store::IncomingBytes;
 /// The segments of one received burst.
 #[derive(Debug)]
 pub(super) struct RxBurst {
-    /// The first `len` are.
+    /// Received segments; the first `len` are valid.
     pub(super) segments: [RxSegment; BURST],
     /// The extension header of each segment.
     pub(super) exts: [Ext; BURST],
@@ -46,8 +46,9 @@ impl RxBurst {
         self.parity = 0;
     }
 
-    /// Whether the segment behind the last is no parity that would have to be kept without room for
-    /// it, counting the parity of this burst; asked as [`RxBurst::reserve`] is.
+    /// Whether the store can take segment `len`, as far as it is parity: `false` when the endpoint
+    /// would keep it and the parity of this burst already fills the room. Called once for each
+    /// segment, before the endpoint sees any of the burst.
     #[inline]
     pub(super) fn reserve_parity<P: IncomingBytes>(
         &mut self,
@@ -63,15 +64,16 @@ impl RxBurst {
         self.parity <= store.parity_room() || !endpoint.would_keep(segment)
     }
 
-    /// Whether there will be memory for the message of the segment behind the last, counting what
-    /// this burst begins; it is asked for before the endpoint sees any segment of the burst.
+    /// Whether the store has memory for the message of segment `len`, beside the messages that
+    /// begin earlier in this burst. Called once for each segment, before the endpoint sees any of
+    /// the burst.
     #[inline]
     pub(super) fn reserve<P: IncomingBytes>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
         let segment = &self.segments[self.len];
         let Body::Data(data) = &segment.hdr.body else { return true };
         let Some(len) = endpoint.would_open(segment) else { return true };
-        // Without an opening part its sender's flow is not named; then memory is counted twice.
-        // So it is when a sender contradicts itself about its length.
+        // Memory is counted twice when the segment has no opening part, which names its sender's
+        // flow, and when two segments of a message give different lengths.
         let key = data.open.map(|open| (segment.from, open.src_flow, data.msg, len));
         if key.is_some_and(|key| self.begun.contains(&key)) {
             return true;

@@ -40,7 +40,7 @@ pub struct headrace_device {
     pub name: *const c_char,
     /// All hosts of the network, this one among them; host numbers are places in this list.
     pub hosts: *const headrace_address,
-    /// How many.
+    /// The number of hosts.
     pub count: u32,
     /// 1: the other process of a memif listens, and this one connects; 0: this one listens.
     pub connects: i32,

@@ -36,7 +36,7 @@ pub struct headrace_message(Received);
 #[repr(C)]
 #[derive(Debug)]
 pub struct headrace_event {
-    /// What.
+    /// The kind of event.
     pub kind: headrace_kind,
     /// Why it failed.
     pub code: headrace_code,
@@ -54,7 +54,7 @@ pub struct headrace_event {
     pub at_ns: u64,
     /// The bytes, until headrace_release; null where there are none.
     pub data: *const u8,
-    /// How many.
+    /// The number of bytes at `data`.
     pub len: u32,
     /// To be released, unless null.
     pub message: *mut headrace_message,

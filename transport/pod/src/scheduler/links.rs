@@ -47,8 +47,9 @@ struct State {
     down: bool,
     /// Epochs in a row in which it may have lost cells.
     misses: u8,
-    /// The other link of the path that failed last, and whether another one failed before with it.
+    /// The other link of the path that failed last.
     partner: u16,
+    /// Whether failed paths had more than one other link, or the link has been accused before.
     partners: bool,
     /// Accusations since it last worked; each doubles how long the next one lasts.
     accusations: u8,

@@ -37,9 +37,11 @@ pub(crate) struct Wanted {
 pub(crate) struct Encoder {
     shape: Shape,
     slots: Slots,
-    /// Parity of a block that was computed anew, whose it is, and one segment of it.
+    /// Parity that was computed from the whole block, because none is accumulated any more.
     anew: Box<[u8]>,
+    /// The message and the offset of the block whose parity `anew` holds.
     anew_of: Option<(MsgId, u32)>,
+    /// A copy of one segment while parity is computed again.
     segment: Box<[u8]>,
     recomputed: u64,
 }

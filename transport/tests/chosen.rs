@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use transport::cc::CcKind;
 use transport::sched::{
     Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, RoundRobin, Sending,
     Turn,
@@ -35,6 +36,8 @@ struct Slotted {
     turns: u64,
     /// Turns that leave everything to the flow.
     open: bool,
+    /// Flows that have a turn first, whatever they have to send, with an instant or without.
+    first: VecDeque<(FlowId, Option<Instant>)>,
     named: Option<Choice>,
     /// Each turn whose segment was sent.
     sent: Vec<Choice>,
@@ -61,6 +64,7 @@ impl Slotted {
             copies,
             turns: 0,
             open: false,
+            first: VecDeque::new(),
             named: None,
             sent: Vec::new(),
             wake_at: None,
@@ -95,6 +99,9 @@ impl Sending for Slotted {
     }
 
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
+        if let Some((flow, at)) = self.first.pop_front() {
+            return Some(Turn::chosen(flow, Choice { ev: None, at, copy: false }));
+        }
         if self.open {
             return self.flows.next_turn(now, until);
         }
@@ -635,4 +642,51 @@ fn one_loss_before_hundreds_of_segments_is_one_retransmission() {
     assert_eq!((sender.messages_sent, sender.retransmitted, sender.spurious), (1, 1, 0));
     assert!(pair.data.len() > 1000);
     pair.audit();
+}
+
+#[test]
+fn turns_of_flows_that_have_nothing_to_send_do_not_end_a_poll() {
+    let config = config(|_| ());
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let path = path(&config);
+    let idle: Vec<_> =
+        (0..BURST + 8).map(|_| pair.hosts[0].open_flow(HostId(1), path).unwrap()).collect();
+    let flow = pair.hosts[0].open_flow(HostId(1), path).unwrap();
+    pair.post(flow, 1_000);
+    let turns = idle.into_iter().chain([flow]).map(|flow| (flow, None));
+    pair.hosts[0].scheduler_mut().first.extend(turns);
+    let mut burst = Burst::with_limit(BURST);
+    pair.hosts[0].poll_transmit(pair.now, &mut burst);
+    assert_eq!(burst.len(), 1);
+}
+
+#[test]
+fn a_segment_given_later_does_not_leave_before_one_whose_instant_was_chosen() {
+    let config = config(|s| s.cc = CcKind::Bbr);
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    pair.hosts[0].send_ahead(SLOT * EPOCH);
+    let path = path(&config);
+    let [steered, paced] = [0; 2].map(|_| pair.hosts[0].open_flow(HostId(1), path).unwrap());
+    pair.post(steered, 1_000);
+    pair.post(paced, 64_000);
+    let chosen = slot(8);
+    pair.hosts[0].scheduler_mut().open = true;
+    pair.hosts[0].scheduler_mut().first.push_back((steered, Some(chosen)));
+    let mut burst = Burst::with_limit(1);
+    pair.hosts[0].poll_transmit(pair.now, &mut burst);
+    assert_eq!(burst.departure(0, pair.now), chosen);
+    // The pacer lets segments of the other flow leave at instants before and behind the chosen one.
+    let mut early = 0;
+    for ns in (50..10_000).step_by(50) {
+        pair.now = Instant::ZERO + Duration::from_ns(ns);
+        burst.reset(1);
+        pair.hosts[0].handle_timeout(pair.now);
+        pair.hosts[0].poll_transmit(pair.now, &mut burst);
+        for (index, _) in burst.iter().enumerate() {
+            let leaves = burst.departure(index, pair.now);
+            early += u32::from(leaves > pair.now);
+            assert!(leaves == pair.now || leaves >= chosen, "{leaves:?}");
+        }
+    }
+    assert!(early > 0, "some were given ahead");
 }

@@ -8,7 +8,7 @@ use transport::rng::mix;
 use transport::wire::class::TrafficClass;
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
-use transport::{Bytes, Duration, HostId, Instant, Rng, TxSegment};
+use transport::{Bytes, Duration, HostId, Instant, Rate, Rng, TxSegment};
 
 use super::context::Agenda;
 use super::*;
@@ -371,4 +371,29 @@ fn a_port_of_a_programmed_switch_has_its_turns_with_its_switch() {
     let window = network.open(until + Duration::from_ns(1));
     let (plain, programmed) = window.switches(network.ports.len());
     assert_eq!((plain.len(), programmed.len()), (0, 1));
+}
+
+#[test]
+fn a_program_sees_the_rate_that_a_fault_leaves_to_an_idle_port() {
+    let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
+    let (port, from) = (PortId(16), Instant::ZERO + Duration::from_us(5));
+    let kind = FaultKind::Degrade { share: 0.5 };
+    let spec = FaultSpec { from, until: from + Duration::from_us(5), kind };
+    network.add_fault(&[port], spec).unwrap();
+    let full = network.ports[16].port.rate();
+    let half = Rate::from_bps(full.as_bps() / 2);
+    let (mut out, mut agenda) = (Vec::new(), Agenda::new());
+    let mut cx = Context {
+        ports: &mut network.ports,
+        transit: &mut network.links,
+        wiring: &network.wiring,
+        driver: Driver { out: &mut out, frames: &mut NoFrames },
+        agenda: &mut agenda,
+        switch: 0,
+        now: Instant::ZERO,
+    };
+    for (us, rate) in [(0, full), (5, half), (7, half), (10, full)] {
+        cx.now = Instant::ZERO + Duration::from_us(us);
+        assert_eq!((cx.port(port).rate, cx.hop(port).rate()), (rate, rate), "at {us} us");
+    }
 }

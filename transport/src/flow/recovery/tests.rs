@@ -81,3 +81,17 @@ fn a_timeout_as_short_as_the_path_takes_out_of_flight_what_it_is_due_for() {
     assert_eq!(lost(&mut recovery, &loss, 1800), [at(0)]);
     assert_eq!(recovery.next_timer(at(1800), false, &loss), Some(at(1900)));
 }
+
+#[test]
+fn a_report_may_name_the_parity_of_the_last_block_and_nothing_behind_it() {
+    let (recovery, _) = burst();
+    let next = recovery.sent.next();
+    let report = |psn: Psn| Report { first: psn, arrived: [1, 0, 0, 0, 0, 0, 0, 0] };
+    assert!(
+        recovery.is_plausible_report(&report(next.plus(u32::MAX)), 0),
+        "the last that was sent"
+    );
+    assert!(!recovery.is_plausible_report(&report(next), 0));
+    assert!(recovery.is_plausible_report(&report(next.plus(1)), 2));
+    assert!(!recovery.is_plausible_report(&report(next.plus(2)), 2));
+}

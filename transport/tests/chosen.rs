@@ -437,7 +437,7 @@ proptest! {
 
 #[test]
 fn an_epoch_of_slots_takes_one_call() {
-    let config = config(|s| s.cc = transport::cc::CcKind::Fixed);
+    let config = config(|s| s.cc = CcKind::Fixed);
     let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 64_000);
@@ -562,7 +562,7 @@ fn acks(answers: Answers, change: impl FnOnce(&mut Settings)) -> (u64, Stats) {
 #[test]
 fn one_acknowledgement_for_16_segments_holds_however_they_are_reordered() {
     let wide = |s: &mut Settings| {
-        s.cc = transport::cc::CcKind::Fixed;
+        s.cc = CcKind::Fixed;
         s.base_rtt = Duration::from_us(100);
         s.ack_every = 16;
     };
@@ -627,7 +627,7 @@ fn what_was_never_granted_is_forgotten_with_its_flow() {
 #[test]
 fn one_loss_before_hundreds_of_segments_is_one_retransmission() {
     let config = config(|s| {
-        s.cc = transport::cc::CcKind::Fixed;
+        s.cc = CcKind::Fixed;
         s.base_rtt = Duration::from_us(400);
         s.line_rate = transport::Rate::from_gbps(100);
         s.ack_every = 16;

@@ -78,9 +78,11 @@ fn texts(path: &str, text: &str) -> Vec<(usize, String)> {
         return Vec::new();
     }
     let source = Source::new(path, text);
-    let lines = source.texts.iter().zip(&source.test).enumerate();
-    let product = lines.filter(|(_, (text, test))| !**test && !text.is_empty());
-    product.map(|(at, (text, _))| (at + 1, without_arguments(&outside_backticks(text)))).collect()
+    // Names of a format are not prose.
+    let is_prose = |at: usize| !source.test[at] && !source.code[at].contains("serde(rename");
+    let lines = source.texts.iter().enumerate();
+    let product = lines.filter(|(at, text)| !text.is_empty() && is_prose(*at));
+    product.map(|(at, text)| (at + 1, without_arguments(&outside_backticks(text)))).collect()
 }
 
 /// `text` without `{name}`, the arguments of a format.
@@ -175,6 +177,7 @@ mod tests {
         let text = "f(\"{a} nobody listens\");\ng(\"two \\\n    lines, told\");\n";
         assert_eq!(lines("a.rs", text), [1, 3]);
         assert_eq!(lines("tests/a.rs", text), []);
+        assert_eq!(lines("a.rs", "#[serde(rename = \"told\")]\na: u8,\n"), []);
         let tests = format!("#[cfg(test)]\nmod tests {{\n{text}}}\n");
         assert_eq!(lines("a.rs", &tests), []);
     }

@@ -130,7 +130,7 @@ fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), 
     for text in &args.at {
         let read = address(text).ok_or_else(|| wrong(text, "unreadable".to_owned()))?;
         let (number, ip, mac) = read;
-        let addr = HostAddr { mac: mac.unwrap_or(NOBODY), ip };
+        let addr = HostAddr { mac: mac.unwrap_or(UNUSED_MAC), ip };
         if mac.is_none() {
             unresolved.extend(u32::try_from(number).map(HostId));
         }
@@ -151,7 +151,7 @@ fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), 
 }
 
 /// Stands for a MAC that is not known yet: locally administered, of no host.
-const NOBODY: [u8; 6] = [0x02, 0, 0, 0, 0, 0];
+const UNUSED_MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 0];
 
 /// `N=IP` or `N=IP,MAC`.
 fn address(text: &str) -> Option<(usize, IpAddr, Option<[u8; 6]>)> {

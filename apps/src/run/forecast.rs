@@ -19,7 +19,7 @@ const SHORT: Duration = Duration::from_s(2);
 ///
 /// # Errors
 /// When they need more memory than there is, or than `run.memory` allows.
-pub(super) fn tell(
+pub(super) fn print(
     plans: &[&Plan],
     jobs: usize,
     quiet: bool,

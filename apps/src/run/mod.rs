@@ -49,7 +49,7 @@ pub(crate) fn run(
     }
     check_environment(&experiment, console)?;
     if experiment.world == World::Sim {
-        forecast::tell(&[&experiment.plan], 1, args.quiet, console)?;
+        forecast::print(&[&experiment.plan], 1, args.quiet, console)?;
     }
     let out = args.out.as_deref().map(OutDir::create).transpose()?;
     if interrupt::requested() {

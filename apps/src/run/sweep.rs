@@ -74,7 +74,7 @@ pub(super) fn run(
     }
     let simulated = sweep.chosen.iter().filter(|(_, run)| run.world == World::Sim);
     let plans: Vec<_> = simulated.map(|(_, run)| &run.plan).collect();
-    forecast::tell(&plans, args.jobs.into(), args.quiet, console)?;
+    forecast::print(&plans, args.jobs.into(), args.quiet, console)?;
     if let Some(out) = &args.out {
         let out = OutDir::create(out)?;
         out.write(sweep_dir::FILE, |file| results::json(file, &directory(sweep)))?;

@@ -231,14 +231,14 @@ impl App {
         // Some are nothing to the application: that a request has arrived, for one. There are no
         // more of them than messages under way.
         while let Some(completion) = self.ring.poll() {
-            if let Some(event) = self.told(completion) {
+            if let Some(event) = self.event_of(completion) {
                 return Some(event);
             }
         }
         None
     }
 
-    fn told(&mut self, completion: Completion) -> Option<Event> {
+    fn event_of(&mut self, completion: Completion) -> Option<Event> {
         match completion {
             Completion::Sent { cookie, connection, at } => {
                 let outgoing = self.end(cookie)?;

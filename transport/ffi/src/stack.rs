@@ -115,7 +115,7 @@ impl Stack {
         let poller = Poller {
             workers: Vec::new(),
             hold: None,
-            heard: (0, Instant::ZERO),
+            last_received: (0, Instant::ZERO),
             look_at: Instant::ZERO,
             opening: Arc::clone(&opening),
             clock,
@@ -235,7 +235,7 @@ struct Poller {
     workers: Vec<Given>,
     hold: Option<InterruptHold>,
     /// Frames received by all, and when that last changed.
-    heard: (u64, Instant),
+    last_received: (u64, Instant),
     look_at: Instant,
     opening: Arc<AtomicBool>,
     clock: DilatedClock,
@@ -275,12 +275,12 @@ impl Poller {
         }
         let now = self.clock.now();
         let received = self.workers.iter().map(|given| given.worker.counts().received).sum();
-        if received != self.heard.0 {
-            self.heard = (received, now);
+        if received != self.last_received.0 {
+            self.last_received = (received, now);
         }
         match &mut self.hold {
             None => self.hold = Some(InterruptHold::new(&self.eal)),
-            Some(hold) if now >= self.look_at && now.since(self.heard.1) >= QUIET => {
+            Some(hold) if now >= self.look_at && now.since(self.last_received.1) >= QUIET => {
                 hold.let_through();
                 self.look_at = now + LOOK_EVERY;
             }

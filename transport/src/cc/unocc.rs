@@ -323,7 +323,7 @@ impl UnoCc {
 
     /// A packet sent at `sent_at` met no congestion: applies the fast increase, if that has been so
     /// for at least a base RTT.
-    fn meet_nobody(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
+    fn meet_no_flow(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
         let clear = sent_at.since(self.congested_at);
         if self.params.fast_increase <= 0.0 || clear == Duration::ZERO {
             return;
@@ -401,7 +401,7 @@ impl CongestionControl for UnoCc {
         if ack.ecn || ack.rtt > self.at.empty_rtt {
             self.meet_congestion(sent_at);
         } else {
-            self.meet_nobody(sent_at, acked, ack, path);
+            self.meet_no_flow(sent_at, acked, ack, path);
         }
         if sent_at < self.adapted_at {
             return;

@@ -90,7 +90,7 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
-        timed.flow.heard_at = rx.at;
+        timed.flow.received_at = rx.at;
         let forget_at = rx.at + self.linger;
         rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
         Ok(flow)
@@ -100,9 +100,9 @@ impl<S: Scheduler> Endpoint<S> {
     /// now. Afterwards ask again as after [`Endpoint::poll_transmit`].
     pub fn poll_control(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         while tx.room() > 0
-            && let Some(told) = self.acks.pop_presence()
+            && let Some(notice) = self.acks.pop_presence()
         {
-            self.transmit_presence(&told, now, tx);
+            self.transmit_presence(&notice, now, tx);
         }
         let before = tx.len();
         let until = now + self.ahead.kept;

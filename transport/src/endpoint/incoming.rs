@@ -114,7 +114,7 @@ impl<S: Scheduler> Endpoint<S> {
             self.sched.on_arrival(flow, &arrival, now);
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
-        let forget_at = timed.flow.heard_at + self.linger;
+        let forget_at = timed.flow.received_at + self.linger;
         let wanted = due.map_or(forget_at, |at| at.min(forget_at));
         // The timer is set also when the segment was refused: a flow without a timer is never
         // forgotten.
@@ -196,8 +196,8 @@ impl<S: Scheduler> Endpoint<S> {
             | Answer::Report(flow, ..)
             | Answer::Block(OpenBlock { flow, .. })) = answer
             else {
-                if let Answer::Presence(told) = &answer {
-                    self.transmit_presence(told, now, tx);
+                if let Answer::Presence(notice) = &answer {
+                    self.transmit_presence(notice, now, tx);
                 }
                 continue;
             };

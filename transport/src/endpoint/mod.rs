@@ -262,7 +262,7 @@ impl<S: Scheduler> Endpoint<S> {
     ) {
         self.restores.clear();
         // Scheduler and timer of a flow are updated once for a run of its acknowledgements.
-        let mut heard = FlowId::UNKNOWN;
+        let mut acked = FlowId::UNKNOWN;
         let (burst, out) = (&RxBurst { rx, exts }, &mut out[..rx.len()]);
         let mut at = 0;
         // Bounded: each turn takes one segment or more.
@@ -272,15 +272,15 @@ impl<S: Scheduler> Endpoint<S> {
             let place = match &segment.hdr.body {
                 Body::Data(data) => self.on_data(segment, data, (burst, at), now),
                 Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_) => {
-                    if heard != flow {
-                        self.update_tx(heard, now);
-                        heard = FlowId::UNKNOWN;
+                    if acked != flow {
+                        self.update_tx(acked, now);
+                        acked = FlowId::UNKNOWN;
                     }
                     let same =
                         |next: &&RxSegment| next.hdr.dst_flow == flow && next.hdr.is_feedback();
                     end += rx[end..].iter().take_while(same).count();
                     if self.on_acks(flow, burst, at..end, now) {
-                        heard = flow;
+                        acked = flow;
                     }
                     Placement::Release
                 }
@@ -296,7 +296,7 @@ impl<S: Scheduler> Endpoint<S> {
             out[at..end].fill(place);
             at = end;
         }
-        self.update_tx(heard, now);
+        self.update_tx(acked, now);
         self.clean_blocks();
     }
 

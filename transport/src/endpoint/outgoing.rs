@@ -170,7 +170,7 @@ impl<S: Scheduler> Endpoint<S> {
             return false;
         };
         let (peer, key) = (timed.peer(), timed.key());
-        let mut heard = false;
+        let mut accepted = false;
         for rx in &burst.rx[run] {
             if rx.from != peer {
                 cx.stats.drops.count(DropReason::UnknownFlow);
@@ -216,11 +216,11 @@ impl<S: Scheduler> Endpoint<S> {
                 cx.stats.drops.count(DropReason::BadSegment);
                 continue;
             }
-            heard = true;
+            accepted = true;
             let cwnd = u32::try_from(open.window().0.cwnd.0).unwrap_or(u32::MAX);
             self.trace.record(now, kind, flow, psn.0, cwnd);
         }
-        heard
+        accepted
     }
 
     /// Lets the endpoint give packets up to `horizon` ahead of their departure

@@ -47,8 +47,8 @@ use super::Endpoint;
 use super::lookup::KeyHash;
 use super::timers::{Due, Timed, rearm};
 use super::tx_context;
+use crate::flow::notice::{Notice, NoticeKind};
 use crate::flow::rx::{Answer, RxFlow};
-use crate::flow::told::{Step, Told};
 use crate::flow::tx::TxContext;
 use crate::sched::Scheduler;
 use crate::segment::{Burst, PayloadRef, RxSegment, TxSegment};
@@ -105,22 +105,26 @@ impl<S: Scheduler> Endpoint<S> {
         if !self.allowed.take(rx.from, now) {
             return;
         }
-        let step = if self.rx_flows.has_given(named) { Step::Forgotten } else { Step::Unknown };
-        let told = Told { key, to: rx.from, flow: named, ev: rx.hdr.ev, step };
-        self.acks.answer(Answer::Presence(told), &mut self.stats);
+        let kind = if self.rx_flows.has_given(named) {
+            NoticeKind::Forgotten
+        } else {
+            NoticeKind::Unknown
+        };
+        let notice = Notice { key, to: rx.from, flow: named, ev: rx.hdr.ev, kind };
+        self.acks.answer(Answer::Presence(notice), &mut self.stats);
     }
 
     /// Sends a PRESENCE that waited.
     #[cold]
     pub(super) fn transmit_presence(
         &mut self,
-        told: &Told,
+        notice: &Notice,
         now: Instant,
         tx: &mut Burst<TxSegment>,
     ) {
         self.stats.control_sent += 1;
-        let hdr = told.header(self.cookie_of(told, now));
-        tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: told.to });
+        let hdr = notice.header(self.cookie_of(notice, now));
+        tx.push(TxSegment { hdr, payload: PayloadRef::default(), peer: notice.to });
     }
 
     /// A PRESENCE arrived.
@@ -182,7 +186,7 @@ impl<S: Scheduler> Endpoint<S> {
             self.disown(rx, now);
             return Err(DropReason::UnknownFlow);
         };
-        timed.flow.heard_at = rx.at;
+        timed.flow.received_at = rx.at;
         let forget_at = rx.at + self.linger;
         rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
         Ok(())
@@ -192,13 +196,13 @@ impl<S: Scheduler> Endpoint<S> {
     pub(super) fn keep_alive(&mut self, flow: FlowId, now: Instant) {
         let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) else { return };
         let Some(name) = open.take_keep(now, &self.config) else { return };
-        let told = Told {
+        let notice = Notice {
             key: open.key,
             to: open.peer,
             flow: name,
             ev: EntropyValue(0),
-            step: Step::Keep,
+            kind: NoticeKind::Keep,
         };
-        self.acks.answer(Answer::Presence(told), &mut self.stats);
+        self.acks.answer(Answer::Presence(notice), &mut self.stats);
     }
 }

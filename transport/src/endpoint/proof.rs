@@ -39,8 +39,8 @@ use alloc::vec::Vec;
 use super::timers::{Due, Timed, rearm};
 use super::{Endpoint, Sender};
 use crate::config::Config;
+use crate::flow::notice::{Notice, NoticeKind};
 use crate::flow::rx::Answer;
-use crate::flow::told::{Step, Told};
 use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
@@ -130,15 +130,15 @@ impl<S: Scheduler> Endpoint<S> {
     /// Asks the sender of a flow for proof. It is shorter than any packet that opens a flow.
     #[cold]
     pub(super) fn ask_for_proof(&mut self, (to, flow, key): Sender, ev: EntropyValue) {
-        let told = Told { key, to, flow, ev, step: Step::Prove };
-        self.acks.answer_if_room(Answer::Presence(told), &mut self.stats);
+        let notice = Notice { key, to, flow, ev, kind: NoticeKind::Prove };
+        self.acks.answer_if_room(Answer::Presence(notice), &mut self.stats);
     }
 
     /// Says to a sender that there is no room for its flow.
     #[cold]
     pub(super) fn refuse(&mut self, (to, flow, key): Sender, ev: EntropyValue) {
-        let told = Told { key, to, flow, ev, step: Step::Refused };
-        self.acks.answer_if_room(Answer::Presence(told), &mut self.stats);
+        let notice = Notice { key, to, flow, ev, kind: NoticeKind::Refused };
+        self.acks.answer_if_room(Answer::Presence(notice), &mut self.stats);
     }
 
     /// A segment of an unproven flow arrived: its sender may be asked for proof, and may not take
@@ -183,7 +183,7 @@ impl<S: Scheduler> Endpoint<S> {
         self.proofs.on_gone(flow);
         let Some(timed) = self.rx_flows.get_mut(flow) else { return Ok(()) };
         if known.is_none() {
-            timed.flow.heard_at = rx.at;
+            timed.flow.received_at = rx.at;
             rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
         }
         Ok(())
@@ -205,7 +205,7 @@ impl<S: Scheduler> Endpoint<S> {
         };
         let Some(own) = open.prove(cookie, now) else { return Ok(()) };
         let (key, to, is_new) = (open.key, open.peer, open.is_new());
-        self.acks.push_first(Told { key, to, flow: own, ev: rx.hdr.ev, step: Step::Proof });
+        self.acks.push_first(Notice { key, to, flow: own, ev: rx.hdr.ev, kind: NoticeKind::Proof });
         if is_new {
             self.sched.on_reopened(flow);
         }
@@ -214,14 +214,17 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// The cookie of a PRESENCE that leaves.
-    pub(super) fn cookie_of(&self, told: &Told, now: Instant) -> u64 {
-        match told.step {
-            Step::Prove => self.secret.cookie((told.to, told.flow, told.key), now, 0),
-            Step::Proof => {
-                let open = self.tx_flows.get(told.flow).and_then(Timed::open);
+    pub(super) fn cookie_of(&self, notice: &Notice, now: Instant) -> u64 {
+        match notice.kind {
+            NoticeKind::Prove => self.secret.cookie((notice.to, notice.flow, notice.key), now, 0),
+            NoticeKind::Proof => {
+                let open = self.tx_flows.get(notice.flow).and_then(Timed::open);
                 open.map_or(0, crate::flow::tx::TxFlow::proof)
             }
-            Step::Unknown | Step::Forgotten | Step::Keep | Step::Refused => 0,
+            NoticeKind::Unknown
+            | NoticeKind::Forgotten
+            | NoticeKind::Keep
+            | NoticeKind::Refused => 0,
         }
     }
 }

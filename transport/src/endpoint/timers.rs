@@ -100,7 +100,7 @@ impl<S: Scheduler> Endpoint<S> {
             }
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
-        let forget_at = timed.flow.heard_at + self.linger;
+        let forget_at = timed.flow.received_at + self.linger;
         if forget_at <= now {
             // Segments for which no grant came are not acknowledged any more.
             timed.flow.take_pending(&mut self.rx_buffers);

@@ -2,6 +2,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod halves;
+pub(crate) mod notice;
 pub(crate) mod open_blocks;
 pub(crate) mod pacer;
 pub(crate) mod pending;
@@ -12,5 +13,4 @@ pub(crate) mod round_trips;
 pub(crate) mod rx;
 pub(crate) mod rx_buffers;
 pub(crate) mod sent_packets;
-pub(crate) mod told;
 pub(crate) mod tx;

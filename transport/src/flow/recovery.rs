@@ -258,7 +258,7 @@ impl Recovery {
         if sack != 0 {
             any |= self.acknowledge(word, sack, &mut arrived);
         }
-        self.heard(any, current);
+        self.note_feedback(any, current);
         spurious
     }
 
@@ -279,13 +279,13 @@ impl Recovery {
             let bits = u64::from(halves[1]) << 32 | u64::from(halves[0]);
             any |= self.acknowledge(report.first.plus(word * 64), bits, &mut arrived);
         }
-        self.heard(any, any);
+        self.note_feedback(any, any);
     }
 
     /// The peer has sent feedback, which reports an arrival that was not known yet (`any`) or is
     /// about a segment that is outstanding (`current`). Feedback about other segments is late or
     /// replayed: it does not show that the peer is still there.
-    fn heard(&mut self, any: bool, current: bool) {
+    fn note_feedback(&mut self, any: bool, current: bool) {
         if any || current {
             self.silent = 0;
         }

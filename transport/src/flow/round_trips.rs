@@ -40,7 +40,7 @@ impl RoundTrips {
         let place = &mut self.places[Self::place(peer)];
         // A round trip counts for as long as it took. It is replaced after half of that, so that
         // there is no gap.
-        let old = !place.tells_of(peer, now) || now.since(place.at) >= place.took / 2;
+        let old = !place.counts_for(peer, now) || now.since(place.at) >= place.took / 2;
         if old || took >= place.took {
             *place = Long { peer, took, at: now };
         }
@@ -50,7 +50,7 @@ impl RoundTrips {
     /// trip counts for as long as it took: segments sent after it will have been answered by then.
     pub(crate) fn lately(&self, peer: HostId, now: Instant) -> Option<Duration> {
         let place = &self.places[Self::place(peer)];
-        place.tells_of(peer, now).then_some(place.took)
+        place.counts_for(peer, now).then_some(place.took)
     }
 
     fn place(peer: HostId) -> usize {
@@ -59,7 +59,7 @@ impl RoundTrips {
 }
 
 impl Long {
-    fn tells_of(&self, peer: HostId, now: Instant) -> bool {
+    fn counts_for(&self, peer: HostId, now: Instant) -> bool {
         self.peer == peer && now.since(self.at) <= self.took
     }
 }

@@ -8,12 +8,12 @@ mod blocks;
 #[cfg(test)]
 mod tests;
 
+use super::notice::Notice;
 use super::open_blocks::{OpenBlock, OpenBlocks};
 use super::pending::{Pending, PendingAck, Waiting, word_of};
 use super::reassembly::{MsgState, MsgWindow, RxMsg, open_messages};
 use super::received::{Arrival, ReceivedPsns};
 use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
-use super::told::Told;
 use crate::config::Config;
 use crate::event::Event;
 use crate::sched::Answers;
@@ -31,7 +31,7 @@ use blocks::Place;
 #[derive(Clone, Debug)]
 pub(crate) struct RxFlow {
     /// When a segment last arrived.
-    pub(crate) heard_at: Instant,
+    pub(crate) received_at: Instant,
     /// The flow at this host.
     pub(crate) id: FlowId,
     /// The host that sends.
@@ -76,7 +76,7 @@ pub(crate) enum Answer {
     /// A request for packets that a block lacks.
     Block(OpenBlock),
     /// Whether a flow exists; of none that is here, but for those to be kept elsewhere.
-    Presence(Told),
+    Presence(Notice),
 }
 
 const _: () = assert!(size_of::<Answer>() <= 32);
@@ -91,7 +91,7 @@ impl RxFlow {
     /// A flow of which nothing has been received.
     pub(crate) fn new(id: FlowId, from: HostId, (src_flow, key): (FlowId, Key)) -> Self {
         Self {
-            heard_at: Instant::ZERO,
+            received_at: Instant::ZERO,
             id,
             from,
             src_flow,
@@ -110,7 +110,7 @@ impl RxFlow {
         data: &Data,
         cx: &mut RxContext<'_>,
     ) -> Result<Placement, DropReason> {
-        self.heard_at = rx.at;
+        self.received_at = rx.at;
         let mut ack = PendingAck {
             psn: data.psn,
             at: rx.at,

@@ -292,8 +292,8 @@ impl TxFlow {
 
     /// Fails every unfinished message, by name, because the peer does not answer.
     pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
-        let unheard = self.dst_flow == FlowId::UNKNOWN;
-        let full = unheard && self.refused_flow;
+        let unanswered = self.dst_flow == FlowId::UNKNOWN;
+        let full = unanswered && self.refused_flow;
         let reason = if full { FailReason::PeerFull } else { FailReason::PeerSilent };
         self.failed = true;
         self.unsent = 0;

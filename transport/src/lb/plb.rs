@@ -49,8 +49,8 @@ pub struct Plb {
     paused_until: Instant,
     suspend: Duration,
     /// Segments with feedback in this round; saturates.
-    heard: u32,
-    /// Segments that met congestion in this round, 0..=`heard`.
+    observed: u32,
+    /// Segments that met congestion in this round, 0..=`observed`.
     congested: u32,
     /// Congested rounds in a row; saturates.
     rounds: u16,
@@ -75,7 +75,7 @@ impl Plb {
             active_at: Instant::ZERO,
             paused_until: Instant::ZERO,
             suspend: params.plb.plb_suspend,
-            heard: 0,
+            observed: 0,
             congested: 0,
             rounds: 0,
             rounds_max: params.plb.plb_rounds,
@@ -92,13 +92,13 @@ impl Plb {
         if now < self.round_end {
             return;
         }
-        if self.heard > 0 {
-            let share = ratio(self.congested, self.heard);
+        if self.observed > 0 {
+            let share = ratio(self.congested, self.observed);
             //= plb#sec3
             self.rounds =
                 if share >= f64::from(self.fraction) { self.rounds.saturating_add(1) } else { 0 };
         }
-        (self.heard, self.congested) = (0, 0);
+        (self.observed, self.congested) = (0, 0);
         self.round_end = now + self.base_rtt;
     }
 
@@ -113,7 +113,7 @@ impl Plb {
     fn repath(&mut self, rng: &mut Rng) {
         self.ev = draw(self.paths, rng);
         self.rounds = 0;
-        (self.heard, self.congested) = (0, 0);
+        (self.observed, self.congested) = (0, 0);
     }
 }
 
@@ -150,7 +150,7 @@ impl LoadBalancer for Plb {
             return;
         }
         self.close_round(now);
-        self.heard = self.heard.saturating_add(1);
+        self.observed = self.observed.saturating_add(1);
         match what {
             PathFeedback::Good => {}
             PathFeedback::Ecn | PathFeedback::Nack => {

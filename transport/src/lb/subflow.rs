@@ -157,8 +157,8 @@ impl Subflow {
     fn draw_alive(&self, now: Instant, rng: &mut Rng) -> Option<usize> {
         let failed = self.lanes[usize::from(self.next)].ev;
         let alive = || {
-            let heard = |i| self.is_alive(i, now, self.base_rtt) && !self.is_overdue(i, now);
-            (0..usize::from(self.count)).filter(move |i| self.lanes[*i].ev != failed && heard(*i))
+            let is_good = |i| self.is_alive(i, now, self.base_rtt) && !self.is_overdue(i, now);
+            (0..usize::from(self.count)).filter(move |i| self.lanes[*i].ev != failed && is_good(*i))
         };
         let count @ 1.. = u64::try_from(alive().count()).unwrap_or(0) else { return None };
         alive().nth(usize::try_from(rng.below(count)).unwrap_or(0))
@@ -285,15 +285,15 @@ mod tests {
         (0..10).map(|_| lb.next_ev(now, rng)).collect()
     }
 
-    /// A flow whose subflows `heard` were acknowledged at `now`, and that has sent on none since.
-    fn heard_of(
+    /// A flow whose subflows `acked` were acknowledged at `now`, and that has sent on none since.
+    fn acknowledged_on(
         reroute: Reroute,
-        heard: &[usize],
+        acked: &[usize],
         now: Instant,
     ) -> (Subflow, Rng, Vec<EntropyValue>) {
         let (mut lb, mut rng) = new(reroute);
         let evs = round(&mut lb, at(10), &mut rng);
-        for &lane in heard {
+        for &lane in acked {
             lb.on_feedback(evs[lane], PathFeedback::Good, now);
         }
         (lb, rng, evs)
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_subflow_that_loses_moves_to_a_path_that_was_acknowledged_lately() {
-        let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(150));
+        let (mut lb, mut rng, evs) = acknowledged_on(Reroute::Acked, &ALL, at(150));
         // Subflows 3 and 4 are acknowledged again.
         lb.on_feedback(evs[3], PathFeedback::Good, at(200));
         lb.on_feedback(evs[4], PathFeedback::Ecn, at(210));
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn all_that_are_silent_move_with_the_one_that_loses() {
         for reroute in [Reroute::Acked, Reroute::Mixed] {
-            let (mut lb, mut rng, evs) = heard_of(reroute, &[0, 1, 2, 3, 4, 5, 8], at(200));
+            let (mut lb, mut rng, evs) = acknowledged_on(reroute, &[0, 1, 2, 3, 4, 5, 8], at(200));
             // Answers to subflows 6, 7 and 9 are overdue since 110; one to subflow 5 will be at
             // 301.
             for now in [201, 300] {
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_path_is_dead_while_an_answer_of_it_is_overdue() {
-        let (lb, _, evs) = heard_of(Reroute::Mixed, &[0, 1], at(60));
+        let (lb, _, evs) = acknowledged_on(Reroute::Mixed, &[0, 1], at(60));
         // Subflow 2 sent at 10 and got no answer.
         assert!(!lb.is_silent(evs[2], at(105)) && lb.is_silent(evs[2], at(120)));
         assert!(!lb.is_silent(evs[0], at(120)) && !lb.is_silent(EntropyValue(1), at(120)));
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_subflow_with_nothing_to_answer_is_not_silent() {
-        let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(120));
+        let (mut lb, mut rng, evs) = acknowledged_on(Reroute::Acked, &ALL, at(120));
         lb.on_feedback(evs[1], PathFeedback::Good, at(9990));
         lb.on_feedback(evs[0], PathFeedback::Nack, at(9999));
         let moved = round(&mut lb, at(9999), &mut rng);
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_loses_and_is_answered_moves_to_a_new_path_if_mixed() {
-        let (mut lb, mut rng, evs) = heard_of(Reroute::Mixed, &ALL, at(200));
+        let (mut lb, mut rng, evs) = acknowledged_on(Reroute::Mixed, &ALL, at(200));
         lb.on_feedback(evs[2], PathFeedback::Nack, at(240));
         let moved = round(&mut lb, at(240), &mut rng);
         assert!(!evs.contains(&moved[2]), "{moved:?} of {evs:?}");
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn subflows_move_once_per_base_rtt() {
         for reroute in RULES {
-            let (mut lb, mut rng, evs) = heard_of(reroute, &ALL[1..], at(200));
+            let (mut lb, mut rng, evs) = acknowledged_on(reroute, &ALL[1..], at(200));
             lb.on_feedback(evs[0], PathFeedback::Nack, at(250));
             let first = round(&mut lb, at(250), &mut rng);
             assert_ne!(first[0], evs[0]);
@@ -416,11 +416,11 @@ mod tests {
     }
 
     #[test]
-    fn no_subflow_moves_to_a_path_not_heard_of_while_there_is_one_that_was() {
+    fn no_subflow_moves_to_an_untried_path_while_another_one_is_acknowledged() {
         for seed in 0..300 {
             let (mut lb, _) = new(Reroute::Acked);
             let mut rng = Rng::new(seed);
-            let mut heard = alloc::collections::BTreeMap::new();
+            let mut acked = alloc::collections::BTreeMap::new();
             let mut before = round(&mut lb, at(0), &mut rng);
             for step in 1..200 {
                 let now = at(step * 19);
@@ -429,10 +429,10 @@ mod tests {
                     lb.on_feedback(ev, PathFeedback::Timeout, now);
                 } else {
                     lb.on_feedback(ev, PathFeedback::Good, now);
-                    heard.insert(ev, now);
+                    acked.insert(ev, now);
                 }
                 let lately =
-                    |ev: &EntropyValue| heard.get(ev).is_some_and(|when| now.since(*when) <= RTT);
+                    |ev: &EntropyValue| acked.get(ev).is_some_and(|when| now.since(*when) <= RTT);
                 let after = round(&mut lb, now, &mut rng);
                 // Subflows move one after the other, each to a path that earlier moves have left.
                 for lane in 0..10 {
@@ -442,7 +442,7 @@ mod tests {
                     }
                     before[lane] = after[lane];
                 }
-                heard.retain(|ev, _| after.contains(ev));
+                acked.retain(|ev, _| after.contains(ev));
             }
         }
     }
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn with_nothing_acknowledged_a_new_path_is_drawn() {
         for reroute in RULES {
-            let (mut lb, mut rng, evs) = heard_of(reroute, &[], at(0));
+            let (mut lb, mut rng, evs) = acknowledged_on(reroute, &[], at(0));
             lb.on_feedback(evs[4], PathFeedback::Timeout, at(500));
             let moved = round(&mut lb, at(500), &mut rng);
             assert!(!evs.contains(&moved[4]), "{moved:?}");
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn drawing_anew_moves_all_that_have_been_silent_for_half_a_base_rtt() {
-        let (mut lb, mut rng, evs) = heard_of(Reroute::Drawn, &ALL[..7], at(200));
+        let (mut lb, mut rng, evs) = acknowledged_on(Reroute::Drawn, &ALL[..7], at(200));
         lb.on_feedback(evs[7], PathFeedback::Good, at(140));
         lb.on_feedback(evs[8], PathFeedback::Nack, at(240));
         let moved = round(&mut lb, at(240), &mut rng);
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn news_of_a_path_that_was_left_moves_nothing() {
-        let (mut lb, mut rng, evs) = heard_of(Reroute::Acked, &ALL, at(200));
+        let (mut lb, mut rng, evs) = acknowledged_on(Reroute::Acked, &ALL, at(200));
         lb.on_feedback(evs[0], PathFeedback::Nack, at(250));
         let moved = round(&mut lb, at(250), &mut rng);
         for ev in &moved {

@@ -237,7 +237,7 @@ mod tests {
     fn another_reader_finds_every_block_as_it_was_written() {
         let file = sample();
         let mut reader = PcapNGReader::new(65_536, file.as_slice()).unwrap();
-        let mut told = Vec::new();
+        let mut said = Vec::new();
         while let Ok((length, block)) = reader.next() {
             let PcapBlockOwned::NG(block) = block else { panic!("not pcapng") };
             let line = match &block {
@@ -259,11 +259,11 @@ mod tests {
                 }
                 other => panic!("{other:?}"),
             };
-            told.push(line);
+            said.push(line);
             reader.consume(length);
         }
         assert_eq!(
-            told,
+            said,
             [
                 "section 3",
                 "host0 96 9",

@@ -106,7 +106,7 @@ impl Audit {
             + stats.block_nacks_sent
             + stats.control_sent;
         self.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
-        let heard = stats.data_placed
+        let accounted = stats.data_placed
             + stats.parity_kept
             + stats.parity_unneeded
             + stats.duplicates
@@ -118,9 +118,9 @@ impl Audit {
             + stats.drops.total()
             - driver.dropped_sending;
         // A trimmed duplicate is acknowledged as a duplicate and counted as trimmed too.
-        if heard < driver.given_up || heard > driver.given_up + stats.trimmed {
+        if accounted < driver.given_up || accounted > driver.given_up + stats.trimmed {
             self.find(format!(
-                "packets: {} given to hosts, {heard} accounted for by endpoints",
+                "packets: {} given to hosts, {accounted} accounted for by endpoints",
                 driver.given_up
             ));
         }

@@ -76,7 +76,7 @@ impl FarEnd {
                 }
                 for mbuf in burst.iter() {
                     let len = usize::try_from(mbuf.pkt_len()).unwrap_or(usize::MAX);
-                    peer.hear(mbuf.data(), len, now);
+                    peer.receive(mbuf.data(), len, now);
                 }
                 let before = eal::tsc();
                 burst.clear();
@@ -86,7 +86,7 @@ impl FarEnd {
             Self::Mirror => {
                 let Some(mirror) = &mut io.mirror else { return FarTicks::default() };
                 for (head, len) in mirror.heads.drain(..) {
-                    peer.hear(&head[..len.min(HEAD_MAX)], len, now);
+                    peer.receive(&head[..len.min(HEAD_MAX)], len, now);
                 }
                 for mbuf in peer.answer(now).drain() {
                     // A full burst of answers has as many places here.

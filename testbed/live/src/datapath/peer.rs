@@ -31,7 +31,7 @@ pub(super) struct Peer {
     pool: Arc<Pool>,
     /// A frame's head with room for the payload, which stays as it is.
     scratch: Box<[u8]>,
-    heard: Vec<RxSegment>,
+    received: Vec<RxSegment>,
     places: [Placement; BURST],
     tx: Burst<transport::TxSegment>,
     /// Acknowledgements to send.
@@ -59,7 +59,7 @@ impl Peer {
             addressing,
             pool,
             scratch: vec![0; FRAME_MAX].into_boxed_slice(),
-            heard: Vec::with_capacity(BURST),
+            received: Vec::with_capacity(BURST),
             places: [Placement::Release; BURST],
             tx: Burst::with_limit(BURST),
             out: MbufBurst::new(),
@@ -73,7 +73,7 @@ impl Peer {
     }
 
     /// Takes a frame of `len` bytes that starts with `head`; at most 32 between answers.
-    pub(super) fn hear(&mut self, head: &[u8], len: usize, now: Instant) {
+    pub(super) fn receive(&mut self, head: &[u8], len: usize, now: Instant) {
         let head = &head[..head.len().min(HEAD_MAX)];
         let Some(frame) = self.scratch.get_mut(..len.max(head.len())) else {
             self.strange += 1;
@@ -81,7 +81,7 @@ impl Peer {
         };
         frame[..head.len()].copy_from_slice(head);
         match frame::parse(frame, &self.addressing, UdpCheck::Skip) {
-            Ok(parsed) => self.heard.push(RxSegment {
+            Ok(parsed) => self.received.push(RxSegment {
                 hdr: parsed.header,
                 at: now,
                 from: parsed.src,
@@ -95,11 +95,11 @@ impl Peer {
 
     /// Lets the endpoint handle the received segments, and builds its answers.
     pub(super) fn answer(&mut self, now: Instant) -> &mut MbufBurst {
-        for heard in self.heard.chunks(BURST) {
-            self.endpoint.handle_burst(now, heard, &mut self.places);
+        for burst in self.received.chunks(BURST) {
+            self.endpoint.handle_burst(now, burst, &mut self.places);
             while self.endpoint.poll_event().is_some() {}
         }
-        self.heard.clear();
+        self.received.clear();
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
         }

@@ -19,7 +19,7 @@ use transport_dpdk::DilatedClock;
 use super::doorway::{Call, Doorway};
 use super::message::{Hello, PROTOCOL, Part, Round, Say};
 use super::offset::Offset;
-use super::wire::{Heard, Wire};
+use super::wire::{Arrival, Wire};
 
 /// A function that is called while this host waits for others: it keeps peers answered, and fails
 /// to end the wait.
@@ -32,7 +32,7 @@ pub(super) struct Meeting {
     own: u32,
     /// For each host that this one is connected to: its connection.
     wires: Vec<Option<Wire>>,
-    inbox: Receiver<(u32, Heard)>,
+    inbox: Receiver<(u32, Arrival)>,
     /// Came before it was asked for.
     early: VecDeque<(u32, Say)>,
     /// Whether flows have begun.
@@ -87,7 +87,7 @@ impl Meeting {
     fn wait_for_all(
         &mut self,
         address: &str,
-        inbox: &Sender<(u32, Heard)>,
+        inbox: &Sender<(u32, Arrival)>,
         until: Instant,
         going_on: Meanwhile<'_>,
     ) -> Result<(), RunError> {
@@ -128,7 +128,7 @@ impl Meeting {
         &mut self,
         stream: TcpStream,
         line: &[u8],
-        inbox: &Sender<(u32, Heard)>,
+        inbox: &Sender<(u32, Arrival)>,
     ) -> Result<(), String> {
         let io = |error: std::io::Error| error.to_string();
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
@@ -150,7 +150,7 @@ impl Meeting {
     fn join(
         &mut self,
         address: &str,
-        inbox: &Sender<(u32, Heard)>,
+        inbox: &Sender<(u32, Arrival)>,
         until: Instant,
         going_on: Meanwhile<'_>,
     ) -> Result<(), RunError> {
@@ -233,7 +233,7 @@ impl Meeting {
     /// Ignores a message that may still be on its way when a run has ended; any other is an error.
     pub(super) fn stale(&mut self, from: u32, say: &Say) -> Result<(), RunError> {
         match say {
-            Say::Idle { .. } | Say::Poke(_) | Say::Stop | Say::ClockTell { .. } => Ok(()),
+            Say::Idle { .. } | Say::Poke(_) | Say::Stop | Say::ClockAnswer { .. } => Ok(()),
             other => {
                 let reason = format!("it said something out of turn: {:.80}", format!("{other:?}"));
                 Err(self.fail(self.names[from as usize].clone(), reason))
@@ -251,18 +251,18 @@ impl Meeting {
         }
         loop {
             match self.inbox.try_recv() {
-                Ok((_, Heard::Said(Say::Alive))) => {}
-                Ok((from, Heard::Said(Say::ClockAsk { sent_ps }))) => {
+                Ok((_, Arrival::Line(Say::Alive))) => {}
+                Ok((from, Arrival::Line(Say::ClockAsk { sent_ps }))) => {
                     let now_ps = self.clock.now().as_ps();
-                    self.say(from, &Say::ClockTell { sent_ps, now_ps })?;
+                    self.say(from, &Say::ClockAnswer { sent_ps, now_ps })?;
                 }
-                Ok((_, Heard::Said(Say::Failed { host, reason }))) => {
+                Ok((_, Arrival::Line(Say::Failed { host, reason }))) => {
                     return Err(self.fail(host, reason));
                 }
-                Ok((from, Heard::Gone(reason))) => {
+                Ok((from, Arrival::Gone(reason))) => {
                     return Err(self.fail(self.names[from as usize].clone(), reason));
                 }
-                Ok((from, Heard::Said(say))) => return Ok(Some((from, say))),
+                Ok((from, Arrival::Line(say))) => return Ok(Some((from, say))),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
             }
         }
@@ -290,7 +290,7 @@ impl Meeting {
             self.say(0, &Say::ClockAsk { sent_ps: asked.as_ps() })?;
             loop {
                 match self.poll()? {
-                    Some((0, Say::ClockTell { sent_ps, now_ps })) if sent_ps == asked.as_ps() => {
+                    Some((0, Say::ClockAnswer { sent_ps, now_ps })) if sent_ps == asked.as_ps() => {
                         offset.add(asked, now_ps, self.clock.now());
                         break;
                     }
@@ -328,12 +328,12 @@ impl Meeting {
 
     /// The error of a host that is gone; all others are notified.
     fn fail(&self, host: String, reason: String) -> RunError {
-        self.tell_failure(&host, &reason);
+        self.send_failure(&host, &reason);
         RunError::Peer { host, reason, running: self.running }
     }
 
     /// Notifies all hosts in reach that `host` cannot go on.
-    fn tell_failure(&self, host: &str, reason: &str) {
+    fn send_failure(&self, host: &str, reason: &str) {
         let failed = Say::Failed { host: host.to_owned(), reason: reason.to_owned() };
         for wire in self.wires.iter().flatten() {
             // The connection may be the one that is gone.
@@ -345,7 +345,7 @@ impl Meeting {
     /// are notified already, is the reason.
     pub(super) fn give_up(&self, error: &RunError) {
         if !matches!(error, RunError::Peer { .. } | RunError::Disagree(_)) {
-            self.tell_failure(&self.names[self.own as usize], &error.to_string());
+            self.send_failure(&self.names[self.own as usize], &error.to_string());
         }
     }
 
@@ -357,7 +357,7 @@ impl Meeting {
             let mut there = self.wires.iter().flatten().count();
             while there > 0 && self.clock.now() < until {
                 match self.inbox.try_recv() {
-                    Ok((_, Heard::Said(Say::Bye) | Heard::Gone(_))) => there -= 1,
+                    Ok((_, Arrival::Line(Say::Bye) | Arrival::Gone(_))) => there -= 1,
                     Ok(_) => {}
                     Err(_) => thread::sleep(RETRY / 100),
                 }

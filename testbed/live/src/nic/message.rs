@@ -34,12 +34,18 @@ pub(super) enum Say {
     /// Asks for the time of the receiver.
     ClockAsk { sent_ps: u64 },
     /// Answers `ClockAsk` with the time at which it was read.
-    ClockTell { sent_ps: u64, now_ps: u64 },
+    #[serde(rename = "clock_tell")]
+    ClockAnswer { sent_ps: u64, now_ps: u64 },
     /// A trigger is poked.
     Poke(Poke),
     /// Goes to the first host: nothing is under way from here, with as many pokes received, and as
     /// many flows wholly acknowledged here and delivered here.
-    Idle { heard: u64, acked: u64, delivered: u64 },
+    Idle {
+        #[serde(rename = "heard")]
+        pokes_received: u64,
+        acked: u64,
+        delivered: u64,
+    },
     /// Goes to the first host: the user wants the run to end.
     Stop,
     /// Goes to all others: the run is over, or is ended early.
@@ -248,7 +254,7 @@ mod tests {
         #[test]
         fn lines_of_any_bytes_are_refused_without_a_panic(bytes: Vec<u8>, cut in 0_usize..60) {
             prop_assert_eq!(Say::parse(&bytes), None);
-            let whole = Say::Idle { heard: 1, acked: 2, delivered: 3 }.line();
+            let whole = Say::Idle { pokes_received: 1, acked: 2, delivered: 3 }.line();
             let cut = cut.min(whole.len() - 2);
             prop_assert_eq!(Say::parse(&whole[..cut]), None);
         }

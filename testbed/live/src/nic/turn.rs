@@ -26,7 +26,7 @@ pub(super) struct Turn<'a, 'm> {
     pub(super) now: Instant,
     limit: Instant,
     /// Pokes received from others.
-    heard: u64,
+    pokes_received: u64,
     /// The standing that this host reported last.
     said: Option<Standing>,
     /// At the first host, for each host: pokes passed on to it, and the standing that it reported
@@ -38,7 +38,7 @@ pub(super) struct Turn<'a, 'm> {
 /// A host without flows under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
-    heard: u64,
+    pokes_received: u64,
     acked: u64,
     delivered: u64,
 }
@@ -67,7 +67,7 @@ impl<'a, 'm> Turn<'a, 'm> {
             clock,
             now: Instant::ZERO,
             limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
-            heard: 0,
+            pokes_received: 0,
             said: None,
             stop_said: false,
         }
@@ -83,7 +83,7 @@ impl<'a, 'm> Turn<'a, 'm> {
         let (mut look_at, mut watch_at) = (Instant::ZERO, Instant::ZERO);
         loop {
             let busy = self.poll();
-            self.tell_pokes()?;
+            self.send_pokes()?;
             if let Some(stopped) = self.listen()? {
                 if !stopped {
                     self.settle();
@@ -128,7 +128,7 @@ impl<'a, 'm> Turn<'a, 'm> {
         }
     }
 
-    fn tell_pokes(&mut self) -> Result<(), RunError> {
+    fn send_pokes(&mut self) -> Result<(), RunError> {
         let pokes = self.control.conductor_mut().take_pokes();
         pokes.into_iter().try_for_each(|poke| self.pass_on(0, poke))
     }
@@ -157,14 +157,14 @@ impl<'a, 'm> Turn<'a, 'm> {
                         let now = self.now;
                         self.control.conductor_mut().on_poke(poke, now);
                     }
-                    self.heard += 1;
+                    self.pokes_received += 1;
                     if self.meeting.is_first() {
                         self.pass_on(from, poke)?;
                     }
                 }
-                Say::Idle { heard, acked, delivered } => {
+                Say::Idle { pokes_received, acked, delivered } => {
                     if let Some(other) = self.others.get_mut(from as usize) {
-                        other.1 = Some(Standing { heard, acked, delivered });
+                        other.1 = Some(Standing { pokes_received, acked, delivered });
                     }
                 }
                 Say::Stop if self.meeting.is_first() => return self.end(true).map(Some),
@@ -180,7 +180,7 @@ impl<'a, 'm> Turn<'a, 'm> {
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();
-        let own = Standing { heard: self.heard, acked, delivered };
+        let own = Standing { pokes_received: self.pokes_received, acked, delivered };
         let own = Some(own).filter(|_| conductor.is_idle());
         if self.meeting.is_first() {
             let over = own.is_some_and(|own| self.is_over(own));
@@ -190,9 +190,11 @@ impl<'a, 'm> Turn<'a, 'm> {
             self.stop_said = true;
             self.meeting.say(0, &Say::Stop)?;
         }
-        if let Some(Standing { heard, acked, delivered }) = own.filter(|_| own != self.said) {
+        if let Some(Standing { pokes_received, acked, delivered }) =
+            own.filter(|_| own != self.said)
+        {
             self.said = own;
-            self.meeting.say(0, &Say::Idle { heard, acked, delivered })?;
+            self.meeting.say(0, &Say::Idle { pokes_received, acked, delivered })?;
         }
         Ok(None)
     }
@@ -200,7 +202,9 @@ impl<'a, 'm> Turn<'a, 'm> {
     fn is_over(&self, own: Standing) -> bool {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
         for (passed, said) in self.others.iter().skip(1) {
-            let Some(said) = said.filter(|said| said.heard == *passed) else { return false };
+            let Some(said) = said.filter(|said| said.pokes_received == *passed) else {
+                return false;
+            };
             acked += said.acked;
             delivered += said.delivered;
         }

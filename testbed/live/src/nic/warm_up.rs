@@ -196,7 +196,7 @@ impl Desk {
         let found = self.enquire(|enquiry| {
             enquiry.resolve(&wanted, RESOLVE_FOR, || clock.now(), meanwhile)
         })??;
-        let mut macs: Vec<Mac> = vec![NOBODY; network.hosts.len()];
+        let mut macs: Vec<Mac> = vec![UNUSED_MAC; network.hosts.len()];
         macs[own as usize] = self.station.mac;
         for (found, &peer) in found.into_iter().zip(peers) {
             let host = &network.hosts[peer as usize];
@@ -279,4 +279,4 @@ impl Desk {
 const ETHERNET: u16 = 14;
 
 /// A MAC of no device, for hosts that this one has nothing to do with: locally administered.
-const NOBODY: Mac = [0x02, 0, 0, 0, 0, 0];
+const UNUSED_MAC: Mac = [0x02, 0, 0, 0, 0, 0];

@@ -31,8 +31,8 @@ const LINE_MAX: u64 = 64 << 20;
 
 /// An arrival from a host.
 #[derive(Debug)]
-pub(super) enum Heard {
-    Said(Say),
+pub(super) enum Arrival {
+    Line(Say),
     /// The connection has ended, and why.
     Gone(String),
 }
@@ -45,7 +45,7 @@ impl Wire {
     /// Starts to read from `from`; its messages go to `inbox`.
     pub(super) fn start(
         stream: TcpStream,
-        (from, inbox): (u32, Sender<(u32, Heard)>),
+        (from, inbox): (u32, Sender<(u32, Arrival)>),
         clock: DilatedClock,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
@@ -53,12 +53,16 @@ impl Wire {
         stream.set_write_timeout(Some(WRITE_MAX))?;
         let reader = BufReader::new(stream.try_clone()?);
         let wire = Self(Arc::new(Mutex::new(stream)));
-        let mouth = Self(Arc::clone(&wire.0));
+        let writer = Self(Arc::clone(&wire.0));
         let listen = move || {
-            let how =
-                listen(reader, &mouth, |say| inbox.send((from, Heard::Said(say))).is_ok(), clock);
+            let how = listen(
+                reader,
+                &writer,
+                |say| inbox.send((from, Arrival::Line(say))).is_ok(),
+                clock,
+            );
             // A closed inbox has no reader that needs this.
-            let _ = inbox.send((from, Heard::Gone(how)));
+            let _ = inbox.send((from, Arrival::Gone(how)));
         };
         thread::Builder::new().name(format!("host-{from}")).spawn(listen)?;
         Ok(wire)
@@ -81,20 +85,20 @@ impl Wire {
 /// Passes on lines until the connection ends, or `pass` ends it; returns how it ended.
 fn listen(
     mut reader: BufReader<TcpStream>,
-    mouth: &Wire,
+    writer: &Wire,
     pass: impl Fn(Say) -> bool,
     clock: DilatedClock,
 ) -> String {
     let beat = Duration::from_ms(u64::try_from(BEAT.as_millis()).unwrap_or(500));
     let mut line = Vec::new();
-    let (mut heard_at, mut spoke_at) = (clock.now(), clock.now());
+    let (mut received_at, mut sent_at) = (clock.now(), clock.now());
     loop {
         let before = line.len();
         let room = LINE_MAX.saturating_sub(before as u64);
         let read = reader.by_ref().take(room).read_until(b'\n', &mut line);
         let now = clock.now();
         if line.len() > before {
-            heard_at = now;
+            received_at = now;
         }
         match read {
             Ok(_) if line.ends_with(b"\n") => {
@@ -109,7 +113,7 @@ fn listen(
             Ok(_) if room == 0 => return format!("it sent a line of more than {LINE_MAX} bytes"),
             Ok(_) => return "its process has ended".to_owned(),
             Err(error) if is_pause(error.kind()) => {
-                if now.since(heard_at) > SILENCE {
+                if now.since(received_at) > SILENCE {
                     let seconds = SILENCE.as_us_f64() / 1e6;
                     return format!(
                         "it was silent for {seconds} s: its machine or its network is down"
@@ -118,10 +122,10 @@ fn listen(
             }
             Err(error) => return format!("its process has ended ({error})"),
         }
-        if now.since(spoke_at) >= beat {
-            spoke_at = now;
+        if now.since(sent_at) >= beat {
+            sent_at = now;
             // The reading thread finds out when a host cannot be reached.
-            let _ = mouth.say(&Say::Alive);
+            let _ = writer.say(&Say::Alive);
         }
     }
 }

@@ -59,7 +59,7 @@ struct Client<'a> {
     options: ClientOptions,
     monitor: &'a mut dyn Monitor,
     /// The server's note that has not been read yet.
-    heard: Option<Note>,
+    note: Option<Note>,
     /// The server's end of its sending.
     server_sent: Option<Totals>,
     stopped: bool,
@@ -92,7 +92,7 @@ pub fn run(
         host,
         options: *options,
         monitor,
-        heard: None,
+        note: None,
         server_sent: None,
         stopped: false,
         look_at: Instant::ZERO,
@@ -152,7 +152,7 @@ impl Client<'_> {
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let asked = Box::new(terms.clone());
             let hello = Note::Hello { protocol: PROTOCOL, version, session: number, terms: asked };
-            self.host.tell(number, &hello);
+            self.host.send_note(number, &hello);
             let retry_at = match self.answer(until)? {
                 Some(Note::Welcome { session, payload_bytes }) if session == number => {
                     self.rest(FLUSH)?;
@@ -181,7 +181,7 @@ impl Client<'_> {
     fn answer(&mut self, until: Instant) -> Result<Option<Note>, PeerError> {
         loop {
             let now = self.turn(None)?;
-            if let Some(note) = self.heard.take() {
+            if let Some(note) = self.note.take() {
                 return Ok(Some(note));
             }
             if self.stopped {
@@ -208,7 +208,7 @@ impl Client<'_> {
         self.host.meet(server, if sends { terms.flows } else { 0 });
         let now = self.host.now();
         let mut session = Session::new(self.host.eal(), number, server, terms, now);
-        self.host.tell(number, &Note::Go { session: number });
+        self.host.send_note(number, &Note::Go { session: number });
         session.start(sends, self.host.now());
         Ok(session)
     }
@@ -278,11 +278,11 @@ impl Client<'_> {
                         session.receiver.count(&session.slots, number, checksum, memory.len());
                         return Ok(Some(nanoseconds(ticks, self.host.hz())));
                     }
-                    other => self.hear(other)?,
+                    other => self.on_completion(other)?,
                 }
             }
             if turn.now >= self.look_at {
-                self.look(Some(session), turn.now)?;
+                self.check_session(Some(session), turn.now)?;
                 if self.stopped {
                     return Ok(None);
                 }
@@ -295,10 +295,10 @@ impl Client<'_> {
     fn close(mut self, mut session: Session, round_trips: Vec<u64>) -> Result<Outcome, PeerError> {
         let took = self.host.now().since(session.began);
         let number = session.number;
-        self.host.tell(number, &Note::Finish { session: number });
+        self.host.send_note(number, &Note::Finish { session: number });
         let (server_received, server_counters) = loop {
             self.turn(Some(&mut session))?;
-            if let Some(Note::Report { session, received, counters }) = self.heard.take()
+            if let Some(Note::Report { session, received, counters }) = self.note.take()
                 && session == number
             {
                 break (received, counters);
@@ -339,18 +339,18 @@ impl Client<'_> {
                 None => Some(completion),
             };
             if let Some(completion) = rest {
-                self.hear(completion)?;
+                self.on_completion(completion)?;
             }
         }
         if turn.now >= self.look_at {
-            self.look(session, turn.now)?;
+            self.check_session(session, turn.now)?;
         }
         self.idle.turn(busy);
         Ok(turn.now)
     }
 
     /// Handles a message that is no data.
-    fn hear(&mut self, completion: Completion) -> Result<(), PeerError> {
+    fn on_completion(&mut self, completion: Completion) -> Result<(), PeerError> {
         match completion {
             Completion::Delivered { from, tag, memory, .. } if from == self.options.server => {
                 let is_note = Tag::unpack(tag).is_some_and(|tag| tag.kind == Kind::Note);
@@ -359,7 +359,7 @@ impl Client<'_> {
                         return Err(PeerError::Stopped(reason));
                     }
                     Ok(Note::End { sent, .. }) if is_note => self.server_sent = Some(sent),
-                    Ok(note) if is_note => self.heard = Some(note),
+                    Ok(note) if is_note => self.note = Some(note),
                     _ => {}
                 }
             }
@@ -373,12 +373,16 @@ impl Client<'_> {
     }
 
     /// The user's wishes, silence, the traffic of the last second.
-    fn look(&mut self, session: Option<&mut Session>, now: Instant) -> Result<(), PeerError> {
+    fn check_session(
+        &mut self,
+        session: Option<&mut Session>,
+        now: Instant,
+    ) -> Result<(), PeerError> {
         self.look_at = now + LOOK_EVERY;
         self.stopped |= self.monitor.wants_end();
         let Some(session) = session else { return Ok(()) };
-        session.tell(&self.host, now, self.monitor);
-        let silence = now.since(self.host.heard_at().max(session.began));
+        session.report_interval(&self.host, now, self.monitor);
+        let silence = now.since(self.host.received_at().max(session.began));
         if silence > self.options.patience {
             let counted = self.host.counters();
             let counted = counted.iter().map(|(name, count)| format!("{name} {count}"));

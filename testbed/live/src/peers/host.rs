@@ -92,7 +92,7 @@ pub(super) struct Host {
     notes: u32,
     /// Counters of former workers.
     former: Counters,
-    heard: (u64, Instant),
+    last_received: (u64, Instant),
     look_at: Instant,
     is_up: bool,
     /// The monitor was notified that a host sends to another UDP port.
@@ -160,7 +160,7 @@ impl Host {
             peer: None,
             notes: 0,
             former: Counters::new(),
-            heard: (0, Instant::ZERO),
+            last_received: (0, Instant::ZERO),
             look_at: Instant::ZERO,
             is_up: false,
             reported_port: false,
@@ -201,7 +201,7 @@ impl Host {
         self.app = app;
         self.waiting.clear();
         self.peer = None;
-        self.heard = (0, self.clock.now());
+        self.last_received = (0, self.clock.now());
         Ok(())
     }
 
@@ -247,11 +247,11 @@ impl Host {
     }
 
     /// Sends `note` to the peer that was met; returns the cookie of the message.
-    pub(super) fn tell(&mut self, session: u64, note: &Note) -> u64 {
-        self.tell_over(0, session, note)
+    pub(super) fn send_note(&mut self, session: u64, note: &Note) -> u64 {
+        self.send_note_over(0, session, note)
     }
 
-    fn tell_over(&mut self, connection: u32, session: u64, note: &Note) -> u64 {
+    fn send_note_over(&mut self, connection: u32, session: u64, note: &Note) -> u64 {
         let bytes = note.bytes();
         let len = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
         let len = len.unwrap_or(NonZeroU32::MIN);
@@ -263,7 +263,7 @@ impl Host {
     }
 
     /// Sends `note` to another host than the peer, over a connection that lasts for this note.
-    pub(super) fn tell_stranger(&mut self, stranger: HostId, session: u64, note: &Note) {
+    pub(super) fn send_note_once(&mut self, stranger: HostId, session: u64, note: &Note) {
         let (connection, path) = (STRANGER, self.path);
         self.waiting.push_back(Request::Open {
             connection,
@@ -271,7 +271,7 @@ impl Host {
             path,
             label: Label::NONE,
         });
-        self.tell_over(connection, session, note);
+        self.send_note_over(connection, session, note);
         self.waiting.push_back(Request::Close { connection });
     }
 
@@ -289,22 +289,22 @@ impl Host {
         };
         let progress = worker.poll_once();
         let (now, received) = (progress.now, worker.counts().received);
-        if received != self.heard.0 {
-            self.heard = (received, now);
+        if received != self.last_received.0 {
+            self.last_received = (received, now);
         } else if now >= self.look_at {
-            self.look(now, monitor);
+            self.check_device(now, monitor);
         }
         Turn { now, busy: progress.busy }
     }
 
     /// Work that is done now and then: interrupts, the link.
-    fn look(&mut self, now: Instant, monitor: &mut dyn Monitor) {
+    fn check_device(&mut self, now: Instant, monitor: &mut dyn Monitor) {
         self.look_at = now + LOOK_EVERY;
         if !self.reported_port && self.other_port() > 0 {
             self.reported_port = true;
             monitor.on_event(&SessionEvent::OtherPort(self.setup.addressing.udp_port()));
         }
-        if now.since(self.heard.1) < QUIET {
+        if now.since(self.last_received.1) < QUIET {
             return;
         }
         if let Some(hold) = &mut self.hold {
@@ -338,8 +338,8 @@ impl Host {
     }
 
     /// When something was received last.
-    pub(super) const fn heard_at(&self) -> Instant {
-        self.heard.1
+    pub(super) const fn received_at(&self) -> Instant {
+        self.last_received.1
     }
 
     pub(super) fn now(&self) -> Instant {

@@ -112,7 +112,7 @@ impl Server<'_> {
                 if self.monitor.wants_end() {
                     return self.say_farewell();
                 }
-                self.look(turn.now)?;
+                self.check_session(turn.now)?;
             }
             let busy = turn.busy || took || posted;
             if self.session.is_some() {
@@ -145,7 +145,7 @@ impl Server<'_> {
     fn handle(&mut self, completion: Completion, now: Instant) -> Result<(), PeerError> {
         match completion {
             Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
-                Some(Tag { kind: Kind::Note, .. }) => self.hear(from, &memory, now),
+                Some(Tag { kind: Kind::Note, .. }) => self.on_note(from, &memory, now),
                 Some(tag @ Tag { kind: Kind::Ping, .. }) => {
                     self.answer(tag, from);
                     Ok(())
@@ -171,7 +171,7 @@ impl Server<'_> {
         }
     }
 
-    fn hear(&mut self, from: HostId, bytes: &[u8], now: Instant) -> Result<(), PeerError> {
+    fn on_note(&mut self, from: HostId, bytes: &[u8], now: Instant) -> Result<(), PeerError> {
         let note = match Note::read(bytes) {
             Ok(note) => note,
             Err(reason) => {
@@ -180,7 +180,7 @@ impl Server<'_> {
             }
         };
         if let Note::Hello { session, terms, .. } = note {
-            return self.hear_hello(from, session, *terms, now);
+            return self.on_hello(from, session, *terms, now);
         }
         let Some((session, ending)) = &mut self.session else { return Ok(()) };
         if session.peer != from {
@@ -205,7 +205,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn hear_hello(
+    fn on_hello(
         &mut self,
         from: HostId,
         number: u64,
@@ -237,7 +237,7 @@ impl Server<'_> {
         self.host.build(&terms)?;
         // The client receives it with the endpoint that it had before the session.
         let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
-        self.host.tell_stranger(from, number, &welcome);
+        self.host.send_note_once(from, number, &welcome);
         let session = Session::new(self.host.eal(), number, from, terms, now);
         self.session = Some((session, Ending::Open));
         Ok(())
@@ -262,10 +262,10 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn refuse(&mut self, whom: HostId, session: u64, busy: bool, reason: String) {
+    fn refuse(&mut self, client: HostId, session: u64, busy: bool, reason: String) {
         self.served.refused += u64::from(!busy);
-        tracing::info!(host = whom.0, reason, "a session is refused");
-        self.host.tell_stranger(whom, session, &Note::Refused { session, busy, reason });
+        tracing::info!(host = client.0, reason, "a session is refused");
+        self.host.send_note_once(client, session, &Note::Refused { session, busy, reason });
     }
 
     fn answer(&mut self, ping: Tag, from: HostId) {
@@ -285,18 +285,18 @@ impl Server<'_> {
             if !sender.is_over(now) {
                 return;
             }
-            self.host.tell(number, &Note::End { session: number, sent: sender.acked() });
+            self.host.send_note(number, &Note::End { session: number, sent: sender.acked() });
         }
         let (received, counters) = (session.receiver.got(), self.host.counters());
         let report = Note::Report { session: number, received, counters };
-        *ending = Ending::Reported(self.host.tell(number, &report));
+        *ending = Ending::Reported(self.host.send_note(number, &report));
     }
 
     /// Silence, and the traffic of the last second.
-    fn look(&mut self, now: Instant) -> Result<(), PeerError> {
+    fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
         let Some((session, _)) = &mut self.session else { return Ok(()) };
-        session.tell(&self.host, now, self.monitor);
-        let silence = now.since(self.host.heard_at());
+        session.report_interval(&self.host, now, self.monitor);
+        let silence = now.since(self.host.received_at());
         if silence < self.options.patience {
             return Ok(());
         }
@@ -319,7 +319,7 @@ impl Server<'_> {
     fn say_farewell(&mut self) -> Result<(), PeerError> {
         let Some((session, _)) = &self.session else { return Ok(()) };
         let (session, reason) = (session.number, "it was interrupted".to_owned());
-        self.host.tell(session, &Note::Stop { session, reason });
+        self.host.send_note(session, &Note::Stop { session, reason });
         let until = self.host.now() + FAREWELL;
         while self.host.turn(self.monitor).now < until {
             while let Some(completion) = self.host.poll() {

@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Reports the traffic since the last time, once a second.
-    pub(super) fn tell(&mut self, host: &Host, now: Instant, monitor: &mut dyn Monitor) {
+    pub(super) fn report_interval(&mut self, host: &Host, now: Instant, monitor: &mut dyn Monitor) {
         let (until, (last, former)) = (now.since(self.began), self.reported);
         if until < last + INTERVAL {
             return;

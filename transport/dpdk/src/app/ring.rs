@@ -130,7 +130,7 @@ impl WorkerEnd {
 
     /// Passes `completions` to the application, as many as there is room for; it sees them at once.
     #[inline]
-    pub(crate) fn tell(&mut self, completions: impl ExactSizeIterator<Item = Completion>) {
+    pub(crate) fn complete(&mut self, completions: impl ExactSizeIterator<Item = Completion>) {
         let chunk = self.completions.write_chunk_uninit(completions.len());
         debug_assert!(chunk.is_ok(), "room was seen, and only this end fills the ring");
         let Ok(chunk) = chunk else { return };
@@ -186,11 +186,11 @@ mod tests {
     fn completions_come_in_order_and_as_many_as_fit() {
         let (mut app, mut worker) = app_ring(1, 2);
         let sent = |cookie| Completion::Sent { cookie, connection: 0, at: Instant::ZERO };
-        worker.tell([sent(1), sent(2)].into_iter());
+        worker.complete([sent(1), sent(2)].into_iter());
         assert_eq!(worker.room(), 0);
         assert_eq!(app.poll(), Some(sent(1)));
         assert_eq!(worker.room(), 1);
-        worker.tell([sent(3)].into_iter());
+        worker.complete([sent(3)].into_iter());
         assert_eq!([app.poll(), app.poll(), app.poll()], [Some(sent(2)), Some(sent(3)), None]);
         assert!(!worker.is_abandoned());
         drop(app);

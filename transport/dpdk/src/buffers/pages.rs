@@ -76,9 +76,10 @@ impl Pages {
     /// A copy of `bytes` that `cards` can read; `None` when one of them refuses.
     pub(crate) fn mapped_for(eal: &Eal, bytes: &[u8], cards: &[Card]) -> Option<Self> {
         let mut mapping = Mapping::of(eal, bytes.len())?;
-        let told = mapping.register();
-        let told = told.and_then(|()| cards.iter().try_for_each(|card| mapping.tell(*card)));
-        if let Err(error) = told {
+        let mapped = mapping
+            .register()
+            .and_then(|()| cards.iter().try_for_each(|card| mapping.map_for(*card)));
+        if let Err(error) = mapped {
             tracing::info!(
                 "{} bytes of an application are not mapped for cards ({error}): they are copied",
                 bytes.len()
@@ -158,9 +159,10 @@ impl Mapping {
         Ok(())
     }
 
-    fn tell(&mut self, card: Card) -> Result<(), eal::Errno> {
-        let is_told = card.contained && self.cards.iter().any(|told| told.contained);
-        if !is_told {
+    /// Maps the pages for `card`; cards of one container share a mapping.
+    fn map_for(&mut self, card: Card) -> Result<(), eal::Errno> {
+        let is_mapped = card.contained && self.cards.iter().any(|other| other.contained);
+        if !is_mapped {
             let device = card.device.as_ptr();
             // SAFETY: a device of the running EAL and registered pages of this value, which has
             // them unmapped before it goes.

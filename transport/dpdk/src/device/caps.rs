@@ -459,10 +459,10 @@ mod tests {
     fn each_capability_that_is_missing_is_told_once_with_what_it_costs() {
         let caps = plan(&info(), 2, 9014).caps;
         let wish = PortConfig { queues: 4, max_frame: 9014, ..PortConfig::default() };
-        let told: Vec<String> = caps.lost(&wish).iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 8, "{told:#?}");
+        let found: Vec<String> = caps.lost(&wish).iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 8, "{found:#?}");
         let fewer = "2 of the 4 queues that were asked for";
-        assert!(told.iter().any(|line| line.starts_with(fewer)), "{told:#?}");
+        assert!(found.iter().any(|line| line.starts_with(fewer)), "{found:#?}");
         let all = Caps {
             tx_multi_segs: true,
             attaches: true,
@@ -507,9 +507,9 @@ mod tests {
         let blind = sys::rdpdk_port_info { has_clock: 0, ..clock };
         assert_eq!(asked(&blind, true), (0, RxTimes::NoClock));
         assert_eq!(asked(&sys::rdpdk_port_info { rx_offloads: 0, ..clock }, true).0, 0);
-        let told = plan(&blind, 1, 1514).caps;
-        assert!(told.to_string().contains("timestamps software (the device's clock"), "{told}");
-        let lost = told.lost(&PortConfig::default());
+        let found = plan(&blind, 1, 1514).caps;
+        assert!(found.to_string().contains("timestamps software (the device's clock"), "{found}");
+        let lost = found.lost(&PortConfig::default());
         assert!(lost.contains(&Lost::RxClock) && !lost.contains(&Lost::RxTimes), "{lost:?}");
     }
 
@@ -529,9 +529,9 @@ mod tests {
         assert_eq!(asked(&sys::rdpdk_port_info { tx_offloads: 0, ..all }, 1).0, TxTimes::Poll);
         let wish = PortConfig { times: false, ..PortConfig::default() };
         assert_eq!(negotiate(&all, &wish, "net_test".into(), 2048).tx_offloads, 0);
-        let told = plan(&all, 5, 1514).caps;
-        assert!(told.to_string().contains("pacing software (too few transmit queues"), "{told}");
-        assert!(told.lost(&PortConfig::default()).contains(&Lost::TxQueue));
+        let found = plan(&all, 5, 1514).caps;
+        assert!(found.to_string().contains("pacing software (too few transmit queues"), "{found}");
+        assert!(found.lost(&PortConfig::default()).contains(&Lost::TxQueue));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Resolver {
 
     /// Reads a received frame; true when it was an answer that was waited for.
     pub fn handle_frame(&mut self, frame: &[u8]) -> bool {
-        let Some((ip, mac)) = told_by(frame).filter(|(_, mac)| is_unicast(*mac)) else {
+        let Some((ip, mac)) = binding_in(frame).filter(|(_, mac)| is_unicast(*mac)) else {
             return false;
         };
         let waits = |hop: &&mut Hop| {
@@ -151,7 +151,7 @@ impl Resolver {
 }
 
 /// The address and the MAC that belong together by a frame.
-fn told_by(frame: &[u8]) -> Option<(IpAddr, Mac)> {
+fn binding_in(frame: &[u8]) -> Option<(IpAddr, Mac)> {
     if let Some(arp) = Arp::parse(frame) {
         // A request carries its sender's addresses as well (RFC 826).
         return Some((arp.sender.1.into(), arp.sender.0));

@@ -153,8 +153,8 @@ mod tests {
         values.sort_unstable();
         let picture = histogram.picture();
         for (share, exact) in [(0.5, values[499]), (0.99, values[989]), (1.0, values[999])] {
-            let told = picture.quantile(share);
-            assert!(told >= exact && told <= exact + exact / 8, "{share}: {told} for {exact}");
+            let found = picture.quantile(share);
+            assert!(found >= exact && found <= exact + exact / 8, "{share}: {found} for {exact}");
         }
         assert_eq!((picture.count(), picture.sum), (1000, values.iter().sum()));
         assert_eq!(picture.max, 37_000_000);

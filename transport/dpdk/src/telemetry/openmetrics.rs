@@ -30,7 +30,7 @@ pub fn exposition(telemetry: &Telemetry) -> Result<String, fmt::Error> {
 impl Collector for Telemetry {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let boards = self.workers();
-        let told: Vec<_> = boards.iter().map(|board| (&**board, board.counters())).collect();
+        let readings: Vec<_> = boards.iter().map(|board| (&**board, board.counters())).collect();
         for (at, counter) in COUNTERS.iter().enumerate() {
             if counter.group == Group::Drops {
                 continue;
@@ -38,7 +38,7 @@ impl Collector for Telemetry {
             let name = format!("{}_{}", counter.group.name(), counter.name);
             let help = counter.help.trim();
             let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
-            for (board, values) in &told {
+            for (board, values) in &readings {
                 family
                     .encode_family(&labels(board))?
                     .encode_counter::<NoLabelSet, u64, f64>(&values[at], None)?;
@@ -47,7 +47,7 @@ impl Collector for Telemetry {
         let help = "Received packets dropped.";
         let mut family = encoder.encode_descriptor("drops", help, None, MetricType::Counter)?;
         let is_drop = |(_, counter): &(usize, &Counter)| counter.group == Group::Drops;
-        for (board, values) in &told {
+        for (board, values) in &readings {
             for (at, counter) in COUNTERS.iter().enumerate().filter(is_drop) {
                 let [worker, host] = labels(board);
                 family
@@ -55,23 +55,23 @@ impl Collector for Telemetry {
                     .encode_counter::<NoLabelSet, u64, f64>(&values[at], None)?;
             }
         }
-        HISTOGRAMS.into_iter().try_for_each(|name| histogram(&mut encoder, name, &told))
+        HISTOGRAMS.into_iter().try_for_each(|name| histogram(&mut encoder, name, &readings))
     }
 }
 
-type Told<'a> = (&'a Board, [u64; COUNTERS.len()]);
+type Reading<'a> = (&'a Board, [u64; COUNTERS.len()]);
 
 fn histogram(
     encoder: &mut DescriptorEncoder<'_>,
     name: HistogramName,
-    told: &[Told<'_>],
+    readings: &[Reading<'_>],
 ) -> fmt::Result {
     let (unit, scale) = if name.is_time() { ("seconds", 1e-9) } else { ("frames", 1.0) };
     // Not as `# UNIT`: not every parser accepts one for histograms.
     let named = format!("{}_{unit}", name.name());
     let kind = MetricType::Histogram;
     let mut family = encoder.encode_descriptor(&named, name.help(), None, kind)?;
-    for (board, _) in told {
+    for (board, _) in readings {
         let picture = board.histogram(name).picture();
         let (first, last) = name.octaves();
         let mut buckets = Vec::new();
@@ -116,7 +116,7 @@ mod tests {
             let at = |us: u64| Instant::ZERO + Duration::from_us(us);
             for us in 1..=5 {
                 let turn = Turn { now: at(us), busy: true, sent: 32, waiting: [false; 3] };
-                assert!(meter.turned(turn), "nothing was told so far");
+                assert!(meter.turned(turn), "the first turn");
             }
             meter.received(7, &[]);
             let mut stats = Stats { data_new: 40 + u64::from(host), ..Stats::default() };

@@ -51,7 +51,7 @@ impl Outbox {
         }
         let most = most.min(app.room());
         let ready = if self.digest { self.sum(most) } else { most };
-        app.tell(self.waiting.drain(..ready));
+        app.complete(self.waiting.drain(..ready));
         ready + usize::from(ready < most)
     }
 

@@ -103,7 +103,7 @@ impl Recovery {
     /// instant up to which packets have had time to arrive: packets sent later, less than a round
     /// trip ago, may have arrived since. The span is widened when it proves too short.
     pub(crate) fn on_asked(&mut self, any: bool, current: bool, now: Instant) -> Instant {
-        self.heard(any, current);
+        self.note_feedback(any, current);
         Instant::from_ps(now.as_ps().saturating_sub(self.block_window.as_ps()))
     }
 

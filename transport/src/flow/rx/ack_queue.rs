@@ -5,8 +5,8 @@ use alloc::collections::VecDeque;
 use super::Answer;
 use crate::config::Config;
 use crate::flow::halves::Halves;
+use crate::flow::notice::Notice;
 use crate::flow::pending::PendingAck;
-use crate::flow::told::Told;
 use crate::segment::BURST;
 use crate::stats::Stats;
 use crate::units::FlowId;
@@ -86,19 +86,19 @@ impl AckQueue {
 
     /// Queues a proof, which is to leave before what it is for.
     #[cold]
-    pub(crate) fn push_first(&mut self, told: Told) {
+    pub(crate) fn push_first(&mut self, notice: Notice) {
         if self.queue.len() < self.capacity {
-            self.queue.push_front(Answer::Presence(told));
+            self.queue.push_front(Answer::Presence(notice));
         }
     }
 
     /// The oldest, if it is a PRESENCE.
     #[inline]
-    pub(crate) fn pop_presence(&mut self) -> Option<Told> {
-        let Some(Answer::Presence(told)) = self.queue.front() else { return None };
-        let told = *told;
+    pub(crate) fn pop_presence(&mut self) -> Option<Notice> {
+        let Some(Answer::Presence(notice)) = self.queue.front() else { return None };
+        let notice = *notice;
         self.queue.pop_front();
-        Some(told)
+        Some(notice)
     }
 
     /// The oldest; the caller asks [`AckQueue::echoed`] of it next.

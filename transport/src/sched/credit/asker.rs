@@ -51,7 +51,7 @@ struct Account {
     silent_since: Instant,
 }
 
-const NOBODY: Account = Account {
+const VACANT: Account = Account {
     id: FlowId::UNKNOWN,
     peer: HostId(0),
     unasked: 0,
@@ -136,7 +136,7 @@ impl Asker {
         let params = &setup.params.credit;
         let flows = setup.tx_flows_max as usize;
         Self {
-            accounts: vec![NOBODY; flows],
+            accounts: vec![VACANT; flows],
             turns: RoundRobin::new(setup.tx_flows_max),
             timers: Wheel::new(TIMER_TICK, flows),
             outbox: VecDeque::with_capacity(flows + 1),
@@ -174,7 +174,7 @@ impl Asker {
             ahead,
             timer,
             in_outbox,
-            ..NOBODY
+            ..VACANT
         };
     }
 
@@ -269,11 +269,11 @@ impl Asker {
             account.ask_at = None;
             return;
         }
-        let unheard = account.announced.distance_from(account.granted) <= 0;
+        let unannounced = account.announced.distance_from(account.granted) <= 0;
         if account.ask_at.is_none() {
             account.ask_at = Some(now + rto * (1 << account.asked.min(backoff_max)));
         }
-        if unheard && !account.in_outbox {
+        if unannounced && !account.in_outbox {
             account.in_outbox = true;
             self.outbox.push_back(flow);
         }

@@ -33,7 +33,7 @@ struct Need {
     in_outbox: bool,
 }
 
-const NOBODY: Need = Need {
+const VACANT: Need = Need {
     id: FlowId::UNKNOWN,
     from: HostId(0),
     src_flow: FlowId::UNKNOWN,
@@ -80,7 +80,7 @@ impl Giver {
         let segment = u32::try_from(setup.mtu.0).unwrap_or(u32::MAX);
         let quantum = segment.saturating_mul(u32::from(params.quantum));
         Self {
-            needs: vec![NOBODY; flows],
+            needs: vec![VACANT; flows],
             urgent: VecDeque::with_capacity(flows + 1),
             queue: VecDeque::with_capacity(flows + 1),
             outbox: VecDeque::with_capacity(flows + 1),
@@ -230,7 +230,7 @@ impl Giver {
 impl Need {
     /// Gives the place to another flow, which stays in the same queues, because queues name places.
     fn restart(&mut self, id: FlowId, from: HostId, src_flow: FlowId) {
-        *self = Self { id, from, src_flow, ..NOBODY }.standing_as(self);
+        *self = Self { id, from, src_flow, ..VACANT }.standing_as(self);
     }
 
     fn standing_as(self, before: &Self) -> Self {

@@ -5,19 +5,19 @@ use crate::wire::{Body, Header, Presence};
 
 /// A PRESENCE that waits for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Notice {
     pub(crate) key: Key,
     pub(crate) to: HostId,
     /// UNKNOWN, FORGOTTEN: the name that the answered packet gave; KEEP: the receiver's name of the
     /// flow; else the sender's.
     pub(crate) flow: FlowId,
     pub(crate) ev: EntropyValue,
-    pub(crate) step: Step,
+    pub(crate) kind: NoticeKind,
 }
 
 /// Which of its kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum NoticeKind {
     Unknown,
     Forgotten,
     Keep,
@@ -26,16 +26,16 @@ pub(crate) enum Step {
     Refused,
 }
 
-impl Told {
+impl Notice {
     /// The packet, with `cookie` where it has one.
     pub(crate) fn header(&self, cookie: u64) -> Header {
-        let (dst_flow, presence) = match self.step {
-            Step::Unknown => (FlowId::UNKNOWN, Presence::Unknown { named: self.flow }),
-            Step::Forgotten => (FlowId::UNKNOWN, Presence::Forgotten { named: self.flow }),
-            Step::Keep => (self.flow, Presence::Keep),
-            Step::Prove => (self.flow, Presence::Prove { cookie }),
-            Step::Proof => (self.flow, Presence::Proof { cookie }),
-            Step::Refused => (self.flow, Presence::Refused),
+        let (dst_flow, presence) = match self.kind {
+            NoticeKind::Unknown => (FlowId::UNKNOWN, Presence::Unknown { named: self.flow }),
+            NoticeKind::Forgotten => (FlowId::UNKNOWN, Presence::Forgotten { named: self.flow }),
+            NoticeKind::Keep => (self.flow, Presence::Keep),
+            NoticeKind::Prove => (self.flow, Presence::Prove { cookie }),
+            NoticeKind::Proof => (self.flow, Presence::Proof { cookie }),
+            NoticeKind::Refused => (self.flow, Presence::Refused),
         };
         Header::new(self.ev, dst_flow, Body::Presence(presence)).keyed(self.key)
     }

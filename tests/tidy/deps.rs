@@ -12,7 +12,6 @@ const MAY: &[(&str, &[&str])] = &[
     ("transport-pod", &["transport"]),
     ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
     ("transport-ffi", &["transport", "transport-dpdk"]),
-    ("transport-ofi", &["transport", "transport-dpdk"]),
     ("fabric", &["transport"]),
     ("experiments", &["transport", "fabric"]),
     ("live", &["transport", "transport-dpdk", "fabric", "experiments"]),

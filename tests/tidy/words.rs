@@ -59,7 +59,6 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/gf/src/x86/mod.rs",
     "transport/gf/src/x86/gfni.rs",
     "transport/gf/src/x86/avx2.rs",
-    "transport/ofi/src/ffi.rs",
     "transport/pod/src/x86/mod.rs",
     "transport/pod/src/x86/avx2.rs",
     "transport/pod/src/x86/avx512.rs",

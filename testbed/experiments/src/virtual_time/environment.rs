@@ -1,4 +1,4 @@
-//! What the hosts of a simulated run act on beside themselves.
+//! What the hosts of a simulated run use and share: network, conductor, packets under way.
 
 use fabric::{Network, Output};
 

@@ -179,6 +179,7 @@ impl SlabFrames<'_> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
 impl Frames for SlabFrames<'_> {
     fn header(&self, packet: &Packet) -> Option<Header> {
         Some(self.packets.of(packet.handle).hdr)

@@ -257,6 +257,7 @@ impl MbufFrames<'_> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
 impl Frames for MbufFrames<'_> {
     fn header(&self, packet: &Packet) -> Option<Header> {
         self.parsed(packet).map(|(header, _)| header)

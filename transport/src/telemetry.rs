@@ -165,7 +165,8 @@ pub(crate) struct RateLaw {
     rate: f64,
     /// The rate of the last round, bit/s.
     reference: f64,
-    /// When the round began: what was sent before does not end it.
+    /// When the round began: what was sent before does not end it. [`Instant::ZERO`] before the
+    /// first measurement, which begins the first round and ends none.
     round_at: Instant,
     /// Rounds of additive increase.
     stage: u16,
@@ -199,11 +200,12 @@ impl RateLaw {
 
     /// Whether what was sent at `sent_at` ends the round at `now`.
     pub(crate) fn ends_round(&mut self, sent_at: Instant, now: Instant) -> bool {
+        let is_first = self.round_at == Instant::ZERO;
         let ends = sent_at >= self.round_at;
         if ends {
             self.round_at = now;
         }
-        ends
+        ends && !is_first
     }
 
     /// Follows a `load`, and keeps the rate as the reference where that ends a round.
@@ -228,7 +230,8 @@ impl RateLaw {
 
     /// Halves the rate at `now`, if what was lost left in this round.
     pub(crate) fn cut(&mut self, sent_at: Instant, now: Instant, law: &LawConstants) {
-        if self.ends_round(sent_at, now) {
+        let is_first = self.round_at == Instant::ZERO;
+        if self.ends_round(sent_at, now) || is_first {
             self.stage = 0;
             self.set(self.reference / 2.0, true, law);
         }
@@ -320,7 +323,7 @@ mod tests {
     fn a_round_ends_with_what_was_sent_in_it_and_a_loss_halves_once_a_round() {
         let us = |us| Instant::ZERO + Duration::from_us(us);
         let mut law = RateLaw::new(1e10);
-        assert!(law.ends_round(us(0), us(10)));
+        assert!(!law.ends_round(us(0), us(10)), "the first round begins");
         assert!(!law.ends_round(us(9), us(12)));
         law.cut(us(9), us(12), &LAW);
         assert!((law.rate() - 1e10).abs() < 1.0);

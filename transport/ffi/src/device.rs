@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
-use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{DeviceName, Pool, PoolConfig, Port, PortConfig, PortError, PortIo, Side};
@@ -61,9 +60,10 @@ impl Stack {
 
     fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {
         let device = &setup.name;
-        let frame = self.config().payload_max + PLAIN_HEADERS_MAX;
+        let headers = self.config().headers_max();
+        let frame = self.config().payload_max + headers;
         let fits = |most: u32| {
-            let room = most.saturating_sub(u32::from(PLAIN_HEADERS_MAX));
+            let room = most.saturating_sub(u32::from(headers));
             let text = format!(
                 "{device} carries frames of {most} bytes: set payload_max to {room} or less"
             );

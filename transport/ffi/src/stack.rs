@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::wire::frame::{HEADERS_MAX, PLAIN_HEADERS_MAX};
+use transport::wire::frame::HEADERS_MAX;
 use transport::{Config, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
@@ -147,12 +147,13 @@ impl Stack {
     /// Two hosts, each of which receives the frames that the other sends, and an application at
     /// each.
     pub(crate) fn attach_pair(&mut self) -> Result<[Attached; 2], String> {
-        let room = (self.setup.payload_max + PLAIN_HEADERS_MAX).next_multiple_of(64).max(2048);
+        let room =
+            (self.setup.payload_max + self.config.headers_max()).next_multiple_of(64).max(2048);
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
         let pool = Pool::new(&self.eal, config).map_err(|error| error.to_string())?;
         let pool = Arc::new(pool);
         let link = LinkConfig {
-            max_frame: u32::from(self.setup.payload_max + PLAIN_HEADERS_MAX),
+            max_frame: u32::from(self.setup.payload_max + self.config.headers_max()),
             depth: DEPTH,
             host_pool: Arc::clone(&pool),
             switch_pool: Arc::clone(&pool),

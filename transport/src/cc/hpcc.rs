@@ -29,6 +29,10 @@ params! {
         rate_ai: f32 = 0.002, in 0.0..=1.0;
         /// Smallest rate; 100 Mb/s of 25 Gb/s.
         rate_min: f32 = 0.004, in 0.000001..=1.0;
+        /// The window, in what the rate sends in T. The simulator counts windows in payload, 1000 of
+        /// 1090 octets: without that room a rate that falls stops the flow for a while, and
+        /// telemetry of the gap raises it again.
+        window: f32 = 1.09, in 1.0..=8.0;
         /// T and window of every flow are the network's longest base RTT, as the simulator's
         /// configuration has it; off: each flow has its own.
         global_t: bool = false;
@@ -44,6 +48,8 @@ pub(super) struct Telemetric {
     pub(super) law: LawConstants,
     /// T.
     pub(super) rtt: Duration,
+    /// The window, in what the rate sends in T.
+    slack: f64,
     mtu: Bytes,
     /// The base RTT that stands for that of the path; zero where each has its own.
     pub(super) rtt_least: Duration,
@@ -60,7 +66,8 @@ impl Telemetric {
             line,
         };
         let rtt_least = if params.global_t { params.longest_rtt } else { Duration::ZERO };
-        Self { law, rtt: path.base_rtt.max(rtt_least), mtu: path.mtu, rtt_least }
+        let (rtt, slack) = (path.base_rtt.max(rtt_least), f64::from(params.window));
+        Self { law, rtt, slack, mtu: path.mtu, rtt_least }
     }
 
     pub(super) fn follow(&mut self, path: &Path) {
@@ -69,7 +76,8 @@ impl Telemetric {
 
     /// What a flow with `rate` has to obey.
     pub(super) fn window(&self, rate: f64) -> Window {
-        let cwnd = Bytes(1).scaled(rate * seconds(self.rtt) / 8.0).max(self.mtu);
+        let sent = rate * seconds(self.rtt) / 8.0;
+        let cwnd = Bytes(1).scaled(sent * self.slack).max(self.mtu);
         Window { cwnd, pacing: Some(to_rate(rate)), wake_at: None }
     }
 }
@@ -105,8 +113,8 @@ impl Controller for Hpcc {
         Self::new(&params.hpcc, path)
     }
 
-    fn window_max(_params: &CcParams) -> f32 {
-        1.0
+    fn window_max(params: &CcParams) -> f32 {
+        params.hpcc.window
     }
 
     fn reads_int(_params: &CcParams) -> bool {
@@ -181,12 +189,12 @@ mod tests {
     #[test]
     fn a_full_link_lowers_the_rate_to_the_target_and_the_window_is_a_round_trip_of_it() {
         let mut cc = Hpcc::new(&HpccParams::default(), &PATH);
-        assert_eq!(cc.window().cwnd, PATH.bdp());
+        assert_eq!(cc.window().cwnd, PATH.bdp().scaled(1.09_f32.into()));
         ack(&mut cc, 20, 0, (2, 6));
         ack(&mut cc, 30, 125_000, (2, 6));
         assert!((gbps(&cc) - 95.2).abs() < 0.1, "{}", gbps(&cc));
         let window = cc.window();
-        let expected = 125_000.0 * gbps(&cc) / 100.0;
+        let expected = 1.09 * 125_000.0 * gbps(&cc) / 100.0;
         assert!((window.cwnd.as_f64() - expected).abs() < 2.0, "{:?}", window.cwnd);
     }
 
@@ -205,7 +213,7 @@ mod tests {
         let facts =
             NetworkFacts { base_rtt: Some(Duration::from_us(6000)), ..NetworkFacts::default() };
         Hpcc::resolve(&mut params, &facts);
-        let cc = Hpcc::new(&params, &PATH);
+        let cc = Hpcc::new(&HpccParams { window: 1.0, ..params }, &PATH);
         assert_eq!(cc.window().cwnd, Bytes(75_000_000));
     }
 }

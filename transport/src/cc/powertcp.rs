@@ -29,6 +29,8 @@ params! {
         rate_ai: f32 = 0.006, in 0.0..=1.0;
         /// Smallest rate; 100 Mb/s of 25 Gb/s.
         rate_min: f32 = 0.004, in 0.000001..=1.0;
+        /// The window, in what the rate sends in T; see `cc.hpcc.window`.
+        window: f32 = 1.09, in 1.0..=8.0;
     }
 }
 
@@ -45,8 +47,8 @@ impl PowerTcp {
     /// The initial state on `path`: line rate.
     #[must_use]
     pub fn new(params: &PowerTcpParams, path: &Path) -> Self {
-        let PowerTcpParams { target, rate_ai, rate_min, gain } = *params;
-        let shared = HpccParams { target, rate_ai, rate_min, ..HpccParams::default() };
+        let PowerTcpParams { target, rate_ai, rate_min, gain, window } = *params;
+        let shared = HpccParams { target, rate_ai, rate_min, window, ..HpccParams::default() };
         let fixed = Telemetric::new(&shared, path);
         let law = RateLaw::new(fixed.law.line);
         Self { load: Load::new(), law, fixed, gain: f64::from(gain) }
@@ -63,8 +65,8 @@ impl Controller for PowerTcp {
         Self::new(&params.powertcp, path)
     }
 
-    fn window_max(_params: &CcParams) -> f32 {
-        1.0
+    fn window_max(params: &CcParams) -> f32 {
+        params.powertcp.window
     }
 
     fn reads_int(_params: &CcParams) -> bool {

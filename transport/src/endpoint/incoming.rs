@@ -15,7 +15,8 @@ use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::trace::TraceKind;
 use crate::units::{Bytes, EntropyValue, FlowId};
-use crate::wire::{Body, Data, Extensions};
+use crate::wire::int::Int;
+use crate::wire::{Body, Data, Extensions, Header};
 
 impl<S: Scheduler> Endpoint<S> {
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
@@ -215,9 +216,14 @@ impl<S: Scheduler> Endpoint<S> {
                 Answer::Block(block) => timed.flow.block_header(block, buffers),
                 Answer::Presence(_) => None,
             };
-            let Some(hdr) = hdr else { continue };
+            let Some(mut hdr) = hdr else { continue };
+            // Before the scheduler is asked: the packet is as long as what it carries.
+            let echo = match &mut self.halves {
+                Some(halves) => extend((&answer, &mut self.acks), (&mut hdr, now), halves, tx),
+                None => None,
+            };
             if self.paced && !self.sched.may_answer(self.config.wire_sizes().of(&hdr, 0), now) {
-                return self.acks.put_back(answer);
+                return self.acks.put_back(answer, echo);
             }
             match hdr.body {
                 Body::Nack(_) => self.stats.nacks_sent += 1,
@@ -225,9 +231,6 @@ impl<S: Scheduler> Endpoint<S> {
                 _ => self.stats.acks_sent += 1,
             }
             *tx.place() = TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from };
-            if let Some(halves) = &mut self.halves {
-                extend((&answer, &mut self.acks), halves, now, tx);
-            }
             tx.commit();
         }
     }
@@ -302,17 +305,18 @@ fn push(
     if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }
 }
 
-/// Gives an answer that was taken from `acks` last, and lies in the next place of `tx`, what it
-/// carries when it leaves at `now`.
+/// Writes what an answer that was taken from `acks` last carries when it leaves at `now`, for the
+/// next place of `tx`, and names it in `hdr`; the telemetry that it echoes.
 #[cold]
 fn extend(
     (answer, acks): (&Answer, &mut AckQueue),
+    (hdr, now): (&mut Header, Instant),
     halves: &mut Halves,
-    now: Instant,
     tx: &mut Burst<TxSegment>,
-) {
+) -> Option<Int> {
     let echo = acks.echoed(answer);
     if let Answer::Segment(flow, _) = answer {
-        tx.place().hdr.ext = halves.answer(*flow, now, echo, tx.place_ext());
+        hdr.ext = halves.answer(*flow, now, echo, tx.place_ext());
     }
+    echo
 }

@@ -36,7 +36,7 @@ pub struct Arrival<'a> {
 /// What a half says in an acknowledgement. The half defines what number and values mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// A number that may wrap.
+    /// A number that may wrap, and begins anew when the flow has been at rest.
     pub number: u16,
     /// Two values.
     pub values: [u32; 2],

@@ -118,7 +118,10 @@ impl Terms {
         let rtt = Duration::from_ns(self.base_rtt_ns);
         let mut settings = link_settings(&draft, Rate::from_bps(self.rate_bps), rtt)?;
         let messages = u32::from(self.flows) * u32::from(self.depth);
-        settings.payload_max = settings.payload_max.min(self.payload_bytes);
+        // What follows the headers takes its room from the payload: frames keep their length.
+        let extensions = settings.headers_max() - frame::PLAIN_HEADERS_MAX;
+        let payload = self.payload_bytes.saturating_sub(extensions);
+        settings.payload_max = settings.payload_max.min(payload);
         settings.frame_overhead = frame::header_overhead(ip);
         settings.key_bytes = KEY_LEN;
         settings.msg_window = settings.msg_window.max(self.depth.max(16));
@@ -210,6 +213,18 @@ mod tests {
         assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
         assert_eq!(config.loss.rto_min, RTO_MIN);
         assert!(config.loss.tail_probe, "nothing tells of losses but the receiver");
+    }
+
+    #[test]
+    fn room_for_telemetry_is_taken_from_the_payload() {
+        let names = |cc: &str| (Some(cc.to_owned()), Some("ecmp".to_owned()));
+        let frame = |cc: &str| {
+            let (cc, lb) = names(cc);
+            let terms = Terms { cc, lb, payload_bytes: 4096, ..Terms::default() };
+            let config = terms.config(1, IpVersion::V4).unwrap();
+            config.payload_max + config.headers_max()
+        };
+        assert_eq!(frame("hpcc"), frame("swift"));
     }
 
     #[test]

@@ -77,10 +77,12 @@ impl AckQueue {
         }
     }
 
-    /// Keeps an answer that was the oldest and may not leave yet, before [`AckQueue::echoed`] is
-    /// asked of it.
+    /// Keeps an answer that was the oldest and may not leave yet, with what it echoes.
     #[cold]
-    pub(crate) fn put_back(&mut self, answer: Answer) {
+    pub(crate) fn put_back(&mut self, answer: Answer, echo: Option<Int>) {
+        if let Some(int) = echo {
+            self.echoes.push_front(int);
+        }
         self.queue.push_front(answer);
     }
 
@@ -115,5 +117,42 @@ impl AckQueue {
     #[cold]
     pub(crate) fn echoed(&mut self, answer: &Answer) -> Option<Int> {
         if answer.has_echo() { self.echoes.pop_front() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::time::Instant;
+    use crate::units::{EntropyValue, Psn};
+    use crate::wire::Receipt;
+
+    #[test]
+    fn an_answer_that_is_put_back_keeps_its_place_and_its_telemetry() {
+        let config = Settings { int_always: true, ..Settings::default() };
+        let mut acks = AckQueue::new(&Config::new(config).unwrap());
+        let (flow, ev) = (FlowId::new(1, 1), EntropyValue(1));
+        for psn in 0..2 {
+            let ack = PendingAck {
+                at: Instant::ZERO,
+                psn: Psn(psn),
+                sent_at: 0,
+                ev,
+                ce: false,
+                trimmed: false,
+                receipt: Receipt::First,
+                echo: true,
+            };
+            acks.push(flow, ack, &mut Stats::default());
+            acks.echoes.push_back(Int::with_room(1 + u8::try_from(psn).unwrap()));
+        }
+        let first = acks.pop().unwrap();
+        let echo = acks.echoed(&first);
+        acks.put_back(first, echo);
+        for room in 1..=2 {
+            let answer = acks.pop().unwrap();
+            assert_eq!(acks.echoed(&answer), Some(Int::with_room(room)));
+        }
     }
 }

@@ -63,6 +63,7 @@ fn series(transport: &str, limit: &str) -> (Vec<(f64, Shares)>, Outcome) {
 fn near_and_far_flows_share_a_port_within_five_round_trips_and_nothing_is_lost() {
     let (shares, outcome) = series("mlcc", "30ms");
     assert!(outcome.summary.drops.is_empty(), "{:?}", outcome.summary.drops);
+    assert!(shares.len() > 25, "{}", shares.len());
     for (at, (jain, sum, least)) in shares.iter().filter(|(at, _)| *at > 10_000.0) {
         assert!(*jain >= 0.95, "{jain} at {at} us");
         // 0.95 of two links of 25 Gb/s, without headers.
@@ -77,4 +78,88 @@ fn without_its_loops_far_flows_starve_near_ones() {
     let (shares, _) = series("hpcc", "10ms");
     let starved = shares.iter().filter(|(at, (_, _, least))| *at > 3000.0 && *least < 1.0);
     assert!(starved.count() >= 2, "{shares:?}");
+}
+
+/// Flows of 2 MB across, eight of them to one host, and some inside, under `faults`: flows, the
+/// summary.
+fn under(faults: &[(&str, &str)], threads: &str) -> (Vec<u8>, Outcome) {
+    let mut text = "Nodes 64\nConnections 12\n".to_owned();
+    let across = (0..8).map(|host| (host * 3, 40));
+    let inside = [(32, 41), (33, 41), (1, 9), (2, 10)];
+    for (id, (from, to)) in across.chain(inside).enumerate() {
+        writeln!(text, "{from}->{to} id {} start 10 size 2000000", id + 1).unwrap();
+    }
+    let matrix = cm::read(text.as_bytes(), "border.cm", cm::StartUnit::Us).unwrap().matrix;
+    let settings = [&settings("mlcc", "2s"), faults, &[("sim.threads", threads)]].concat();
+    let plan = plan(&settings, matrix, TOPOLOGY);
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+    let mut flows = Vec::new();
+    outcome.write_flows(&plan, 0, &mut flows).unwrap();
+    (flows, outcome)
+}
+
+#[test]
+fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the_same() {
+    let all: &[(&str, &str)] = &[
+        ("fault", "burst-loss:0.001@border,burst=3"),
+        ("fault", "duplicate:0.01@border"),
+        ("fault", "reorder:0.01@border,delay_us=30"),
+        ("fault", "corrupt:0.001@all"),
+        ("loss.reorder_window", "1"),
+    ];
+    for faults in [&[], all] {
+        let (flows, outcome) = under(faults, "1");
+        let summary = &outcome.summary;
+        assert!(summary.is_success(), "{:?} {:?}", summary.flows, summary.audit);
+        let counts = summary.mlcc.unwrap();
+        assert!(counts.switch_int > 1000 && counts.advised > 1000, "{counts:?}");
+        assert_eq!((counts.queues_peak, counts.pool_exhausted), (8, 0));
+        assert!(summary.packets.originated >= Some(counts.switch_int));
+        for threads in ["2", "3"] {
+            let (again, outcome) = under(faults, threads);
+            assert!(again == flows && outcome.summary.mlcc == Some(counts), "{threads} threads");
+        }
+    }
+}
+
+#[test]
+fn flows_that_find_no_queue_share_the_ports_own_and_are_counted() {
+    let (_, outcome) = under(&[("dci.queues", "3")], "1");
+    let counts = outcome.summary.mlcc.unwrap();
+    assert!(outcome.summary.is_success());
+    assert!(counts.queues_peak == 3 && counts.pool_exhausted > 100, "{counts:?}");
+}
+
+#[test]
+fn flows_to_one_host_from_one_site_do_not_start_at_line_rate_each() {
+    let peak = |set: &[(&str, &str)]| under(set, "1").1.summary.mlcc.unwrap().queue_bytes_peak;
+    let blind = peak(&[("cc.mlcc.equal", "off"), ("cc.mlcc.first", "auto")]);
+    let shared = peak(&[]);
+    assert!(4 * shared < blind, "{shared} and {blind} bytes");
+}
+
+#[test]
+fn a_network_without_what_mlcc_needs_is_refused() {
+    let refusal = |set: &[(&str, &str)], topology: &str| {
+        let matrix = into_the_same_hosts();
+        let draft = draft(&[&[("transport", "mlcc"), ("mtu", "1000")], set].concat());
+        let plan = Plan::new(&draft, matrix, &topology::by_name(topology).unwrap());
+        plan.map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    assert_eq!(refusal(&[], TOPOLOGY), "");
+    for (set, topology, words) in [
+        (&[][..], "leaf-spine:16,8,4", &["border", "switch.program"][..]),
+        (&[("switch.program", "none")], TOPOLOGY, &["switch.program", "dci@border", "signal=off"]),
+        (&[("switch.program", "dci@border:0")], TOPOLOGY, &["switch.program", "dci@border"]),
+        (&[("far.cc", "same"), ("cc", "mlcc")], TOPOLOGY, &["cc", "no border switch", "far.cc"]),
+        (&[("cc.mlcc.theta", "300us")], TOPOLOGY, &["theta", "300.000us", "rc.mlcc.dt"]),
+        (&[], "two-dc:4,1,1ms", &["switch.int_room", "room for 5"]),
+    ] {
+        let said = refusal(set, topology);
+        for word in words {
+            assert!(said.contains(word), "{set:?} {topology}: no `{word}` in `{said}`");
+        }
+    }
+    let alone = [("switch.program", "none"), ("cc.mlcc.signal", "off")];
+    assert_eq!(refusal(&alone, TOPOLOGY), "");
 }

@@ -64,7 +64,8 @@ fn the_counters_of_a_port_grow_by_what_it_has_sent() {
 #[test]
 fn only_the_named_switches_write() {
     let (_, seen) = run_watched(&[("switch.int", "tor")]);
-    assert!(seen.iter().all(|seen| seen.hops.len() <= 2));
+    assert!(seen.iter().all(|seen| [1, 2].contains(&seen.hops.len())));
+    assert!(seen.iter().filter(|seen| seen.hops.len() == 2).count() > 4000);
     let (_, seen) = run_watched(&[("switch.int_room", "2"), ("switch.int_cut", "on")]);
     assert!(seen.iter().all(|seen| seen.hops.len() <= 2));
     assert!(seen.iter().any(|seen| seen.is_cut));
@@ -87,6 +88,10 @@ fn telemetry_that_could_not_be_read_is_refused() {
         (&[("switch.int_room", "0")], &["switch.int_room", "hpcc reads"]),
         (&[("switch.int_room", "4")], &["switch.int_room", "room for 4", "room for 5", "int_cut"]),
         (&[("lb", "spray")], &["lb", "`spray`", "hpcc compares hops", "--lb ecmp"]),
+        (
+            &[("far.cc", "powertcp"), ("far.lb", "spray")],
+            &["far.lb", "powertcp compares hops", "far.lb=ecmp"],
+        ),
         (&[("switch.int", "border")], &["switch.int", "border"]),
     ] {
         let said = refusal(&[&hpcc, set].concat());

@@ -217,6 +217,7 @@ impl Case {
             self.set("lb", balancer);
             self.set("far.lb", "same");
             self.set("switch.int_room", pick(rng, &[3, 8, 8]));
+            self.set("cc.mlcc.signal", "off");
         } else if rng.chance(0.2) {
             self.set("switch.int", pick(rng, &["all", "tor", "agg,tor:0"]));
             self.set("switch.int_room", pick(rng, &[0, 1, 3, 8]));

@@ -47,6 +47,10 @@ pub struct NetworkFacts {
     /// Time that the links of the longest path take to send a packet, over the time that as many
     /// links of a host's rate take: 1 where all links have that rate.
     pub stretch: Option<f32>,
+    /// Rate of the hosts' links.
+    pub line_rate: Option<Rate>,
+    /// The time that the links between sites take.
+    pub wan_delay: Option<Duration>,
     /// How switches treat probes; `None` where they have no queue for probes.
     pub probes: Option<ProbeFacts>,
 }

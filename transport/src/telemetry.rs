@@ -57,6 +57,8 @@ pub(crate) struct Load<const N: usize> {
     /// The first `known` are those of the last packet.
     hops: [Hop; N],
     known: u8,
+    /// Packets in a row whose hops were older than these.
+    refused: u8,
     /// U, above 0.
     average: f32,
 }
@@ -64,7 +66,7 @@ pub(crate) struct Load<const N: usize> {
 impl<const N: usize> Load<N> {
     /// A path that is just full, of which nothing is known.
     pub(crate) fn new() -> Self {
-        Self { hops: [Hop::default(); N], known: 0, average: 1.0 }
+        Self { hops: [Hop::default(); N], known: 0, refused: 0, average: 1.0 }
     }
 
     /// Takes the hops of a packet; the smoothed load, or `None` when they say nothing: those of a
@@ -81,21 +83,26 @@ impl<const N: usize> Load<N> {
         let last = &self.hops[..usize::from(self.known)];
         let is_same = last.len() == hops.len()
             && last.iter().zip(hops).all(|(last, hop)| last.port() == hop.port());
-        if !is_same {
+        if !is_same || self.refused >= REFUSED_MAX {
             self.hops[..hops.len()].copy_from_slice(hops);
             self.known = u8::try_from(hops.len()).unwrap_or(u8::MAX);
+            self.refused = 0;
             return None;
         }
         let rtt = seconds(rtt).max(1e-9);
         let mut busiest = (0.0, 0.0);
         for (last, hop) in last.iter().zip(hops) {
-            let sample = sample(last, hop)?;
+            let Some(sample) = sample(last, hop) else {
+                self.refused += 1;
+                return None;
+            };
             let load = load(&sample, rtt);
             if load > busiest.0 {
                 busiest = (load, sample.span);
             }
         }
         self.hops[..hops.len()].copy_from_slice(hops);
+        self.refused = 0;
         let (load, span) = busiest;
         let weight = (span / rtt).min(1.0);
         let average = f64::from(self.average) * (1.0 - weight) + weight * load;
@@ -103,6 +110,10 @@ impl<const N: usize> Load<N> {
         Some(f64::from(self.average))
     }
 }
+
+/// So many packets in a row with older hops were not overtaken: a counter began anew, or the time
+/// has wrapped while the flow was at rest.
+const REFUSED_MAX: u8 = 8;
 
 /// Bounds of the load: what a queue of 256 GB at 100 Mb/s would be, and a link as good as idle.
 const LOAD_MIN: f64 = 1e-6;
@@ -283,6 +294,17 @@ mod tests {
         assert_eq!(load.measure(&[hop(5, 50, 0)], T, Sample::utilisation), None, "overtaken");
         assert_eq!(load.measure(&[hop(20, 200, 0); 2], T, Sample::utilisation), None, "new path");
         assert_eq!(load.measure(&[hop(30, 1, 0); 2], T, Sample::utilisation), None, "a restart");
+    }
+
+    #[test]
+    fn counters_that_begin_anew_are_followed_after_some_packets() {
+        let mut load = Load::<2>::new();
+        load.measure(&[hop(0, 1 << 30, 0)], T, Sample::utilisation);
+        let measured =
+            |load: &mut Load<2>, n| load.measure(&[hop(n, n, 0)], T, Sample::utilisation);
+        let first = (1..100).find(|n| measured(&mut load, *n).is_some());
+        assert_eq!(first, Some(u64::from(REFUSED_MAX) + 2));
+        assert!(measured(&mut load, 200).is_some());
     }
 
     #[test]

@@ -422,6 +422,11 @@ impl Network {
         ports.iter().map(|state| state.port.queued()).chain(held)
     }
 
+    /// The programs of switches, in the order of the switches.
+    pub fn programs(&self) -> impl Iterator<Item = &AnyProgram> + '_ {
+        self.programs.iter().map(|one| &one.program)
+    }
+
     /// The counters of each port, in the order of the blueprint.
     pub fn port_stats(&self) -> impl Iterator<Item = PortStats> + '_ {
         self.ports.iter().map(|state| {

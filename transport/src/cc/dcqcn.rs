@@ -43,6 +43,8 @@ params! {
         rate_ai: f32 = 0.001, in 0.0..=1.0;
         /// Hyper increase of the target, times its step; see `RATE_HAI`.
         rate_hai: f32 = RATE_HAI, in 0.0..=1.0;
+        /// Whether every notification sets the target to the rate; off: the first after a raise.
+        clamp_target: bool = true;
         /// Smallest rate.
         rate_min: f32 = 0.001, in 0.000001..=1.0;
         /// The window in BDPs.
@@ -123,7 +125,10 @@ impl Dcqcn {
         self.cnp_at = now + self.params.cnp_interval;
         self.age(now);
         //= dcqcn#eq1
-        self.target = self.rate;
+        // Network cards may keep the target until a raise has come: cuts in a row are one then.
+        if self.params.clamp_target || self.by_timer > 0 || self.by_bytes > 0 {
+            self.target = self.rate;
+        }
         let least = self.line * f64::from(self.params.rate_min);
         self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(least);
         let gain = f64::from(self.params.gain);
@@ -282,6 +287,20 @@ mod tests {
 
     fn gbps(cc: &Dcqcn) -> f64 {
         cc.rate / 1e9
+    }
+
+    #[test]
+    fn a_target_that_is_not_clamped_survives_cuts_in_a_row_and_a_raise_ends_that() {
+        let mut cc = new(&[("clamp_target", "off")]);
+        ack(&mut cc, 100, MTU, true);
+        ack(&mut cc, 200, MTU, true);
+        assert!(gbps(&cc) < 40.0 && cc.target == cc.line);
+        let raise = cc.raise_at.unwrap();
+        wake(&mut cc, raise);
+        let raised = cc.rate;
+        assert!(raised > 0.6 * cc.line, "half the way to the line");
+        cc.notify(raise + Duration::from_us(100));
+        assert_eq!(cc.target, raised);
     }
 
     #[test]

@@ -29,8 +29,8 @@ params! {
         rate_ai: f32 = 0.002, in 0.0..=1.0;
         /// Smallest rate; 100 Mb/s of 25 Gb/s.
         rate_min: f32 = 0.004, in 0.000001..=1.0;
-        /// The window, in what the rate sends in T. The simulator counts windows in payload, 1000 of
-        /// 1090 octets: without that room a rate that falls stops the flow for a while, and
+        /// The window, in what the rate sends in T. The simulator counts windows in payload, 1000
+        /// of 1090 octets: without that room a rate that falls stops the flow for a while, and
         /// telemetry of the gap raises it again.
         window: f32 = 1.09, in 1.0..=8.0;
         /// T and window of every flow are the network's longest base RTT, as the simulator's

@@ -4,7 +4,7 @@
 //! ```text
 //!   note of the own site's border switch   R_NS from its hops, once an RTT_D for good
 //!   advice of the receiver's half          Rbar
-//!   rate = min(R_NS, Rbar, first window)
+//!   rate = min(R_NS, Rbar); before the first advice min(R_NS, line / sharers, first window)
 //! ```
 //!
 //! The rate is the control; the window is a bound beyond what the rate can have in flight, with the
@@ -13,11 +13,13 @@
 //!
 //! The first RTT_C has no advice. A flow that sends at line rate all the time fills the far queue
 //! with an RTT_C's worth; with `first` it sends so much at line rate and goes on with a share.
+//! Notes say how many flows of the site send to the same host: with `equal` the flow has no more
+//! than its share of a link like its own.
 //!
 //! Units: bits a second, picoseconds.
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
-use crate::params::params;
+use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::rc::{MlccHalf as Half, RcKind};
 use crate::registry::Registered;
@@ -26,9 +28,22 @@ use crate::time::{Duration, Instant};
 use crate::units::Bytes;
 use crate::wire::{Extensions, Note};
 
+words! {
+    /// Whether border switches take part.
+    pub enum Signal: "auto or off" {
+        /// They write telemetry; a network without them is refused.
+        Auto = "auto",
+        /// They do not: the receiver's share alone is obeyed.
+        Off = "off",
+    }
+}
+
 params! {
     /// Settings of [`Mlcc`]. Rates are shares of the line rate.
     pub struct MlccParams {
+        /// Whether border switches take part: auto, which demands them, or off, the receiver's
+        /// share alone.
+        signal: Signal = Signal::Auto;
         /// Whether the loop of the own site acts.
         near: bool = true;
         /// RTT_D: from a sender to its border switch and back; taken over from the network.
@@ -45,13 +60,23 @@ params! {
         first: Option<Bytes> = Some(Bytes(2_000_000));
         /// The rate after them, until the first advice.
         first_share: f32 = 0.5, in 0.000001..=1.0;
+        /// Whether flows to one host share a link's rate before the first advice.
+        equal: bool = true;
         /// The window in BDPs: an RTT_C and a half, with the delay at the far border.
         window_max: f32 = 1.75, in 0.01..=64.0;
     }
 }
 
-/// Ports of the own site: those of a tree of two tiers, and the border switch's own.
-const HOPS: usize = 3;
+impl MlccParams {
+    /// Whether no border switch takes part.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.signal == Signal::Off
+    }
+}
+
+/// Ports of the own site: three tiers' at most, and the border switch's own.
+const HOPS: usize = 4;
 
 /// Feedback of a loop that is older than so many base RTTs does not bind any more.
 const STALE: u64 = 4;
@@ -71,6 +96,8 @@ pub struct Mlcc {
     first_until: Option<Instant>,
     /// The first window is over, and no advice has come.
     first_over: bool,
+    /// Flows of the site that send to the same host, at least 1.
+    sharers: u16,
     base_rtt: Duration,
     cwnd: Bytes,
     params: MlccParams,
@@ -99,6 +126,7 @@ impl Mlcc {
             advised: None,
             first_until: None,
             first_over: false,
+            sharers: 1,
             base_rtt: path.base_rtt,
             cwnd: window(params, path),
             params: *params,
@@ -116,15 +144,19 @@ impl Mlcc {
     fn rate(&self) -> f64 {
         let line = self.constants.line;
         let first = if self.first_over { line * f64::from(self.params.first_share) } else { line };
+        let first = first.min(line / f64::from(self.sharers));
         let advised = self.advised.map_or(first, |(rate, _)| rate);
         //= mlcc#eq10
         let near = if self.near_at.is_some() { self.law.rate() } else { line };
         near.min(advised).clamp(self.constants.least, line)
     }
 
-    /// Leaves a loop whose border switch has fallen silent.
+    /// Leaves a loop whose other end has fallen silent.
     fn forget_silent(&mut self, now: Instant) {
         let is_stale = |at: Instant| now.since(at) > self.base_rtt * STALE;
+        if self.advised.is_some_and(|(_, at)| is_stale(at)) {
+            self.advised = None;
+        }
         if self.near_at.is_some_and(is_stale) {
             self.near_at = None;
             self.law = RateLaw::new(self.constants.line);
@@ -132,19 +164,23 @@ impl Mlcc {
     }
 }
 
-/// The note of a border switch about a segment that left at `sent_at`, by the sender's clock.
+/// The note of a border switch about a segment that left at `sent_at`, by the sender's clock, one
+/// of `sharers` flows of the site to the same host.
 ///
 /// # Panics
-/// Never: four octets fit.
+/// Never: six octets fit.
 #[must_use]
-pub fn note(sent_at: u32) -> Note {
-    Note::new(Mlcc::PROTOCOL, &sent_at.to_be_bytes()).expect("four octets fit")
+pub fn note(sent_at: u32, sharers: u16) -> Note {
+    let [a, b, c, d] = sent_at.to_be_bytes();
+    let [e, f] = sharers.to_be_bytes();
+    Note::new(Mlcc::PROTOCOL, &[a, b, c, d, e, f]).expect("six octets fit")
 }
 
-/// What a note of a border switch says of the segment that caused it: when it left.
-fn said(note: &Note) -> Option<u32> {
-    let octets: [u8; 4] = note.said().try_into().ok()?;
-    (note.protocol == Mlcc::PROTOCOL).then(|| u32::from_be_bytes(octets))
+/// What a note of a border switch says: when the segment that caused it left, and the sharers.
+fn said(note: &Note) -> Option<(u32, u16)> {
+    let [a, b, c, d, e, f]: [u8; 6] = note.said().try_into().ok()?;
+    let said = (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]));
+    (note.protocol == Mlcc::PROTOCOL && said.1 > 0).then_some(said)
 }
 
 impl Registered for Mlcc {
@@ -202,7 +238,7 @@ impl CongestionControl for Mlcc {
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.on_nack(loss, path);
+        self.follow(path);
         // DEVIATION(mlcc#3.3.2): the paper's rate depends on feedback alone. Where nothing comes
         // back the far border may be full, or gone: half the rate, once a round.
         if loss.silent {
@@ -223,8 +259,9 @@ impl CongestionControl for Mlcc {
         path: &Path,
     ) -> bool {
         self.follow(path);
-        let Some(sent_at) = said(note) else { return false };
+        let Some((sent_at, sharers)) = said(note) else { return false };
         let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return false };
+        self.sharers = if self.params.equal { sharers } else { 1 };
         if let Some(first) = self.params.first
             && self.first_until.is_none()
         {
@@ -276,8 +313,7 @@ mod tests {
         let mut int = Int::with_room(3);
         int.stamp(Hop::new(us(at), Bytes(sent), Bytes(waiting), PATH.line_rate, 1));
         let ext = Ext { int, ..Ext::VACANT };
-        let left = us(at.saturating_sub(24)).to_wire().to_be_bytes();
-        let note = Note::new(Mlcc::PROTOCOL, &left).unwrap();
+        let note = super::note(us(at.saturating_sub(24)).to_wire(), 1);
         cc.on_note(&note, Extensions::new(Extent::NONE.with_int(&int), &ext), us(at), &PATH)
     }
 
@@ -350,11 +386,11 @@ mod tests {
     #[test]
     fn notes_of_other_protocols_and_without_hops_are_refused() {
         let mut cc = new();
-        let other = Note::new(Mlcc::PROTOCOL + 1, &[0; 4]).unwrap();
+        let other = Note::new(Mlcc::PROTOCOL + 1, &[1; 6]).unwrap();
         assert!(!cc.on_note(&other, Extensions::NONE, us(9), &PATH));
-        let bare = Note::new(Mlcc::PROTOCOL, &[0; 4]).unwrap();
+        let bare = super::note(0, 1);
         assert!(!cc.on_note(&bare, Extensions::NONE, us(9), &PATH));
-        let longer = Note::new(Mlcc::PROTOCOL, &[0; 6]).unwrap();
+        let longer = Note::new(Mlcc::PROTOCOL, &[1; 8]).unwrap();
         assert!(!cc.on_note(&longer, Extensions::NONE, us(9), &PATH));
         assert!(note(&mut cc, 10, (0, 0)));
     }
@@ -372,6 +408,40 @@ mod tests {
         };
         cc.on_timeout(&loss(20_000, 1000), &PATH);
         cc.on_timeout(&loss(20_001, 1001), &PATH);
+        assert_eq!(mbps(&cc), 12_500);
+        // Timeouts back off: each comes later than feedback counts as fresh.
+        cc.on_timeout(&loss(60_000, 20_001), &PATH);
+        cc.on_timeout(&loss(140_000, 60_001), &PATH);
+        assert_eq!(mbps(&cc), 3125);
+        let (acked, in_flight, held) = (PATH.mtu, PATH.mtu, Duration::ZERO);
+        let (now, rtt) = (us(170_000), PATH.base_rtt);
+        let ack = AckSample { now, rtt, held, acked, in_flight, ecn: false, sharers: 0 };
+        cc.on_ack(&ack, &PATH);
+        assert_eq!(mbps(&cc), 25_000);
+    }
+
+    #[test]
+    fn flows_to_one_host_share_a_link_until_advice_comes() {
+        let mut cc = new();
+        let tell = |cc: &mut Mlcc, sharers| {
+            let mut int = Int::with_room(3);
+            int.stamp(Hop::new(us(24), Bytes(0), Bytes(0), PATH.line_rate, 1));
+            let ext = Ext { int, ..Ext::VACANT };
+            let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
+            cc.on_note(&super::note(us(0).to_wire(), sharers), extensions, us(24), &PATH)
+        };
+        assert!(tell(&mut cc, 8));
+        assert_eq!(mbps(&cc), 3125);
+        assert!(!tell(&mut cc, 0), "the flow itself is one");
+        assert!(tell(&mut cc, 2));
+        assert_eq!(mbps(&cc), 12_500);
+        advice(&mut cc, 6000, Half::NUMBER, [20_000_000; 2]);
+        assert_eq!(mbps(&cc), 20_000);
+        // Advice that has not been renewed for long does not bind.
+        let (acked, in_flight, held) = (PATH.mtu, PATH.mtu, Duration::ZERO);
+        let (now, rtt) = (us(6000 + 24_001), PATH.base_rtt);
+        let ack = AckSample { now, rtt, held, acked, in_flight, ecn: false, sharers: 0 };
+        cc.on_ack(&ack, &PATH);
         assert_eq!(mbps(&cc), 12_500);
     }
 }

@@ -32,6 +32,10 @@ impl Balancer for Ecmp {
     fn build(params: &LbParams, _path: &Path, rng: &mut Rng) -> Self {
         Self::new(params, rng)
     }
+
+    fn keeps_path() -> bool {
+        true
+    }
 }
 
 impl LoadBalancer for Ecmp {

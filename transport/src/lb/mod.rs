@@ -50,6 +50,10 @@ params! {
 pub trait Balancer: LoadBalancer + Registered {
     /// The balancer of a new flow over `path`.
     fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self;
+    /// Whether the segments of a flow take one path until that is given up.
+    fn keeps_path() -> bool {
+        false
+    }
 }
 
 registry! {
@@ -66,7 +70,10 @@ registry! {
             pub common: CommonParams,
         }
     }
-    kinds {}
+    kinds {
+        /// Whether the segments of a flow take one path until that is given up.
+        fn keeps_path() -> bool;
+    }
     policies {
         "reps" => reps::Reps,
         "spray" => spray::Spray,

@@ -126,6 +126,10 @@ impl Balancer for Plb {
     fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
         Self::new(params, path, rng)
     }
+
+    fn keeps_path() -> bool {
+        true
+    }
 }
 
 impl LoadBalancer for Plb {

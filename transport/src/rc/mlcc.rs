@@ -81,8 +81,8 @@ params! {
 /// Rounds of additive increase before a multiplicative one, as in HPCC.
 const STAGES: u16 = 5;
 
-/// Ports from the border switch, its own included, to a receiver: a site of two tiers.
-const HOPS: usize = 3;
+/// Ports from the border switch, its own included, to a receiver: a site of three tiers at most.
+const HOPS: usize = 4;
 
 /// A round opens by itself after so many RTT_D without its credit.
 const PATIENCE: u64 = 10;
@@ -172,7 +172,7 @@ impl Mlcc {
 
     /// A segment that has left its queue under C_D, with `left` bytes behind it.
     fn on_queue(&mut self, queue: &Hop, hops: &[Hop], at: Instant) {
-        let credit_seen = queue.port();
+        let credit_seen = queue.number();
         let expected = *self.credit.get_or_insert_with(|| next(credit_seen));
         //= mlcc#alg1
         if credit_seen == expected {

@@ -71,7 +71,7 @@ impl Hop {
         Self { rate: QUEUE, ..Self::new(time, sent, waiting, Rate::ZERO, number) }
     }
 
-    /// Whether this is the hop of a flow's queue; [`Hop::port`] is the number of the advice then.
+    /// Whether this is the hop of a flow's queue, which has a [`Hop::number`] and no port.
     #[must_use]
     pub const fn is_queue(&self) -> bool {
         self.rate == QUEUE
@@ -102,6 +102,12 @@ impl Hop {
     #[must_use]
     pub fn rate(&self) -> Rate {
         Rate::from_bps(u64::from(self.rate) * RATE_UNIT)
+    }
+
+    /// The number of the advice that a flow's queue obeys.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
+        self.port
     }
 
     /// The name of the port.
@@ -371,7 +377,7 @@ mod tests {
     fn the_queue_of_a_flow_is_no_link_and_has_the_number_of_its_advice() {
         let queue = Hop::of_queue(Instant::ZERO, Bytes(640), Bytes(1280), 65_535);
         assert!(queue.is_queue());
-        assert_eq!((queue.port(), queue.waiting()), (65_535, Bytes(1280)));
+        assert_eq!((queue.number(), queue.waiting()), (65_535, Bytes(1280)));
         let earlier = Hop::of_queue(Instant::ZERO, Bytes(0), Bytes(0), 1);
         assert_eq!(queue.sent_since(&earlier), Some(Bytes(640)));
     }

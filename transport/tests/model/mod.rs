@@ -8,7 +8,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
-use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path};
+use transport::cc::{
+    AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path, mlcc_note,
+};
+use transport::rc::{Arrival, HalfSetup, Rc, RcParams, ReceiverHalf, Report};
+use transport::units::Psn;
+use transport::wire::advice::Advice;
 use transport::wire::int::{Hop, Int};
 use transport::wire::{Ext, Extensions, Extent};
 use transport::{Bytes, Duration, Instant, Rate, Rng};
@@ -114,7 +119,10 @@ enum Fate {
 }
 
 struct Flow {
+    kind: CcKind,
     cc: Cc,
+    /// The controller's half at the receiver, with its report.
+    half: Option<(Rc, Option<Report>)>,
     path: Path,
     base_rtt: Duration,
     to_send: u64,
@@ -162,7 +170,17 @@ pub fn run(kind: CcKind, params: &CcParams, net: &Net, flows: &[FlowSpec]) -> Ve
     for (index, spec) in flows.iter().enumerate() {
         let path = Path { base_rtt: spec.base_rtt, line_rate: net.rate, mtu: Bytes(MTU) };
         model.flows.push(Flow {
+            kind,
             cc: Cc::new(kind, params, &path),
+            half: kind.half(params).map(|half| {
+                let setup = HalfSetup {
+                    params: &RcParams::default(),
+                    line_rate: net.rate,
+                    base_rtt: spec.base_rtt,
+                    mtu: Bytes(MTU),
+                };
+                (Rc::new(half, &setup), None)
+            }),
             path,
             base_rtt: spec.base_rtt,
             to_send: spec.bytes.div_ceil(MTU),
@@ -187,6 +205,44 @@ pub fn run(kind: CcKind, params: &CcParams, net: &Net, flows: &[FlowSpec]) -> Ve
         model.step(now, event);
     }
     model.flows.into_iter().map(|flow| flow.trace).collect()
+}
+
+impl Flow {
+    /// Takes an acknowledgement whose segment the queue has written `hop` into. A controller with a
+    /// half has its report, and a note about the same hop, as of a switch nearby.
+    fn acknowledged(&mut self, sample: &AckSample, hop: Hop, packet: Packet) {
+        let mut int = Int::with_room(2);
+        int.stamp(hop);
+        let mut ext = Ext { int, ..Ext::VACANT };
+        let mut extent = Extent::NONE.with_int(&int);
+        if let Some((half, report)) = &mut self.half {
+            let note = mlcc_note(packet.sent_at.to_wire(), 1);
+            self.cc.on_note(&note, Extensions::new(extent, &ext), sample.now, &self.path);
+            // The queue is the flow's own, too, and obeys the last report at once.
+            let credit = report.map_or(0, |report| report.number);
+            let mut seen = Int::with_room(2);
+            seen.stamp(Hop::of_queue(sample.now, Bytes(packet.psn * MTU), hop.waiting(), credit));
+            seen.stamp(hop);
+            let seen = Ext { int: seen, ..Ext::VACANT };
+            let psn = Psn(u32::try_from(packet.psn).expect("a short run"));
+            half.on_segment(&Arrival {
+                at: sample.now,
+                psn,
+                bytes: Bytes(MTU),
+                ce: sample.ecn,
+                trimmed: false,
+                sharers: 1,
+                extensions: Extensions::new(Extent::NONE.with_int(&seen.int), &seen),
+            });
+            *report = half.report(sample.now);
+            if let (Some(report), Some(kind)) = (*report, self.kind.half(&CcParams::default())) {
+                let Report { number, values } = report;
+                ext.advice = Advice { half: kind.half(), number, values };
+                extent = extent.with_advice();
+            }
+        }
+        self.cc.on_ack_with(sample, Extensions::new(extent, &ext), &self.path);
+    }
 }
 
 impl Model {
@@ -373,13 +429,7 @@ impl Model {
                 let held = Duration::ZERO;
                 let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers: 0 };
                 match self.hops.as_mut().and_then(|hops| hops.remove(&packet)) {
-                    Some(hop) => {
-                        let mut int = Int::with_room(1);
-                        int.stamp(hop);
-                        let ext = Ext { int, ..Ext::VACANT };
-                        let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
-                        flow.cc.on_ack_with(&sample, extensions, &flow.path);
-                    }
+                    Some(hop) => flow.acknowledged(&sample, hop, packet),
                     None => flow.cc.on_ack(&sample, &flow.path),
                 }
                 if known {

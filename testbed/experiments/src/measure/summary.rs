@@ -2,7 +2,7 @@
 //!
 //! Times are microseconds of network time, rates gigabits a second; null where not applicable.
 
-use fabric::{Network, ProgramKind};
+use fabric::{AnyProgram, Network, ProgramKind};
 use serde::{Deserialize, Serialize};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
@@ -88,6 +88,8 @@ pub struct Summary {
     pub utilisation: Option<f64>,
     /// What hosts of DCsim counted; null with other schedulers, and where they cannot be seen.
     pub dcsim: Option<DcSimResult>,
+    /// What border switches of MLCC counted; null without them, and where they cannot be seen.
+    pub mlcc: Option<MlccCounts>,
     /// Counters of workers and their devices, by name (docs/PERFORMANCE.md); missing in virtual
     /// time.
     #[serde(skip_serializing_if = "Counters::is_empty")]
@@ -158,6 +160,21 @@ pub struct PauseCounts {
     pub pauses: u64,
     /// How long links were paused, summed over them.
     pub paused_us: f64,
+}
+
+/// Border switches of MLCC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MlccCounts {
+    /// Notes with telemetry that they sent to senders of their site.
+    pub switch_int: u64,
+    /// Advice of receivers that their queues took.
+    pub advised: u64,
+    /// Most queues open at once in one of them.
+    pub queues_peak: u64,
+    /// Most bytes in all queues of one of them.
+    pub queue_bytes_peak: u64,
+    /// Packets that found no queue free.
+    pub pool_exhausted: u64,
 }
 
 /// Flows.
@@ -266,6 +283,25 @@ impl PauseCounts {
     }
 }
 
+impl MlccCounts {
+    fn of(network: &Network) -> Option<Self> {
+        let borders = network.programs().filter_map(|program| match program {
+            AnyProgram::Dci(border) => Some(border.stats()),
+            _ => None,
+        });
+        borders.fold(None, |all: Option<Self>, one| {
+            let all = all.unwrap_or_default();
+            Some(Self {
+                switch_int: all.switch_int + one.switch_int,
+                advised: all.advised + one.advised,
+                queues_peak: all.queues_peak.max(one.queues_peak),
+                queue_bytes_peak: all.queue_bytes_peak.max(one.queue_bytes_peak),
+                pool_exhausted: all.pool_exhausted + one.pool_exhausted,
+            })
+        })
+    }
+}
+
 impl Summary {
     /// The summary of a run in virtual time; other worlds change what differs.
     #[must_use]
@@ -321,6 +357,7 @@ impl Summary {
             collectives: Collectives::of(plan, records),
             utilisation: utilisation(plan, completion),
             dcsim: None,
+            mlcc: network.and_then(MlccCounts::of),
             counters: Counters::new(),
             per_host: Vec::new(),
         }

@@ -357,7 +357,7 @@ impl Draft {
     pub fn set(&mut self, key: &str, value: &str, origin: Origin) -> Result<(), InputError> {
         keys::set(self, key, value)?;
         self.fault_origins.resize(self.faults.len(), origin.clone());
-        self.origins.insert(key.to_owned(), origin);
+        self.origins.insert(keys::canonical(key).to_owned(), origin);
         Ok(())
     }
 

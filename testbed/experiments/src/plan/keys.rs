@@ -214,6 +214,7 @@ pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
 
 /// Sets `key` from `value`.
 pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), InputError> {
+    let key = canonical(key);
     let wrong = |expected: String| InputError::new(format!("`{key}={value}`"), expected);
     if let Some(known) = KEYS.iter().find(|known| known.name == key) {
         return (known.set)(draft, value).map_err(|refusal| match refusal {
@@ -231,6 +232,24 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Err(InputError::new(format!("setting `{key}`"), "a known setting")
         .help(did_you_mean(key, &names)))
+}
+
+/// Second names: MLCC is one thing to its user, and three parts here.
+const SECOND_NAMES: [(&str, &str); 9] = [
+    ("cc.mlcc.theta", "rc.mlcc.theta"),
+    ("cc.mlcc.dt", "rc.mlcc.dt"),
+    ("cc.mlcc.alpha", "rc.mlcc.alpha"),
+    ("cc.mlcc.m", "rc.mlcc.m"),
+    ("cc.mlcc.initial", "rc.mlcc.initial"),
+    ("cc.mlcc.below", "rc.mlcc.below"),
+    ("cc.mlcc.clock", "switch.dci.clock"),
+    ("cc.mlcc.feedback_gap", "switch.dci.feedback_gap"),
+    ("dci.queues", "switch.dci.queues"),
+];
+
+/// The first name of a setting.
+pub(super) fn canonical(key: &str) -> &str {
+    SECOND_NAMES.iter().find(|(second, _)| *second == key).map_or(key, |(_, first)| first)
 }
 
 /// The value of a setting that is not a policy's, as text that sets it.

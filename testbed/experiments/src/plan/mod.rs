@@ -9,6 +9,7 @@ mod dcsim;
 pub mod draft;
 mod error;
 pub mod keys;
+mod mlcc;
 mod policy_keys;
 mod telemetry;
 pub mod transports;
@@ -121,6 +122,7 @@ impl Plan {
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
         let config = Config::new(settings.clone())?;
         dcsim::check(&draft, &config, &fabric, topology)?;
+        mlcc::check(&draft, &config, &matrix, &tree)?;
         telemetry::check(&draft, &config, &matrix, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
         let measured_rtts = BTreeMap::new();
@@ -434,6 +436,8 @@ fn facts(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> Networ
         propagation_rtt: Some(idle),
         stretch: Some(stretch),
         hops: u16::try_from(links).ok(),
+        line_rate: Some(topology.tier[0].link_rate()),
+        wan_delay: topology.wan.map(|wan| Duration::from_ns(wan.latency_ns.into())),
         probes: (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts {
             queue,
             bucket,

@@ -38,7 +38,14 @@ impl FromStr for Stamping {
         match text {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
-            list => list.split(',').map(str::parse).collect::<Result<_, _>>().map(Self::At),
+            list => {
+                let named = list.split(',').map(str::parse).collect::<Result<_, _>>();
+                named.map(Self::At).map_err(|error: InputError| {
+                    let expected = "auto, off, or switches with commas between: all, tor, agg, \
+                                    core or border, or one of a tier: tor:3";
+                    InputError { expected: expected.to_owned(), ..error }
+                })
+            }
         }
     }
 }
@@ -85,10 +92,12 @@ pub(super) fn check(
     matrix: &Matrix,
     topology: &FatTreeSpec,
 ) -> Result<(), RunError> {
-    let kinds = [Some(config.cc), config.far.cc].into_iter().flatten();
-    if let Some(reader) = kinds.into_iter().find(|kind| kind.reads_int(&config.cc_params)) {
-        check_written(draft, config, reader)?;
-        check_balancers(config, reader)?;
+    let far = (config.far.cc.unwrap_or(config.cc), config.far.lb.unwrap_or(config.lb));
+    for ((cc, lb), key) in [((config.cc, config.lb), "lb"), (far, "far.lb")] {
+        if cc.reads_int(&config.cc_params) {
+            check_written(draft, config, cc)?;
+            check_balancer(cc, lb, key)?;
+        }
     }
     check_room(draft, config, matrix, topology)
 }
@@ -104,7 +113,7 @@ fn check_written(draft: &Draft, config: &Config, reader: CcKind) -> Result<(), R
         return Err(refused("switch.int", "`off`".to_owned(), expected, help));
     }
     if config.int_room == 0 {
-        let help = "leave switch.int_room out: packets have room for 8 hops then";
+        let help = "say --set switch.int_room=8, or choose another controller with --cc";
         return Err(refused("switch.int_room", "no room".to_owned(), expected, help));
     }
     Ok(())
@@ -112,18 +121,14 @@ fn check_written(draft: &Draft, config: &Config, reader: CcKind) -> Result<(), R
 
 /// Hops of different paths cannot be compared, so a balancer that changes the path of each packet
 /// leaves a controller without a measurement.
-fn check_balancers(config: &Config, reader: CcKind) -> Result<(), RunError> {
-    let far_lb = config.far.lb.unwrap_or(config.lb);
-    let kinds = [Some((config.cc, config.lb)), Some((config.far.cc.unwrap_or(config.cc), far_lb))];
-    let stays = |lb: LbKind| matches!(lb, LbKind::Ecmp | LbKind::Plb);
-    for (cc, lb) in kinds.into_iter().flatten() {
-        if cc.reads_int(&config.cc_params) && !stays(lb) {
-            let found = format!("balancer `{}`, which changes the path of each packet", lb.name());
-            let expected = format!("one path at a time: {} compares hops", reader.name());
-            return Err(refused("lb", found, expected, "use --lb ecmp or --lb plb"));
-        }
+fn check_balancer(cc: CcKind, lb: LbKind, key: &str) -> Result<(), RunError> {
+    if lb.keeps_path() {
+        return Ok(());
     }
-    Ok(())
+    let found = format!("balancer `{}`, which changes the path of each packet", lb.name());
+    let expected = format!("one path at a time: {} compares hops", cc.name());
+    let help = if key == "lb" { "use --lb ecmp or --lb plb" } else { "use --set far.lb=ecmp" };
+    Err(refused(key, found, expected, help))
 }
 
 /// Every path of the matrix has at most as many switches that write as packets have room for.

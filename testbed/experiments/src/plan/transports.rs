@@ -73,8 +73,26 @@ const SITES: Settings = &[
     ("switch.queue", "22MB"),
     ("switch.border_queue", "128MB"),
     ("loss.tail_probe", "off"),
-    ("loss.rto", "3"),
+    // A queue at the far border is longer than the path for many a round trip.
+    ("loss.rto", "8"),
     ("loss.rto_min", "4ms"),
+];
+
+/// DCQCN as on network cards, with the settings of HPCC's authors. Marks are a share of a port's
+/// buffer, between those for 25 and for 100 Gb/s.
+const DCQCN_HPCC: Settings = &[
+    ("switch.qdisc", "ecn"),
+    ("switch.kmin", "0.009"),
+    ("switch.kmax", "0.036"),
+    ("cc.dcqcn.cnp_interval", "4us"),
+    ("cc.dcqcn.alpha_timer", "1us"),
+    ("cc.dcqcn.timer", "900us"),
+    ("cc.dcqcn.byte_counter", "4294967295"),
+    ("cc.dcqcn.fast_recovery", "1"),
+    ("cc.dcqcn.clamp_target", "off"),
+    ("cc.dcqcn.rate_ai", "0.002"),
+    ("cc.dcqcn.rate_hai", "0.004"),
+    ("cc.dcqcn.rate_min", "0.004"),
 ];
 
 /// Flows across are MLCC's, those inside HPCC's; border switches take part.
@@ -84,6 +102,7 @@ const MLCC: Settings =
 /// What the paper has and ours has not: queues start at line rate and are bounded by it alone.
 const MLCC_PAPER: Settings = &[
     ("cc.mlcc.first", "auto"),
+    ("cc.mlcc.equal", "off"),
     ("rc.mlcc.initial", "line"),
     ("switch.dci.clock", "0"),
     ("switch.dci.equal", "off"),
@@ -330,6 +349,24 @@ pub const TRANSPORTS: &[Transport] = &[
         sched: SchedKind::RoundRobin,
         trim: false,
         set: &[SITES, &[("switch.int_room", "6")]],
+    },
+    Transport {
+        name: "timely",
+        about: "Timely on one path a flow: round-trip times and their gradient",
+        cc: CcKind::Timely,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES],
+    },
+    Transport {
+        name: "dcqcn-hpcc",
+        about: "DCQCN as on network cards, with the settings of HPCC's authors, on one path a flow",
+        cc: CcKind::Dcqcn,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[SITES, DCQCN_HPCC],
     },
     Transport {
         name: "fixed-window",

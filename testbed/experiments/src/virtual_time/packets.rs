@@ -50,7 +50,7 @@ impl PacketSlab {
             TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
             class => Flags::of(class),
         };
-        // Switches write into data alone: echoes and notes have no room left.
+        // Switches write into data alone: echoes and notes have hops of their own.
         let is_data = matches!(segment.hdr.body, Body::Data(_));
         let has_int = is_data && segment.hdr.ext.has_int();
         let flags = if has_int { flags.with(Flags::INT) } else { flags };

@@ -45,21 +45,24 @@ params! {
         buffer: Option<Bytes> = Some(Bytes(128_000_000));
         /// The least time between two notes to a sender about one flow: RTT_D / 4.
         feedback_gap: Duration = Duration::from_us(6), in Duration::ZERO..=Duration::from_s(1);
-        /// RTT_D: from here to a receiver and back.
+        /// RTT_D: from here to a receiver and back; taken over from the network.
         rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
         /// What leaves a queue under one credit, in what its rate sends in RTT_D; 0: the rate alone
         /// bounds it, as in the paper.
         clock: f32 = 2.0, in 0.0..=1000.0;
-        /// Rate of hosts' links, Gb/s, which a new queue has.
+        /// Rate of hosts' links, Gb/s, which a new queue has; taken over from the network.
         host_gbps: f32 = 25.0, in 0.01..=10000.0;
         /// Whether a new queue has an equal share of that among the queues to its host.
         equal: bool = true;
-        /// How long an empty queue stays its flow's: two RTT_C.
+        /// How long an empty queue stays its flow's: two RTT_C; taken over from the network.
         idle: Duration = Duration::from_ms(12), in Duration::from_us(1)..=Duration::from_s(60);
-        /// Links at least so long lead to other sites.
+        /// Links at least so long lead to other sites; taken over from the network.
         wan_delay: Duration = Duration::from_us(100), in Duration::from_ns(1)..=Duration::from_s(1);
     }
 }
+
+/// Flows to a host are counted over so many RTT_D.
+const COUNTED: u64 = 8;
 
 /// Packets that leave a queue under any credit, however low the rate is.
 const ALLOWANCE_LEAST: u64 = 3;
@@ -112,7 +115,16 @@ impl Registered for Dci {
     fn resolve(params: &mut DciParams, facts: &NetworkFacts) {
         params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
         params.idle = facts.inter_rtt.map_or(params.idle, |rtt| rtt * 2);
+        params.wan_delay = facts.wan_delay.unwrap_or(params.wan_delay);
+        if let Some(rate) = facts.line_rate {
+            params.host_gbps = in_gbps(rate);
+        }
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "half the digits are enough for a rate")]
+fn in_gbps(rate: Rate) -> f32 {
+    (Bytes(rate.as_bps()).as_f64() / 1e9) as f32
 }
 
 impl Code for Dci {
@@ -136,7 +148,7 @@ impl Code for Dci {
             links: vec![Link { given: None, free_at: Instant::ZERO }; ports],
             queues: Queues::new(limits, ports),
             queued: Queued::default(),
-            senders: Senders::new(params.feedback_gap, params.idle),
+            senders: Senders::new(params.feedback_gap, params.idle, params.rtt_d * COUNTED),
             host_rate: Rate::from_bps(bps.max(1)),
             equal: params.equal,
             stats: DciStats::default(),
@@ -167,15 +179,15 @@ impl Dci {
             self.senders.learn(header.key, (host, open.src_flow), now);
         }
         let Some(ext) = cx.ext(packet) else { return };
-        if let Some((host, flow)) = self.senders.due(header.key, now) {
+        if let Some(due) = self.senders.due(header.key, packet.dst, now) {
             // The hop of its own port: without it nothing bounds the queue there.
             let mut int = ext.int;
             int.widen();
             int.stamp(cx.hop(port));
-            let note = Body::Note(mlcc_note(data.sent_at));
+            let note = Body::Note(mlcc_note(data.sent_at, due.sharers));
             let extent = Extent::NONE.with_int(&int);
-            let hdr = Header::new(header.ev, flow, note).keyed(header.key).extended(extent);
-            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: host };
+            let hdr = Header::new(header.ev, due.flow, note).keyed(header.key).extended(extent);
+            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: due.host };
             self.note(&segment, &Ext { int, ..Ext::VACANT }, packet.dst, cx);
         }
         cx.rewrite(packet, &mut |_, ext| ext.int.clear());

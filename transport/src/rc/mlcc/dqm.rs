@@ -12,7 +12,7 @@
 //!
 //! Units: bits a second, bytes, seconds; dw in segments per RTT_C.
 
-use super::{Below, MlccParams};
+use super::{Below, MlccParams, UNIT};
 use crate::telemetry::seconds;
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
@@ -31,8 +31,9 @@ pub(super) struct DqmConstants {
     rtt_c: f32,
     /// Bits of a full segment.
     mtu_bits: f32,
-    least: f64,
-    line: f64,
+    /// Bounds of rates, kb/s, as they are reported.
+    least: u32,
+    line: u32,
     alpha: f32,
     m: u8,
     leak: bool,
@@ -47,8 +48,8 @@ impl DqmConstants {
             theta: narrow(seconds(params.theta)),
             rtt_c: narrow(seconds(params.rtt_c).max(1e-9)),
             mtu_bits: narrow(mtu.as_f64() * 8.0).max(8.0),
-            least: bounds.0,
-            line: bounds.1,
+            least: kbps(bounds.0),
+            line: kbps(bounds.1),
             alpha: params.alpha,
             m: u8::try_from(params.m).unwrap_or(1),
             leak: params.leak,
@@ -57,13 +58,18 @@ impl DqmConstants {
     }
 
     /// Largest rate, bit/s.
-    pub(super) const fn line(&self) -> f64 {
-        self.line
+    pub(super) fn line(&self) -> f64 {
+        f64::from(self.line) * UNIT
+    }
+
+    /// Smallest rate, bit/s.
+    fn least(&self) -> f64 {
+        f64::from(self.least) * UNIT
     }
 
     /// `rate` within its bounds.
-    pub(super) const fn clamp(&self, rate: f64) -> f64 {
-        rate.clamp(self.least, self.line)
+    pub(super) fn clamp(&self, rate: f64) -> f64 {
+        rate.clamp(self.least(), self.line())
     }
 
     fn span(&self) -> Duration {
@@ -121,7 +127,7 @@ impl Dqm {
         //= mlcc#eq3
         let ahead = ((pre - credit) * rtt + queue * 8.0).max(0.0);
         //= mlcc#eq4
-        let delay = ahead / self.mean_credit().max(c.least);
+        let delay = ahead / self.mean_credit().max(c.least());
         let excess = (delay - f64::from(c.dt)) / f64::from(c.theta);
         // DEVIATION(mlcc#alg2): line 5 has no branch for a delay below the threshold, and its
         // symbols are not those of eq. 4. R_credit adds no delay to a flow that is limited
@@ -187,7 +193,7 @@ impl Dqm {
         self.window += if is_up { 1.0 } else { -1.0 };
         let rate = f64::from(credit) + f64::from(self.window * c.mtu_bits / c.rtt_c);
         let held = narrow(c.clamp(rate)) - credit;
-        if rate < c.least || rate > c.line {
+        if rate < c.least() || rate > c.line() {
             self.window = held * c.rtt_c / c.mtu_bits;
         }
     }
@@ -202,6 +208,11 @@ impl Dqm {
 #[expect(clippy::cast_possible_truncation, reason = "half the digits are enough for a rate")]
 pub(super) const fn narrow(value: f64) -> f32 {
     value as f32
+}
+
+/// A rate in kb/s, at least 1.
+fn kbps(rate: f64) -> u32 {
+    u32::try_from(whole(rate / UNIT)).unwrap_or(u32::MAX).max(1)
 }
 
 /// A number that is not negative as a whole one.

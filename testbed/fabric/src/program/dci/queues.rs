@@ -97,8 +97,8 @@ pub(super) struct Queues {
     /// Open queues to each host.
     hosts: BTreeMap<u32, u32>,
     free: Vec<u32>,
-    /// Queues that were empty, by since when; each once.
-    empty: VecDeque<(Instant, u32)>,
+    /// Queues that were empty, the one that was first on top; each once.
+    empty: BinaryHeap<Reverse<(Instant, u32)>>,
     /// For each port: (ready, entry, queue).
     waiting: Vec<BinaryHeap<Reverse<(Instant, u64, u32)>>>,
     entries: u64,
@@ -114,7 +114,7 @@ impl Queues {
             of: BTreeMap::new(),
             hosts: BTreeMap::new(),
             free: Vec::new(),
-            empty: VecDeque::new(),
+            empty: BinaryHeap::new(),
             waiting: vec![BinaryHeap::new(); ports],
             entries: 0,
             bytes: 0,
@@ -223,7 +223,7 @@ impl Queues {
             queue.emptied_at = now;
             if !queue.listed {
                 queue.listed = true;
-                self.empty.push_back((now, index));
+                self.empty.push(Reverse((now, index)));
             }
             self.drop_old(port);
         } else {
@@ -271,15 +271,15 @@ impl Queues {
 
     /// Frees queues that have been empty for long.
     fn free_idle(&mut self, now: Instant) {
-        while let Some((since, index)) = self.empty.front().copied()
+        while let Some(Reverse((since, index))) = self.empty.peek().copied()
             && since + self.limits.idle <= now
         {
-            self.empty.pop_front();
+            self.empty.pop();
             let queue = &mut self.queues[index as usize];
             if !queue.packets.is_empty() {
                 queue.listed = false;
             } else if queue.emptied_at > since {
-                self.empty.push_back((queue.emptied_at, index));
+                self.empty.push(Reverse((queue.emptied_at, index)));
             } else {
                 queue.listed = false;
                 self.of.remove(&queue.key.0);

@@ -1,5 +1,5 @@
 //! The flows of a site that send to others, as its border switch knows them: where notes about a
-//! flow go, and when the last one went.
+//! flow go, when the last one went, and how many flows send to the same host.
 //!
 //! Learnt from packets that name the sender's flow: those that open it, and answers to it. Bounded:
 //! flows beyond the bound get no notes until others have been silent for long.
@@ -18,6 +18,8 @@ struct Sender {
     flow: FlowId,
     /// When the next note may go.
     next_at: Instant,
+    /// The span of time in which it was counted last.
+    counted: u64,
     seen_at: Instant,
 }
 
@@ -25,17 +27,41 @@ struct Sender {
 #[derive(Clone, Debug)]
 pub(super) struct Senders {
     flows: BTreeMap<u64, Sender>,
+    /// By host of another site: the flows that send to it. One entry a flow at most.
+    to: BTreeMap<u32, Count>,
     gap: Duration,
+    /// Flows to a host are counted over such spans.
+    span: Duration,
     idle: Duration,
     /// When silent flows were last looked for.
     swept_at: Instant,
 }
 
+/// Flows that send to one host, counted in the span of time under way and in the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    span: u64,
+    now: u16,
+    before: u16,
+}
+
+/// A note that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The sender.
+    pub(super) host: HostId,
+    /// Its flow.
+    pub(super) flow: FlowId,
+    /// Flows of the site to the same host, this one included.
+    pub(super) sharers: u16,
+}
+
 impl Senders {
-    /// None; notes about one flow are `gap` apart, and a flow that is silent for `idle` may be
-    /// forgotten.
-    pub(super) const fn new(gap: Duration, idle: Duration) -> Self {
-        Self { flows: BTreeMap::new(), gap, idle, swept_at: Instant::ZERO }
+    /// None; notes about one flow are `gap` apart, a flow that is silent for `idle` may be
+    /// forgotten, and flows to a host are counted over `span`.
+    pub(super) const fn new(gap: Duration, idle: Duration, span: Duration) -> Self {
+        let swept_at = Instant::ZERO;
+        Self { flows: BTreeMap::new(), to: BTreeMap::new(), gap, span, idle, swept_at }
     }
 
     /// The flow of `key` is `flow` at `host`.
@@ -51,21 +77,36 @@ impl Senders {
         if self.flows.len() >= FLOWS_MAX && self.swept_at + self.idle <= now {
             self.swept_at = now;
             self.flows.retain(|_, sender| sender.seen_at + self.idle > now);
+            let span = now.as_ps() / self.span.as_ps().max(1);
+            self.to.retain(|_, count| count.span + 1 >= span);
         }
         if self.flows.len() < FLOWS_MAX {
-            self.flows.insert(key.0, Sender { host, flow, next_at: now, seen_at: now });
+            let sender = Sender { host, flow, next_at: now, counted: u64::MAX, seen_at: now };
+            self.flows.insert(key.0, sender);
         }
     }
 
-    /// Data of the flow of `key` passes: where a note about it goes, if one is due.
-    pub(super) fn due(&mut self, key: Key, now: Instant) -> Option<(HostId, FlowId)> {
+    /// Data of the flow of `key` passes on its way to the host `to`: the note about it, if one is
+    /// due.
+    pub(super) fn due(&mut self, key: Key, to: HostId, now: Instant) -> Option<Due> {
         let sender = self.flows.get_mut(&key.0)?;
         sender.seen_at = now;
+        let span = now.as_ps() / self.span.as_ps().max(1);
+        let count = self.to.entry(to.0).or_default();
+        if count.span != span {
+            let before = if count.span + 1 == span { count.now } else { 0 };
+            *count = Count { span, now: 0, before };
+        }
+        if sender.counted != span {
+            sender.counted = span;
+            count.now = count.now.saturating_add(1);
+        }
         if sender.next_at > now {
             return None;
         }
         sender.next_at = now + self.gap;
-        Some((sender.host, sender.flow))
+        let sharers = count.now.max(count.before);
+        Some(Due { host: sender.host, flow: sender.flow, sharers })
     }
 }
 
@@ -73,35 +114,56 @@ impl Senders {
 mod tests {
     use super::*;
 
+    const SPAN: Duration = Duration::from_us(100);
+    const TO: HostId = HostId(9);
+
     fn us(us: u64) -> Instant {
         Instant::ZERO + Duration::from_us(us)
     }
 
     #[test]
     fn a_flow_gets_a_note_at_once_and_then_one_a_gap() {
-        let mut senders = Senders::new(Duration::from_us(6), Duration::from_ms(12));
-        assert_eq!(senders.due(Key(1), us(0)), None, "not known");
+        let mut senders = Senders::new(Duration::from_us(6), Duration::from_ms(12), SPAN);
+        assert_eq!(senders.due(Key(1), TO, us(0)), None, "not known");
         let name = (HostId(3), FlowId(1 << 20));
         senders.learn(Key(1), name, us(0));
         senders.learn(Key(2), (HostId(4), FlowId::UNKNOWN), us(0));
-        assert_eq!(senders.due(Key(2), us(0)), None);
-        let due = [0, 1, 5, 6, 7, 11, 12].map(|at| senders.due(Key(1), us(at)).is_some());
+        assert_eq!(senders.due(Key(2), TO, us(0)), None);
+        let due = [0, 1, 5, 6, 7, 11, 12].map(|at| senders.due(Key(1), TO, us(at)).is_some());
         assert_eq!(due, [true, false, false, true, false, false, true]);
         senders.learn(Key(1), name, us(13));
-        assert_eq!(senders.due(Key(1), us(13)), None, "learnt again, not earlier");
-        assert_eq!(senders.due(Key(1), us(18)), Some(name));
+        assert_eq!(senders.due(Key(1), TO, us(13)), None, "learnt again, not earlier");
+        let sharers = 1;
+        let due = Due { host: name.0, flow: name.1, sharers };
+        assert_eq!(senders.due(Key(1), TO, us(18)), Some(due));
     }
 
     #[test]
     fn a_full_table_forgets_silent_flows_and_no_others() {
-        let mut senders = Senders::new(Duration::ZERO, Duration::from_us(10));
+        let mut senders = Senders::new(Duration::ZERO, Duration::from_us(10), SPAN);
         let name = (HostId(0), FlowId(1 << 20));
         (0..FLOWS_MAX as u64).for_each(|key| senders.learn(Key(key), name, us(1)));
-        senders.due(Key(5), us(8));
+        senders.due(Key(5), TO, us(8));
         senders.learn(Key(u64::MAX), name, us(9));
-        assert_eq!(senders.due(Key(u64::MAX), us(9)), None);
+        assert_eq!(senders.due(Key(u64::MAX), TO, us(9)), None);
         senders.learn(Key(u64::MAX), name, us(12));
-        assert!(senders.due(Key(u64::MAX), us(12)).is_some());
-        assert!(senders.due(Key(5), us(12)).is_some() && senders.due(Key(6), us(12)).is_none());
+        assert!(senders.due(Key(u64::MAX), TO, us(12)).is_some());
+        assert!(
+            senders.due(Key(5), TO, us(12)).is_some() && senders.due(Key(6), TO, us(12)).is_none()
+        );
+    }
+
+    #[test]
+    fn flows_to_one_host_are_counted_while_they_send() {
+        let mut senders = Senders::new(Duration::ZERO, Duration::from_ms(12), SPAN);
+        let name = (HostId(0), FlowId(1 << 20));
+        (0..4).for_each(|key| senders.learn(Key(key), name, us(0)));
+        let mut sharers =
+            |key, to, at| senders.due(Key(key), HostId(to), us(at)).map(|due| due.sharers);
+        assert_eq!([0, 1, 2].map(|key| sharers(key, 9, 10)), [Some(1), Some(2), Some(3)]);
+        assert_eq!(sharers(3, 8, 10), Some(1), "another host");
+        assert_eq!(sharers(0, 9, 20), Some(3), "each once");
+        assert_eq!(sharers(0, 9, 110), Some(3), "as many as in the span before");
+        assert_eq!(sharers(0, 9, 210), Some(1), "the others have fallen silent");
     }
 }

@@ -1,0 +1,75 @@
+//! Whether a network has what MLCC needs: border switches that run its program.
+
+use fabric::ProgramKind;
+use transport::Config;
+use transport::cc::CcKind;
+
+use super::{Draft, RunError};
+use crate::input::InputError;
+use crate::topology::FatTree;
+use crate::topology::programs::Switches;
+use crate::workload::Matrix;
+use crate::workload::matrix::SwitchTier;
+
+/// Refuses flows whose controller is MLCC where nothing would control them.
+pub(super) fn check(
+    draft: &Draft,
+    config: &Config,
+    matrix: &Matrix,
+    tree: &FatTree,
+) -> Result<(), RunError> {
+    let far = config.far.cc.unwrap_or(config.cc);
+    let spec = tree.spec();
+    let crosses = |tier: u8| spec.wan.is_some() && tier == spec.tiers;
+    let takes = |tier| if crosses(tier) { far } else { config.cc } == CcKind::Mlcc;
+    let tiers = matrix.flows.iter().map(|flow| spec.meeting_tier(flow.src, flow.dst));
+    let (mut inside, mut across) = (config.cc == CcKind::Mlcc, far == CcKind::Mlcc);
+    for tier in tiers {
+        inside |= takes(tier) && !crosses(tier);
+        across |= takes(tier) && crosses(tier);
+    }
+    if !(inside || across) || config.cc_params.mlcc.is_alone() {
+        return check_times(draft, config, across);
+    }
+    let help = "use --topo two-dc-leaf with --transport mlcc, or do without border switches: --set \
+                cc.mlcc.signal=off";
+    if inside {
+        let found = "cc `mlcc` for flows that pass no border switch".to_owned();
+        let expected = "another controller inside a site, with far.cc=mlcc".to_owned();
+        return Err(refused("cc", found, expected, help));
+    }
+    if spec.wan.is_none() {
+        let found = "mlcc on a network of one site".to_owned();
+        return Err(refused("topology", found, "two sites with border switches".to_owned(), help));
+    }
+    let borders = tree.switches(&Switches::Tier(SwitchTier::Border));
+    let runs = |switch: u32| {
+        let of = |spec: &&crate::topology::programs::ProgramSpec| {
+            tree.switches(&spec.switches).is_ok_and(|range| range.contains(&switch))
+        };
+        let last = draft.programs.iter().rfind(of);
+        last.is_some_and(|spec| spec.program == ProgramKind::Dci)
+    };
+    if !borders.is_ok_and(|mut all| all.all(runs)) {
+        let found = "border switches without the program dci".to_owned();
+        let expected = "switch.program=dci@border: mlcc lives of what they write".to_owned();
+        return Err(refused("switch.program", found, expected, help));
+    }
+    check_times(draft, config, across)
+}
+
+/// theta divides the delay beyond D_t: it is longer.
+fn check_times(draft: &Draft, config: &Config, across: bool) -> Result<(), RunError> {
+    let params = &config.rc_params.mlcc;
+    if !across || params.theta > params.dt {
+        return Ok(());
+    }
+    let found = format!("{}, by {}", params.theta, draft.origin("rc.mlcc.theta"));
+    let expected = format!("longer than rc.mlcc.dt, {}", params.dt);
+    let help = "three RTT_C and a sixth of one are a good pair";
+    Err(refused("rc.mlcc.theta", found, expected, help))
+}
+
+fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
+    InputError::new(found, expected).at(key, 0, 0).help(help).into()
+}

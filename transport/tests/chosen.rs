@@ -661,7 +661,7 @@ fn turns_of_flows_that_have_nothing_to_send_do_not_end_a_poll() {
 }
 
 #[test]
-fn a_segment_given_later_does_not_leave_before_one_whose_instant_was_chosen() {
+fn no_segment_is_given_ahead_to_leave_before_one_whose_instant_was_chosen() {
     let config = config(|s| s.cc = CcKind::Bbr);
     let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
     pair.hosts[0].send_ahead(SLOT * EPOCH);

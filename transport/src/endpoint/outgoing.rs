@@ -229,8 +229,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// use all of `horizon`. It is zero at first, and stays so for all other drivers.
     ///
     /// A packet counts as in flight when it is given and as sent when it leaves. Packets given at
-    /// one `now` are in any order; a packet given at a later `now` never leaves before one that was
-    /// given earlier.
+    /// one `now` are in any order. A packet given at a later `now` leaves at once, or not before
+    /// any that was given earlier.
     /// Afterwards ask [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`] again.
     pub fn send_ahead(&mut self, horizon: Duration) {
         self.ahead.horizon = horizon;

@@ -5,9 +5,9 @@
 //!
 //! A device that sends at a given time keeps the pace itself, however late the polls are, but it
 //! takes frames in the order of their departures. Flows are polled one after the other, so segments
-//! given at one instant are in any order, and the driver sorts them. A segment given at a later
-//! instant may not leave before one that was given earlier: such a segment is given at its
-//! departure, as without such a device.
+//! given at one instant are in any order, and the driver sorts them. A segment given ahead at a
+//! later instant may not leave before one that was given earlier: such a segment is given at its
+//! departure, as without such a device, and leaves at once.
 
 use crate::path::Path;
 use crate::sched::Choice;

@@ -5,7 +5,7 @@ use fabric::{Network, Output};
 use super::packets::PacketSlab;
 use crate::conductor::Conductor;
 
-/// The parts of a simulation that hosts act on beside themselves: network, conductor, packets.
+/// The parts of a simulation that its hosts share.
 pub(super) struct Environment<'a> {
     pub(super) network: Network,
     pub(super) conductor: Conductor<'a>,

@@ -125,8 +125,8 @@ impl<'a> Nics<'a> {
             if !is_full || !self.burst.is_timed() {
                 return None;
             }
-            // Packets that leave later take no room in the NIC: the endpoint gives all at once. Packets
-            // behind them that leave now may exceed the depth, by one burst at most.
+            // Packets that leave later take no room in the NIC: the endpoint gives all at once.
+            // Packets behind them that leave now may exceed the depth, by one burst at most.
             if self.burst.timed() == self.burst.len() {
                 return Some(Pass { control_only, room: BURST });
             }

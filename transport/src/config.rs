@@ -83,6 +83,9 @@ pub struct Settings {
     /// Bytes of all messages that such flows may open before their senders have proved their
     /// address; without effect where all hosts are trusted.
     pub unproven_bytes: u64,
+    /// Incoming flows that one host may have whose address is proven; without effect where all
+    /// hosts are trusted.
+    pub peer_flows_max: u32,
     /// Outgoing messages this endpoint can hold, 1..=2^20; as many incoming ones.
     pub msgs_max: u32,
     /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
@@ -178,6 +181,7 @@ impl Default for Settings {
             rx_flows_max: 1024,
             unproven_max: u32::MAX,
             unproven_bytes: 16 << 20,
+            peer_flows_max: u32::MAX,
             msgs_max: 4096,
             acks_waiting_max: 4096,
             ack_every: 1,

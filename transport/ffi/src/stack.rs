@@ -92,6 +92,8 @@ impl Stack {
             // Packets with forged sources cost no more than a quarter of tables and memory.
             unproven_max: setup.connections_max / 4,
             unproven_bytes: setup.memory_max / 4,
+            // Nor does one host take the last quarter.
+            peer_flows_max: setup.connections_max - setup.connections_max / 4,
             msgs_max: setup.messages_max,
             incarnation: clock::incarnation(),
             loss,

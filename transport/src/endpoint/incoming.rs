@@ -279,7 +279,7 @@ impl<S: Scheduler> Endpoint<S> {
             halves.end(flow);
         }
         let Some(Timed { flow, .. }) = self.rx_flows.remove(flow) else { return };
-        self.proofs.on_gone(flow.id);
+        self.proofs.on_forgotten(flow.id, flow.from);
         self.receiving = self.receiving.saturating_sub(u16::from(flow.is_receiving()));
         self.rx_by_sender.remove(&(flow.from, flow.src_flow, flow.key));
         let from = flow.from;

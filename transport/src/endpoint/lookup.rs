@@ -7,10 +7,13 @@ use core::hash::{BuildHasher, Hasher};
 use hashbrown::HashMap;
 
 use super::Sender;
-use crate::units::FlowId;
+use crate::units::{FlowId, HostId};
 
 /// Incoming flows by their sender's name. Never iterated.
 pub(super) type FlowsBySender = HashMap<Sender, FlowId, KeyHash>;
+
+/// A count for each host that has one. Never iterated.
+pub(super) type CountByHost = HashMap<HostId, u32, KeyHash>;
 
 /// Makes [`KeyHasher`]s of one key.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +72,7 @@ impl Hasher for KeyHasher {
 mod tests {
     use super::*;
     use crate::rng::Rng;
-    use crate::units::{FlowId, HostId, Key};
+    use crate::units::Key;
 
     /// Senders whose names and keys differ in bits that cancel out where nothing is keyed between.
     fn alike(n: u32) -> (HostId, FlowId, Key) {

@@ -210,7 +210,7 @@ impl<S: Scheduler> Endpoint<S> {
             tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),
             rx_flows: Slab::aged(rx_flows, config.incarnation.into()),
-            proofs: Proofs::new(config),
+            proofs: Proofs::new(config, look_up),
             rest_hand: 0,
             rx_msgs: Slab::new(msgs),
             rx_buffers: RxBuffers::new(config),

@@ -24,6 +24,9 @@
 //! messages is taken. A full table forgets unproven flows first; a sender that it has no room for
 //! gets the answer `Refused`, goes on trying, and reports `PeerFull` when it gives up.
 //!
+//! A host has no more than [`peer_flows_max`] proven flows: one of its own at rest gives way to
+//! another, or it is refused. Flows without proof do not count, since their source may be forged.
+//!
 //! So, with a table that has room for [`unproven_max`] flows beside those in use, packets with
 //! forged sources cost those flows and those bytes, and a flow whose sender answers begins one
 //! round trip later.
@@ -32,10 +35,12 @@
 //!
 //! [`unproven_max`]: crate::Settings::unproven_max
 //! [`unproven_bytes`]: crate::Settings::unproven_bytes
+//! [`peer_flows_max`]: crate::Settings::peer_flows_max
 
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::lookup::{CountByHost, KeyHash};
 use super::timers::{Due, Timed, rearm};
 use super::{Endpoint, Sender};
 use crate::config::Config;
@@ -45,13 +50,13 @@ use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
 use crate::time::Instant;
-use crate::units::{EntropyValue, FlowId};
+use crate::units::{EntropyValue, FlowId, HostId};
 
 /// Times that the sender of a flow that is known is asked for proof: some may be lost.
 const ASKS: u8 = 3;
 
 /// Which incoming flows are proven; nothing where all hosts are trusted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Proofs {
     /// By place in the table. Empty where all hosts are trusted.
     places: Vec<Lack>,
@@ -59,6 +64,8 @@ pub(super) struct Proofs {
     unproven: u32,
     /// Bytes of the messages that they have opened.
     bytes: u64,
+    /// Proven flows of each host.
+    proven: CountByHost,
 }
 
 /// What a flow in a place of the table lacks.
@@ -71,10 +78,12 @@ struct Lack {
 }
 
 impl Proofs {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, look_up: KeyHash) -> Self {
         let trusting = config.unproven_max == u32::MAX;
         let places = if trusting { 0 } else { config.rx_flows_max as usize };
-        Self { places: vec![Lack::default(); places], ..Self::default() }
+        // Twice the flows: removals leave marks that must not force a rehash.
+        let proven = CountByHost::with_capacity_and_hasher(2 * places, look_up);
+        Self { places: vec![Lack::default(); places], unproven: 0, bytes: 0, proven }
     }
 
     /// True when the flow is not proven, where that matters.
@@ -96,13 +105,38 @@ impl Proofs {
         }
     }
 
-    /// A flow is proven, or forgotten.
-    pub(super) fn on_gone(&mut self, flow: FlowId) {
-        if let Some(place) = self.places.get_mut(flow.index()).filter(|place| place.asks > 0) {
+    /// A flow of `from` is proven.
+    fn on_proven(&mut self, flow: FlowId, from: HostId) {
+        if self.lacks(flow) {
+            self.take_back(flow);
+            *self.proven.entry(from).or_insert(0) += 1;
+        }
+    }
+
+    /// A flow of `from` is forgotten.
+    pub(super) fn on_forgotten(&mut self, flow: FlowId, from: HostId) {
+        if self.lacks(flow) {
+            self.take_back(flow);
+        } else if let Some(flows) = self.proven.get_mut(&from) {
+            *flows -= 1;
+            if *flows == 0 {
+                self.proven.remove(&from);
+            }
+        }
+    }
+
+    /// A flow lacks nothing any more.
+    fn take_back(&mut self, flow: FlowId) {
+        if let Some(place) = self.places.get_mut(flow.index()) {
             self.bytes -= place.bytes;
             *place = Lack::default();
             self.unproven -= 1;
         }
+    }
+
+    /// Proven flows of `from`.
+    fn flows_of(&self, from: HostId) -> u32 {
+        self.proven.get(&from).copied().unwrap_or(0)
     }
 
     /// Takes one of the times that a flow's sender may be asked.
@@ -175,12 +209,18 @@ impl<S: Scheduler> Endpoint<S> {
             return Err(DropReason::WrongKey);
         }
         let known = self.rx_by_sender.get(&sender).copied();
+        let counts = known.is_some_and(|flow| !self.proofs.lacks(flow));
+        let is_full = !counts && self.proofs.flows_of(rx.from) >= self.config.peer_flows_max;
+        if is_full && !self.evict_of(rx.from) {
+            self.refuse(sender, rx.hdr.ev);
+            return Err(DropReason::TableFull);
+        }
         let flow = match known {
             Some(flow) => flow,
             None => self.new_flow(sender, rx.hdr.ev)?,
         };
         let forget_at = rx.at + self.linger;
-        self.proofs.on_gone(flow);
+        self.proofs.on_proven(flow, rx.from);
         let Some(timed) = self.rx_flows.get_mut(flow) else { return Ok(()) };
         if known.is_none() {
             timed.flow.received_at = rx.at;

@@ -28,7 +28,7 @@ use super::Endpoint;
 use super::timers::Timed;
 use crate::flow::rx::RxFlow;
 use crate::sched::Scheduler;
-use crate::units::FlowId;
+use crate::units::{FlowId, HostId};
 
 /// Places of the table that one search for a flow at rest looks at.
 const LOOKS_MAX: u32 = 64;
@@ -66,6 +66,17 @@ impl<S: Scheduler> Endpoint<S> {
         let Some(flow) = flow else { return };
         self.stats.flows_evicted += 1;
         self.forget(flow);
+    }
+
+    /// Makes room for a flow of `from` by forgetting one of its own at rest, if one is found soon.
+    pub(super) fn evict_of(&mut self, from: HostId) -> bool {
+        let own = |timed: &Timed<RxFlow>, lacks: bool| {
+            !lacks && timed.flow.from == from && timed.is_at_rest()
+        };
+        let Some(flow) = self.search(own) else { return false };
+        self.stats.flows_evicted += 1;
+        self.forget(flow);
+        true
     }
 
     /// A flow for which `which` holds, given it and whether its sender's proof is lacking.

@@ -51,6 +51,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         rx_flows_max,
         unproven_max,
         unproven_bytes,
+        peer_flows_max,
         msgs_max,
         acks_waiting_max,
         ack_every,
@@ -60,7 +61,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         trace_capacity,
         incarnation,
     } = (**config).clone();
-    let mut words = Vec::from([
+    let words = Vec::from([
         u64::from(payload_max),
         u64::from(frame_overhead),
         u64::from(key_bytes),
@@ -87,10 +88,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(trace_capacity),
         u64::from(incarnation),
     ]);
-    let proof = [u64::from(unproven_max), unproven_bytes, secret[0], secret[1]];
-    let telemetry = [u64::from(int_room), u64::from(int_always)];
-    words.extend([&proof[..], &telemetry, &loss_words(loss), &params_words(config)].concat());
-    words
+    let peers = [unproven_max, peer_flows_max].map(u64::from);
+    let rest = [unproven_bytes, secret[0], secret[1], int_room.into(), int_always.into()];
+    [&words[..], &peers, &rest, &loss_words(loss), &params_words(config)].concat()
 }
 
 /// The parameters of all policies.
@@ -174,6 +174,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         trace_capacity: next()?.try_into().ok()?,
         incarnation: next()?.try_into().ok()?,
         unproven_max: next()?.try_into().ok()?,
+        peer_flows_max: next()?.try_into().ok()?,
         unproven_bytes: next()?,
         secret: [next()?, next()?],
         int_room: next()?.try_into().ok()?,

@@ -239,3 +239,36 @@ fn asks_for_proof_leave_room_for_acknowledgements() {
     assert_eq!(sent.iter().filter(|tx| matches!(tx.hdr.body, Body::Ack(_))).count(), 1);
     assert_eq!((sent.len(), end.endpoint.stats().acks_discarded), (16, 84));
 }
+
+#[test]
+fn a_host_with_as_many_proven_flows_as_it_may_have_takes_the_places_of_no_other() {
+    let mut end = End::new(|s| (s.unproven_max, s.peer_flows_max, s.rx_flows_max) = (0, 2, 8));
+    let prove = |end: &mut End, open: &RxSegment| {
+        end.refuses_quietly(open, DropReason::Unproven);
+        proof(open, asked(end)[0].2)
+    };
+    for n in 0..2 {
+        let open = open_by(PEER, n);
+        let good = prove(&mut end, &open);
+        end.take(&good);
+        end.places(&open);
+        // A proof that comes again is of the flow that has its place.
+        end.take(&good);
+    }
+    let third = open_by(PEER, 2);
+    let good = prove(&mut end, &third);
+    end.refuses_quietly(&good, DropReason::TableFull);
+    let refused = |tx: &TxSegment| tx.hdr.body == Body::Presence(Presence::Refused);
+    assert_eq!(end.sent().iter().filter(|tx| refused(tx)).count(), 1);
+    let other = open_by(HostId(5), 0);
+    let others = prove(&mut end, &other);
+    end.take(&others);
+    end.places(&other);
+    // Its own flows give way once they rest.
+    end.now += end.config.give_up_after(&end.config.default_path()) * 2 + Duration::from_s(1);
+    end.endpoint.handle_timeout(end.now);
+    let good = prove(&mut end, &third);
+    end.take(&good);
+    end.places(&third);
+    assert_eq!(end.endpoint.stats().flows_evicted, 1);
+}

@@ -189,8 +189,10 @@ impl Reader {
     }
 
     fn finish(self, name: &str, last_line: u32) -> Result<FatTreeSpec, InputError> {
-        let missing = |what: &str, line| {
-            InputError::new("the end", format!("`{what}`")).at(name, line, 0).help("add that line")
+        let missing = |what: &str, line: u32| {
+            InputError::new("the end", format!("`{what}`"))
+                .at(name, line.max(1), 0)
+                .help("add that line")
         };
         let header = |at: usize| {
             let value = self.header[at].map(|(value, _)| value);

@@ -343,8 +343,11 @@ impl Reader {
     /// The end of the file: counts, trigger names, and whether it all fits together.
     fn finish(mut self, name: &str, last_line: u32) -> Result<CmFile, InputError> {
         let missing = |what: &str| {
-            InputError::new("the end of the file", format!("the header `{what} N`"))
-                .at(name, last_line, 0)
+            InputError::new("the end of the file", format!("the header `{what} N`")).at(
+                name,
+                last_line.max(1),
+                0,
+            )
         };
         self.matrix.nodes = self.nodes.ok_or_else(|| missing("Nodes"))?.count;
         let connections = self.connections.ok_or_else(|| missing("Connections"))?;

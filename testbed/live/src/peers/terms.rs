@@ -129,6 +129,7 @@ impl Terms {
         settings.rx_flows_max = settings.tx_flows_max;
         // Every host may send to a server: each flow proves its sender's address first.
         settings.unproven_max = 0;
+        settings.peer_flows_max = settings.rx_flows_max - FLOWS_SPARE / 2;
         settings.msgs_max = 2 * messages + NOTES;
         settings.incarnation = incarnation;
         Ok(Config::new(settings)?)

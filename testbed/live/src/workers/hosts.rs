@@ -283,3 +283,24 @@ fn poll(mut polled: Polled, clock: &RunClock, stop: &AtomicBool) -> Polled {
     polled.hosts.iter_mut().for_each(Host::publish);
     polled
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_may_take_leaves_room_for_all_that_the_matrix_has() {
+        for (rx_flows_max, msgs_max) in [(1, 1), (3, 700), (1000, 64), (1 << 19, 1 << 19)] {
+            let settings = Settings { rx_flows_max, msgs_max, ..Settings::default() };
+            let config = Config::new(settings).unwrap();
+            let own = Needs { connections: 1, messages_in: msgs_max, bytes_in: 5000 };
+            let (wider, needs) = own.among_strangers(&config).unwrap();
+            assert!(wider.unproven_max + rx_flows_max <= wider.rx_flows_max);
+            // Fewer flows than this are unproven where none are forged.
+            assert!(wider.unproven_max > rx_flows_max || wider.rx_flows_max == 1 << 20);
+            assert!(wider.msgs_max > 2 * msgs_max || wider.msgs_max == 1 << 20);
+            assert_eq!((wider.unproven_bytes, needs.bytes_in), (5000, 10_000));
+            assert_eq!(wider.tx_flows_max, config.tx_flows_max);
+        }
+    }
+}

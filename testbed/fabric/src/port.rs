@@ -285,7 +285,7 @@ mod tests {
             kmax: Bytes(16_000),
             path_bdp: Some(Bytes(60_000)),
             packet_max: Bytes(5_000),
-            sizes: PacketSizes { full: Bytes(5_000), probe: Bytes(64) },
+            sizes: PacketSizes { probed: Bytes(5_000), probe: Bytes(64) },
         };
         let settings = QdiscSettings { phantom: PHANTOM, ..QdiscSettings::default() };
         let qdisc = AnyQdisc::new(kind, &settings, &params, rate);

@@ -1,28 +1,30 @@
 //! Whether the parts of a run fit DCsim's hosts: switches that neither trim nor pause, room for
 //! data beside the small queues, a delay that the network can keep, a window that never binds.
 
-use fabric::QdiscKind;
-use transport::sched::SchedKind;
-use transport::sched::dcsim::DcSim;
+use fabric::{Blueprint, QdiscKind};
+use transport::sched::dcsim::{DcSim, RttMax};
+use transport::sched::{SchedKind, SchedSetup};
 use transport::{Bytes, Config, Duration, Rng};
 
 use super::{Draft, RunError};
 use crate::input::InputError;
-use crate::topology::{FabricParams, FatTreeSpec};
+use crate::topology::FabricParams;
 
 /// Refuses what DCsim cannot work with; nothing of another scheduler's.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
     fabric: &FabricParams,
-    topology: &FatTreeSpec,
+    blueprint: &Blueprint,
 ) -> Result<(), RunError> {
-    if fabric.qdisc == QdiscKind::DcSim || config.sched == SchedKind::DcSim {
-        check_ports(draft, config, fabric, topology)?;
+    let ports = blueprint.ports.iter().any(|port| port.qdisc == QdiscKind::DcSim);
+    if ports || config.sched == SchedKind::DcSim {
+        check_ports(config, fabric, blueprint)?;
     }
     if config.sched == SchedKind::DcSim {
         check_switches(draft, fabric)?;
-        check_delay(draft, config)?;
+        check_delay(config, fabric)?;
+        check_window(config)?;
     }
     Ok(())
 }
@@ -48,13 +50,25 @@ fn check_switches(draft: &Draft, fabric: &FabricParams) -> Result<(), RunError> 
     }
 }
 
+/// The buffer that a port of DCsim's discipline needs: B packets of each small class and two of
+/// data.
+fn least(fabric: &FabricParams, config: &Config) -> (u64, Bytes) {
+    let small = 3 * u64::from(fabric.qdiscs.dcsim.queue) * config.probe_len().0;
+    (small, Bytes(small + 2 * config.packet_max().0))
+}
+
+/// The least buffer of ports whose size nothing sets; `None` where none is DCsim's.
+pub(super) fn least_buffer(fabric: &FabricParams, config: &Config) -> Option<Bytes> {
+    let qdiscs = [Some(fabric.qdisc), fabric.border_qdisc];
+    qdiscs.contains(&Some(QdiscKind::DcSim)).then(|| least(fabric, config).1)
+}
+
 /// B packets of each small class and two of data fit every buffer, and the bucket is no larger
 /// than B.
 fn check_ports(
-    draft: &Draft,
     config: &Config,
     fabric: &FabricParams,
-    topology: &FatTreeSpec,
+    blueprint: &Blueprint,
 ) -> Result<(), RunError> {
     let params = &fabric.qdiscs.dcsim;
     if params.bucket > params.queue {
@@ -62,50 +76,73 @@ fn check_ports(
         let help = "lower it, or raise switch.dcsim.queue";
         return Err(refused("switch.dcsim.bucket", params.bucket.to_string(), expected, help));
     }
-    if fabric.qdisc != QdiscKind::DcSim {
+    let (small, least) = least(fabric, config);
+    let ports = blueprint.ports.iter().filter(|port| port.qdisc == QdiscKind::DcSim);
+    let Some(buffer) = ports.map(|port| port.params.data_limit).min().filter(|size| *size < least)
+    else {
         return Ok(());
-    }
-    let small = 3 * u64::from(params.queue) * config.probe_len().0;
-    let least = small + 2 * config.packet_max().0;
-    let mut buffers = vec![("switch.queue".to_owned(), fabric.buffer)];
-    for (tier, spec) in topology.tier.iter().enumerate() {
-        buffers.push((format!("topology, Queue_Down of tier {tier}"), spec.queue_down));
-        buffers.push((format!("topology, Queue_Up of tier {tier}"), spec.queue_up));
-    }
-    let set = draft.switch.queue.is_some();
-    let mut short = buffers.into_iter().filter(|(key, _)| set == (key == "switch.queue"));
-    let short = short.find(|(_, buffer)| buffer.is_some_and(|buffer| buffer < Bytes(least)));
-    let Some((key, Some(buffer))) = short else { return Ok(()) };
-    let found = format!("{} bytes", buffer.0);
+    };
+    let found = format!("a buffer of {} bytes", buffer.0);
+    let least = least.0;
     let expected = format!("at least {least} bytes: {small} for small packets, and two of data");
-    let help = format!("raise it with --set switch.queue={least}, or lower switch.dcsim.queue");
-    Err(refused(&key, found, expected, &help))
+    let help = format!(
+        "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), or \
+         lower switch.dcsim.queue"
+    );
+    Err(refused("switch.queue", found, expected, &help))
 }
 
-/// RTT_max is longer than an idle round trip, and the window lets as much be sent in it.
-fn check_delay(draft: &Draft, config: &Config) -> Result<(), RunError> {
-    let rtt_max = DcSim::new(&config.sched_setup(Rng::new(0))).rtt_max();
+/// RTT_max is at most so many times the paper's: beyond, ports run out before SIMs come back.
+const RTT_MAX_TIMES: u64 = 16;
+
+fn rtt_max(config: &Config) -> Duration {
+    DcSim::new(&config.sched_setup(Rng::new(0))).rtt_max()
+}
+
+/// RTT_max is longer than an idle round trip and not far longer than any SIM takes; a bound is
+/// taken where it is one.
+fn check_delay(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
+    const KEY: &str = "sched.dcsim.rtt_max";
     let params = &config.sched_params.dcsim;
+    let bucket = u64::from(params.bucket.max(1));
+    if params.rtt_max == RttMax::Tight && fabric.qdisc == QdiscKind::DcSim && bucket < 2 {
+        let expected = "`paper`, or switch.dcsim.bucket of two and more".to_owned();
+        let help = "one token can let half of the SIMs wait far longer than that";
+        return Err(refused(KEY, "`tight`, with switch.dcsim.bucket=1".to_owned(), expected, help));
+    }
+    let mut as_in_paper = config.sched_params.clone();
+    as_in_paper.dcsim.rtt_max = RttMax::Paper;
+    let setup = SchedSetup { params: &as_in_paper, ..config.sched_setup(Rng::new(0)) };
     let slot = config.line_rate.time_for(config.mtu());
-    let waits = slot * u64::from(params.bucket.max(1));
-    let least = params.rtt_p.unwrap_or(Duration::ZERO) + waits;
-    if rtt_max < least {
+    let least = params.rtt_p.unwrap_or(Duration::ZERO) + slot * bucket;
+    let most = DcSim::new(&setup).rtt_max() * RTT_MAX_TIMES;
+    let chosen = rtt_max(config);
+    if chosen < least {
         let expected = format!("at least {least}: RTT_p, and what a full bucket lets go at once");
         let help = "raise it, or leave it out: paper";
-        return Err(refused("sched.dcsim.rtt_max", rtt_max.to_string(), expected, help));
+        return Err(refused(KEY, chosen.to_string(), expected, help));
     }
+    if chosen > most {
+        let expected = format!("at most {most}: {RTT_MAX_TIMES} times that of the paper");
+        let help = "lower it, or leave it out: paper";
+        return Err(refused(KEY, chosen.to_string(), expected, help));
+    }
+    Ok(())
+}
+
+/// The window lets as much be sent as the line sends in RTT_max.
+fn check_window(config: &Config) -> Result<(), RunError> {
     let cc = config.cc;
     let path = config.default_path();
     let window = path.bdp().scaled(f64::from(cc.window_max(&config.cc_params)));
-    let wanted = config.line_rate.bytes_in(rtt_max);
-    if window < wanted {
-        let found = format!("`{}`, whose window is {} bytes at most", cc.name(), window.0);
-        let expected = format!("a window of {} bytes, what a host sends in RTT_max", wanted.0);
-        let help = "use --cc fixed, with cc.fixed.bdps as the preset has it";
-        return Err(refused("cc", found, expected, help));
+    let wanted = config.line_rate.bytes_in(rtt_max(config));
+    if window >= wanted {
+        return Ok(());
     }
-    debug_assert!(!draft.trim, "checked before");
-    Ok(())
+    let found = format!("`{}`, whose window is {} bytes at most", cc.name(), window.0);
+    let expected = format!("a window of {} bytes, what a host sends in RTT_max", wanted.0);
+    let help = "use --cc fixed, with cc.fixed.bdps as the preset has it";
+    Err(refused("cc", found, expected, help))
 }
 
 #[cfg(test)]
@@ -136,6 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn buffers_that_nothing_sets_hold_the_small_queues_and_two_packets() {
+        let mut draft = Draft::default();
+        draft.set_transport("dcsim", Origin::Default).unwrap();
+        draft.set("switch.dcsim.queue", "1024", Origin::Set).unwrap();
+        draft.set("cc.fixed.bdps", "1000", Origin::Set).unwrap();
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000)));
+        let plan = Plan::new(&draft, matrix, &by_name("leaf-spine:2,2,4").unwrap()).unwrap();
+        let full = 2 * u64::from(plan.fabric.mtu);
+        let data = plan.fabric.buffer.unwrap().0 - 3 * 1024 * u64::from(plan.fabric.probe_len);
+        assert!(data >= full, "{data} of {full}");
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
         assert_eq!(refusal(&[]), "");
         for (set, words) in [
@@ -145,8 +196,18 @@ mod tests {
             (&[("switch.dcsim.bucket", "13")], &["switch.dcsim.bucket", "13", "12"]),
             (&[("sched.dcsim.fraction", "1.5")], &["fraction=1.5", "0.0..=1.0"]),
             (&[("sched.dcsim.rtt_max", "5us")], &["sched.dcsim.rtt_max", "5.000us", "RTT_p"]),
+            (&[("sched.dcsim.rtt_max", "1ms")], &["rtt_max", "1000.000us", "at most", "16 times"]),
+            (
+                &[("sched.dcsim.rtt_max", "tight"), ("switch.dcsim.bucket", "1")],
+                &["sched.dcsim.rtt_max", "`tight`", "two and more"],
+            ),
+            (&[("nic.qdisc", "dcsim"), ("switch.dcsim.bucket", "13")], &["bucket", "13", "12"]),
             (&[("sched.dcsim.rtt_max", "soon")], &["rtt_max=soon", "paper, tight"]),
             (&[("switch.queue", "10000")], &["switch.queue", "10000 bytes", "two of data"]),
+            (
+                &[("switch.queue", "200000"), ("switch.dcsim.queue", "1024")],
+                &["switch.queue", "200000 bytes", "196608 for small"],
+            ),
             (&[("cc.fixed.bdps", "0.5")], &["cc", "`fixed`", "RTT_max"]),
             (&[("cc", "smartt")], &["cc", "`smartt`", "RTT_max"]),
         ] {

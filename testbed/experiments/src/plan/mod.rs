@@ -25,9 +25,7 @@ use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Ra
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{
-    Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, QdiscSettings, check_buffers, least_buffer,
-};
+use fabric::{Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, check_buffers, least_buffer};
 pub use telemetry::Stamping;
 
 use crate::input::InputError;
@@ -102,8 +100,10 @@ impl Plan {
         if draft.switch.queue.is_none() {
             let least = least_buffer(&blueprint(draft, &tree, &fabric)?);
             fabric.buffer = fabric.buffer.max(Some(least));
+            fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric, &config));
         }
-        check_pauses(draft, &blueprint(draft, &tree, &fabric)?)?;
+        let blueprint = blueprint(draft, &tree, &fabric)?;
+        check_pauses(draft, &blueprint)?;
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
@@ -121,7 +121,7 @@ impl Plan {
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
         let config = Config::new(settings.clone())?;
-        dcsim::check(&draft, &config, &fabric, topology)?;
+        dcsim::check(&draft, &config, &fabric, &blueprint)?;
         mlcc::check(&draft, &config, &matrix, &tree)?;
         telemetry::check(&draft, &config, &matrix, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
@@ -316,12 +316,13 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         mtu: narrow(config.mtu()),
         ack_len: narrow(config.ack_len()),
         probe_len: narrow(config.probe_len()),
+        per_probe: per_probe(draft),
         buffer: None,
         control_buffer: draft.switch.control_queue,
         mark: (draft.switch.kmin, draft.switch.kmax),
         border_qdisc: draft.switch.border_qdisc,
         nic_qdisc: draft.nic.qdisc,
-        qdiscs: qdiscs(draft),
+        qdiscs: draft.switch.qdiscs.clone(),
         programs: draft.switch.programs.clone(),
         packet_max: config.packet_max(),
         detection_delay: draft.switch.detection.unwrap_or(Duration::MAX),
@@ -329,13 +330,12 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
     }
 }
 
-/// The settings of disciplines, with what hosts and switches have to agree on.
-fn qdiscs(draft: &Draft) -> QdiscSettings {
-    let mut qdiscs = draft.switch.qdiscs.clone();
-    if draft.settings.sched == SchedKind::DcSim {
-        qdiscs.dcsim.per_sim = draft.settings.sched_params.dcsim.per_sim;
+/// Full segments that a probe of the scheduler stands for.
+fn per_probe(draft: &Draft) -> u16 {
+    match draft.settings.sched {
+        SchedKind::DcSim => draft.settings.sched_params.dcsim.per_sim,
+        _ => 1,
     }
-    qdiscs
 }
 
 /// Every queue whose size was set must hold the longest packet, or nothing would ever pass.

@@ -35,6 +35,8 @@ pub struct FabricParams {
     pub ack_len: u16,
     /// Bytes of a probe on the wire.
     pub probe_len: u16,
+    /// Full data packets that a probe stands for.
+    pub per_probe: u16,
     /// Buffer of a switch port; 1 BDP of the network when `None`.
     pub buffer: Option<Bytes>,
     /// Control buffer of a switch port; when `None` as much as for data, and room for
@@ -63,6 +65,7 @@ impl Default for FabricParams {
             mtu: 4160,
             ack_len: 64,
             probe_len: 64,
+            per_probe: 1,
             buffer: None,
             control_buffer: None,
             mark: QdiscParams::MARK,
@@ -284,8 +287,9 @@ struct PortBuilder<'a> {
 
 impl PortBuilder<'_> {
     fn sizes(&self) -> PacketSizes {
-        let [full, probe] = [self.params.mtu, self.params.probe_len].map(u64::from).map(Bytes);
-        PacketSizes { full, probe }
+        let FabricParams { mtu, probe_len, per_probe, .. } = *self.params;
+        let probed = Bytes(u64::from(mtu) * u64::from(per_probe));
+        PacketSizes { probed, probe: Bytes(probe_len.into()) }
     }
 
     fn nic(&self, host: u32) -> PortSpec {

@@ -68,10 +68,24 @@ fn below(bound: u32, rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(bound.into())).unwrap_or(0)
 }
 
+/// Flows of a matrix.
+const FLOWS_MAX: u64 = 100_000_000;
+
+/// Packets, each of which draws its flow.
+const DRAWS_MAX: u64 = 10_000_000_000;
+
 impl Workload for Collectives {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
         if nodes < 2 {
             return Err(does_not_fit(format!("{nodes} hosts"), "at least two"));
+        }
+        let members = self.members.iter().map(|size| u64::from((*size).min(nodes))).max();
+        let members = members.unwrap_or(0);
+        let pairs = u64::from(self.count).saturating_mul(members * members);
+        if pairs > FLOWS_MAX || pairs.saturating_mul(self.packets.into()) > DRAWS_MAX {
+            let found = format!("{} collectives of {members} hosts", self.count);
+            let expected = "at most 10^8 flows of 10^10 packets; fewer or smaller collectives";
+            return Err(does_not_fit(found, expected));
         }
         let mut flows = Vec::new();
         for collective in 1..=self.count {
@@ -126,6 +140,19 @@ mod tests {
                 let others = hosts.len() as u64 - 1;
                 assert_eq!(sent[&(*collective, *host)], 10 * others);
             }
+        }
+    }
+
+    #[test]
+    fn more_flows_or_packets_than_a_matrix_holds_are_refused_at_once() {
+        let small = Collectives { count: 1, members: vec![8], packets: 1, packet: Bytes(1) };
+        assert!(small.generate(16, &mut Rng::new(1)).is_ok());
+        for large in [
+            Collectives { count: 10_000, members: vec![65_536], ..small.clone() },
+            Collectives { members: vec![65_536], packets: 1 << 20, ..small.clone() },
+        ] {
+            let error = large.generate(65_536, &mut Rng::new(1)).unwrap_err();
+            assert!(error.found.contains("65536 hosts"), "{error}");
         }
     }
 

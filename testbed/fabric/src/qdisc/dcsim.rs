@@ -13,9 +13,11 @@ use transport::params::params;
 use transport::registry::Registered;
 use transport::token_bucket::{ProbeShare, TokenBucket};
 use transport::wire::class::TrafficClass;
-use transport::{Bytes, DropReason, Instant, Rate, Rng};
+use transport::{DropReason, Instant, Rate, Rng};
 
-use super::{Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use super::{
+    Departure, Discipline, PacketSizes, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
 use crate::packet::Packet;
 
 params! {
@@ -31,8 +33,6 @@ params! {
         /// a tenth of a DATA-ACK.
         //= dcsim#eq2
         overhead: f32 = 2.1, in 1.0..=64.0;
-        /// DATAs that one SIM stands for.
-        per_sim: u16 = 1, in 1..=64;
     }
 }
 
@@ -80,10 +80,10 @@ impl DcSim {
     /// An empty queue of a port whose link has `rate`.
     #[must_use]
     pub fn new(params: &DcSimParams, port: &QdiscParams, rate: Rate) -> Self {
-        let data = Bytes(port.sizes.full.0 * u64::from(params.per_sim));
-        let share = ProbeShare { data, probe: port.sizes.probe, overhead: params.overhead };
+        let PacketSizes { probed, probe } = port.sizes;
+        let share = ProbeShare { data: probed, probe, overhead: params.overhead };
         //= dcsim#2.3: DATA has the remainder of the buffer.
-        let small = 3 * u64::from(params.queue) * port.sizes.probe.0;
+        let small = 3 * u64::from(params.queue) * probe.0;
         Self {
             bucket: TokenBucket::new(share.interval(rate), params.bucket.into()),
             share,
@@ -225,8 +225,7 @@ mod tests {
     use super::*;
     use crate::packet::Flags;
     use crate::port::Port;
-    use crate::qdisc::PacketSizes;
-    use transport::{Duration, HostId};
+    use transport::{Bytes, Duration, HostId};
 
     const RATE: Rate = Rate::from_gbps(800);
     /// L and l on an 800G link.
@@ -240,7 +239,7 @@ mod tests {
     fn qdisc(change: impl FnOnce(&mut DcSimParams)) -> DcSim {
         let mut params = DcSimParams::default();
         change(&mut params);
-        let sizes = PacketSizes { full: Bytes(9000), probe: Bytes(64) };
+        let sizes = PacketSizes { probed: Bytes(9000), probe: Bytes(64) };
         let port = QdiscParams {
             sizes,
             ..QdiscParams::for_buffer(Bytes(500_000), Bytes(9000), QdiscParams::MARK)

@@ -167,8 +167,8 @@ pub struct QdiscParams {
 /// Lengths of packets on the wire that a discipline may count with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSizes {
-    /// A full segment of data.
-    pub full: Bytes,
+    /// Data that one probe stands for: a full segment, or several.
+    pub probed: Bytes,
     /// A probe.
     pub probe: Bytes,
 }
@@ -190,7 +190,7 @@ impl QdiscParams {
         let threshold = |share| Bytes(share_of(data_limit.0 / mtu, share).saturating_mul(mtu));
         let (kmin, kmax) = (threshold(mark.0), threshold(mark.1.max(mark.0)));
         let packet_max = Bytes(mtu);
-        let sizes = PacketSizes { full: packet_max, probe: Self::PROBE };
+        let sizes = PacketSizes { probed: packet_max, probe: Self::PROBE };
         let control_limit = data_limit;
         Self { data_limit, control_limit, kmin, kmax, path_bdp: None, packet_max, sizes }
     }

@@ -222,7 +222,7 @@ mod tests {
             kmax: Bytes(40_000),
             path_bdp: Some(Bytes(size)),
             packet_max: Bytes(4_160),
-            sizes: PacketSizes { full: Bytes(4_160), probe: Bytes(64) },
+            sizes: PacketSizes { probed: Bytes(4_160), probe: Bytes(64) },
         }
     }
 

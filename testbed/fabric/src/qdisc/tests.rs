@@ -14,7 +14,7 @@ const PARAMS: QdiscParams = QdiscParams {
     kmax: Bytes(8_000),
     path_bdp: Some(Bytes(10_000)),
     packet_max: Bytes(4_160),
-    sizes: PacketSizes { full: Bytes(4_160), probe: Bytes(64) },
+    sizes: PacketSizes { probed: Bytes(4_160), probe: Bytes(64) },
 };
 
 /// A phantom queue with the occupancy of the real queue: its marks begin with the real queue's.

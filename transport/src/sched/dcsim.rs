@@ -28,6 +28,7 @@ mod sender;
 mod tests;
 mod turns;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
@@ -40,7 +41,7 @@ use super::{
 };
 use crate::path::{NetworkFacts, Path};
 use crate::registry::Registered;
-use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::segment::{BURST, Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::class::TrafficClass;
@@ -64,16 +65,18 @@ pub struct DcSim {
     terms: Terms,
     sender: Sender,
     line: Line,
-    /// SIMs that wait to be answered, at most B.
+    /// SIMs that wait to be answered: at most B, and what a late call brings at once.
     answers: VecDeque<Answer>,
     /// Acknowledgements of segments wait for the line.
     acks_wait: bool,
     ack_every: u16,
     /// The last instant at which the driver could have taken packets.
     asked_at: Instant,
+    /// The one before.
+    asked_before: Instant,
     sim_len: u16,
     sizes: WireSizes,
-    figures: Figures,
+    figures: Box<Figures>,
 }
 
 /// A SIM that waits to be answered.
@@ -102,13 +105,14 @@ impl DcSim {
             terms,
             sender: Sender::new(&terms, params.order, flows, setup.rng.clone(), patience),
             line: Line::new(setup.line_rate, terms.slot, terms.bucket),
-            answers: VecDeque::with_capacity(terms.queue),
+            answers: VecDeque::with_capacity(terms.queue + BURST),
             acks_wait: false,
             ack_every: params.ack_every,
             asked_at: Instant::ZERO,
+            asked_before: Instant::ZERO,
             sim_len,
             sizes,
-            figures: Figures::default(),
+            figures: Box::default(),
         }
     }
 
@@ -122,6 +126,24 @@ impl DcSim {
     #[must_use]
     pub fn figures(&self) -> &Figures {
         &self.figures
+    }
+}
+
+impl DcSim {
+    fn asked(&mut self, now: Instant) {
+        if now > self.asked_at {
+            self.asked_before = core::mem::replace(&mut self.asked_at, now);
+        }
+    }
+
+    /// How many answers may wait at `at`, the instant at which a SIM arrived: B, and as many as a
+    /// punctual host would have sent by then.
+    fn answers_max(&self, at: Instant) -> usize {
+        let since = self.answers.front().map_or(at, |answer| answer.since);
+        let idle = at.since(since.max(self.line.free_at()));
+        let sent = idle.as_ps() / self.line.time_of(self.sim_len).as_ps().max(1);
+        let most = self.answers.capacity();
+        usize::try_from(sent).unwrap_or(most).saturating_add(self.terms.queue).min(most)
     }
 }
 
@@ -202,7 +224,9 @@ impl Receiving for DcSim {
     fn may_answer(&mut self, len: u16, now: Instant) -> bool {
         let free = self.line.is_free(now);
         if free {
-            self.line.occupy_before(len, now, self.sender.due_since());
+            // It became due after the call before, and would have left then.
+            let since = self.asked_before;
+            self.line.occupy_before(len, since, self.sender.due_since());
         }
         self.acks_wait = !free;
         free
@@ -219,7 +243,7 @@ impl Protocol for DcSim {
     fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, now: Instant) -> bool {
         match (note.class, Sim::of(note)) {
             (TrafficClass::Probe, Some(sim)) => {
-                if self.answers.len() < self.terms.queue {
+                if self.answers.len() < self.answers_max(now) {
                     self.answers.push_back(Answer { to: from, ev: hdr.ev, sim, since: now });
                 } else {
                     self.figures.sims.unanswered += 1;
@@ -235,18 +259,23 @@ impl Protocol for DcSim {
 
     /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free.
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
-        (self.acks_wait, self.asked_at) = (false, now);
+        self.acks_wait = false;
+        self.asked(now);
         self.sender.fill(now);
         while out.room() > 0 && self.line.is_free(now) {
             let data = self.sender.due_since();
             let sim_at = self.sender.sim_since().map(|since| self.line.sim_at(since));
             if let Some(at) = sim_at.filter(|at| *at <= now) {
-                let Some((peer, ev, sim)) = self.sender.next_sim(now) else { continue };
+                let Some((peer, ev, sim)) = self.sender.next_sim(now) else {
+                    self.sender.fill(now);
+                    continue;
+                };
                 self.line.take_token(at);
                 self.line.occupy_before(self.sim_len, at, data);
                 self.figures.sims.sent += 1;
                 out.push(segment(sim.probe(), peer, ev));
-                self.sender.fill(now);
+                // The next SIM would have waited since this one left, had the call not been late.
+                self.sender.fill(at);
             } else if let Some(Answer { to, ev, sim, since }) = self.answers.pop_front() {
                 self.line.occupy_before(self.sim_len, since, data);
                 self.figures.sims.answered += 1;
@@ -266,7 +295,7 @@ impl Protocol for DcSim {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.asked_at = now;
+        self.asked(now);
         self.sender.handle_timeout(now, &mut self.figures);
     }
 }

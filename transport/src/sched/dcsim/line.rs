@@ -36,10 +36,16 @@ impl Line {
         self.free_at
     }
 
+    /// The time that the line takes to send `len` bytes.
+    #[inline]
+    pub(super) fn time_of(&self, len: u16) -> Duration {
+        self.rate.time_for(Bytes(len.into()))
+    }
+
     /// Plans a packet of `len` bytes that has waited since `since`.
     #[inline]
     pub(super) fn occupy(&mut self, len: u16, since: Instant) {
-        self.free_at = self.free_at.max(since) + self.rate.time_for(Bytes(len.into()));
+        self.free_at = self.free_at.max(since) + self.time_of(len);
     }
 
     /// The instant at which a SIM may leave that has waited since `since`.

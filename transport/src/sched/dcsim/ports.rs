@@ -27,6 +27,9 @@ const FIRST: u16 = 49_152;
 const _: () = assert!(u16::MAX - PORTS + 1 == FIRST, "ports end with the range");
 
 impl Ports {
+    /// Number of ports to choose from.
+    pub(super) const COUNT: u16 = PORTS;
+
     pub(super) fn new() -> Self {
         Self { busy: Box::new([0; WORDS]), in_use: 0 }
     }
@@ -64,7 +67,7 @@ impl Ports {
     }
 
     /// Ports in use.
-    #[cfg(test)]
+    #[inline]
     pub(super) fn in_use(&self) -> u16 {
         self.in_use
     }

@@ -70,6 +70,18 @@ impl Records {
         Self { fifo: VecDeque::with_capacity(most), first: 0, ripe: 0, delay, timeout }
     }
 
+    /// How many there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    /// Room for SIMs, for tests.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.fifo.capacity()
+    }
+
     /// The number of the SIM that leaves next.
     pub(super) fn next_number(&self) -> u32 {
         self.first.wrapping_add(u32::try_from(self.fifo.len()).unwrap_or(u32::MAX))

@@ -12,9 +12,10 @@
 //!      +------------------------- its timer, at the head ---------------------------+
 //! ```
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::figures::Figures;
 use super::line::Line;
@@ -27,6 +28,17 @@ use crate::sched::Backlog;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::sim::Sim;
+
+/// For how many RTT_max a flow goes on at its full rate while all its SIMs are lost. Where three of
+/// four are lost, a flow with one segment left has this much bad luck once in 100 times.
+const SILENCE_RTTS: u64 = 16;
+
+/// A flow that has been silent may have so many more SIMs on their way for each one answered in
+/// time, and one less for each one lost: more and more, as long as one of four is answered.
+const GROWTH: u32 = 3;
+
+/// The limit of a flow that only equation 3 limits.
+const UNLIMITED: u32 = u32::MAX;
 
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +56,14 @@ struct Account {
     sendable: bool,
     /// When the first SIM since the last SIM-ACK was given up.
     silent_since: Option<Instant>,
+    /// SIMs that may be on their way beside equation 3: 0 while the flow rests, and few after no
+    /// SIM was answered in time for long. Then either the peer is gone or the SIMs of all flows
+    /// together are more than the path takes.
+    limit: u32,
+    /// The place of this account in the slab is in `resting`.
+    listed: bool,
+    /// SIM-ACKs have come since `silent_since`, all too late.
+    late: bool,
 }
 
 const VACANT: Account = Account {
@@ -54,6 +74,9 @@ const VACANT: Account = Account {
     waiting: 0,
     sendable: false,
     silent_since: None,
+    limit: UNLIMITED,
+    listed: false,
+    late: false,
 };
 
 impl Account {
@@ -67,7 +90,26 @@ impl Account {
     //= dcsim#eq3: n_SIM <= n_DATA.
     #[inline]
     fn lacking(&self, per_sim: u32) -> u32 {
-        if self.sendable { self.data().div_ceil(per_sim).saturating_sub(self.sims) } else { 0 }
+        let most = if self.sendable { self.data().div_ceil(per_sim) } else { 0 };
+        most.min(self.limit).saturating_sub(self.sims)
+    }
+
+    /// Takes in that the peer answers, or that nothing waits for its answers.
+    fn end_silence(&mut self) {
+        self.silent_since = None;
+        self.late = false;
+    }
+
+    /// Takes in that a SIM was answered in time; with `most` SIMs on their way a flow has the line
+    /// to itself.
+    fn answered(&mut self, most: usize) {
+        self.end_silence();
+        if self.limit != UNLIMITED {
+            self.limit += GROWTH;
+            if self.limit as usize >= most {
+                self.limit = UNLIMITED;
+            }
+        }
     }
 }
 
@@ -106,10 +148,16 @@ pub(super) struct Sender {
     /// The DATA that was handed out last, until its segment leaves.
     offered: Option<Due>,
     given_up: VecDeque<FlowId>,
+    /// Slab indices of flows that rest, by the instant at which they wake; each at most once.
+    resting: BinaryHeap<Reverse<(Instant, u32)>>,
     queue: usize,
+    /// SIMs queued and on their way, and ports in use, at most: room for as many was made.
+    most: usize,
     per_sim: u32,
     /// A flow is given up when its SIMs have had no SIM-ACK for this long.
     patience: Duration,
+    /// A flow sends one SIM at a time, ever more rarely, when none was answered for this long.
+    silence: Duration,
 }
 
 impl Sender {
@@ -120,9 +168,11 @@ impl Sender {
         rng: Rng,
         patience: Duration,
     ) -> Self {
-        // SIMs leave a slot apart, except a bucket of them that leave at once.
-        let most = terms.rtt_max.as_ps() / terms.slot.as_ps().max(1) + u64::from(terms.bucket);
-        let most = usize::try_from(most + 1).unwrap_or(usize::MAX).min(1 << 14);
+        // SIMs leave a slot apart, except a bucket of them that leave at once. A host that is
+        // polled late has up to half as many more.
+        let slots = terms.rtt_max.as_ps() / terms.slot.as_ps().max(1);
+        let most = slots + slots / 2 + u64::from(terms.bucket) + terms.queue as u64 + 1;
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(Ports::COUNT));
         Self {
             accounts: vec![VACANT; flows],
             turns: Turns::new(order, flows),
@@ -133,19 +183,24 @@ impl Sender {
             due: VecDeque::with_capacity(most * terms.per_sim as usize),
             offered: None,
             given_up: VecDeque::with_capacity(flows),
+            resting: BinaryHeap::with_capacity(flows),
             queue: terms.queue,
+            most,
             per_sim: terms.per_sim,
             patience,
+            silence: terms.rtt_max * SILENCE_RTTS,
         }
     }
 
     pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, collective: u32) {
-        self.accounts[flow.index()] = Account { id: flow, peer, ..VACANT };
+        let account = &mut self.accounts[flow.index()];
+        *account = Account { id: flow, peer, listed: account.listed, ..VACANT };
         self.turns.open(flow.index(), collective);
     }
 
     pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, figures: &mut Figures) {
-        if self.offered.is_some_and(|due| due.flow == flow) {
+        let void = self.offered.is_some_and(|due| due.flow == flow);
+        if void {
             self.void(figures);
         }
         let account = &mut self.accounts[flow.index()];
@@ -154,10 +209,15 @@ impl Sender {
         }
         if account.data() == 0 {
             // What was lost of probes that nothing waited for says nothing of the peer now.
-            account.silent_since = None;
+            account.end_silence();
         }
         account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
         account.sendable = backlog.sendable > Bytes::ZERO;
+        if void && account.waiting > 0 {
+            // Messages or segments wait for earlier ones to be acknowledged: so do their SIMs.
+            account.sendable = false;
+            account.limit = 1;
+        }
         let lacking = account.lacking(self.per_sim);
         if lacking > 0 {
             self.turns.push(flow.index(), lacking);
@@ -178,10 +238,10 @@ impl Sender {
         }
     }
 
-    /// Queues SIMs as long as there is room and a flow lacks some.
+    /// Queues SIMs, as waiting since `since`, as long as there is room and a flow lacks some.
     //= dcsim#2.4: whenever the SIM queue is below B and equation 3 lets it.
-    pub(super) fn fill(&mut self, now: Instant) {
-        while self.sims.len() < self.queue {
+    pub(super) fn fill(&mut self, since: Instant) {
+        while self.sims.len() < self.queue && self.has_room() {
             // Bounded: each turn that is passed over takes a flow out.
             let Some(index) = self.turns.pop() else { return };
             let account = &mut self.accounts[index];
@@ -189,10 +249,11 @@ impl Sender {
                 continue;
             }
             let Some(ev) = self.ports.draw(&mut self.rng) else {
-                return self.turns.push(index, 1);
+                let lacking = account.lacking(self.per_sim);
+                return self.turns.push(index, lacking);
             };
             account.sims += 1;
-            self.sims.push_back(Queued { flow: account.id, ev, since: now });
+            self.sims.push_back(Queued { flow: account.id, ev, since });
             let lacking = account.lacking(self.per_sim);
             if lacking > 0 {
                 self.turns.push(index, lacking);
@@ -200,9 +261,16 @@ impl Sender {
         }
     }
 
+    /// Whether there is room for one more SIM, and for its DATA where these wait because the line
+    /// takes none.
+    fn has_room(&self) -> bool {
+        let ports = usize::from(self.ports.in_use());
+        ports.max(self.records.len() + self.sims.len()) < self.most
+    }
+
     /// Removes SIMs from the front of the queue whose flows do not need them any more, because the
     /// segments have been acknowledged meanwhile.
-    fn drop_needless(&mut self, now: Instant) {
+    fn drop_needless(&mut self) {
         while let Some(&Queued { flow, ev, .. }) = self.sims.front() {
             let per_sim = self.per_sim;
             let account = self.account(flow);
@@ -216,7 +284,6 @@ impl Sender {
             }
             self.ports.free(ev);
             self.sims.pop_front();
-            self.fill(now);
         }
     }
 
@@ -228,7 +295,7 @@ impl Sender {
 
     /// The SIM that leaves at `now`, after its destination and its port.
     pub(super) fn next_sim(&mut self, now: Instant) -> Option<(HostId, EntropyValue, Sim)> {
-        self.drop_needless(now);
+        self.drop_needless();
         let Queued { flow, ev, .. } = self.sims.pop_front()?;
         let peer = self.account(flow)?.peer;
         let nonce = self.rng.next_u32();
@@ -258,6 +325,10 @@ impl Sender {
             Err(Refused::Late) => {
                 // No progress, and not compared with what was sent: it does not end a silence.
                 figures.sims.late += 1;
+                if let Some(account) = self.account(ack.src_flow) {
+                    account.late = true;
+                }
+                self.unrest(ack.src_flow);
                 return true;
             }
             Err(Refused::Forged) => {
@@ -268,12 +339,13 @@ impl Sender {
         figures.sims.acked += 1;
         figures.sim_rtt.note(now.since(record.sent_at));
         let flow = record.flow;
+        let most = self.most;
         let account = self.accounts.get_mut(flow.index()).filter(|account| account.id == flow);
         let bound = account.map_or(0, |account| {
             let bound = account.data().min(self.per_sim);
             account.sims -= 1;
             account.bound += bound;
-            account.silent_since = None;
+            account.answered(most);
             bound
         });
         record.bound = u8::try_from(bound).unwrap_or(u8::MAX);
@@ -300,6 +372,7 @@ impl Sender {
 
     /// Releases the DATAs and gives up the SIMs that are due by `now`.
     pub(super) fn handle_timeout(&mut self, now: Instant, figures: &mut Figures) {
+        self.wake(now);
         loop {
             while let Some((record, due)) = self.records.next_ripe(now) {
                 self.release(&record, due);
@@ -316,14 +389,53 @@ impl Sender {
 
     /// Takes in that a SIM of a flow was given up at `now`.
     fn on_lost(&mut self, flow: FlowId, now: Instant) {
-        let patience = self.patience;
+        let (patience, silence) = (self.patience, self.silence);
         let Some(account) = self.account(flow) else { return };
         account.sims -= 1;
-        let since = *account.silent_since.get_or_insert(now);
-        if now.since(since) >= patience && account.sendable {
+        if account.limit != UNLIMITED {
+            account.limit = account.limit.saturating_sub(1).max(1);
+        }
+        let silent = now.since(*account.silent_since.get_or_insert(now));
+        if silent >= patience && account.sendable {
             // Reported once: the endpoint updates the flow's backlog next.
             account.sendable = false;
             self.given_up.push_back(flow);
+        } else if silent >= silence {
+            // A peer that answers late is there: one SIM at a time may find paths that are less
+            // full.
+            let goes_on = account.sims > 0 || account.late;
+            account.limit = u32::from(goes_on);
+            if !goes_on && !account.listed {
+                account.listed = true;
+                // SIMs to a silent peer come at instants that are a quarter further apart each.
+                let index = u32::try_from(flow.index()).unwrap_or(u32::MAX);
+                self.resting.push(Reverse((now + silent / 4, index)));
+            }
+        }
+    }
+
+    /// Lets flows send one SIM that have rested until `now`.
+    fn wake(&mut self, now: Instant) {
+        // Bounded: each round takes out a flow.
+        while let Some(&Reverse((at, index))) = self.resting.peek() {
+            if at > now {
+                return;
+            }
+            self.resting.pop();
+            let account = &mut self.accounts[index as usize];
+            account.listed = false;
+            let flow = account.id;
+            self.unrest(flow);
+        }
+    }
+
+    /// Lets a flow send one SIM if it rests: it has rested long enough, or an answer came.
+    fn unrest(&mut self, flow: FlowId) {
+        if let Some(account) = self.account(flow)
+            && account.limit == 0
+        {
+            account.limit = 1;
+            self.review(flow);
         }
     }
 
@@ -379,13 +491,14 @@ impl Sender {
     /// Whether a flow does not send because it lacks a SIM-ACK.
     pub(super) fn holds(&self, flow: FlowId) -> bool {
         let account = self.accounts.get(flow.index());
-        account.is_some_and(|account| account.id == flow && account.waiting > 0)
+        account.is_some_and(|account| account.id == flow && account.waiting > 0 && account.sendable)
     }
 
-    /// The next instant at which a DATA may leave or a SIM is given up.
+    /// The next instant at which a DATA may leave, a SIM is given up or a flow has rested.
     #[inline]
     pub(super) fn poll_at(&self) -> Option<Instant> {
-        self.records.poll_at()
+        let wakes = self.resting.peek().map(|Reverse((at, _))| *at);
+        [self.records.poll_at(), wakes].into_iter().flatten().min()
     }
 
     /// Checks the invariants that hold between any two calls.
@@ -411,6 +524,12 @@ impl Sender {
     pub(super) fn counts(&self, flow: FlowId) -> (u32, u32) {
         let account = &self.accounts[flow.index()];
         (account.sims, account.data())
+    }
+
+    /// Room that was made for SIMs on their way and for DATAs that wait for the line.
+    #[cfg(test)]
+    pub(super) fn rooms(&self) -> [usize; 3] {
+        [self.records.capacity(), self.due.capacity(), self.resting.capacity()]
     }
 
     /// Ports in use.

@@ -246,13 +246,17 @@ fn a_sim_goes_before_an_answer_and_an_answer_repeats_what_it_answers() {
 #[test]
 fn acknowledgements_wait_for_the_line_and_go_before_data() {
     let mut host = Host::new(|_| ());
-    host.open(0, 0, 1);
     host.run(at(9.0));
-    assert!(host.sched.may_answer(78, host.now));
-    assert!(!host.sched.may_answer(78, host.now), "the line is busy");
-    let free = host.now + Duration::from_ps(780);
+    host.open(0, 0, 1);
+    host.poll();
+    assert!(!host.sched.may_answer(78, host.now), "a SIM has the line");
+    let free = host.now + Duration::from_ps(640);
     assert_eq!(host.sched.poll_timeout(), Some(free));
+    host.now = free;
+    host.poll();
     assert!(host.sched.may_answer(78, free));
+    assert!(!host.sched.may_answer(78, free), "the line is busy");
+    assert_eq!(host.sched.poll_timeout(), Some(free + Duration::from_ps(780)));
     let delay = Duration::from_ns(3 * 7800);
     assert_eq!(host.sched.answers(), Answers::Paced { segments: 16, delay });
     assert_eq!(host.sched.rto_min(), host.sched.rtt_max() * 4);
@@ -348,6 +352,143 @@ fn a_host_that_is_polled_late_sends_as_many_packets_as_a_punctual_one() {
     let late = run(Some(Duration::from_ns(700)));
     assert!(late.0.abs_diff(punctual.0) <= 8, "{late:?} against {punctual:?}");
     assert!(late.1.abs_diff(punctual.1) <= 16, "{late:?} against {punctual:?}");
+}
+
+#[test]
+fn a_host_that_is_polled_late_answers_what_a_punctual_one_would_have_answered() {
+    let mut host = Host::new(|_| ());
+    host.run(at(9.0));
+    host.poll();
+    let sims = |host: &mut Host, apart: u64, count: u32| {
+        let first = host.now;
+        for number in 0..count {
+            host.now = first + Duration::from_ns(u64::from(number) * apart);
+            let sim = Sim { number, nonce: 8, src_flow: flow(5) };
+            assert!(host.receive(HostId(4), EntropyValue(9), sim.probe()));
+        }
+    };
+    // SIMs that came a nanosecond apart, read at once.
+    sims(&mut host, 1, 32);
+    host.now = at(9.05);
+    host.poll();
+    assert_eq!((host.answers.len(), host.sched.figures().sims.unanswered), (32, 0));
+    // As many as came at one instant: B have room.
+    sims(&mut host, 0, 20);
+    assert_eq!(host.sched.figures().sims.unanswered, 8);
+    host.now = at(9.07);
+    host.poll();
+    // Acknowledgements that became due meanwhile leave one after the other, too.
+    host.now = at(9.1);
+    host.poll();
+    let acks = (0..99).take_while(|_| host.sched.may_answer(78, host.now)).count();
+    assert!(acks.abs_diff(30_000 / 780) <= 1, "{acks} in 30 ns");
+}
+
+#[test]
+fn a_host_makes_no_room_while_it_runs_however_late_it_is() {
+    let mut host = Host::new(|_| ());
+    let rooms = host.sched.sender.rooms();
+    host.open(0, 0, 100_000);
+    for step in [700, 20_000, 50_000] {
+        for _ in 0..200 {
+            host.now += Duration::from_ns(step);
+            let sent = host.sims.len();
+            host.sched.handle_timeout(host.now);
+            let mut burst = Burst::with_limit(BURST);
+            // A line that takes control only: DATAs wait.
+            host.sched.poll_control(host.now, host.now, &mut burst);
+            for segment in burst.iter() {
+                let Body::Note(note) = segment.hdr.body else { unreachable!() };
+                host.sims.push((host.now, segment.hdr.ev, Sim::of(&note).unwrap()));
+            }
+            for (_, ev, sim) in host.sims.split_off(sent) {
+                host.receive(PEER, ev, sim.answer());
+            }
+        }
+    }
+    assert!(host.sched.sender.due_since().is_some());
+    assert_eq!(host.sched.sender.rooms(), rooms);
+    // All DATAs that wait leave once the line takes them.
+    host.poll();
+    assert!(host.turns.len() > 100, "{}", host.turns.len());
+}
+
+#[test]
+fn a_flow_that_nothing_answers_probes_ever_more_rarely_until_something_does() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 100);
+    host.run(at(20_000.0));
+    let (rtt_max, sent) = (host.sched.rtt_max(), host.sims.len());
+    // 100 SIMs an RTT_max for 16 of them, then 1 each time that the silence has grown by a quarter.
+    assert!((1600..1900).contains(&sent), "{sent} SIMs");
+    let gaps: Vec<_> =
+        host.sims[sent - 8..].windows(2).map(|two| two[1].0.since(two[0].0)).collect();
+    assert!(gaps.windows(2).all(|two| two[1] > two[0]), "{gaps:?}");
+    assert!(*gaps.last().unwrap() > rtt_max * 16, "{gaps:?}");
+    // The next ones are answered: all segments that wait are probed soon.
+    while host.sims.len() == sent {
+        host.now = host.sched.poll_timeout().unwrap();
+        host.poll();
+    }
+    let rounds: Vec<_> = (0..4)
+        .scan(sent, |answered, _| {
+            for (_, ev, sim) in host.sims.split_off(*answered) {
+                assert!(host.receive(PEER, ev, sim.answer()));
+                host.sims.push((host.now, ev, sim));
+            }
+            *answered = host.sims.len();
+            host.run(host.now + us(12.0));
+            Some(host.sims.len() - *answered)
+        })
+        .collect();
+    assert_eq!(rounds, [4, 16, 64, 15]);
+}
+
+#[test]
+fn a_flow_whose_answers_are_all_late_goes_on_with_one_probe_at_a_time() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 100);
+    let rtt_max = host.sched.rtt_max();
+    let mut answered = 0;
+    let mut rtt = |host: &mut Host| {
+        let sent = host.sims.len();
+        host.run(host.now + rtt_max + us(1.0));
+        let asked = host.sims[answered..sent].to_vec();
+        for (_, ev, sim) in asked {
+            host.receive(PEER, ev, sim.answer());
+        }
+        host.poll();
+        answered = sent;
+        host.sims.len() - sent
+    };
+    let rates: Vec<_> = (0..100).map(|_| rtt(&mut host)).collect();
+    assert!(rates[5] > 50 && rates[20..].iter().all(|sims| (1..=2).contains(sims)), "{rates:?}");
+    assert!(host.sched.figures().sims.late > 1000);
+}
+
+#[test]
+fn a_flow_whose_window_is_full_sends_no_sims_until_it_moves_and_then_one() {
+    let mut host = Host::new(|_| ());
+    host.open(0, 0, 50);
+    host.acknowledged = true;
+    host.run(at(5.0));
+    let (_, ev, sim) = host.sims[0];
+    assert!(host.receive(PEER, ev, sim.answer()));
+    // The turn comes, and the flow has no segment that it may send.
+    while !host.sched.sender.has_due() {
+        host.now = host.sched.poll_timeout().unwrap();
+        host.sched.handle_timeout(host.now);
+    }
+    let turn = host.sched.next_turn(host.now, host.now).unwrap();
+    host.sched.on_backlog(turn.flow, &backlog(50), host.now);
+    assert_eq!(host.sched.figures().sims.wasted, 1);
+    let sent = host.sims.len();
+    host.run(at(100.0));
+    assert!(host.sims.len() <= sent + 12, "what was queued before, and no more");
+    let sent = host.sims.len();
+    host.sched.on_backlog(flow(0), &backlog(50), host.now);
+    host.run(at(101.0));
+    assert_eq!(host.sims.len(), sent + 1);
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl Turns {
     pub(super) fn open(&mut self, index: usize, collective: u32) {
         let collective = if self.order == Order::Collectives { collective } else { 0 };
         let before = self.places[index].group;
-        if self.places[index].queued && self.order != Order::Shortest {
+        if self.places[index].queued {
             self.remove(index);
         }
         let group = self.group(collective);
@@ -82,9 +82,13 @@ impl Turns {
         }
     }
 
-    /// Takes the former flow at `index` out of its queue. O(flows of its collective).
+    /// Takes the former flow at `index` out of its queue. O(flows that are queued).
     fn remove(&mut self, index: usize) {
         let flow = u32::try_from(index).unwrap_or(NONE);
+        if self.order == Order::Shortest {
+            self.places[index].queued = false;
+            return self.heap.retain(|Reverse((_, _, queued))| *queued != flow);
+        }
         let number = self.places[index].group;
         // Bounded: once around the queue.
         let mut rest = Vec::new();
@@ -218,5 +222,17 @@ mod tests {
         (0..3).for_each(|index| turns.push(index, 1));
         assert_eq!([turns.pop(), turns.pop(), turns.pop()], [Some(0), Some(2), Some(1)]);
         assert_eq!(turns.by_collective.len(), 2, "collective 1 has no flow any more");
+    }
+
+    #[test]
+    fn a_flow_that_reuses_a_place_has_a_rank_of_its_own() {
+        let mut turns = Turns::new(Order::Shortest, 2);
+        turns.open(0, 0);
+        turns.push(0, 1);
+        turns.open(0, 0);
+        turns.open(1, 0);
+        turns.push(1, 5);
+        turns.push(0, 9);
+        assert_eq!([turns.pop(), turns.pop(), turns.pop()], [Some(1), Some(0), None]);
     }
 }

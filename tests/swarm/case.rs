@@ -143,6 +143,12 @@ impl Case {
         case
     }
 
+    /// Sets what was drawn before to something else.
+    fn reset(&mut self, key: &'static str, value: impl ToString) {
+        self.settings.retain(|(set, _)| *set != key);
+        self.set(key, value);
+    }
+
     fn set(&mut self, key: &'static str, value: impl ToString) {
         self.settings.push((key, value.to_string()));
     }
@@ -150,7 +156,7 @@ impl Case {
     fn policies(&mut self, digits: &mut Digits, rng: &mut Rng) {
         let mut preset = rng.fork("preset", 0);
         if preset.chance(0.2) {
-            let runs = |name: &&str| !is_dcsim(name) && !name.starts_with("mlcc");
+            let runs = |name: &&str| !name.starts_with("mlcc");
             let names: Vec<_> = transports::names().into_iter().filter(runs).collect();
             let name = pick(&mut preset, &names);
             return self.set("transport", name);
@@ -163,7 +169,7 @@ impl Case {
             self.set("switch.qdisc", name);
         }
         let sched = SchedKind::NAMES[digits.next(SchedKind::NAMES.len())];
-        self.set("sched", if is_dcsim(sched) { "round-robin" } else { sched });
+        self.set("sched", sched);
         let trim = pick(rng, &["on", "off"]);
         self.set("trim", trim);
         self.set("lb.paths", pick(rng, &[1, 3, 16, 256, 65535]));
@@ -196,15 +202,34 @@ impl Case {
         self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
     }
 
-    /// Switches of DCsim with one packet of each small class and one token to many.
+    /// Draws from one packet of each small class and one token to many, over switches that know the
+    /// classes of DCsim and over others. DCsim needs switches that neither trim nor pause, and a
+    /// window that never binds.
     fn dcsim_settings(&mut self, rng: &mut Rng) {
-        if self.draft().switch.qdisc != Some(QdiscKind::DcSim) {
+        let Draft { settings, switch, .. } = self.draft();
+        let hosts = settings.sched == SchedKind::DcSim;
+        if !hosts && switch.qdisc != Some(QdiscKind::DcSim) {
             return;
         }
         let queue = pick(rng, &[2, 4, 12, 24]);
         self.set("switch.dcsim.queue", queue);
-        self.set("switch.dcsim.bucket", pick(rng, &[1, 2, queue]));
-        self.set("switch.queue", pick(rng, &["100KB", "500KB", "1MB"]));
+        let bucket = pick(rng, &[1, 2, queue]);
+        self.set("switch.dcsim.bucket", bucket);
+        self.reset("switch.queue", pick(rng, &["100KB", "500KB", "1MB"]));
+        if !hosts {
+            return;
+        }
+        self.reset("trim", "off");
+        self.reset("switch.qdisc", pick(rng, &["dcsim", "dcsim", "drop-tail", "ecn"]));
+        self.reset("switch.border_qdisc", "auto");
+        self.reset("cc", "fixed");
+        self.reset("cc.fixed.bdps", "1000");
+        self.reset("far.cc", "same");
+        self.reset("sched.dcsim.fraction", pick(rng, &["1", "1", "0.85", "0.3", "0"]));
+        let tight = if bucket > 1 { "tight" } else { "paper" };
+        self.reset("sched.dcsim.rtt_max", pick(rng, &["paper", "paper", tight]));
+        self.reset("sched.dcsim.per_sim", pick(rng, &[1, 1, 3]));
+        self.reset("sched.dcsim.order", pick(rng, &["collectives", "flows", "shortest"]));
     }
 
     /// Switches that write telemetry, for controllers that read it and for others; packets with
@@ -601,12 +626,6 @@ fn stage(matrix: &mut Matrix, rng: &mut Rng) {
         let flow = FlowSpec { start: Start::On(trigger), ..flow(matrix.nodes, rng) };
         matrix.push_flow(flow).unwrap();
     }
-}
-
-/// Hosts of DCsim stay out of the swarm: some of their cases do not end within its budget (see
-/// docs/RESULTS.md). Their own tests are in `transport/tests/dcsim.rs`.
-fn is_dcsim(name: &str) -> bool {
-    name.starts_with("dcsim")
 }
 
 /// The greatest number that divides both.

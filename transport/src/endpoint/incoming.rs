@@ -91,10 +91,15 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
-        if self.proofs.lacks(flow) {
-            self.look_at_proof(flow, rx)?;
-        }
+        let looked = if self.proofs.lacks(flow) { self.look_at_proof(flow, rx) } else { Ok(()) };
         let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        if let Err(reason) = looked {
+            if timed.timer.is_none() {
+                // A flow without a timer is never forgotten.
+                rearm(&mut self.wheel, &mut timed.timer, Some(rx.at + self.linger), Due::Rx(flow));
+            }
+            return Err(reason);
+        }
         let mut cx = RxContext {
             config: &self.config,
             msgs: &mut self.rx_msgs,

@@ -21,8 +21,10 @@
 //! sender is asked for proof beside the first packets that name the flow as this host does, so that
 //! flows in use become proven without waiting. Messages that unproven flows open have
 //! [`unproven_bytes`] in all, and no unproven flow opens a second message once half of the table of
-//! messages is taken. A full table forgets unproven flows first; a sender that it has no room for
-//! gets the answer `Refused`, goes on trying, and reports `PeerFull` when it gives up.
+//! messages is taken. A full table forgets unproven flows first, but none of which a message was
+//! delivered before its sender has given up; an unproven flow that is silent is forgotten. A sender
+//! that the table has no room for gets the answer `Refused`, goes on trying, and reports `PeerFull`
+//! when it gives up.
 //!
 //! A host has no more than [`peer_flows_max`] proven flows: one of its own at rest gives way to
 //! another, or it is refused. Flows without proof do not count, since their source may be forged.

@@ -42,25 +42,25 @@ impl Timed<RxFlow> {
 
 impl<S: Scheduler> Endpoint<S> {
     /// Lets a flow that was silent for `linger`, and has no timer any more, rest; a flow with
-    /// missing segments is forgotten.
+    /// missing segments is forgotten, and one whose sender never proved its address.
     pub(super) fn rest(&mut self, flow: FlowId) {
         let whole = self.rx_flows.get(flow).is_some_and(|timed| timed.flow.is_whole_so_far());
-        if !whole {
+        if !whole || self.proofs.lacks(flow) {
             self.forget(flow);
         } else if let Some(halves) = &mut self.halves {
             halves.end(flow);
         }
     }
 
-    /// Makes room in a full table by forgetting a flow, if one is found soon: one at rest whose
-    /// sender never proved its address, then any of such a sender where not all hosts are trusted,
-    /// then one at rest. The search goes on where the last one ended, so that places take turns.
+    /// Makes room in a full table by forgetting a flow, if one is found soon: where not all hosts
+    /// are trusted, one whose sender never proved its address and of which no message is done, then
+    /// one at rest. Its sender begins a flow anew, and a message that was done would be delivered
+    /// again. The search goes on where the last one ended, so that places take turns.
     /// O([`LOOKS_MAX`]).
     pub(super) fn evict(&mut self) {
         let mut flow = None;
         if self.proofs.matter() {
-            flow = self.search(|timed, lacks| lacks && timed.is_at_rest());
-            flow = flow.or_else(|| self.search(|_, lacks| lacks));
+            flow = self.search(|timed, lacks| lacks && !timed.flow.has_done());
         }
         let flow = flow.or_else(|| self.search(|timed, _| timed.is_at_rest()));
         let Some(flow) = flow else { return };

@@ -46,6 +46,11 @@ pub(crate) struct MsgWindow {
 }
 
 impl MsgWindow {
+    /// True when a message is done.
+    pub(crate) fn has_done(&self) -> bool {
+        self.done > 0 || self.first != MsgNo(0)
+    }
+
     /// The state of message `no`; `None` beyond the window, where no honest sender goes.
     pub(crate) fn state(&self, ring: &[MsgState], no: MsgNo) -> Option<MsgState> {
         let ahead = no.distance_from(self.first);

@@ -313,6 +313,11 @@ impl RxFlow {
         self.msgs.has_open()
     }
 
+    /// True when a message of this flow was delivered or given up.
+    pub(crate) fn has_done(&self) -> bool {
+        self.msgs.has_done()
+    }
+
     /// True while every message and every PSN that began to arrive has arrived: nothing of the flow
     /// is kept but this value.
     pub(crate) fn is_whole_so_far(&self) -> bool {

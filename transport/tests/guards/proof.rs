@@ -16,6 +16,14 @@ fn open_by(from: HostId, n: u32) -> RxSegment {
     RxSegment { hdr: Header { key, ..segment.hdr }, from, ..segment }
 }
 
+/// The first of three segments of a message that opens flow number `n` of a host.
+fn part_by(from: HostId, n: u32) -> RxSegment {
+    let mut data = opening(0, 0, 0, 3 * u32::from(FULL));
+    data.open.as_mut().unwrap().src_flow = FlowId::new(n, 1);
+    let hdr = Header { key: open_by(from, n).hdr.key, ..first(data, FULL).hdr };
+    RxSegment { hdr, from, ..first(data, FULL) }
+}
+
 /// What the endpoint asks senders for: (host, its flow, cookie).
 fn asked(end: &mut End) -> Vec<(HostId, FlowId, u64)> {
     let sent = end.sent();
@@ -88,7 +96,7 @@ fn an_ask_for_proof_is_no_longer_than_what_asks_for_a_flow() {
 fn forged_flows_give_way_to_a_proven_one_and_proven_ones_to_none_in_use() {
     let mut end = End::new(|s| (s.rx_flows_max, s.unproven_max) = (4, 4));
     for n in 0..4 {
-        end.places(&open_by(STRANGER, n));
+        end.places(&part_by(STRANGER, n));
     }
     end.sent();
     // The table is full of flows that are not proven, and of which none is at rest.
@@ -271,4 +279,51 @@ fn a_host_with_as_many_proven_flows_as_it_may_have_takes_the_places_of_no_other(
     end.take(&good);
     end.places(&third);
     assert_eq!(end.endpoint.stats().flows_evicted, 1);
+}
+
+#[test]
+fn a_flow_that_has_delivered_is_forgotten_by_no_full_table_before_its_sender_gives_up() {
+    let mut end = End::new(|s| (s.rx_flows_max, s.unproven_max) = (2, 2));
+    let (done, part) = (open_by(PEER, 0), part_by(STRANGER, 1));
+    end.places(&done);
+    end.places(&part);
+    assert_eq!(end.delivered(), [100]);
+    end.sent();
+    // One takes the place of what has not arrived yet, and none that of what was delivered.
+    for (n, evicted) in [(2, 1), (3, 1)] {
+        let open = open_by(HostId(5), n);
+        end.refuses_quietly(&open, DropReason::Unproven);
+        let cookie = asked(&mut end)[0].2;
+        if n == 2 {
+            end.take(&proof(&open, cookie));
+        } else {
+            end.refuses(&proof(&open, cookie), DropReason::TableFull);
+        }
+        assert_eq!(end.endpoint.stats().flows_evicted, evicted);
+    }
+    // The sender repeats what was delivered: it is acknowledged, and delivered to no application.
+    end.take(&done);
+    assert_eq!(end.delivered(), [0; 0]);
+    assert_eq!(end.endpoint.stats().messages_delivered, 1);
+}
+
+#[test]
+fn flows_without_proof_are_gone_when_their_senders_are_silent() {
+    let mut end = End::new(|s| {
+        (s.rx_flows_max, s.unproven_max, s.unproven_bytes) = (8, 3, 3_000);
+    });
+    // One is whole, one lacks segments, and one was refused.
+    end.places(&open_by(STRANGER, 0));
+    end.refuses_quietly(&part_by(STRANGER, 1), DropReason::Unproven);
+    end.places(&open_by(STRANGER, 2));
+    end.sent();
+    end.refuses_quietly(&open_by(PEER, 4), DropReason::Unproven);
+    end.sent();
+    end.now += Duration::from_s(1000);
+    end.endpoint.handle_timeout(end.now);
+    // There is room for others without proof again.
+    end.delivered();
+    for n in 5..8 {
+        end.places(&open_by(PEER, n));
+    }
 }

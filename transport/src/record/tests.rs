@@ -39,7 +39,7 @@ fn recorded(config: &Config, seed: u64) -> [Vec<u8>; 2] {
         end.post_send(now, MsgSpec { flow, len, tag: 3 }).unwrap();
         end.close_flow(now, flow);
     }
-    for _ in 0..400 {
+    for _ in 0..800 {
         for from in 0..2 {
             let mut burst = Burst::with_limit(BURST);
             ends[from].poll_transmit(now, &mut burst);

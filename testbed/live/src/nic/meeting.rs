@@ -5,7 +5,7 @@
 //! notified of it, or misses another, ends with that host's name. So no host waits for one that is
 //! gone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
@@ -354,10 +354,16 @@ impl Meeting {
     pub(super) fn part(&mut self) {
         let until = self.clock.now() + Duration::from_s(5);
         if self.is_first() {
-            let mut there = self.wires.iter().flatten().count();
-            while there > 0 && self.clock.now() < until {
+            // A host that leaves sends `Bye`, and then its connection ends: it counts once.
+            let mut there: BTreeSet<u32> = (0..)
+                .zip(&self.wires)
+                .filter_map(|(host, wire)| wire.as_ref().map(|_| host))
+                .collect();
+            while !there.is_empty() && self.clock.now() < until {
                 match self.inbox.try_recv() {
-                    Ok((_, Arrival::Line(Say::Bye) | Arrival::Gone(_))) => there -= 1,
+                    Ok((from, Arrival::Line(Say::Bye) | Arrival::Gone(_))) => {
+                        there.remove(&from);
+                    }
                     Ok(_) => {}
                     Err(_) => thread::sleep(RETRY / 100),
                 }

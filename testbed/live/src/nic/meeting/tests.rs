@@ -106,6 +106,23 @@ fn a_host_that_goes_is_named_by_all_others() {
 }
 
 #[test]
+fn the_first_host_leaves_last() {
+    let last = std::sync::atomic::AtomicBool::new(false);
+    together(4, |mut meeting| {
+        let join = Part::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        if meeting.own == 3 {
+            // The others have said `Bye` and ended their connections by then.
+            thread::sleep(3 * RETRY);
+            last.store(true, std::sync::atomic::Ordering::Release);
+        }
+        meeting.part();
+        let left = last.load(std::sync::atomic::Ordering::Acquire);
+        assert!(!meeting.is_first() || left, "the first host left before the fourth");
+    });
+}
+
+#[test]
 fn a_reason_is_passed_on_to_everybody() {
     let ends = together(3, |mut meeting| {
         let join = Part::Join(hello(meeting.own));

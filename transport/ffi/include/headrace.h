@@ -35,7 +35,7 @@ enum headrace_code
    */
   HEADRACE_GONE = -4,
   /*
-   As many connections are open as the configuration allows.
+   As many connections are open as the configuration allows, all by headrace_connect.
    */
   HEADRACE_TOO_MANY = -5,
   /*
@@ -174,7 +174,7 @@ typedef struct headrace_config {
    */
   uint32_t messages_max;
   /*
-   Bytes of messages that have come in and are not released yet.
+   Bytes of messages that have come in and are not released yet, above 0.
    */
   uint64_t memory_max;
   /*

@@ -86,17 +86,38 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Outgoing {
     cookie: u64,
+    connection: u32,
     /// The destination and the number of a request; `None` for other messages.
     asks: Option<(HostId, u64)>,
 }
 
-/// A connection that is open.
+/// A connection whose number is taken: until the worker has answered all that names it.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     peer: HostId,
     /// Opened for responses, without being asked for.
     own: bool,
-    failed: bool,
+    phase: Phase,
+    /// Messages under way.
+    outstanding: u32,
+    /// Grows with each message of the application; that of the last one here.
+    used: u64,
+}
+
+/// ```text
+/// Open -> Failed -> Closing -> Over
+///    \------\---------^        ^ also from Open: refused
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Carries messages.
+    Open,
+    /// The peer is silent: messages fail until the application closes it.
+    Failed,
+    /// The worker has been asked to close it and has not answered.
+    Closing,
+    /// Refused or closed; messages may be under way.
+    Over,
 }
 
 /// One application.
@@ -113,8 +134,10 @@ pub(crate) struct App {
     /// Requests without a response: their cookies.
     asked: BTreeMap<(HostId, u64), u64>,
     next_request: u64,
-    /// Closes of connections of our own that found the ring full.
+    /// Connections of our own that are to be closed: their peers are silent.
     closes: VecDeque<u32>,
+    /// Messages posted so far.
+    posted: u64,
 }
 
 /// Bits of a tag that are the application's.
@@ -136,6 +159,7 @@ impl App {
             asked: BTreeMap::new(),
             next_request: 1,
             closes: VecDeque::new(),
+            posted: 0,
         }
     }
 
@@ -153,11 +177,12 @@ impl App {
         self.open(peer, label, false, 1)
     }
 
-    /// Closes once all messages of the connection are over.
+    /// Closes once all messages of the connection are over. Its number is given to another one
+    /// when the worker has answered, so that no late answer meets the wrong connection.
     pub(crate) fn close(&mut self, connection: u32) -> Result<(), Refusal> {
         self.connection(connection)?;
         self.submit(Request::Close { connection })?;
-        self.connections[connection as usize] = None;
+        self.enter(connection, Phase::Closing);
         Ok(())
     }
 
@@ -173,7 +198,7 @@ impl App {
             return Err(Refusal::Invalid);
         }
         self.connection(connection)?;
-        self.send(connection, bytes, (Kind::Message, tag), Outgoing { cookie, asks: None })
+        self.send(bytes, (Kind::Message, tag), Outgoing { cookie, connection, asks: None })
     }
 
     /// Posts a request; ends in one `Response` or `Failed`.
@@ -190,7 +215,7 @@ impl App {
         let number = self.next_request;
         let asks = Some((peer, number));
         let bytes = Bytes::Copied(bytes);
-        self.send(connection, bytes, (Kind::Request, number), Outgoing { cookie, asks })?;
+        self.send(bytes, (Kind::Request, number), Outgoing { cookie, connection, asks })?;
         self.asked.insert((peer, number), cookie);
         self.next_request = number % TAG_MASK + 1;
         Ok(())
@@ -210,23 +235,28 @@ impl App {
         if self.free.is_empty() || bytes.is_empty() {
             return Err(if bytes.is_empty() { Refusal::Invalid } else { Refusal::Again });
         }
-        let serves = |c: &Option<Connection>| c.is_some_and(|c| c.peer == peer && !c.failed);
+        let serves =
+            |c: &Option<Connection>| c.is_some_and(|c| c.peer == peer && c.phase == Phase::Open);
         let connection = match self.connections.iter().position(serves) {
             Some(known) => u32::try_from(known).unwrap_or(u32::MAX),
             None => self.open(peer, Label::NONE, true, 2)?,
         };
         let bytes = Bytes::Copied(bytes);
-        self.send(connection, bytes, (Kind::Response, token), Outgoing { cookie, asks: None })
+        self.send(bytes, (Kind::Response, token), Outgoing { cookie, connection, asks: None })
     }
 
     /// The next thing that happened; `None` when there is nothing now.
     pub(crate) fn poll(&mut self) -> Option<Event> {
         while let Some(connection) = self.closes.pop_front() {
+            let failed = |c: &Connection| c.own && c.phase == Phase::Failed;
+            if !self.connections[connection as usize].as_ref().is_some_and(failed) {
+                continue;
+            }
             if self.submit(Request::Close { connection }).is_err() {
                 self.closes.push_front(connection);
                 break;
             }
-            self.connections[connection as usize] = None;
+            self.enter(connection, Phase::Closing);
         }
         // Some are nothing to the application: that a request has arrived, for one. There are no
         // more of them than messages under way.
@@ -255,9 +285,19 @@ impl App {
                 Some(Event::Failed { connection, cookie: outgoing.cookie, reason, at })
             }
             Completion::Refused { connection, reason, at } => {
-                let slot = self.connections.get_mut(connection as usize)?;
-                let was = slot.take();
-                was.is_none_or(|was| !was.own).then_some(Event::Refused { connection, reason, at })
+                let known = self.connections.get(connection as usize).copied().flatten()?;
+                if known.phase != Phase::Closing {
+                    self.enter(connection, Phase::Over);
+                } else if reason == Failure::NoSuchConnection {
+                    // The answer to the close of a connection that was refused before.
+                    self.enter(connection, Phase::Over);
+                    return None;
+                }
+                (!known.own).then_some(Event::Refused { connection, reason, at })
+            }
+            Completion::Closed { connection, .. } => {
+                self.enter(connection, Phase::Over);
+                None
             }
             Completion::Delivered { from, tag, memory, at, .. } => {
                 let number = tag & TAG_MASK;
@@ -286,17 +326,27 @@ impl App {
             return;
         }
         let slot = self.connections.get_mut(connection as usize);
-        if let Some(known) = slot.and_then(Option::as_mut).filter(|known| !known.failed) {
-            known.failed = true;
+        if let Some(known) = slot.and_then(Option::as_mut).filter(|c| c.phase == Phase::Open) {
+            known.phase = Phase::Failed;
             if known.own {
                 self.closes.push_back(connection);
             }
         }
     }
 
+    /// Moves a connection to `phase`; its number is free when all is over.
+    fn enter(&mut self, connection: u32, phase: Phase) {
+        let Some(slot) = self.connections.get_mut(connection as usize) else { return };
+        if let Some(known) = slot {
+            known.phase = phase;
+        }
+        slot.take_if(|known| known.phase == Phase::Over && known.outstanding == 0);
+    }
+
     fn connection(&self, number: u32) -> Result<Connection, Refusal> {
         let slot = self.connections.get(number as usize).copied().flatten();
-        slot.ok_or(Refusal::NoConnection)
+        let usable = slot.filter(|known| matches!(known.phase, Phase::Open | Phase::Failed));
+        usable.ok_or(Refusal::NoConnection)
     }
 
     /// Opens a connection, if the ring has room for `requests` in a row.
@@ -307,19 +357,38 @@ impl App {
         own: bool,
         requests: usize,
     ) -> Result<u32, Refusal> {
-        let free = self.connections.iter().position(Option::is_none).ok_or(Refusal::TooMany)?;
+        let Some(free) = self.connections.iter().position(Option::is_none) else {
+            return Err(self.make_room());
+        };
         let connection = u32::try_from(free).unwrap_or(u32::MAX);
         if self.ring.room() < requests {
             return Err(if self.ring.is_abandoned() { Refusal::Gone } else { Refusal::Again });
         }
         self.submit(Request::Open { connection, peer, path: self.path, label })?;
-        self.connections[free] = Some(Connection { peer, own, failed: false });
+        let used = self.posted;
+        let opened = Connection { peer, own, phase: Phase::Open, outstanding: 0, used };
+        self.connections[free] = Some(opened);
         Ok(connection)
+    }
+
+    /// Closes the connection of our own that has been idle longest, unless a number will be free
+    /// without that. Returns why there is none now.
+    fn make_room(&mut self) -> Refusal {
+        let numbered = || (0..).zip(self.connections.iter().flatten());
+        if numbered().any(|(_, c)| matches!(c.phase, Phase::Closing | Phase::Over)) {
+            return Refusal::Again;
+        }
+        let idle = numbered().filter(|(_, c)| c.own && c.outstanding == 0);
+        let idlest = idle.min_by_key(|(_, c)| c.used).map(|(connection, _)| connection);
+        match idlest.map(|connection| self.close(connection)) {
+            Some(closed) => closed.err().unwrap_or(Refusal::Again),
+            None if self.connections.iter().flatten().any(|c| c.own) => Refusal::Again,
+            None => Refusal::TooMany,
+        }
     }
 
     fn send(
         &mut self,
-        connection: u32,
         bytes: Bytes<'_>,
         (kind, number): (Kind, u64),
         outgoing: Outgoing,
@@ -333,12 +402,19 @@ impl App {
         let place = self.free.pop().ok_or(Refusal::Again)?;
         let source = bytes.source();
         let tag = (kind as u64) << TAG_BITS | number;
+        let connection = outgoing.connection;
         let request = Request::Send { connection, source, len, tag, cookie: place as u64 };
         if let Err(refusal) = self.submit(request) {
             self.free.push(place);
             return Err(refusal);
         }
         self.outgoing[place] = Some(outgoing);
+        self.posted += 1;
+        if let Some(known) = self.connections.get_mut(connection as usize).and_then(Option::as_mut)
+        {
+            known.outstanding += 1;
+            known.used = self.posted;
+        }
         Ok(())
     }
 
@@ -346,6 +422,13 @@ impl App {
         let place = usize::try_from(cookie).ok()?;
         let outgoing = self.outgoing.get_mut(place)?.take()?;
         self.free.push(place);
+        let connection = outgoing.connection;
+        if let Some(known) = self.connections.get_mut(connection as usize).and_then(Option::as_mut)
+        {
+            known.outstanding -= 1;
+            let phase = known.phase;
+            self.enter(connection, phase);
+        }
         Some(outgoing)
     }
 
@@ -356,3 +439,6 @@ impl App {
         self.ring.submit(request).map_err(|_| Refusal::Again)
     }
 }
+
+#[cfg(test)]
+mod tests;

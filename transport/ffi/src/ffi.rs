@@ -36,7 +36,7 @@ pub enum headrace_code {
     HEADRACE_ENVIRONMENT = -3,
     /// The stack has stopped.
     HEADRACE_GONE = -4,
-    /// As many connections are open as the configuration allows.
+    /// As many connections are open as the configuration allows, all by headrace_connect.
     HEADRACE_TOO_MANY = -5,
     /// No such connection is open.
     HEADRACE_NO_CONNECTION = -6,
@@ -79,7 +79,7 @@ pub struct headrace_config {
     pub connections_max: u32,
     /// Messages of an application that are under way, each way.
     pub messages_max: u32,
-    /// Bytes of messages that have come in and are not released yet.
+    /// Bytes of messages that have come in and are not released yet, above 0.
     pub memory_max: u64,
     /// Requests and events that wait between an application and the stack, each.
     pub ring: u32,
@@ -193,7 +193,7 @@ fn setup(config: &headrace_config, cards: Vec<DeviceName>) -> Option<Setup> {
         payload_max: u16::try_from(config.payload_max).ok().filter(|most| *most <= 8960)?,
         connections_max: within(config.connections_max, 1 << 16)?,
         messages_max: within(config.messages_max, 1 << 16)?,
-        memory_max: config.memory_max,
+        memory_max: Some(config.memory_max).filter(|most| *most > 0)?,
         ring: within(config.ring, 1 << 16)?,
         dpdk_mb: within(config.dpdk_mb, 1 << 20)?,
         hugepages: match config.hugepages {
@@ -434,9 +434,9 @@ mod tests {
 
     #[test]
     fn every_code_has_a_text_of_its_own_and_nothing_else_has() {
-        let texts: BTreeSet<String> = (-11..=0).map(text).collect();
-        assert_eq!(texts.len(), 12);
-        for unknown in [1, -12, i32::MIN] {
+        let texts: BTreeSet<String> = (-12..=0).map(text).collect();
+        assert_eq!(texts.len(), 13);
+        for unknown in [1, -13, i32::MIN] {
             assert_eq!(text(unknown), "no code of Headrace");
         }
     }
@@ -491,12 +491,13 @@ mod tests {
         // SAFETY: a place for a configuration.
         unsafe { headrace_config_init(&raw mut good) };
         assert!(setup(&good, Vec::new()).is_some());
-        let changes: [fn(&mut headrace_config); 7] = [
+        let changes: [fn(&mut headrace_config); 8] = [
             |config| config.size = 8,
             |config| config.payload_max = 70_000,
             |config| config.connections_max = 0,
             |config| config.messages_max = u32::MAX,
             |config| config.ring = 0,
+            |config| config.memory_max = 0,
             |config| config.hugepages = 2,
             |config| config.base_rtt_ns = u64::MAX,
         ];

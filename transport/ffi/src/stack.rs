@@ -173,7 +173,11 @@ impl Stack {
 
     /// Memory of an application, zeroed, at an address that devices can read.
     pub(crate) fn region(&self, len: usize) -> Result<Region, String> {
-        Region::new(&self.eal, vec![0; len].into()).map_err(|error| error.to_string())
+        let mut bytes = Vec::new();
+        let refused = |_| format!("the machine has no {len} bytes of memory for a region");
+        bytes.try_reserve_exact(len).map_err(refused)?;
+        bytes.resize(len, 0);
+        Region::new(&self.eal, bytes.into()).map_err(|error| error.to_string())
     }
 
     /// Buffers for headers of frames whose payload lies in a region, and for what points to it.

@@ -58,6 +58,8 @@ struct Client<'a> {
     host: Host,
     options: ClientOptions,
     monitor: &'a mut dyn Monitor,
+    /// The session that is asked for, or runs; notes of an earlier one may still arrive.
+    number: u64,
     /// The server's note that has not been read yet.
     note: Option<Note>,
     /// The server's end of its sending.
@@ -72,6 +74,8 @@ const LOOK_EVERY: Duration = Duration::from_ms(50);
 const BUSY: Duration = Duration::from_ms(300);
 /// Time for acknowledgements that are decided to leave.
 const FLUSH: Duration = Duration::from_ms(2);
+/// A server whose client the user has ended gets so long to report its counts.
+const REPORT_WITHIN: Duration = Duration::from_s(5);
 /// Round trips before those that count: a tenth, at most these.
 const WARM_UP_MAX: u64 = 1000;
 
@@ -89,6 +93,7 @@ pub fn run(
     terms.config(1, setup.addressing.version())?;
     let host = Host::open(setup, options.wait, monitor)?;
     let mut client = Client {
+        number: Host::session_number()?,
         host,
         options: *options,
         monitor,
@@ -144,7 +149,7 @@ impl Client<'_> {
         let until = self.host.now() + self.options.wait;
         let mut terms = terms.clone();
         terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
-        let number = Host::session_number()?;
+        let number = self.number;
         let server = self.options.server;
         loop {
             self.host.build(&Terms::lobby())?;
@@ -154,7 +159,7 @@ impl Client<'_> {
             let hello = Note::Hello { protocol: PROTOCOL, version, session: number, terms: asked };
             self.host.send_note(number, &hello);
             let retry_at = match self.answer(until)? {
-                Some(Note::Welcome { session, payload_bytes }) if session == number => {
+                Some(Note::Welcome { payload_bytes, .. }) => {
                     self.rest(FLUSH)?;
                     terms.payload_bytes = terms.payload_bytes.min(payload_bytes);
                     return self.begin(number, terms);
@@ -294,14 +299,15 @@ impl Client<'_> {
     /// Asks for the server's counts and compares.
     fn close(mut self, mut session: Session, round_trips: Vec<u64>) -> Result<Outcome, PeerError> {
         let took = self.host.now().since(session.began);
-        let number = session.number;
+        let (number, asked) = (session.number, self.host.now());
         self.host.send_note(number, &Note::Finish { session: number });
         let (server_received, server_counters) = loop {
-            self.turn(Some(&mut session))?;
-            if let Some(Note::Report { session, received, counters }) = self.note.take()
-                && session == number
-            {
+            let now = self.turn(Some(&mut session))?;
+            if let Some(Note::Report { received, counters, .. }) = self.note.take() {
                 break (received, counters);
+            }
+            if self.stopped && now.since(asked) > REPORT_WITHIN {
+                return Err(PeerError::Interrupted);
             }
         };
         // Ours is decided, and not asked for again.
@@ -349,25 +355,26 @@ impl Client<'_> {
         Ok(turn.now)
     }
 
-    /// Handles a message that is no data.
+    /// Handles a message that is no data. A note of another session is dropped.
     fn on_completion(&mut self, completion: Completion) -> Result<(), PeerError> {
         match completion {
             Completion::Delivered { from, tag, memory, .. } if from == self.options.server => {
                 let is_note = Tag::unpack(tag).is_some_and(|tag| tag.kind == Kind::Note);
-                match Note::read(&memory) {
-                    Ok(Note::Stop { reason, .. }) if is_note => {
-                        return Err(PeerError::Stopped(reason));
-                    }
-                    Ok(Note::End { sent, .. }) if is_note => self.server_sent = Some(sent),
-                    Ok(note) if is_note => self.note = Some(note),
-                    _ => {}
+                let note = Note::read(&memory).ok().filter(|_| is_note);
+                match note.filter(|note| note.is_of(self.number)) {
+                    Some(Note::Stop { reason, .. }) => return Err(PeerError::Stopped(reason)),
+                    Some(Note::End { sent, .. }) => self.server_sent = Some(sent),
+                    Some(note) => self.note = Some(note),
+                    None => {}
                 }
             }
             // A note or a ping that was not taken: silence is noticed by the clock.
             Completion::Failed { reason, .. } => tracing::debug!(%reason, "not delivered"),
             Completion::Refused { reason, .. } => tracing::warn!(%reason, "no flow to the server"),
-            Completion::Sent { .. } | Completion::Delivered { .. } | Completion::Aborted { .. } => {
-            }
+            Completion::Sent { .. }
+            | Completion::Closed { .. }
+            | Completion::Delivered { .. }
+            | Completion::Aborted { .. } => {}
         }
         Ok(())
     }

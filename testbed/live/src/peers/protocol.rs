@@ -157,6 +157,21 @@ impl Note {
         serde_json::from_value(value).map_err(|error| format!("a note it does not know: {error}"))
     }
 
+    /// Whether the note belongs to session `number`. A refusal does to any: the server may have been
+    /// unable to read the number.
+    pub(super) fn is_of(&self, number: u64) -> bool {
+        match self {
+            Self::Refused { .. } => true,
+            Self::Hello { session, .. }
+            | Self::Welcome { session, .. }
+            | Self::Go { session }
+            | Self::End { session, .. }
+            | Self::Finish { session }
+            | Self::Report { session, .. }
+            | Self::Stop { session, .. } => *session == number,
+        }
+    }
+
     /// The session that unreadable bytes name, where they name one.
     pub(super) fn session_of(bytes: &[u8]) -> u64 {
         let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
@@ -194,10 +209,15 @@ mod tests {
             received: Totals { messages: 1, bytes: 2, fingerprint: 3, wrong: 0 },
             counters: Counters::from([("retransmitted".to_owned(), 5)]),
         };
-        for note in [hello, report, Note::Go { session: 7 }] {
+        let reason = "why".to_owned();
+        let stop = Note::Stop { session: 7, reason: reason.clone() };
+        let end = Note::End { session: 7, sent: Totals::default() };
+        for note in [hello, report, stop, end, Note::Go { session: 7 }] {
             assert_eq!(Note::read(&note.bytes()), Ok(note.clone()));
             assert_eq!(Note::session_of(&note.bytes()), 7);
+            assert!(note.is_of(7) && !note.is_of(6), "{note:?}");
         }
+        assert!(Note::Refused { session: 0, busy: false, reason }.is_of(7));
         for garbage in
             [&b""[..], b"{}", b"\xff\xfe", b"{\"note\":\"dance\"}", &[b'['; NOTE_MAX + 1]]
         {

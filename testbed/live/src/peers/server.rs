@@ -167,7 +167,7 @@ impl Server<'_> {
                 tracing::warn!(%reason, "no flow to a client");
                 Ok(())
             }
-            Completion::Aborted { .. } => Ok(()),
+            Completion::Closed { .. } | Completion::Aborted { .. } => Ok(()),
         }
     }
 

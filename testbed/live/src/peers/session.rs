@@ -88,7 +88,9 @@ impl Session {
             Completion::Sent { cookie: tag, .. }
             | Completion::Failed { cookie: tag, .. }
             | Completion::Delivered { tag, .. } => Tag::unpack(*tag),
-            Completion::Refused { .. } | Completion::Aborted { .. } => None,
+            Completion::Refused { .. } | Completion::Closed { .. } | Completion::Aborted { .. } => {
+                None
+            }
         };
         let Some(tag) = tag.filter(|tag| tag.kind == Kind::Data) else { return Some(completion) };
         match completion {

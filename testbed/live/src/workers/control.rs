@@ -133,6 +133,7 @@ impl<'a> Control<'a> {
                     self.conductor.on_delivered(FlowIndex(flow), u64::from(len), at);
                 }
             }
+            Completion::Closed { .. } => {}
             // The sender's end of the flow has failed, or will.
             Completion::Aborted { from, .. } => {
                 tracing::debug!(host, %from, "a message was aborted");

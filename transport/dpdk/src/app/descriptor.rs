@@ -44,7 +44,8 @@ pub enum Request {
         /// Comes back with the completion.
         cookie: u64,
     },
-    /// Close once all messages are finished.
+    /// Close once all messages are finished. Ends in one [`Completion::Closed`], or in a
+    /// [`Completion::Refused`] where no such connection is open.
     Close {
         /// The number that its `Open` gave the connection.
         connection: u32,
@@ -111,13 +112,20 @@ pub enum Completion {
         /// When the worker gave the message up.
         at: Instant,
     },
-    /// A flow could not be opened.
+    /// A flow could not be opened, or there was none to close.
     Refused {
         /// The connection of the request.
         connection: u32,
         /// The cause.
         reason: Failure,
         /// When the worker refused the request.
+        at: Instant,
+    },
+    /// A connection is closed and its number is free; its messages may still be under way.
+    Closed {
+        /// The connection of the request.
+        connection: u32,
+        /// When.
         at: Instant,
     },
     /// A message has come in, whole; reported once.
@@ -297,6 +305,7 @@ const FAILED: u32 = 2;
 const REFUSED: u32 = 3;
 const DELIVERED: u32 = 4;
 const ABORTED: u32 = 5;
+const CLOSED: u32 = 6;
 
 impl RequestSlot {
     /// The slot of `request`; memory stays behind.
@@ -405,6 +414,9 @@ impl CompletionSlot {
                 at: at.as_ps(),
                 ..Self::default()
             },
+            Completion::Closed { connection, at } => {
+                Self { kind: CLOSED, connection, at: at.as_ps(), ..Self::default() }
+            }
             Completion::Delivered { from, tag, checksum, ref memory, at } => Self {
                 kind: DELIVERED,
                 number: from.0,
@@ -435,6 +447,7 @@ impl CompletionSlot {
             SENT => Completion::Sent { cookie, connection, at },
             FAILED => Completion::Failed { cookie, connection, reason: reason()?, at },
             REFUSED => Completion::Refused { connection, reason: reason()?, at },
+            CLOSED => Completion::Closed { connection, at },
             DELIVERED => Completion::Delivered {
                 from: HostId(self.number),
                 tag: self.first,
@@ -523,7 +536,7 @@ mod tests {
         for kind in [SEND_OWNED, SEND_PATTERN, SEND_REGION] {
             assert_eq!(RequestSlot { kind, ..Default::default() }.read(None), None);
         }
-        for kind in [0, FAILED, REFUSED, DELIVERED, 6] {
+        for kind in [0, FAILED, REFUSED, DELIVERED, 7] {
             assert_eq!(CompletionSlot { kind, ..Default::default() }.read(None), None);
         }
     }

@@ -27,9 +27,9 @@ pub(crate) struct Connections {
 pub(crate) enum Step {
     /// A message was posted, and the store has its source.
     Posted(MsgId),
-    /// The request failed; the application is informed.
-    Failed(Completion),
-    /// The request posted no message and did not fail.
+    /// The request failed, or is done at once; the application is informed.
+    Answered(Completion),
+    /// The request posted no message and has no answer yet.
     Done,
 }
 
@@ -65,8 +65,9 @@ impl Connections {
     ) -> Option<Step> {
         let (slot, memory) = app.peek()?;
         let names = slot.names();
-        let refused =
-            |connection, reason| Step::Failed(Completion::Refused { connection, reason, at: now });
+        let refused = |connection, reason| {
+            Step::Answered(Completion::Refused { connection, reason, at: now })
+        };
         let step = match slot.read(memory) {
             Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
             Some(Asked::Open { connection, peer, path, label }) => {
@@ -81,14 +82,14 @@ impl Connections {
                 let flow = self.flows.get_mut(connection as usize).and_then(Option::take);
                 if let Some(flow) = flow {
                     core.close_flow(now, flow);
-                    Step::Done
+                    Step::Answered(Completion::Closed { connection, at: now })
                 } else {
                     refused(connection, Failure::NoSuchConnection)
                 }
             }
             None => {
                 let ((connection, cookie), reason) = (names, Failure::Malformed);
-                Step::Failed(Completion::Failed { cookie, connection, reason, at: now })
+                Step::Answered(Completion::Failed { cookie, connection, reason, at: now })
             }
         };
         drop(app.take());
@@ -142,7 +143,7 @@ impl Connections {
             (posted, _) => {
                 let reason = posted.err().unwrap_or(Failure::Malformed);
                 let failed = Completion::Failed { cookie, connection, reason, at: now };
-                return Some(Step::Failed(failed));
+                return Some(Step::Answered(failed));
             }
         };
         store.insert(msg, len.get(), source);

@@ -47,7 +47,7 @@ where
                         meter.posted(msg, now);
                     }
                 }
-                Some(Step::Failed(completion)) => outbox.push(completion),
+                Some(Step::Answered(completion)) => outbox.push(completion),
                 Some(Step::Done) => {}
                 None => break,
             }

@@ -45,10 +45,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEEWAY: Duration = Duration::from_micros(200);
 
 impl InterruptHold {
-    /// Waits until the interrupt thread has ended its present work, and holds it.
+    /// Waits until the interrupt thread has ended its present work, and left an earlier hold, and
+    /// holds it.
     #[must_use]
     pub fn new(eal: &Eal) -> Self {
         let mut hold = Self { eal: eal.clone(), held: false };
+        if *lock() == HoldState::Leaving {
+            wait_until_it_has_left();
+        }
         hold.catch();
         hold
     }
@@ -56,11 +60,7 @@ impl InterruptHold {
     /// Lets the interrupt thread do its pending work, and holds it again. Takes some 300 us.
     pub fn let_through(&mut self) {
         self.release();
-        // An alarm that is due before the thread has left the last one's callback would be run
-        // right there, and nothing else would ever be.
-        let gone = |state: &mut HoldState| *state == HoldState::Leaving;
-        drop(CHANGED.wait_timeout_while(lock(), PATIENCE, gone));
-        thread::sleep(LEEWAY);
+        wait_until_it_has_left();
         self.catch();
     }
 
@@ -102,6 +102,14 @@ impl Drop for InterruptHold {
     }
 }
 
+/// Waits until the interrupt thread is out of the callback of a hold that was released. An alarm
+/// that is due before would be run right there, and nothing else would ever be.
+fn wait_until_it_has_left() {
+    let leaving = |state: &mut HoldState| *state == HoldState::Leaving;
+    drop(CHANGED.wait_timeout_while(lock(), PATIENCE, leaving));
+    thread::sleep(LEEWAY);
+}
+
 fn lock() -> MutexGuard<'static, HoldState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -119,4 +127,22 @@ extern "C" fn stand_still(_argument: *mut c_void) {
     }
     *state = HoldState::Free;
     CHANGED.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EalOptions;
+
+    #[test]
+    fn a_hold_right_after_another_holds() {
+        let eal = Eal::start(&EalOptions::default()).unwrap();
+        for turn in 0..20 {
+            assert!(InterruptHold::new(&eal).held, "turn {turn}");
+        }
+        // The thread runs between two holds, and is held again.
+        let mut hold = InterruptHold::new(&eal);
+        hold.let_through();
+        assert!(hold.held);
+    }
 }

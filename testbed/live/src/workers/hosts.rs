@@ -238,18 +238,22 @@ impl Pollers {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Ends all threads and returns the hosts that they polled. A panic of a thread is passed on.
+    /// Ends all threads and returns the hosts that they polled. The first panic of a thread is
+    /// passed on once all threads have ended.
     pub(crate) fn stop(mut self) -> Result<Vec<Polled>, RunError> {
         self.stop.store(true, Ordering::Release);
         let mut back = Vec::new();
-        let mut failed = None;
+        let (mut failed, mut panicked) = (None, None);
         // All are joined before a failure is reported: none may outlive the devices.
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok(Ok(polled)) => back.push(polled),
                 Ok(Err(error)) => failed = Some(error),
-                Err(panic) => std::panic::resume_unwind(panic),
+                Err(panic) => panicked = panicked.or(Some(panic)),
             }
+        }
+        if let Some(panic) = panicked {
+            std::panic::resume_unwind(panic);
         }
         failed.map_or(Ok(back), |error| Err(unfit(&error)))
     }
@@ -286,6 +290,8 @@ fn poll(mut polled: Polled, clock: &RunClock, stop: &AtomicBool) -> Polled {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
 
     #[test]
@@ -302,5 +308,23 @@ mod tests {
             assert_eq!((wider.unproven_bytes, needs.bytes_in), (5000, 10_000));
             assert_eq!(wider.tx_flows_max, config.tx_flows_max);
         }
+    }
+
+    #[test]
+    fn a_panic_of_one_thread_is_passed_on_when_all_have_ended() {
+        let (stop, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let stopped = (Arc::clone(&stop), Arc::clone(&ended));
+        let fails = thread::spawn(|| -> Result<Polled, EalError> { panic!("a bug") });
+        let ends = thread::spawn(move || {
+            while !stopped.0.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            thread::sleep(std::time::Duration::from_millis(100));
+            stopped.1.store(true, Ordering::Release);
+            Ok(Polled { hosts: Vec::new(), gaps: Gaps::new(Duration::from_us(1)) })
+        });
+        let pollers = Pollers { threads: vec![fails, ends], stop, ready: Arc::default() };
+        assert!(catch_unwind(AssertUnwindSafe(|| pollers.stop())).is_err());
+        assert!(ended.load(Ordering::Acquire), "the second thread outlived the panic");
     }
 }

@@ -82,7 +82,9 @@ pub(crate) fn same_story(ended: &[Ended]) -> Value {
     let first = ended[0].summary();
     for other in &ended[1..] {
         let other = other.summary();
-        for what in ["/flows", "/fct_us", "/completion_us", "/packets", "/bytes", "/per_host"] {
+        for what in
+            ["/flows", "/fct_us", "/completion_us", "/packets", "/bytes", "/counters", "/per_host"]
+        {
             assert_eq!(other.pointer(what), first.pointer(what), "{what}");
         }
     }
@@ -112,6 +114,9 @@ fn memif() -> Verdict {
     let device = summary["per_host"][0]["device"].as_str().unwrap();
     assert!(device.starts_with("net_memif"), "{device}");
     assert!(summary["per_host"][1]["base_rtt_min_us"].as_f64().unwrap() > 0.0);
+    let counted = |at: &Value| at["counters"]["data_placed"].as_u64().unwrap_or(0);
+    let of_hosts: u64 = summary["per_host"].as_array().unwrap().iter().map(counted).sum();
+    assert!(of_hosts > 0 && counted(&summary) == of_hosts, "{summary}");
     Passed
 }
 

@@ -124,6 +124,9 @@ pub struct HostSeen {
     pub stamped: u64,
     /// How late its polls were.
     pub lateness: Lateness,
+    /// Counters of its worker and its device, by name; those that are 0 are missing.
+    #[serde(default, skip_serializing_if = "Counters::is_empty")]
+    pub counters: Counters,
 }
 
 /// Erasure coding.

@@ -19,7 +19,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -242,7 +242,11 @@ mod tests {
             findings: vec!["a \"finding\"\n".to_owned()],
             end_ps: u64::MAX,
             offset_change_ps: -4,
-            seen: HostSeen { clock_error_us: 0.25, ..HostSeen::default() },
+            seen: HostSeen {
+                clock_error_us: 0.25,
+                counters: [("starved".to_owned(), 8)].into(),
+                ..HostSeen::default()
+            },
         };
         let say = Say::Part { round: Round::Report, part: Part::Report(Box::new(report)) };
         let line = say.line();

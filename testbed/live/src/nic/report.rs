@@ -11,6 +11,8 @@ use experiments::measure::{Audit, Lateness, Outcome};
 use experiments::plan::Plan;
 use transport::{Instant, Stats};
 
+use crate::workers::counters;
+
 use super::message::{DriverPart, ReceivedFlow, Report, SentFlow};
 use transport::stats::DropReason;
 
@@ -96,6 +98,9 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
     }
     let lateness = worst(reports.iter().map(|report| report.seen.lateness));
     summary.lateness = lateness;
+    for report in reports {
+        counters::join(&mut summary.counters, report.seen.counters.clone());
+    }
     summary.per_host = reports.iter().map(|report| report.seen.clone()).collect();
     Outcome { stopped, lateness, ..outcome }
 }

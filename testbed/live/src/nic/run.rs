@@ -6,6 +6,7 @@ use std::thread;
 
 use experiments::conductor::Conductor;
 use experiments::hosts_file::{HostEntry, HostsFile};
+use experiments::input::InputError;
 use experiments::measure::{Adapted, HostSeen, Outcome};
 use experiments::observe::Observe;
 use experiments::plan::{Plan, RunError};
@@ -30,9 +31,10 @@ use super::offset::Offset;
 use super::report;
 use super::turn::Turn;
 use super::warm_up::{Desk, Opened, devices};
+use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
-use crate::workers::counters;
+use crate::workers::counters::{self, Workers};
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
 use crate::workers::lateness::{self, Gaps};
 use crate::workers::observers::Observers;
@@ -94,6 +96,11 @@ fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
     plan.draft.check_real_world()?;
     let hosts = u32::try_from(network.hosts.hosts.len()).unwrap_or(u32::MAX);
     let file = &network.hosts.file;
+    let flows = plan.matrix.flows.len();
+    if flows as u64 > FLOWS_MAX {
+        let most = format!("at most {FLOWS_MAX}: hosts exchange a report of each over the network");
+        return Err(InputError::new(format!("{flows} flows"), most).into());
+    }
     if plan.matrix.nodes > hosts {
         let nodes = plan.matrix.nodes;
         return Err(RunError::Disagree(format!("the matrix has {nodes} hosts, {file} {hosts}")));
@@ -266,8 +273,9 @@ impl Attendance<'_> {
         let stopped = turn.until_over(&pollers, self.watch)?;
         let mut polled = pollers.stop()?;
         observers.finish_capture(capture);
-        let Turn { control, gaps, now, .. } = turn;
-        let mut report = report(&mut polled, &control, (own, gaps, now), seen);
+        let Turn { control, gaps, now, clock, .. } = turn;
+        let sum = counters::sum(&mut polled, clock.now());
+        let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.
         drop((polled, control));
         report.findings = findings(&pool);
@@ -314,19 +322,19 @@ fn worker(
 
 /// The report of this host, but for its buffers and its clock.
 fn report(
+    sum: Workers,
     polled: &mut [Polled],
     control: &Control<'_>,
     (own, gaps, now): (HostId, Gaps, Instant),
     seen: HostSeen,
 ) -> Report {
-    let sum = counters::sum(polled);
     let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = report::of_real_network(lateness::judge(&threads, 1.0));
     let drops = &sum.stats.drops;
     let others = drops.of(DropReason::NotHeadrace) + drops.of(DropReason::OtherPort);
     let strays = seen.strays + others;
-    let mut seen = HostSeen { lateness, strays, ..seen };
+    let mut seen = HostSeen { lateness, strays, counters: sum.counters, ..seen };
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let stats = host.io().queue().stats();
         seen.device_missed += stats.rx_missed + stats.rx_no_mbuf;

@@ -22,7 +22,7 @@ pub(super) struct Turn<'a, 'm> {
     meeting: &'m mut Meeting,
     pub(super) control: Control<'a>,
     pub(super) gaps: Gaps,
-    clock: RunClock,
+    pub(super) clock: RunClock,
     pub(super) now: Instant,
     limit: Instant,
     /// Pokes received from others.

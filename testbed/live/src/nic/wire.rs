@@ -26,8 +26,14 @@ const BEAT: core::time::Duration = core::time::Duration::from_millis(500);
 /// A write that takes longer than this finds no reader at the other end.
 const WRITE_MAX: core::time::Duration = core::time::Duration::from_secs(10);
 
-/// The longest line: a report of some 600 000 flows.
-const LINE_MAX: u64 = 64 << 20;
+/// The longest line: the reports of all hosts.
+const LINE_MAX: u64 = 128 << 20;
+
+/// Most octets of a flow in the reports of its sender and its receiver.
+const FLOW_LINE_MAX: u64 = 224;
+
+/// Flows of a run: the reports of so many fit a line, with room for all else.
+pub(super) const FLOWS_MAX: u64 = LINE_MAX / FLOW_LINE_MAX - (1 << 14);
 
 /// An arrival from a host.
 #[derive(Debug)]
@@ -132,4 +138,22 @@ fn listen(
 
 fn is_pause(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{ReceivedFlow, SentFlow};
+    use super::*;
+
+    #[test]
+    fn a_flow_takes_no_more_of_a_line_than_is_counted() {
+        let (flow, most) = (u32::MAX, Some(u64::MAX));
+        let sent =
+            SentFlow { flow, start_ps: most, acked_ps: most, acked: u64::MAX, failed: false };
+        let received = ReceivedFlow { flow, delivered_ps: most, delivered: u64::MAX };
+        let sent = serde_json::to_vec(&sent).unwrap().len();
+        let received = serde_json::to_vec(&received).unwrap().len();
+        // A comma stands behind each.
+        assert!((sent + received + 2) as u64 <= FLOW_LINE_MAX, "{sent} and {received}");
+    }
 }

@@ -35,7 +35,7 @@ pub(super) fn outcome(
     pmd: Pmd,
 ) -> Outcome {
     let Ended { switch, mut control, sampler, gaps, now, mut polled, stopped } = ended;
-    let workers = counters::sum(&mut polled);
+    let workers = counters::sum(&mut polled, now);
     let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
     let conductor = control.conductor_mut();

@@ -23,7 +23,7 @@
 use experiments::measure::Counters;
 use transport::{Instant, Stats};
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
-use transport_dpdk::{PacketIo as _, Upkeep as _};
+use transport_dpdk::{PacketIo, Upkeep as _};
 
 use super::hosts::Polled;
 
@@ -105,8 +105,12 @@ pub(crate) struct Workers {
     pub(crate) left: u64,
 }
 
-/// The sum of the counters of all threads' workers.
-pub(crate) fn sum(polled: &mut [Polled]) -> Workers {
+/// Descriptors of the longest receive queue: DPDK counts them in 16 bits.
+const DESCRIPTORS_MAX: u64 = 1 << 16;
+
+/// The sum of the counters of all threads' workers, whose devices are emptied at `now`, a time that
+/// the workers' clock has reached: a device's stamps are compared with it.
+pub(crate) fn sum(polled: &mut [Polled], now: Instant) -> Workers {
     let mut sum = Workers::default();
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let counts = *host.counts();
@@ -120,15 +124,22 @@ pub(crate) fn sum(polled: &mut [Polled]) -> Workers {
         let io = host.io();
         let kept = io.kept() as u64;
         sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
-        // Bounded by the packets on the link: no host sends any more.
-        loop {
-            let left = io.rx_burst(Instant::ZERO);
-            io.rx_release();
-            sum.left += left as u64;
-            if left == 0 {
-                break;
-            }
-        }
+        sum.left += emptied(io, now);
     }
     sum
+}
+
+/// Frees the frames that a device holds, and returns how many they were. Over a real network others
+/// may go on sending, so it ends when a whole queue has been freed.
+fn emptied(io: &mut impl PacketIo, now: Instant) -> u64 {
+    let mut freed = 0;
+    while freed < DESCRIPTORS_MAX {
+        let found = io.rx_burst(now) as u64;
+        io.rx_release();
+        freed += found;
+        if found == 0 {
+            break;
+        }
+    }
+    freed
 }

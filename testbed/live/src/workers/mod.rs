@@ -14,14 +14,20 @@ use experiments::plan::RunError;
 use transport::{Config, Duration};
 use transport_dpdk::TimeScale;
 
+use crate::dpdk_error::unfit;
+
 pub use lateness::LATE_SHARE_MAX;
 
 /// `config` with a secret of the operating system's, so that no other host can guess flows' keys.
 ///
 /// # Errors
-/// When the operating system gives no random octets.
+/// When the operating system gives no random octets, or the settings do not fit with keys.
 pub(crate) fn keyed(config: &Config) -> Result<Config, RunError> {
-    transport_dpdk::keyed(config).map_err(|error| no_chance(&error))
+    transport_dpdk::keyed(config).map_err(|error| match error.kind() {
+        // Not the lack of octets: the settings do not fit with keys in the headers.
+        std::io::ErrorKind::InvalidInput => unfit(&error),
+        _ => no_chance(&error),
+    })
 }
 
 /// A number that no other host can guess.

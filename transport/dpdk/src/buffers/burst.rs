@@ -8,8 +8,14 @@ use std::mem;
 
 use crate::buffers::mbuf::{self, Mbuf};
 
-/// Packets moved by one call; the unit of all loops here.
-pub const BURST: usize = 32;
+/// Packets moved by one call; the unit of all loops here and in the core.
+pub use transport::BURST;
+
+/// `count`, at most [`BURST`], as DPDK takes it.
+#[inline]
+pub(crate) fn count_u16(count: usize) -> u16 {
+    u16::try_from(count.min(BURST)).unwrap_or(0)
+}
 
 /// Up to [`BURST`] mbufs in order. Dropping it frees them in one call.
 pub struct MbufBurst {

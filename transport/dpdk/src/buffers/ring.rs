@@ -11,7 +11,7 @@ use std::sync::Arc;
 use dpdk_sys as sys;
 use thiserror::Error;
 
-use crate::buffers::burst::{BURST, MbufBurst};
+use crate::buffers::burst::{MbufBurst, count_u16};
 use crate::buffers::mbuf::as_pointers;
 use crate::eal::{self, Eal, EalError, Errno};
 
@@ -160,10 +160,4 @@ impl RingRx {
     pub fn count(&self) -> u32 {
         self.0.count()
     }
-}
-
-#[inline]
-fn count_u16(count: usize) -> u16 {
-    // Bursts are at most 32 long.
-    u16::try_from(count.min(BURST)).unwrap_or(0)
 }

@@ -171,7 +171,11 @@ pub(crate) fn negotiate(
         driver,
         queues,
         descriptors: (wish.rx_descriptors, wish.tx_descriptors),
-        max_frame: FrameLimit::Unproven(wish.max_frame),
+        max_frame: if wish.keep_mtu {
+            FrameLimit::Set(wish.max_frame)
+        } else {
+            FrameLimit::Unproven(wish.max_frame)
+        },
         tx_multi_segs: segments != 0,
         attaches: false,
         rx_scatter: needs_scatter && scatter != 0,
@@ -266,7 +270,7 @@ impl Caps {
             FrameLimit::Set(_) => Lost::Frames { wanted: wish.max_frame, most },
             FrameLimit::Unproven(_) => Lost::FramesUnproven(most),
         };
-        let unproven = matches!(self.max_frame, FrameLimit::Unproven(_)) && !wish.keep_mtu;
+        let unproven = matches!(self.max_frame, FrameLimit::Unproven(_));
         let all = [
             (wish.checksums && !self.tx_checksums, Lost::TxChecksums),
             (wish.checksums && !self.rx_checksums, Lost::RxChecksums),
@@ -434,6 +438,14 @@ mod tests {
         let plan = plan(&info(), 4, 9014);
         assert_eq!((plan.rx_offloads, plan.tx_offloads, plan.rss_types), (0, 0, 0));
         assert!(!plan.caps.tx_multi_segs && !plan.caps.rx_scatter);
+    }
+
+    #[test]
+    fn an_mtu_that_is_set_elsewhere_is_no_doubt() {
+        let wish = PortConfig { keep_mtu: true, ..PortConfig::default() };
+        let caps = negotiate(&info(), &wish, "net_x".to_owned(), 2048).caps;
+        assert_eq!(caps.max_frame, FrameLimit::Set(wish.max_frame));
+        assert!(!caps.lost(&wish).iter().any(|lost| matches!(lost, Lost::FramesUnproven(_))));
     }
 
     #[test]

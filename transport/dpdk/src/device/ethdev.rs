@@ -353,10 +353,6 @@ fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
 /// Sets the MTU once more as its own call, whose result shows whether the device has such a
 /// setting.
 fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
-    if config.keep_mtu {
-        plan.caps.max_frame = FrameLimit::Set(config.max_frame);
-        return;
-    }
     // SAFETY: a valid, configured port.
     let ret = unsafe { sys::rte_eth_dev_set_mtu(id, plan.mtu) };
     plan.caps.max_frame = match ret {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use dpdk_sys as sys;
 
-use crate::buffers::burst::{BURST, MbufBurst};
+use crate::buffers::burst::{MbufBurst, count_u16};
 use crate::buffers::ext_buf::ExtBuf;
 use crate::buffers::mbuf::as_pointers;
 use crate::buffers::pool::Pool;
@@ -425,9 +425,3 @@ impl Drop for Tie {
 }
 
 const HANDSHAKE_MS: u32 = 3000;
-
-#[inline]
-fn count_u16(count: usize) -> u16 {
-    // Bursts are at most 32 long.
-    u16::try_from(count.min(BURST)).unwrap_or(0)
-}

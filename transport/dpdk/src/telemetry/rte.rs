@@ -3,7 +3,7 @@
 //! Source: DPDK Programmer's Guide, "Telemetry Library". Commands carry no argument of ours and
 //! stay registered while the process lives, so one place of the process says whose boards they
 //! show; when those are gone they say that there is nothing. They run on DPDK's telemetry thread.
-//! A dictionary holds 256 entries, an array 512; what we put there is less.
+//! A dictionary holds 256 entries, an array 512.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -129,6 +129,9 @@ unsafe extern "C" fn workers(
     let workers = shown().map(|telemetry| telemetry.workers()).unwrap_or_default();
     Out(out).numbers(workers.iter().map(|board| u64::from(board.worker())))
 }
+
+/// The host and all counters fit a dictionary.
+const _: () = assert!(COUNTERS.len() < 256);
 
 unsafe extern "C" fn worker(
     _: *const c_char,

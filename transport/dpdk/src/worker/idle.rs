@@ -70,6 +70,7 @@ impl Idle {
             return true;
         } else if self.blinks > 0 {
             self.blinks -= 1;
+            self.polls = self.polls.saturating_add(1);
             thread::sleep(BLINK);
             return true;
         } else {
@@ -77,7 +78,7 @@ impl Idle {
             let before = eal::tsc();
             thread::yield_now();
             let ticks = eal::tsc().wrapping_sub(before);
-            if self.mode == IdleMode::Shared && ticks > CROWDED {
+            if matches!(self.mode, IdleMode::Shared | IdleMode::Sleepy) && ticks > CROWDED {
                 self.blinks = BLINKS;
             }
             return true;
@@ -120,6 +121,14 @@ mod tests {
             assert_eq!(idle.polls, YIELDS, "it sleeps by now");
             assert!(!idle.turn(true) && idle.polls == 0);
         }
+    }
+
+    #[test]
+    fn a_sleepy_thread_among_busy_ones_sleeps_longer_after_as_many_polls() {
+        let mut idle = Idle::new(IdleMode::Sleepy);
+        (idle.polls, idle.blinks) = (YIELDS - 2, 10);
+        assert!((0..5).all(|_| idle.turn(false)));
+        assert_eq!((idle.polls, idle.blinks), (YIELDS, 8), "two short sleeps, then three long");
     }
 
     #[test]

@@ -157,8 +157,8 @@ impl Note {
         serde_json::from_value(value).map_err(|error| format!("a note it does not know: {error}"))
     }
 
-    /// Whether the note belongs to session `number`. A refusal does to any: the server may have been
-    /// unable to read the number.
+    /// Whether the note belongs to session `number`. A refusal belongs to any session: the server
+    /// may have been unable to read the number.
     pub(super) fn is_of(&self, number: u64) -> bool {
         match self {
             Self::Refused { .. } => true,

@@ -45,6 +45,11 @@ fn banned_words_do_not_occur() {
 }
 
 #[test]
+fn names_of_types_have_one_meaning() {
+    report(words::second_meanings(&files()));
+}
+
+#[test]
 fn unsafe_stays_in_its_files_and_gives_its_reason() {
     apply(rust, |file| words::unsafety(&file.path, &file.text));
 }

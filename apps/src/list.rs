@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use experiments::input::InputError;
 use experiments::plan::keys;
 use experiments::plan::transports::TRANSPORTS;
-use experiments::scenario::{Part, Run, Scenario};
+use experiments::scenario::{AxisPoint, Run, Scenario};
 use experiments::workload::distributions::DISTRIBUTIONS;
 use experiments::{topology, workload};
 use fabric::{ProgramKind, QdiscKind};
@@ -142,7 +142,7 @@ fn variants(input: &Path) -> Result<Vec<Entry>, Failure> {
         return Err(wrong("which is one run", "a scenario with variants"));
     }
     let about = |run: &Run| {
-        let part = |part: &Part| format!("{} {}", part.axis, part.label);
+        let part = |part: &AxisPoint| format!("{} {}", part.axis, part.label);
         run.parts.iter().map(part).collect::<Vec<_>>().join(", ")
     };
     Ok(scenario

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use experiments::scenario::{Figure, Part, picks};
+use experiments::scenario::{AxisPoint, Figure, picks};
 use serde::{Deserialize, Serialize};
 
 /// The name of the file.
@@ -35,8 +35,10 @@ pub(crate) struct Variant {
 impl Variant {
     /// Whether `name` picks it, as `--variant` does.
     pub(crate) fn is(&self, name: &str) -> bool {
-        let part =
-            |(axis, label): (&String, &String)| Part { axis: axis.clone(), label: label.clone() };
+        let part = |(axis, label): (&String, &String)| AxisPoint {
+            axis: axis.clone(),
+            label: label.clone(),
+        };
         picks(name, &self.parts.iter().map(part).collect::<Vec<_>>())
     }
 }

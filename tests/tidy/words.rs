@@ -1,6 +1,9 @@
-//! Words: banned types and macros, marks of unfinished work, `unsafe`, citation keys.
+//! Words: banned types and macros, marks of unfinished work, names of one meaning, `unsafe`,
+//! citation keys.
 
-use super::{Finding, Source, words_in};
+use std::collections::BTreeMap;
+
+use super::{File, Finding, Source, words_in};
 
 /// A word that must not occur, where, and what to write instead.
 struct Ban {
@@ -104,6 +107,42 @@ pub(crate) fn banned(path: &str, text: &str) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Names of types that once stood for several ideas: product code declares each at most once.
+const ONE_MEANING: &[&str] = &[
+    "Backlog", "Crew", "Line", "Links", "Memory", "Part", "Place", "Slot", "Source", "Step",
+    "Turn", "Verdict", "Watch", "Window",
+];
+
+/// Second declarations of a name in [`ONE_MEANING`].
+pub(crate) fn second_meanings(files: &[File]) -> Vec<Finding> {
+    let mut first: BTreeMap<&str, String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        let source = Source::new(&file.path, &file.text);
+        for (line, code) in source.product_code() {
+            let Some(name) = declared(code) else { continue };
+            let Some(name) = ONE_MEANING.iter().find(|one| **one == name) else { continue };
+            let here = format!("{}:{line}", file.path);
+            if let Some(other) = first.get(name) {
+                let message = format!("`{name}` is a type at {other}: name this idea otherwise");
+                found.push(Finding::new(&file.path, line, message));
+            } else {
+                first.insert(name, here);
+            }
+        }
+    }
+    found
+}
+
+/// The name of the type or trait that a line declares.
+fn declared(code: &str) -> Option<&str> {
+    let keywords = ["struct ", "enum ", "trait ", "type "];
+    let (at, keyword) =
+        keywords.iter().find_map(|word| words_in(code, word.trim()).next().zip(Some(word)))?;
+    let name = code.get(at + keyword.len()..)?.trim_start();
+    name.split(|c| !super::is_word(c)).next()
 }
 
 /// `unsafe` outside the files that may, and inside them without its `// SAFETY:`.
@@ -234,6 +273,19 @@ mod tests {
         let map = "use hashbrown::HashMap;\ntype A = HashMap<u8, u8, BuildHasherDefault<H>>;\n";
         assert_eq!(banned("transport/src/a.rs", map), []);
         assert_eq!(lines(&banned("transport/src/a.rs", "use hashbrown::HashMap;\n")), [1]);
+    }
+
+    #[test]
+    fn a_second_type_of_a_name_is_found_in_product_code() {
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        for name in ONE_MEANING {
+            let one = file("a/src/a.rs", &format!("pub(crate) struct {name}<T> {{}}\n"));
+            let other = format!("struct {name}s;\n#[cfg(test)]\nenum {name} {{}}\n");
+            let other = file("b/src/b.rs", &other);
+            let second = file("c/src/c.rs", &format!("\ntrait {name}: Copy {{}}\n"));
+            assert_eq!(second_meanings(&[one.clone(), other.clone()]), []);
+            assert_eq!(lines(&second_meanings(&[one, other, second])), [2], "{name}");
+        }
     }
 
     #[test]

@@ -63,11 +63,11 @@ pub struct Slab<K, T> {
 struct Entry<T> {
     /// Generation of the entry here, or, when free, of the next one.
     generation: u32,
-    place: Place<T>,
+    place: Content<T>,
 }
 
 #[derive(Clone, Debug)]
-enum Place<T> {
+enum Content<T> {
     Full(T),
     /// The next free place.
     Free(u32),
@@ -127,17 +127,17 @@ impl<K: SlabKey, T> Slab<K, T> {
             return None;
         }
         let index = if self.free == END {
-            self.entries.push(Entry { generation: self.first, place: Place::Free(END) });
+            self.entries.push(Entry { generation: self.first, place: Content::Free(END) });
             u32::try_from(self.entries.len() - 1).ok()?
         } else {
             self.free
         };
         let entry = self.entries.get_mut(usize::try_from(index).ok()?)?;
-        if let Place::Free(next) = entry.place {
+        if let Content::Free(next) = entry.place {
             self.free = next;
         }
         let key = K::pack(index, entry.generation);
-        entry.place = Place::Full(make(key));
+        entry.place = Content::Full(make(key));
         self.len += 1;
         Some(key)
     }
@@ -146,7 +146,7 @@ impl<K: SlabKey, T> Slab<K, T> {
     #[must_use]
     pub fn get(&self, key: K) -> Option<&T> {
         match self.entries.get(key.slot()) {
-            Some(Entry { generation, place: Place::Full(value) }) if *generation == key.age() => {
+            Some(Entry { generation, place: Content::Full(value) }) if *generation == key.age() => {
                 Some(value)
             }
             _ => None,
@@ -157,7 +157,7 @@ impl<K: SlabKey, T> Slab<K, T> {
     #[must_use]
     pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
         match self.entries.get_mut(key.slot()) {
-            Some(Entry { generation, place: Place::Full(value) }) if *generation == key.age() => {
+            Some(Entry { generation, place: Content::Full(value) }) if *generation == key.age() => {
                 Some(value)
             }
             _ => None,
@@ -169,8 +169,8 @@ impl<K: SlabKey, T> Slab<K, T> {
     pub fn at(&self, index: u32) -> Option<(K, &T)> {
         let entry = self.entries.get(usize::try_from(index).ok()?)?;
         match &entry.place {
-            Place::Full(value) => Some((K::pack(index, entry.generation), value)),
-            Place::Free(_) => None,
+            Content::Full(value) => Some((K::pack(index, entry.generation), value)),
+            Content::Free(_) => None,
         }
     }
 
@@ -189,22 +189,22 @@ impl<K: SlabKey, T> Slab<K, T> {
     pub fn remove(&mut self, key: K) -> Option<T> {
         self.get(key)?;
         let entry = self.entries.get_mut(key.slot())?;
-        let place = core::mem::replace(&mut entry.place, Place::Free(self.free));
+        let place = core::mem::replace(&mut entry.place, Content::Free(self.free));
         entry.generation = entry.generation % K::GENERATION_MAX + 1;
         self.free = u32::try_from(key.slot()).ok()?;
         self.len -= 1;
         self.removals = self.removals.saturating_add(1);
         match place {
-            Place::Full(value) => Some(value),
-            Place::Free(_) => None,
+            Content::Full(value) => Some(value),
+            Content::Free(_) => None,
         }
     }
 
     /// All entries by index; touches every place that was ever used, so not for the hot path.
     pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         self.entries.iter().zip(0_u32..).filter_map(|(entry, index)| match &entry.place {
-            Place::Full(value) => Some((K::pack(index, entry.generation), value)),
-            Place::Free(_) => None,
+            Content::Full(value) => Some((K::pack(index, entry.generation), value)),
+            Content::Free(_) => None,
         })
     }
 }

@@ -62,11 +62,11 @@ struct Timer<T> {
     next: u32,
     prev: u32,
     generation: u32,
-    place: Place,
+    place: TimerState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum TimerState {
     Free,
     Due,
     Slot { level: u8, slot: u8 },
@@ -127,7 +127,7 @@ impl<T: Copy> Wheel<T> {
                 next: NIL,
                 prev: NIL,
                 generation: 0,
-                place: Place::Free,
+                place: TimerState::Free,
             });
             index
         } else {
@@ -152,12 +152,12 @@ impl<T: Copy> Wheel<T> {
             return None;
         }
         match timer.place {
-            Place::Free => return None,
-            Place::Due => {
+            TimerState::Free => return None,
+            TimerState::Due => {
                 let at = self.due_position(timer.at, timer.order);
                 self.due.remove(at);
             }
-            Place::Slot { level, slot } => self.unlink(handle.index(), level, slot),
+            TimerState::Slot { level, slot } => self.unlink(handle.index(), level, slot),
         }
         Some(self.release(handle.index()))
     }
@@ -233,7 +233,7 @@ impl<T: Copy> Wheel<T> {
         if tick <= self.tick {
             let position = self.due_position(timer.at, timer.order);
             self.due.insert(position, index);
-            self.timers[index as usize].place = Place::Due;
+            self.timers[index as usize].place = TimerState::Due;
             return;
         }
         let level = (tick ^ self.tick).ilog2() / BITS;
@@ -247,7 +247,7 @@ impl<T: Copy> Wheel<T> {
         self.occupied[usize::from(level)] |= 1 << slot;
         let timer = &mut self.timers[index as usize];
         (timer.next, timer.prev) = (head, NIL);
-        timer.place = Place::Slot { level, slot };
+        timer.place = TimerState::Slot { level, slot };
     }
 
     fn unlink(&mut self, index: u32, level: u8, slot: u8) {
@@ -276,7 +276,7 @@ impl<T: Copy> Wheel<T> {
     fn release(&mut self, index: u32) -> T {
         let timer = &mut self.timers[index as usize];
         timer.generation = timer.generation.wrapping_add(1);
-        timer.place = Place::Free;
+        timer.place = TimerState::Free;
         timer.next = self.free;
         self.free = index;
         self.pending -= 1;

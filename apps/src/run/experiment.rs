@@ -10,7 +10,7 @@ use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan};
-use experiments::scenario::{Figure, Part, Scenario, Setup, TopologySource, Traffic, picks};
+use experiments::scenario::{AxisPoint, Figure, Scenario, Setup, TopologySource, Traffic, picks};
 use experiments::topology::FatTreeSpec;
 use experiments::workload::Matrix;
 use transport::ec::EcKind;
@@ -73,7 +73,7 @@ pub(crate) struct Sweep {
     /// How its results are drawn.
     pub(crate) figure: Figure,
     /// Every variant that it has: its name and its parts.
-    pub(crate) variants: Vec<(String, Vec<Part>)>,
+    pub(crate) variants: Vec<(String, Vec<AxisPoint>)>,
     /// The variants that were asked for, at least one.
     pub(crate) chosen: Vec<(String, Experiment)>,
 }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use experiments::measure::{Outcome, Summary};
-use experiments::scenario::Part;
+use experiments::scenario::AxisPoint;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -296,7 +296,7 @@ impl Log {
 
 /// The content of scenario.json for a scenario with variants.
 fn directory(sweep: &Sweep) -> SweepDir {
-    let variant = |(name, parts): &(String, Vec<Part>)| Variant {
+    let variant = |(name, parts): &(String, Vec<AxisPoint>)| Variant {
         name: name.clone(),
         parts: parts.iter().map(|part| (part.axis.clone(), part.label.clone())).collect(),
     };

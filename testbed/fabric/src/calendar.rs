@@ -156,7 +156,7 @@ struct Chunk {
 
 /// A list by its place.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ListId {
     Near(usize),
     Far(usize, usize),
 }
@@ -232,11 +232,11 @@ impl Calendar {
                 break;
             }
             match place {
-                Place::Far(level, index) => {
+                ListId::Far(level, index) => {
                     self.tick = slot;
                     self.spill(level, index);
                 }
-                Place::Near(index) => {
+                ListId::Near(index) => {
                     self.near_used[index / 64] &= !(1 << (index % 64));
                     let head = std::mem::replace(&mut self.near[index], EMPTY).head;
                     if slot < end_slot {
@@ -300,8 +300,8 @@ impl Calendar {
     fn advance(&mut self, slot: u64) {
         if slot ^ self.tick >= NEAR as u64 {
             // A far list around the new time would hide from its near level: file it anew.
-            while let Some(Place::Far(level, index)) = self.first() {
-                let start = self.start(Place::Far(level, index));
+            while let Some(ListId::Far(level, index)) = self.first() {
+                let start = self.start(ListId::Far(level, index));
                 if start > slot {
                     break;
                 }
@@ -333,29 +333,29 @@ impl Calendar {
     }
 
     /// The list that is due first. Near lists are all before far ones, lower levels before higher.
-    fn first(&self) -> Option<Place> {
+    fn first(&self) -> Option<ListId> {
         if let Some(index) = first_bit(&self.near_used) {
-            return Some(Place::Near(index));
+            return Some(ListId::Near(index));
         }
         let levels = self.far_used.iter().enumerate();
         levels
-            .filter_map(|(level, used)| first_bit(used).map(|index| Place::Far(level, index)))
+            .filter_map(|(level, used)| first_bit(used).map(|index| ListId::Far(level, index)))
             .next()
     }
 
-    fn list(&self, place: Place) -> List {
+    fn list(&self, place: ListId) -> List {
         match place {
-            Place::Near(index) => self.near[index],
-            Place::Far(level, index) => self.far[level * FAR + index],
+            ListId::Near(index) => self.near[index],
+            ListId::Far(level, index) => self.far[level * FAR + index],
         }
     }
 
     /// The first slot of a list: the calendar's, with its group of bits replaced and the lower ones
     /// zero.
-    fn start(&self, place: Place) -> u64 {
+    fn start(&self, place: ListId) -> u64 {
         let (low, bits, index) = match place {
-            Place::Near(index) => (0, NEAR_BITS, index),
-            Place::Far(level, index) => (far_low(level), FAR_BITS, index),
+            ListId::Near(index) => (0, NEAR_BITS, index),
+            ListId::Far(level, index) => (far_low(level), FAR_BITS, index),
         };
         let high = low + bits;
         let kept = if high >= u64::BITS { 0 } else { self.tick >> high << high };

@@ -98,7 +98,7 @@ pub enum FaultError {
         given: u32,
     },
     /// The window ends before it starts.
-    Window {
+    ActiveFault {
         /// The start of the window.
         from: Instant,
         /// The end of the window.
@@ -118,7 +118,7 @@ impl fmt::Display for FaultError {
                  table loses"
             ),
             Self::NoRate => write!(f, "fault: degraded to a rate of zero; use `down` instead"),
-            Self::Window { from, until } => {
+            Self::ActiveFault { from, until } => {
                 write!(f, "fault: ends at {until:?}, before its start at {from:?}; swap the two")
             }
         }
@@ -132,7 +132,7 @@ impl FaultSpec {
     /// When a probability, a rate or the window makes no sense.
     pub fn check(&self) -> Result<(), FaultError> {
         if self.until < self.from {
-            return Err(FaultError::Window { from: self.from, until: self.until });
+            return Err(FaultError::ActiveFault { from: self.from, until: self.until });
         }
         let chances = match self.kind {
             FaultKind::Loss { p }
@@ -170,7 +170,7 @@ impl FaultSpec {
 /// The faults of one link and their chance.
 #[derive(Clone, Debug)]
 pub(super) struct LinkFaults {
-    windows: Vec<Window>,
+    windows: Vec<ActiveFault>,
     rate: Rate,
     /// Changes of the rate up to this instant have been made at the port.
     changed_at: Instant,
@@ -178,7 +178,7 @@ pub(super) struct LinkFaults {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct ActiveFault {
     spec: FaultSpec,
     /// The state of `BurstLoss`.
     bad: bool,
@@ -239,7 +239,7 @@ impl LinkFaults {
 
     /// Adds a fault at `now`, which may have begun before; the rate from now on.
     pub(super) fn add(&mut self, spec: FaultSpec, now: Instant) -> Rate {
-        self.windows.push(Window { spec, bad: false, block: Block::default() });
+        self.windows.push(ActiveFault { spec, bad: false, block: Block::default() });
         self.changed_at = self.changed_at.max(now);
         self.rate_at(now)
     }
@@ -312,7 +312,7 @@ fn scaled(rate: Rate, share: f64) -> Rate {
     Rate::from_bps((rate.as_bps() as f64 * share) as u64)
 }
 
-impl Window {
+impl ActiveFault {
     fn act(&mut self, fate: &mut Fate, rng: &mut Rng) {
         match self.spec.kind {
             FaultKind::Loss { p } => {

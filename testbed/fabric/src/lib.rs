@@ -30,8 +30,8 @@ pub mod program;
 pub mod qdisc;
 mod routing;
 mod stats;
+mod time_window;
 mod transit;
-mod window;
 mod wiring;
 
 pub use audit::{Audit, Imbalance};
@@ -48,4 +48,4 @@ pub use port::{Port, serialisation};
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Histogram, PortStats, QueueStats};
-pub use window::{Group, Window};
+pub use time_window::{Group, TimeWindow};

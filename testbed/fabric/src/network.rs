@@ -27,8 +27,8 @@ use super::program::{AnyProgram, LinkSpec, Program, Programmed, Setup, Surroundi
 use super::qdisc::{AnyQdisc, QdiscKind, QdiscParams, Queued};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
+use super::time_window::{Group, TimeWindow};
 use super::transit::{Counts, Far, NO_FAULT, PortState, Transit};
-use super::window::{Group, Window};
 use super::wiring::{Wiring, ways_to};
 
 /// A running network. Memory: about 450 bytes a port, 16 bytes a packet queued, 32 a packet on a
@@ -42,7 +42,7 @@ pub struct Network {
     /// The links as programs need them; empty without programs.
     pub(super) wiring: Wiring,
     /// The memory of the window at work; empty while it is taken.
-    window: Window,
+    window: TimeWindow,
     /// The longest that a window may be.
     lookahead: Duration,
     /// Everything up to and at this instant has been processed.
@@ -110,7 +110,7 @@ impl Network {
         let mut network = Self {
             ports: (0..).zip(specs).map(port).collect(),
             links: links(&blueprint, &programs, lookahead, rng),
-            window: Window::new(specs.len() + programs.len(), blueprint.hosts),
+            window: TimeWindow::new(specs.len() + programs.len(), blueprint.hosts),
             programs,
             wiring,
             lookahead,
@@ -210,14 +210,14 @@ impl Network {
 
     /// Takes everything due before `end` as a window; it goes back by [`Network::close`]. From the
     /// first event due to `end` the window must be no longer than the lookahead.
-    pub fn open(&mut self, end: Instant) -> Window {
+    pub fn open(&mut self, end: Instant) -> TimeWindow {
         let mut window = std::mem::take(&mut self.window);
         window.take(&mut self.links.calendar, end);
         window
     }
 
     /// The window that ends at `end` has been worked through.
-    pub fn close(&mut self, window: Window, end: Instant) {
+    pub fn close(&mut self, window: TimeWindow, end: Instant) {
         self.window = window;
         self.now = self.now.max(before(end));
     }
@@ -225,7 +225,7 @@ impl Network {
     /// Runs the switches through a window that ends at `end`.
     pub fn run_switches(
         &mut self,
-        window: &Window,
+        window: &TimeWindow,
         end: Instant,
         frames: &mut dyn Frames,
         out: &mut Vec<Output>,
@@ -253,7 +253,7 @@ impl Network {
     }
 
     /// Pushes the packets that arrive at a host to `out`.
-    fn deliver(&mut self, group: Group, window: &Window, out: &mut Vec<Output>) {
+    fn deliver(&mut self, group: Group, window: &TimeWindow, out: &mut Vec<Output>) {
         let flights = window.flights(group).iter().filter(|flight| !flight.is_wake());
         let host = HostId(group.target);
         let outputs = out.len();
@@ -270,7 +270,7 @@ impl Network {
     fn deliver_among_pauses(
         &mut self,
         group: Group,
-        window: &Window,
+        window: &TimeWindow,
         frames: &mut dyn Frames,
         out: &mut Vec<Output>,
     ) {

@@ -48,7 +48,7 @@ pub use clock::poll_clock::{Clock, Stage};
 pub use clock::tsc::{CALIBRATION_MIN, Calibration, ClockError, DilatedClock, TimeScale};
 pub use device::caps::{Caps, FrameLimit, Lost, PortConfig, RxTimes, TxTimes};
 pub use device::drivers::Side;
-pub use device::error::{PortError, Step};
+pub use device::error::{PortError, SetupStep};
 pub use device::link::{Link, LinkConfig, LinkEnd};
 pub use device::name::{DeviceName, DeviceNameError};
 pub use device::port::{Port, PortQueue};

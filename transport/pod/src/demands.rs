@@ -38,7 +38,7 @@ impl fmt::Display for To {
 
 /// One entry of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Slot {
+struct MatrixEntry {
     /// Bytes asked for so far, modulo 2^32.
     asked: u32,
     /// Bytes asked for and not granted.
@@ -52,17 +52,18 @@ struct Slot {
     after: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 24);
+const _: () = assert!(size_of::<MatrixEntry>() == 24);
 
 const NIL: u32 = u32::MAX;
-const EMPTY: Slot = Slot { asked: 0, backlog: 0, mouse: 0, opened: 0, before: NIL, after: NIL };
+const EMPTY: MatrixEntry =
+    MatrixEntry { asked: 0, backlog: 0, mouse: 0, opened: 0, before: NIL, after: NIL };
 
 /// The matrices of one pod. Nothing is allocated after [`Demands::new`].
 #[derive(Clone, Debug)]
 pub struct Demands {
     shape: Shape,
     ladder: Ladder,
-    slots: Vec<Slot>,
+    slots: Vec<MatrixEntry>,
     /// The ends of the list by age.
     oldest: u32,
     youngest: u32,
@@ -304,7 +305,7 @@ impl Demands {
     }
 
     fn unlink(&mut self, index: usize) {
-        let Slot { before, after, .. } = self.slots[index];
+        let MatrixEntry { before, after, .. } = self.slots[index];
         match before {
             NIL => self.oldest = after,
             before => self.slots[before as usize].after = after,

@@ -21,10 +21,10 @@ params! {
 
 /// One flow's controller.
 #[derive(Clone, Debug)]
-pub struct MprdmaBbr(Part);
+pub struct MprdmaBbr(Chosen);
 
 #[derive(Clone, Debug)]
-enum Part {
+enum Chosen {
     Near(Mprdma),
     Far(Bbr),
 }
@@ -39,9 +39,9 @@ impl MprdmaBbr {
         path: &Path,
     ) -> Self {
         Self(if path.base_rtt < params.inter_rtt {
-            Part::Near(Mprdma::new(near, path))
+            Chosen::Near(Mprdma::new(near, path))
         } else {
-            Part::Far(Bbr::new(far, path))
+            Chosen::Far(Bbr::new(far, path))
         })
     }
 }
@@ -68,32 +68,32 @@ impl Controller for MprdmaBbr {
 impl CongestionControl for MprdmaBbr {
     fn window(&self) -> Window {
         match &self.0 {
-            Part::Near(cc) => cc.window(),
-            Part::Far(cc) => cc.window(),
+            Chosen::Near(cc) => cc.window(),
+            Chosen::Far(cc) => cc.window(),
         }
     }
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         match &mut self.0 {
-            Part::Near(cc) => cc.on_ack(ack, path),
-            Part::Far(cc) => cc.on_ack(ack, path),
+            Chosen::Near(cc) => cc.on_ack(ack, path),
+            Chosen::Far(cc) => cc.on_ack(ack, path),
         }
     }
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         match &mut self.0 {
-            Part::Near(cc) => cc.on_nack(loss, path),
-            Part::Far(cc) => cc.on_nack(loss, path),
+            Chosen::Near(cc) => cc.on_nack(loss, path),
+            Chosen::Far(cc) => cc.on_nack(loss, path),
         }
     }
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
         match &mut self.0 {
-            Part::Near(cc) => cc.on_timeout(loss, path),
-            Part::Far(cc) => cc.on_timeout(loss, path),
+            Chosen::Near(cc) => cc.on_timeout(loss, path),
+            Chosen::Far(cc) => cc.on_timeout(loss, path),
         }
     }
     fn on_wake(&mut self, now: Instant, path: &Path) {
         match &mut self.0 {
-            Part::Near(cc) => cc.on_wake(now, path),
-            Part::Far(cc) => cc.on_wake(now, path),
+            Chosen::Near(cc) => cc.on_wake(now, path),
+            Chosen::Far(cc) => cc.on_wake(now, path),
         }
     }
 }
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn a_near_flow_is_mprdmas_and_a_far_one_bbrs() {
         //= uno#5.1
-        assert!(matches!(flow(Duration::from_us(14)).0, Part::Near(_)));
+        assert!(matches!(flow(Duration::from_us(14)).0, Chosen::Near(_)));
         let far = flow(Duration::from_ms(2));
-        assert!(matches!(far.0, Part::Far(_)) && far.window().pacing.is_some());
+        assert!(matches!(far.0, Chosen::Far(_)) && far.window().pacing.is_some());
     }
 
     #[test]

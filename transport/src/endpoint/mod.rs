@@ -12,8 +12,10 @@
 //! | [`post_send`] | [`poll_transmit`], [`poll_timeout`] |
 //! | [`close_flow`] | [`poll_timeout`] |
 //! | [`send_ahead`], [`keep_until_departure`] | [`poll_transmit`], [`poll_timeout`] |
+//! | [`scheduler_mut`] | [`poll_transmit`], [`poll_timeout`] |
 //! | [`open_flow`], [`open_labelled`] | nothing |
-//! | [`poll_event`], [`poll_restore`], [`poll_timeout`], what takes `&self` | nothing |
+//! | [`poll_event`], [`poll_restore`] | itself until it returns `None` |
+//! | [`count_drop`], [`poll_timeout`], every other method that takes `&self` | nothing |
 //!
 //! Placements come before events: a message reported as delivered is in place by then. A driver
 //! that keeps no bytes ignores placements and restores.
@@ -32,6 +34,8 @@
 //! [`close_flow`]: Endpoint::close_flow
 //! [`send_ahead`]: Endpoint::send_ahead
 //! [`keep_until_departure`]: Endpoint::keep_until_departure
+//! [`scheduler_mut`]: Endpoint::scheduler_mut
+//! [`count_drop`]: Endpoint::count_drop
 
 pub mod error;
 
@@ -252,6 +256,10 @@ impl<S: Scheduler> Endpoint<S> {
     /// [`Endpoint::handle_burst`] of segments with extensions: `exts[i]` has what the header of
     /// `rx[i]` names. A segment beyond the end of `exts` counts as one without extensions.
     ///
+    /// Afterwards obey the placements, drain [`Endpoint::poll_restore`] and
+    /// [`Endpoint::poll_event`], then call [`Endpoint::poll_transmit`] and, last,
+    /// [`Endpoint::poll_timeout`] again.
+    ///
     /// # Panics
     /// As [`Endpoint::handle_burst`].
     pub fn handle_extended(
@@ -336,7 +344,7 @@ impl<S: Scheduler> Endpoint<S> {
         self.host
     }
 
-    /// Counts a received packet that could not be parsed.
+    /// Counts a received packet that could not be parsed. Nothing has to be polled afterwards.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.stats.drops.count(reason);
     }

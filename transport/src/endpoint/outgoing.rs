@@ -238,7 +238,8 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// [`Endpoint::send_ahead`] only for packets whose departure the scheduler chooses, for a
-    /// driver that keeps such packets itself until their time.
+    /// driver that keeps such packets itself until their time. Afterwards ask
+    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`] again.
     pub fn keep_until_departure(&mut self, horizon: Duration) {
         self.ahead.kept = horizon;
     }

@@ -28,20 +28,20 @@ pub(crate) struct Halves {
     mtu: Bytes,
     /// By slab index of an incoming flow: its place, counted from 1; 0 without one.
     of: Box<[u32]>,
-    places: Vec<Place>,
+    places: Vec<HalfState>,
     free: Vec<u32>,
 }
 
 /// What one flow has.
 #[derive(Clone, Debug)]
-struct Place {
+struct HalfState {
     /// The half with its name on the wire; `None` when the sender names none that is known here.
     half: Option<(Half, Rc)>,
     /// The newest segment, and what switches wrote into it.
     echo: Option<(Psn, Int)>,
 }
 
-const _: () = assert!(size_of::<Place>() <= 448);
+const _: () = assert!(size_of::<HalfState>() <= 448);
 
 impl Halves {
     /// Places for the incoming flows that `config` allows.
@@ -87,7 +87,7 @@ impl Halves {
         ext: &mut Ext,
     ) -> Extent {
         let mut extent = Extent::NONE;
-        if let Some(Place { half: Some((name, half)), .. }) = self.place(flow)
+        if let Some(HalfState { half: Some((name, half)), .. }) = self.place(flow)
             && let Some(report) = half.report(now)
         {
             ext.advice = Advice { half: *name, number: report.number, values: report.values };
@@ -124,7 +124,7 @@ impl Halves {
         // A half that is not known here reports nothing, and its controller has to do without.
         let known = named.and_then(|name| Some((name, RcKind::by_number(name)?)));
         let half = known.map(|(name, kind)| (name, Rc::new(kind, &setup)));
-        let place = Place { half, echo: None };
+        let place = HalfState { half, echo: None };
         if let Some(number) = self.free.pop() {
             self.places[number as usize - 1] = place;
             *of = number;
@@ -135,7 +135,7 @@ impl Halves {
         }
     }
 
-    fn place(&mut self, flow: FlowId) -> Option<&mut Place> {
+    fn place(&mut self, flow: FlowId) -> Option<&mut HalfState> {
         let number = *self.of.get(flow.index())? as usize;
         self.places.get_mut(number.checked_sub(1)?)
     }

@@ -24,7 +24,7 @@ use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, Key, MsgId, Psn};
 use crate::wire::{Ack, Body, Data, Header, Receipt, Report};
 pub(crate) use ack_queue::AckQueue;
-use blocks::Place;
+use blocks::BlockPosition;
 
 /// The receiving half of one flow: the state that is kept while nothing is on its way. The rest is
 /// on loan from [`RxBuffers`].
@@ -159,7 +159,7 @@ impl RxFlow {
     ) -> Result<Placement, DropReason> {
         let Some(buffer) = cx.buffers.get(self.lease) else { return Err(DropReason::TableFull) };
         let (id, msg) = self.message(rx, data, buffer.ring, cx.msgs)?;
-        let place = Place::of(data, msg.len, cx.config)?;
+        let place = BlockPosition::of(data, msg.len, cx.config)?;
         if rx.trimmed {
             let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
             let overhead = cx.config.segment_overhead() + cx.config.ext_beside(rx.hdr.ext);

@@ -46,7 +46,7 @@ pub(crate) struct SentPacket {
     /// Whether it has been sent again, and which parity packet it is, if any.
     pub(crate) marks: Marks,
     /// Its neighbours in the chain it is in, if any.
-    pub(crate) links: Links,
+    pub(crate) links: ChainLinks,
 }
 
 /// Whether a packet has been sent again, and which parity packet of its block it is: one octet.
@@ -91,7 +91,7 @@ impl Marks {
 
 /// Neighbours in a chain. Meaningless before the first and after the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Links {
+pub(crate) struct ChainLinks {
     before: Psn,
     after: Psn,
 }
@@ -144,7 +144,7 @@ const VACANT: SentPacket = SentPacket {
     ev: EntropyValue(0),
     fate: Fate::Acked,
     marks: Marks(0),
-    links: Links { before: Psn(0), after: Psn(0) },
+    links: ChainLinks { before: Psn(0), after: Psn(0) },
 };
 
 impl SentPackets {
@@ -363,7 +363,7 @@ impl SentPackets {
     fn chain(&mut self, psn: Psn, which: fn(&mut Self) -> &mut Chain) {
         let chain = *which(self);
         let slot = self.slot(psn);
-        self.ring[slot].links = Links { before: chain.last, after: psn };
+        self.ring[slot].links = ChainLinks { before: chain.last, after: psn };
         if chain.len > 0 {
             let last = self.slot(chain.last);
             self.ring[last].links.after = psn;
@@ -376,7 +376,7 @@ impl SentPackets {
     #[inline(never)]
     fn unchain(&mut self, psn: Psn, which: fn(&mut Self) -> &mut Chain) {
         let mut chain = *which(self);
-        let Links { before, after } = self.ring[self.slot(psn)].links;
+        let ChainLinks { before, after } = self.ring[self.slot(psn)].links;
         if psn == chain.first {
             chain.first = after;
         } else {

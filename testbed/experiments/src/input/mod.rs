@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fmt;
 
 pub use nearest::{did_you_mean, nearest};
-pub use tokens::{Line, LineReader, Token};
+pub use tokens::{LineReader, TextLine, Token};
 pub use transport::number;
 
 /// Why an input was refused: where it is, what was found, what was expected, and how to mend it.

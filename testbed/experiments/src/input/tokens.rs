@@ -27,7 +27,7 @@ pub struct LineReader<R> {
 
 /// The rest of one line.
 #[derive(Clone, Debug)]
-pub struct Line<'a> {
+pub struct TextLine<'a> {
     name: &'a str,
     /// Line number, from 1.
     pub number: u32,
@@ -65,7 +65,7 @@ impl<R: BufRead> LineReader<R> {
     ///
     /// # Errors
     /// When reading fails or a line is longer than [`LINE_BYTES_MAX`].
-    pub fn next_line(&mut self) -> Result<Option<Line<'_>>, InputError> {
+    pub fn next_line(&mut self) -> Result<Option<TextLine<'_>>, InputError> {
         loop {
             self.buffer.clear();
             let limit = LINE_BYTES_MAX as u64 + 1;
@@ -90,7 +90,7 @@ impl<R: BufRead> LineReader<R> {
                 break;
             }
         }
-        Ok(Some(Line { name: &self.name, number: self.line, text: &self.buffer, at: 0 }))
+        Ok(Some(TextLine { name: &self.name, number: self.line, text: &self.buffer, at: 0 }))
     }
 }
 
@@ -100,7 +100,7 @@ fn has_token(line: &[u8]) -> bool {
     line.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|&byte| byte != b'#')
 }
 
-impl<'a> Line<'a> {
+impl<'a> TextLine<'a> {
     /// The next token; `None` at the end of the line or at a comment.
     pub fn token(&mut self) -> Option<Token<'a>> {
         let rest = self.text.get(self.at..)?;
@@ -151,10 +151,10 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// As [`Line::integer`] for values that fit 32 bits.
+    /// As [`TextLine::integer`] for values that fit 32 bits.
     ///
     /// # Errors
-    /// As [`Line::integer`].
+    /// As [`TextLine::integer`].
     pub fn integer_u32(&mut self, what: &str, min: u32, max: u32) -> Result<u32, InputError> {
         let value = self.integer(what, u64::from(min), u64::from(max))?;
         // In range by the check above, so the fallback is never taken.
@@ -237,7 +237,7 @@ impl<'a> Line<'a> {
 
 /// Tokens cut further at commas.
 struct Cells<'a> {
-    line: Line<'a>,
+    line: TextLine<'a>,
     /// The rest of a token that had a comma.
     rest: Option<Token<'a>>,
 }

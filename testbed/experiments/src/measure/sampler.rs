@@ -92,7 +92,7 @@ impl Sampler {
         let seen = look();
         while self.next_at <= now {
             if self.series.len() >= HELD {
-                self.offer(watch);
+                self.show_to(watch);
             }
             self.take(interval, &seen);
             self.next_at += interval;
@@ -117,7 +117,7 @@ impl Sampler {
     }
 
     /// Offers the samples so far to a watch.
-    pub fn offer(&mut self, watch: &mut dyn Watch) {
+    pub fn show_to(&mut self, watch: &mut dyn Watch) {
         watch.on_samples(&mut self.series);
     }
 

@@ -68,14 +68,14 @@ pub struct Run {
     /// only run of a scenario without variants.
     pub name: String,
     /// The run's place on each axis of the scenario.
-    pub parts: Vec<Part>,
+    pub parts: Vec<AxisPoint>,
     /// The run itself.
     pub setup: Setup,
 }
 
 /// A place on an axis: which variant, or which value of a grid's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct AxisPoint {
     /// `variant`, or the last word of a grid's key.
     pub axis: String,
     /// Letters, digits and `._+-`.
@@ -204,7 +204,7 @@ impl Scenario {
     }
 }
 
-impl Part {
+impl AxisPoint {
     /// Whether this is all of `text`: the label of a variant, or `AXIS=LABEL`.
     fn is(&self, text: &str) -> bool {
         self.to_string() == text
@@ -212,7 +212,7 @@ impl Part {
 }
 
 /// Writes the place as it stands in the name of a run.
-impl fmt::Display for Part {
+impl fmt::Display for AxisPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.axis.as_str() {
             variants::VARIANT => f.write_str(&self.label),
@@ -223,7 +223,7 @@ impl fmt::Display for Part {
 
 /// Whether `name` picks a run with these parts: each of its parts, split at commas, is one of them.
 #[must_use]
-pub fn picks(name: &str, parts: &[Part]) -> bool {
+pub fn picks(name: &str, parts: &[AxisPoint]) -> bool {
     name.split(',').all(|wanted| parts.iter().any(|part| part.is(wanted.trim())))
 }
 

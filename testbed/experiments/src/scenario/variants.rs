@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{COMMON, TABLES};
-use super::{Part, Run};
+use super::{AxisPoint, Run};
 use crate::input::table::{Table, scalar};
 use crate::input::{InputError, did_you_mean, nearest};
 
@@ -19,7 +19,7 @@ const RUNS_MAX: usize = 256;
 
 /// One run as a table.
 pub(super) struct Cell<'d> {
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<AxisPoint>,
     entries: DeTable<'d>,
 }
 
@@ -38,7 +38,7 @@ struct Axis<'d> {
 impl<'d> Cell<'d> {
     /// The parts joined by commas.
     pub(super) fn name(&self) -> String {
-        self.parts.iter().map(Part::to_string).collect::<Vec<_>>().join(",")
+        self.parts.iter().map(AxisPoint::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// The cell in the place of the scenario's `root`.
@@ -66,7 +66,7 @@ pub(super) fn cells<'d>(root: Table<'d>) -> Result<Vec<Cell<'d>>, InputError> {
     for axis in &axes {
         let step = |cell: &Cell<'d>, choice: &Choice<'d>| {
             let mut parts = cell.parts.clone();
-            parts.push(Part { axis: axis.name.clone(), label: choice.label.clone() });
+            parts.push(AxisPoint { axis: axis.name.clone(), label: choice.label.clone() });
             let mut entries = cell.entries.clone();
             lay_over(&mut entries, &choice.overlay);
             Cell { parts, entries }

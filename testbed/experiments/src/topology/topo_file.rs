@@ -25,7 +25,7 @@ use super::spec::{
     FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TIERS_MAX, TierSpec,
     WanSpec,
 };
-use crate::input::{InputError, Line, LineReader, Token, did_you_mean};
+use crate::input::{InputError, LineReader, TextLine, Token, did_you_mean};
 
 /// Reads a tree; `name` is what errors call it.
 ///
@@ -135,7 +135,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn statement(&mut self, word: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn statement(&mut self, word: Token<'_>, line: &mut TextLine<'_>) -> Result<(), InputError> {
         let text = String::from_utf8_lossy(word.text);
         let is = |known: &str| known.eq_ignore_ascii_case(&text);
         if is("Tier") {
@@ -169,7 +169,7 @@ impl Reader {
         enter(&mut entries[at], word, line, key, (min, max))
     }
 
-    fn section(&mut self, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn section(&mut self, line: &mut TextLine<'_>) -> Result<(), InputError> {
         let tiers = self.header[1].map_or(3, |(tiers, _)| tiers);
         let at = line.peek();
         let tier = line.integer("a tier", 0, tiers - 1 + u64::from(self.has_border()))?;
@@ -281,7 +281,7 @@ impl Reader {
 fn enter(
     entry: &mut Entry,
     word: Token<'_>,
-    line: &mut Line<'_>,
+    line: &mut TextLine<'_>,
     what: &str,
     (min, max): (u64, u64),
 ) -> Result<(), InputError> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabric::{Flags, Flight, Network, Packet, Window};
+use fabric::{Flags, Flight, Network, Packet, TimeWindow};
 use transport::sched::dcsim::Figures;
 use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
@@ -112,7 +112,12 @@ impl<'a> Hosts<'a> {
 
     /// Runs every host that has a turn in `window`, which ends at `end`. Each goes through its own
     /// instants by itself: what another does in the same window reaches it later.
-    pub(super) fn run_apart(&mut self, window: &Window, end: Instant, env: &mut Environment<'_>) {
+    pub(super) fn run_apart(
+        &mut self,
+        window: &TimeWindow,
+        end: Instant,
+        env: &mut Environment<'_>,
+    ) {
         let groups = window.hosts();
         for (index, group) in groups.iter().enumerate() {
             if let Some(soon) = groups.get(index + 1) {
@@ -138,7 +143,7 @@ impl<'a> Hosts<'a> {
     /// all hosts handle their due events, then they drain in rounds until none has anything to do.
     pub(super) fn run_together(
         &mut self,
-        window: &Window,
+        window: &TimeWindow,
         now: Instant,
         end: Instant,
         env: &mut Environment<'_>,

@@ -198,7 +198,7 @@ impl Sim {
             }
             if unseen >= LOOK_EVERY {
                 unseen = 0;
-                self.sampler.offer(watch);
+                self.sampler.show_to(watch);
                 self.feed.pass_settled(watch, |line| {
                     parts.iter().find_map(|part| part.env.conductor.settled(line))
                 });

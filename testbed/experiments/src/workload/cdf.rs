@@ -12,7 +12,7 @@ use std::path::Path;
 use transport::{Bytes, Rng};
 
 use crate::input::number;
-use crate::input::{InputError, Line, LineReader};
+use crate::input::{InputError, LineReader, TextLine};
 
 /// A distribution of flow sizes that has passed all checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,7 +159,7 @@ const ROWS_MAX: usize = 1_000_000;
 /// Decimal files end with 0.999999... or 1.0000001 where 1 is meant.
 const ONE_TOLERANCE: f64 = 1e-6;
 
-fn row(line: &mut Line<'_>, above: Option<(u64, f64)>) -> Result<(u64, f64), InputError> {
+fn row(line: &mut TextLine<'_>, above: Option<(u64, f64)>) -> Result<(u64, f64), InputError> {
     let (size_token, p_token) = line.columns()?;
     let size_expected = "a size in bytes";
     let size = number::decimal(size_token.text, 0)
@@ -188,7 +188,7 @@ fn row(line: &mut Line<'_>, above: Option<(u64, f64)>) -> Result<(u64, f64), Inp
 const SIZE_MAX: u64 = 1 << 62;
 
 /// Two words, neither of them a number.
-fn is_header(line: Line<'_>) -> bool {
+fn is_header(line: TextLine<'_>) -> bool {
     let is_word = |text: &[u8]| text.first().is_some_and(u8::is_ascii_alphabetic);
     line.restart().columns().is_ok_and(|(a, b)| is_word(a.text) && is_word(b.text))
 }

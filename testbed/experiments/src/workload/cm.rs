@@ -29,7 +29,7 @@ use super::matrix::{
     SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
 };
 use crate::input::number::{self, NumberError};
-use crate::input::{InputError, Line, LineReader, Token, Warning, did_you_mean};
+use crate::input::{InputError, LineReader, TextLine, Token, Warning, did_you_mean};
 
 /// The unit of the number after `start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +119,7 @@ struct Warned {
 }
 
 impl Reader {
-    fn statement(&mut self, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn statement(&mut self, line: &mut TextLine<'_>) -> Result<(), InputError> {
         let Some(first) = line.token() else { return Ok(()) };
         match first.text {
             b"Nodes" | b"Connections" | b"Triggers" | b"Failures" => self.header(first, line),
@@ -139,7 +139,7 @@ impl Reader {
         line.finish()
     }
 
-    fn header(&mut self, word: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn header(&mut self, word: Token<'_>, line: &mut TextLine<'_>) -> Result<(), InputError> {
         if self.body {
             return Err(line
                 .error(word, "a body line")
@@ -162,7 +162,7 @@ impl Reader {
     }
 
     /// Enters the body: the header must be complete.
-    fn enter_body(&mut self, line: &Line<'_>) -> Result<u32, InputError> {
+    fn enter_body(&mut self, line: &TextLine<'_>) -> Result<u32, InputError> {
         self.body = true;
         let missing = |what: &str| {
             InputError::new("a body line", format!("the header `{what} N` before it")).at(
@@ -177,7 +177,7 @@ impl Reader {
         self.nodes.map(|nodes| nodes.count).ok_or_else(|| missing("Nodes"))
     }
 
-    fn flow(&mut self, first: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn flow(&mut self, first: Token<'_>, line: &mut TextLine<'_>) -> Result<(), InputError> {
         let nodes = self.enter_body(line)?;
         let promised = self.connections.unwrap_or_default();
         within(self.matrix.flows.len(), promised, "connection", first, line)?;
@@ -207,7 +207,7 @@ impl Reader {
     fn flow_word(
         &mut self,
         word: Token<'_>,
-        line: &mut Line<'_>,
+        line: &mut TextLine<'_>,
         flow: &mut FlowSpec,
         seen: &mut Seen,
     ) -> Result<(), InputError> {
@@ -246,7 +246,7 @@ impl Reader {
         Ok(())
     }
 
-    fn start_time(&mut self, line: &mut Line<'_>) -> Result<Duration, InputError> {
+    fn start_time(&mut self, line: &mut TextLine<'_>) -> Result<Duration, InputError> {
         let (scale, expected) = match self.unit {
             StartUnit::Us => (6, "a start time in microseconds"),
             StartUnit::Ps => (0, "a start time in picoseconds"),
@@ -269,7 +269,7 @@ impl Reader {
         Ok(start)
     }
 
-    fn trigger(&mut self, first: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn trigger(&mut self, first: Token<'_>, line: &mut TextLine<'_>) -> Result<(), InputError> {
         self.enter_body(line)?;
         let promised = self.triggers.unwrap_or_default();
         within(self.matrix.triggers.len(), promised, "trigger", first, line)?;
@@ -312,7 +312,7 @@ impl Reader {
         Ok(())
     }
 
-    fn failure(&mut self, first: Token<'_>, line: &mut Line<'_>) -> Result<(), InputError> {
+    fn failure(&mut self, first: Token<'_>, line: &mut TextLine<'_>) -> Result<(), InputError> {
         self.enter_body(line)?;
         let promised = self.failures.unwrap_or_default();
         within(self.matrix.failures.len(), promised, "failure", first, line)?;
@@ -458,7 +458,7 @@ fn within(
     promise: Promise,
     what: &str,
     token: Token<'_>,
-    line: &Line<'_>,
+    line: &TextLine<'_>,
 ) -> Result<(), InputError> {
     if have < promise.count as usize {
         return Ok(());
@@ -470,7 +470,11 @@ fn within(
     )))
 }
 
-fn ends(first: Token<'_>, line: &mut Line<'_>, nodes: u32) -> Result<(HostId, HostId), InputError> {
+fn ends(
+    first: Token<'_>,
+    line: &mut TextLine<'_>,
+    nodes: u32,
+) -> Result<(HostId, HostId), InputError> {
     let src = host(first, line, nodes)?;
     let arrow = line.require("`->` and the destination")?;
     if arrow.text != b"->" {
@@ -488,7 +492,7 @@ fn ends(first: Token<'_>, line: &mut Line<'_>, nodes: u32) -> Result<(HostId, Ho
     Ok((src, dst))
 }
 
-fn host(token: Token<'_>, line: &Line<'_>, nodes: u32) -> Result<HostId, InputError> {
+fn host(token: Token<'_>, line: &TextLine<'_>, nodes: u32) -> Result<HostId, InputError> {
     let expected = || format!("a host in 0..={}", nodes - 1);
     match number::integer(token.text).map(u32::try_from) {
         Ok(Ok(host)) if host < nodes => Ok(HostId(host)),
@@ -499,16 +503,16 @@ fn host(token: Token<'_>, line: &Line<'_>, nodes: u32) -> Result<HostId, InputEr
     }
 }
 
-fn nonzero(what: &str, line: &mut Line<'_>) -> Result<NonZeroU32, InputError> {
+fn nonzero(what: &str, line: &mut TextLine<'_>) -> Result<NonZeroU32, InputError> {
     let value = line.integer_u32(what, 1, u32::MAX)?;
     Ok(NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN))
 }
 
-fn trigger_name(line: &mut Line<'_>) -> Result<TriggerIndex, InputError> {
+fn trigger_name(line: &mut TextLine<'_>) -> Result<TriggerIndex, InputError> {
     nonzero("a trigger's id", line).map(TriggerIndex::unresolved)
 }
 
-fn switch_tier(line: &mut Line<'_>) -> Result<SwitchTier, InputError> {
+fn switch_tier(line: &mut TextLine<'_>) -> Result<SwitchTier, InputError> {
     let token = line.require(SWITCH_TIERS)?;
     [SwitchTier::Tor, SwitchTier::Agg, SwitchTier::Core, SwitchTier::Border]
         .into_iter()

@@ -72,7 +72,7 @@ struct End {
 /// The cache line that the two ends of a measurement share, apart from all other data.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-struct Line(AtomicU64);
+struct CacheLine(AtomicU64);
 
 /// Ticks of each round trip.
 type Trips = Vec<u64>;
@@ -112,7 +112,7 @@ impl Bench {
 
     /// A number that goes to and fro.
     fn line(&self, [near, far]: [usize; 2], count: u64) -> Result<Trips, BenchError> {
-        let lines = Arc::new([Line::default(), Line::default()]);
+        let lines = Arc::new([CacheLine::default(), CacheLine::default()]);
         let shared = Arc::clone(&lines);
         let echo = self.eal().spawn("echo", Some(far), move |_| {
             for turn in 1..=count {
@@ -363,7 +363,7 @@ fn config() -> Result<Config, BenchError> {
     Config::new(settings).map_err(|error| BenchError::Segment(1024, error))
 }
 
-fn wait(line: &Line, turn: u64) {
+fn wait(line: &CacheLine, turn: u64) {
     while line.0.load(Ordering::Acquire) != turn {
         hint::spin_loop();
     }

@@ -17,7 +17,7 @@ use transport::{Duration, Instant};
 use transport_dpdk::DilatedClock;
 
 use super::doorway::{Call, Doorway};
-use super::message::{Hello, PROTOCOL, Part, Round, Say};
+use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
 use super::offset::Offset;
 use super::wire::{Arrival, Wire};
 
@@ -132,7 +132,7 @@ impl Meeting {
     ) -> Result<(), String> {
         let io = |error: std::io::Error| error.to_string();
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
-        let Say::Part { part: Part::Join(hello), .. } = &say else {
+        let Say::Part { part: RoundPart::Join(hello), .. } = &say else {
             return Err("it did not say who it is".to_owned());
         };
         let host = hello.host;
@@ -198,9 +198,9 @@ impl Meeting {
     pub(super) fn gather(
         &mut self,
         round: Round,
-        part: Part,
+        part: RoundPart,
         meanwhile: Meanwhile<'_>,
-    ) -> Result<(Vec<Part>, u64), RunError> {
+    ) -> Result<(Vec<RoundPart>, u64), RunError> {
         if !self.is_first() {
             self.say(0, &Say::Part { round, part })?;
             return loop {
@@ -213,7 +213,7 @@ impl Meeting {
                 }
             };
         }
-        let mut parts: Vec<Option<Part>> = self.names.iter().map(|_| None).collect();
+        let mut parts: Vec<Option<RoundPart>> = self.names.iter().map(|_| None).collect();
         parts[0] = Some(part);
         while parts.iter().any(Option::is_none) {
             match self.poll()? {
@@ -224,7 +224,7 @@ impl Meeting {
                 None => wait(meanwhile)?,
             }
         }
-        let parts: Vec<Part> = parts.into_iter().flatten().collect();
+        let parts: Vec<RoundPart> = parts.into_iter().flatten().collect();
         let now_ps = self.clock.now().as_ps();
         self.say_all(&Say::Whole { round, parts: parts.clone(), now_ps })?;
         Ok((parts, now_ps))

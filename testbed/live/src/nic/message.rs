@@ -26,9 +26,9 @@ pub(super) const PROTOCOL: u32 = 3;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Say {
     /// Goes to the first host: this host's part of a round.
-    Part { round: Round, part: Part },
+    Part { round: Round, part: RoundPart },
     /// Goes to all others: all parts, by host, and when they were complete.
-    Whole { round: Round, parts: Vec<Part>, now_ps: u64 },
+    Whole { round: Round, parts: Vec<RoundPart>, now_ps: u64 },
     /// Says only that this process runs.
     Alive,
     /// Asks for the time of the receiver.
@@ -77,7 +77,7 @@ pub(super) enum Round {
 /// A host's part of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Part {
+pub(super) enum RoundPart {
     Join(Hello),
     Device(DevicePart),
     Measure(MeasurePart),
@@ -248,7 +248,7 @@ mod tests {
                 ..HostSeen::default()
             },
         };
-        let say = Say::Part { round: Round::Report, part: Part::Report(Box::new(report)) };
+        let say = Say::Part { round: Round::Report, part: RoundPart::Report(Box::new(report)) };
         let line = say.line();
         assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
         assert_eq!(Say::parse(&line), Some(say));

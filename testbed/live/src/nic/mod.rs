@@ -15,9 +15,9 @@ mod doorway;
 mod meeting;
 mod message;
 mod offset;
+mod ongoing_run;
 mod report;
 mod run;
-mod turn;
 mod warm_up;
 mod wire;
 

@@ -26,10 +26,12 @@ use transport_dpdk::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::meeting::{Meeting, agree};
-use super::message::{DevicePart, DriverPart, Hello, MeasurePart, PROTOCOL, Part, Report, Round};
+use super::message::{
+    DevicePart, DriverPart, Hello, MeasurePart, PROTOCOL, Report, Round, RoundPart,
+};
 use super::offset::Offset;
+use super::ongoing_run::OngoingRun;
 use super::report;
-use super::turn::Turn;
 use super::warm_up::{Desk, Opened, devices};
 use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
@@ -164,8 +166,8 @@ impl Attendance<'_> {
     fn run(&mut self, plan: &Plan, hello: Hello, device: DeviceName) -> Result<Outcome, RunError> {
         let watch = &mut *self.watch;
         let (joined, _) =
-            self.meeting.gather(Round::Join, Part::Join(hello), &mut || going_on(watch))?;
-        let join = |part| if let Part::Join(hello) = part { Some(hello) } else { None };
+            self.meeting.gather(Round::Join, RoundPart::Join(hello), &mut || going_on(watch))?;
+        let join = |part| if let RoundPart::Join(hello) = part { Some(hello) } else { None };
         let hellos: Vec<Hello> = joined.into_iter().filter_map(join).collect();
         agree(self.meeting.names(), &hellos)?;
         let observers = Observers::start(&self.network.observe, plan.hosts())?;
@@ -192,10 +194,10 @@ impl Attendance<'_> {
             ..HostSeen::default()
         };
         let (report, stopped) = self.flows(&plan, opened, (&addressing, &observers), seen)?;
-        let part = Part::Report(Box::new(report));
+        let part = RoundPart::Report(Box::new(report));
         let (parts, _) = self.meeting.gather(Round::Report, part, &mut || Ok(()))?;
         drop(lcore);
-        let report = |part| if let Part::Report(report) = part { Some(*report) } else { None };
+        let report = |part| if let RoundPart::Report(report) = part { Some(*report) } else { None };
         let reports: Vec<Report> = parts.into_iter().filter_map(report).collect();
         Ok(Outcome { adapted, ..report::outcome(&plan, &reports, stopped) })
     }
@@ -207,12 +209,12 @@ impl Attendance<'_> {
         desk.wait_up(&mut || meeting.look().and_then(|()| going_on(watch)))?;
         let caps = desk.port().caps();
         let max_frame = caps.max_frame.bytes();
-        let part = Part::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
+        let part = RoundPart::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
         let (parts, _) = meeting.gather(Round::Device, part, &mut || {
             desk.serve()?;
             going_on(watch)
         })?;
-        let device = |part| if let Part::Device(device) = part { Some(device) } else { None };
+        let device = |part| if let RoundPart::Device(device) = part { Some(device) } else { None };
         let devices: Vec<DevicePart> = parts.into_iter().filter_map(device).collect();
         let (plan, mut adapted) = fit_devices(plan, self.network, &devices)?;
         desk.send_at_most(plan.settings.payload_max + plan.settings.headers_max());
@@ -224,12 +226,12 @@ impl Attendance<'_> {
         let (rtts, longest) = desk.probe(network, (&sends_to, &addressing), id, &mut meanwhile)?;
         let bounds = rtts.iter().min().copied().zip(rtts.iter().max().copied());
         let rtts_ps = sends_to.iter().copied().zip(rtts.iter().map(|rtt| rtt.as_ps())).collect();
-        let part = Part::Measure(MeasurePart { rtts_ps, longest_ps: longest.as_ps() });
+        let part = RoundPart::Measure(MeasurePart { rtts_ps, longest_ps: longest.as_ps() });
         let (parts, _) = meeting.gather(Round::Measure, part, &mut || {
             desk.serve()?;
             going_on(watch)
         })?;
-        let measure = |part| if let Part::Measure(part) = part { Some(part) } else { None };
+        let measure = |part| if let RoundPart::Measure(part) = part { Some(part) } else { None };
         let measured: Vec<MeasurePart> = parts.into_iter().filter_map(measure).collect();
         let plan = fit_rtts(&plan, self.network, &measured, &mut adapted)?;
         Ok(Fitted { plan, adapted, addressing, rtts: bounds })
@@ -269,11 +271,11 @@ impl Attendance<'_> {
         self.meeting.begin();
         let conductor = Conductor::of_host(&plan.matrix, own);
         let control = Control::new(plan, conductor, (own, vec![app]));
-        let mut turn = Turn::new(plan, self.meeting, control, clock);
+        let mut turn = OngoingRun::new(plan, self.meeting, control, clock);
         let stopped = turn.until_over(&pollers, self.watch)?;
         let mut polled = pollers.stop()?;
         observers.finish_capture(capture);
-        let Turn { control, gaps, now, clock, .. } = turn;
+        let OngoingRun { control, gaps, now, clock, .. } = turn;
         let sum = counters::sum(&mut polled, clock.now());
         let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.
@@ -291,9 +293,9 @@ impl Attendance<'_> {
     fn synchronised(&mut self) -> Result<(Offset, Instant), RunError> {
         let watch = &mut *self.watch;
         let mut going = || going_on(watch);
-        self.meeting.gather(Round::Armed, Part::Armed, &mut going)?;
+        self.meeting.gather(Round::Armed, RoundPart::Armed, &mut going)?;
         let offset = self.meeting.compare_clocks(&mut going)?;
-        let (_, at_ps) = self.meeting.gather(Round::Synced, Part::Synced, &mut going)?;
+        let (_, at_ps) = self.meeting.gather(Round::Synced, RoundPart::Synced, &mut going)?;
         Ok((offset, offset.ours(at_ps) + START_IN))
     }
 }

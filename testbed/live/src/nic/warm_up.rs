@@ -11,7 +11,7 @@ use experiments::input::InputError;
 use experiments::plan::{Plan, RunError};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
-use transport_dpdk::neighbour::{Mac, Prober, Reach, Resolution, Station, Verdict};
+use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
 use transport_dpdk::{
     DeviceName, DilatedClock, Eal, EalOptions, Enquiry, MbufError, MemoryMode, Pool, PoolConfig,
     Port, PortConfig,
@@ -248,8 +248,8 @@ impl Desk {
             let host = &network.hosts[peer as usize];
             let (name, ip, full) = (&host.name, host.ip, self.full);
             rtts.push(match reach.verdict() {
-                Verdict::Reached(rtt) => rtt,
-                Verdict::FullFramesLost => {
+                ProbeResult::Reached(rtt) => rtt,
+                ProbeResult::FullFramesLost => {
                     return Err(RunError::Environment(format!(
                         "frames of {full} bytes do not reach {name} ({ip}), short ones do: raise \
                          the MTU to {} on both devices and every switch between, or send less \
@@ -257,7 +257,7 @@ impl Desk {
                         full - ETHERNET
                     )));
                 }
-                Verdict::Silent => {
+                ProbeResult::Silent => {
                     return Err(RunError::Environment(format!(
                         "{name} ({ip}) has a MAC but answers no echo: does another machine use its \
                          address, or does something between filter ICMP?"

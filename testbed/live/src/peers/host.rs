@@ -112,7 +112,7 @@ impl Drop for Host {
 
 /// The observations of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct Polled {
     pub(super) now: Instant,
     pub(super) busy: bool,
 }
@@ -276,7 +276,7 @@ impl Host {
     }
 
     /// Runs one turn of the worker, with the application's waiting requests.
-    pub(super) fn turn(&mut self, monitor: &mut dyn Monitor) -> Turn {
+    pub(super) fn turn(&mut self, monitor: &mut dyn Monitor) -> Polled {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.app.submit(request) {
                 self.waiting.push_front(request);
@@ -285,7 +285,7 @@ impl Host {
             }
         }
         let Some(worker) = &mut self.worker else {
-            return Turn { now: self.clock.now(), busy: false };
+            return Polled { now: self.clock.now(), busy: false };
         };
         let progress = worker.poll_once();
         let (now, received) = (progress.now, worker.counts().received);
@@ -294,7 +294,7 @@ impl Host {
         } else if now >= self.look_at {
             self.check_device(now, monitor);
         }
-        Turn { now, busy: progress.busy }
+        Polled { now, busy: progress.busy }
     }
 
     /// Work that is done now and then: interrupts, the link.

@@ -8,7 +8,7 @@ use transport_dpdk::{Mbuf, Pool};
 
 /// One packet under way.
 #[derive(Debug)]
-struct Slot {
+struct CountedMbuf {
     /// `None` in a free place.
     mbuf: Option<Mbuf>,
     copies: u32,
@@ -17,7 +17,7 @@ struct Slot {
 /// The mbufs under way.
 #[derive(Debug, Default)]
 pub(super) struct MbufSlab {
-    places: Vec<Slot>,
+    places: Vec<CountedMbuf>,
     free: Vec<u32>,
     live: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct MbufSlab {
 impl MbufSlab {
     /// Keeps a packet and names it.
     pub(super) fn insert(&mut self, mbuf: Mbuf) -> u32 {
-        let place = Slot { mbuf: Some(mbuf), copies: 1 };
+        let place = CountedMbuf { mbuf: Some(mbuf), copies: 1 };
         self.live += 1;
         if let Some(handle) = self.free.pop() {
             self.places[handle as usize] = place;
@@ -79,7 +79,7 @@ impl MbufSlab {
         }
     }
 
-    fn end(&mut self, handle: u32) -> Option<&mut Slot> {
+    fn end(&mut self, handle: u32) -> Option<&mut CountedMbuf> {
         let place = self.places.get_mut(handle as usize)?;
         debug_assert!(place.copies > 0, "a packet ends once");
         place.copies -= 1;

@@ -253,7 +253,7 @@ impl Run<'_> {
             }
             if now >= look_at {
                 look_at = now + self.look_every;
-                self.sampler.offer(watch);
+                self.sampler.show_to(watch);
                 self.feed.pass_settled(watch, |line| self.control.conductor().settled(line));
                 if pollers.is_broken() || !watch.goes_on(&self.progress()) {
                     return true;

@@ -237,12 +237,12 @@ impl fmt::Display for Failure {
 
 /// Memory of a message, on its way beside the slot.
 #[derive(Clone, Debug)]
-pub(crate) enum Memory {
+pub(crate) enum SourceMemory {
     Owned(Arc<[u8]>),
     Region(Arc<Region>),
 }
 
-impl Memory {
+impl SourceMemory {
     /// The memory of `source`, if it has any.
     pub(crate) fn of(source: MessageBytes) -> Option<Self> {
         match source {
@@ -343,7 +343,7 @@ impl RequestSlot {
 
     /// The request, with a look at the memory that belongs to it; `None` when the slot holds none.
     #[inline]
-    pub(crate) fn read(&self, memory: Option<&Memory>) -> Option<Asked> {
+    pub(crate) fn read(&self, memory: Option<&SourceMemory>) -> Option<Asked> {
         let connection = self.connection;
         let holds = |bytes: usize, first: u64| {
             first.checked_add(u64::from(self.number)).is_some_and(|end| end <= bytes as u64)
@@ -361,8 +361,8 @@ impl RequestSlot {
                 return Some(Asked::Open { connection, peer: HostId(self.number), path, label });
             }
             (CLOSE, _) => return Some(Asked::Close { connection }),
-            (SEND_OWNED, Some(Memory::Owned(memory))) => holds(memory.len(), 0),
-            (SEND_REGION, Some(Memory::Region(region))) => holds(region.len(), self.third),
+            (SEND_OWNED, Some(SourceMemory::Owned(memory))) => holds(memory.len(), 0),
+            (SEND_REGION, Some(SourceMemory::Region(region))) => holds(region.len(), self.third),
             (SEND_PATTERN, None) => true,
             _ => return None,
         };
@@ -372,10 +372,10 @@ impl RequestSlot {
 
     /// The source of a message, with the memory that belongs to the slot.
     #[inline]
-    pub(crate) fn source(&self, memory: Option<Memory>) -> Option<MessageBytes> {
+    pub(crate) fn source(&self, memory: Option<SourceMemory>) -> Option<MessageBytes> {
         match (self.kind, memory) {
-            (SEND_OWNED, Some(Memory::Owned(memory))) => Some(MessageBytes::Owned(memory)),
-            (SEND_REGION, Some(Memory::Region(region))) => {
+            (SEND_OWNED, Some(SourceMemory::Owned(memory))) => Some(MessageBytes::Owned(memory)),
+            (SEND_REGION, Some(SourceMemory::Region(region))) => {
                 Some(MessageBytes::Region { region, offset: self.third })
             }
             (SEND_PATTERN, None) => {
@@ -509,7 +509,7 @@ mod tests {
         ] {
             let slot = RequestSlot::of(&request);
             assert_eq!(slot.has_memory(), request.has_memory());
-            let memory = slot.has_memory().then(|| Memory::Owned(memory.clone()));
+            let memory = slot.has_memory().then(|| SourceMemory::Owned(memory.clone()));
             let asked = slot.read(memory.as_ref()).unwrap();
             assert_eq!(asked.with(slot.source(memory)), request);
         }
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_message_longer_than_its_source_is_seen() {
-        let memory = Memory::Owned(Arc::from(&b"abcdef"[..]));
+        let memory = SourceMemory::Owned(Arc::from(&b"abcdef"[..]));
         for (len, fits) in [(1, true), (6, true), (7, false), (u32::MAX, false)] {
             let slot = RequestSlot { kind: SEND_OWNED, number: len, ..Default::default() };
             let asked = slot.read(Some(&memory));

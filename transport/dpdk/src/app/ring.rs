@@ -7,7 +7,7 @@
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::app::descriptor::{Completion, CompletionSlot, Memory, Request, RequestSlot};
+use crate::app::descriptor::{Completion, CompletionSlot, Request, RequestSlot, SourceMemory};
 use crate::payload::memory::Received;
 use crate::payload::message_bytes::MessageBytes;
 
@@ -15,7 +15,7 @@ use crate::payload::message_bytes::MessageBytes;
 #[derive(Debug)]
 pub struct AppEnd {
     requests: Producer<RequestSlot>,
-    sources: Producer<Memory>,
+    sources: Producer<SourceMemory>,
     completions: Consumer<CompletionSlot>,
     memory: Consumer<Received>,
 }
@@ -24,7 +24,7 @@ pub struct AppEnd {
 #[derive(Debug)]
 pub struct WorkerEnd {
     requests: Consumer<RequestSlot>,
-    sources: Consumer<Memory>,
+    sources: Consumer<SourceMemory>,
     completions: Producer<CompletionSlot>,
     memory: Producer<Received>,
 }
@@ -69,7 +69,7 @@ impl AppEnd {
         let Ok(place) = put else { return Err(request) };
         let slot = RequestSlot::of(&request);
         if let Request::Send { source, .. } = request
-            && let Some(memory) = Memory::of(source)
+            && let Some(memory) = SourceMemory::of(source)
         {
             let put = self.sources.push(memory);
             debug_assert!(put.is_ok(), "the source ring filled itself");
@@ -106,7 +106,7 @@ impl AppEnd {
 impl WorkerEnd {
     /// The next request and the memory that belongs to it; both stay until they are taken.
     #[inline]
-    pub(crate) fn peek(&self) -> Option<(&RequestSlot, Option<&Memory>)> {
+    pub(crate) fn peek(&self) -> Option<(&RequestSlot, Option<&SourceMemory>)> {
         let slot = self.requests.peek().ok()?;
         let memory = if slot.has_memory() { self.sources.peek().ok() } else { None };
         Some((slot, memory))

@@ -28,12 +28,12 @@ use crate::eal::{self, Eal};
 
 /// Memory of an application at an address that devices can read.
 pub struct Region {
-    memory: Memory,
+    memory: Backing,
     iova: u64,
     readers: Readers,
 }
 
-enum Memory {
+enum Backing {
     /// The application's own allocation, from `Box::into_raw`.
     Given(NonNull<[u8]>),
     /// A copy that is mapped for cards.
@@ -48,7 +48,7 @@ impl Region {
     pub fn new(eal: &Eal, bytes: Box<[u8]>) -> Result<Self, MbufError> {
         let mapped = if eal.iova_is_va() { Pages::new(eal, &bytes) } else { None };
         let readers = mapped.as_ref().map_or(VIRTUAL, Pages::readers);
-        let memory = mapped.map_or_else(|| Memory::given(bytes), Memory::Mapped);
+        let memory = mapped.map_or_else(|| Backing::given(bytes), Backing::Mapped);
         let start = memory.span().as_ptr().cast_const().cast();
         let iova = eal::iova_of(eal, start).ok_or(MbufError::NotAddressable)?;
         Ok(Self { memory, iova, readers })
@@ -57,7 +57,7 @@ impl Region {
     /// A copy of `bytes` in pages of its own, mapped for no card.
     #[cfg(test)]
     pub(crate) fn in_pages(eal: &Eal, bytes: &[u8]) -> Option<Self> {
-        let memory = Memory::Mapped(Pages::mapped_for(eal, bytes, &[])?);
+        let memory = Backing::Mapped(Pages::mapped_for(eal, bytes, &[])?);
         let iova = eal::iova_of(eal, memory.span().as_ptr().cast_const().cast())?;
         Some(Self { memory, iova, readers: VIRTUAL })
     }
@@ -123,8 +123,8 @@ impl Region {
     #[inline]
     pub(crate) fn is_read_by(&self, reader: Readers, range: &Range<usize>) -> bool {
         let as_one = match &self.memory {
-            Memory::Mapped(pages) if reader != VIRTUAL => pages.holds_as_one(range),
-            Memory::Mapped(_) | Memory::Given(_) => true,
+            Backing::Mapped(pages) if reader != VIRTUAL => pages.holds_as_one(range),
+            Backing::Mapped(_) | Backing::Given(_) => true,
         };
         self.readers & reader != 0 && as_one
     }
@@ -132,8 +132,8 @@ impl Region {
     /// The mapping that keeps its pages, where they are mapped for cards.
     pub(crate) fn mapping(&self) -> Option<Arc<Mapping>> {
         match &self.memory {
-            Memory::Mapped(pages) => Some(pages.mapping()),
-            Memory::Given(_) => None,
+            Backing::Mapped(pages) => Some(pages.mapping()),
+            Backing::Given(_) => None,
         }
     }
 
@@ -144,7 +144,7 @@ impl Region {
     }
 }
 
-impl Memory {
+impl Backing {
     fn given(bytes: Box<[u8]>) -> Self {
         // SAFETY: `Box::into_raw` never returns null.
         Self::Given(unsafe { NonNull::new_unchecked(Box::into_raw(bytes)) })
@@ -160,7 +160,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for Backing {
     fn drop(&mut self) {
         if let Self::Given(span) = self {
             // SAFETY: from `Box::into_raw` in `given`, and no other holder is left.
@@ -196,7 +196,7 @@ mod tests {
 
     /// Needs no EAL, so that Miri can run what uses it.
     fn region(bytes: &[u8]) -> Region {
-        Region { memory: Memory::given(bytes.into()), iova: 0, readers: VIRTUAL }
+        Region { memory: Backing::given(bytes.into()), iova: 0, readers: VIRTUAL }
     }
 
     #[test]

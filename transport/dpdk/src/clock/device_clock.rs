@@ -11,7 +11,7 @@ use transport::{BURST, Duration, Instant};
 
 use crate::buffers::burst::MbufBurst;
 use crate::buffers::stamp_field::TimestampField;
-use crate::clock::fit::{BRACKET_MAX, ClockFault, ClockFit, Reading, TickRate, Verdict};
+use crate::clock::fit::{BRACKET_MAX, ClockFault, ClockFit, Reading, ReadingResult, TickRate};
 use crate::clock::poll_clock::Clock;
 
 /// Reads the clock that stamps frames, somewhere between call and return; `None` when it cannot.
@@ -159,9 +159,9 @@ impl DeviceClock {
         };
         self.counts.readings += 1;
         match verdict {
-            Verdict::Taken => {}
-            Verdict::Jumped => self.counts.jumps += 1,
-            Verdict::Lost(fault) => {
+            ReadingResult::Taken => {}
+            ReadingResult::Jumped => self.counts.jumps += 1,
+            ReadingResult::Lost(fault) => {
                 self.counts.jumps += u64::from(fault == ClockFault::Jumps);
                 self.counts.lost = 1;
                 tracing::warn!(

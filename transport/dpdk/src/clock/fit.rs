@@ -53,7 +53,7 @@ pub enum ClockFault {
 
 /// The result of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReadingResult {
     /// The reading was taken into the line.
     Taken,
     /// The reading contradicts all before it: the line is forgotten.
@@ -95,7 +95,7 @@ struct Point {
 /// The newest line and its quality.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
-    line: Line,
+    line: Linear,
     /// The span of time that the rate was measured over, picoseconds; 0 for a seed.
     span_ps: u64,
     /// The narrowest bracket then; its points are at most twice as wide.
@@ -104,7 +104,7 @@ struct Newest {
 
 /// Time by ticks: `at_ps` at `ticks`, and so on at the rate `mult`.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct Linear {
     ticks: u64,
     at_ps: i64,
     /// As [`TickRate`].
@@ -114,9 +114,9 @@ struct Line {
 /// Three lines that meet: before the seam at `slew.ticks`, up to `after.ticks`, and behind.
 #[derive(Clone, Copy, Debug)]
 struct Map {
-    before: Line,
-    slew: Line,
-    after: Line,
+    before: Linear,
+    slew: Linear,
+    after: Linear,
     /// Ticks a picosecond on each line, times 2^[`INVERSE_SHIFT`].
     inverse: [u64; 3],
 }
@@ -198,7 +198,7 @@ impl TickRate {
     }
 }
 
-impl Line {
+impl Linear {
     /// The time at which the clock shows `ticks`; rounded down, so later ticks are never earlier.
     #[inline]
     fn at(&self, ticks: u64) -> i64 {
@@ -299,16 +299,16 @@ impl ClockFit {
     }
 
     /// Gives the clock up.
-    pub fn give_up(&mut self, fault: ClockFault) -> Verdict {
+    pub fn give_up(&mut self, fault: ClockFault) -> ReadingResult {
         self.forget();
         self.fault = Some(fault);
-        Verdict::Lost(fault)
+        ReadingResult::Lost(fault)
     }
 
     /// Takes in a reading; each is later than the one before. Bounded: 16 points are looked at.
-    pub fn read(&mut self, reading: Reading) -> Verdict {
+    pub fn read(&mut self, reading: Reading) -> ReadingResult {
         if let Some(fault) = self.fault {
-            return Verdict::Lost(fault);
+            return ReadingResult::Lost(fault);
         }
         if let Some(last) = self.last {
             let gap = reading.before.since(last.after).as_ps();
@@ -316,7 +316,7 @@ impl ClockFit {
             if step == 0 && gap >= SAME_PS {
                 self.same += 1;
                 let stuck = self.same + 1 >= SAME_MAX;
-                return if stuck { self.give_up(ClockFault::Stuck) } else { Verdict::Taken };
+                return if stuck { self.give_up(ClockFault::Stuck) } else { ReadingResult::Taken };
             }
             if step < 0 || self.contradicts(&reading) {
                 return self.jump(reading);
@@ -348,7 +348,7 @@ impl ClockFit {
         at.saturating_add(slack) < before || at > after.saturating_add(slack)
     }
 
-    fn jump(&mut self, reading: Reading) -> Verdict {
+    fn jump(&mut self, reading: Reading) -> ReadingResult {
         self.jumps += 1;
         if self.jumps >= JUMPS_MAX {
             return self.give_up(ClockFault::Jumps);
@@ -356,7 +356,7 @@ impl ClockFit {
         self.forget();
         self.last = Some(reading);
         let _ = self.learn(reading.point());
-        Verdict::Jumped
+        ReadingResult::Jumped
     }
 
     /// Forgets everything but the number of jumps: a rate measured before may have been wrong, too.
@@ -365,13 +365,13 @@ impl ClockFit {
         *self = Self { jumps, ..Self::new(None) };
     }
 
-    fn learn(&mut self, point: Point) -> Verdict {
+    fn learn(&mut self, point: Point) -> ReadingResult {
         let narrower = |best: Point| if point.width_ps < best.width_ps { point } else { best };
         let best = self.candidate.map_or(point, narrower);
         self.candidate = Some(best);
         self.taken += 1;
         if self.taken < self.group {
-            return Verdict::Taken;
+            return ReadingResult::Taken;
         }
         (self.candidate, self.taken) = (None, 0);
         if self.len == POINTS {
@@ -403,15 +403,17 @@ impl ClockFit {
     }
 
     /// A new line, which the conversion bends to from `now` on.
-    fn fit(&mut self, now: u64) -> Verdict {
-        let Some(narrow_ps) = self.narrowest() else { return Verdict::Taken };
+    fn fit(&mut self, now: u64) -> ReadingResult {
+        let Some(narrow_ps) = self.narrowest() else { return ReadingResult::Taken };
         if narrow_ps > BRACKET_MAX.as_ps() {
             let slow = self.len >= SLOW_AFTER || self.group > 1;
-            return if slow { self.give_up(ClockFault::Slow) } else { Verdict::Taken };
+            return if slow { self.give_up(ClockFault::Slow) } else { ReadingResult::Taken };
         }
         let points = &self.points[..self.len];
         let mut good = points.iter().filter(|point| point.width_ps <= 2 * narrow_ps);
-        let (Some(first), last) = (good.next(), good.next_back()) else { return Verdict::Taken };
+        let (Some(first), last) = (good.next(), good.next_back()) else {
+            return ReadingResult::Taken;
+        };
         let last = last.unwrap_or(first);
         let span = Duration::from_ps(last.at_ps.saturating_sub(first.at_ps));
         let (rate, span_ps) = if span.as_ps() >= SPAN_MIN_PS {
@@ -422,22 +424,22 @@ impl ClockFit {
         } else {
             (self.seed, 0)
         };
-        let Some(TickRate(mult)) = rate else { return Verdict::Taken };
+        let Some(TickRate(mult)) = rate else { return ReadingResult::Taken };
         let at_ps = i64::try_from(last.at_ps).unwrap_or(i64::MAX);
-        let line = Line { ticks: last.ticks, at_ps, mult };
+        let line = Linear { ticks: last.ticks, at_ps, mult };
         self.newest = Some(Newest { line, span_ps, narrow_ps });
         self.map = Some(self.map.map_or(Map::straight(line), |map| map.bent(line, now)));
-        Verdict::Taken
+        ReadingResult::Taken
     }
 }
 
 impl Map {
-    fn straight(line: Line) -> Self {
+    fn straight(line: Linear) -> Self {
         Self { before: line, slew: line, after: line, inverse: [inverse(line.mult); 3] }
     }
 
     /// A map that is unchanged up to `now`, and [`SETTLE`] later on `line`.
-    fn bent(&self, line: Line, now: u64) -> Self {
+    fn bent(&self, line: Linear, now: u64) -> Self {
         let on = if is_before(now, self.after.ticks) { &self.slew } else { &self.after };
         let before = on.from(now);
         // As long as the line before was followed, so that no error outlives two lines.
@@ -449,7 +451,7 @@ impl Map {
         // Positive, or a clock would be far out, which an earlier reading has shown.
         let span = u128::from(after.at_ps.saturating_sub(before.at_ps).max(0).cast_unsigned());
         let mult = u64::try_from((span << SHIFT) / u128::from(ticks.max(1))).unwrap_or(u64::MAX);
-        let slew = Line { mult, ..before };
+        let slew = Linear { mult, ..before };
         let inverse = [before.mult, mult, after.mult].map(inverse);
         Self { before, slew, after, inverse }
     }

@@ -25,7 +25,7 @@ pub enum PortError {
         /// The device.
         port: String,
         /// The step that failed.
-        step: Step,
+        step: SetupStep,
         /// DPDK's reason.
         errno: Errno,
     },
@@ -69,7 +69,7 @@ pub enum PortError {
 
 /// A step in the setup of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SetupStep {
     /// Looking the device up by name.
     Find,
     /// Reading the offers of the device.
@@ -86,12 +86,12 @@ pub enum Step {
 
 impl PortError {
     /// The error of `step` on `port`, from a DPDK return value.
-    pub(crate) fn setup(port: &str, step: Step, ret: i32) -> Self {
+    pub(crate) fn setup(port: &str, step: SetupStep, ret: i32) -> Self {
         Self::Setup { port: port.to_owned(), step, errno: Errno(ret.abs()) }
     }
 }
 
-impl Step {
+impl SetupStep {
     fn mend(self) -> &'static str {
         match self {
             Self::Find => {
@@ -105,7 +105,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SetupStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Find => "find the device",
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_failed_step_names_the_port_the_reason_and_the_cure() {
-        let text = PortError::setup("0000:3b:00.0", Step::Find, -libc::ENODEV).to_string();
+        let text = PortError::setup("0000:3b:00.0", SetupStep::Find, -libc::ENODEV).to_string();
         assert!(text.starts_with("port `0000:3b:00.0`: cannot find the device (No such device"));
         assert!(text.contains("dpdk-devbind.py"), "{text}");
     }

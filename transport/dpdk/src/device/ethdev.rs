@@ -20,7 +20,7 @@ use crate::buffers::pool::Pool;
 use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::device::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes, TxTimes};
-use crate::device::error::{PortError, Step};
+use crate::device::error::{PortError, SetupStep};
 use crate::device::rules::{self, Rule};
 use crate::device::stats::PortStats;
 use crate::eal::cards::{Readers, VIRTUAL};
@@ -89,7 +89,7 @@ impl Device {
             let _control = eal.control();
             // SAFETY: a valid port id and a place for the answer.
             let ret = unsafe { sys::rdpdk_port_info(id, &raw mut info) };
-            check(name, Step::Query, ret)?;
+            check(name, SetupStep::Query, ret)?;
             let driver = c_text(&info.driver);
             let mut plan = caps::negotiate(&info, config, driver, device.pool.room());
             configure(id, name, &mut plan)?;
@@ -102,7 +102,7 @@ impl Device {
             }
             // SAFETY: a valid, configured port.
             let ret = unsafe { sys::rte_eth_dev_start(id) };
-            check(name, Step::Start, ret)?;
+            check(name, SetupStep::Start, ret)?;
             // SAFETY: a valid port. Devices without such a mode receive everything anyway.
             unsafe { sys::rte_eth_promiscuous_enable(id) };
             device.caps = plan.caps;
@@ -309,7 +309,7 @@ const READS_ALL: [&str; 7] =
 
 pub(crate) const ANY_SOCKET: u32 = u32::MAX;
 
-fn check(port: &str, step: Step, ret: c_int) -> Result<(), PortError> {
+fn check(port: &str, step: SetupStep, ret: c_int) -> Result<(), PortError> {
     if ret == 0 { Ok(()) } else { Err(PortError::setup(port, step, ret)) }
 }
 
@@ -329,7 +329,7 @@ pub(crate) fn find(eal: &Eal, name: &str) -> Result<u16, PortError> {
     let mut id = 0;
     // SAFETY: a NUL-terminated name and a place for the answer.
     let ret = unsafe { sys::rte_eth_dev_get_port_by_name(c_name.as_ptr(), &raw mut id) };
-    check(name, Step::Find, ret).map(|()| id)
+    check(name, SetupStep::Find, ret).map(|()| id)
 }
 
 fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
@@ -343,11 +343,11 @@ fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
     };
     // SAFETY: a valid port and a settings struct that is read during the call.
     let ret = unsafe { sys::rdpdk_port_configure(id, &raw const config) };
-    check(name, Step::Configure, ret)?;
+    check(name, SetupStep::Configure, ret)?;
     let (rx, tx) = &mut plan.caps.descriptors;
     // SAFETY: a valid port and two numbers to adjust.
     let ret = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, rx, tx) };
-    check(name, Step::Configure, ret)
+    check(name, SetupStep::Configure, ret)
 }
 
 /// Sets the MTU once more as its own call, whose result shows whether the device has such a
@@ -373,14 +373,14 @@ fn set_up_queues(id: u16, name: &str, plan: &Plan, pool: &Pool) -> Result<(), Po
         let ret = unsafe {
             sys::rte_eth_rx_queue_setup(id, queue, descriptors, ANY_SOCKET, ptr::null(), pool.raw())
         };
-        check(name, Step::RxQueue, ret)?;
+        check(name, SetupStep::RxQueue, ret)?;
     }
     for queue in 0..plan.tx_queues {
         let descriptors = plan.caps.descriptors.1;
         // SAFETY: a configured port and defaults for the settings.
         let ret =
             unsafe { sys::rte_eth_tx_queue_setup(id, queue, descriptors, ANY_SOCKET, ptr::null()) };
-        check(name, Step::TxQueue, ret)?;
+        check(name, SetupStep::TxQueue, ret)?;
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::clock::device_clock::ReadTicks;
 use crate::device::caps::{Caps, PortConfig, TxTimes};
-use crate::device::error::{PortError, Step};
+use crate::device::error::{PortError, SetupStep};
 use crate::device::ethdev::{self, ANY_SOCKET, Device, Keep, Rules};
 use crate::device::rules::{self, Rung};
 use crate::device::stats::PortStats;
@@ -117,7 +117,7 @@ impl Port {
                 )
             };
             u16::try_from(id)
-                .map_err(|_| PortError::setup(&name, Step::Find, -eal::last_errno().0))?
+                .map_err(|_| PortError::setup(&name, SetupStep::Find, -eal::last_errno().0))?
         };
         Self::set_up(eal, (id, &name), config, pool, (true, Keep::Rings(rings)))
     }

@@ -20,7 +20,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 
-pub use prober::{Prober, Reach, Verdict};
+pub use prober::{ProbeResult, Prober, Reach};
 pub use resolver::{Resolution, Resolver};
 pub use station::Station;
 

@@ -28,7 +28,7 @@ pub struct Reach {
 
 /// The result of a peer's probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeResult {
     /// A full packet there and a short one back take this long.
     Reached(Duration),
     /// Short frames pass, full ones do not.
@@ -69,11 +69,11 @@ const SHORT: usize = 60;
 impl Reach {
     /// The verdict that follows from the measurements.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> ProbeResult {
         match (self.short, self.full) {
-            (None, _) => Verdict::Silent,
-            (Some(_), None) => Verdict::FullFramesLost,
-            (Some(short), Some(full)) => Verdict::Reached((short + full).mul_ratio(1, 2)),
+            (None, _) => ProbeResult::Silent,
+            (Some(_), None) => ProbeResult::FullFramesLost,
+            (Some(short), Some(full)) => ProbeResult::Reached((short + full).mul_ratio(1, 2)),
         }
     }
 }
@@ -220,7 +220,7 @@ mod tests {
     fn a_base_rtt_is_a_full_frame_there_and_a_short_one_back() {
         for is_v6 in [false, true] {
             let reach = probe(is_v6, 4176, |len| Some(if len > 1000 { US(9) } else { US(5) }));
-            assert_eq!(reach.verdict(), Verdict::Reached(US(14)));
+            assert_eq!(reach.verdict(), ProbeResult::Reached(US(14)));
             assert_eq!((reach.longest, reach.lost), (US(18), 0));
         }
     }
@@ -228,9 +228,9 @@ mod tests {
     #[test]
     fn frames_that_are_too_long_for_the_network_are_told_from_a_dead_peer() {
         let reach = probe(false, 4176, |len| (len <= 1514).then_some(US(5)));
-        assert_eq!((reach.verdict(), reach.lost), (Verdict::FullFramesLost, LOST_MAX));
+        assert_eq!((reach.verdict(), reach.lost), (ProbeResult::FullFramesLost, LOST_MAX));
         let reach = probe(true, 4176, |_| None);
-        assert_eq!((reach.verdict(), reach.lost), (Verdict::Silent, 2 * LOST_MAX));
+        assert_eq!((reach.verdict(), reach.lost), (ProbeResult::Silent, 2 * LOST_MAX));
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
             count.set(count.get() + 1);
             (count.get() % 3 == 0).then_some(US(7))
         });
-        assert_eq!(reach.verdict(), Verdict::Reached(US(14)));
+        assert_eq!(reach.verdict(), ProbeResult::Reached(US(14)));
         assert!(reach.lost > 30);
     }
 }

@@ -14,7 +14,7 @@ use crate::telemetry::counts::{Counts, Pressure};
 
 /// The result of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TurnReport {
     pub(crate) now: Instant,
     pub(crate) busy: bool,
     /// Frames that the device took.
@@ -75,7 +75,7 @@ impl Meter {
     }
 
     /// A turn is over; whether counters are due.
-    pub(crate) fn turned(&mut self, turn: Turn) -> bool {
+    pub(crate) fn turned(&mut self, turn: TurnReport) -> bool {
         let since = if turn.busy { Some(turn.now) } else { None };
         if let Some(start) = std::mem::replace(&mut self.busy_since, since) {
             self.count(HistogramName::Poll, ns(turn.now.since(start)));

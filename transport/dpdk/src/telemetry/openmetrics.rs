@@ -108,14 +108,14 @@ mod tests {
 
     use crate::io::upkeep::IoCounts;
     use crate::telemetry::counts::Counts;
-    use crate::telemetry::meter::Turn;
+    use crate::telemetry::meter::TurnReport;
 
     fn busy(telemetry: &Telemetry) {
         for host in 0..3 {
             let mut meter = telemetry.meter(HostId(host), 4, Duration::from_ms(1));
             let at = |us: u64| Instant::ZERO + Duration::from_us(us);
             for us in 1..=5 {
-                let turn = Turn { now: at(us), busy: true, sent: 32, waiting: [false; 3] };
+                let turn = TurnReport { now: at(us), busy: true, sent: 32, waiting: [false; 3] };
                 assert!(meter.turned(turn), "the first turn");
             }
             meter.received(7, &[]);

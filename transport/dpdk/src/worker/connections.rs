@@ -24,7 +24,7 @@ pub(crate) struct Connections {
 
 /// The immediate result of a request.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum Outcome {
     /// A message was posted, and the store has its source.
     Posted(MsgId),
     /// The request failed, or is done at once; the application is informed.
@@ -62,18 +62,18 @@ impl Connections {
         store: &mut P,
         reachable: impl Fn(HostId) -> bool,
         now: Instant,
-    ) -> Option<Step> {
+    ) -> Option<Outcome> {
         let (slot, memory) = app.peek()?;
         let names = slot.names();
         let refused = |connection, reason| {
-            Step::Answered(Completion::Refused { connection, reason, at: now })
+            Outcome::Answered(Completion::Refused { connection, reason, at: now })
         };
         let step = match slot.read(memory) {
             Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
             Some(Asked::Open { connection, peer, path, label }) => {
                 let reachable = reachable(peer);
                 match self.open(connection, reachable, || core.open_labelled(peer, path, label)) {
-                    Opening::Opened => Step::Done,
+                    Opening::Opened => Outcome::Done,
                     Opening::Refused(reason) => refused(connection, reason),
                     Opening::Waits => return None,
                 }
@@ -82,14 +82,14 @@ impl Connections {
                 let flow = self.flows.get_mut(connection as usize).and_then(Option::take);
                 if let Some(flow) = flow {
                     core.close_flow(now, flow);
-                    Step::Answered(Completion::Closed { connection, at: now })
+                    Outcome::Answered(Completion::Closed { connection, at: now })
                 } else {
                     refused(connection, Failure::NoSuchConnection)
                 }
             }
             None => {
                 let ((connection, cookie), reason) = (names, Failure::Malformed);
-                Step::Answered(Completion::Failed { cookie, connection, reason, at: now })
+                Outcome::Answered(Completion::Failed { cookie, connection, reason, at: now })
             }
         };
         drop(app.take());
@@ -126,7 +126,7 @@ impl Connections {
         core: &mut Recorder,
         store: &mut P,
         now: Instant,
-    ) -> Option<Step> {
+    ) -> Option<Outcome> {
         let Asked::Send { connection, len, tag, cookie, covered } = asked else { return None };
         let flow = self.flows.get(connection as usize).copied().flatten();
         let posted = match flow {
@@ -143,7 +143,7 @@ impl Connections {
             (posted, _) => {
                 let reason = posted.err().unwrap_or(Failure::Malformed);
                 let failed = Completion::Failed { cookie, connection, reason, at: now };
-                return Some(Step::Answered(failed));
+                return Some(Outcome::Answered(failed));
             }
         };
         store.insert(msg, len.get(), source);
@@ -151,7 +151,7 @@ impl Connections {
             *slot = Some((msg, connection, cookie));
             self.posted_count += 1;
         }
-        Some(Step::Posted(msg))
+        Some(Outcome::Posted(msg))
     }
 
     /// Outgoing message `msg` is over: its connection and cookie.

@@ -46,7 +46,7 @@ use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
 use crate::telemetry::Meter;
 use crate::telemetry::counts::Counts;
-use crate::telemetry::meter::Turn;
+use crate::telemetry::meter::TurnReport;
 use crate::worker::config::WorkerConfig;
 use crate::worker::connections::Connections;
 use crate::worker::outbox::Outbox;
@@ -196,7 +196,7 @@ where
         self.clock.mark(Stage::Ring);
         let busy = busy || reported > 0;
         if self.meter.is_some() {
-            self.measure_turn(Turn { now, busy, sent, waiting: [false; 3] });
+            self.measure_turn(TurnReport { now, busy, sent, waiting: [false; 3] });
         }
         Progress { busy, now, next_timer: self.core.endpoint().poll_timeout() }
     }

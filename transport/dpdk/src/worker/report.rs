@@ -9,7 +9,7 @@ use crate::io::packet_io::PacketIo;
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
-use crate::telemetry::meter::Turn;
+use crate::telemetry::meter::TurnReport;
 
 impl<Io, P, C> Worker<Io, P, C>
 where
@@ -91,10 +91,11 @@ where
     }
 
     /// Reports a turn to the meter and, when it is due, everything that is counted.
-    pub(super) fn measure_turn(&mut self, turn: Turn) {
+    pub(super) fn measure_turn(&mut self, turn: TurnReport) {
         let application = self.apps.iter().any(|app| !app.outbox.is_empty());
         let waiting = [application, self.kept > 0, !self.lingering.is_empty()];
-        let due = self.meter.as_mut().is_some_and(|meter| meter.turned(Turn { waiting, ..turn }));
+        let due =
+            self.meter.as_mut().is_some_and(|meter| meter.turned(TurnReport { waiting, ..turn }));
         if due {
             self.publish();
         }

@@ -9,7 +9,7 @@ use crate::io::packet_io::PacketIo;
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
-use crate::worker::connections::Step;
+use crate::worker::connections::Outcome;
 
 impl<Io, P, C> Worker<Io, P, C>
 where
@@ -39,7 +39,7 @@ where
         while taken < most && outbox.is_empty() {
             let store = &mut self.store;
             match connections.step(end, &mut self.core, store, reachable, now) {
-                Some(Step::Posted(msg)) => {
+                Some(Outcome::Posted(msg)) => {
                     if let Some(owner) = self.owners.get_mut(msg.index()) {
                         *owner = u16::try_from(at).unwrap_or(0);
                     }
@@ -47,8 +47,8 @@ where
                         meter.posted(msg, now);
                     }
                 }
-                Some(Step::Answered(completion)) => outbox.push(completion),
-                Some(Step::Done) => {}
+                Some(Outcome::Answered(completion)) => outbox.push(completion),
+                Some(Outcome::Done) => {}
                 None => break,
             }
             taken += 1;

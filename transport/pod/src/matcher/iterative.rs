@@ -35,14 +35,14 @@ const TRIES: u32 = 4;
 pub struct Iterative {
     kernel: Kernel,
     iterations: u32,
-    memory: Box<Memory>,
+    memory: Box<Scratch>,
 }
 
 impl Iterative {
     /// A matcher for `shape`.
     #[must_use]
     pub fn new(shape: &Shape, kernel: Kernel, iterations: u32) -> Self {
-        Self { kernel, iterations, memory: Box::new(Memory::new(shape)) }
+        Self { kernel, iterations, memory: Box::new(Scratch::new(shape)) }
     }
 }
 
@@ -92,7 +92,7 @@ struct Request {
 
 /// Memory that is kept from decision to decision; its contents are not.
 #[derive(Clone, Debug)]
-struct Memory {
+struct Scratch {
     shape: Shape,
     wide: bool,
     /// For each ToR that sends and ToR that receives: demands of the class at hand.
@@ -111,7 +111,7 @@ struct Memory {
 
 const NONE: u16 = u16::MAX;
 
-impl Memory {
+impl Scratch {
     fn new(shape: &Shape) -> Self {
         let all = shape.senders() * shape.hosts() + shape.hosts() * shape.pods();
         // Demands across pods have no places; then all demands are drawn one by one.
@@ -176,7 +176,7 @@ fn keep(kept: &mut (u16, u16), granted: &[Request], at: usize, chance: &mut Chan
 
 /// Request and Grant 1 of one iteration.
 struct Iteration<'a> {
-    memory: &'a mut Memory,
+    memory: &'a mut Scratch,
     demands: &'a Demands,
     /// The ports that are idle as the iteration begins, of which paths are drawn.
     before: &'a Ports,
@@ -224,7 +224,7 @@ impl Iteration<'_> {
     /// the list `few` too.
     #[inline(always)]
     fn collect<O: Ops, const ONE: bool>(&mut self, class: usize) -> bool {
-        let Memory { shape, wide, counts, few, .. } = &mut *self.memory;
+        let Scratch { shape, wide, counts, few, .. } = &mut *self.memory;
         let recv = &self.before.recv;
         few.clear();
         let (mut total, room) = (0, few.capacity());
@@ -275,7 +275,7 @@ impl Iteration<'_> {
     /// Adds demands to and from Cores to the list.
     #[inline(always)]
     fn collect_outside<O: Ops>(&mut self, class: usize) {
-        let Memory { shape, few, .. } = &mut *self.memory;
+        let Scratch { shape, few, .. } = &mut *self.memory;
         if shape.cores() == 0 {
             return;
         }
@@ -459,7 +459,7 @@ impl Iteration<'_> {
     }
 }
 
-impl Memory {
+impl Scratch {
     /// Whether a demand is among the requests granted from number `at` on.
     #[inline(always)]
     fn has_taken(&self, mut at: u16, sender: u16, host: u16) -> bool {

@@ -2,7 +2,7 @@
 //! burst.
 
 use super::*;
-use crate::flow::sent_packets::{Links, Marks};
+use crate::flow::sent_packets::{ChainLinks, Marks};
 use crate::time::Rate;
 use crate::units::{EntropyValue, MsgId};
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ fn packet(us: u64) -> SentPacket {
         ev: EntropyValue(0),
         fate: Fate::InFlight,
         marks: Marks::default(),
-        links: Links::default(),
+        links: ChainLinks::default(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::units::{MsgId, Psn};
 use crate::wire::{BlockNack, Body, Data, Header};
 
 /// The place of a packet in a block.
-pub(super) struct Place {
+pub(super) struct BlockPosition {
     shape: BlockShape,
     block: Block,
     /// Length of the message, and where the block begins in it, bytes.
@@ -33,7 +33,7 @@ pub(super) struct Place {
 
 /// The effect of a packet's arrival on its block.
 pub(super) struct Gain {
-    place: Place,
+    place: BlockPosition,
     /// The block is decoded now.
     pub(super) whole: bool,
     /// The packet was the first of the block, and is not enough.
@@ -45,7 +45,7 @@ pub(super) struct Gain {
     have: u64,
 }
 
-impl Place {
+impl BlockPosition {
     /// The place that `data`, of a message of `msg_len` bytes, claims; `None` when it belongs to no
     /// block.
     pub(super) fn of(
@@ -109,7 +109,7 @@ impl Place {
 impl Gain {
     /// The block for the driver to restore, if parity of it was kept.
     fn restore(&self, msg: MsgId) -> Option<Restore> {
-        let Place { shape, block, msg_len, offset, .. } = self.place;
+        let BlockPosition { shape, block, msg_len, offset, .. } = self.place;
         let parity = self.have & block.all() & !block.all_data();
         (self.whole && parity != 0).then_some(Restore {
             msg,
@@ -150,7 +150,7 @@ impl RxFlow {
             Some(MsgState::Done) => true,
             Some(MsgState::Open(id)) => {
                 let len = cx.msgs.get(id).map_or(0, |msg| msg.len);
-                let place = Place::of(data, len, cx.config).ok().flatten();
+                let place = BlockPosition::of(data, len, cx.config).ok().flatten();
                 place.is_some_and(|place| self.missing(place.span, cx.buffers) == 0)
             }
             Some(MsgState::Unseen) | None => false,

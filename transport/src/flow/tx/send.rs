@@ -1,7 +1,7 @@
 //! How a flow makes its segments: lost ones first, then new ones.
 
 use super::super::ahead::{Leave, Steering};
-use super::super::sent_packets::{Fate, Links, Marks, SentPacket};
+use super::super::sent_packets::{ChainLinks, Fate, Marks, SentPacket};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
 use crate::ec::ErasureCode as _;
@@ -204,7 +204,7 @@ impl TxFlow {
             ev: self.path_of(leave, now),
             fate: Fate::InFlight,
             marks,
-            links: Links::default(),
+            links: ChainLinks::default(),
         };
         let psn =
             if copy { self.recovery.on_copied(packet) } else { self.recovery.on_sent(packet) };

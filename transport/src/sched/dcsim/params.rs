@@ -140,7 +140,7 @@ impl Terms {
         let (queue, bucket) = (or(params.queue, 12), or(params.bucket, 2));
         //= dcsim#eq2
         let overhead = if params.overhead > 0.0 { params.overhead } else { 2.1 };
-        let line = Line {
+        let line = LongestPath {
             share: ProbeShare {
                 data: Bytes(setup.mtu.0 * u64::from(params.per_sim)),
                 probe,
@@ -179,7 +179,7 @@ fn scaled(span: Duration, factor: f32) -> Duration {
 }
 
 /// The longest path of a network.
-struct Line {
+struct LongestPath {
     share: ProbeShare,
     /// Bytes of a full DATA, L.
     full: Bytes,
@@ -192,7 +192,7 @@ struct Line {
     queue: u64,
 }
 
-impl Line {
+impl LongestPath {
     /// The sum over the links of the path of a time that is `a_hop` at the host's rate. The paper
     /// has links of one rate; everything that a port adds to RTT_max is a number of bytes at the
     /// port's rate, so a slower link adds more.
@@ -227,11 +227,11 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn line(full: u64, gbps: u64, queue: u64) -> Line {
+    fn line(full: u64, gbps: u64, queue: u64) -> LongestPath {
         let share = ProbeShare { data: Bytes(full), probe: Bytes(64), overhead: 2.1 };
         let rtt_p = Duration::from_ns(7800);
         let rate = Rate::from_gbps(gbps);
-        Line { share, full: Bytes(full), rate, rtt_p, hops: 6, stretch: 1.0, queue }
+        LongestPath { share, full: Bytes(full), rate, rtt_p, hops: 6, stretch: 1.0, queue }
     }
 
     /// Within 0.1 %, as far as the tables' digits go.
@@ -256,17 +256,17 @@ mod tests {
 
     #[test]
     fn slow_links_of_a_path_add_their_own_time() {
-        let queueing = |line: &Line| line.paper() - line.rtt_p;
+        let queueing = |line: &LongestPath| line.paper() - line.rtt_p;
         let fast = queueing(&line(9000, 800, 12));
         // Two links of six have a 100th of the rate: (4 + 2 * 100) / 6.
-        let slow = Line { stretch: 34.0, ..line(9000, 800, 12) };
+        let slow = LongestPath { stretch: 34.0, ..line(9000, 800, 12) };
         assert_eq!(queueing(&slow), fast * 34);
         // The queue of the host itself, which the tight bound leaves out, is one of the fast ones.
-        let tight = |line: &Line| line.tight() - line.rtt_p;
+        let tight = |line: &LongestPath| line.tight() - line.rtt_p;
         assert!(tight(&slow) >= tight(&line(9000, 800, 12)) * 34 && tight(&slow) < queueing(&slow));
         // As at the hosts' rate throughout where no line of the path is faster or slower.
         let equal = line(9000, 8, 12);
-        let stretched = Line { stretch: 100.0, ..line(9000, 800, 12) };
+        let stretched = LongestPath { stretch: 100.0, ..line(9000, 800, 12) };
         assert_eq!(queueing(&stretched), queueing(&equal));
     }
 

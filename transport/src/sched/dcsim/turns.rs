@@ -14,7 +14,7 @@ use super::params::Order;
 /// Stands for no flow in a list.
 const NONE: u32 = u32::MAX;
 
-/// The flows of one collective that want SIMs: a list through [`Place::next`].
+/// The flows of one collective that want SIMs: a list through [`FlowEntry::next`].
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first: u32,
@@ -27,7 +27,7 @@ struct Group {
 
 /// The state of the flow at one slab index.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FlowEntry {
     group: u32,
     next: u32,
     queued: bool,
@@ -37,7 +37,7 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     order: Order,
-    places: Vec<Place>,
+    places: Vec<FlowEntry>,
     groups: Vec<Group>,
     /// Groups without flows.
     spare: Vec<u32>,
@@ -57,7 +57,7 @@ impl Turns {
         let heap = if order == Order::Shortest { flows + 1 } else { 0 };
         Self {
             order,
-            places: vec![Place { group: NONE, next: NONE, queued: false }; flows],
+            places: vec![FlowEntry { group: NONE, next: NONE, queued: false }; flows],
             groups: Vec::new(),
             spare: Vec::new(),
             by_collective: BTreeMap::new(),

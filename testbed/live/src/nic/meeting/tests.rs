@@ -59,26 +59,27 @@ fn together<T: Send>(hosts: u32, act: impl Fn(Meeting) -> T + Sync) -> Vec<T> {
 #[test]
 fn every_host_gets_every_part_of_every_round() {
     let seen = together(3, |mut meeting| {
-        let join = Part::Join(hello(meeting.own));
+        let join = RoundPart::Join(hello(meeting.own));
         let (parts, _) = meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         let rtts_ps = vec![(meeting.own, 1)];
-        let part = Part::Measure(super::super::message::MeasurePart { rtts_ps, longest_ps: 2 });
+        let part =
+            RoundPart::Measure(super::super::message::MeasurePart { rtts_ps, longest_ps: 2 });
         let (measured, at) = meeting.gather(Round::Measure, part, &mut || Ok(())).unwrap();
         meeting.part();
         (parts.len(), measured, at)
     });
     assert!(seen.iter().all(|host| host == &seen[0]) && seen[0].0 == 3);
-    let Part::Measure(last) = &seen[0].1[2] else { panic!("{seen:?}") };
+    let RoundPart::Measure(last) = &seen[0].1[2] else { panic!("{seen:?}") };
     assert_eq!(last.rtts_ps, [(2, 1)]);
 }
 
 #[test]
 fn clocks_are_compared_while_the_first_host_waits() {
     let errors = together(2, |mut meeting| {
-        let join = Part::Join(hello(meeting.own));
+        let join = RoundPart::Join(hello(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         let offset = meeting.compare_clocks(&mut || Ok(())).unwrap();
-        meeting.gather(Round::Synced, Part::Synced, &mut || Ok(())).unwrap();
+        meeting.gather(Round::Synced, RoundPart::Synced, &mut || Ok(())).unwrap();
         meeting.part();
         offset.error()
     });
@@ -89,13 +90,13 @@ fn clocks_are_compared_while_the_first_host_waits() {
 #[test]
 fn a_host_that_goes_is_named_by_all_others() {
     let ends = together(3, |mut meeting| {
-        let join = Part::Join(hello(meeting.own));
+        let join = RoundPart::Join(hello(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         if meeting.own == 1 {
             return "gone".to_owned();
         }
         meeting.begin();
-        let armed = meeting.gather(Round::Armed, Part::Armed, &mut || Ok(()));
+        let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
         let error = armed.unwrap_err();
         assert_eq!(error.exit_code(), 1);
         error.to_string()
@@ -125,13 +126,13 @@ fn the_first_host_leaves_last() {
 #[test]
 fn a_reason_is_passed_on_to_everybody() {
     let ends = together(3, |mut meeting| {
-        let join = Part::Join(hello(meeting.own));
+        let join = RoundPart::Join(hello(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         if meeting.own == 2 {
             meeting.give_up(&RunError::Environment("no hugepages".to_owned()));
             return String::new();
         }
-        let armed = meeting.gather(Round::Armed, Part::Armed, &mut || Ok(()));
+        let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
         let error = armed.unwrap_err();
         assert_eq!(error.exit_code(), 3);
         error.to_string()
@@ -149,8 +150,9 @@ fn who_does_not_come_is_named_by_the_first_host_and_who_comes_names_the_first() 
     assert!(alone.contains("`h0` failed") && alone.contains("127.0.0.1"), "{alone}");
     thread::scope(|scope| {
         let first = scope.spawn(|| open(&network, 0, Duration::from_s(3)));
-        let second = open(&network, 2, Duration::from_s(30))
-            .map(|mut meeting| meeting.gather(Round::Join, Part::Join(hello(2)), &mut || Ok(())));
+        let second = open(&network, 2, Duration::from_s(30)).map(|mut meeting| {
+            meeting.gather(Round::Join, RoundPart::Join(hello(2)), &mut || Ok(()))
+        });
         let [first, second] = [first.join().unwrap().unwrap_err(), second.unwrap().unwrap_err()];
         for error in [first.to_string(), second.to_string()] {
             assert!(error.contains("`h1`") && error.contains("did not connect"), "{error}");
@@ -166,7 +168,7 @@ fn strangers_on_the_control_port_do_not_disturb() {
         let joined = |host| {
             let meeting = open(&network, host, Duration::from_s(60));
             meeting.and_then(|mut meeting| {
-                let join = Part::Join(hello(host));
+                let join = RoundPart::Join(hello(host));
                 let parts = meeting.gather(Round::Join, join, &mut || Ok(()));
                 meeting.part();
                 parts.map(|(parts, _)| parts.len())
@@ -183,7 +185,7 @@ fn strangers_on_the_control_port_do_not_disturb() {
             stream.write_all(line).unwrap();
             stream
         };
-        let nobody = Say::Part { round: Round::Join, part: Part::Join(hello(7)) }.line();
+        let nobody = Say::Part { round: Round::Join, part: RoundPart::Join(hello(7)) }.line();
         let streams = [&b"GET / HTTP/1.0\r\n\r\n\n"[..], &nobody].map(stranger);
         assert_eq!(joined(1).unwrap(), 2);
         assert_eq!(first.join().unwrap().unwrap(), 2);

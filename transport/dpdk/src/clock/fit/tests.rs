@@ -82,7 +82,7 @@ proptest! {
         for turn in 1..400u64 {
             let start = turn * EVERY;
             let verdict = fit.read(device.reading(start));
-            prop_assert_eq!(verdict, Verdict::Taken, "reading {}", turn);
+            prop_assert_eq!(verdict, ReadingResult::Taken, "reading {}", turn);
             // Frames of the time up to the next reading.
             for part in 0..10 {
                 let at_ps = start + EVERY / 2 + part * (EVERY / 20);
@@ -134,10 +134,10 @@ proptest! {
         } else {
             device.offset.wrapping_add(step)
         };
-        prop_assert_eq!(fit.read(device.reading(150 * EVERY)), Verdict::Jumped);
+        prop_assert_eq!(fit.read(device.reading(150 * EVERY)), ReadingResult::Jumped);
         prop_assert_eq!(fit.at(device.ticks(150 * EVERY)), None);
         for turn in 151..260u64 {
-            prop_assert_eq!(fit.read(device.reading(turn * EVERY)), Verdict::Taken);
+            prop_assert_eq!(fit.read(device.reading(turn * EVERY)), ReadingResult::Taken);
         }
         let error = device.error(&fit, 260 * EVERY).unwrap();
         prop_assert!(error <= 2 * device.width_ps + 2 * device.tick_ps(), "{error}");
@@ -159,9 +159,9 @@ fn a_clock_that_stands_still_is_given_up_at_the_third_equal_reading() {
     let mut fit = learnt(&mut device);
     let stopped = device.reading(200 * EVERY).ticks;
     let mut read = |turn: u64| fit.read(Reading { ticks: stopped, ..device.reading(turn * EVERY) });
-    let lost = Verdict::Lost(ClockFault::Stuck);
+    let lost = ReadingResult::Lost(ClockFault::Stuck);
     // Behind the reading of the same turn it has run backwards: that is a jump.
-    assert_eq!([read(201), read(202)], [Verdict::Jumped, Verdict::Taken]);
+    assert_eq!([read(201), read(202)], [ReadingResult::Jumped, ReadingResult::Taken]);
     assert_eq!([read(203), read(204)], [lost, lost]);
     assert!(!fit.is_known() && fit.fault() == Some(ClockFault::Stuck));
 }
@@ -171,9 +171,9 @@ fn a_clock_that_starts_again_from_zero_jumps_and_is_learnt_anew() {
     let mut device = Device { offset: 1 << 50, ..Device::new(156_250_000, -40, 900_000, 2) };
     let mut fit = learnt(&mut device);
     device.offset = device.ticks(201 * EVERY).wrapping_neg().wrapping_add(1 << 50);
-    assert_eq!(fit.read(device.reading(202 * EVERY)), Verdict::Jumped);
+    assert_eq!(fit.read(device.reading(202 * EVERY)), ReadingResult::Jumped);
     (203..230u64)
-        .for_each(|turn| assert_eq!(fit.read(device.reading(turn * EVERY)), Verdict::Taken));
+        .for_each(|turn| assert_eq!(fit.read(device.reading(turn * EVERY)), ReadingResult::Taken));
     assert!(device.error(&fit, 230 * EVERY).unwrap() < 20_000_000);
 }
 
@@ -193,11 +193,11 @@ fn a_clock_that_jumps_three_times_in_a_row_is_given_up_and_one_that_jumps_rarely
         verdict
     };
     for _ in 0..10 {
-        assert_eq!(jump(&mut fit, 70), Verdict::Jumped);
+        assert_eq!(jump(&mut fit, 70), ReadingResult::Jumped);
     }
     assert!(fit.is_known());
-    assert_eq!([jump(&mut fit, 10), jump(&mut fit, 10)], [Verdict::Jumped; 2]);
-    assert_eq!(jump(&mut fit, 10), Verdict::Lost(ClockFault::Jumps));
+    assert_eq!([jump(&mut fit, 10), jump(&mut fit, 10)], [ReadingResult::Jumped; 2]);
+    assert_eq!(jump(&mut fit, 10), ReadingResult::Lost(ClockFault::Jumps));
     assert_eq!(fit.at(0), None);
 }
 
@@ -206,9 +206,9 @@ fn a_clock_that_was_read_for_months_is_read_on() {
     let mut device = Device::new(1_000_000_000, 3, 500_000, 10);
     let mut fit = learnt(&mut device);
     fit.calm = u32::MAX;
-    assert_eq!(fit.read(device.reading(201 * EVERY)), Verdict::Taken);
+    assert_eq!(fit.read(device.reading(201 * EVERY)), ReadingResult::Taken);
     device.offset += 50_000_000;
-    assert_eq!(fit.read(device.reading(202 * EVERY)), Verdict::Jumped);
+    assert_eq!(fit.read(device.reading(202 * EVERY)), ReadingResult::Jumped);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_rate_that_a_daemon_bends_is_followed_without_a_jump() {
             device.ppm = if device.ppm == 0 { 10 } else { 0 };
             device.offset = device.offset.wrapping_add(before.wrapping_sub(device.ticks(at)));
         }
-        assert_eq!(fit.read(device.reading(turn * EVERY)), Verdict::Taken);
+        assert_eq!(fit.read(device.reading(turn * EVERY)), ReadingResult::Taken);
         // The error of the rate over the time that a new line takes.
         let bound = 2 * device.width_ps + 3_000_000;
         let error = device.error(&fit, turn * EVERY + EVERY).unwrap();
@@ -237,11 +237,11 @@ fn clocks_that_are_too_slow_to_read_or_of_no_sensible_rate_are_given_up() {
         let mut fit = ClockFit::new(None);
         (1..20u64).map(|turn| fit.read(device.reading(turn * EVERY))).last()
     };
-    let lost = |fault| Some(Verdict::Lost(fault));
+    let lost = |fault| Some(ReadingResult::Lost(fault));
     assert_eq!(last(&mut Device::new(1_000_000_000, 0, 25_000_000, 5)), lost(ClockFault::Slow));
     assert_eq!(last(&mut Device::new(1000, 0, 500_000, 6)), lost(ClockFault::Rate));
     assert_eq!(last(&mut Device::new(50_000_000_000, 0, 500_000, 7)), lost(ClockFault::Rate));
-    assert_eq!(last(&mut Device::new(1_000_000, 0, 500_000, 8)), Some(Verdict::Taken));
+    assert_eq!(last(&mut Device::new(1_000_000, 0, 500_000, 8)), Some(ReadingResult::Taken));
 }
 
 #[test]
@@ -253,7 +253,10 @@ fn with_its_rate_known_beforehand_the_first_reading_is_enough() {
     assert_eq!(rate.unwrap().hz(), 1_000_050_000);
     let mut fit = ClockFit::new(rate);
     let reading = device.reading(EVERY);
-    assert_eq!((fit.is_known(), fit.read(reading), fit.is_known()), (false, Verdict::Taken, true));
+    assert_eq!(
+        (fit.is_known(), fit.read(reading), fit.is_known()),
+        (false, ReadingResult::Taken, true)
+    );
     let error = device.error(&fit, 2 * EVERY).unwrap();
     assert!(error <= reading.width().as_ps(), "{error}");
     // Also for what arrived just before.

@@ -7,13 +7,13 @@
 
 use transport::MsgId;
 
-use super::{Shape, Slot, Slots};
+use super::{Piece, Shape, Slots};
 use crate::payload::message_bytes::MessageBytes;
 
 /// How far the parity of a message's open block has come.
 #[derive(Debug, Default)]
 pub(crate) struct Accumulated {
-    slot: Option<Slot>,
+    slot: Option<Piece>,
     /// Offset of the block in the message.
     block: u32,
     /// The next packet to add; those of the block before it have been added.

@@ -7,7 +7,7 @@
 use transport::rng::mix;
 use transport::{MsgId, Restore};
 
-use super::{PARITY, Shape, Slot, Slots};
+use super::{PARITY, Piece, Shape, Slots};
 
 const DATA: usize = transport::ec::DATA_MAX as usize;
 
@@ -25,7 +25,7 @@ pub(crate) struct Kept {
 /// An entry of the table: one block with kept parity.
 #[derive(Debug)]
 struct BlockEntry {
-    slot: Slot,
+    slot: Piece,
     msg: MsgId,
     block: u32,
     /// Bit i: parity packet i is there.

@@ -21,7 +21,7 @@ use transport_gf::Codec;
 
 pub(crate) use encoder::{Accumulated, Encoder, Wanted};
 pub(crate) use keeper::{Keeper, Kept};
-use slots::{Slot, Slots};
+use slots::{Piece, Slots};
 
 const PARITY: usize = PARITY_MAX as usize;
 

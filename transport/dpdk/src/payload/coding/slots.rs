@@ -7,9 +7,9 @@ use super::LINE;
 
 /// A piece that is given out.
 #[derive(Debug)]
-pub(super) struct Slot(u32);
+pub(super) struct Piece(u32);
 
-impl Slot {
+impl Piece {
     /// Which piece it is, below their count.
     pub(super) const fn number(&self) -> u32 {
         self.0
@@ -39,18 +39,18 @@ impl Slots {
     }
 
     /// A piece with arbitrary content; `None` when all are given out.
-    pub(super) fn take(&mut self) -> Option<Slot> {
-        self.free.pop().map(Slot)
+    pub(super) fn take(&mut self) -> Option<Piece> {
+        self.free.pop().map(Piece)
     }
 
     /// Takes a piece back.
-    pub(super) fn give(&mut self, Slot(index): Slot) {
+    pub(super) fn give(&mut self, Piece(index): Piece) {
         self.free.push(index);
     }
 
     /// The bytes of a piece.
     #[inline]
-    pub(super) fn bytes(&mut self, slot: &Slot) -> &mut [u8] {
+    pub(super) fn bytes(&mut self, slot: &Piece) -> &mut [u8] {
         let from = self.start + slot.0 as usize * self.len;
         self.memory.get_mut(from..from + self.len).unwrap_or_default()
     }

@@ -18,7 +18,7 @@ use crate::workers::hosts::{Pollers, RunClock};
 use crate::workers::lateness::Gaps;
 
 /// A run under way on one host.
-pub(super) struct Turn<'a, 'm> {
+pub(super) struct OngoingRun<'a, 'm> {
     meeting: &'m mut Meeting,
     pub(super) control: Control<'a>,
     pub(super) gaps: Gaps,
@@ -52,7 +52,7 @@ const WATCH_EVERY: Duration = Duration::from_ms(20);
 /// How long the last acknowledgements are waited for when all is over.
 const SETTLE: Duration = Duration::from_ms(50);
 
-impl<'a, 'm> Turn<'a, 'm> {
+impl<'a, 'm> OngoingRun<'a, 'm> {
     pub(super) fn new(
         plan: &'a Plan,
         meeting: &'m mut Meeting,

@@ -9,7 +9,7 @@ use transport::Instant;
 
 /// The flights of one stretch of time; empty between two.
 #[derive(Clone, Debug, Default)]
-pub struct Window {
+pub struct TimeWindow {
     due: Due,
     len: usize,
     /// How many of `groups` are hosts.
@@ -38,7 +38,7 @@ pub struct Group {
 /// Counting by target pays when there is a flight for this many targets.
 const SPARSE: usize = 16;
 
-impl Window {
+impl TimeWindow {
     /// An empty window, for targets below `targets`, of which the first `hosts` are hosts.
     pub(super) fn new(targets: usize, hosts: u32) -> Self {
         Self { places: vec![0; targets], hosts, ..Self::default() }
@@ -169,7 +169,7 @@ mod tests {
                 expected.push(flight);
             }
             expected.sort_by_key(|flight| (flight.target, flight.at, flight.origin));
-            let mut window = Window::new(targets, 99);
+            let mut window = TimeWindow::new(targets, 99);
             // Twice: nothing is left over from the first.
             for _ in 0..2 {
                 window.take(&mut calendar, Instant::from_ps(20_000));

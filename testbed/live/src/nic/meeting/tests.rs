@@ -110,7 +110,7 @@ fn a_host_that_goes_is_named_by_all_others() {
 fn the_first_host_leaves_last() {
     let last = std::sync::atomic::AtomicBool::new(false);
     together(4, |mut meeting| {
-        let join = Part::Join(hello(meeting.own));
+        let join = RoundPart::Join(hello(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         if meeting.own == 3 {
             // The others have said `Bye` and ended their connections by then.

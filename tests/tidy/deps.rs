@@ -12,7 +12,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("transport-pod", &["transport"]),
     ("transport-dpdk", &["transport", "transport-gf", "dpdk-sys"]),
     ("transport-ffi", &["transport", "transport-dpdk"]),
-    ("fabric", &["transport"]),
+    ("fabric", &["transport", "transport-pod"]),
     ("experiments", &["transport", "fabric"]),
     ("live", &["transport", "transport-dpdk", "fabric", "experiments"]),
     ("headrace", &["transport", "transport-pod", "fabric", "experiments", "live?"]),

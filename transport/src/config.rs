@@ -14,7 +14,7 @@ use crate::rc::RcParams;
 use crate::rng::Rng;
 use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
-use crate::units::{Bytes, FlowId};
+use crate::units::{Bytes, FlowId, HostId};
 use crate::wire::{AccountedSizes, Extent, KEY_LEN, WireSizes, ack, data, int, sim};
 
 pub use extended::Extended;
@@ -480,6 +480,8 @@ impl Config {
                 settings.ack_every = 64;
                 settings.ack_delay = Some(Duration::ZERO);
             }
+            // None leaves, so none is due at once.
+            Answers::Reported => settings.ack_every = 64,
         }
         Self { settings, answers }
     }
@@ -489,13 +491,14 @@ impl Config {
         self.answers
     }
 
-    /// The parameters that the scheduler is built from; `rng` is for it alone.
+    /// The parameters that the scheduler of `host` is built from; `rng` is for it alone.
     #[must_use]
-    pub fn sched_setup(&self, rng: Rng) -> SchedSetup<'_> {
+    pub fn sched_setup(&self, host: HostId, rng: Rng) -> SchedSetup<'_> {
         let paths = self.lb_params.common.paths;
         let spread = |i: u16| entropy(paths / 8 * i + (paths % 8) * i / 8);
         SchedSetup {
             params: &self.sched_params,
+            host,
             tx_flows_max: self.tx_flows_max,
             rx_flows_max: self.rx_flows_max,
             line_rate: self.line_rate,

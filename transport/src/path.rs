@@ -53,6 +53,23 @@ pub struct NetworkFacts {
     pub wan_delay: Option<Duration>,
     /// How switches treat probes; `None` where they have no queue for probes.
     pub probes: Option<ProbeFacts>,
+    /// The pods of the network, where each has a scheduler.
+    pub pod: Option<PodFacts>,
+}
+
+/// Pods of hosts, all alike, each with a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PodFacts {
+    /// Hosts of a ToR.
+    pub per_tor: u16,
+    /// Hosts of a pod.
+    pub hosts: u16,
+    /// Payload bytes of a full segment.
+    pub cell: u16,
+    /// Address of the scheduler of the first pod; those of the others follow.
+    pub scheduler: u32,
+    /// Propagation of a link, the traversal of a switch included.
+    pub hop: Duration,
 }
 
 /// How ports queue probes, as the discipline for them is set.

@@ -79,6 +79,9 @@ reasons! {
     ProbeAckQueueFull => "probe_ack_queue_full",
     /// The queue of probes was full; such drops may be intended and no loss of data.
     ProbeQueueFull => "probe_queue_full",
+    /// A cell, or a packet between cells, met another in a switch without buffers. A bug, or clocks
+    /// that are off by too much.
+    Collision => "collision",
     /// Independent random loss of a fault schedule.
     RandomLoss => "random_loss",
     /// Correlated loss of a fault schedule.

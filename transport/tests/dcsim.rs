@@ -51,7 +51,7 @@ fn config(change: impl FnOnce(&mut Settings)) -> Config {
         payload_max: 8936,
         line_rate: Rate::from_gbps(800),
         base_rtt: Duration::from_us(8),
-        accounted: AccountedSizes { data_overhead: Some(64), control: Some(64) },
+        accounted: AccountedSizes { data_overhead: Some(64), control: Some(64), data_min: 0 },
         cc: CcKind::Fixed,
         sched: SchedKind::DcSim,
         tx_flows_max: 64,

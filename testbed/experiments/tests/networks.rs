@@ -29,7 +29,8 @@ fn small_tree() -> FatTree {
         ..TierSpec::default()
     };
     let tier = [tier(2, 2), tier(2, 1), tier(2, 0), TierSpec::default()];
-    FatTree::new(FatTreeSpec { nodes: 8, tiers: 3, podsize: 4, tier, wan: None }).unwrap()
+    FatTree::new(FatTreeSpec { nodes: 8, tiers: 3, podsize: 4, tier, ..FatTreeSpec::default() })
+        .unwrap()
 }
 
 fn ports(links: &str) -> Vec<PortId> {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use transport::sched::SchedParams;
 use transport::{Duration, HostId};
 
 use super::elements::{Node, PortSpec, SwitchSpec};
@@ -27,6 +28,10 @@ pub struct Blueprint {
     pub qdiscs: QdiscSettings,
     /// The settings of programs, the same in every switch that runs one.
     pub program_settings: ProgramSettings,
+    /// The settings of the hosts' schedulers, for programs that work with them.
+    pub sched: SchedParams,
+    /// Switches take the way that the entropy value of a packet names, instead of one by its hash.
+    pub explicit: bool,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.
     pub detection_delay: Duration,
 }

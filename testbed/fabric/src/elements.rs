@@ -55,6 +55,9 @@ pub struct SwitchSpec {
     pub up_port: u32,
     /// How many up ports it has.
     pub ups: u32,
+    /// Ports behind those, each to a switch that has no hosts, as the scheduler of a pod: packets
+    /// take them to programs alone.
+    pub asides: u32,
 }
 
 impl SwitchSpec {
@@ -62,6 +65,6 @@ impl SwitchSpec {
     #[must_use]
     pub const fn ports(&self) -> Range<u32> {
         let downs = self.hosts.div_ceil(self.child_hosts) * self.bundle;
-        self.down_port..self.down_port + downs + self.ups
+        self.down_port..self.down_port + downs + self.ups + self.asides
     }
 }

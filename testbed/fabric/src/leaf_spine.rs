@@ -55,6 +55,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
             down_port,
             up_port: down_port + HOSTS_PER_LEAF,
             ups: SPINES,
+            asides: 0,
         });
     }
     for spine in 0..SPINES {
@@ -68,6 +69,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
             down_port,
             up_port: down_port + LEAVES,
             ups: 0,
+            asides: 0,
         });
     }
     let mut blueprint = Blueprint {
@@ -77,6 +79,8 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
         programs: BTreeMap::new(),
         qdiscs: QdiscSettings::default(),
         program_settings: ProgramSettings::default(),
+        sched: transport::sched::SchedParams::default(),
+        explicit: false,
         detection_delay: Duration::from_us(100),
     };
     blueprint.pause_where_lossless();

@@ -45,6 +45,7 @@ pub use network::Network;
 pub use packet::{Flags, Output, Packet, flow_hash};
 pub use parts::Parts;
 pub use port::{Port, serialisation};
+pub use program::pod_scheduler::PodCounters;
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Histogram, PortStats, QueueStats};

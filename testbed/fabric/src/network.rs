@@ -23,6 +23,7 @@ use super::elements::{Node, PortId, PortSpec, SwitchSpec};
 use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
 use super::port::Port;
+use super::program::pod_scheduler::PodCounters;
 use super::program::{AnyProgram, LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
 use super::qdisc::{AnyQdisc, QdiscKind, QdiscParams, Queued};
 use super::routing::Switch;
@@ -88,6 +89,7 @@ impl Network {
                 Node::Switch(switch) if blueprint.programs.contains_key(&switch) => {
                     Far::Programmed(wiring.target[wiring.back[number as usize] as usize])
                 }
+                Node::Switch(switch) if blueprint.explicit => Far::Named(switch),
                 Node::Switch(switch) => Far::Plain(switch),
             };
             PortState {
@@ -427,6 +429,16 @@ impl Network {
         self.programs.iter().map(|one| &one.program)
     }
 
+    /// The counts of the schedulers of pods; `None` without any.
+    #[must_use]
+    pub fn pods(&self) -> Option<PodCounters> {
+        let pods = self.programs().filter_map(|program| match program {
+            AnyProgram::PodScheduler(pod) => Some(pod.counters()),
+            _ => None,
+        });
+        pods.reduce(|all, pod| all.with(&pod))
+    }
+
     /// The counters of each port, in the order of the blueprint.
     pub fn port_stats(&self) -> impl Iterator<Item = PortStats> + '_ {
         self.ports.iter().map(|state| {
@@ -509,6 +521,8 @@ fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wiring) {
             peers: &others.map(|other| blueprint.address_of(other)).collect::<Vec<_>>(),
             first_port: PortId(ports.start),
             links: &ports.clone().map(link).collect::<Vec<_>>(),
+            switches: &blueprint.switches,
+            sched: &blueprint.sched,
             rng: &rng.fork("program", u64::from(*switch)),
         };
         let target = u32::try_from(target).unwrap_or(u32::MAX);

@@ -8,8 +8,12 @@
 //! the state of links is a function of time (see `fault`), so there is nothing to update and a late
 //! caller sees what a punctual one saw. Only the switch at the link reacts: routes are not
 //! recomputed upstream.
+//!
+//! In a network with explicit routes the entropy value of a packet names its ports up, and nothing
+//! is drawn.
 
 use transport::rng::mix;
+use transport::wire::pod::CellName;
 use transport::{HostId, Instant};
 
 use super::elements::SwitchSpec;
@@ -84,6 +88,18 @@ impl Switch {
         }
     }
 
+    /// The port for a packet to `dst` that names its way: a packet of a host goes up first, also to
+    /// a host below. `None` when there is no such port.
+    pub(super) fn route_named(&self, dst: HostId, name: CellName, of_host: bool) -> Option<u32> {
+        let spec = &self.spec;
+        let is_below = dst.0.wrapping_sub(spec.first_host) < spec.hosts;
+        if is_below && !of_host {
+            return Some(self.group(dst).first);
+        }
+        let way = u32::from(if spec.child_hosts == 1 { name.agg } else { name.layer });
+        (way < spec.ups).then_some(spec.up_port + way)
+    }
+
     #[inline]
     fn group(&self, dst: HostId) -> Group {
         let spec = &self.spec;
@@ -119,6 +135,7 @@ mod tests {
             down_port: 100,
             up_port: 200,
             ups: 8,
+            asides: 0,
         };
         Switch::new(spec, salt)
     }

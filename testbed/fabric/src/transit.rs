@@ -16,6 +16,7 @@ use std::hint::black_box;
 
 use transport::stats::{DropCounts, DropReason};
 use transport::wire::int::Hop;
+use transport::wire::pod::CellName;
 use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 
 use super::border::Border;
@@ -62,6 +63,8 @@ pub(super) enum Far {
     Plain(u32),
     /// A programmed switch, which is a target as a whole.
     Programmed(u32),
+    /// A plain switch in a network with explicit routes.
+    Named(u32),
 }
 
 /// The state behind the ports: links, the packets on them and where they lead; and the counters.
@@ -346,6 +349,13 @@ impl Transit {
                 };
                 target
             }
+            Far::Named(switch) => {
+                let Some(target) = self.route_named(switch, (state, &packet), at, driver) else {
+                    self.lose(state, packet, DropReason::NoRoute, at, driver);
+                    return;
+                };
+                target
+            }
         };
         if self.file(Flight { at, origin: state.number, target, packet }) {
             self.counts.on_wire += 1;
@@ -372,6 +382,23 @@ impl Transit {
             return self.route_to_switch(switch, packet, at);
         }
         self.switches[switch as usize].route(packet.dst, packet.hash, at, is_dead)
+    }
+
+    /// The port of `switch` that `packet`, which comes from the port of `state`, names.
+    #[inline(never)]
+    fn route_named(
+        &self,
+        switch: u32,
+        (state, packet): (&PortState, &Packet),
+        at: Instant,
+        driver: &Driver<'_>,
+    ) -> Option<u32> {
+        if packet.dst.0 >= self.hosts {
+            return self.route_to_switch(switch, packet, at);
+        }
+        let name = CellName::of(driver.frames.header(packet)?.ev);
+        // NICs are not measured.
+        self.switches[switch as usize].route_named(packet.dst, name, !state.measured)
     }
 
     /// The port of `switch` on a way to the switch that `packet` is for; `None` at its end.

@@ -1,10 +1,10 @@
 //! Packets of the scheduler's own protocol, in and out.
 
-use super::Endpoint;
 use super::outgoing::Outgoing;
 use super::timers::{Due, Timed, rearm};
-use crate::flow::tx::TxFlow;
-use crate::sched::Scheduler;
+use super::{Endpoint, tx_context};
+use crate::flow::tx::{TxContext, TxFlow};
+use crate::sched::{Reported, Scheduler};
 use crate::segment::{Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
@@ -39,7 +39,9 @@ impl<S: Scheduler> Endpoint<S> {
     fn on_note(&mut self, rx: &RxSegment, note: &Note, ext: Extensions<'_>, now: Instant) {
         let flow = rx.hdr.dst_flow;
         let used = if flow == FlowId::UNKNOWN {
-            self.sched.on_host_control(rx.from, &rx.hdr, note, rx.at)
+            let used = self.sched.on_host_control(rx.from, &rx.hdr, note, rx.at);
+            self.take_reported(now);
+            used
         } else {
             let timed = match self.sending_flow(rx) {
                 Ok(timed) => timed,
@@ -56,6 +58,19 @@ impl<S: Scheduler> Endpoint<S> {
             self.stats.control_received += 1;
         } else {
             self.stats.drops.count(DropReason::BadSegment);
+        }
+    }
+
+    /// Segments have arrived that no packet acknowledges.
+    fn take_reported(&mut self, now: Instant) {
+        // Bounded by what one packet reports.
+        while let Some(Reported { flow, first, arrived }) = self.sched.next_reported() {
+            let mut cx = tx_context!(self);
+            let open = self.tx_flows.get_mut(flow).and_then(Timed::open_mut);
+            if let Some(open) = open {
+                open.on_reported(first, arrived, &mut cx);
+                self.update_tx(flow, now);
+            }
         }
     }
 

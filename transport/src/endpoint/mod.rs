@@ -186,7 +186,7 @@ impl Endpoint {
     /// The endpoint of `host`. Allocates all it needs to receive; see [`Config`] for the bounds.
     #[must_use]
     pub fn new(config: &Config, host: HostId, rng: Rng) -> Self {
-        let sched = Sched::new(config.sched, &config.sched_setup(rng.fork("sched", 0)));
+        let sched = Sched::new(config.sched, &config.sched_setup(host, rng.fork("sched", 0)));
         Self::with_scheduler(config, host, rng, sched)
     }
 }

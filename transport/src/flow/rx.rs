@@ -221,8 +221,10 @@ impl RxFlow {
 
     /// Acknowledges a segment that brought nothing new: at once, or when it is granted.
     fn answer(&mut self, ack: PendingAck, cx: &mut RxContext<'_>) {
-        if cx.config.answers() != Answers::Granted {
-            return cx.acks.push(self.id, ack, cx.stats);
+        match cx.config.answers() {
+            Answers::Granted => {}
+            Answers::Reported => return,
+            _ => return cx.acks.push(self.id, ack, cx.stats),
         }
         if self.lease == Lease::NONE
             && let Some(lease) = cx.buffers.lend()
@@ -438,7 +440,7 @@ impl Leaving {
 /// acknowledgement of another word leaves first, or, where the scheduler decides how often segments
 /// are acknowledged, a report of 256 PSNs covers both; one that does not fit the report leaves
 /// first, too. Where acknowledgements are granted, one report goes with each: a later one covers
-/// segments beyond it.
+/// segments beyond it. Where they are reported, none leaves.
 fn acknowledge(
     ack: PendingAck,
     at_once: bool,
@@ -446,13 +448,13 @@ fn acknowledge(
     config: &Config,
     mut send: impl FnMut(Leaving),
 ) {
-    let granted = config.answers() == Answers::Granted;
+    let answers = config.answers();
     let mut waiting = Waiting::of(ack);
     if let Some(older) = pending.take() {
-        let apart = match config.answers() {
+        let apart = match answers {
             Answers::Free => word_of(older.ack.psn) != word_of(ack.psn),
             Answers::Every { .. } | Answers::Paced { .. } => older.reach(ack.psn).1 > REPORT_WORDS,
-            Answers::Granted => false,
+            Answers::Granted | Answers::Reported => false,
         };
         if apart {
             leave(&older, &mut send);
@@ -461,8 +463,11 @@ fn acknowledge(
         }
     }
     let due = at_once || ack.ce || waiting.count >= config.ack_every;
-    if due && !granted {
-        return leave(&waiting, &mut send);
+    match answers {
+        Answers::Reported => return,
+        Answers::Granted => {}
+        _ if due => return leave(&waiting, &mut send),
+        _ => {}
     }
     *pending = Some(waiting);
 }

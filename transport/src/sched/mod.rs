@@ -21,8 +21,8 @@
 pub mod roles;
 
 pub use roles::{
-    Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Scheduler, Sending,
-    Turn,
+    Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Reported, Scheduler,
+    Sending, Turn,
 };
 
 use crate::path::Path;
@@ -38,6 +38,8 @@ use crate::wire::{Header, Note, WireSizes};
 pub struct SchedSetup<'a> {
     /// Parameters of all schedulers.
     pub params: &'a SchedParams,
+    /// The host.
+    pub host: HostId,
     /// Slab indices of outgoing flows are below this.
     pub tx_flows_max: u32,
     /// Slab indices of incoming flows are below this.
@@ -73,6 +75,12 @@ pub trait Scheduling: Scheduler + Registered {
     fn data_overhead() -> u16 {
         0
     }
+    /// Whether hosts with this scheduler need a network that works with it; a link between two
+    /// hosts is then not enough.
+    #[must_use]
+    fn needs_network() -> bool {
+        false
+    }
 }
 
 registry! {
@@ -89,11 +97,15 @@ registry! {
     kinds {
         /// Octets that this scheduler adds to every DATA header of its flows.
         fn data_overhead() -> u16;
+        /// Whether hosts with this scheduler need a network that works with it; a link between two
+        /// hosts is then not enough.
+        fn needs_network() -> bool;
     }
     policies {
         "round-robin" => round_robin::RoundRobin,
         "credit" => credit::Credits,
         "dcsim" => dcsim::DcSim,
+        "zeropod" => zeropod::Zeropod,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
     fn on_reopened(&mut self, flow: FlowId);
@@ -125,6 +137,7 @@ registry! {
             note: &Note,
             now: Instant
         ) -> bool;
+        fn next_reported(&mut self) -> Option<Reported>;
         fn poll_control(&mut self, now: Instant, until: Instant, out: &mut Burst<TxSegment>);
         fn poll_timeout(&self) -> Option<Instant>;
         fn handle_timeout(&mut self, now: Instant);

@@ -9,7 +9,7 @@ use core::num::NonZeroU32;
 use crate::path::Path;
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant};
-use crate::units::{Bytes, EntropyValue, FlowId, HostId};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId, Psn};
 use crate::wire::{Data, Header, Note};
 
 /// All roles in one.
@@ -89,6 +89,11 @@ pub trait Protocol {
         _at: Instant,
     ) -> bool {
         false
+    }
+    /// The next segments that the protocol has found to have arrived, where segments are
+    /// [`Answers::Reported`]. Called until `None` after [`Protocol::on_host_control`].
+    fn next_reported(&mut self) -> Option<Reported> {
+        None
     }
     /// Fills `out` with packets of the scheduler's own protocol; [`Burst::push_at`] for one that
     /// leaves later than `now`, and no later than `until`. A packet that is to leave after `until`
@@ -224,6 +229,20 @@ pub enum Answers {
     /// one refusal and reports the arrivals of 256 PSNs, the oldest that wait: where more happens
     /// between two grants, the sender learns of the rest from a later grant or by its timer.
     Granted,
+    /// No packet acknowledges a segment: the schedulers of both ends bring that about by packets of
+    /// their own ([`Protocol::next_reported`]).
+    Reported,
+}
+
+/// Segments of one outgoing flow that have arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reported {
+    /// The flow.
+    pub flow: FlowId,
+    /// A multiple of 64.
+    pub first: Psn,
+    /// Bit i: PSN `first + i` has arrived.
+    pub arrived: u64,
 }
 
 /// A grant for the acknowledgement of one flow.

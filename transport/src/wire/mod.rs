@@ -26,6 +26,7 @@ pub mod half;
 pub mod int;
 pub mod note;
 mod outer;
+pub mod pod;
 pub mod presence;
 pub mod report;
 pub mod sim;

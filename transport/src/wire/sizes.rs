@@ -27,6 +27,9 @@ pub struct AccountedSizes {
     pub data_overhead: Option<u16>,
     /// A whole packet without payload, of every kind, and a trimmed DATA packet, 1..=255.
     pub control: Option<u16>,
+    /// Payload that a DATA packet counts as at least on links, 0..=8960: shorter ones are padded.
+    /// Only with `data_overhead`; windows count what is sent.
+    pub data_min: u16,
 }
 
 impl WireSizes {
@@ -49,7 +52,7 @@ impl WireSizes {
     #[must_use]
     pub fn of_data(&self, data: &Data, ext: Extent, payload_len: u16) -> u16 {
         match self.accounted.data_overhead {
-            Some(overhead) => overhead + payload_len,
+            Some(overhead) => overhead + payload_len.max(self.accounted.data_min),
             None => self.flow_overhead + data.emit_len() + ext.len() + payload_len,
         }
     }
@@ -64,7 +67,7 @@ impl WireSizes {
 
 impl AccountedSizes {
     /// The sizes of the headers.
-    pub const HEADERS: Self = Self { data_overhead: None, control: None };
+    pub const HEADERS: Self = Self { data_overhead: None, control: None, data_min: 0 };
 
     /// Whether a packet may count as something else than its headers and payload.
     #[must_use]
@@ -76,7 +79,7 @@ impl AccountedSizes {
     #[must_use]
     pub fn are_legal(self) -> bool {
         let fits = |size: Option<u16>, most| size.is_none_or(|size| (1..=most).contains(&size));
-        fits(self.data_overhead, 1024) && fits(self.control, 255)
+        fits(self.data_overhead, 1024) && fits(self.control, 255) && self.data_min <= 8960
     }
 }
 
@@ -129,8 +132,9 @@ mod tests {
 
     #[test]
     fn accounted_sizes_do_not_depend_on_the_fields_of_a_header() {
-        let accounted = AccountedSizes { data_overhead: Some(40), control: Some(64) };
+        let accounted = AccountedSizes { data_overhead: Some(40), control: Some(64), data_min: 9 };
         let paper = WireSizes { accounted, ..OWN };
+        assert_eq!((paper.of(&data(false), 1), paper.of(&data(false), 9)), (49, 49));
         assert_eq!(paper.of(&data(false), 512), 552);
         assert_eq!(paper.of(&data(true), 512), 552);
         let request = Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START };
@@ -149,7 +153,7 @@ mod tests {
             (None, Some(0), false),
             (None, Some(256), false),
         ] {
-            let sizes = AccountedSizes { data_overhead, control };
+            let sizes = AccountedSizes { data_overhead, control, data_min: 0 };
             assert_eq!(sizes.are_legal(), legal, "{sizes:?}");
         }
     }

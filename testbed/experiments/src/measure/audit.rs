@@ -3,7 +3,7 @@
 
 use fabric::Network;
 use serde::Serialize;
-use transport::Stats;
+use transport::{DropReason, Stats};
 
 use crate::conductor::Conductor;
 
@@ -48,6 +48,11 @@ impl Audit {
         let fabric = network.audit();
         if let Err(imbalance) = fabric.check() {
             audit.find(format!("network: {imbalance}"));
+        }
+        let collisions = fabric.dropped.of(DropReason::Collision);
+        if collisions > 0 && network.pods().is_some() {
+            let what = "packets met others in switches without buffers";
+            audit.find(format!("network: {collisions} {what}"));
         }
         audit.hosts(stats, driver);
         let injected = fabric.injected + driver.lost_before + driver.waiting;

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod collectives;
 pub mod fct;
 pub mod sampler;
+pub mod scheduler;
 pub mod summary;
 
 use std::collections::BTreeMap;

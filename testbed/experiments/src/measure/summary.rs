@@ -13,6 +13,7 @@ use transport::{Duration, Instant, Stats};
 use super::audit::Audit;
 use super::collectives::{Collectives, DcSimResult, utilisation};
 use super::fct::{Fct, jain};
+use super::scheduler::SchedulerResult;
 use super::{Counters, Lateness};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
@@ -90,6 +91,8 @@ pub struct Summary {
     pub dcsim: Option<DcSimResult>,
     /// What border switches of MLCC counted; null without them, and where they cannot be seen.
     pub mlcc: Option<MlccCounts>,
+    /// Schedulers of pods; null where there are none, and where they cannot be seen.
+    pub scheduler: Option<SchedulerResult>,
     /// Counters of workers and their devices, by name (docs/PERFORMANCE.md); missing in virtual
     /// time.
     #[serde(skip_serializing_if = "Counters::is_empty")]
@@ -151,7 +154,7 @@ pub struct AccountedBytes {
 
 impl AccountedBytes {
     fn of(plan: &Plan) -> Option<Self> {
-        let AccountedSizes { data_overhead, control } = plan.settings.accounted;
+        let AccountedSizes { data_overhead, control, .. } = plan.settings.accounted;
         plan.settings.accounted.differ().then_some(Self { data_overhead, control })
     }
 }
@@ -361,6 +364,7 @@ impl Summary {
             utilisation: utilisation(plan, completion),
             dcsim: None,
             mlcc: network.and_then(MlccCounts::of),
+            scheduler: None,
             counters: Counters::new(),
             per_host: Vec::new(),
         }

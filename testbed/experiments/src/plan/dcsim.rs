@@ -4,7 +4,7 @@
 use fabric::{Blueprint, QdiscKind};
 use transport::sched::dcsim::{DcSim, RttMax};
 use transport::sched::{SchedKind, SchedSetup};
-use transport::{Bytes, Config, Duration, Rng};
+use transport::{Bytes, Config, Duration, HostId, Rng};
 
 use super::{Draft, RunError};
 use crate::input::InputError;
@@ -96,7 +96,7 @@ fn check_ports(
 const RTT_MAX_TIMES: u64 = 16;
 
 fn rtt_max(config: &Config) -> Duration {
-    DcSim::new(&config.sched_setup(Rng::new(0))).rtt_max()
+    DcSim::new(&config.sched_setup(HostId(0), Rng::new(0))).rtt_max()
 }
 
 /// RTT_max is longer than an idle round trip and not far longer than any SIM takes; a bound is
@@ -112,7 +112,7 @@ fn check_delay(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
     }
     let mut as_in_paper = config.sched_params.clone();
     as_in_paper.dcsim.rtt_max = RttMax::Paper;
-    let setup = SchedSetup { params: &as_in_paper, ..config.sched_setup(Rng::new(0)) };
+    let setup = SchedSetup { params: &as_in_paper, ..config.sched_setup(HostId(0), Rng::new(0)) };
     let slot = config.line_rate.time_for(config.mtu());
     let least = params.rtt_p.unwrap_or(Duration::ZERO) + slot * bucket;
     let most = DcSim::new(&setup).rtt_max() * RTT_MAX_TIMES;

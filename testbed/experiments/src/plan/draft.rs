@@ -80,6 +80,8 @@ pub struct SwitchSettings {
     pub qdiscs: QdiscSettings,
     /// Control bytes a port buffers; as much as data when `None`.
     pub control_queue: Option<Bytes>,
+    /// The entropy value of a packet names its way, instead of a hash.
+    pub explicit: bool,
     /// The settings of programs.
     pub programs: ProgramSettings,
     /// How long a dead link is used before its switch notices; it never does when `None`.
@@ -211,6 +213,7 @@ impl Default for Draft {
                 kmax: 0.8,
                 qdiscs: QdiscSettings::default(),
                 control_queue: None,
+                explicit: false,
                 programs: ProgramSettings::default(),
                 detection: Some(Duration::from_us(100)),
             },
@@ -402,6 +405,7 @@ impl Draft {
         let simulated = [
             ("wire.data_overhead", sizes.data_overhead.is_some()),
             ("wire.control", sizes.control.is_some()),
+            ("wire.data_min", sizes.data_min > 0),
             ("host.offset", clocks.offset > Duration::ZERO),
             ("host.drift_ppm", clocks.drift_ppm > 0.0),
             ("host.jitter", clocks.jitter > Duration::ZERO),

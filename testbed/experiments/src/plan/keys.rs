@@ -117,6 +117,10 @@ keys! {
     "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
         |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,
         |d| d.switch.qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
+    "switch.routing", "the way of a packet up: hash, drawn by addresses and entropy value, or \
+        explicit, named by the entropy value",
+        |d, v| d.switch.explicit = routing(v)?,
+        |d| (if d.switch.explicit { "explicit" } else { "hash" }).to_owned();
     "switch.program", "programs of switches: NAME@SWITCHES with commas between, SWITCHES all, a \
         tier or one of it (pfc@tor:3), or none; see `headrace list programs`",
         |d, v| d.programs = programs::read(v)?, |d| programs::show(&d.programs);
@@ -171,6 +175,10 @@ keys! {
         headers: those of this implementation",
         |d, v| d.settings.accounted.control = unless(v, "headers", size_up_to::<255>)?,
         |d| shown(d.settings.accounted.control, "headers");
+    "wire.data_min", "payload bytes that DATA counts as at least in a simulation with \
+        wire.data_overhead, 0..=8960: shorter ones are padded",
+        |d, v| d.settings.accounted.data_min = at_most::<8960>(v)?,
+        |d| d.settings.accounted.data_min.to_string();
     "host.offset", "how far the clock of a simulated host is ahead of network time or behind it at \
         most, a time up to 1s; each host draws its own",
         |d, v| d.clocks.offset = up_to(v, Duration::from_s(1))?, |d| time(d.clocks.offset);
@@ -352,6 +360,18 @@ fn payload(text: &str) -> Result<u16, &'static str> {
 fn size_up_to<const MOST: u16>(text: &str) -> Result<u16, &'static str> {
     let size = integer(text).ok().filter(|size| (1..=MOST).contains(size));
     size.ok_or("bytes in range, or headers; see `headrace list settings`")
+}
+
+fn at_most<const MOST: u16>(text: &str) -> Result<u16, &'static str> {
+    integer(text).ok().filter(|size| *size <= MOST).ok_or("bytes in range")
+}
+
+fn routing(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "hash" => Ok(false),
+        "explicit" => Ok(true),
+        _ => Err("hash or explicit"),
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, &'static str> {

@@ -13,6 +13,7 @@ mod mlcc;
 mod policy_keys;
 mod telemetry;
 pub mod transports;
+mod zeropod;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,9 @@ use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Ra
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{Blueprint, FaultKind, FaultSpec, PortId, QdiscKind, check_buffers, least_buffer};
+use fabric::{
+    Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind, check_buffers, least_buffer,
+};
 pub use telemetry::Stamping;
 
 use crate::input::InputError;
@@ -116,6 +119,7 @@ impl Plan {
         let Settings { cc_params, lb_params, sched_params, .. } = draft.acting();
         (settings.cc_params, settings.lb_params) = (cc_params, lb_params);
         settings.sched_params = sched_params;
+        fabric.sched = settings.sched_params.clone();
         let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
@@ -124,6 +128,7 @@ impl Plan {
         dcsim::check(&draft, &config, &fabric, &blueprint)?;
         mlcc::check(&draft, &config, &matrix, &tree)?;
         telemetry::check(&draft, &config, &matrix, topology)?;
+        zeropod::check(&draft, &config, &fabric, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
         let measured_rtts = BTreeMap::new();
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })
@@ -305,6 +310,11 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
             .help(help)
     })?;
     telemetry::stamp(draft, tree, &mut blueprint)?;
+    if draft.settings.sched == SchedKind::Zeropod {
+        for scheduler in (0..tree.spec().pods()).filter_map(|pod| tree.scheduler_of(pod)) {
+            blueprint.programs.insert(scheduler, ProgramKind::PodScheduler);
+        }
+    }
     Ok(blueprint)
 }
 
@@ -324,6 +334,7 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         nic_qdisc: draft.nic.qdisc,
         qdiscs: draft.switch.qdiscs.clone(),
         programs: draft.switch.programs.clone(),
+        explicit: draft.switch.explicit,
         packet_max: config.packet_max(),
         detection_delay: draft.switch.detection.unwrap_or(Duration::MAX),
         ..FabricParams::default()
@@ -443,6 +454,7 @@ fn facts(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> Networ
             bucket,
             overhead,
         }),
+        pod: zeropod::facts(draft, topology),
         ..NetworkFacts::default()
     }
 }

@@ -62,6 +62,22 @@ const DCSIM: Settings = &[
     ("loss.backoff_max", "4"),
 ];
 
+/// Zeropod's hosts and switches. Its hosts say when a cell leaves, so the window is one that never
+/// holds it back; a cell is lost when no receipt of it comes.
+const ZEROPOD: Settings = &[
+    ("switch.qdisc", "bufferless"),
+    ("switch.routing", "explicit"),
+    ("nic.qdisc", "bufferless"),
+    ("cc.fixed.bdps", "64"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+    //= zeropod#V-A
+    ("mtu", "512"),
+    ("wire.data_overhead", "40"),
+    ("wire.data_min", "512"),
+    ("wire.control", "40"),
+];
+
 /// Marks show queues inside a site alone: border switches have none.
 const RED_INSIDE: Settings = &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];
 
@@ -428,6 +444,24 @@ pub const TRANSPORTS: &[Transport] = &[
         sched: SchedKind::DcSim,
         trim: false,
         set: &[DCSIM, &[("sched.dcsim.fraction", "0")]],
+    },
+    Transport {
+        name: "zeropod",
+        about: "Zeropod: granted slots over switches without buffers, with exact routing",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::Zeropod,
+        trim: false,
+        set: &[ZEROPOD, &[("sched.zeropod.fair_every", "16")]],
+    },
+    Transport {
+        name: "zeropod-paper",
+        about: "Zeropod exactly as in its paper, with its iterative matcher",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::Zeropod,
+        trim: false,
+        set: &[ZEROPOD, &[("sched.zeropod.matcher", "iterative")]],
     },
     Transport {
         name: "eqds-mprdma",

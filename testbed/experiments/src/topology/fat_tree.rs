@@ -16,6 +16,7 @@ use fabric::{
     Blueprint, Node, PacketSizes, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings,
     SwitchSpec,
 };
+use transport::sched::SchedParams;
 use transport::{Bytes, Duration, Rate};
 
 use super::spec::{FatTreeSpec, SpecError, TIERS_MAX};
@@ -48,6 +49,10 @@ pub struct FabricParams {
     pub qdiscs: QdiscSettings,
     /// The settings of programs.
     pub programs: ProgramSettings,
+    /// The settings of the hosts' schedulers, for programs that work with them.
+    pub sched: SchedParams,
+    /// Switches take the way that the entropy value of a packet names.
+    pub explicit: bool,
     /// Bytes on the wire of the longest packet of the data class.
     pub packet_max: Bytes,
     /// Limit of each class of a NIC's queue; the driver is meant to stay far below.
@@ -71,6 +76,8 @@ impl Default for FabricParams {
             mark: QdiscParams::MARK,
             qdiscs: QdiscSettings::default(),
             programs: ProgramSettings::default(),
+            sched: SchedParams::default(),
+            explicit: false,
             packet_max: Bytes(4160),
             nic_buffer: Bytes(64 << 20),
             detection_delay: Duration::from_us(100),
@@ -91,6 +98,8 @@ pub struct FatTree {
     port_base: [u32; TIERS_MAX],
     /// First switch of each tier, as the fabric numbers them.
     switch_base: [u32; TIERS_MAX],
+    /// First port and first switch of the pods' schedulers, if there are any.
+    schedulers: Option<(u32, u32)>,
     ports: u32,
 }
 
@@ -103,13 +112,18 @@ impl FatTree {
         // A checked tree has at most 2^24 hosts and 2^28 links in each tier, so ports fit 32 bits.
         spec.check()?;
         let ports = spec.nodes;
-        let mut tree = Self { spec, port_base: [0; TIERS_MAX], switch_base: [0; TIERS_MAX], ports };
+        let (port_base, switch_base) = ([0; TIERS_MAX], [0; TIERS_MAX]);
+        let mut tree = Self { spec, port_base, switch_base, schedulers: None, ports };
         let mut switches = 0;
         for tier in 0..tree.spec.levels() {
             let at = usize::from(tier);
             (tree.port_base[at], tree.switch_base[at]) = (tree.ports, switches);
             tree.ports += tree.spec.switches(tier) * tree.radix(tier);
             switches += tree.spec.switches(tier);
+        }
+        if tree.spec.schedulers {
+            tree.schedulers = Some((tree.ports, switches));
+            tree.ports += tree.spec.pods() * tree.scheduler_links();
         }
         Ok(tree)
     }
@@ -164,8 +178,13 @@ impl FatTree {
             for switch in 0..self.spec.switches(tier) {
                 ports.extend((0..self.downs(tier)).map(|i| builder.down(tier, switch, i)));
                 ports.extend((0..self.ups(tier)).map(|i| builder.up(tier, switch, i)));
+                ports.extend((0..self.spec.asides(tier)).map(|_| builder.aside(tier, switch)));
                 switches.push(self.switch(tier, switch));
             }
+        }
+        for pod in 0..self.schedulers.map_or(0, |_| self.spec.pods()) {
+            ports.extend((0..self.scheduler_links()).map(|i| builder.of_scheduler(pod, i)));
+            switches.push(self.scheduler(pod));
         }
         let mut blueprint = Blueprint {
             hosts: self.spec.nodes,
@@ -174,6 +193,8 @@ impl FatTree {
             programs: BTreeMap::new(),
             qdiscs: params.qdiscs.clone(),
             program_settings: params.programs.clone(),
+            sched: params.sched.clone(),
+            explicit: params.explicit,
             detection_delay: params.detection_delay,
         };
         blueprint.pause_where_lossless();
@@ -205,6 +226,35 @@ impl FatTree {
             down_port: self.port(tier, switch, 0),
             up_port: self.port(tier, switch, self.downs(tier)),
             ups: self.ups(tier),
+            asides: self.spec.asides(tier),
+        }
+    }
+
+    /// The number of the scheduler's switch of a pod; `None` where pods have none.
+    #[must_use]
+    pub fn scheduler_of(&self, pod: u32) -> Option<u32> {
+        self.schedulers.map(|(_, first)| first + pod)
+    }
+
+    /// Links of a pod's scheduler: to its ToRs, then to its aggregation switches.
+    const fn scheduler_links(&self) -> u32 {
+        self.spec.tors_per_pod() + self.spec.aggs_per_pod()
+    }
+
+    /// The switch of a pod's scheduler, which has no hosts.
+    fn scheduler(&self, pod: u32) -> SwitchSpec {
+        let (first_port, _) = self.schedulers.unwrap_or_default();
+        let asides = self.scheduler_links();
+        let port = first_port + pod * asides;
+        SwitchSpec {
+            first_host: pod * self.spec.podsize,
+            hosts: 0,
+            child_hosts: 1,
+            bundle: 1,
+            down_port: port,
+            up_port: port,
+            ups: 0,
+            asides,
         }
     }
 
@@ -217,7 +267,7 @@ impl FatTree {
     }
 
     const fn radix(&self, tier: u8) -> u32 {
-        self.downs(tier) + self.ups(tier)
+        self.downs(tier) + self.ups(tier) + self.spec.asides(tier)
     }
 
     /// Port `i` of a switch: down ports first, then up ports.
@@ -355,6 +405,36 @@ impl PortBuilder<'_> {
             to,
             ..self.port(rate, own.queue_up, border)
         }
+    }
+
+    /// The port of a ToR or an aggregation switch to the scheduler of its pod.
+    fn aside(&self, tier: u8, switch: u32) -> PortSpec {
+        let tree = self.tree;
+        let spec = &tree.spec;
+        let of_pod = if tier == 0 { spec.tors_per_pod() } else { spec.aggs_per_pod() };
+        let (_, first) = tree.schedulers.unwrap_or_default();
+        let to = Node::Switch(first + switch / of_pod.max(1));
+        PortSpec { owner: tree.node(tier, switch), to, ..self.pod_link() }
+    }
+
+    /// Port `i` of the scheduler of a pod.
+    fn of_scheduler(&self, pod: u32, i: u32) -> PortSpec {
+        let tree = self.tree;
+        let (tors, aggs) = (tree.spec.tors_per_pod(), tree.spec.aggs_per_pod());
+        let (_, first) = tree.schedulers.unwrap_or_default();
+        let to = match i.checked_sub(tors) {
+            Some(agg) => tree.node(1, pod * aggs + agg),
+            None => tree.node(0, pod * tors + i),
+        };
+        PortSpec { owner: Node::Switch(first + pod), to, ..self.pod_link() }
+    }
+
+    /// A link of a pod's scheduler: like those between ToRs and aggregation switches, without a
+    /// switch to traverse.
+    fn pod_link(&self) -> PortSpec {
+        let spec = &self.tree.spec.tier[1];
+        let link = self.port(spec.link_rate(), spec.queue_down, false);
+        PortSpec { delay: spec.link_latency(), ..link }
     }
 
     /// A port's queue, with ends to be filled in; `border` is true for a link of a border switch.

@@ -37,6 +37,9 @@ pub struct FatTreeSpec {
     pub tier: [TierSpec; TIERS_MAX],
     /// The links that join two sites, each a tree of its own and both alike; `None` for one site.
     pub wan: Option<WanSpec>,
+    /// Each pod has a scheduler, a switch without hosts that has a link to every ToR and every
+    /// aggregation switch of its pod, like those below the latter.
+    pub schedulers: bool,
 }
 
 /// The tiers of a site and its border switch.
@@ -245,6 +248,12 @@ impl FatTreeSpec {
             return Err(SpecError { tier: Some(tier), key: "links up", found, rule });
         }
         Ok(())
+    }
+
+    /// Ports of a switch of `tier` to the scheduler of its pod: 1 or 0.
+    #[must_use]
+    pub const fn asides(&self, tier: u8) -> u32 {
+        (self.schedulers && tier < 2) as u32
     }
 
     /// Sites: 2 where something joins them.

@@ -9,7 +9,8 @@
 //!
 //! Ours, for two sites of `Tiers t` that border switches join: `Sites 2` in the header, and a
 //! section `Tier t` of the border switches, whose links up are those between the sites and have the
-//! keys Uplink_speed_Gbps and Uplink_Latency_ns.
+//! keys Uplink_speed_Gbps and Uplink_Latency_ns. `Schedulers 1` in the header gives each pod a
+//! scheduler with links to all its ToRs and aggregation switches.
 //!
 //! Source: the reader of uet-htsim. Keys are case-insensitive; white space and comments as in
 //! `input/tokens.rs`. Every error names the line. What is written reads back as the same tree.
@@ -60,6 +61,9 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
     if tree.wan.is_some() {
         let _ = writeln!(text, "Sites {}", tree.sites());
     }
+    if tree.schedulers {
+        let _ = writeln!(text, "Schedulers 1");
+    }
     for (at, tier) in tree.tier.iter().enumerate().take(usize::from(tree.levels())) {
         let top = at + 1 == usize::from(tree.tiers) && tree.wan.is_none();
         let wan = tree.wan.as_ref().filter(|_| at == usize::from(tree.tiers));
@@ -88,10 +92,11 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
 }
 
 /// The header's words.
-const HEADER: [&str; 4] = ["Nodes", "Tiers", "Podsize", "Sites"];
+const HEADER: [&str; 5] = ["Nodes", "Tiers", "Podsize", "Sites", "Schedulers"];
 
-/// The header's word that may be left out: one.
+/// The header's words that may be left out.
 const SITES: usize = 3;
+const SCHEDULERS: usize = 4;
 
 /// The words of a section, with the bounds of their values and whether the top tier has them.
 const KEYS: [(&str, u64, u64); 11] = [
@@ -145,12 +150,13 @@ impl Reader {
             if self.current.is_some() {
                 return Err(line
                     .error(word, "a word of a section")
-                    .help("Nodes, Tiers, Podsize and Sites come before the first `Tier 0`"));
+                    .help("the words of the header come before the first `Tier 0`"));
             }
             let (what, min, max) = match at {
                 0 => ("the number of hosts", 2, u64::from(NODES_MAX)),
                 1 => ("the number of tiers", 2, 3),
                 SITES => ("the number of sites", 1, 2),
+                SCHEDULERS => ("the schedulers of a pod", 0, 1),
                 _ => ("the hosts of a pod", 1, u64::from(NODES_MAX)),
             };
             return enter(&mut self.header[at], word, line, what, (min, max));
@@ -202,6 +208,7 @@ impl Reader {
             nodes: fit(header(0)?),
             tiers: u8::try_from(header(1)?).unwrap_or(u8::MAX),
             podsize: fit(header(2)?),
+            schedulers: self.header[SCHEDULERS].is_some_and(|(count, _)| count > 0),
             ..FatTreeSpec::default()
         };
         let site = usize::from(tree.tiers).min(3);

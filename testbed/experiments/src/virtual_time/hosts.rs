@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Packet, TimeWindow};
 use transport::sched::dcsim::Figures;
+use transport::sched::zeropod::PodCounts;
 use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::{Ext, WireSizes};
@@ -316,6 +317,17 @@ impl<'a> Hosts<'a> {
             sum.add(&figures);
             (rtt_max.max(other), sum)
         })
+    }
+
+    /// What the hosts of pods have counted.
+    pub(super) fn pod_counts(&self) -> PodCounts {
+        let mut sum = PodCounts::default();
+        for host in &self.hosts {
+            if let Sched::Zeropod(sched) = host.endpoint.scheduler() {
+                sum.add(sched.counts());
+            }
+        }
+        sum
     }
 
     /// Payload bytes in place at their receivers, of messages that are not whole yet too.

@@ -34,6 +34,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fabric::{Network, Parts};
 use transport::sched::dcsim::Figures;
+use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Rng, Stats};
 
 use crate::capture::Capture;
@@ -41,6 +42,7 @@ use crate::conductor::Conductor;
 use crate::measure::audit::DriverCount;
 use crate::measure::collectives::DcSimResult;
 use crate::measure::sampler::Sampler;
+use crate::measure::scheduler::SchedulerResult;
 use crate::measure::{Adapted, Audit, Outcome};
 use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
@@ -255,10 +257,12 @@ impl Sim {
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
         let mut dcsim: Option<(Duration, Figures)> = None;
+        let mut pod_counts = PodCounts::default();
         for part in built {
             let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
             part.receive();
             stats.add(&part.hosts.stats());
+            pod_counts.add(&part.hosts.pod_counts());
             if let Some((rtt_max, figures)) = part.hosts.dcsim() {
                 dcsim.get_or_insert_with(|| (rtt_max, Figures::default())).1.add(&figures);
             }
@@ -277,6 +281,7 @@ impl Sim {
             Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
         outcome.summary.dcsim =
             dcsim.map(|(rtt_max, figures)| DcSimResult::of(rtt_max, &figures, Some(&network)));
+        outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
         Outcome { series: self.sampler.into_series(), stopped, ..outcome }
     }
 }

@@ -243,11 +243,8 @@ mod tests {
     use transport::wire::{AccountedSizes, Allowance, Data, Extent, Note};
     use transport::{Bytes, EntropyValue, FlowId, Instant, PayloadRef, Rate};
 
-    const SIZES: WireSizes = WireSizes {
-        frame_overhead: 42,
-        flow_overhead: 42,
-        accounted: AccountedSizes { data_overhead: None, control: None },
-    };
+    const SIZES: WireSizes =
+        WireSizes { frame_overhead: 42, flow_overhead: 42, accounted: AccountedSizes::HEADERS };
 
     fn request(upto: u32) -> TxSegment {
         let upto = Credit::START.plus(upto);

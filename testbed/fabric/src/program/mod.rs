@@ -22,9 +22,10 @@ pub(crate) use pfc::headroom;
 pub(super) use run::{Programmed, SwitchRun};
 
 use transport::registry::{Registered, registry};
+use transport::sched::SchedParams;
 use transport::{HostId, Instant, Rng};
 
-use super::elements::{PortId, PortSpec};
+use super::elements::{PortId, PortSpec, SwitchSpec};
 use super::packet::Packet;
 use super::qdisc::Queued;
 
@@ -63,6 +64,10 @@ pub struct Setup<'a> {
     pub first_port: PortId,
     /// The links of its switch, in the order of ports.
     pub links: &'a [LinkSpec],
+    /// Every switch of the network.
+    pub switches: &'a [SwitchSpec],
+    /// The settings of the hosts' schedulers.
+    pub sched: &'a SchedParams,
     /// A stream of chance of its own.
     pub rng: &'a Rng,
 }
@@ -96,6 +101,7 @@ registry! {
     policies {
         "pfc" => pfc::Pfc,
         "dci" => dci::Dci,
+        "pod-scheduler" => pod_scheduler::PodScheduler,
     }
     unlisted {
         "example" => example::Example,

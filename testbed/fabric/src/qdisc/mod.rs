@@ -233,6 +233,7 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         "phantom" => phantom::PhantomEcn,
         "phantom-trim" => phantom_trim::PhantomTrim,
         "dcsim" => dcsim::DcSim,
+        "bufferless" => bufferless::Bufferless,
     }
     unlisted { $($for_tests)* }
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;

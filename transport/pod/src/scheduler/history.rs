@@ -126,6 +126,14 @@ impl History {
         known
     }
 
+    /// The sender from which a receiver gets cells in `epoch`.
+    pub(super) fn sender_to(&self, receiver: usize, epoch: u64) -> Option<u16> {
+        let decision = &self.ring[self.at(epoch)];
+        let number = *decision.by_receiver.get(receiver)?;
+        let grant = decision.grants.get(usize::from(number))?;
+        (decision.epoch == epoch).then_some(grant.sender)
+    }
+
     /// Passes the receipts of an epoch on to `links`.
     pub(super) fn report(&self, epoch: u64, links: &mut Links) {
         let decision = &self.ring[self.at(epoch)];

@@ -173,6 +173,12 @@ impl Counters {
         self.refused[why as usize]
     }
 
+    /// How often something was refused, for all reasons.
+    #[must_use]
+    pub fn refused_in_all(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
     pub(crate) const fn refuse(&mut self, why: Refused) {
         self.refused[why as usize] += 1;
     }

@@ -129,6 +129,7 @@ struct Known {
 }
 
 /// The scheduler of one pod. Nothing is allocated after [`Scheduler::new`].
+#[derive(Clone)]
 pub struct Scheduler {
     shape: Shape,
     settings: Settings,
@@ -404,6 +405,14 @@ impl Scheduler {
             total: worth.total,
             mice_only: worth.mice_only,
         })
+    }
+
+    /// The client from which `receiver` gets cells in `epoch`; `None` where none does, or the
+    /// decision is not kept any more.
+    #[must_use]
+    pub fn sender_to(&self, receiver: Client, epoch: u64) -> Option<Client> {
+        let sender = self.history.sender_to(self.sender(receiver)?, epoch)?;
+        Some(self.client(sender))
     }
 
     /// Takes a link down, or puts it to work again; false when the pod has no such link.

@@ -12,7 +12,7 @@ use crate::lb::{LoadBalancer as _, PathFeedback};
 use crate::segment::RxSegment;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
-use crate::units::{Bytes, EntropyValue, FlowId, MsgId};
+use crate::units::{Bytes, EntropyValue, FlowId, MsgId, Psn};
 use crate::wire::{Ack, Extensions, Note, Receipt, Report};
 
 impl TxFlow {
@@ -111,13 +111,27 @@ impl TxFlow {
             return false;
         }
         cx.stats.acks_received += 1;
+        self.take_report(report, cx);
+        true
+    }
+
+    /// Takes in that segments have arrived, as the scheduler has found: bit i of `arrived` is PSN
+    /// `first + i`. It says nothing of round trips, so controllers do not see it.
+    #[cold]
+    pub(crate) fn on_reported(&mut self, first: Psn, arrived: u64, cx: &mut TxContext<'_>) {
+        #[expect(clippy::cast_possible_truncation, reason = "halves")]
+        let halves = [arrived as u32, (arrived >> 32) as u32];
+        let report = Report { first, arrived: [halves[0], halves[1], 0, 0, 0, 0, 0, 0] };
+        self.take_report(&report, cx);
+    }
+
+    fn take_report(&mut self, report: &Report, cx: &mut TxContext<'_>) {
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
         self.recovery.on_report(report, arrived);
         self.end_hold(acked);
         self.pass_over_parity(cx);
         self.reported += acked;
-        true
     }
 
     /// Takes in a note for the controller. False when the controller has no use for it.

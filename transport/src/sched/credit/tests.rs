@@ -71,7 +71,7 @@ struct Sender {
 impl Sender {
     /// A sender with `segments` to send and an open window.
     fn new(config: &Config, segments: u64) -> Self {
-        let mut sched = Credits::new(&config.sched_setup(Rng::new(1)));
+        let mut sched = Credits::new(&config.sched_setup(HostId(0), Rng::new(1)));
         sched.on_open(flow(0), HostId(1), &config.default_path(), Label::NONE);
         let mtu = config.mtu();
         let backlog = Backlog {
@@ -135,7 +135,7 @@ struct Receiver {
 impl Receiver {
     fn new(config: &Config, flows: usize) -> Self {
         let granted = alloc::vec![Credit::START; flows];
-        Self { sched: Credits::new(&config.sched_setup(Rng::new(1))), granted }
+        Self { sched: Credits::new(&config.sched_setup(HostId(0), Rng::new(1))), granted }
     }
 
     fn arrive(&mut self, index: u32, demand: u32, missing: u64, now: Instant) {

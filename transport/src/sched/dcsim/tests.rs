@@ -24,7 +24,7 @@ fn config(change: impl FnOnce(&mut DcSimParams)) -> Config {
         payload_max: 8936,
         line_rate: Rate::from_gbps(800),
         base_rtt: us(8.0),
-        accounted: AccountedSizes { data_overhead: Some(64), control: Some(64) },
+        accounted: AccountedSizes { data_overhead: Some(64), control: Some(64), data_min: 0 },
         sched: SchedKind::DcSim,
         tx_flows_max: 8,
         ..Settings::default()
@@ -77,7 +77,7 @@ fn full() -> TxSegment {
 impl Host {
     fn new(change: impl FnOnce(&mut DcSimParams)) -> Self {
         let config = config(change);
-        let sched = DcSim::new(&config.sched_setup(Rng::new(3)));
+        let sched = DcSim::new(&config.sched_setup(HostId(0), Rng::new(3)));
         Self {
             sched,
             now: Instant::ZERO,

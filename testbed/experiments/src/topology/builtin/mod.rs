@@ -46,6 +46,7 @@ networks! {
     paper_testbed,
     three_tiers,
     dcsim,
+    zeropod,
     leaf_spine,
     dumbbell,
     two_dc,

@@ -9,7 +9,13 @@ pub(super) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32, gbps: u3
     let [none, leaf, spine] =
         [TierSpec::default(), tier(gbps, hosts_per_leaf, spines), tier(gbps, leaves, 0)];
     let tier = [leaf, spine, none, none];
-    with_oversubscription(FatTreeSpec { nodes, tiers: 2, podsize: nodes, tier, wan: None })
+    with_oversubscription(FatTreeSpec {
+        nodes,
+        tiers: 2,
+        podsize: nodes,
+        tier,
+        ..FatTreeSpec::default()
+    })
 }
 
 /// A tier at the latencies of \[smartt\] sec. IV.

@@ -41,7 +41,7 @@ networks! {
 fn fat_tree(nodes: u32, podsize: u32, radices: [(u32, u32); 3]) -> FatTreeSpec {
     let [tor, agg, core] = radices.map(|(down, up)| tier(800, down, up));
     let tier = [tor, agg, core, TierSpec::default()];
-    with_oversubscription(FatTreeSpec { nodes, tiers: 3, podsize, tier, wan: None })
+    with_oversubscription(FatTreeSpec { nodes, tiers: 3, podsize, tier, ..FatTreeSpec::default() })
 }
 
 #[cfg(test)]

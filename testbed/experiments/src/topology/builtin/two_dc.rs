@@ -68,6 +68,7 @@ fn two_dc(&[radix, links, delay, gbps]: &Values) -> Result<FatTreeSpec, &'static
         podsize: cores,
         tier: [tier(half, half, 1), tier(half, half, 1), tier(radix, radix, 1), border],
         wan: Some(WanSpec { gbps, latency_ns: delay.unwrap_or(WAN_DELAY_NS) }),
+        ..FatTreeSpec::default()
     };
     Ok(with_oversubscription(tree))
 }

@@ -66,6 +66,7 @@ fn two_dc_leaf(&[delay, gbps, links, hosts]: &Values) -> Result<FatTreeSpec, &'s
             gbps: gbps.unwrap_or(GBPS_DEFAULT),
             latency_ns: delay.unwrap_or(WAN_NS),
         }),
+        ..FatTreeSpec::default()
     };
     Ok(with_oversubscription(tree))
 }

@@ -51,6 +51,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             podsize: hosts * tors,
             tier: tiers.try_into().unwrap(),
             wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000 }),
+            schedulers: hosts % 2 == 0,
         };
         FatTree::new(spec).unwrap()
     })
@@ -130,6 +131,16 @@ proptest! {
             prop_assert_eq!(there.rate, back.rate);
             for port in [a, b] {
                 prop_assert!(!std::mem::replace(&mut seen[port as usize], true), "{} twice", port);
+            }
+        }
+        // Links of schedulers have no names.
+        let first = tree.scheduler_of(0).unwrap_or(u32::MAX);
+        let is_scheduler = |node| matches!(node, Node::Switch(switch) if switch >= first);
+        for (port, seen) in ports.iter().zip(&mut seen) {
+            if is_scheduler(port.owner) || is_scheduler(port.to) {
+                let back = |other: &&PortSpec| (other.owner, other.to) == (port.to, port.owner);
+                prop_assert!(!*seen && ports.iter().filter(back).count() == 1);
+                *seen = true;
             }
         }
         prop_assert!(seen.iter().all(|seen| *seen));

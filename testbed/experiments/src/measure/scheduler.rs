@@ -1,0 +1,53 @@
+//! What the schedulers of pods and their hosts counted.
+
+use fabric::Network;
+use serde::Serialize;
+use transport::DropReason;
+use transport::sched::zeropod::PodCounts;
+
+/// Schedulers of pods, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SchedulerResult {
+    /// Decisions made while hosts asked for something.
+    pub epochs: u64,
+    /// Grants, each of an epoch to a pair of hosts.
+    pub grants: u64,
+    /// Hosts that sent in an epoch that was decided, of all hosts.
+    pub matched: f64,
+    /// Packets that met others in switches without buffers: a bug, or clocks that are far off.
+    pub collisions: u64,
+    /// Cells that hosts sent in granted slots.
+    pub cells: u64,
+    /// Cells that were granted and not sent.
+    pub unused: u64,
+    /// Requests that hosts sent.
+    pub requests: u64,
+    /// Answers that came after the beginning of their epoch.
+    pub late: u64,
+    /// Requests and answers that made no sense.
+    pub refused: u64,
+    /// The highest term.
+    pub term: u32,
+}
+
+impl SchedulerResult {
+    /// The result of a run with the counts of its hosts; `None` where no pod has a scheduler.
+    #[must_use]
+    pub fn of(network: &Network, hosts: &PodCounts) -> Option<Self> {
+        let pods = network.pods()?;
+        #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+        let matched = pods.grants as f64 / (pods.chances.max(1) as f64);
+        Some(Self {
+            epochs: pods.epochs,
+            grants: pods.grants,
+            matched,
+            collisions: network.audit().dropped.of(DropReason::Collision),
+            cells: hosts.cells,
+            unused: hosts.unused,
+            requests: hosts.requests,
+            late: hosts.late,
+            refused: hosts.refused + pods.refused,
+            term: pods.term,
+        })
+    }
+}

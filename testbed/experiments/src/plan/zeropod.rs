@@ -1,0 +1,226 @@
+//! Whether the parts of a run fit Zeropod's hosts: a pod with a scheduler, links and cells that are
+//! all alike, switches without buffers that take the routes of cells, slots for all hosts.
+
+use fabric::{ProgramKind, QdiscKind};
+use transport::cc::CcKind;
+use transport::path::PodFacts;
+use transport::sched::SchedKind;
+use transport::sched::zeropod::Zeropod;
+use transport::wire::pod::AGGS_MAX;
+use transport::{Config, Duration, HostId, Rng};
+
+use super::{Draft, RunError};
+use crate::input::InputError;
+use crate::topology::{FabricParams, FatTreeSpec};
+
+/// Epochs that a receipt may take: a host keeps for longer what its cells were.
+const RECEIPT_MAX: u64 = 48;
+/// Epochs from a decision to its cells at most, as schedulers keep them.
+const LEAD_MAX: u64 = 4096;
+
+/// What hosts may know of their pods; `None` where pods have no scheduler.
+pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
+    let switches: u32 = (0..topology.levels()).map(|tier| topology.switches(tier)).sum();
+    let narrow = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
+    topology.schedulers.then(|| PodFacts {
+        per_tor: narrow(topology.tier[0].radix_down),
+        hosts: narrow(topology.podsize),
+        cell: draft.settings.payload_max,
+        scheduler: topology.nodes + switches,
+        hop: topology.tier[0].link_latency(),
+    })
+}
+
+/// Refuses what Zeropod cannot work with; nothing of another scheduler's.
+pub(super) fn check(
+    draft: &Draft,
+    config: &Config,
+    fabric: &FabricParams,
+    topology: &FatTreeSpec,
+) -> Result<(), RunError> {
+    if draft.programs.iter().any(|spec| spec.program == ProgramKind::PodScheduler) {
+        let expected = "no pod-scheduler: a topology places it, one a pod".to_owned();
+        let help = "leave it out, and use a topology like zeropod:32";
+        let found = "`pod-scheduler`".to_owned();
+        return Err(refused("switch.program", found, expected, help));
+    }
+    if config.sched != SchedKind::Zeropod {
+        return Ok(());
+    }
+    check_pod(topology)?;
+    check_parts(draft, config, fabric)?;
+    check_slots(config, topology)
+}
+
+fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
+    InputError::new(found, expected).at(key, 0, 0).help(help).into()
+}
+
+/// One pod whose links are all alike, no larger than cells can name.
+fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
+    let wrong = |found: String, expected: &str| {
+        Err(refused("topology", found, expected.to_owned(), "use zeropod:K, as zeropod:32"))
+    };
+    if !topology.schedulers {
+        return wrong("no scheduler".to_owned(), "a scheduler in each pod, with sched=zeropod");
+    }
+    if topology.tiers != 2 || topology.wan.is_some() {
+        return wrong(format!("{} pods", topology.pods()), "a single pod");
+    }
+    let [low, high] = [topology.tier[0], topology.tier[1]];
+    let links = |tier: crate::topology::TierSpec| (tier.downlink_gbps, tier.downlink_latency_ns);
+    if links(low) != links(high) {
+        let found = format!("{:?} and {:?} (Gbps, ns)", links(low), links(high));
+        return wrong(found, "links of one speed and one latency");
+    }
+    if low.switch_latency_ns + high.switch_latency_ns > 0 {
+        let found = format!("{} ns of a switch", low.switch_latency_ns.max(high.switch_latency_ns));
+        return wrong(found, "the latency of switches in that of links");
+    }
+    if high.bundle != 1 {
+        return wrong(format!("{} parallel links", high.bundle), "one link between two switches");
+    }
+    for (count, what) in [
+        (low.radix_down, "hosts of a ToR"),
+        (topology.tors_per_pod(), "ToRs of a pod"),
+        (topology.aggs_per_pod(), "aggregation switches of a pod"),
+    ] {
+        if count > AGGS_MAX {
+            return wrong(format!("{count} {what}"), "at most 32 of each");
+        }
+    }
+    Ok(())
+}
+
+/// Switches, NICs, lengths and the controller are those that slots need.
+fn check_parts(draft: &Draft, config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
+    let with = |what: &str| format!("{what}, with sched=zeropod");
+    if draft.trim {
+        let expected = with("switches that do not trim");
+        return Err(refused("trim", "`on`".to_owned(), expected, "leave --trim out"));
+    }
+    if fabric.qdisc != QdiscKind::Bufferless {
+        let found = format!("`{}`", fabric.qdisc.name());
+        let help = "use --set switch.qdisc=bufferless";
+        return Err(refused("switch.qdisc", found, with("bufferless"), help));
+    }
+    if !fabric.explicit {
+        let help = "use --set switch.routing=explicit";
+        return Err(refused("switch.routing", "`hash`".to_owned(), with("explicit"), help));
+    }
+    if config.cc != CcKind::Fixed {
+        let expected = with("fixed, since no acknowledgement tells of the network");
+        let found = format!("`{}`", config.cc.name());
+        return Err(refused("cc", found, expected, "leave --cc out"));
+    }
+    let sizes = &config.accounted;
+    if sizes.data_overhead.is_none() || sizes.data_min != config.payload_max {
+        let expected =
+            with(&format!("{}, as mtu, since all cells are as long", config.payload_max));
+        let found = format!("{} bytes", sizes.data_min);
+        let help = "set wire.data_overhead, and wire.data_min as mtu";
+        return Err(refused("wire.data_min", found, expected, help));
+    }
+    Ok(())
+}
+
+/// Every host has a slot, and answers come in time.
+fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> {
+    let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
+    let (timing, params) = (host.timing(), &config.sched_params.zeropod);
+    let per_tor = topology.tier[0].radix_down;
+    //= zeropod#IV-C
+    if u32::from(params.cells) + 1 < per_tor {
+        let expected = format!("at least {}: a control slot for each host of a ToR", per_tor - 1);
+        let help = "raise it, or use a topology with fewer hosts a ToR";
+        return Err(refused("sched.zeropod.cells", params.cells.to_string(), expected, help));
+    }
+    if timing.control * 2 >= timing.cell {
+        let found = format!("{} a control cell", timing.control);
+        let expected = format!("less than half of a data cell, {}", timing.cell);
+        let help = "lower it, or raise mtu and wire.data_min";
+        return Err(refused("wire.control", found, expected, help));
+    }
+    let busy = timing.epoch.saturating_sub(params.guard);
+    if params.guard >= busy {
+        let expected = format!("less than the cells of an epoch take, {busy}");
+        let help = "lower it, or raise sched.zeropod.cells";
+        return Err(refused("sched.zeropod.guard", params.guard.to_string(), expected, help));
+    }
+    let longest = timing.epoch * (LEAD_MAX / 2);
+    if params.delay < timing.epoch || params.delay > longest {
+        let expected = format!("{} (an epoch) to {longest}", timing.epoch);
+        let help = "one decision follows another every epoch";
+        return Err(refused("sched.zeropod.delay", params.delay.to_string(), expected, help));
+    }
+    let receipt = timing.to_receipt + timing.to_decision + 4;
+    if receipt > RECEIPT_MAX || timing.lead > LEAD_MAX {
+        let found = format!("epochs of {}, {receipt} to learn of an arrival", timing.epoch);
+        let expected = format!("at most {RECEIPT_MAX} epochs");
+        let help = "raise sched.zeropod.cells";
+        return Err(refused("sched.zeropod.cells", found, expected, help));
+    }
+    debug_assert!(timing.epoch > Duration::ZERO);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Draft, Origin, Plan};
+    use crate::topology::by_name;
+    use crate::workload::{FlowSpec, Matrix};
+    use transport::{Bytes, HostId};
+
+    fn refusal(topology: &str, set: &[(&str, &str)]) -> String {
+        let mut draft = Draft::default();
+        draft.set_transport("zeropod", Origin::Default).unwrap();
+        for (key, value) in set {
+            match *key {
+                "trim" => draft.set_trim(*value == "on", Origin::Set),
+                "cc" => draft.set_cc(value, Origin::Set).unwrap(),
+                _ => {
+                    if let Err(error) = draft.set(key, value, Origin::Set) {
+                        return error.to_string();
+                    }
+                }
+            }
+        }
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000)));
+        let plan = Plan::new(&draft, matrix, &by_name(topology).unwrap());
+        plan.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
+        assert_eq!(refusal("zeropod:32", &[]), "");
+        for (topology, set, words) in [
+            ("leaf-spine:4,4,4", &[][..], &["topology", "no scheduler", "zeropod:K"][..]),
+            ("zeropod:40", &[], &["sched.zeropod.cells", "16", "at least 19", "control slot"]),
+            ("zeropod:8", &[("trim", "on")], &["trim", "`on`", "do not trim"]),
+            ("zeropod:8", &[("switch.qdisc", "ecn")], &["switch.qdisc", "`ecn`", "bufferless"]),
+            ("zeropod:8", &[("switch.routing", "hash")], &["switch.routing", "explicit"]),
+            ("zeropod:8", &[("cc", "smartt")], &["cc", "`smartt`", "fixed"]),
+            ("zeropod:8", &[("wire.data_min", "0")], &["wire.data_min", "512, as mtu"]),
+            ("zeropod:8", &[("mtu", "1024")], &["wire.data_min", "1024, as mtu"]),
+            (
+                "zeropod:8",
+                &[("mtu", "64"), ("wire.data_min", "64"), ("wire.control", "60")],
+                &["4.800ns", "less than half", "8.320ns"],
+            ),
+            ("zeropod:8", &[("sched.zeropod.guard", "2us")], &["guard", "2.000us", "712.960ns"]),
+            ("zeropod:8", &[("sched.zeropod.delay", "100ns")], &["delay", "an epoch"]),
+            ("zeropod:8", &[("sched.zeropod.delay", "10s")], &["delay", "10.000s", "1460.142us"]),
+            ("zeropod:8", &[("sched.zeropod.cells", "0")], &["cells=0", "1..=32"]),
+            ("zeropod:4", &[("sched.zeropod.cells", "1")], &["to learn of an arrival", "48"]),
+            ("zeropod:8", &[("sched.zeropod.iterations", "0")], &["iterations=0", "1..=255"]),
+            ("zeropod:8", &[("sched.zeropod.top_k", "99")], &["top_k=99"]),
+            ("zeropod:8", &[("switch.program", "pod-scheduler@tor")], &["topology places it"]),
+        ] {
+            let said = refusal(topology, set);
+            for word in words {
+                assert!(said.contains(word), "{set:?}: no `{word}` in `{said}`");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Tests of Zeropod in a pod: when cells arrive, to the picosecond where a formula says it, that
+//! none meet, and what hosts that break the rules can do.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+#![allow(clippy::cast_possible_truncation, reason = "numbers of a few hosts")]
+
+use experiments::measure::Outcome;
+use experiments::plan::{Draft, Origin, Plan};
+use experiments::progress::{Progress, Watch};
+use experiments::topology;
+use experiments::virtual_time;
+use experiments::workload::{FlowSpec, Matrix};
+use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
+
+struct Patient;
+
+impl Watch for Patient {
+    fn goes_on(&mut self, _progress: &Progress) -> bool {
+        true
+    }
+}
+
+/// A flow: source, destination, bytes, start in picoseconds.
+type Flow = (u32, u32, u64, u64);
+
+fn plan(topology: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Plan {
+    let mut draft = Draft::default();
+    draft.set_transport(transport, Origin::Set).unwrap();
+    for (key, value) in set {
+        draft.set(key, value, Origin::Set).unwrap();
+    }
+    let tree = topology::by_name(topology).unwrap();
+    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
+    for &(src, dst, size, start) in flows {
+        let start = experiments::workload::matrix::Start::At(Duration::from_ps(start));
+        let spec = FlowSpec { start, ..FlowSpec::new(HostId(src), HostId(dst), Bytes(size)) };
+        matrix.push_flow(spec).unwrap();
+    }
+    Plan::new(&draft, matrix, &tree).unwrap()
+}
+
+/// Runs flows, all of which finish without a loss or a queue.
+fn run(topology: &str, transport: &str, flows: &[Flow]) -> Outcome {
+    let outcome = virtual_time::run(&plan(topology, transport, &[], flows), &mut Patient).unwrap();
+    assert_clean(&outcome, flows.len() as u64);
+    outcome
+}
+
+fn assert_clean(outcome: &Outcome, flows: u64) {
+    let summary = &outcome.summary;
+    assert!(summary.audit.ok, "{:?}", summary.audit);
+    assert_eq!(summary.flows.finished, flows);
+    assert!(summary.drops.is_empty(), "{:?}", summary.drops);
+    assert_eq!((outcome.stats.retransmitted, summary.queue_bytes.unwrap().max), (0, 0));
+    let pods = summary.scheduler.unwrap();
+    assert_eq!((pods.collisions, pods.late, pods.refused), (0, 0, 0));
+    assert_eq!((pods.cells, pods.unused), (outcome.stats.data_new, 0), "all that was granted");
+}
+
+fn timing(gbps: u64) -> Timing {
+    Timing::new(&Terms {
+        cell: Bytes(552),
+        control: Bytes(40),
+        rate: Rate::from_gbps(gbps),
+        hop: Duration::from_us(1),
+        cells: 16,
+        guard: Duration::ZERO,
+        delay: Duration::from_us(15),
+    })
+}
+
+/// When the last cell of a flow of `size` bytes arrives that starts with an epoch and whose host
+/// gets every `every`-th epoch: D epochs after the request, all of its epochs, the slot, the way.
+fn arrival(timing: &Timing, (src, dst, size): (u32, u32, u64), per_tor: u32) -> Duration {
+    let cells = size.div_ceil(512);
+    let (epochs, last) = ((cells - 1) / 16, (cells - 1) % 16);
+    let number = |host: u32| u16::try_from(host % per_tor).unwrap();
+    let slot = timing.cell_at(u16::try_from(last).unwrap(), number(src), number(dst));
+    timing.epoch * (timing.request_to_data() + epochs) + slot + timing.flight
+}
+
+#[test]
+fn a_lone_flow_arrives_when_its_epochs_and_slots_say() {
+    let mut rng = Rng::new(4);
+    for (topology, gbps) in [("zeropod:32", 100), ("zeropod-2x:32", 200)] {
+        let timing = timing(gbps);
+        for transport in ["zeropod", "zeropod-paper"] {
+            for size in [1, 512, 513, 10_000, 100_000, 1_000_000] {
+                let src = rng.below(256) as u32;
+                let dst = (src + 1 + rng.below(255) as u32) % 256;
+                let outcome = run(topology, transport, &[(src, dst, size, 0)]);
+                let expected = arrival(&timing, (src, dst, size), 16);
+                let record = &outcome.records[0];
+                assert_eq!(
+                    record.delivered_at.since(Instant::ZERO),
+                    expected,
+                    "{src} {dst} {size}"
+                );
+                // The receipt is back before the next demand could be answered.
+                let known = record.acked_at.since(record.delivered_at);
+                assert!(known < timing.epoch * timing.request_to_data());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_papers_set_up_takes_as_long_as_the_timing_budget_says() {
+    for (topology, size, us) in [
+        ("zeropod:32", 512, 25.6),
+        ("zeropod:32", 10_000, 26.4),
+        ("zeropod:32", 100_000, 34.3),
+        ("zeropod:32", 10_000_000, 895.9),
+        ("zeropod-2x:32", 512, 24.4),
+        ("zeropod-2x:32", 100_000, 28.8),
+    ] {
+        let outcome = run(topology, "zeropod", &[(3, 200, size, 0)]);
+        let took = outcome.summary.completion_us.unwrap();
+        assert!((took - us).abs() < 0.06, "{topology}, {size} bytes: {took} us, not {us}");
+    }
+}
+
+#[test]
+fn an_incast_takes_one_epoch_after_another() {
+    for senders in [4, 32, 255] {
+        let flows: Vec<Flow> = (1..=senders).map(|host| (host, 0, 100_000, 0)).collect();
+        let outcome = run("zeropod:32", "zeropod", &flows);
+        let timing = timing(100);
+        // 196 cells are 13 epochs of a sender, the last with 4 cells.
+        let epochs = timing.request_to_data() + 13 * u64::from(senders) - 1;
+        let expected = timing.epoch * epochs + timing.cell_at(3, 0, 0) + timing.flight;
+        let took = outcome.summary.completion_us.unwrap();
+        assert!((took / expected.as_us_f64() - 1.0).abs() < 1e-3, "{senders}: {took}");
+    }
+}
+
+#[test]
+fn exact_routing_lets_every_permutation_through_at_full_rate() {
+    let timing = timing(100);
+    for seed in 0..3 {
+        let mut rng = Rng::new(seed);
+        let mut to: Vec<u32> = (0..64).collect();
+        // One cycle through all hosts.
+        for at in (1..64).rev() {
+            to.swap(at, rng.below(at as u64) as usize);
+        }
+        let flows: Vec<Flow> = (0..64).map(|host| (host, to[host as usize], 200_000, 0)).collect();
+        // Turns by age look for no routes beyond the idle ones.
+        let set = [("sched.zeropod.fair_every", "0")];
+        let plan = plan("zeropod:16", "zeropod", &set, &flows);
+        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+        assert_clean(&outcome, 64);
+        for (record, (src, dst, size, _)) in outcome.records.iter().zip(&flows) {
+            let expected = arrival(&timing, (*src, *dst, *size), 8);
+            assert_eq!(record.delivered_at.since(Instant::ZERO), expected);
+        }
+        let paper = run("zeropod:16", "zeropod-paper", &flows);
+        assert!(paper.summary.completion_us > outcome.summary.completion_us);
+    }
+}
+
+/// Flows of all sizes at any time, so many that hosts and links are busy.
+fn mixed(hosts: u64, flows: u64, seed: u64) -> Vec<Flow> {
+    let mut rng = Rng::new(seed);
+    let flow = |_| {
+        let src = rng.below(hosts);
+        let dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+        let octave = 4 + rng.below(14);
+        let size = 1 + rng.below(1 << octave);
+        (src as u32, dst as u32, size, rng.below(100_000_000))
+    };
+    let mut flows: Vec<Flow> = (0..flows).map(flow).collect();
+    flows.sort_by_key(|flow| flow.3);
+    flows
+}
+
+#[test]
+fn cells_requests_and_answers_never_meet_whatever_is_sent() {
+    for (topology, hosts) in [("zeropod:4", 4), ("zeropod:8", 16), ("zeropod:16", 64)] {
+        for transport in ["zeropod", "zeropod-paper"] {
+            let flows = mixed(hosts, 400, hosts);
+            let outcome = run(topology, transport, &flows);
+            let pods = outcome.summary.scheduler.unwrap();
+            assert!(pods.grants > 400 && pods.matched > 0.0);
+        }
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let flows = mixed(64, 300, 9);
+    let of = |threads| {
+        let plan = plan("zeropod:16", "zeropod", &[("sim.threads", threads)], &flows);
+        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+        assert_clean(&outcome, 300);
+        outcome.records.iter().map(|r| (r.delivered_at, r.acked_at)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("1"), of("3"));
+}
+
+#[test]
+fn a_short_flow_goes_before_a_long_one_to_the_same_host() {
+    let flows = [(1, 40, 4_000_000, 0), (1, 40, 2_000, 60_000_000)];
+    let outcome = run("zeropod:16", "zeropod", &flows);
+    let took = outcome.records[1].delivered_at.since(Instant::from_ps(60_000_000));
+    // It takes the next epoch that the long one was granted.
+    assert!(took < timing(100).flight + timing(100).epoch * 2, "{took}");
+}
+
+#[test]
+fn cells_that_a_link_loses_are_sent_again() {
+    let set = [("fault", "loss:0.02@tor:0:up")];
+    let flows: Vec<Flow> = (0..8).map(|host| (host, 63 - host, 100_000, 0)).collect();
+    let plan = plan("zeropod:16", "zeropod", &set, &flows);
+    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let summary = &outcome.summary;
+    assert!(summary.audit.ok && summary.flows.finished == 8, "{:?}", summary.audit);
+    assert!(outcome.stats.retransmitted > 0 && summary.drops.contains_key("random_loss"));
+    assert_eq!(summary.scheduler.unwrap().collisions, 0);
+}

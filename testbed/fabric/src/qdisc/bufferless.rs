@@ -1,0 +1,118 @@
+//! A port without a buffer: a packet that meets an idle link leaves at once, any other is lost.
+//!
+//! Source: \[zeropod\] III-A, III-B1. Where a scheduler lets packets leave so that none meet, a
+//! loss is a bug; it is counted by its own reason, and a run with one fails its audit. A pause of the
+//! link holds data back, and so loses it.
+
+use transport::{Bytes, DropReason, Instant, Rate, Rng};
+
+use super::{Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use crate::packet::Packet;
+use transport::params::NoParams;
+use transport::registry::Registered;
+
+/// No queue.
+#[derive(Clone, Debug)]
+pub struct Bufferless {
+    /// When the link has sent all packets that have left.
+    free_at: Instant,
+    rate: Rate,
+    /// A packet that leaves as soon as it has come.
+    at_work: Option<Packet>,
+    paused: bool,
+}
+
+impl Registered for Bufferless {
+    const ABOUT: &'static str = "no queue: a packet that finds its link busy is lost, as Zeropod";
+    type Params = NoParams;
+}
+
+impl Discipline for Bufferless {
+    fn build(_settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
+        Self { free_at: Instant::ZERO, rate, at_work: None, paused: false }
+    }
+}
+
+impl Bufferless {
+    fn leave(&mut self, packet: Packet, start: Instant) -> Departure {
+        self.free_at = start + self.rate.time_for(Bytes(packet.wire_bytes()));
+        Departure { packet, marked: false, data_left: 0, start }
+    }
+
+    fn holds_back(&self, packet: &Packet) -> bool {
+        self.paused && packet.is_data()
+    }
+}
+
+impl Qdisc for Bufferless {
+    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
+        if self.at_work.is_some() || self.free_at > now || self.holds_back(&packet) {
+            return Verdict::Dropped(DropReason::Collision);
+        }
+        self.at_work = Some(packet);
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+        let packet = self.at_work.take()?;
+        Some(self.leave(packet, now))
+    }
+
+    fn ready_at(&self) -> Instant {
+        let leaves = self.at_work.is_some_and(|packet| !self.holds_back(&packet));
+        if leaves { Instant::ZERO } else { Instant::FAR_FUTURE }
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        true
+    }
+
+    fn set_rate(&mut self, rate: Rate, _now: Instant) {
+        self.rate = rate;
+    }
+
+    fn pause(&mut self, paused: bool, _now: Instant) {
+        self.paused = paused;
+    }
+
+    fn queued(&self) -> Queued {
+        let mut queued = Queued::default();
+        self.at_work.iter().for_each(|packet| queued.add(packet));
+        queued
+    }
+
+    #[inline]
+    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+        if self.holds_back(&packet) { Err(packet) } else { Ok(self.leave(packet, now)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Flags;
+    use crate::port::Port;
+    use transport::wire::class::TrafficClass;
+    use transport::{Duration, HostId};
+
+    fn cell(handle: u32) -> Packet {
+        let flags = Flags::of(TrafficClass::Data);
+        Packet { handle, dst: HostId(0), hash: 0, len: 552, trim_len: 40, flags }
+    }
+
+    #[test]
+    fn packets_back_to_back_pass_and_one_that_is_a_picosecond_early_is_lost() {
+        let rate = Rate::from_gbps(100);
+        let params = QdiscParams::for_buffer(Bytes(9000), Bytes(900), QdiscParams::MARK);
+        let qdisc = Bufferless::build(&QdiscSettings::default(), &params, rate);
+        let mut port = Port::new(rate, Duration::from_us(1), qdisc);
+        let mut rng = Rng::new(1);
+        let at = Instant::from_ps;
+        assert!(port.pass(cell(0), at(0)).is_ok());
+        assert_eq!(port.pass(cell(1), at(44_159)), Err(cell(1)));
+        let lost = Verdict::Dropped(DropReason::Collision);
+        assert_eq!(port.enqueue(cell(1), at(44_159), &mut rng), lost);
+        assert!(port.pass(cell(2), at(44_160)).is_ok());
+        assert_eq!((port.waiting(), port.queued().packets()), (0, 0));
+    }
+}

@@ -1,0 +1,521 @@
+//! Zeropod: hosts ask a pod's scheduler for epochs in which their cells meet no others, and send
+//! them slot by slot on the route that it names, through switches without buffers.
+//!
+//! Source: \[zeropod\] III, IV. The scheduler itself is a program of the fabric; here is what hosts
+//! do. All instants follow from `timing.rs`. Units: cells, epochs, picoseconds of the host's clock.
+//!
+//! ```text
+//!   sender                       pod's scheduler                       receiver
+//!   RTS: cells asked for  ------------>  decides
+//!                         <------------  SCHD: epoch, receiver, route
+//!   epoch: cells  ---------------------------------------------------->  notes which arrive
+//!                          <--  a receipt in its RTS  -----------------
+//!                         <------------  SCHD of another epoch, with that receipt
+//! ```
+//!
+//! No acknowledgement is a packet of its own: a packet outside of the slots would meet others. A
+//! receiver's request says which cells of an epoch arrived, the scheduler knows their sender and
+//! passes that on, and the sender knows which segments these cells were.
+
+mod params;
+mod queues;
+mod records;
+#[cfg(test)]
+mod tests;
+pub mod timing;
+
+use alloc::collections::VecDeque;
+
+pub use params::{Classes, Kernel, Matcher, ZeropodParams};
+
+use super::{
+    Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, Reported, SchedSetup,
+    Scheduling, Sending, Turn,
+};
+use crate::path::{NetworkFacts, Path};
+use crate::registry::Registered;
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId};
+use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
+use crate::wire::{Body, Header, Note, note};
+use queues::Queues;
+use records::{Arrivals, Grants, Records};
+use timing::{Terms, Timing};
+
+/// Bytes by which a request raises a demand at most: a total that jumps further is not believed.
+const ASKED_MAX: u32 = 1 << 30;
+
+/// What a host has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PodCounts {
+    /// Cells sent in granted epochs.
+    pub cells: u64,
+    /// Cells that were granted and not sent, because nothing waited for their receiver any more.
+    pub unused: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Answers for epochs that had begun, or that lie too far ahead.
+    pub late: u64,
+    /// Answers that make no sense: of another sender, an older term, for nothing that was asked.
+    pub refused: u64,
+}
+
+impl PodCounts {
+    /// Adds the counts of another host.
+    pub fn add(&mut self, other: &Self) {
+        self.cells += other.cells;
+        self.unused += other.unused;
+        self.requests += other.requests;
+        self.late += other.late;
+        self.refused += other.refused;
+    }
+}
+
+/// An epoch that is being filled with cells.
+#[derive(Clone, Copy, Debug)]
+struct Filling {
+    grant: Grant,
+    epoch: u64,
+    /// The place of the receiver's queue.
+    queue: usize,
+    /// The slot that is filled next, and the end of those granted.
+    slot: u16,
+    end: u16,
+}
+
+/// The scheduler of one host.
+#[derive(Clone, Debug)]
+pub struct Zeropod {
+    timing: Timing,
+    params: ZeropodParams,
+    /// Payload bytes of a cell.
+    cell: u32,
+    /// The pod's scheduler.
+    scheduler: HostId,
+    /// The first host of the pod.
+    first: u32,
+    /// The host's number in its pod, as the entropy value of its requests.
+    number: EntropyValue,
+    /// The host's number under its ToR.
+    own: u16,
+    queues: Queues,
+    /// Places of queues with something to ask for, in the order in which they have it.
+    dirty: VecDeque<usize>,
+    grants: Grants,
+    /// Epochs before this one are over.
+    epoch: u64,
+    filling: Option<Filling>,
+    /// The cell that a flow was asked for last.
+    offered: Option<(FlowId, CellName)>,
+    records: Records,
+    arrivals: Arrivals,
+    reports: VecDeque<Reported>,
+    /// The mice of the last request.
+    mice: [Mouse; MICE_MAX as usize],
+    mice_len: u8,
+    /// Requests leave in epochs from this one on.
+    request_from: u64,
+    /// The last instant at which the driver could have taken a request.
+    asked_at: Instant,
+    term: u16,
+    counts: PodCounts,
+}
+
+impl Zeropod {
+    /// A scheduler without flows. It sends nothing where its settings name no pod's scheduler.
+    #[must_use]
+    pub fn new(setup: &SchedSetup<'_>) -> Self {
+        let params = setup.params.zeropod;
+        let timing = Timing::new(&params.terms(setup));
+        let hosts = params.hosts.max(1);
+        let pod = setup.host.0 / u32::from(hosts);
+        let number = setup.host.0 % u32::from(hosts);
+        let number = u16::try_from(number).unwrap_or(0);
+        Self {
+            timing,
+            params,
+            cell: params.cell.max(1).into(),
+            scheduler: HostId(params.scheduler + pod),
+            first: pod * u32::from(hosts),
+            number: EntropyValue(number),
+            own: number % params.per_tor.max(1),
+            queues: Queues::new(setup.tx_flows_max as usize, hosts.into()),
+            dirty: VecDeque::with_capacity(hosts.into()),
+            grants: Grants::new(),
+            epoch: 0,
+            filling: None,
+            offered: None,
+            records: Records::new(),
+            arrivals: Arrivals::new(timing.to_receipt),
+            reports: VecDeque::with_capacity(timing.cells.into()),
+            mice: [Rts::NO_MOUSE; MICE_MAX as usize],
+            mice_len: 0,
+            request_from: 0,
+            asked_at: Instant::ZERO,
+            term: 0,
+            counts: PodCounts::default(),
+        }
+    }
+
+    /// The timing of the pod.
+    #[must_use]
+    pub const fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// What this host has counted.
+    #[must_use]
+    pub const fn counts(&self) -> &PodCounts {
+        &self.counts
+    }
+
+    /// The destination of a demand for `peer`.
+    fn place_of(&self, peer: HostId) -> Place {
+        let number = peer.0.wrapping_sub(self.first);
+        u16::try_from(number).map_or(Place::Pod(0), Place::Host)
+    }
+
+    /// A host's number under its ToR; that of a Core under its switch is its layer.
+    fn number(&self, place: Place) -> u16 {
+        match place {
+            Place::Host(host) => host % self.params.per_tor.max(1),
+            Place::Pod(_) => 0,
+        }
+    }
+
+    /// Notes that a queue has something to ask for.
+    fn review(&mut self, place: usize) {
+        let queue = self.queues.queue(place);
+        if !queue.dirty && queue.lacking() > 0 {
+            queue.dirty = true;
+            self.dirty.push_back(place);
+        }
+    }
+
+    /// Ends all epochs before that of `now`, and begins that one. Bounded by the grants kept.
+    fn advance(&mut self, now: Instant) {
+        self.asked_at = self.asked_at.max(now);
+        let epoch = self.timing.epoch_at(now);
+        if epoch <= self.epoch && self.epoch > 0 {
+            return;
+        }
+        self.end_filling();
+        while let Some((at, grant)) = self.grants.take_until(epoch) {
+            let Some(queue) = self.queues.place(grant.to) else { continue };
+            let end = u16::from(grant.cells).min(self.timing.cells);
+            self.filling = Some(Filling { grant, epoch: at, queue, slot: 0, end });
+            if at < epoch {
+                self.end_filling();
+            }
+        }
+        self.epoch = epoch;
+    }
+
+    /// Cells that were granted and not sent are asked for again, when something waits.
+    fn end_filling(&mut self) {
+        let Some(Filling { queue, slot, end, .. }) = self.filling.take() else { return };
+        let unused = u32::from(end.saturating_sub(slot));
+        self.counts.unused += u64::from(unused);
+        let of = self.queues.queue(queue);
+        of.pending = of.pending.saturating_sub(unused);
+        self.review(queue);
+    }
+
+    /// When the request of `epoch` leaves.
+    fn request_at(&self, epoch: u64) -> Instant {
+        let filling = self.filling.filter(|filling| filling.epoch == epoch);
+        let to = filling.map(|filling| filling.grant.to).or(self.grants.at(epoch).map(|g| g.to));
+        let peer = to.map(|to| self.number(to));
+        self.timing.start(epoch) + self.timing.request_at(self.own, peer)
+    }
+
+    /// The first request after `after` in an epoch that is not before `from`.
+    fn next_request(&self, from: u64, after: Instant) -> Instant {
+        let epoch = from.max(self.timing.epoch_at(after)).max(self.request_from);
+        let at = self.request_at(epoch);
+        if at > after { at } else { self.request_at(epoch + 1) }
+    }
+
+    /// The request that leaves at `now`, if there is one to be sent.
+    fn request(&mut self, now: Instant) -> Option<Rts> {
+        let epoch = self.timing.epoch_at(now);
+        if epoch < self.request_from || now != self.request_at(epoch) {
+            return None;
+        }
+        let arrived = self.arrivals.take(epoch);
+        let update = self.next_update();
+        if arrived == 0 && update.is_none() {
+            return None;
+        }
+        self.request_from = epoch + 1;
+        self.counts.requests += 1;
+        self.name_mice();
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+        let epoch = epoch as u32;
+        let (mice, mice_len) = (self.mice, self.mice_len);
+        Some(Rts { term: self.term, epoch, update, arrived, mice, mice_len })
+    }
+
+    /// The next demand that has grown, and the bytes asked for it so far.
+    fn next_update(&mut self) -> Option<(Place, u32)> {
+        // Bounded: each turn takes a queue off the list.
+        while let Some(place) = self.dirty.pop_front() {
+            let queue = self.queues.queue(place);
+            queue.dirty = false;
+            let lacking = queue.lacking();
+            if lacking > 0 {
+                queue.asked = queue.asked.wrapping_add(lacking.min(ASKED_MAX / self.cell));
+                let update = (queue.to, queue.asked.wrapping_mul(self.cell));
+                self.review(place);
+                return Some(update);
+            }
+        }
+        None
+    }
+
+    /// Finds the destinations with the shortest flows.
+    //= zeropod#IV-B1
+    fn name_mice(&mut self) {
+        let most = usize::from(self.params.top_k.min(MICE_MAX));
+        let mut len = 0;
+        if most == 0 {
+            return;
+        }
+        let places = self.queues.iter().enumerate();
+        let open = places.filter(|(_, queue)| queue.waiting > queue.pending);
+        for (place, queue) in open {
+            let Some(bytes) = self.queues.mouse(place, self.cell) else { continue };
+            let mouse = Mouse { to: queue.to, size: Mouse::step(bytes) };
+            let at = self.mice[..len].partition_point(|other| other.size <= mouse.size);
+            if at < most {
+                len = (len + 1).min(most);
+                self.mice.copy_within(at..len - 1, at + 1);
+                self.mice[at] = mouse;
+            }
+        }
+        self.mice_len = u8::try_from(len).unwrap_or(0);
+    }
+
+    /// Takes in an answer; false when it makes no sense.
+    fn on_answer(&mut self, schd: &Schd, now: Instant) -> bool {
+        if schd.term < self.term {
+            return false;
+        }
+        self.term = schd.term;
+        self.advance(now);
+        if let Some((epoch, arrived)) = schd.receipt {
+            self.records.report(self.full(epoch), arrived, &mut self.reports);
+        }
+        schd.grant.is_none_or(|grant| self.on_grant(&grant))
+    }
+
+    /// The epoch near the present one that is `epoch` modulo 2^32.
+    fn full(&self, epoch: u32) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+        let ahead = epoch.wrapping_sub(self.epoch as u32).cast_signed();
+        self.epoch.saturating_add_signed(ahead.into())
+    }
+
+    fn on_grant(&mut self, grant: &Grant) -> bool {
+        let Some(place) = self.queues.place(grant.to) else { return false };
+        if u16::from(grant.cells) > self.timing.cells {
+            return false;
+        }
+        let epoch = self.full(grant.epoch);
+        let own = self.epoch;
+        let queue = self.queues.queue(place);
+        let news = grant.total.wrapping_sub(queue.granted.wrapping_mul(self.cell)) / self.cell;
+        if news > queue.asked.wrapping_sub(queue.granted) {
+            return false;
+        }
+        queue.granted = queue.granted.wrapping_add(news);
+        if epoch <= own || !self.grants.insert(epoch, *grant) {
+            self.counts.late += 1;
+        } else {
+            self.queues.queue(place).pending += u32::from(grant.cells);
+        }
+        self.review(place);
+        true
+    }
+}
+
+impl ZeropodParams {
+    /// The inputs of the timing of a host's pod.
+    fn terms(&self, setup: &SchedSetup<'_>) -> Terms {
+        let sizes = &setup.wire_sizes;
+        let control = sizes.frame_overhead + note::LEN + 32;
+        Terms {
+            cell: setup.mtu,
+            control: Bytes(sizes.accounted.control.unwrap_or(control).into()),
+            rate: setup.line_rate,
+            hop: self.hop,
+            cells: self.cells,
+            guard: self.guard,
+            delay: self.delay,
+        }
+    }
+}
+
+impl Registered for Zeropod {
+    const ABOUT: &'static str =
+        "cells in slots and on routes that a pod's scheduler grants, as Zeropod";
+    type Params = ZeropodParams;
+    fn resolve(params: &mut ZeropodParams, facts: &NetworkFacts) {
+        params.resolve(facts);
+    }
+}
+
+impl Scheduling for Zeropod {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup)
+    }
+
+    fn needs_network() -> bool {
+        true
+    }
+}
+
+impl Sending for Zeropod {
+    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, _label: Label) {
+        let to = self.place_of(peer);
+        self.queues.open(flow, to);
+    }
+
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
+        self.advance(now);
+        let sendable = backlog.sendable > Bytes::ZERO;
+        let waiting = if sendable { backlog.segments } else { 0 };
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        if let Some(place) = self.queues.update(flow, waiting) {
+            self.review(place);
+        }
+    }
+
+    fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
+        self.advance(now);
+        self.offered = None;
+        let filling = &mut self.filling.as_mut()?;
+        let start = self.timing.start(filling.epoch);
+        let peer = match filling.grant.to {
+            Place::Host(host) => host % self.params.per_tor.max(1),
+            Place::Pod(_) => 0,
+        };
+        let at = |slot| start + self.timing.cell_at(slot, self.own, peer);
+        // Bounded by the slots of an epoch.
+        while filling.slot < filling.end && at(filling.slot) < now {
+            filling.slot += 1;
+            self.counts.unused += 1;
+            let queue = self.queues.queue(filling.queue);
+            queue.pending = queue.pending.saturating_sub(1);
+        }
+        if filling.slot >= filling.end {
+            return None;
+        }
+        let (flow, _) = self.queues.front(filling.queue)?;
+        #[expect(clippy::cast_possible_truncation, reason = "below 32, and modulo 4")]
+        let name = CellName {
+            agg: filling.grant.agg,
+            layer: filling.grant.layer.unwrap_or(0),
+            slot: filling.slot as u8,
+            epoch: (filling.epoch % 4) as u8,
+        };
+        self.offered = Some((flow, name));
+        let choice = Choice { ev: Some(name.ev()), at: Some(at(filling.slot)), copy: false };
+        Some(Turn::chosen(flow, choice))
+    }
+
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        _backlog: impl FnOnce() -> Backlog,
+        _now: Instant,
+    ) {
+        let (Some((offered, name)), Some(filling)) = (self.offered.take(), &mut self.filling)
+        else {
+            return;
+        };
+        debug_assert_eq!(offered, flow);
+        filling.slot = u16::from(name.slot) + 1;
+        let queue = self.queues.queue(filling.queue);
+        queue.pending = queue.pending.saturating_sub(1);
+        if let Body::Data(data) = &segment.hdr.body {
+            self.records.sent(filling.epoch, name.slot, flow, data.psn);
+        }
+        self.counts.cells += 1;
+        self.queues.sent(flow, segment.payload.len);
+    }
+
+    fn holds(&self, flow: FlowId) -> bool {
+        self.queues.holds(flow)
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
+
+    /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
+    /// less.
+    fn rto_min(&self) -> Duration {
+        self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt)
+    }
+}
+
+impl Receiving for Zeropod {
+    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
+        let name = CellName::of(arrival.ev);
+        let flight = self.timing.flight;
+        let sent = Instant::from_ps(now.as_ps().saturating_sub(flight.as_ps()));
+        // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
+        let about = self.timing.epoch_at(sent) + 1;
+        let behind = (about + 4 - u64::from(name.epoch)) % 4;
+        self.arrivals.note(about.saturating_sub(behind), name.slot);
+    }
+
+    fn on_forgotten(&mut self, _flow: FlowId) {}
+
+    fn answers(&self) -> Answers {
+        Answers::Reported
+    }
+}
+
+impl Protocol for Zeropod {
+    fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
+        false
+    }
+
+    fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
+        let schd = Schd::of(note).filter(|_| from == self.scheduler);
+        let used = schd.is_some_and(|schd| self.on_answer(&schd, at));
+        self.counts.refused += u64::from(!used);
+        used
+    }
+
+    fn next_reported(&mut self) -> Option<Reported> {
+        self.reports.pop_front()
+    }
+
+    fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
+        self.advance(now);
+        if out.room() > 0
+            && let Some(rts) = self.request(now)
+        {
+            // There is one way to the scheduler, so the entropy value says who asks.
+            let hdr = Header::new(self.number, FlowId::UNKNOWN, Body::Note(rts.note()));
+            out.push(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.scheduler });
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let asks = !self.dirty.is_empty();
+        let request = asks.then(|| self.next_request(0, self.asked_at));
+        let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
+        let granted = self.grants.first().map(|epoch| self.timing.start(epoch));
+        [request, receipt, granted].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+    }
+}

@@ -1,0 +1,94 @@
+//! The settings of a Zeropod: those of hosts, and those of the pod's scheduler, since both have to
+//! agree on most of them.
+
+use crate::params::{params, words};
+use crate::path::NetworkFacts;
+use crate::time::Duration;
+use crate::wire::pod::{CELLS_MAX, MICE_MAX};
+
+// Ranges are shown as they are written.
+const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7);
+
+words! {
+    /// How the scheduler decides who sends in an epoch.
+    pub enum Matcher: "iterative, greedy or exact" {
+        /// Algorithm 1 of the paper.
+        Iterative = "iterative",
+        /// One pass that takes the first free receiver and the first idle path.
+        Greedy = "greedy",
+        /// One pass without paths, then exact routing.
+        Exact = "exact",
+    }
+}
+
+words! {
+    /// The code that the matcher runs on; every one decides alike.
+    pub enum Kernel: "auto, scalar, avx2 or avx512" {
+        /// The fastest that the processor has.
+        Auto = "auto",
+        /// Without vectors.
+        Scalar = "scalar",
+        /// With vectors of 256 bits.
+        Avx2 = "avx2",
+        /// With vectors of 512 bits.
+        Avx512 = "avx512",
+    }
+}
+
+words! {
+    /// How sizes of demands become classes of priority.
+    pub enum Classes: "one, pias or sizes" {
+        /// All demands are alike.
+        One = "one",
+        /// The five levels of hosts.
+        Pias = "pias",
+        /// Four classes to a doubling.
+        Sizes = "sizes",
+    }
+}
+
+params! {
+    /// Settings of [`Zeropod`](super::Zeropod) and of the pod's scheduler.
+    pub struct ZeropodParams {
+        /// Data cells of an epoch, N.
+        //= zeropod#V-A
+        cells: u16 = 16, in 1..=32;
+        /// The time from the beginning of a decision to its end.
+        //= zeropod#V-A
+        delay: Duration = Duration::from_us(15);
+        /// The time at the end of an epoch in which nothing is sent.
+        guard: Duration = Duration::ZERO;
+        /// The destinations with the shortest flows that a request names.
+        top_k: u16 = MICE_MAX, in 0..=7;
+        /// How the scheduler decides who sends.
+        matcher: Matcher = Matcher::Exact;
+        /// Iterations of the matcher iterative.
+        //= zeropod#V-A
+        iterations: u16 = 6, in 1..=255;
+        /// The code that the matcher runs on.
+        kernel: Kernel = Kernel::Auto;
+        /// How sizes of demands become classes of priority.
+        classes: Classes = Classes::Sizes;
+        /// Every so many decisions one goes by age instead of size; 0: none does.
+        fair_every: u16 = 0;
+        /// Payload bytes of a data cell; 0: those of a full segment.
+        cell: u16 = 0, in 0..=9000;
+        /// Hosts of a ToR; 0: the network's.
+        per_tor: u16 = 0, in 0..=32;
+        /// Hosts of a pod; 0: the network's.
+        hosts: u16 = 0, in 0..=1024;
+        /// Address of the scheduler of the first pod; 0: the network's.
+        scheduler: u32 = 0;
+        /// Propagation of a link; 0ns: the network's.
+        hop: Duration = Duration::ZERO;
+    }
+}
+
+impl ZeropodParams {
+    pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
+        let Some(pod) = facts.pod else { return };
+        (self.per_tor, self.hosts) = (pod.per_tor, pod.hosts);
+        (self.scheduler, self.hop) = (pod.scheduler, pod.hop);
+        self.cell = pod.cell;
+    }
+}

@@ -1,0 +1,346 @@
+//! What a host has to send, by destination: virtual output queues, in each the flows by level.
+//!
+//! Source: \[zeropod\] III-B1, IV-B, with the levels of \[pias\]. A flow begins at the lowest level
+//! and falls to the next one when it has sent so many bytes; a destination sends from its lowest
+//! level first, and within one flow after flow. Demands are counted in whole cells, since a cell
+//! carries bytes of one message.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::units::FlowId;
+use crate::wire::pod::Place;
+
+/// Levels of flows.
+pub(super) const LEVELS: usize = 5;
+
+/// Bytes sent at which a flow leaves its level. The first three lie below 100 KB, since flows up to
+/// that size count as mice.
+// DEVIATION(zeropod#IV-B): the paper names no thresholds, and those of PIAS begin at 1.3 MB.
+pub(super) const THRESHOLDS: [u64; LEVELS - 1] = [2_500, 20_000, 100_000, 1_000_000];
+
+const NIL: u32 = u32::MAX;
+
+/// One outgoing flow.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// The flow that has this account; [`FlowId::UNKNOWN`] when none has.
+    id: FlowId,
+    /// The place of its queue.
+    queue: u32,
+    /// Cells that it could send now.
+    waiting: u32,
+    /// Bytes sent so far.
+    sent: u64,
+    /// The next flow of its level.
+    next: u32,
+    level: u8,
+    /// In the list of its level.
+    listed: bool,
+}
+
+const VACANT: Account = Account {
+    id: FlowId::UNKNOWN,
+    queue: NIL,
+    waiting: 0,
+    sent: 0,
+    next: NIL,
+    level: 0,
+    listed: false,
+};
+
+/// Flows of one level, first in first out.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: List = List { head: NIL, tail: NIL };
+
+/// The queue of one destination, and what the scheduler has been asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    /// The destination.
+    pub(super) to: Place,
+    /// Cells that flows could send now.
+    pub(super) waiting: u32,
+    /// Cells asked for so far, modulo 2^32.
+    pub(super) asked: u32,
+    /// Cells granted so far, modulo 2^32.
+    pub(super) granted: u32,
+    /// Cells of grants whose epoch is not over.
+    pub(super) pending: u32,
+    /// In the list of queues that have something to ask for.
+    pub(super) dirty: bool,
+    levels: [List; LEVELS],
+}
+
+impl Queue {
+    /// Cells to be asked for, beyond those asked for and not granted and those granted and not
+    /// sent.
+    pub(super) fn lacking(&self) -> u32 {
+        let outstanding = self.asked.wrapping_sub(self.granted);
+        self.waiting.saturating_sub(outstanding.saturating_add(self.pending))
+    }
+}
+
+/// The queues of a host.
+#[derive(Clone, Debug)]
+pub(super) struct Queues {
+    accounts: Vec<Account>,
+    queues: Vec<Queue>,
+    /// For each destination by its number: the place of its queue.
+    by_host: Vec<u32>,
+}
+
+impl Queues {
+    /// No queues, with room for `flows` flows to `hosts` hosts.
+    pub(super) fn new(flows: usize, hosts: usize) -> Self {
+        Self {
+            accounts: vec![VACANT; flows],
+            queues: Vec::with_capacity(flows.min(hosts)),
+            by_host: vec![NIL; hosts],
+        }
+    }
+
+    /// A flow to `to` has been opened. False when there is no such destination.
+    pub(super) fn open(&mut self, flow: FlowId, to: Place) -> bool {
+        let Some(queue) = self.queue_of(to) else { return false };
+        let former = self.accounts[flow.index()].id;
+        if former != FlowId::UNKNOWN {
+            self.update(former, 0);
+        }
+        // A former flow that is still in a list takes its place there until its turn comes.
+        let Account { listed, next, .. } = self.accounts[flow.index()];
+        self.accounts[flow.index()] = Account { id: flow, queue, listed, next, ..VACANT };
+        true
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "at most 1024 queues")]
+    fn queue_of(&mut self, to: Place) -> Option<u32> {
+        let Place::Host(host) = to else { return None };
+        let place = self.by_host.get_mut(usize::from(host))?;
+        if *place == NIL {
+            *place = self.queues.len() as u32;
+            self.queues.push(Queue {
+                to,
+                waiting: 0,
+                asked: 0,
+                granted: 0,
+                pending: 0,
+                dirty: false,
+                levels: [EMPTY; LEVELS],
+            });
+        }
+        Some(*place)
+    }
+
+    /// The place of the queue of a destination.
+    pub(super) fn place(&self, to: Place) -> Option<usize> {
+        let Place::Host(host) = to else { return None };
+        let place = *self.by_host.get(usize::from(host))?;
+        (place != NIL).then_some(place as usize)
+    }
+
+    /// A queue by its place.
+    pub(super) fn queue(&mut self, place: usize) -> &mut Queue {
+        &mut self.queues[place]
+    }
+
+    /// All queues.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.iter()
+    }
+
+    /// Cells that a flow could send now; returns the place of its queue, `None` for a flow that has
+    /// no account.
+    pub(super) fn update(&mut self, flow: FlowId, waiting: u32) -> Option<usize> {
+        let account = self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)?;
+        let place = account.queue as usize;
+        let queue = &mut self.queues[place];
+        queue.waiting = queue.waiting - account.waiting + waiting;
+        account.waiting = waiting;
+        if waiting > 0 && !account.listed {
+            self.list(flow.index());
+        }
+        Some(place)
+    }
+
+    /// Puts a flow behind the others of its level.
+    #[expect(clippy::cast_possible_truncation, reason = "slab indices have 32 bits")]
+    fn list(&mut self, index: usize) {
+        let account = &mut self.accounts[index];
+        (account.listed, account.next) = (true, NIL);
+        let list = &mut self.queues[account.queue as usize].levels[usize::from(account.level)];
+        let last = core::mem::replace(&mut list.tail, index as u32);
+        match last {
+            NIL => list.head = index as u32,
+            last => self.accounts[last as usize].next = index as u32,
+        }
+    }
+
+    /// The flow that sends next to a destination, and its level.
+    pub(super) fn front(&mut self, place: usize) -> Option<(FlowId, usize)> {
+        for level in 0..LEVELS {
+            // Bounded: each turn ends the loop or takes a flow out of this level.
+            while let Some(index) = self.head(place, level) {
+                let account = &self.accounts[index];
+                let own = account.queue as usize == place && usize::from(account.level) == level;
+                if own && account.waiting > 0 {
+                    return Some((account.id, level));
+                }
+                self.unlist(place, level);
+                if self.accounts[index].waiting > 0 {
+                    self.list(index);
+                }
+            }
+        }
+        None
+    }
+
+    fn head(&self, place: usize, level: usize) -> Option<usize> {
+        let head = self.queues[place].levels[level].head;
+        (head != NIL).then_some(head as usize)
+    }
+
+    /// Takes the first flow out of a level.
+    fn unlist(&mut self, place: usize, level: usize) {
+        let list = &mut self.queues[place].levels[level];
+        let account = &mut self.accounts[list.head as usize];
+        (list.head, account.listed) = (account.next, false);
+        if list.head == NIL {
+            list.tail = NIL;
+        }
+    }
+
+    /// A flow sends a cell of `bytes` payload bytes.
+    pub(super) fn sent(&mut self, flow: FlowId, bytes: u16) {
+        let Some(account) = self.accounts.get_mut(flow.index()).filter(|known| known.id == flow)
+        else {
+            return;
+        };
+        account.sent += u64::from(bytes);
+        let left = account.waiting.saturating_sub(1);
+        let sent = account.sent;
+        while THRESHOLDS.get(usize::from(account.level)).is_some_and(|most| sent >= *most) {
+            account.level += 1;
+        }
+        self.update(flow, left);
+    }
+
+    /// Whether a flow waits for a grant.
+    pub(super) fn holds(&self, flow: FlowId) -> bool {
+        let account = self.accounts.get(flow.index());
+        account.is_some_and(|account| account.id == flow && account.waiting > 0)
+    }
+
+    /// The bytes in the lowest level of a destination that has any, counted in whole cells; `None`
+    /// where that level is no mouse's.
+    pub(super) fn mouse(&self, place: usize, cell: u32) -> Option<u32> {
+        let mice = LEVELS - 2;
+        for level in 0..mice {
+            let mut at = self.queues[place].levels[level].head;
+            let mut cells = 0_u32;
+            while at != NIL {
+                let account = &self.accounts[at as usize];
+                let own = account.queue as usize == place && usize::from(account.level) == level;
+                cells = cells.saturating_add(if own { account.waiting } else { 0 });
+                at = account.next;
+            }
+            if cells > 0 {
+                return Some(cells.saturating_mul(cell));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(index: u32) -> FlowId {
+        FlowId::new(index, 1)
+    }
+
+    fn queues() -> Queues {
+        let mut queues = Queues::new(8, 16);
+        for index in 0..4 {
+            assert!(queues.open(flow(index), Place::Host(5)));
+        }
+        queues
+    }
+
+    fn front(queues: &mut Queues) -> Option<FlowId> {
+        let place = queues.place(Place::Host(5)).unwrap();
+        queues.front(place).map(|(flow, _)| flow)
+    }
+
+    #[test]
+    fn a_level_is_served_flow_after_flow_and_a_lower_level_first() {
+        let mut queues = queues();
+        for index in 0..3 {
+            queues.update(flow(index), 10);
+        }
+        let mut order = Vec::new();
+        while let Some(next) = front(&mut queues) {
+            order.push(next.index());
+            queues.sent(next, 512);
+        }
+        // Five cells take a flow beyond 2500 bytes, then it waits for those that have sent less.
+        let expected = [[0; 5], [1; 5], [2; 5], [0; 5], [1; 5], [2; 5]].concat();
+        assert_eq!(order, expected);
+        queues.update(flow(3), 1);
+        queues.update(flow(0), 1);
+        assert_eq!(front(&mut queues), Some(flow(3)), "a flow that has sent nothing");
+    }
+
+    #[test]
+    fn a_flow_without_segments_loses_its_place_and_a_reused_account_is_the_new_flows() {
+        let mut queues = queues();
+        for index in 0..2 {
+            queues.update(flow(index), 10);
+        }
+        queues.update(flow(0), 0);
+        assert_eq!(front(&mut queues), Some(flow(1)));
+        let new = FlowId::new(1, 2);
+        assert!(queues.open(new, Place::Host(9)));
+        assert_eq!(front(&mut queues), None, "its former flow is over");
+        assert_eq!(queues.update(flow(1), 7), None);
+        let place = queues.update(new, 3).unwrap();
+        assert_eq!(queues.front(place), Some((new, 0)));
+        assert_eq!(queues.iter().map(|queue| queue.waiting).sum::<u32>(), 3);
+    }
+
+    #[test]
+    fn what_is_lacking_is_what_was_neither_asked_for_nor_granted() {
+        let mut queues = queues();
+        let place = queues.update(flow(0), 10).unwrap();
+        let queue = queues.queue(place);
+        assert_eq!(queue.lacking(), 10);
+        queue.asked = queue.asked.wrapping_add(10);
+        assert_eq!(queue.lacking(), 0);
+        (queue.granted, queue.pending) = (6, 6);
+        assert_eq!(queue.lacking(), 0);
+        // A grant of two cells was lost, and four cells are sent.
+        (queue.granted, queue.pending) = (8, 2);
+        queues.update(flow(0), 6);
+        assert_eq!(queues.queue(place).lacking(), 2);
+    }
+
+    #[test]
+    fn the_lowest_level_of_a_destination_is_its_mouse_unless_it_is_beyond_100_kb() {
+        let mut queues = queues();
+        let place = queues.update(flow(0), 300).unwrap();
+        assert_eq!(queues.mouse(place, 512), Some(300 * 512));
+        for _ in 0..200 {
+            queues.sent(flow(0), 512);
+            queues.front(place);
+        }
+        assert_eq!(queues.mouse(place, 512), None, "it has sent 102 KB");
+        queues.update(flow(1), 2);
+        assert_eq!(queues.mouse(place, 512), Some(1024));
+        assert!(!queues.open(flow(7), Place::Host(16)), "no such host");
+    }
+}

@@ -1,0 +1,211 @@
+//! What a host keeps of epochs: grants for those to come, which segments its cells were, and which
+//! cells of others arrived.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+
+use crate::sched::Reported;
+use crate::units::{FlowId, Psn};
+use crate::wire::pod::{CELLS_MAX, Grant};
+
+/// Grants kept at most; an answer is never so many epochs ahead.
+const GRANTS_MAX: usize = 64;
+
+/// Grants for epochs to come, ascending, one an epoch.
+#[derive(Clone, Debug)]
+pub(super) struct Grants(VecDeque<(u64, Grant)>);
+
+impl Grants {
+    pub(super) fn new() -> Self {
+        Self(VecDeque::with_capacity(GRANTS_MAX))
+    }
+
+    /// Keeps a grant; false when there is one for that epoch, or too many.
+    pub(super) fn insert(&mut self, epoch: u64, grant: Grant) -> bool {
+        let at = self.0.partition_point(|(other, _)| *other < epoch);
+        if self.0.len() >= GRANTS_MAX || self.0.get(at).is_some_and(|(other, _)| *other == epoch) {
+            return false;
+        }
+        self.0.insert(at, (epoch, grant));
+        true
+    }
+
+    /// Takes the first grant for an epoch up to `epoch`.
+    pub(super) fn take_until(&mut self, epoch: u64) -> Option<(u64, Grant)> {
+        self.0.front().filter(|(at, _)| *at <= epoch)?;
+        self.0.pop_front()
+    }
+
+    /// The first epoch with a grant.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.0.front().map(|(epoch, _)| *epoch)
+    }
+
+    /// The grant for `epoch`.
+    pub(super) fn at(&self, epoch: u64) -> Option<&Grant> {
+        self.0.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant)
+    }
+}
+
+/// Epochs of which it is kept which segments were sent: longer than a receipt takes.
+const SENT_MAX: u64 = 64;
+
+/// Segments by the epoch and the slot in which they left.
+#[derive(Clone, Debug)]
+pub(super) struct Records(Box<[Sent]>);
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    epoch: u64,
+    cells: [(FlowId, Psn); CELLS_MAX as usize],
+}
+
+const NOTHING: Sent = Sent { epoch: 0, cells: [(FlowId::UNKNOWN, Psn(0)); CELLS_MAX as usize] };
+
+const fn place(epoch: u64) -> usize {
+    (epoch % SENT_MAX) as usize
+}
+
+impl Records {
+    pub(super) fn new() -> Self {
+        Self(vec![NOTHING; place(SENT_MAX - 1) + 1].into())
+    }
+
+    /// A segment left in `slot` of `epoch`.
+    pub(super) fn sent(&mut self, epoch: u64, slot: u8, flow: FlowId, psn: Psn) {
+        let record = &mut self.0[place(epoch)];
+        if record.epoch != epoch {
+            *record = Sent { epoch, ..NOTHING };
+        }
+        if let Some(cell) = record.cells.get_mut(usize::from(slot)) {
+            *cell = (flow, psn);
+        }
+    }
+
+    /// Appends the segments that left in `epoch` and whose slots are in `arrived` to `out`, each
+    /// once. Bounded by the cells of an epoch.
+    pub(super) fn report(&mut self, epoch: u64, arrived: u32, out: &mut VecDeque<Reported>) {
+        let record = &mut self.0[place(epoch)];
+        if record.epoch != epoch {
+            return;
+        }
+        for (slot, cell) in record.cells.iter_mut().enumerate() {
+            if arrived >> slot & 1 == 0 || cell.0 == FlowId::UNKNOWN {
+                continue;
+            }
+            let (flow, psn) = core::mem::replace(cell, (FlowId::UNKNOWN, Psn(0)));
+            let (first, bit) = (Psn(psn.0 & !63), 1 << (psn.0 & 63));
+            match out.back_mut() {
+                Some(last) if last.flow == flow && last.first == first => last.arrived |= bit,
+                _ => out.push_back(Reported { flow, first, arrived: bit }),
+            }
+        }
+    }
+}
+
+/// Epochs of which arrivals are kept until a request reports them.
+const ARRIVALS_MAX: usize = 16;
+
+/// Cells that arrived and were not reported, by the epoch in which they were sent.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals {
+    epochs: VecDeque<(u64, u32)>,
+    /// Epochs from the one in which cells are sent to the request that reports them.
+    lag: u64,
+}
+
+impl Arrivals {
+    pub(super) fn new(lag: u64) -> Self {
+        Self { epochs: VecDeque::with_capacity(ARRIVALS_MAX), lag }
+    }
+
+    /// The cell of `slot` of `epoch` arrived.
+    pub(super) fn note(&mut self, epoch: u64, slot: u8) {
+        let at = self.epochs.partition_point(|(other, _)| *other < epoch);
+        let known = self.epochs.get_mut(at).filter(|(other, _)| *other == epoch);
+        if let Some((_, slots)) = known {
+            *slots |= 1 << (slot & 31);
+        } else if self.epochs.len() < ARRIVALS_MAX {
+            // Without room nothing is reported, and the sender sends these cells again.
+            self.epochs.insert(at, (epoch, 1 << (slot & 31)));
+        }
+    }
+
+    /// The slots that a request of `epoch` reports; those of earlier requests are given up.
+    pub(super) fn take(&mut self, epoch: u64) -> u32 {
+        let lag = self.lag;
+        while let Some((sent, slots)) =
+            self.epochs.front().copied().filter(|(sent, _)| *sent + lag <= epoch)
+        {
+            self.epochs.pop_front();
+            if sent + lag == epoch {
+                return slots;
+            }
+        }
+        0
+    }
+
+    /// The epoch of the next request that has something to report.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.epochs.front().map(|(sent, _)| sent + self.lag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::pod::Place;
+    use alloc::vec::Vec;
+
+    const GRANT: Grant = Grant {
+        epoch: 0,
+        to: Place::Host(1),
+        agg: 0,
+        layer: None,
+        cells: 4,
+        total: 0,
+        mice_only: false,
+    };
+
+    #[test]
+    fn grants_are_taken_in_the_order_of_epochs_and_an_epoch_has_one() {
+        let mut grants = Grants::new();
+        assert!(grants.insert(9, GRANT) && grants.insert(7, GRANT) && !grants.insert(9, GRANT));
+        assert_eq!((grants.first(), grants.at(9), grants.at(8)), (Some(7), Some(&GRANT), None));
+        assert_eq!(grants.take_until(6), None);
+        assert_eq!(grants.take_until(20).map(|(epoch, _)| epoch), Some(7));
+        for epoch in 10..100 {
+            grants.insert(epoch, GRANT);
+        }
+        assert_eq!(grants.0.len(), GRANTS_MAX);
+    }
+
+    #[test]
+    fn a_segment_is_reported_once_and_only_for_its_own_epoch() {
+        let (mut records, mut out) = (Records::new(), VecDeque::new());
+        let flow = FlowId::new(3, 1);
+        for slot in 0..4 {
+            records.sent(70, slot, flow, Psn(62 + u32::from(slot)));
+        }
+        records.report(70 - SENT_MAX, !0, &mut out);
+        assert!(out.is_empty());
+        records.report(70, 0b1101, &mut out);
+        records.report(70, 0b1111, &mut out);
+        let reported: Vec<_> = out.iter().map(|r| (r.first.0, r.arrived)).collect();
+        assert_eq!(reported, [(0, 1 << 62), (64, 0b11), (0, 1 << 63)]);
+    }
+
+    #[test]
+    fn arrivals_are_reported_by_the_request_whose_turn_it_is() {
+        let mut arrivals = Arrivals::new(7);
+        arrivals.note(11, 3);
+        arrivals.note(10, 0);
+        arrivals.note(10, 5);
+        assert_eq!(arrivals.due(), Some(17));
+        assert_eq!(arrivals.take(16), 0);
+        assert_eq!(arrivals.take(17), 0b10_0001);
+        assert_eq!(arrivals.take(19), 0, "its turn was missed");
+        assert_eq!(arrivals.due(), None);
+    }
+}

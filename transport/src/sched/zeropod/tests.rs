@@ -1,0 +1,252 @@
+//! Rules of Zeropod's hosts, one host at a time: what it asks for and sends when, and what it does
+//! about answers that are not what they should be.
+
+use alloc::vec::Vec;
+
+use super::*;
+use crate::config::{Config, Settings};
+use crate::rng::Rng;
+use crate::sched::SchedKind;
+use crate::segment::BURST;
+use crate::time::Rate;
+use crate::units::{MsgNo, Psn};
+use crate::wire::class::TrafficClass;
+use crate::wire::{AccountedSizes, Data};
+
+/// The host, the third of its ToR, and its peer, the second of another.
+const HOST: HostId = HostId(2);
+const PEER: HostId = HostId(17);
+const SCHEDULER: HostId = HostId(288);
+
+fn config() -> Config {
+    let accounted = AccountedSizes { data_overhead: Some(40), control: Some(40), data_min: 512 };
+    let mut settings = Settings {
+        payload_max: 512,
+        line_rate: Rate::from_gbps(100),
+        accounted,
+        sched: SchedKind::Zeropod,
+        tx_flows_max: 8,
+        ..Settings::default()
+    };
+    let params = &mut settings.sched_params.zeropod;
+    (params.per_tor, params.hosts, params.cell) = (16, 256, 512);
+    (params.scheduler, params.hop) = (SCHEDULER.0, Duration::from_us(1));
+    Config::new(settings).unwrap()
+}
+
+struct Host {
+    sched: Zeropod,
+    now: Instant,
+    /// Requests that left, and when.
+    requests: Vec<(Instant, Rts)>,
+    /// Cells that left: the instant, the flow, the name.
+    cells: Vec<(Instant, FlowId, CellName)>,
+}
+
+fn flow(index: u32) -> FlowId {
+    FlowId::new(index, 1)
+}
+
+fn backlog(segments: u64) -> Backlog {
+    Backlog { sendable: Bytes(512), segments, ..Backlog::default() }
+}
+
+fn cell(psn: u32) -> TxSegment {
+    let data = Data {
+        psn: Psn(psn),
+        msg: MsgNo(0),
+        offset: 0,
+        sent_at: 0,
+        retransmission: false,
+        open: None,
+        tag: 0,
+        demand: None,
+        code: None,
+    };
+    let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Data(data));
+    TxSegment { hdr, payload: PayloadRef { len: 512, ..PayloadRef::NONE }, peer: PEER }
+}
+
+impl Host {
+    fn new() -> Self {
+        let sched = Zeropod::new(&config().sched_setup(HOST, Rng::new(3)));
+        Self { sched, now: Instant::ZERO, requests: Vec::new(), cells: Vec::new() }
+    }
+
+    fn post(&mut self, index: u32, segments: u64) {
+        let path = config().default_path();
+        self.sched.on_open(flow(index), PEER, &path, Label::NONE);
+        self.sched.on_backlog(flow(index), &backlog(segments), self.now);
+    }
+
+    fn poll(&mut self) {
+        let now = self.now;
+        self.sched.handle_timeout(now);
+        let mut burst = Burst::with_limit(BURST);
+        self.sched.poll_control(now, now, &mut burst);
+        for segment in burst.iter() {
+            let Body::Note(note) = segment.hdr.body else { unreachable!() };
+            assert_eq!((segment.peer, segment.hdr.ev), (SCHEDULER, EntropyValue(2)));
+            self.requests.push((now, Rts::of(&note).unwrap()));
+        }
+        while let Some(turn) = self.sched.next_turn(now, now + Duration::from_us(100)) {
+            let Choice { ev, at, copy } = turn.choice.unwrap();
+            assert!(!copy && at >= Some(now));
+            self.cells.push((at.unwrap(), turn.flow, CellName::of(ev.unwrap())));
+            let psn = u32::try_from(self.cells.len()).unwrap();
+            self.sched.on_sent(turn.flow, &mut cell(psn), Backlog::default, now);
+        }
+    }
+
+    /// Goes on to `end`.
+    fn run(&mut self, end: Instant) {
+        self.poll();
+        while let Some(at) = self.sched.poll_timeout().filter(|at| *at <= end) {
+            assert!(at > self.now, "later than the last call");
+            self.now = at;
+            self.poll();
+        }
+        self.now = end;
+    }
+
+    fn answer(&mut self, from: HostId, schd: &Schd) -> bool {
+        let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(schd.note()));
+        self.sched.on_host_control(from, &hdr, &schd.note(), self.now)
+    }
+
+    fn epoch(&self, epoch: u64) -> Instant {
+        self.sched.timing.start(epoch)
+    }
+}
+
+fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
+    let to = Place::Host(17);
+    let grant = Grant { epoch, to, agg: 5, layer: None, cells, total, mice_only: false };
+    Schd { term: 1, grant: Some(grant), receipt: None }
+}
+
+#[test]
+fn a_request_asks_for_what_waits_and_leaves_in_its_slot() {
+    let mut host = Host::new();
+    host.post(0, 3);
+    host.run(host.epoch(5));
+    let [(at, rts)] = host.requests[..] else { panic!("{:?}", host.requests) };
+    // Slot 2 is behind two cells.
+    assert_eq!(at, Instant::from_ps(2 * 44_160));
+    assert_eq!((rts.epoch, rts.update), (0, Some((Place::Host(17), 3 * 512))));
+    assert_eq!(rts.mice(), [Mouse { to: Place::Host(17), size: Mouse::step(3 * 512) }]);
+    // More for the same destination is asked for on top of that.
+    host.post(1, 4);
+    host.run(host.epoch(9));
+    assert_eq!(host.requests[1].1.update, Some((Place::Host(17), 7 * 512)));
+    assert_eq!(host.requests.len(), 2);
+    assert_eq!(host.sched.poll_timeout(), None, "a host that has asked waits for an answer");
+}
+
+#[test]
+fn a_granted_epoch_is_filled_slot_by_slot() {
+    let mut host = Host::new();
+    host.post(0, 20);
+    host.run(host.epoch(2));
+    assert!(host.answer(SCHEDULER, &granted(30, 16, 16 * 512)));
+    assert!(host.answer(SCHEDULER, &granted(33, 4, 20 * 512)));
+    host.run(host.epoch(40));
+    let timing = host.sched.timing;
+    let slots = (0..16_u8).map(|slot| (30, slot)).chain((0..4).map(|slot| (33, slot)));
+    let expected: Vec<_> = slots
+        .map(|(epoch, slot)| {
+            let name = CellName { agg: 5, layer: 0, slot, epoch: if epoch == 30 { 2 } else { 1 } };
+            (timing.start(epoch) + timing.cell_at(slot.into(), 2, 1), flow(0), name)
+        })
+        .collect();
+    assert_eq!(host.cells, expected);
+    let counts = host.sched.counts();
+    assert_eq!((counts.cells, counts.unused, counts.late, counts.refused), (20, 0, 0, 0));
+    // Nothing is left to be asked for.
+    assert_eq!((host.requests.len(), host.sched.poll_timeout()), (1, None));
+}
+
+#[test]
+fn the_request_of_a_granted_epoch_leaves_behind_the_gap_of_its_receiver() {
+    let mut host = Host::new();
+    host.post(0, 1);
+    host.run(host.epoch(2));
+    host.answer(SCHEDULER, &granted(30, 1, 512));
+    host.run(host.epoch(30));
+    host.post(1, 2);
+    host.run(host.epoch(31));
+    // Two cells and the gap of host number 1 are before slot 2.
+    let at = host.epoch(30) + Duration::from_ps(2 * 44_160 + 3_200);
+    assert_eq!(host.requests.last().unwrap().0, at);
+}
+
+#[test]
+fn grants_that_cannot_be_used_are_asked_for_again() {
+    let mut host = Host::new();
+    host.post(0, 8);
+    host.run(host.epoch(10));
+    // An answer for an epoch that has begun: its bytes count as granted, and are asked for again.
+    assert!(host.answer(SCHEDULER, &granted(10, 4, 4 * 512)));
+    assert_eq!(host.sched.counts().late, 1);
+    host.run(host.epoch(12));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 12 * 512)));
+    // An answer that was lost: the total of the next one says so.
+    assert!(host.answer(SCHEDULER, &granted(20, 2, 12 * 512)));
+    host.run(host.epoch(22));
+    assert_eq!((host.cells.len(), host.sched.counts().unused), (2, 0));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 18 * 512)));
+}
+
+#[test]
+fn an_epoch_that_nothing_waits_for_stays_empty_and_is_counted() {
+    let mut host = Host::new();
+    host.post(0, 8);
+    host.run(host.epoch(2));
+    assert!(host.answer(SCHEDULER, &granted(30, 8, 8 * 512)));
+    host.sched.on_backlog(flow(0), &backlog(3), host.now);
+    host.run(host.epoch(30) + Duration::from_ps(1));
+    host.sched.on_backlog(flow(0), &backlog(0), host.now);
+    host.run(host.epoch(32));
+    host.sched.on_backlog(flow(0), &backlog(2), host.now);
+    host.run(host.epoch(34));
+    assert_eq!((host.cells.len(), host.sched.counts().unused), (3, 5));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 10 * 512)));
+}
+
+#[test]
+fn answers_that_make_no_sense_are_counted_and_change_nothing() {
+    let mut host = Host::new();
+    host.post(0, 8);
+    host.run(host.epoch(2));
+    let good = granted(30, 8, 8 * 512);
+    let with = |change: fn(&mut Grant)| {
+        let mut schd = good;
+        change(schd.grant.as_mut().unwrap());
+        schd
+    };
+    for (from, schd) in [
+        (HostId(1), good),
+        (SCHEDULER, with(|grant| grant.total = 9 * 512)),
+        (SCHEDULER, with(|grant| grant.total = u32::MAX)),
+        (SCHEDULER, with(|grant| grant.to = Place::Host(18))),
+        (SCHEDULER, with(|grant| grant.to = Place::Host(900))),
+        (SCHEDULER, with(|grant| grant.to = Place::Pod(1))),
+        (SCHEDULER, with(|grant| grant.cells = 17)),
+    ] {
+        let before = host.sched.counts().refused;
+        assert!(!host.answer(from, &schd), "{from:?} {schd:?}");
+        assert_eq!(host.sched.counts().refused, before + 1);
+    }
+    // A term that has passed, and a note of another protocol.
+    assert!(host.answer(SCHEDULER, &Schd { term: 4, grant: None, receipt: Some((0, !0)) }));
+    assert!(!host.answer(SCHEDULER, &good));
+    let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(Note::new(9, &[]).unwrap()));
+    let note = Note { class: TrafficClass::Control, ..Note::new(9, &[1; 26]).unwrap() };
+    assert!(!host.sched.on_host_control(SCHEDULER, &hdr, &note, host.now));
+    // Nor does one for two epochs at once, or a second one for an epoch, take a cell twice.
+    let new = |epoch, total| Schd { term: 4, ..granted(epoch, 4, total) };
+    assert!(host.answer(SCHEDULER, &new(30, 4 * 512)));
+    assert!(host.answer(SCHEDULER, &new(30, 4 * 512)), "repeated");
+    host.run(host.epoch(40));
+    assert_eq!((host.cells.len(), host.sched.counts().late), (4, 1));
+}

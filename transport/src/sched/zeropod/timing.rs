@@ -1,0 +1,241 @@
+//! When what is sent: epochs, the slots in them, and how long requests, decisions and answers take.
+//!
+//! Source: \[zeropod\] IV-C, IV-D. Hosts and the pod's scheduler compute the same numbers from the
+//! same settings, so no instant is ever agreed upon by packets. All links of a pod are alike, and
+//! nothing waits in a switch, so a packet that leaves at a known instant is everywhere at a known
+//! instant.
+//!
+//! ```text
+//!   one epoch:  cell 0 | .. | cell i-1 | RTS | cell i | .. | cell j-1 | gap | cell j | .. | guard
+//!                                      slot i                        slot j
+//! ```
+//!
+//! Host number i of its ToR sends its request in control slot i, before cell i, and leaves slot j
+//! empty, where j is the number of its receiver: there the scheduler's answer to the receiver slips
+//! into the link from the ToR to the receiver.
+
+use crate::time::{Duration, Instant, Rate};
+use crate::units::Bytes;
+
+/// The inputs of the timing of a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Bytes of a data cell on the wire.
+    pub cell: Bytes,
+    /// Bytes of a request or an answer on the wire.
+    pub control: Bytes,
+    /// Rate of every link.
+    pub rate: Rate,
+    /// Propagation of every link.
+    pub hop: Duration,
+    /// Data cells of an epoch.
+    pub cells: u16,
+    /// The time at the end of an epoch in which nothing is sent.
+    pub guard: Duration,
+    /// The time that a decision takes.
+    pub delay: Duration,
+}
+
+/// The timing of a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Transmission of a data cell, Tc.
+    pub cell: Duration,
+    /// Transmission of a control cell, Tk.
+    pub control: Duration,
+    /// Data cells of an epoch, N.
+    pub cells: u16,
+    /// An epoch, T.
+    pub epoch: Duration,
+    /// From the departure of a cell at its host to its arrival at another host of the pod.
+    pub flight: Duration,
+    /// From the departure of an answer at the scheduler, or of a request at a host, to its arrival.
+    pub control_flight: Duration,
+    /// From the beginning of an epoch at hosts to the instant at which the scheduler sends the
+    /// first answer that slips in between the cells of that epoch.
+    pub answers_at: Duration,
+    /// Epochs from the one in which a request leaves to the decision that it counts in.
+    pub to_decision: u64,
+    /// Epochs from a decision to the epoch between whose cells its answers slip in.
+    pub to_answers: u64,
+    /// Epochs from a decision to the epoch that it is about.
+    pub lead: u64,
+    /// Epochs from the one in which cells are sent to the request that reports their arrival.
+    pub to_receipt: u64,
+}
+
+impl Timing {
+    /// The timing of a pod with these `terms`.
+    #[must_use]
+    pub fn new(terms: &Terms) -> Self {
+        let (cell, control) = (terms.rate.time_for(terms.cell), terms.rate.time_for(terms.control));
+        let cells = u64::from(terms.cells);
+        let epoch = cell * cells + control * 2 + terms.guard;
+        let flight = (terms.hop + cell) * 4;
+        let control_flight = (terms.hop + control) * 2;
+        // An answer takes one hop to the ToR, where a cell has taken three.
+        let answers_at = (terms.hop + cell) * 3 - (terms.hop + control);
+        // The start of the last control slot.
+        let last_slot = cell * cells + control;
+        let epochs = |span: Duration| span.as_ps().div_ceil(epoch.as_ps());
+        let to_answers = epochs(terms.delay.saturating_sub(answers_at));
+        Self {
+            cell,
+            control,
+            cells: terms.cells,
+            epoch,
+            flight,
+            control_flight,
+            answers_at,
+            to_decision: epochs(last_slot + control_flight),
+            to_answers,
+            lead: to_answers + epochs(answers_at + last_slot + control_flight),
+            to_receipt: epochs(cell * (cells - 1) + control * 2 + flight),
+        }
+    }
+
+    /// Epochs from the one in which a request leaves to the one in which its cells do, D.
+    #[must_use]
+    pub const fn request_to_data(&self) -> u64 {
+        self.to_decision + self.lead
+    }
+
+    /// The epoch of an instant at hosts.
+    #[must_use]
+    pub fn epoch_at(&self, at: Instant) -> u64 {
+        at.as_ps() / self.epoch.as_ps()
+    }
+
+    /// The beginning of an epoch at hosts.
+    #[must_use]
+    pub fn start(&self, epoch: u64) -> Instant {
+        Instant::ZERO + self.epoch * epoch
+    }
+
+    /// When cell `slot` leaves, from the beginning of its epoch on, at host number `own` of its ToR
+    /// that sends to host number `peer` of its own one.
+    //= zeropod#IV-C
+    #[must_use]
+    pub fn cell_at(&self, slot: u16, own: u16, peer: u16) -> Duration {
+        let gaps = u64::from(own <= slot) + u64::from(peer <= slot);
+        self.cell * u64::from(slot) + self.control * gaps
+    }
+
+    /// When the request of host number `own` of its ToR leaves, from the beginning of the epoch on;
+    /// `peer` is the number of the host that it sends cells to, if it sends any.
+    #[must_use]
+    pub fn request_at(&self, own: u16, peer: Option<u16>) -> Duration {
+        let gap = peer.is_some_and(|peer| peer < own);
+        self.cell * u64::from(own) + self.control * u64::from(gap)
+    }
+
+    /// When the answer to host number `own` of its ToR is there, from the arrival of the first cell
+    /// of an epoch on; `peer` is the number of the host that sends the epoch's cells, if there are
+    /// any. Where both slots are one, the request of that host was the first in it.
+    #[must_use]
+    pub fn answer_at(&self, own: u16, peer: Option<u16>) -> Duration {
+        let gap = peer.is_some_and(|peer| peer <= own);
+        self.cell * u64::from(own) + self.control * u64::from(gap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(gbps: u64, cells: u16, delay_us: u64) -> Terms {
+        Terms {
+            cell: Bytes(552),
+            control: Bytes(40),
+            rate: Rate::from_gbps(gbps),
+            hop: Duration::from_us(1),
+            cells,
+            guard: Duration::ZERO,
+            delay: Duration::from_us(delay_us),
+        }
+    }
+
+    /// Epoch in picoseconds and D of the paper's four set-ups: one pod and several, at 100 and at
+    /// 200 Gb/s.
+    #[test]
+    fn epochs_and_delays_are_those_of_the_papers_set_ups() {
+        for (gbps, cells, delay, epoch, to_data) in [
+            (100, 16, 15, 712_960, 30),
+            (200, 16, 15, 356_480, 57),
+            (100, 32, 5, 1_419_520, 10),
+            (200, 32, 5, 709_760, 16),
+        ] {
+            let timing = Timing::new(&terms(gbps, cells, delay));
+            assert_eq!(timing.epoch, Duration::from_ps(epoch));
+            assert_eq!(timing.request_to_data(), to_data, "{gbps} Gb/s, {cells} cells");
+        }
+        let timing = Timing::new(&terms(100, 16, 15));
+        assert_eq!(timing.flight, Duration::from_ps(4_176_640));
+        assert_eq!(timing.control_flight, Duration::from_ps(2_006_400));
+    }
+
+    #[test]
+    fn a_request_is_there_before_its_decision_and_an_answer_before_its_epoch() {
+        for guard in [0, 50, 700] {
+            for (gbps, cells, delay) in [(100, 16, 15), (200, 32, 5), (400, 3, 1), (25, 31, 40)] {
+                let terms = Terms { guard: Duration::from_ns(guard), ..terms(gbps, cells, delay) };
+                let timing = Timing::new(&terms);
+                let last = timing.request_at(cells, Some(0)) + timing.control_flight;
+                let decision = timing.epoch * timing.to_decision;
+                assert!(last <= decision && last + timing.epoch > decision);
+                let answers = timing.epoch * timing.to_answers + timing.answers_at;
+                assert!(answers >= terms.delay);
+                let answer = answers + timing.answer_at(cells, Some(0)) + timing.control_flight;
+                assert!(answer <= timing.epoch * timing.lead);
+            }
+        }
+    }
+
+    /// The transmissions of one epoch at one transmitter: beginning and length.
+    type Spans = Vec<(Duration, Duration)>;
+
+    use alloc::vec::Vec;
+
+    fn assert_apart(mut spans: Spans, limit: Duration, what: &str) {
+        spans.sort_unstable();
+        for pair in spans.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{what}: {pair:?}");
+        }
+        assert!(spans.last().is_none_or(|(at, long)| *at + *long <= limit), "{what}: {spans:?}");
+    }
+
+    /// By brute force: at no transmitter of the pod do cells, requests and answers of one epoch
+    /// meet, for any two hosts.
+    #[test]
+    fn control_cells_meet_neither_data_nor_each_other() {
+        for hosts in 2..=32_u16 {
+            let timing = Timing::new(&terms(100, hosts - 1, 15));
+            for own in 0..hosts {
+                for peer in 0..hosts {
+                    let cells = |n| (timing.cell_at(n, own, peer), timing.cell);
+                    let cells: Spans = (0..hosts - 1).map(cells).collect();
+                    let mut nic = cells.clone();
+                    nic.push((timing.request_at(own, Some(peer)), timing.control));
+                    assert_apart(nic, timing.epoch, "at the host");
+                    let mut down = cells;
+                    down.push((timing.answer_at(peer, Some(own)), timing.control));
+                    assert_apart(down, timing.epoch, "at the receiver's ToR");
+                }
+            }
+            // Two hosts of a ToR, each with or without a gap before its slot.
+            for (first, second) in (1..hosts).map(|second| (second - 1, second)) {
+                for gaps in 0..4 {
+                    let gap = |bit: u16, own: u16| (gaps & bit != 0 && own > 0).then_some(0);
+                    let requests = [(1, first), (2, second)]
+                        .map(|(bit, own)| timing.request_at(own, gap(bit, own)));
+                    let answers = [(1, first), (2, second)]
+                        .map(|(bit, own)| timing.answer_at(own, gap(bit, own)));
+                    for slots in [requests, answers] {
+                        let spans = slots.map(|at| (at, timing.control)).to_vec();
+                        assert_apart(spans, timing.epoch, "between ToR and scheduler");
+                    }
+                }
+            }
+        }
+    }
+}

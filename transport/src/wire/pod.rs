@@ -1,0 +1,400 @@
+//! What hosts of a pod and their scheduler say to each other, and the names of cells.
+//!
+//! Source: \[zeropod\] III-A, IV-B1, IV-C, IV-E. A request (RTS) and an answer (SCHD) are NOTEs of
+//! class Control. Both carry totals instead of differences, so that the next one makes up for one
+//! that was lost. A cell is a DATA packet whose entropy value is its name: the route, the slot and
+//! the epoch.
+
+use super::note::OCTETS_MAX;
+use super::{Note, TrafficClass};
+use crate::units::EntropyValue;
+
+/// The number of the protocol in NOTEs that are requests.
+pub const RTS: u8 = 0x50;
+/// The number of the protocol in NOTEs that are answers.
+pub const SCHD: u8 = 0x51;
+
+/// Data cells of an epoch at most: the bits of a receipt.
+pub const CELLS_MAX: u16 = 32;
+/// Aggregation switches of a pod at most, as a cell can name them.
+pub const AGGS_MAX: u32 = 32;
+/// Cores of an aggregation switch at most, as a cell can name them.
+pub const LAYERS_MAX: u32 = 8;
+/// Mice that a request has room for.
+pub const MICE_MAX: u16 = 7;
+
+/// The far end of a demand: a host of the pod by its number there, or another pod.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// A host of this pod, 0..=1023.
+    Host(u16),
+    /// Another pod, 0..=1023.
+    Pod(u16),
+}
+
+const POD: u16 = 1 << 10;
+
+impl Place {
+    const fn word(self) -> u16 {
+        match self {
+            Self::Host(host) => host & (POD - 1),
+            Self::Pod(pod) => pod & (POD - 1) | POD,
+        }
+    }
+
+    const fn of(word: u16) -> Self {
+        let number = word & (POD - 1);
+        if word & POD == 0 { Self::Host(number) } else { Self::Pod(number) }
+    }
+}
+
+/// A demand whose shortest flow is short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mouse {
+    /// The receiver.
+    pub to: Place,
+    /// The step of [`Mouse::bytes`] that is just enough for the flow, 0..=31.
+    pub size: u8,
+}
+
+impl Mouse {
+    /// Steps of sizes: four to a doubling, from 512 bytes to 110 KB.
+    pub const STEPS: u8 = 32;
+
+    /// Bytes of step `size`.
+    #[must_use]
+    pub const fn bytes(size: u8) -> u32 {
+        // Quarters of a doubling: 1, 1.19, 1.41 and 1.68 in 256ths.
+        let quarter = [256, 304, 362, 431][(size % 4) as usize];
+        (512 << (size / 4)) / 256 * quarter
+    }
+
+    /// The least step with as many bytes; the last one for more.
+    #[must_use]
+    pub fn step(bytes: u32) -> u8 {
+        (0..Self::STEPS).find(|step| Self::bytes(*step) >= bytes).unwrap_or(Self::STEPS - 1)
+    }
+}
+
+/// A request to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rts {
+    /// The term of the scheduler for which it is meant, modulo 2^16.
+    pub term: u16,
+    /// The epoch in which it leaves, modulo 2^32.
+    pub epoch: u32,
+    /// The receiver and the bytes asked for so far, modulo 2^32; `None` where nothing changed.
+    pub update: Option<(Place, u32)>,
+    /// Cells that arrived in an earlier epoch, a bit each; how much earlier is a constant of the
+    /// pod.
+    pub arrived: u32,
+    /// The demands with the shortest flows; those from `mice_len` on mean nothing.
+    pub mice: [Mouse; MICE_MAX as usize],
+    /// Number of `mice`, 0..=[`MICE_MAX`].
+    pub mice_len: u8,
+}
+
+/// A grant: the receiver of an epoch's announced cells may be sent to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The epoch in which to send, modulo 2^32.
+    pub epoch: u32,
+    /// The receiver.
+    pub to: Place,
+    /// The aggregation switch of the route, below [`AGGS_MAX`].
+    pub agg: u8,
+    /// The Core of a route that leaves the pod, by its number at that switch.
+    pub layer: Option<u8>,
+    /// Cells that are granted, 1..=[`CELLS_MAX`].
+    pub cells: u8,
+    /// Bytes granted to this demand so far, these among them, modulo 2^32.
+    pub total: u32,
+    /// Only mice may be sent.
+    pub mice_only: bool,
+}
+
+/// An answer of a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schd {
+    /// The term of the scheduler that answers, modulo 2^16.
+    pub term: u16,
+    /// The grant of one epoch; `None` where the answer only carries a receipt.
+    pub grant: Option<Grant>,
+    /// The epoch, modulo 2^32, in which cells were sent, and those that arrived, a bit each.
+    pub receipt: Option<(u32, u32)>,
+}
+
+const HAS_UPDATE: u8 = 1;
+const HAS_GRANT: u8 = 1;
+const MICE_ONLY: u8 = 2;
+const HAS_RECEIPT: u8 = 4;
+/// In the place of a layer: the route stays in the pod.
+const NO_LAYER: u8 = u8::MAX;
+
+const RTS_FIXED: usize = 18;
+const SCHD_LEN: usize = 26;
+const _: () = assert!(RTS_FIXED + 2 * MICE_MAX as usize <= OCTETS_MAX && SCHD_LEN <= OCTETS_MAX);
+const _: () = assert!(Mouse::STEPS as u16 <= 1 << (16 - 11), "a mouse has 16 bits");
+
+/// Writes fields one behind the other.
+struct Writer {
+    octets: [u8; OCTETS_MAX],
+    len: usize,
+}
+
+impl Writer {
+    const fn new() -> Self {
+        Self { octets: [0; OCTETS_MAX], len: 0 }
+    }
+
+    fn put<const N: usize>(&mut self, field: [u8; N]) -> &mut Self {
+        self.octets[self.len..self.len + N].copy_from_slice(&field);
+        self.len += N;
+        self
+    }
+
+    fn note(&self, protocol: u8) -> Note {
+        let len = u8::try_from(self.len).unwrap_or(u8::MAX);
+        Note { class: TrafficClass::Control, protocol, len, octets: self.octets }
+    }
+}
+
+/// Reads fields one behind the other.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[octet]| octet)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+}
+
+impl Rts {
+    /// The NOTE of this request.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let (to, total) = self.update.unwrap_or((Place::Host(0), 0));
+        let mut out = Writer::new();
+        out.put(self.term.to_be_bytes()).put(self.epoch.to_be_bytes());
+        out.put([if self.update.is_some() { HAS_UPDATE } else { 0 }, self.mice_len]);
+        out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
+        out.put(self.arrived.to_be_bytes());
+        for mouse in self.mice() {
+            out.put((u16::from(mouse.size) << 11 | mouse.to.word()).to_be_bytes());
+        }
+        out.note(RTS)
+    }
+
+    /// The request in a NOTE; `None` for any other NOTE.
+    #[must_use]
+    pub fn of(note: &Note) -> Option<Self> {
+        if note.protocol != RTS || note.class != TrafficClass::Control {
+            return None;
+        }
+        let mut from = Reader(note.said());
+        let (term, epoch, flags, mice_len) = (from.u16()?, from.u32()?, from.u8()?, from.u8()?);
+        let (to, total, arrived) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
+        let count = usize::from(mice_len);
+        if flags & !HAS_UPDATE != 0 || count > usize::from(MICE_MAX) || from.0.len() != 2 * count {
+            return None;
+        }
+        let mut mice = [Self::NO_MOUSE; MICE_MAX as usize];
+        for mouse in &mut mice[..count] {
+            let word = from.u16()?;
+            *mouse = Mouse { to: Place::of(word), size: u8::try_from(word >> 11).ok()? };
+        }
+        let update = (flags & HAS_UPDATE != 0).then_some((to, total));
+        Some(Self { term, epoch, update, arrived, mice, mice_len })
+    }
+
+    /// In a place of `mice` that means nothing.
+    pub const NO_MOUSE: Mouse = Mouse { to: Place::Host(0), size: 0 };
+
+    /// The mice.
+    #[must_use]
+    pub fn mice(&self) -> &[Mouse] {
+        &self.mice[..usize::from(self.mice_len).min(MICE_MAX.into())]
+    }
+}
+
+impl Schd {
+    /// The NOTE of this answer.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let none = Grant {
+            epoch: 0,
+            to: Place::Host(0),
+            agg: 0,
+            layer: None,
+            cells: 0,
+            total: 0,
+            mice_only: false,
+        };
+        let grant = self.grant.unwrap_or(none);
+        let (sent_in, arrived) = self.receipt.unwrap_or((0, 0));
+        let flags = if self.grant.is_some() { HAS_GRANT } else { 0 }
+            | if grant.mice_only { MICE_ONLY } else { 0 }
+            | if self.receipt.is_some() { HAS_RECEIPT } else { 0 };
+        let mut out = Writer::new();
+        out.put(self.term.to_be_bytes()).put(grant.epoch.to_be_bytes());
+        out.put([flags, grant.agg, grant.layer.unwrap_or(NO_LAYER), grant.cells, 0, 0]);
+        out.put(grant.to.word().to_be_bytes()).put(grant.total.to_be_bytes());
+        out.put(sent_in.to_be_bytes()).put(arrived.to_be_bytes());
+        out.note(SCHD)
+    }
+
+    /// The answer in a NOTE; `None` for any other NOTE, and for a grant that names no route or no
+    /// cells that there can be.
+    #[must_use]
+    pub fn of(note: &Note) -> Option<Self> {
+        if note.protocol != SCHD || note.class != TrafficClass::Control {
+            return None;
+        }
+        let mut from = Reader(note.said());
+        let (term, epoch, [flags, agg, layer, cells]) = (from.u16()?, from.u32()?, from.take()?);
+        let (reserved, to, total) = (from.u16()?, Place::of(from.u16()?), from.u32()?);
+        let receipt = (from.u32()?, from.u32()?);
+        let known = HAS_GRANT | MICE_ONLY | HAS_RECEIPT;
+        if flags & !known != 0 || reserved != 0 || !from.0.is_empty() {
+            return None;
+        }
+        let layer = (layer != NO_LAYER).then_some(layer);
+        let fits = u32::from(agg) < AGGS_MAX
+            && layer.is_none_or(|layer| u32::from(layer) < LAYERS_MAX)
+            && (1..=CELLS_MAX).contains(&u16::from(cells));
+        let grant = if flags & HAS_GRANT == 0 {
+            None
+        } else if fits {
+            let mice_only = flags & MICE_ONLY != 0;
+            Some(Grant { epoch, to, agg, layer, cells, total, mice_only })
+        } else {
+            return None;
+        };
+        Some(Self { term, grant, receipt: (flags & HAS_RECEIPT != 0).then_some(receipt) })
+    }
+}
+
+/// The name of a cell: its route, and the slot in which it leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CellName {
+    /// The aggregation switch, below [`AGGS_MAX`].
+    pub agg: u8,
+    /// The Core of that switch, below [`LAYERS_MAX`]; of no meaning inside a pod.
+    pub layer: u8,
+    /// The slot of the epoch, below [`CELLS_MAX`].
+    pub slot: u8,
+    /// The epoch, modulo 4.
+    pub epoch: u8,
+}
+
+impl CellName {
+    /// The entropy value of the cell: from the low bits up 5 of the switch, 3 of the Core, 5 of the
+    /// slot and 2 of the epoch.
+    #[must_use]
+    pub const fn ev(self) -> EntropyValue {
+        let route = (self.agg as u16 & 31) | (self.layer as u16 & 7) << 5;
+        EntropyValue(route | (self.slot as u16 & 31) << 8 | (self.epoch as u16 & 3) << 13)
+    }
+
+    /// The cell with that entropy value.
+    #[must_use]
+    pub const fn of(ev: EntropyValue) -> Self {
+        let bits = ev.0;
+        Self {
+            agg: (bits & 31) as u8,
+            layer: (bits >> 5 & 7) as u8,
+            slot: (bits >> 8 & 31) as u8,
+            epoch: (bits >> 13 & 3) as u8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn place() -> impl Strategy<Value = Place> {
+        (any::<bool>(), 0_u16..1024)
+            .prop_map(|(pod, n)| if pod { Place::Pod(n) } else { Place::Host(n) })
+    }
+
+    fn mouse() -> impl Strategy<Value = Mouse> {
+        (place(), 0..Mouse::STEPS).prop_map(|(to, size)| Mouse { to, size })
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_is_read_as_it_was_written(
+            (term, epoch, arrived) in any::<(u16, u32, u32)>(),
+            update in prop::option::of((place(), any::<u32>())),
+            some in prop::collection::vec(mouse(), 0..=usize::from(MICE_MAX)),
+        ) {
+            let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
+            mice[..some.len()].copy_from_slice(&some);
+            let mice_len = u8::try_from(some.len()).unwrap();
+            let rts = Rts { term, epoch, update, arrived, mice, mice_len };
+            prop_assert_eq!(Rts::of(&rts.note()), Some(rts));
+            prop_assert_eq!(Schd::of(&rts.note()), None);
+        }
+
+        #[test]
+        fn an_answer_is_read_as_it_was_written(
+            (term, epoch, total) in any::<(u16, u32, u32)>(),
+            (to, agg, layer) in (place(), 0_u8..32, prop::option::of(0_u8..8)),
+            (cells, mice_only, granted) in (1_u8..=32, any::<bool>(), any::<bool>()),
+            receipt in prop::option::of(any::<(u32, u32)>()),
+        ) {
+            let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
+            let schd = Schd { term, grant: granted.then_some(grant), receipt };
+            prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
+            prop_assert_eq!(Rts::of(&schd.note()), None);
+        }
+
+        #[test]
+        fn any_octets_are_read_or_refused(
+            protocol in prop::sample::select(&[RTS, SCHD][..]),
+            octets in prop::collection::vec(any::<u8>(), 0..=OCTETS_MAX),
+        ) {
+            let note = Note::new(protocol, &octets).unwrap();
+            if let Some(rts) = Rts::of(&note) {
+                prop_assert!(rts.mice().len() <= usize::from(MICE_MAX));
+            }
+            if let Some(Grant { agg, layer, cells, .. }) = Schd::of(&note).and_then(|s| s.grant) {
+                prop_assert!(u32::from(agg) < AGGS_MAX && (1..=32).contains(&cells));
+                prop_assert!(layer.is_none_or(|layer| u32::from(layer) < LAYERS_MAX));
+            }
+        }
+
+        #[test]
+        fn a_cell_has_its_own_entropy_value(bits in 0_u16..1 << 15) {
+            prop_assert_eq!(CellName::of(EntropyValue(bits)).ev(), EntropyValue(bits));
+        }
+    }
+
+    #[test]
+    fn steps_of_mice_rise_by_a_quarter_of_a_doubling_from_a_cell_to_100_kb() {
+        assert_eq!((Mouse::bytes(0), Mouse::bytes(4), Mouse::bytes(8)), (512, 1024, 2048));
+        assert!((1..Mouse::STEPS).all(|step| Mouse::bytes(step) > Mouse::bytes(step - 1)));
+        assert!(Mouse::bytes(Mouse::STEPS - 1) >= 100_000);
+        for bytes in [1, 512, 513, 20_000, 99_999] {
+            let step = Mouse::step(bytes);
+            assert!(Mouse::bytes(step) >= bytes);
+            assert!(step == 0 || Mouse::bytes(step - 1) < bytes);
+        }
+        assert_eq!(Mouse::step(u32::MAX), Mouse::STEPS - 1);
+    }
+}

@@ -109,7 +109,7 @@ fn check_parts(draft: &Draft, config: &Config, fabric: &FabricParams) -> Result<
         return Err(refused("switch.routing", "`hash`".to_owned(), with("explicit"), help));
     }
     if config.cc != CcKind::Fixed {
-        let expected = with("fixed, since no acknowledgement tells of the network");
+        let expected = with("fixed, since hosts measure no round trip");
         let found = format!("`{}`", config.cc.name());
         return Err(refused("cc", found, expected, "leave --cc out"));
     }

@@ -1,8 +1,8 @@
 //! A port without a buffer: a packet that meets an idle link leaves at once, any other is lost.
 //!
 //! Source: \[zeropod\] III-A, III-B1. Where a scheduler lets packets leave so that none meet, a
-//! loss is a bug; it is counted by its own reason, and a run with one fails its audit. A pause of the
-//! link holds data back, and so loses it.
+//! loss is a bug; it is counted by its own reason, and a run with one fails its audit. A pause of
+//! the link holds data back, and so loses it.
 
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 

@@ -81,11 +81,13 @@ const ZEROPOD: Settings = &[
 /// Marks show queues inside a site alone: border switches have none.
 const RED_INSIDE: Settings = &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];
 
+/// Switches that neither mark nor trim.
+const DROP_TAIL: Settings = &[("switch.qdisc", "drop-tail")];
+
 /// Two sites whose switches drop instead of pausing: a link of 3 ms leaves no room for headroom.
 /// Buffers are the paper's, for each port.
 //= mlcc#4.1
 const SITES: Settings = &[
-    ("switch.qdisc", "drop-tail"),
     ("switch.queue", "22MB"),
     ("switch.border_queue", "128MB"),
     ("loss.tail_probe", "off"),
@@ -327,7 +329,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES, MLCC],
+        set: &[DROP_TAIL, SITES, MLCC],
     },
     Transport {
         name: "mlcc-paper",
@@ -336,7 +338,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES, MLCC, MLCC_PAPER],
+        set: &[DROP_TAIL, SITES, MLCC, MLCC_PAPER],
     },
     Transport {
         name: "mlcc-literal",
@@ -345,7 +347,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
+        set: &[DROP_TAIL, SITES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
     },
     // Six switches are on a path across; a packet with less room is never followed.
     Transport {
@@ -355,7 +357,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES, &[("switch.int_room", "6")]],
+        set: &[DROP_TAIL, SITES, &[("switch.int_room", "6")]],
     },
     Transport {
         name: "powertcp",
@@ -364,7 +366,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES, &[("switch.int_room", "6")]],
+        set: &[DROP_TAIL, SITES, &[("switch.int_room", "6")]],
     },
     Transport {
         name: "timely",
@@ -373,7 +375,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES],
+        set: &[DROP_TAIL, SITES],
     },
     Transport {
         name: "dcqcn-hpcc",

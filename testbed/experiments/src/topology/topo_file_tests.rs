@@ -93,7 +93,7 @@ fn what_is_wrong_is_named_with_its_line() {
         (edit("Radix_Down 16", "Radix_Down 16\nRadix_Down 16"), "t.topo:26:1: ", "line 25"),
         (edit("Gbps 800\n", "Gbps 0\n"), "t.topo:8:21: ", "Downlink_speed_Gbps"),
         (format!("{FT1024_8OS}Nodes 3\n"), "t.topo:29:1: ", "before the first `Tier 0`"),
-        (String::new(), "t.topo: ", "`Nodes`"),
+        (String::new(), "t.topo:1: ", "`Nodes`"),
     ] {
         let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
         assert!(error.starts_with(place) && error.contains(words), "{place}{words}\n{error}");

@@ -121,7 +121,7 @@ fn a_wrong_count_header_or_trigger_is_named_with_its_line() {
         ("Nodes 4 5\n".to_owned(), "m.cm:1:9: ", "the end of the line"),
         ("nodes 4\n".to_owned(), "m.cm:1:1: ", "did you mean `Nodes`"),
         ("Connections 0\n".to_owned(), "m.cm:1: ", "the header `Nodes N`"),
-        (String::new(), "m.cm: ", "the header `Nodes N`"),
+        (String::new(), "m.cm:1: ", "the header `Nodes N`"),
         ("Nodes 4\n0->1 start 0 size 7\n".to_owned(), "m.cm:2:1: ", "`Connections N` before it"),
         (
             format!("{TWO}0->1 id 5 start 0 size 7\n1->2 id 5 start 0 size 7\n"),

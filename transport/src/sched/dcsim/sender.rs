@@ -409,7 +409,8 @@ impl Sender {
                 account.listed = true;
                 // SIMs to a silent peer come at instants that are a quarter further apart each.
                 let index = u32::try_from(flow.index()).unwrap_or(u32::MAX);
-                self.resting.push(Reverse((now + silent / 4, index)));
+                let rest = (silent / 4).min(patience - silent);
+                self.resting.push(Reverse((now + rest, index)));
             }
         }
     }

@@ -153,13 +153,14 @@ fn a_network_without_what_mlcc_needs_is_refused() {
         (&[("switch.program", "dci@border:0")], TOPOLOGY, &["switch.program", "dci@border"]),
         (&[("far.cc", "same"), ("cc", "mlcc")], TOPOLOGY, &["cc", "no border switch", "far.cc"]),
         (&[("cc.mlcc.theta", "300us")], TOPOLOGY, &["theta", "300.000us", "rc.mlcc.dt"]),
-        (&[], "two-dc:4,1,1ms", &["switch.int_room", "room for 5"]),
+        (&[], "two-dc:8,1,1ms", &["switch.int_room", "room for 5"]),
     ] {
         let said = refusal(set, topology);
         for word in words {
             assert!(said.contains(word), "{set:?} {topology}: no `{word}` in `{said}`");
         }
     }
-    let alone = [("switch.program", "none"), ("cc.mlcc.signal", "off")];
+    // Without border switches telemetry has the hops of the whole path.
+    let alone = [("switch.program", "none"), ("cc.mlcc.signal", "off"), ("switch.int_room", "6")];
     assert_eq!(refusal(&alone, TOPOLOGY), "");
 }

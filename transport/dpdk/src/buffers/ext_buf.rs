@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::buffers::mbuf::Mbuf;
     use crate::buffers::pool::{Pool, PoolConfig};
-    use crate::eal::{Eal, EalOptions};
+    use crate::eal::Eal;
 
     /// A use of the region, and an mbuf that a driver keeps.
     fn kept(pool: &Pool, region: &Arc<Region>) -> (ExtBuf, Mbuf) {
@@ -183,10 +183,9 @@ mod tests {
         (memory, kept)
     }
 
-    /// One test, since EAL starts once.
     #[test]
     fn pages_that_cards_read_outlast_a_region_given_back_and_other_memory_stays_with_its_mbufs() {
-        let eal = Eal::start(&EalOptions::default()).unwrap();
+        let eal = Eal::shared_by_tests();
         let config = PoolConfig { count: 15, room: 128, cache: 0, socket: -1 };
         let pool = Pool::new(&eal, config).unwrap();
         if !eal.iova_is_va() {

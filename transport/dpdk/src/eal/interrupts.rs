@@ -132,11 +132,10 @@ extern "C" fn stand_still(_argument: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EalOptions;
 
     #[test]
     fn a_hold_right_after_another_holds() {
-        let eal = Eal::start(&EalOptions::default()).unwrap();
+        let eal = Eal::shared_by_tests();
         for turn in 0..20 {
             assert!(InterruptHold::new(&eal).held, "turn {turn}");
         }

@@ -409,3 +409,12 @@ mod tests {
         assert_eq!(thread::spawn(lcore_id).join().unwrap(), None);
     }
 }
+
+#[cfg(test)]
+impl Eal {
+    /// The EAL of all unit tests of a process: it starts once.
+    pub(crate) fn shared_by_tests() -> Self {
+        static SHARED: OnceLock<Eal> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&EalOptions::default()).unwrap()).clone()
+    }
+}

@@ -401,20 +401,20 @@ pub(crate) fn iova_of(eal: &Eal, address: *const c_void) -> Option<u64> {
 }
 
 #[cfg(test)]
+impl Eal {
+    /// The EAL of all unit tests of a process: it starts once.
+    pub(crate) fn shared_by_tests() -> Self {
+        static SHARED: OnceLock<Eal> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(&EalOptions::default()).unwrap()).clone()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn unregistered_threads_have_no_lcore() {
         assert_eq!(thread::spawn(lcore_id).join().unwrap(), None);
-    }
-}
-
-#[cfg(test)]
-impl Eal {
-    /// The EAL of all unit tests of a process: it starts once.
-    pub(crate) fn shared_by_tests() -> Self {
-        static SHARED: OnceLock<Eal> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(&EalOptions::default()).unwrap()).clone()
     }
 }

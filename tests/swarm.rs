@@ -39,8 +39,8 @@ fn number<T: FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Whether the case has the word that was asked for. Without one, cases with hosts of DCsim are left
-/// out: some take minutes.
+/// Whether the case has the word that was asked for. Without one, cases with hosts of DCsim are
+/// left out: some take minutes.
 fn is_wanted(seed: u64, number: u64) -> bool {
     match std::env::var("SWARM_WITH") {
         Ok(word) => Case::new(seed, number).text().contains(&word),

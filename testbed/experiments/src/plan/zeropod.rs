@@ -48,12 +48,31 @@ pub(super) fn check(
         return Ok(());
     }
     check_pod(topology)?;
+    check_clocks(draft)?;
     check_parts(draft, config, fabric)?;
     check_slots(config, topology)
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
     InputError::new(found, expected).at(key, 0, 0).help(help).into()
+}
+
+/// Clocks that show network time: hosts do not follow their scheduler's clock yet, and cells of
+/// clocks apart collide.
+fn check_clocks(draft: &Draft) -> Result<(), RunError> {
+    let clocks = &draft.clocks;
+    let wrong = [
+        ("host.offset", clocks.offset > Duration::ZERO, clocks.offset.to_string()),
+        ("host.drift_ppm", clocks.drift_ppm > 0.0, clocks.drift_ppm.to_string()),
+        ("host.jitter", clocks.jitter > Duration::ZERO, clocks.jitter.to_string()),
+    ];
+    match wrong.into_iter().find(|(_, is_wrong, _)| *is_wrong) {
+        None => Ok(()),
+        Some((key, _, found)) => {
+            let expected = "0: with sched=zeropod all clocks show one time".to_owned();
+            Err(refused(key, found, expected, "leave it out"))
+        }
+    }
 }
 
 /// One pod whose links are all alike, no larger than cells can name.
@@ -197,6 +216,9 @@ mod tests {
         for (topology, set, words) in [
             ("leaf-spine:4,4,4", &[][..], &["topology", "no scheduler", "zeropod:K"][..]),
             ("zeropod:40", &[], &["sched.zeropod.cells", "16", "at least 19", "control slot"]),
+            ("zeropod:8", &[("host.offset", "1us")], &["host.offset", "1.000us", "one time"]),
+            ("zeropod:8", &[("host.drift_ppm", "50")], &["host.drift_ppm", "50"]),
+            ("zeropod:8", &[("host.jitter", "20ns")], &["host.jitter"]),
             ("zeropod:8", &[("trim", "on")], &["trim", "`on`", "do not trim"]),
             ("zeropod:8", &[("switch.qdisc", "ecn")], &["switch.qdisc", "`ecn`", "bufferless"]),
             ("zeropod:8", &[("switch.routing", "hash")], &["switch.routing", "explicit"]),

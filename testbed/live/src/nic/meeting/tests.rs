@@ -185,8 +185,8 @@ fn strangers_on_the_control_port_do_not_disturb() {
             stream.write_all(line).unwrap();
             stream
         };
-        let nobody = Say::Part { round: Round::Join, part: RoundPart::Join(hello(7)) }.line();
-        let streams = [&b"GET / HTTP/1.0\r\n\r\n\n"[..], &nobody].map(stranger);
+        let unknown = Say::Part { round: Round::Join, part: RoundPart::Join(hello(7)) }.line();
+        let streams = [&b"GET / HTTP/1.0\r\n\r\n\n"[..], &unknown].map(stranger);
         assert_eq!(joined(1).unwrap(), 2);
         assert_eq!(first.join().unwrap().unwrap(), 2);
         drop(streams);

@@ -263,6 +263,8 @@ counters! {
         pub spurious: u64,
         /// Acknowledgements discarded unsent because the device took none for too long.
         pub acks_discarded: u64,
+        /// Answers to packets of flows without state here that were not sent: too many were due.
+        pub answers_withheld: u64,
         /// Packets of the scheduler's own protocol sent.
         pub control_sent: u64,
         /// Packets of the scheduler's own protocol received that were for it.

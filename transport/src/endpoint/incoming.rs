@@ -165,17 +165,17 @@ impl<S: Scheduler> Endpoint<S> {
             return Ok(flow);
         }
         if self.must_prove() {
-            self.ask_for_proof(sender, rx.hdr.ev);
+            self.ask_for_proof(sender, (rx.hdr.ev, rx.at));
             return Err(DropReason::Unproven);
         }
-        self.new_flow(sender, rx.hdr.ev)
+        self.new_flow(sender, (rx.hdr.ev, rx.at))
     }
 
-    /// A place for a flow that was not known.
+    /// A place for a flow that was not known, of which a packet with `ev` arrived at `now`.
     pub(super) fn new_flow(
         &mut self,
         sender: Sender,
-        ev: EntropyValue,
+        (ev, now): (EntropyValue, Instant),
     ) -> Result<FlowId, DropReason> {
         if self.rx_flows.is_full() {
             self.evict();
@@ -183,7 +183,7 @@ impl<S: Scheduler> Endpoint<S> {
         let (from, src_flow, key) = sender;
         let new = |id| Timed { flow: RxFlow::new(id, from, (src_flow, key)), timer: None };
         let Some(id) = self.rx_flows.insert_with(new) else {
-            self.refuse(sender, ev);
+            self.refuse(sender, (ev, now));
             return Err(DropReason::TableFull);
         };
         self.proofs.on_new(id);

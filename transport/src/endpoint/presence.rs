@@ -11,9 +11,11 @@
 //! ```
 //!
 //! A receiver answers a packet that names a flow which is not here with that name and the packet's
-//! key. The answer is no longer than the packet, and answers to the sources of a share are limited
-//! to one each [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more
-//! than that.
+//! key. The answer is no longer than the packet. A packet's source, flow and key choose one of
+//! [`SHARES`], which only this endpoint can compute, and a share has one answer each
+//! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more than that,
+//! and keep no answer from a flow whose key their sender does not know, unless they take the
+//! answers of all shares. The answers `Prove` and `Refused` (`proof.rs`) have this budget, too.
 //!
 //! A sender that is answered so opens its flow anew: under a new key, so that no packet of before
 //! is taken for one of now, with PSNs and messages numbered from 0. Every message that is not
@@ -43,10 +45,10 @@
 use alloc::boxed::Box;
 use core::hash::BuildHasher as _;
 
-use super::Endpoint;
 use super::lookup::KeyHash;
 use super::timers::{Due, Timed, rearm};
 use super::tx_context;
+use super::{Endpoint, Sender};
 use crate::flow::notice::{Notice, NoticeKind};
 use crate::flow::rx::{Answer, RxFlow};
 use crate::flow::tx::TxContext;
@@ -54,18 +56,19 @@ use crate::sched::Scheduler;
 use crate::segment::{Burst, PayloadRef, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
-use crate::units::{EntropyValue, FlowId, HostId};
+use crate::units::{EntropyValue, FlowId};
 use crate::wire::Presence;
 
-/// Between two answers to the sources of a share, when many are asked for.
+/// Between two answers to the packets of a share, when many are asked for.
 const ANSWER_EVERY: Duration = Duration::from_us(100);
 /// Answers that may leave at once, of a share.
 const ANSWERS_AT_ONCE: u64 = 32;
-/// Shares of sources, each with a budget of its own.
+/// Shares of (source, flow, key), each with a budget of its own.
 const SHARES: usize = 64;
 
-/// How many answers may leave. Each source has the budget of its share, which only this endpoint
-/// knows: packets that seem to come from one host use up the answers of no host in other shares.
+/// How many answers may leave to senders that own no state here. A share is chosen by all that
+/// names a flow, its key included: a host that forges the address of another comes to a share by
+/// chance.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
     shares: KeyHash,
@@ -78,9 +81,9 @@ impl Allowed {
         Self { shares, until: Box::new([Instant::ZERO; SHARES]) }
     }
 
-    /// Takes one for `source` at `now`, if there is one.
-    fn take(&mut self, source: HostId, now: Instant) -> bool {
-        let share = self.shares.hash_one(source) % SHARES as u64;
+    /// Takes one for a flow of `sender` at `now`, if there is one.
+    fn take(&mut self, sender: Sender, now: Instant) -> bool {
+        let share = self.shares.hash_one(sender) % SHARES as u64;
         let Some(given) = usize::try_from(share).ok().and_then(|at| self.until.get_mut(at)) else {
             return false;
         };
@@ -102,16 +105,23 @@ impl<S: Scheduler> Endpoint<S> {
         if named == FlowId::UNKNOWN || self.rx_flows.get(named).is_some_and(known) {
             return;
         }
-        if !self.allowed.take(rx.from, now) {
-            return;
-        }
         let kind = if self.rx_flows.has_given(named) {
             NoticeKind::Forgotten
         } else {
             NoticeKind::Unknown
         };
         let notice = Notice { key, to: rx.from, flow: named, ev: rx.hdr.ev, kind };
-        self.acks.answer(Answer::Presence(notice), &mut self.stats);
+        self.answer_stranger(notice, now);
+    }
+
+    /// Queues an answer about a flow without state, which its receiver asks for again when it is
+    /// lost: within the budget of its share, and while half of the queue is left to others.
+    #[cold]
+    pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) {
+        let sender = (notice.to, notice.flow, notice.key);
+        if !self.allowed.take(sender, now) || !self.acks.push_if_room(notice) {
+            self.stats.answers_withheld += 1;
+        }
     }
 
     /// Sends a PRESENCE that waited.

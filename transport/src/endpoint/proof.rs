@@ -47,14 +47,14 @@ use super::timers::{Due, Timed, rearm};
 use super::{Endpoint, Sender};
 use crate::config::Config;
 use crate::flow::notice::{Notice, NoticeKind};
-use crate::flow::rx::Answer;
 use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId, HostId};
 
-/// Times that the sender of a flow that is known is asked for proof: some may be lost.
+/// Times that the sender of a flow that is known is asked for proof: some may be lost. They are a
+/// base RTT apart, so that no single burst of loss takes all.
 const ASKS: u8 = 3;
 
 /// Which incoming flows are proven; nothing where all hosts are trusted.
@@ -77,6 +77,8 @@ struct Lack {
     asks: u8,
     /// Bytes of the messages that it opened without proof.
     bytes: u64,
+    /// Instant before which its sender is not asked again.
+    ask_at: Instant,
 }
 
 impl Proofs {
@@ -102,7 +104,7 @@ impl Proofs {
     /// A flow is new.
     pub(super) fn on_new(&mut self, flow: FlowId) {
         if let Some(place) = self.places.get_mut(flow.index()) {
-            *place = Lack { asks: ASKS + 1, bytes: 0 };
+            *place = Lack { asks: ASKS + 1, ..Lack::default() };
             self.unproven += 1;
         }
     }
@@ -141,10 +143,15 @@ impl Proofs {
         self.proven.get(&from).copied().unwrap_or(0)
     }
 
-    /// Takes one of the times that a flow's sender may be asked.
-    fn ask(&mut self, flow: FlowId) -> bool {
-        let left = self.places.get_mut(flow.index()).filter(|place| place.asks > 1);
-        left.map(|place| place.asks -= 1).is_some()
+    /// Takes one of the times that a flow's sender may be asked, if one is left at `now`; the next
+    /// is `apart` from it.
+    fn ask(&mut self, flow: FlowId, now: Instant, apart: Duration) -> bool {
+        let left = self.places.get_mut(flow.index());
+        let Some(left) = left.filter(|place| place.asks > 1 && now >= place.ask_at) else {
+            return false;
+        };
+        (left.asks, left.ask_at) = (left.asks - 1, now + apart);
+        true
     }
 
     /// Takes `bytes` for a message of an unproven flow, if no more than `most` are taken then.
@@ -163,18 +170,21 @@ impl<S: Scheduler> Endpoint<S> {
         self.proofs.matter() && (self.proofs.unproven >= max || self.rx_flows.is_full())
     }
 
-    /// Asks the sender of a flow for proof. It is shorter than any packet that opens a flow.
+    /// Asks the sender of a flow for proof, if that may be answered at `now`. The question is
+    /// shorter than any packet that opens a flow.
     #[cold]
-    pub(super) fn ask_for_proof(&mut self, (to, flow, key): Sender, ev: EntropyValue) {
-        let notice = Notice { key, to, flow, ev, kind: NoticeKind::Prove };
-        self.acks.answer_if_room(Answer::Presence(notice), &mut self.stats);
+    pub(super) fn ask_for_proof(
+        &mut self,
+        (to, flow, key): Sender,
+        (ev, now): (EntropyValue, Instant),
+    ) {
+        self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Prove }, now);
     }
 
-    /// Says to a sender that there is no room for its flow.
+    /// Says to a sender that there is no room for its flow, if that may be answered at `now`.
     #[cold]
-    pub(super) fn refuse(&mut self, (to, flow, key): Sender, ev: EntropyValue) {
-        let notice = Notice { key, to, flow, ev, kind: NoticeKind::Refused };
-        self.acks.answer_if_room(Answer::Presence(notice), &mut self.stats);
+    pub(super) fn refuse(&mut self, (to, flow, key): Sender, (ev, now): (EntropyValue, Instant)) {
+        self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Refused }, now);
     }
 
     /// A segment of an unproven flow arrived: its sender may be asked for proof, and may not take
@@ -186,13 +196,14 @@ impl<S: Scheduler> Endpoint<S> {
         let known = &timed.flow;
         let sender = (known.from, known.src_flow, known.key);
         let receiving = known.is_receiving();
-        if rx.hdr.dst_flow != FlowId::UNKNOWN && self.proofs.ask(flow) {
-            self.ask_for_proof(sender, rx.hdr.ev);
+        let named = rx.hdr.dst_flow != FlowId::UNKNOWN;
+        if named && self.proofs.ask(flow, rx.at, self.config.base_rtt) {
+            self.ask_for_proof(sender, (rx.hdr.ev, rx.at));
         }
         let Some(len) = self.would_open(rx) else { return Ok(()) };
         let most = self.config.unproven_bytes;
         if crowded && receiving || !self.proofs.take(flow, len.get().into(), most) {
-            self.ask_for_proof(sender, rx.hdr.ev);
+            self.ask_for_proof(sender, (rx.hdr.ev, rx.at));
             return Err(DropReason::Unproven);
         }
         Ok(())
@@ -214,12 +225,12 @@ impl<S: Scheduler> Endpoint<S> {
         let counts = known.is_some_and(|flow| !self.proofs.lacks(flow));
         let is_full = !counts && self.proofs.flows_of(rx.from) >= self.config.peer_flows_max;
         if is_full && !self.evict_of(rx.from) {
-            self.refuse(sender, rx.hdr.ev);
+            self.refuse(sender, (rx.hdr.ev, rx.at));
             return Err(DropReason::TableFull);
         }
         let flow = match known {
             Some(flow) => flow,
-            None => self.new_flow(sender, rx.hdr.ev)?,
+            None => self.new_flow(sender, (rx.hdr.ev, rx.at))?,
         };
         let forget_at = rx.at + self.linger;
         self.proofs.on_proven(flow, rx.from);

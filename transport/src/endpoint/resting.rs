@@ -33,6 +33,14 @@ use crate::units::{FlowId, HostId};
 /// Places of the table that one search for a flow at rest looks at.
 const LOOKS_MAX: u32 = 64;
 
+/// Whether a flow may give its place to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fit {
+    Best,
+    Good,
+    None,
+}
+
 impl Timed<RxFlow> {
     /// True when the flow has been silent for as long as senders retry, and lacks nothing.
     pub(super) const fn is_at_rest(&self) -> bool {
@@ -52,17 +60,18 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// Makes room in a full table by forgetting a flow, if one is found soon: where not all hosts
-    /// are trusted, one whose sender never proved its address and of which no message is done, then
-    /// one at rest. Its sender begins a flow anew, and a message that was done would be delivered
-    /// again. The search goes on where the last one ended, so that places take turns.
-    /// O([`LOOKS_MAX`]).
+    /// Makes room in a full table by forgetting one of the next [`LOOKS_MAX`] flows: where not all
+    /// hosts are trusted, one whose sender never proved its address and of which no message is
+    /// done, else one at rest. Its sender begins a flow anew, and a message that was done would be
+    /// delivered again. The search goes on where the last one ended, so that places take turns.
     pub(super) fn evict(&mut self) {
-        let mut flow = None;
-        if self.proofs.matter() {
-            flow = self.search(|timed, lacks| lacks && !timed.flow.has_done());
-        }
-        let flow = flow.or_else(|| self.search(|timed, _| timed.is_at_rest()));
+        // Where all hosts are trusted, no flow fits better than the first at rest.
+        let at_rest = if self.proofs.matter() { Fit::Good } else { Fit::Best };
+        let flow = self.search(|timed, lacks| match (lacks, timed.is_at_rest()) {
+            (true, _) if !timed.flow.has_done() => Fit::Best,
+            (_, true) => at_rest,
+            _ => Fit::None,
+        });
         let Some(flow) = flow else { return };
         self.stats.flows_evicted += 1;
         self.forget(flow);
@@ -71,7 +80,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// Makes room for a flow of `from` by forgetting one of its own at rest, if one is found soon.
     pub(super) fn evict_of(&mut self, from: HostId) -> bool {
         let own = |timed: &Timed<RxFlow>, lacks: bool| {
-            !lacks && timed.flow.from == from && timed.is_at_rest()
+            let fits = !lacks && timed.flow.from == from && timed.is_at_rest();
+            if fits { Fit::Best } else { Fit::None }
         };
         let Some(flow) = self.search(own) else { return false };
         self.stats.flows_evicted += 1;
@@ -79,16 +89,20 @@ impl<S: Scheduler> Endpoint<S> {
         true
     }
 
-    /// A flow for which `which` holds, given it and whether its sender's proof is lacking.
-    fn search(&mut self, which: impl Fn(&Timed<RxFlow>, bool) -> bool) -> Option<FlowId> {
+    /// The first of the next [`LOOKS_MAX`] flows that fits best, or else well; `fit` is given each
+    /// with whether its sender's proof is lacking.
+    fn search(&mut self, fit: impl Fn(&Timed<RxFlow>, bool) -> Fit) -> Option<FlowId> {
+        let mut good = None;
         for _ in 0..LOOKS_MAX.min(self.config.rx_flows_max) {
             let index = self.rest_hand;
             self.rest_hand = (index + 1) % self.config.rx_flows_max;
             let Some((flow, timed)) = self.rx_flows.at(index) else { continue };
-            if which(timed, self.proofs.lacks(flow)) {
-                return Some(flow);
+            match fit(timed, self.proofs.lacks(flow)) {
+                Fit::Best => return Some(flow),
+                Fit::Good => good = good.or(Some(flow)),
+                Fit::None => {}
             }
         }
-        None
+        good
     }
 }

@@ -97,6 +97,11 @@ pub(crate) enum Timeout {
 }
 
 impl Recovery {
+    /// The timeout without backing off.
+    pub(crate) const fn rto(&self) -> Duration {
+        self.rto
+    }
+
     /// The state of a flow over `path` that has sent nothing; `rto` is its timeout without
     /// back-off.
     pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration) -> Self {

@@ -141,7 +141,8 @@ impl Needs {
     /// `config` and these needs with room beside the matrix's own traffic, on a network where any
     /// host can send packets with forged sources. Such packets can take that room alone: as many
     /// flows, messages and bytes again. A run in which none are forged stays below the bounds from
-    /// which on senders prove their address first.
+    /// which on senders prove their address first, unless first messages of more than
+    /// [`BYTES_IN_MAX`] are under way to this host at once: then flows begin a round trip later.
     pub(crate) fn among_strangers(self, config: &Config) -> Result<(Config, Self), RunError> {
         let most = |n: u32| n.min(1 << 20);
         let (flows, msgs) = (config.rx_flows_max, config.msgs_max);

@@ -52,15 +52,14 @@ impl AckQueue {
         self.queue.push_back(answer);
     }
 
-    /// Queues an answer that its receiver asks for again when it is lost: half of the places are
-    /// for others.
+    /// Queues a PRESENCE while less than half of the queue is taken; true when it is queued.
     #[cold]
-    pub(crate) fn answer_if_room(&mut self, answer: Answer, stats: &mut Stats) {
-        if self.queue.len() * 2 < self.capacity {
-            self.queue.push_back(answer);
-        } else {
-            stats.acks_discarded += 1;
+    pub(crate) fn push_if_room(&mut self, notice: Notice) -> bool {
+        let has_room = self.queue.len() * 2 < self.capacity;
+        if has_room {
+            self.queue.push_back(Answer::Presence(notice));
         }
+        has_room
     }
 
     /// Gives the newest answer what `halves` has of its segment, if that is of `flow`.

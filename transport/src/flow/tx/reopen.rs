@@ -40,6 +40,8 @@ impl TxFlow {
         self.parity = ParityDue::default();
         (self.unsent, self.unsent_segments, self.unsent_bytes) = (0, 0, Bytes::ZERO);
         (self.reported, self.refused_again, self.held_until) = (Bytes::ZERO, 0, Instant::ZERO);
+        // Whether there is room now is asked again.
+        self.refused_flow = false;
         self.next_msg = MsgNo(0);
         for id in core::mem::take(&mut self.unfinished) {
             // Those that are finished have given up their place.
@@ -59,10 +61,12 @@ impl TxFlow {
     }
 
     /// The receiver asks for proof that this host is where its packets say they are from. The
-    /// flow as this host names it, when it is to be given: not again while the last may be under
-    /// way. What was sent for a flow that the receiver does not have yet is sent again.
+    /// flow as this host names it, when it is to be given: not again before a timeout, since each
+    /// segment of a flight is met with a question, and a proof that is lost is asked for again
+    /// then. What was sent for a flow that the receiver does not have yet is sent again.
     pub(crate) fn prove(&mut self, cookie: u64, now: Instant) -> Option<FlowId> {
-        let lately = |(at, given): (Instant, u64)| given == cookie && now < at + self.path.base_rtt;
+        let rto = self.recovery.rto();
+        let lately = |(at, given): (Instant, u64)| given == cookie && now < at + rto;
         if self.proved.is_some_and(lately) {
             return None;
         }

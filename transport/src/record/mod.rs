@@ -24,7 +24,7 @@ pub use replay::{ReplayError, ReplayReport, replay};
 pub use tape::Recorder;
 
 /// The format that this code writes, and the only one it reads.
-pub const FORMAT: [u8; 8] = *b"HRREC\0\0\x01";
+pub const FORMAT: [u8; 8] = *b"HRREC\0\0\x02";
 
 /// Why bytes are not a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ impl core::fmt::Display for FormatError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NotARecording => {
-                f.write_str("not a recording: expected HRREC version 1; record again")
+                f.write_str("not a recording: expected HRREC version 2; record again")
             }
             Self::Truncated(at) => {
                 write!(f, "the recording ends within the call at octet {at}: it was cut short")

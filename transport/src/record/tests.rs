@@ -125,6 +125,17 @@ fn a_different_answer_is_named_by_its_call() {
 }
 
 #[test]
+fn a_recording_of_another_version_is_refused_by_its_first_octets() {
+    // Version 1 had the words of a configuration in another order.
+    for other in [1, FORMAT[7] + 1] {
+        let [mut bytes, _] = recorded(&small(|_| {}), 1);
+        bytes[7] = other;
+        let refused = replay(&bytes).unwrap_err();
+        assert_eq!(refused, ReplayError::Format(FormatError::NotARecording), "{other}");
+    }
+}
+
+#[test]
 fn an_endpoint_that_is_not_recorded_writes_nothing() {
     let mut off = Recorder::off(&small(|_| ()), HostId(0), Rng::new(1));
     off.handle_timeout(Instant::ZERO);

@@ -32,7 +32,7 @@ const CRATES: &[Order] = &[
     Order {
         root: "transport/dpdk/src/",
         layers: &[
-            "eal neighbour",
+            "eal neighbour security",
             "buffers",
             "clock payload",
             "device app",

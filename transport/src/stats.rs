@@ -118,6 +118,21 @@ reasons! {
     NoBuffer => "no_buffer",
     /// The device took no more for too long.
     DeviceStuck => "device_stuck",
+    /// Sealed, at a host without keys: set up this host as its peer (`--security`).
+    Sealed => "sealed",
+    /// Not sealed, at a host with keys: its sender has none, or forges.
+    Unsealed => "unsealed",
+    /// Sealed with another key, damaged or forged: the tag does not match.
+    BadTag => "bad_tag",
+    /// Sealed with a shared key whose number is not in this host's file.
+    UnknownKey => "unknown_key",
+    /// Sealed and received before, or too far behind what has been received.
+    Replayed => "replayed",
+    /// The seal's start is before this host's or far ahead of its clock: sent again by another
+    /// host, or clocks of hosts are not set.
+    StaleSeal => "stale_seal",
+    /// Trimmed, so without a tag, and of a flow that is not here: not believed at a host with keys.
+    TrimmedStranger => "trimmed_stranger",
 }
 
 impl DropReason {
@@ -141,6 +156,7 @@ impl From<ParseError> for DropReason {
             ParseError::Port => Self::OtherPort,
             ParseError::Checksum => Self::Corrupt,
             ParseError::Address => Self::WrongHost,
+            ParseError::Sealed => Self::Sealed,
             ParseError::Version | ParseError::Kind | ParseError::Field => Self::Malformed,
         }
     }

@@ -13,6 +13,7 @@
 //! | [`app`] | rings between application and worker, and their language |
 //! | [`io`] | what a worker asks of a device, and a DPDK queue that does it: paced, timed, shared |
 //! | [`keys`] | what flows' keys are made of on a real network |
+//! | [`security`] | frames sealed and opened by keys that hosts share |
 //! | [`telemetry`] | what workers report while they run: counters, histograms, and their readers |
 //! | [`worker`] | one endpoint, one device, its applications: the poll loop |
 //!
@@ -30,6 +31,7 @@ pub mod io;
 pub mod keys;
 pub mod neighbour;
 pub mod payload;
+pub mod security;
 pub mod telemetry;
 pub mod worker;
 

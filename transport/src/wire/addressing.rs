@@ -126,6 +126,15 @@ impl fmt::Display for AddressError {
 impl core::error::Error for AddressError {}
 
 impl IpVersion {
+    /// Octets of an address.
+    #[must_use]
+    pub const fn address_len(self) -> usize {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 16,
+        }
+    }
+
     /// Octets of the IP header.
     #[must_use]
     pub const fn header_len(self) -> u16 {

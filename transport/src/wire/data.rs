@@ -7,6 +7,7 @@ use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ext::{DATA_HALF, DATA_INT};
+use super::seal::SEALED;
 use super::{Coded, Data, KIND_DATA, KIND_PARITY, Name, Open, ParseError, first_octet, half, int};
 use crate::units::{Credit, FlowId, Key, MsgNo, Psn};
 
@@ -104,7 +105,8 @@ pub(super) fn int_of(bytes: &[u8]) -> Option<usize> {
 fn parts_of(bytes: &[u8]) -> Option<(u16, u16)> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
     let kinds = [KIND_DATA, KIND_PARITY].map(first_octet);
-    if !kinds.contains(&fixed.first) || fixed.flags & !FLAGS_KNOWN != 0 {
+    // Switches trim and measure sealed packets as others.
+    if !kinds.contains(&(fixed.first & !SEALED)) || fixed.flags & !FLAGS_KNOWN != 0 {
         return None;
     }
     let ext = |flag: u8, len: u16| if fixed.flags & flag != 0 { len } else { 0 };

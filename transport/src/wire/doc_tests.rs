@@ -447,6 +447,25 @@ fn an_ipv6_frame_is_laid_out_as_documented() {
 }
 
 #[test]
+fn a_seal_lies_where_the_document_says() {
+    let value = seal::Seal { encrypted: true, key: 9, number: 0x0102_0304_0506, start: TAG };
+    let mut octets = [0; seal::LEN as usize];
+    octets[..seal::TAG_LEN].fill(0xEE);
+    value.emit(&mut octets);
+    let expected = laid_out(
+        "Seal",
+        &[
+            ("tag", vec![0xEE; 16]),
+            ("mode", vec![1]),
+            ("key", vec![9]),
+            ("number", vec![1, 2, 3, 4, 5, 6]),
+            ("start", TAG.to_be_bytes().into()),
+        ],
+    );
+    assert_eq!(octets[..], expected);
+}
+
+#[test]
 fn the_table_of_sizes_is_right() {
     let [v4, v6] = [IpVersion::V4, IpVersion::V6].map(header_overhead);
     let ack = Header { body: Body::Ack(ack()), ..data(false, 0) };
@@ -508,6 +527,7 @@ fn every_parse_error_is_documented_and_no_other() {
         ParseError::Checksum,
         ParseError::Version,
         ParseError::Kind,
+        ParseError::Sealed,
         ParseError::Field,
     ];
     let named: Vec<String> = table("What a receiver refuses")

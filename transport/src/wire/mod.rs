@@ -1,6 +1,7 @@
 //! The Headrace header: the plain value here, its octets in one file for each layout ([`data`],
-//! [`ack`], [`report`], [`block`], [`credit`], [`note`]) and each extension ([`ext`]), the frame
-//! around it in [`frame`]. Nothing outside `wire` touches byte order. docs/WIRE.md has the offsets.
+//! [`ack`], [`report`], [`block`], [`credit`], [`note`]), each extension ([`ext`]) and the seal
+//! ([`seal`]), the frame around it in [`frame`]. Nothing outside `wire` touches byte order.
+//! docs/WIRE.md has the offsets.
 //!
 //! DATA travels from sender to receiver, ACK and NACK back. A PSN names one segment of a flow for
 //! good: a retransmission carries the PSN of the original, so a receiver recognises every duplicate
@@ -29,6 +30,7 @@ mod outer;
 pub mod pod;
 pub mod presence;
 pub mod report;
+pub mod seal;
 pub mod sim;
 pub mod sizes;
 pub mod template;
@@ -275,6 +277,8 @@ pub enum ParseError {
     Port,
     /// Another version of the wire format.
     Version,
+    /// A seal ends the frame, which is for a host that shares its sender's key.
+    Sealed,
     /// A kind this version does not know.
     Kind,
     /// A flag that this version does not know, or a field outside its range.
@@ -292,6 +296,7 @@ impl fmt::Display for ParseError {
             Self::NotHeadrace => "not UDP",
             Self::Port => "UDP to another port",
             Self::Version => "unknown wire version",
+            Self::Sealed => "sealed, and this host has no key",
             Self::Kind => "unknown packet kind",
             Self::Field => "header field outside its range",
             Self::Checksum => "checksum mismatch",
@@ -443,7 +448,8 @@ impl Header {
     ) -> Result<u16, ParseError> {
         let first = *bytes.first().ok_or(ParseError::Truncated)?;
         if first >> 4 != VERSION {
-            return Err(ParseError::Version);
+            let is_sealed = first & !seal::SEALED == first_octet(first & 0xF);
+            return Err(if is_sealed { ParseError::Sealed } else { ParseError::Version });
         }
         match first & 0xF {
             KIND_DATA | KIND_PARITY => {

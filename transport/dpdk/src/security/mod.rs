@@ -1,0 +1,98 @@
+//! Frames sealed and opened: authenticated, and encrypted where that is wanted, by keys that hosts
+//! share.
+//!
+//! Every host has the same file of shared keys ([`Keys`]). The key that seals a flow's frames in
+//! one direction is derived from a shared key and what the frame says of itself, so a receiver
+//! needs no table of keys and no handshake; it keeps derived keys at hand. [`Sealer`] turns a plain
+//! frame into a sealed one just before its device gets it, [`Opener`] turns it back as soon as it
+//! has come in, so neither protocol nor store sees a difference. What a seal covers and what it
+//! leaves out: docs/WIRE.md.
+//!
+//! AES-128-GCM and HKDF-SHA256 are aws-lc-rs's: no cryptography of our own. A host that has the
+//! file can pretend to be every other host that has it; this protects from all others.
+
+mod contexts;
+mod derive;
+mod key_file;
+mod opener;
+mod replay;
+mod sealer;
+#[cfg(test)]
+mod tests;
+
+use transport::Instant;
+
+pub use key_file::{KEYS_MAX, KeyFile, KeyFileError, Keys};
+pub use opener::{Opened, Opener};
+pub use sealer::Sealer;
+
+/// What is done to payloads beside headers, which are always authenticated and never encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Payloads {
+    /// Encrypted and authenticated.
+    #[default]
+    Encrypted,
+    /// Authenticated alone: readable on the way.
+    Authenticated,
+}
+
+/// Network time related to the time since 1970, which all hosts know.
+#[derive(Clone, Copy, Debug)]
+pub struct WallClock {
+    /// Nanoseconds since 1970 at the start of network time.
+    base: u64,
+}
+
+impl WallClock {
+    /// Relates `now` to the system's clock, which is read once: it may jump later.
+    #[must_use]
+    #[expect(clippy::disallowed_types, reason = "hosts have no other clock in common")]
+    pub fn new(now: Instant) -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        Self { base: since.saturating_sub(ns(now)) }
+    }
+
+    /// Nanoseconds since 1970.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, now: Instant) -> u64 {
+        self.base.saturating_add(ns(now))
+    }
+}
+
+#[inline]
+fn ns(now: Instant) -> u64 {
+    now.as_ps() / 1000
+}
+
+/// Both directions of one host.
+#[derive(Debug)]
+pub struct Security {
+    /// Seals what leaves.
+    pub sealer: Sealer,
+    /// Opens what arrives.
+    pub opener: Opener,
+}
+
+impl Security {
+    /// Seals and opens by `keys` from `now` on, for a host with up to `flows` flows.
+    #[must_use]
+    pub fn new(keys: &Keys, payloads: Payloads, flows: u32, now: Instant) -> Self {
+        Self::by(WallClock::new(now), keys, payloads, flows, now)
+    }
+
+    fn by(wall: WallClock, keys: &Keys, payloads: Payloads, flows: u32, now: Instant) -> Self {
+        Self {
+            sealer: Sealer::new(keys.clone(), payloads, flows, wall),
+            opener: Opener::new(keys.clone(), flows, wall, now),
+        }
+    }
+
+    /// Uses `keys` from now on: seals by their first, opens by any. Frames under way that were
+    /// sealed by a key that is gone are dropped and sent again.
+    pub fn rotate(&mut self, keys: &Keys) {
+        self.sealer.rotate(keys.clone());
+        self.opener.rotate(keys.clone());
+    }
+}

@@ -1,0 +1,168 @@
+//! Frames that leave: sealed where they lie, just before their device gets them.
+//!
+//! A number is used once with a derived key, whatever happens: each frame counts the key's numbers
+//! up, a retransmission too; a key is derived with a start of its own, later than every start
+//! before; and a key that was dropped from the table is never derived again under its old start. No
+//! key is in use for longer than [`RENEWED`], so it seals far fewer blocks than GCM allows.
+
+use std::fmt;
+
+use aws_lc_rs::aead::Aad;
+use transport::wire::seal::{self, NUMBERS, Parts, Seal, TAG_LEN};
+use transport::{Duration, Instant};
+
+use super::contexts::{Context, Contexts};
+use super::derive::{Name, key_of, nonce, wide};
+use super::key_file::Keys;
+use super::{Payloads, WallClock};
+
+/// How long a derived key is used: receivers that have started since get frames that they believe
+/// after this time at most.
+const RENEWED: Duration = Duration::from_s(1);
+
+/// Seals frames of one host.
+pub struct Sealer {
+    keys: Keys,
+    encrypts: bool,
+    wall: WallClock,
+    /// The start of the key derived last.
+    latest: u64,
+    contexts: Contexts<Use>,
+    authenticated: Authenticated,
+}
+
+/// How a derived key has been used.
+struct Use {
+    /// The next number, below [`NUMBERS`].
+    number: u64,
+    until: Instant,
+}
+
+/// Space in which octets to be authenticated are put together.
+pub(super) struct Authenticated(Vec<u8>);
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealer({:?}, encrypts: {})", self.keys, self.encrypts)
+    }
+}
+
+impl Sealer {
+    pub(super) fn new(keys: Keys, payloads: Payloads, flows: u32, wall: WallClock) -> Self {
+        Self {
+            keys,
+            encrypts: payloads == Payloads::Encrypted,
+            wall,
+            latest: 0,
+            contexts: Contexts::with_room(flows),
+            authenticated: Authenticated::new(),
+        }
+    }
+
+    pub(super) fn rotate(&mut self, keys: Keys) {
+        self.contexts.retain(|_| false, |_| ());
+        self.keys = keys;
+    }
+
+    /// Seals `frame`, a plain one with [`seal::LEN`] octets of room behind it, which leaves at
+    /// `now`; false, with a frame that must not be sent, when it is none. Its DSCP, ECN, TTL and
+    /// hops of telemetry may change afterwards.
+    #[inline]
+    pub fn seal(&mut self, frame: &mut [u8], now: Instant) -> bool {
+        self.try_seal(frame, now).is_some()
+    }
+
+    #[inline]
+    fn try_seal(&mut self, frame: &mut [u8], now: Instant) -> Option<()> {
+        let parts = Parts::of(frame).ok().filter(|parts| !parts.sealed)?;
+        let (src, dst) = parts.addresses(frame);
+        let name = Name {
+            src: wide(src),
+            dst: wide(dst),
+            flow: parts.flow_key,
+            start: 0,
+            key: self.keys.first().number,
+            encrypted: self.encrypts,
+        };
+        let print = name.print();
+        let is = |context: &Context<Use>| Name { start: 0, ..context.name } == name;
+        let known = self.contexts.find(print, is);
+        let is_good = |state: &Use| now < state.until && state.number < NUMBERS;
+        let place =
+            match known.filter(|at| self.contexts.at(*at).is_some_and(|c| is_good(&c.state))) {
+                Some(place) => place,
+                None => self.derive(name, (print, known), now)?,
+            };
+        let context = self.contexts.at(place)?;
+        let number = context.state.number;
+        context.state.number += 1;
+        parts.mark(frame);
+        let seal_at = parts.end;
+        let (body, seal) = frame.split_at_mut_checked(seal_at)?;
+        let seal = seal.first_chunk_mut::<{ seal::LEN as usize }>()?;
+        let start = context.name.start;
+        Seal { encrypted: self.encrypts, key: name.key, number, start }.emit(seal);
+        let tag = if self.encrypts {
+            let telemetry = parts.telemetry(body);
+            let (head, payload) = body.split_at_mut_checked(parts.payload_at)?;
+            let head = head.get(parts.authenticated())?;
+            let head = match telemetry {
+                None => head,
+                Some(range) => self.authenticated.without(head, range, &[])?,
+            };
+            context.key.seal_in_place_separate_tag(nonce(number), Aad::from(head), payload).ok()?
+        } else {
+            let telemetry = parts.telemetry(body).unwrap_or(0..0);
+            let (head, payload) = body.split_at_checked(parts.payload_at)?;
+            let head = head.get(parts.authenticated())?;
+            let all = self.authenticated.without(head, telemetry, payload)?;
+            context.key.seal_in_place_separate_tag(nonce(number), Aad::from(all), &mut []).ok()?
+        };
+        seal[..TAG_LEN].copy_from_slice(tag.as_ref());
+        Some(())
+    }
+
+    /// Derives a key under a start that no key of this host has had, and puts it where the one
+    /// before it is, if it is `known`.
+    #[cold]
+    fn derive(
+        &mut self,
+        name: Name,
+        (print, known): (u64, Option<usize>),
+        now: Instant,
+    ) -> Option<usize> {
+        let start = self.wall.at(now).max(self.latest + 1);
+        self.latest = start;
+        let name = Name { start, ..name };
+        let key = key_of(self.keys.first(), &name)?;
+        let state = Use { number: 0, until: now + RENEWED };
+        let context = Context::new(name, key, state);
+        let _ = match known {
+            Some(place) => self.contexts.replace(place, context),
+            None => self.contexts.put(print, context),
+        };
+        // It is looked for by its name without a start.
+        self.contexts.find(print, |context| context.name == name)
+    }
+}
+
+impl Authenticated {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(seal::AUTHENTICATED_MAX + usize::from(u16::MAX)))
+    }
+
+    /// `head` with zeros at `written`, and `payload` behind it.
+    #[inline]
+    pub(super) fn without(
+        &mut self,
+        head: &[u8],
+        written: std::ops::Range<usize>,
+        payload: &[u8],
+    ) -> Option<&[u8]> {
+        self.0.clear();
+        self.0.extend_from_slice(head);
+        self.0.get_mut(written)?.fill(0);
+        self.0.extend_from_slice(payload);
+        Some(&self.0)
+    }
+}

@@ -1,0 +1,274 @@
+//! Sealing and opening together: what comes through, what does not, and under which name it is
+//! counted.
+
+use transport::stats::DropReason;
+use transport::units::{EntropyValue, FlowId, HostId, Key, MsgNo, Psn};
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
+use transport::wire::int::{Hop, Int};
+use transport::wire::seal::{self, Parts};
+use transport::wire::{Body, Data, Ext, Extent, Header, Presence};
+use transport::{Bytes, Duration, Instant, Rate};
+
+use super::*;
+
+const NOW: Instant = Instant::from_ps(5_000_000_000_000);
+const FLOWS: u32 = 4;
+
+fn keys() -> Keys {
+    Keys::of(&[(1, [0x11; 32])])
+}
+
+/// A host whose clock is `late` ns ahead of the first one's.
+fn host(keys: &Keys, payloads: Payloads, late: u64) -> Security {
+    let wall = WallClock { base: 1_800_000_000_000_000_000 + late };
+    Security::by(wall, keys, payloads, FLOWS, NOW)
+}
+
+/// A sender, and a receiver that started before it.
+fn pair(payloads: Payloads) -> (Security, Security) {
+    (host(&keys(), payloads, 1), host(&keys(), payloads, 0))
+}
+
+fn data(psn: u32) -> Body {
+    Body::Data(Data {
+        psn: Psn(psn),
+        msg: MsgNo(0),
+        offset: 0,
+        sent_at: 9,
+        retransmission: false,
+        open: None,
+        tag: 0,
+        demand: None,
+        code: None,
+    })
+}
+
+/// A plain frame of a flow with room for a seal.
+fn plain(version: IpVersion, (body, key): (Body, u64), payload: &[u8], hops: u8) -> Vec<u8> {
+    let addrs = Addressing::emulated(version).pair(HostId(1), HostId(2)).unwrap();
+    let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
+    let ext = if hops > 0 { Ext { int: Int::with_room(hops), ..Ext::VACANT } } else { Ext::VACANT };
+    let extent = if hops > 0 { Extent::NONE.with_int(&ext.int) } else { Extent::NONE };
+    let header = Header::new(EntropyValue(5), FlowId::new(1, 1), body).keyed(Key(key));
+    let mut octets = vec![0; 256 + payload.len() + usize::from(seal::LEN)];
+    let len = u16::try_from(payload.len()).unwrap();
+    let at = frame::emit(&spec, &header.extended(extent), &ext, len, &mut octets);
+    octets[at..at + payload.len()].copy_from_slice(payload);
+    octets.truncate(at + payload.len() + usize::from(seal::LEN));
+    octets
+}
+
+fn segment(psn: u32) -> Vec<u8> {
+    plain(IpVersion::V4, (data(psn), 77), &[0xAB; 100], 0)
+}
+
+fn sealed(sender: &mut Security, mut frame: Vec<u8>, now: Instant) -> Vec<u8> {
+    assert!(sender.sealer.seal(&mut frame, now));
+    frame
+}
+
+fn open(receiver: &mut Security, frame: &[u8]) -> Result<Opened, DropReason> {
+    receiver.opener.open(&mut frame.to_vec(), NOW)
+}
+
+#[test]
+fn what_was_sealed_opens_to_the_same_octets_and_its_payload_is_not_there_on_the_way() {
+    for payloads in [Payloads::Encrypted, Payloads::Authenticated] {
+        let (mut sender, mut receiver) = pair(payloads);
+        for version in [IpVersion::V4, IpVersion::V6] {
+            for (body, payload) in
+                [(data(1), &[0xAB; 1000][..]), (Body::Presence(Presence::Keep), &[])]
+            {
+                for hops in [0, 3].into_iter().filter(|hops| *hops == 0 || !payload.is_empty()) {
+                    let before = plain(version, (body, 77), payload, hops);
+                    let on_wire = sealed(&mut sender, before.clone(), NOW);
+                    let shown = on_wire.windows(8).any(|octets| octets == [0xAB; 8]);
+                    assert_eq!(shown, !payload.is_empty() && payloads == Payloads::Authenticated);
+                    let mut after = on_wire;
+                    assert_eq!(receiver.opener.open(&mut after, NOW), Ok(Opened::Whole));
+                    let len = before.len() - usize::from(seal::LEN);
+                    assert_eq!(after[..len], before[..len]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_octet_that_changes_is_noticed_but_those_that_networks_change() {
+    for payloads in [Payloads::Encrypted, Payloads::Authenticated] {
+        let (mut sender, mut receiver) = pair(payloads);
+        let on_wire = sealed(&mut sender, segment(1), NOW);
+        let parts = Parts::of(&on_wire).unwrap();
+        for at in parts.authenticated().start..on_wire.len() {
+            let mut changed = on_wire.clone();
+            changed[at] ^= 1;
+            // The UDP checksum is none.
+            if (40..42).contains(&at) {
+                continue;
+            }
+            // An attacker sets the sum of the IPv4 header right.
+            if at < 34 {
+                let sum = u16::from_be_bytes([changed[24], changed[25]]);
+                let word = |of: &[u8]| u16::from_be_bytes([of[at & !1], of[at | 1]]);
+                let sum = transport::wire::checksum::updated(sum, word(&on_wire), word(&changed));
+                changed[24..26].copy_from_slice(&sum.to_be_bytes());
+            }
+            assert_ne!(open(&mut receiver, &changed), Ok(Opened::Whole), "octet {at}");
+        }
+        // Switches mark, and routers count hops.
+        let mut changed = on_wire.clone();
+        assert!(
+            frame::set_ce(&mut changed) && frame::set_class(&mut changed, TrafficClass::Control)
+        );
+        assert_eq!(open(&mut receiver, &changed), Ok(Opened::Whole));
+    }
+}
+
+#[test]
+fn switches_may_write_telemetry_and_change_nothing_else_of_it() {
+    for payloads in [Payloads::Encrypted, Payloads::Authenticated] {
+        let (mut sender, mut receiver) = pair(payloads);
+        let frame = plain(IpVersion::V6, (data(1), 77), &[0xAB; 100], 3);
+        let mut on_wire = sealed(&mut sender, frame, NOW);
+        let hop = Hop::new(NOW, Bytes(640), Bytes(64), Rate::from_gbps(100), 1);
+        assert!(frame::stamp(&mut on_wire, &hop));
+        let parts = Parts::of(&on_wire).unwrap();
+        let room = parts.authenticated().start + parts.telemetry(&on_wire).unwrap().start - 1;
+        let mut widened = on_wire.clone();
+        widened[room] = 2;
+        assert!(open(&mut receiver, &widened).is_err());
+        assert_eq!(open(&mut receiver, &on_wire), Ok(Opened::Whole));
+    }
+}
+
+#[test]
+fn a_frame_opens_once_and_in_any_order() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let frames: Vec<_> = (0..50).map(|psn| sealed(&mut sender, segment(psn), NOW)).collect();
+    for frame in frames.iter().rev() {
+        assert_eq!(open(&mut receiver, frame), Ok(Opened::Whole));
+    }
+    for frame in &frames {
+        assert_eq!(open(&mut receiver, frame), Err(DropReason::Replayed));
+    }
+}
+
+#[test]
+fn a_segment_sent_again_is_sealed_anew() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let [first, again] = [(); 2].map(|()| sealed(&mut sender, segment(1), NOW));
+    assert_ne!(first[72..172], again[72..172], "one number for two frames shows their difference");
+    assert_eq!(open(&mut receiver, &first), Ok(Opened::Whole));
+    assert_eq!(open(&mut receiver, &again), Ok(Opened::Whole));
+}
+
+#[test]
+fn no_two_frames_have_one_derived_key_and_number() {
+    let (mut sender, _) = pair(Payloads::Encrypted);
+    let mut used = std::collections::BTreeSet::new();
+    // More flows than there is room for, so keys are dropped and derived again, in one instant.
+    for round in 0..4_u64 {
+        for flow in 0..500 {
+            let now = NOW + Duration::from_ms(400 * (round / 2));
+            let frame = plain(IpVersion::V4, (data(1), flow), &[0; 8], 0);
+            let frame = sealed(&mut sender, frame, now);
+            let end = Parts::of(&frame).unwrap().end;
+            let seal = seal::Seal::read(frame[end..].first_chunk().unwrap()).unwrap();
+            assert!(used.insert((flow, seal.start, seal.number)));
+        }
+    }
+}
+
+#[test]
+fn a_key_of_another_file_or_number_opens_nothing() {
+    let (_, mut receiver) = pair(Payloads::Encrypted);
+    let mut other = host(&Keys::of(&[(1, [0x12; 32])]), Payloads::Encrypted, 1);
+    assert_eq!(open(&mut receiver, &sealed(&mut other, segment(1), NOW)), Err(DropReason::BadTag));
+    let mut other = host(&Keys::of(&[(2, [0x11; 32])]), Payloads::Encrypted, 1);
+    let frame = sealed(&mut other, segment(1), NOW);
+    assert_eq!(open(&mut receiver, &frame), Err(DropReason::UnknownKey));
+    assert_eq!(open(&mut receiver, &segment(1)), Ok(Opened::Unsealed));
+}
+
+#[test]
+fn a_frame_does_not_open_as_the_other_direction_of_its_flow() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let mut frame = sealed(&mut sender, segment(1), NOW);
+    // Source and destination change places, and the sum of the header stays.
+    let (src, dst) = (frame[26..30].to_vec(), frame[30..34].to_vec());
+    frame[26..30].copy_from_slice(&dst);
+    frame[30..34].copy_from_slice(&src);
+    assert_eq!(open(&mut receiver, &frame), Err(DropReason::BadTag));
+}
+
+#[test]
+fn frames_from_before_a_restart_are_stale_and_those_of_a_second_later_are_not() {
+    let mut sender = host(&keys(), Payloads::Encrypted, 0);
+    let old = sealed(&mut sender, segment(1), NOW);
+    let mut receiver = host(&keys(), Payloads::Encrypted, 500_000_000);
+    assert_eq!(open(&mut receiver, &old), Err(DropReason::StaleSeal));
+    let soon = NOW + Duration::from_ms(900);
+    let still = sealed(&mut sender, segment(2), soon);
+    assert_eq!(open(&mut receiver, &still), Err(DropReason::StaleSeal));
+    let renewed = sealed(&mut sender, segment(3), NOW + Duration::from_ms(1001));
+    assert_eq!(open(&mut receiver, &renewed), Ok(Opened::Whole));
+    assert_eq!(open(&mut receiver, &renewed), Err(DropReason::Replayed));
+}
+
+#[test]
+fn a_clock_far_ahead_is_stale_too() {
+    let mut receiver = host(&keys(), Payloads::Encrypted, 0);
+    for (ahead, found) in
+        [(61_000_000_000, Err(DropReason::StaleSeal)), (59_000_000_000, Ok(Opened::Whole))]
+    {
+        let mut sender = host(&keys(), Payloads::Encrypted, ahead);
+        assert_eq!(open(&mut receiver, &sealed(&mut sender, segment(1), NOW)), found);
+    }
+}
+
+#[test]
+fn a_window_that_was_dropped_lets_nothing_in_twice() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let frames: Vec<_> = (0..2000)
+        .map(|flow| sealed(&mut sender, plain(IpVersion::V4, (data(1), flow), &[1; 8], 0), NOW))
+        .collect();
+    let opened = frames.iter().filter(|frame| open(&mut receiver, frame).is_ok()).count();
+    assert_eq!(opened, frames.len(), "keys that start later than those that went are believed");
+    for frame in &frames {
+        let found = open(&mut receiver, frame);
+        assert!(matches!(found, Err(DropReason::Replayed | DropReason::StaleSeal)), "{found:?}");
+    }
+}
+
+#[test]
+fn keys_rotate_while_frames_are_under_way() {
+    let (old, new) = ((1, [0x11; 32]), (2, [0x22; 32]));
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let under_way = [1, 2].map(|psn| sealed(&mut sender, segment(psn), NOW));
+    receiver.rotate(&Keys::of(&[old, new]));
+    assert_eq!(open(&mut receiver, &under_way[0]), Ok(Opened::Whole));
+    sender.rotate(&Keys::of(&[new, old]));
+    let fresh = sealed(&mut sender, segment(3), NOW);
+    assert_eq!(open(&mut receiver, &fresh), Ok(Opened::Whole));
+    assert_eq!(open(&mut receiver, &under_way[1]), Ok(Opened::Whole));
+    receiver.rotate(&Keys::of(&[new]));
+    assert_eq!(open(&mut receiver, &under_way[1]), Err(DropReason::UnknownKey));
+    // The old key comes back: what it sealed is not new again.
+    receiver.rotate(&Keys::of(&[new, old]));
+    assert_eq!(open(&mut receiver, &under_way[1]), Err(DropReason::StaleSeal));
+    assert_eq!(open(&mut receiver, &fresh), Err(DropReason::Replayed));
+}
+
+#[test]
+fn a_trimmed_frame_is_a_hint() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let mut frame = sealed(&mut sender, segment(1), NOW);
+    let len = frame::trim(&mut frame);
+    frame.truncate(len);
+    assert_eq!(receiver.opener.open(&mut frame, NOW), Ok(Opened::Hint));
+    let addressing = Addressing::emulated(IpVersion::V4);
+    let parsed = frame::parse(&frame, &addressing, frame::UdpCheck::Required).unwrap();
+    assert!(parsed.trimmed && parsed.payload_len == 100);
+}

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use experiments::measure::summary::{AccountedBytes, QueueBytes};
+use experiments::measure::summary::{AccountedBytes, GoneHost, QueueBytes};
 use experiments::measure::{Outcome, Summary};
 use experiments::workload::Matrix;
 use serde_json::Value;
@@ -35,6 +35,9 @@ pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Resul
 pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let summary = &outcome.summary;
     let (finished, total) = (summary.flows.finished, summary.flows.total);
+    for GoneHost { name, reason } in &summary.gone {
+        writeln!(out, "host `{name}` failed during the run: {reason}; its flows did not finish")?;
+    }
     if finished < total {
         writeln!(out, "unfinished: {} of {total} flows", total - finished)?;
     }

@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     ("hosts_that_would_not_run_the_same_say_what_differs", differing),
     ("a_host_that_dies_is_named_by_the_others_which_end", killed),
     ("a_host_killed_in_the_middle_of_a_run_is_named_at_once_and_leaves_nothing", stalls::killed),
+    ("the_survivors_of_a_killed_host_finish_all_flows_among_themselves", stalls::survivors),
     ("hosts_that_stand_still_for_up_to_a_second_lose_no_flow", stalls::short),
     ("an_emulated_run_that_stands_still_finishes_and_says_that_it_is_invalid", stalls::emulated),
     ("hosts_that_stand_still_for_long_lose_no_flow", stalls::long),
@@ -42,7 +43,7 @@ trigger id 1 oneshot
 ";
 
 /// A process beside others on two cores may be away for longer than any timeout of a real network.
-const PATIENT: [&str; 2] = ["--set", "loss.retries_max=64"];
+pub(crate) const PATIENT: [&str; 2] = ["--set", "loss.retries_max=64"];
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -60,7 +61,7 @@ pub(crate) fn over_memif(cm: &str) -> Files {
 }
 
 /// Hosts in namespaces on a bridge; `address(host)` is that of the device.
-fn on_bridge(
+pub(crate) fn on_bridge(
     (hosts, mtu): (u32, u32),
     cm: &str,
     address: impl Fn(u32) -> String,
@@ -73,7 +74,7 @@ fn on_bridge(
     }))
 }
 
-fn v4(host: u32) -> String {
+pub(crate) fn v4(host: u32) -> String {
     format!("10.77.0.{}/24", host + 1)
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -37,8 +38,14 @@ pub(crate) struct Files {
 /// A host under way.
 pub(crate) struct Running {
     child: Child,
-    out: JoinHandle<String>,
-    err: JoinHandle<String>,
+    out: Collected,
+    err: Collected,
+}
+
+/// What a process writes, and the thread that reads it.
+struct Collected {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl Files {
@@ -123,8 +130,13 @@ impl Running {
         if code.is_none() {
             self.kill();
         }
-        let [out, err] = [self.out, self.err].map(|reader| reader.join().unwrap());
+        let [out, err] = [self.out, self.err].map(Collected::whole);
         Ended { code, out, err }
+    }
+
+    /// Whether it has written `text` to standard error.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.err.text().contains(text)
     }
 
     /// Whether it has not ended.
@@ -168,12 +180,28 @@ pub(crate) fn flows(dir: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.read_to_end(&mut bytes);
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Collected {
+    let bytes = Arc::<Mutex<Vec<u8>>>::default();
+    let into = Arc::clone(&bytes);
+    let reader = thread::spawn(move || {
+        let Some(mut pipe) = pipe else { return };
+        let mut piece = [0; 4096];
+        // A length of 0 is the end.
+        while let Ok(length @ 1..) = pipe.read(&mut piece) {
+            into.lock().unwrap().extend_from_slice(&piece[..length]);
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+    });
+    Collected { bytes, reader }
+}
+
+impl Collected {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    /// All of it, once the process has ended.
+    fn whole(self) -> String {
+        self.reader.join().unwrap();
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
 }

@@ -7,8 +7,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::Verdict::{self, Passed};
-use crate::cases::{over_memif, same_story};
+use serde_json::{Value, json};
+use transport::Rng;
+
+use crate::Verdict::{self, Passed, Skipped};
+use crate::cases::{PATIENT, on_bridge, over_memif, same_story, v4};
 use crate::hosts::{Files, Running};
 
 /// Both ways, for several seconds.
@@ -36,11 +39,14 @@ const BREAK: Duration = Duration::from_millis(300);
 /// The breaks of the shorter case, milliseconds: each host in turn.
 const SHORT: [u64; 4] = [100, 100, 300, 1000];
 
-/// Starts both hosts and waits until segments of host 0 have left.
-fn under_way(files: &Files) -> [Running; 2] {
+/// Starts all hosts with these flags and waits until segments of host 0 have left.
+fn under_way<const HOSTS: usize>(files: &Files, more: &[&str]) -> [Running; HOSTS] {
     let metrics = files.path("metrics");
     let flag = ["--metrics", metrics.to_str().unwrap()];
-    let mut hosts = [files.start(0, &flag), files.start(1, &[])];
+    let mut hosts = std::array::from_fn(|host| {
+        let own = if host == 0 { &flag[..] } else { &[] };
+        files.start(u32::try_from(host).unwrap(), &[own, more].concat())
+    });
     let begun = Instant::now();
     while !has_sent(&metrics) {
         assert!(begun.elapsed() < BEGINS_WITHIN, "the run does not begin");
@@ -64,7 +70,7 @@ fn has_sent(metrics: &Path) -> bool {
 /// Stops the hosts in turn for these milliseconds; all flows finish with the right bytes.
 fn survived(breaks: &[u64]) -> Verdict {
     let files = over_memif(LONG);
-    let mut hosts = under_way(&files);
+    let mut hosts = under_way::<2>(&files, &[]);
     let mut stopped = 0;
     for (turn, ms) in breaks.iter().enumerate() {
         let host = &mut hosts[(turn + 1) % 2];
@@ -96,7 +102,7 @@ pub(crate) fn long() -> Verdict {
     let words: Vec<String> = std::env::args().collect();
     let at = words.iter().position(|word| word == "--stall");
     let Some(seconds) = at.and_then(|at| words.get(at + 1)?.parse::<u64>().ok()) else {
-        return Verdict::Skipped("`--stall SECONDS` runs it".to_owned());
+        return Skipped("`--stall SECONDS` runs it".to_owned());
     };
     survived(&[seconds * 1000, seconds * 1000])
 }
@@ -104,7 +110,7 @@ pub(crate) fn long() -> Verdict {
 pub(crate) fn killed() -> Verdict {
     for victim in [1, 0] {
         let files = over_memif(LONG);
-        let mut hosts = under_way(&files).map(Some);
+        let mut hosts = under_way::<2>(&files, &[]).map(Some);
         let mut killed = hosts[victim].take().unwrap();
         killed.kill();
         let at = Instant::now();
@@ -116,6 +122,57 @@ pub(crate) fn killed() -> Verdict {
         // The next start needs no hand.
         let next = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
         same_story(&next.run(&[]));
+    }
+    Passed
+}
+
+/// Between all pairs of three hosts, for some seconds.
+const THREE: &str = "\
+Nodes 3
+Connections 6
+0->2 id 1 start 0 size 150000000
+2->0 id 2 start 0 size 150000000
+0->1 id 3 start 0 size 900000000
+1->2 id 4 start 0 size 900000000
+2->1 id 5 start 0 size 1000000
+2->1 id 6 start 3600000000000 size 1000
+";
+
+/// Kills of a case: one, or as many as `CRASHES` says.
+pub(crate) fn crashes() -> u64 {
+    std::env::var("CRASHES").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
+}
+
+/// The others finish all flows among themselves and name the killed host.
+pub(crate) fn survivors() -> Verdict {
+    let mut rng = Rng::new(14);
+    for round in 0..crashes() {
+        let files = match on_bridge((3, 9000), THREE, v4) {
+            Ok(files) => files,
+            Err(reason) => return Skipped(reason),
+        };
+        let [first, mut killed, third] = under_way::<3>(&files, &PATIENT);
+        sleep(Duration::from_millis(rng.below(300)));
+        killed.kill();
+        let at = Instant::now();
+        let named = "host `h1` failed during the run: its process has ended";
+        while ![&first, &third].iter().all(|host| host.has_said(named)) {
+            assert!(at.elapsed() < NAMED_WITHIN, "round {round}: not named");
+            sleep(Duration::from_millis(5));
+        }
+        let ended = [first, third].map(Running::wait);
+        let told: Vec<Value> = ended
+            .iter()
+            .map(|end| serde_json::from_str(&end.out).unwrap_or_else(|e| panic!("{e}: {end:?}")))
+            .collect();
+        for (end, summary) in ended.iter().zip(&told) {
+            assert_eq!(end.code, Some(1), "{end:?}");
+            assert_eq!(summary["flows"], json!({"total": 6, "finished": 2}), "{end:?}");
+            assert_eq!(summary["audit"], json!({"ok": true, "findings": []}));
+            assert_eq!(summary["gone"][0]["name"], "h1");
+            assert_eq!(summary["bytes"]["delivered"], 300_000_000);
+        }
+        assert_eq!(told[0]["per_host"], told[1]["per_host"]);
     }
     Passed
 }
@@ -134,7 +191,7 @@ pub(crate) fn emulated() -> Verdict {
         sleep(BREAK);
     }
     let ended = run.wait();
-    let summary: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let summary: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!((&summary["flows"]["finished"], &summary["audit"]["ok"]), (&1.into(), &true.into()));
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("INVALID: ") && ended.err.contains("time_scale"), "{ended:?}");

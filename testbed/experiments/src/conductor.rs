@@ -107,9 +107,11 @@ pub struct Conductor<'a> {
     counts: FlowCounts,
     /// Pokes for other hosts, where hosts are apart; `None` where one conductor has all flows.
     pokes: Option<Vec<Poke>>,
+    /// Hosts that are gone: none of their flows starts any more, finishes, or is counted.
+    gone: BTreeSet<HostId>,
 }
 
-/// Counts of flows by their progress, in one part.
+/// Counts of flows by their progress, in one part, but for flows of hosts that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Own flows ordered.
@@ -160,6 +162,7 @@ impl<'a> Conductor<'a> {
             remote_deliveries: Vec::new(),
             counts: FlowCounts::default(),
             pokes: None,
+            gone: BTreeSet::new(),
         }
     }
 
@@ -196,6 +199,40 @@ impl<'a> Conductor<'a> {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.counts.ordered == self.counts.acked + self.counts.failed && self.next_start().is_none()
+    }
+
+    /// Host `host` is gone for good: flows from and to it have failed, also those that are not due
+    /// yet. O(flows).
+    pub fn on_gone(&mut self, host: HostId) {
+        if !self.gone.insert(host) {
+            return;
+        }
+        let flows = &self.matrix.flows;
+        self.triggers.keep_starts_from(self.timed_done, |flow| flows[flow.index()].dst != host);
+        for (spec, record) in self.matrix.flows.iter().zip(&mut self.records) {
+            let never = Instant::FAR_FUTURE;
+            if self.senders.contains(&spec.src.0) && spec.dst == host {
+                let started = record.start < never;
+                if started && !record.failed && record.acked_at == never {
+                    self.active -= 1;
+                }
+                self.counts.ordered -= u64::from(started);
+                self.counts.failed -= u64::from(record.failed);
+                self.counts.acked -= u64::from(record.acked_at < never);
+                record.failed = true;
+            } else if spec.src == host && record.delivered_at < never {
+                self.counts.delivered -= 1;
+            }
+        }
+    }
+
+    /// Whether one end of `flow` is gone.
+    fn is_gone(&self, flow: FlowIndex) -> bool {
+        if self.gone.is_empty() {
+            return false;
+        }
+        let spec = &self.matrix.flows[flow.index()];
+        self.gone.contains(&spec.src) || self.gone.contains(&spec.dst)
     }
 
     /// Pokes that other hosts must get, since the last call.
@@ -274,9 +311,14 @@ impl<'a> Conductor<'a> {
 
     /// The next flow to post at `now`; ask again until `None`.
     pub fn next_order(&mut self, now: Instant) -> Option<Order> {
-        let flow = self.take_triggered();
-        let flow = flow.or_else(|| self.take_timed(|start| start <= now).map(|(_, flow)| flow))?;
-        Some(self.order(flow, now))
+        // Bounded by the flows: each turn takes one.
+        loop {
+            let timed = |own: &mut Self| own.take_timed(|start| start <= now).map(|(_, flow)| flow);
+            let flow = self.take_triggered().or_else(|| timed(self))?;
+            if !self.is_gone(flow) {
+                return Some(self.order(flow, now));
+            }
+        }
     }
 
     /// Takes a flow that a trigger has started: it is to be ordered at once.
@@ -328,6 +370,9 @@ impl<'a> Conductor<'a> {
     /// A message of `flow` is wholly acknowledged. Flows that this starts are due at once, or after
     /// their trigger's delay.
     pub fn on_acked(&mut self, flow: FlowIndex, len: u64, now: Instant) {
+        if self.is_gone(flow) {
+            return;
+        }
         let record = &mut self.records[flow.index()];
         record.acked += len;
         if record.acked < self.matrix.flows[flow.index()].size.0 {
@@ -342,7 +387,7 @@ impl<'a> Conductor<'a> {
     /// A message of `flow` is in place at its receiver. Flows that this starts are due at once, or
     /// after their trigger's delay.
     pub fn on_delivered(&mut self, flow: FlowIndex, len: u64, now: Instant) {
-        if flow.index() >= self.records.len() {
+        if flow.index() >= self.records.len() || self.is_gone(flow) {
             return;
         }
         self.delivered_bytes += len;

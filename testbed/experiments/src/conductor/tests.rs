@@ -124,3 +124,37 @@ fn a_failed_flow_ends_the_run_unfinished() {
     assert!(conductor.is_over());
     assert_eq!(conductor.finished(), 0);
 }
+
+#[test]
+fn flows_of_a_host_that_is_gone_fail_and_are_not_counted() {
+    let mut matrix = Matrix { nodes: 3, ..Matrix::default() };
+    let barrier = matrix.push_trigger(TriggerKind::Barrier(NonZeroU32::new(1).unwrap())).unwrap();
+    matrix.push_flow(flow(0, 1, 10));
+    matrix.push_flow(FlowSpec { send_done: Some(barrier), ..flow(0, 1, 10) });
+    matrix.push_flow(flow(0, 2, 10));
+    matrix.push_flow(flow(1, 0, 10));
+    matrix.push_flow(FlowSpec { start: Start::On(barrier), ..flow(0, 1, 5) });
+    matrix.push_flow(FlowSpec { start: Start::At(Duration::from_s(9)), ..flow(0, 1, 5) });
+    let mut own = Conductor::of_host(&matrix, HostId(0));
+    let at = Instant::from_ps(5);
+    for _ in 0..3 {
+        assert!(own.next_order(at).is_some());
+    }
+    own.on_acked(FlowIndex(1), 10, at);
+    own.on_delivered(FlowIndex(3), 10, at);
+    // The last flow is due and not ordered.
+    for _ in 0..2 {
+        own.on_gone(HostId(1));
+        let counts = FlowCounts { ordered: 1, ..FlowCounts::default() };
+        assert_eq!(own.counts(), counts);
+    }
+    assert_eq!(own.next_order(at), None);
+    // Packets of it may still arrive, and the endpoint gives up later.
+    own.on_acked(FlowIndex(0), 10, at);
+    own.on_delivered(FlowIndex(3), 10, at);
+    own.on_failed(FlowIndex(0));
+    assert!(!own.is_idle(), "the flow to host 2 is under way");
+    own.on_acked(FlowIndex(2), 10, at);
+    assert!(own.is_idle());
+    assert_eq!(own.counts(), FlowCounts { ordered: 1, acked: 1, ..FlowCounts::default() });
+}

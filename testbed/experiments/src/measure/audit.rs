@@ -99,6 +99,16 @@ impl Audit {
         audit
     }
 
+    /// [`Audit::of_hosts`] of the hosts that are left where others are gone, with what those
+    /// counted: only what each host can account for by itself is checked.
+    #[must_use]
+    pub fn of_survivors(conductor: &Conductor<'_>, stats: &Stats, driver: DriverCount) -> Self {
+        let mut audit = Self { ok: true, findings: Vec::new() };
+        audit.hosts(stats, driver);
+        audit.bytes(conductor, stats);
+        audit
+    }
+
     /// Checks that drivers took as many packets as endpoints have sent, and that all packets given
     /// to endpoints are accounted for.
     fn hosts(&mut self, stats: &Stats, driver: DriverCount) {

@@ -100,6 +100,18 @@ pub struct Summary {
     /// The machines of a real network; not there in other worlds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_host: Vec<HostSeen>,
+    /// Machines of a real network that failed during the run, whose flows did not finish.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<GoneHost>,
+}
+
+/// A machine of a real network that failed during the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoneHost {
+    /// The name of the host.
+    pub name: String,
+    /// What it reported last, or how its connection ended.
+    pub reason: String,
 }
 
 /// A machine of a real network.
@@ -367,13 +379,14 @@ impl Summary {
             scheduler: None,
             counters: Counters::new(),
             per_host: Vec::new(),
+            gone: Vec::new(),
         }
     }
 
-    /// Every flow finished, the books balance, and the run meant something.
+    /// Every flow finished, no host failed, the books balance, and the run meant something.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        let valid = self.lateness.is_none_or(|lateness| lateness.valid);
+        let valid = self.lateness.is_none_or(|lateness| lateness.valid) && self.gone.is_empty();
         self.flows.finished == self.flows.total && self.audit.ok && valid
     }
 }

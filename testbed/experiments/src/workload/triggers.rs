@@ -82,6 +82,13 @@ impl Triggers {
         self.timed.retain(|&flow| is_kept(flow));
     }
 
+    /// [`Triggers::keep_starts`] of the starts from place `from` on.
+    pub(crate) fn keep_starts_from(&mut self, from: usize, is_kept: impl Fn(FlowIndex) -> bool) {
+        let mut later = self.timed.split_off(from.min(self.timed.len()));
+        later.retain(|&flow| is_kept(flow));
+        self.timed.append(&mut later);
+    }
+
     /// The flows that start by time, ascending by (start, place in the file).
     #[must_use]
     pub fn start(&self) -> &[FlowIndex] {

@@ -4,8 +4,11 @@
 //! host collects them and passes them to all. A host that cannot go on says why; a host that is
 //! notified of it, or misses another, ends with that host's name. So no host waits for one that is
 //! gone.
+//!
+//! Once flows have begun, a host other than the first that fails is lost, and the others go on: the
+//! first host ends its connection, notifies the others, and gives its part of further rounds.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
@@ -37,6 +40,8 @@ pub(super) struct Meeting {
     early: VecDeque<(u32, Say)>,
     /// Whether flows have begun.
     running: bool,
+    /// Hosts that failed since, and why.
+    lost: BTreeMap<u32, String>,
     clock: DilatedClock,
 }
 
@@ -70,6 +75,7 @@ impl Meeting {
             inbox,
             early: VecDeque::new(),
             running: false,
+            lost: BTreeMap::new(),
             clock,
         };
         let address = network.hosts.first().and_then(|host| host.control.clone());
@@ -193,6 +199,32 @@ impl Meeting {
         self.running = true;
     }
 
+    /// Whether `host` failed since flows have begun.
+    pub(super) fn has_lost(&self, host: u32) -> bool {
+        self.lost.contains_key(&host)
+    }
+
+    /// Host `host` cannot go on. While flows are under way, the first host notifies the others and
+    /// goes on without it; the caller receives [`Say::Lost`], too.
+    ///
+    /// # Errors
+    /// [`RunError::Peer`] when this host cannot go on without it.
+    fn lose(&mut self, host: u32, reason: String) -> Result<(), RunError> {
+        if !self.running || !self.is_first() {
+            return Err(self.fail(self.names[host as usize].clone(), reason));
+        }
+        if self.has_lost(host) {
+            return Ok(());
+        }
+        if let Some(wire) = self.wires.get_mut(host as usize).and_then(Option::take) {
+            wire.close();
+        }
+        self.lost.insert(host, reason.clone());
+        let lost = Say::Lost { host, reason };
+        self.early.push_back((self.own, lost.clone()));
+        self.say_all(&lost)
+    }
+
     /// Gives this host's part of a round and waits for all others'; returns all, by host, and the
     /// time of the first host's clock when they were complete.
     pub(super) fn gather(
@@ -215,7 +247,14 @@ impl Meeting {
         }
         let mut parts: Vec<Option<RoundPart>> = self.names.iter().map(|_| None).collect();
         parts[0] = Some(part);
-        while parts.iter().any(Option::is_none) {
+        loop {
+            for (host, reason) in &self.lost {
+                let lost = || RoundPart::Lost { reason: reason.clone() };
+                parts[*host as usize].get_or_insert_with(lost);
+            }
+            if parts.iter().all(Option::is_some) {
+                break;
+            }
             match self.poll()? {
                 Some((from, Say::Part { round: of, part })) if of == round => {
                     parts[from as usize] = Some(part);
@@ -230,10 +269,20 @@ impl Meeting {
         Ok((parts, now_ps))
     }
 
+    /// The error of host `from`, whose part is none of its round.
+    pub(super) fn out_of_turn(&self, from: u32, part: &RoundPart) -> RunError {
+        let reason = format!("it said something out of turn: {:.80}", format!("{part:?}"));
+        self.fail(self.names[from as usize].clone(), reason)
+    }
+
     /// Ignores a message that may still be on its way when a run has ended; any other is an error.
     pub(super) fn stale(&mut self, from: u32, say: &Say) -> Result<(), RunError> {
         match say {
-            Say::Idle { .. } | Say::Poke(_) | Say::Stop | Say::ClockAnswer { .. } => Ok(()),
+            Say::Idle(_)
+            | Say::Poke(_)
+            | Say::Stop
+            | Say::Lost { .. }
+            | Say::ClockAnswer { .. } => Ok(()),
             other => {
                 let reason = format!("it said something out of turn: {:.80}", format!("{other:?}"));
                 Err(self.fail(self.names[from as usize].clone(), reason))
@@ -256,11 +305,22 @@ impl Meeting {
                     let now_ps = self.clock.now().as_ps();
                     self.say(from, &Say::ClockAnswer { sent_ps, now_ps })?;
                 }
-                Ok((_, Arrival::Line(Say::Failed { host, reason }))) => {
-                    return Err(self.fail(host, reason));
+                Ok((from, Arrival::Line(Say::Failed { host, reason }))) => {
+                    if !(self.running && self.is_first()) {
+                        return Err(self.fail(host, reason));
+                    }
+                    self.lose(from, reason)?;
+                    return Ok(self.early.pop_front());
                 }
                 Ok((from, Arrival::Gone(reason))) => {
-                    return Err(self.fail(self.names[from as usize].clone(), reason));
+                    self.lose(from, reason)?;
+                    return Ok(self.early.pop_front());
+                }
+                // A line of a host that is lost may have been on its way.
+                Ok((from, Arrival::Line(_))) if self.has_lost(from) => {}
+                Ok((from, Arrival::Line(Say::Lost { host, reason }))) => {
+                    self.lost.insert(host, reason.clone());
+                    return Ok(Some((from, Say::Lost { host, reason })));
                 }
                 Ok((from, Arrival::Line(say))) => return Ok(Some((from, say))),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
@@ -311,8 +371,7 @@ impl Meeting {
                 // The host may have sent a reason before its connection ended.
                 thread::sleep(RETRY);
                 self.look()?;
-                let reason = format!("it does not listen any more ({error})");
-                Err(self.fail(self.names[to as usize].clone(), reason))
+                self.lose(to, format!("it does not listen any more ({error})"))
             }
         }
     }

@@ -3,7 +3,8 @@
 //! ```text
 //!   rounds       every host says its part; the first host collects them and tells all of them the
 //!                whole: Join, Device, Measure, Armed, Synced, Report
-//!   in between   clocks are compared; pokes of triggers pass through the first host; Idle and End
+//!   in between   clocks are compared; pokes of triggers pass through the first host; Idle, Lost,
+//!                End
 //!   at any time  Alive, Failed
 //! ```
 //!
@@ -19,7 +20,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,18 +35,13 @@ pub(super) enum Say {
     /// Asks for the time of the receiver.
     ClockAsk { sent_ps: u64 },
     /// Answers `ClockAsk` with the time at which it was read.
-    #[serde(rename = "clock_tell")]
     ClockAnswer { sent_ps: u64, now_ps: u64 },
     /// A trigger is poked.
     Poke(Poke),
-    /// Goes to the first host: nothing is under way from here, with as many pokes received, and as
-    /// many flows wholly acknowledged here and delivered here.
-    Idle {
-        #[serde(rename = "heard")]
-        pokes_received: u64,
-        acked: u64,
-        delivered: u64,
-    },
+    /// Goes to the first host: nothing is under way from here.
+    Idle(Standing),
+    /// Goes to all others: a host is gone for good, and its flows fail.
+    Lost { host: u32, reason: String },
     /// Goes to the first host: the user wants the run to end.
     Stop,
     /// Goes to all others: the run is over, or is ended early.
@@ -54,6 +50,19 @@ pub(super) enum Say {
     Failed { host: String, reason: String },
     /// Everything has been received.
     Bye,
+}
+
+/// The state of a host without flows under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Standing {
+    /// Pokes received from others.
+    pub(super) pokes_received: u64,
+    /// Hosts that are gone, whose flows are in neither count.
+    pub(super) lost: u64,
+    /// Flows wholly acknowledged here.
+    pub(super) acked: u64,
+    /// Flows wholly delivered here.
+    pub(super) delivered: u64,
 }
 
 /// The rounds in which all hosts take part.
@@ -84,6 +93,10 @@ pub(super) enum RoundPart {
     Armed,
     Synced,
     Report(Box<Report>),
+    /// In the place of the part of a host that is gone.
+    Lost {
+        reason: String,
+    },
 }
 
 /// The identity of a host and the run that it would start.
@@ -258,7 +271,7 @@ mod tests {
         #[test]
         fn lines_of_any_bytes_are_refused_without_a_panic(bytes: Vec<u8>, cut in 0_usize..60) {
             prop_assert_eq!(Say::parse(&bytes), None);
-            let whole = Say::Idle { pokes_received: 1, acked: 2, delivered: 3 }.line();
+            let whole = Say::Idle(Standing { acked: 2, ..Standing::default() }).line();
             let cut = cut.min(whole.len() - 2);
             prop_assert_eq!(Say::parse(&whole[..cut]), None);
         }

@@ -4,15 +4,19 @@
 //! that the first host passed on to it (it passes on all, and gets a host's pokes before that
 //! host's word of being idle), and all that was acknowledged anywhere has been delivered to its
 //! application, which may poke. A host repeats its word whenever it changes.
+//!
+//! A host other than the first that fails during the run is lost: its flows fail at their other
+//! ends, the rest goes on, and only words of hosts that know of all losses count. Without the first
+//! host no host could find the end of the run, so the others end, too.
 
 use experiments::conductor::{FlowCounts, Poke};
 use experiments::plan::{Plan, RunError};
 use experiments::progress::{Progress, Watch};
-use transport::{Duration, Instant};
+use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Idle, IdleMode};
 
 use super::meeting::Meeting;
-use super::message::Say;
+use super::message::{Say, Standing};
 use crate::workers::control::Control;
 use crate::workers::hosts::{Pollers, RunClock};
 use crate::workers::lateness::Gaps;
@@ -27,20 +31,14 @@ pub(super) struct OngoingRun<'a, 'm> {
     limit: Instant,
     /// Pokes received from others.
     pokes_received: u64,
+    /// Hosts that are gone.
+    lost: u64,
     /// The standing that this host reported last.
     said: Option<Standing>,
     /// At the first host, for each host: pokes passed on to it, and the standing that it reported
     /// last.
     others: Vec<(u64, Option<Standing>)>,
     stop_said: bool,
-}
-
-/// A host without flows under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
-    pokes_received: u64,
-    acked: u64,
-    delivered: u64,
 }
 
 /// Between two looks at whether it is over.
@@ -68,6 +66,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             now: Instant::ZERO,
             limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
             pokes_received: 0,
+            lost: 0,
             said: None,
             stop_said: false,
         }
@@ -162,11 +161,12 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
                         self.pass_on(from, poke)?;
                     }
                 }
-                Say::Idle { pokes_received, acked, delivered } => {
+                Say::Idle(standing) => {
                     if let Some(other) = self.others.get_mut(from as usize) {
-                        other.1 = Some(Standing { pokes_received, acked, delivered });
+                        other.1 = Some(standing);
                     }
                 }
+                Say::Lost { host, reason } => self.on_lost(host, &reason),
                 Say::Stop if self.meeting.is_first() => return self.end(true).map(Some),
                 Say::End { stopped } => return Ok(Some(stopped)),
                 other => self.meeting.stale(from, &other)?,
@@ -175,12 +175,21 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(None)
     }
 
+    /// Host `host` is gone: its flows fail.
+    fn on_lost(&mut self, host: u32, reason: &str) {
+        let Some(name) = self.meeting.names().get(host as usize) else { return };
+        tracing::error!("host `{name}` failed during the run: {reason}; the others go on");
+        self.control.conductor_mut().on_gone(HostId(host));
+        self.lost += 1;
+    }
+
     /// Looks whether this host is idle, and the first host whether all are; `ends` when it is time
     /// to end all the same.
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();
-        let own = Standing { pokes_received: self.pokes_received, acked, delivered };
+        let (pokes_received, lost) = (self.pokes_received, self.lost);
+        let own = Standing { pokes_received, lost, acked, delivered };
         let own = Some(own).filter(|_| conductor.is_idle());
         if self.meeting.is_first() {
             let over = own.is_some_and(|own| self.is_over(own));
@@ -190,21 +199,21 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             self.stop_said = true;
             self.meeting.say(0, &Say::Stop)?;
         }
-        if let Some(Standing { pokes_received, acked, delivered }) =
-            own.filter(|_| own != self.said)
-        {
+        if let Some(standing) = own.filter(|_| own != self.said) {
             self.said = own;
-            self.meeting.say(0, &Say::Idle { pokes_received, acked, delivered })?;
+            self.meeting.say(0, &Say::Idle(standing))?;
         }
         Ok(None)
     }
 
     fn is_over(&self, own: Standing) -> bool {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
-        for (passed, said) in self.others.iter().skip(1) {
-            let Some(said) = said.filter(|said| said.pokes_received == *passed) else {
-                return false;
-            };
+        for (host, (passed, said)) in (0..).zip(&self.others).skip(1) {
+            if self.meeting.has_lost(host) {
+                continue;
+            }
+            let knows = |said: &Standing| (said.pokes_received, said.lost) == (*passed, own.lost);
+            let Some(said) = said.filter(knows) else { return false };
             acked += said.acked;
             delivered += said.delivered;
         }

@@ -5,11 +5,14 @@
 //! real network cannot be seen: what they drop is what left hosts and did not arrive, and what they
 //! mark, queue or forward is unknown.
 
+use std::collections::BTreeMap;
+
 use experiments::conductor::{Conductor, FlowRecord};
 use experiments::measure::audit::DriverCount;
-use experiments::measure::{Audit, Lateness, Outcome};
+use experiments::measure::summary::GoneHost;
+use experiments::measure::{Audit, Lateness, Outcome, Summary};
 use experiments::plan::Plan;
-use transport::{Instant, Stats};
+use transport::{HostId, Instant, Stats};
 
 use crate::workers::counters;
 
@@ -46,10 +49,25 @@ fn instant(at: Option<u64>) -> Instant {
     at.map_or(Instant::FAR_FUTURE, Instant::from_ps)
 }
 
-/// The outcome of the run of `plan`, from the reports of all hosts.
-pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome {
+/// Hosts that are gone, and why.
+type Gone = BTreeMap<HostId, String>;
+
+/// The outcome of the run of `plan`, from the reports of all hosts of `names` but those in `gone`.
+/// What the latter counted is unknown, so nothing is said of packets between hosts then.
+pub(super) fn outcome(
+    plan: &Plan,
+    reports: &[Report],
+    (names, gone): (&[String], &Gone),
+    stopped: bool,
+) -> Outcome {
     let matrix = &plan.matrix;
-    let mut conductor = Conductor::of_records(matrix, records(plan, reports));
+    let mut records = records(plan, reports);
+    for (spec, record) in matrix.flows.iter().zip(&mut records) {
+        if gone.contains_key(&spec.src) || gone.contains_key(&spec.dst) {
+            *record = FlowRecord { start: record.start, failed: true, ..FlowRecord::UNSTARTED };
+        }
+    }
+    let mut conductor = Conductor::of_records(matrix, records);
     let mut stats = Stats::default();
     let mut driver = DriverPart::default();
     reports.iter().for_each(|report| {
@@ -66,7 +84,11 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
         dropped_sending: driver.stuck,
         ..DriverCount::default()
     };
-    let audit = Audit::of_hosts(&conductor, &stats, count, arrived);
+    let audit = if gone.is_empty() {
+        Audit::of_hosts(&conductor, &stats, count, arrived)
+    } else {
+        Audit::of_survivors(&conductor, &stats, count)
+    };
     let end = reports.iter().map(|report| report.end_ps).max().unwrap_or(0);
     let end = Instant::from_ps(end);
     let mut outcome = Outcome::new(plan, &mut conductor, stats, None, audit, end);
@@ -74,6 +96,7 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
     summary.world = "nic";
     // Packets that devices still held may have been any host's.
     let in_network = driver.taken.saturating_sub(driver.lost + arrived + driver.left);
+    let in_network = if gone.is_empty() { in_network } else { 0 };
     // A frame of another protocol is none of ours that was dropped.
     summary.packets.dropped = summary.packets.dropped.saturating_sub(strays) + in_network;
     for (name, count) in [("lost_in_network", in_network), ("left_in_device", driver.left)] {
@@ -81,6 +104,23 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
             summary.drops.insert(name, count);
         }
     }
+    find(summary, reports);
+    let lateness = worst(reports.iter().map(|report| report.seen.lateness));
+    summary.lateness = lateness;
+    for report in reports {
+        counters::join(&mut summary.counters, report.seen.counters.clone());
+    }
+    summary.per_host = reports.iter().map(|report| report.seen.clone()).collect();
+    let named = |(host, reason): (&HostId, &String)| GoneHost {
+        name: names.get(host.0 as usize).cloned().unwrap_or_default(),
+        reason: reason.clone(),
+    };
+    summary.gone = gone.iter().map(named).collect();
+    Outcome { stopped, lateness, ..outcome }
+}
+
+/// Adds what hosts found by themselves to the audit.
+fn find(summary: &mut Summary, reports: &[Report]) {
     for report in reports {
         let name = &report.seen.name;
         if report.wrong > 0 {
@@ -96,13 +136,6 @@ pub(super) fn outcome(plan: &Plan, reports: &[Report], stopped: bool) -> Outcome
         }
         report.findings.iter().for_each(|found| summary.audit.find(format!("{name}: {found}")));
     }
-    let lateness = worst(reports.iter().map(|report| report.seen.lateness));
-    summary.lateness = lateness;
-    for report in reports {
-        counters::join(&mut summary.counters, report.seen.counters.clone());
-    }
-    summary.per_host = reports.iter().map(|report| report.seen.clone()).collect();
-    Outcome { stopped, lateness, ..outcome }
 }
 
 /// The records of all flows: times of the sender, and deliveries of the receiver, whose times are

@@ -197,9 +197,16 @@ impl Attendance<'_> {
         let part = RoundPart::Report(Box::new(report));
         let (parts, _) = self.meeting.gather(Round::Report, part, &mut || Ok(()))?;
         drop(lcore);
-        let report = |part| if let RoundPart::Report(report) = part { Some(*report) } else { None };
-        let reports: Vec<Report> = parts.into_iter().filter_map(report).collect();
-        Ok(Outcome { adapted, ..report::outcome(&plan, &reports, stopped) })
+        let (mut reports, mut gone) = (Vec::new(), BTreeMap::new());
+        for (host, part) in (0..).zip(parts) {
+            match part {
+                RoundPart::Report(report) => reports.push(*report),
+                RoundPart::Lost { reason } => drop(gone.insert(HostId(host), reason)),
+                other => return Err(self.meeting.out_of_turn(host, &other)),
+            }
+        }
+        let names = self.meeting.names();
+        Ok(Outcome { adapted, ..report::outcome(&plan, &reports, (names, &gone), stopped) })
     }
 
     /// From an open device to a plan that fits the network.

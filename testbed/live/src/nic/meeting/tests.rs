@@ -95,14 +95,62 @@ fn a_host_that_goes_is_named_by_all_others() {
         if meeting.own == 1 {
             return "gone".to_owned();
         }
+        let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
+        let error = armed.unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        error.to_string()
+    });
+    for end in [&ends[0], &ends[2]] {
+        assert!(end.contains("`h1` failed before the run: its process has ended"), "{end}");
+    }
+}
+
+#[test]
+fn hosts_go_on_without_one_that_fails_during_the_run() {
+    let ends = together(4, |mut meeting| {
+        let join = RoundPart::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         meeting.begin();
+        match meeting.own {
+            1 => return None,
+            2 => meeting.give_up(&RunError::Environment("no hugepages".to_owned())),
+            _ => {
+                let parts = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
+                let (parts, _) = parts.unwrap();
+                meeting.part();
+                return Some((parts, [1, 2, 3].map(|host| meeting.has_lost(host))));
+            }
+        }
+        None
+    });
+    let lost = |reason: &str| RoundPart::Lost { reason: reason.to_owned() };
+    for end in [&ends[0], &ends[3]] {
+        let (parts, known) = end.as_ref().unwrap();
+        assert_eq!(known, &[true, true, false]);
+        let [RoundPart::Armed, first, second, RoundPart::Armed] = &parts[..] else {
+            panic!("{parts:?}")
+        };
+        assert_eq!(*first, lost("its process has ended"));
+        assert!(format!("{second:?}").contains("no hugepages"), "{second:?}");
+    }
+}
+
+#[test]
+fn no_host_goes_on_without_the_first() {
+    let ends = together(3, |mut meeting| {
+        let join = RoundPart::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        meeting.begin();
+        if meeting.is_first() {
+            return String::new();
+        }
         let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
         let error = armed.unwrap_err();
         assert_eq!(error.exit_code(), 1);
         error.to_string()
     });
-    for end in [&ends[0], &ends[2]] {
-        assert!(end.contains("`h1` failed during the run: its process has ended"), "{end}");
+    for end in &ends[1..] {
+        assert!(end.contains("`h0` failed during the run: its process has ended"), "{end}");
     }
 }
 

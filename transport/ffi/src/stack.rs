@@ -74,6 +74,10 @@ pub(crate) struct Attached {
     pub(crate) path: Path,
 }
 
+/// Silence that a connection survives, however many timeouts it has: a peer that stands still, or
+/// the restart of a link.
+const GIVE_UP: Duration = Duration::from_s(10);
+
 pub(crate) const BUFFERS: u32 = 4095;
 pub(crate) const CACHE: u32 = 128;
 pub(crate) const DEPTH: u16 = 512;
@@ -82,7 +86,8 @@ impl Stack {
     /// Starts DPDK and the thread.
     pub(crate) fn start(setup: Setup) -> Result<Self, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let loss = LossSettings { rto_min: setup.rto_min, ..LossSettings::default() };
+        let loss =
+            LossSettings { rto_min: setup.rto_min, give_up: GIVE_UP, ..LossSettings::default() };
         let settings = Settings {
             payload_max: setup.payload_max,
             line_rate: setup.line_rate,

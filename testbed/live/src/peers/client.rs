@@ -89,6 +89,7 @@ pub fn run(
     options: &ClientOptions,
     monitor: &mut dyn Monitor,
 ) -> Result<Outcome, PeerError> {
+    let terms = &terms.surviving(options.patience);
     // Refused before anything is opened.
     terms.config(1, setup.addressing.version())?;
     let host = Host::open(setup, options.wait, monitor)?;

@@ -135,6 +135,17 @@ impl Terms {
         Ok(Config::new(settings)?)
     }
 
+    /// With flows that survive a silence of as long, unless the user has set another: no shorter
+    /// than what the client of the session survives.
+    pub(super) fn surviving(&self, silence: Duration) -> Self {
+        let key = "loss.give_up";
+        let mut terms = self.clone();
+        if terms.set.iter().all(|(set, _)| set != key) {
+            terms.set.push((key.to_owned(), format!("{}ps", silence.as_ps())));
+        }
+        terms
+    }
+
     /// The policies by name.
     ///
     /// # Errors
@@ -214,6 +225,18 @@ mod tests {
         assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
         assert_eq!(config.loss.rto_min, RTO_MIN);
         assert!(config.loss.tail_probe, "nothing tells of losses but the receiver");
+    }
+
+    #[test]
+    fn flows_survive_the_clients_patience_unless_another_time_is_set() {
+        let patience = Duration::from_s(70);
+        let give_up = |terms: Terms| {
+            let config = terms.surviving(patience).config(1, IpVersion::V4).unwrap();
+            (config.loss.give_up, config.give_up_after(&config.default_path()) > patience)
+        };
+        assert_eq!(give_up(Terms::default()), (patience, true));
+        let set = vec![("loss.give_up".to_owned(), "2s".to_owned())];
+        assert_eq!(give_up(Terms { set, ..Terms::default() }), (Duration::from_s(2), false));
     }
 
     #[test]

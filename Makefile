@@ -69,13 +69,13 @@ dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time agains
 
 attack: build ## every attack of tests/attack for a minute (root), hosts that stand still for as long
 	$(SYSTEM) --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
+crash: build ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
+	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still flap full little reader && CRASHES=50 $(SYSTEM) --test nic -- killed
 
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup
-
 vm-test: ## two workers at emulated PCI network cards of a virtual machine: the drivers of real ones
 	tests/vm/test
-
 perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
 	tests/compare/run
 
@@ -97,4 +97,4 @@ results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIG
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run nic-demo sim test attack check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs
+.PHONY: help setup build run nic-demo sim test attack crash check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs

@@ -44,6 +44,7 @@ impl Failure {
             Self::Input(_) | Self::CommandLine(_) => Exit::BadInput,
             Self::Output(error) if error.is_mistake() => Exit::BadInput,
             Self::Output(_) | Self::Unfit(_) => Exit::Unfit,
+            Self::Stream(error) if is_full(error) => Exit::Unfit,
             Self::Peer(_) | Self::Stream(_) => Exit::Unfinished,
             Self::Interrupted(_) => Exit::Interrupted,
         }
@@ -62,9 +63,18 @@ impl Failure {
             // The reader has ended, as in `headrace list scenarios | head -1`: the rest is not
             // read.
             Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Self::Stream(error) if is_full(error) => {
+                writeln!(err, "error: standard output cannot be written: {error}")?;
+                writeln!(err, "  help: free some space, or send the output to another disk")
+            }
             Self::Stream(error) => writeln!(err, "error: cannot write the result: {error}"),
         }
     }
+}
+
+/// Whether a disk has no room.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl From<InputError> for Failure {

@@ -150,6 +150,11 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 impl OutputError {
+    /// The file `path` could not be written for `reason`.
+    pub(crate) fn of(path: PathBuf, reason: io::ErrorKind) -> Self {
+        Self { path, error: reason.into() }
+    }
+
     /// Whether another path would have worked: the user's mistake, not the machine's state.
     pub(crate) fn is_mistake(&self) -> bool {
         !matches!(

@@ -108,9 +108,11 @@ pub(crate) fn long() -> Verdict {
 }
 
 pub(crate) fn killed() -> Verdict {
-    for victim in [1, 0] {
+    let mut rng = Rng::new(7).fork("kill", 0);
+    for victim in [1, 0].repeat(usize::try_from(crashes()).unwrap()) {
         let files = over_memif(LONG);
         let mut hosts = under_way::<2>(&files, &[]).map(Some);
+        sleep(Duration::from_millis(rng.below(300)));
         let mut killed = hosts[victim].take().unwrap();
         killed.kill();
         let at = Instant::now();

@@ -1,5 +1,6 @@
 //! The cases of `processes`: devices, refusals, signals, faults.
 
+mod crashes;
 mod netns;
 mod process;
 
@@ -38,6 +39,12 @@ pub(crate) const CASES: &[Case] = &[
     ("tap_devices_meet_over_bridges", tap),
     ("the_doctor_opens_a_device_alone_and_says_who_does_what", doctor),
     ("a_link_that_goes_down_and_comes_up_again_loses_nothing", link_down),
+    ("a_process_that_stands_still_loses_nothing", crashes::stalled),
+    ("a_link_that_flaps_loses_nothing", crashes::flaps),
+    ("a_full_disk_is_named_and_what_was_written_stays", crashes::full_disk),
+    ("too_little_memory_is_said_before_it_is_used_up", crashes::little_memory),
+    ("a_reader_that_stops_is_no_failure", crashes::readers),
+    ("the_sockets_of_a_killed_process_are_no_obstacle", crashes::left_over),
 ];
 
 /// A server and what its clients are to be started with.
@@ -231,7 +238,7 @@ fn killed() -> Verdict {
     let mut rng = Rng::new(7).fork("kill", 0);
     let mut pids = Vec::new();
     let mut stage = Stage::memif(dir.path(), &[]);
-    for round in 0..4 {
+    for round in 0..crashes::rounds(4) {
         let mut client = stage.client("perf", &["--time", "60", "--bidir", "--patience", "3"]);
         pids.push(client.id());
         // In some rounds while it starts.
@@ -246,7 +253,7 @@ fn killed() -> Verdict {
             pids.push(stage.server.id());
             stage.server.signal("KILL");
             // A server that takes its place during the session has no state of it.
-            let successor = (round == 3).then(|| Stage::memif(dir.path(), &[]));
+            let successor = (round % 4 == 3).then(|| Stage::memif(dir.path(), &[]));
             let ended = client.end();
             assert_eq!(ended.code, Some(1), "{ended:?}");
             let said = ["nothing was received", "counted: ", "data_new "];

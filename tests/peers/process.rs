@@ -35,7 +35,7 @@ impl Process {
     /// `headrace ARGS`, in network namespace `netns` when one is named.
     pub(crate) fn start(netns: Option<&str>, args: &[&str]) -> Self {
         let program = std::env::current_exe().unwrap();
-        let mut command = match netns {
+        let command = match netns {
             Some(netns) => {
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", netns]).arg(program);
@@ -43,6 +43,18 @@ impl Process {
             }
             None => Command::new(program),
         };
+        Self::spawn(command, args)
+    }
+
+    /// `headrace ARGS`, started by the shell's `script` as `"$0" "$@"`.
+    #[allow(dead_code, reason = "not of every harness")]
+    pub(crate) fn shell(script: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(std::env::current_exe().unwrap());
+        Self::spawn(command, args)
+    }
+
+    fn spawn(mut command: Command, args: &[&str]) -> Self {
         let command = command.arg("--headrace").args(args);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child process");

@@ -26,15 +26,23 @@ pub(crate) fn probe(machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// Memory that a program without hugepages can have: what is free, and what its cgroup leaves;
-/// `None` when the system does not say.
+/// Memory that this program can have without hugepages: what is free, what its cgroup leaves, and
+/// what is left of its address space; `None` when the system does not say.
 pub(crate) fn room_bytes(machine: &Machine) -> Option<u64> {
     let cgroup = cgroup_room(machine).map(|(room, _)| room);
-    available_bytes(machine).into_iter().chain(cgroup).min()
+    let limit = machine.soft_limit("Max address space");
+    let mapped = kilobytes(machine, "/proc/self/status", "VmSize").unwrap_or(0);
+    let address_space = limit.map(|limit| limit.saturating_sub(mapped));
+    available_bytes(machine).into_iter().chain(cgroup).chain(address_space).min()
 }
 
 fn available_bytes(machine: &Machine) -> Option<u64> {
-    let kb = machine.field("/proc/meminfo", "MemAvailable")?;
+    kilobytes(machine, "/proc/meminfo", "MemAvailable")
+}
+
+/// The bytes of a field in kilobytes.
+fn kilobytes(machine: &Machine, file: &str, field: &str) -> Option<u64> {
+    let kb = machine.field(file, field)?;
     kb.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 

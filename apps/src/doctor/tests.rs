@@ -175,6 +175,15 @@ fn a_limited_address_space_names_ulimit() {
 }
 
 #[test]
+fn the_room_for_a_simulation_is_what_its_limits_leave() {
+    let tree = Tree::healthy();
+    assert_eq!(room_bytes(&tree.machine()), Some(6_000_000 << 10));
+    tree.put("proc/self/limits", "Max address space      1073741824   unlimited   bytes\n");
+    tree.put("proc/self/status", "Name:\theadrace\nVmSize:\t  524288 kB\n");
+    assert_eq!(room_bytes(&tree.machine()), Some(512 << 20));
+}
+
+#[test]
 fn a_box_without_drivers_names_the_package_of_its_system() {
     let tree = Tree::healthy();
     tree.remove("usr/lib/x86_64-linux-gnu/dpdk");

@@ -10,6 +10,7 @@ mod sweep;
 
 use std::ffi::OsString;
 
+use experiments::capture::Unwritten;
 use experiments::measure::Outcome;
 use experiments::observe::Observe;
 use experiments::plan::{Plan, RunError};
@@ -23,7 +24,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::observe;
-use crate::output::OutDir;
+use crate::output::{OutDir, OutputError};
 use crate::progress::{Shown, Total};
 use crate::stopwatch::{self, Stopwatch};
 use experiment::{Experiment, Order, Real};
@@ -61,6 +62,9 @@ pub(crate) fn run(
     let outcome = results::run_into(out.as_ref(), &experiment, command_line, &mut shown)?;
     drop(shown);
     results::show(args, &experiment, &outcome, console)?;
+    if let Some(Unwritten { file, reason }) = &outcome.unwritten {
+        return Err(OutputError::of(file.clone(), *reason).into());
+    }
     let finished = outcome.summary.is_success() && !outcome.stopped;
     Ok(if finished { Exit::Finished } else { Exit::Unfinished })
 }

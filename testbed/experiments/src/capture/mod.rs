@@ -28,10 +28,25 @@ pub struct Capture {
     pub host: Option<HostId>,
 }
 
+/// A file of frames that is not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// The file, which has what was written before.
+    pub file: PathBuf,
+    /// Why the rest could not be written.
+    pub reason: io::ErrorKind,
+}
+
 /// More than any frame has.
 pub const SNAP_ALL: u32 = 65_535;
 
 impl Capture {
+    /// The file after writing it failed.
+    #[must_use]
+    pub fn not_whole(&self, error: &io::Error) -> Unwritten {
+        Unwritten { file: self.file.clone(), reason: error.kind() }
+    }
+
     /// Reads `FILE[,snap=N][,every=N][,host=I]`.
     ///
     /// # Errors

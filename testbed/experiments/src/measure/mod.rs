@@ -15,6 +15,7 @@ use fabric::Network;
 use serde::{Deserialize, Serialize};
 use transport::{Duration, Instant, Stats};
 
+use crate::capture::Unwritten;
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
 
@@ -47,6 +48,8 @@ pub struct Outcome {
     /// For each host: all input of its endpoint, for `transport::record::replay`; empty unless
     /// recorded.
     pub recordings: Vec<Vec<u8>>,
+    /// The capture, when it is not whole.
+    pub unwritten: Option<Unwritten>,
 }
 
 /// A setting that the world changed.
@@ -128,6 +131,7 @@ impl Outcome {
             lateness: None,
             adapted: Vec::new(),
             recordings: Vec::new(),
+            unwritten: None,
         }
     }
 

@@ -12,8 +12,8 @@ use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
 use transport::wire::{Ext, Header};
 use transport::{HostId, Instant};
 
-use crate::capture::Capture;
 use crate::capture::pcapng::{Direction, Interface, Packet, Statistics, Writer};
+use crate::capture::{Capture, Unwritten};
 use crate::plan::{Plan, RunError};
 
 /// A frame that a host has sent or received.
@@ -74,6 +74,7 @@ pub(super) struct Recording {
     taken: Vec<Taken>,
     /// The first error; nothing is written after it.
     failed: Option<io::Error>,
+    capture: Capture,
 }
 
 impl Recording {
@@ -102,6 +103,7 @@ impl Recording {
             snap: usize::try_from(capture.snap).unwrap_or(usize::MAX),
             taken: Vec::new(),
             failed: None,
+            capture: capture.clone(),
         })
     }
 
@@ -142,8 +144,12 @@ impl Recording {
         })
     }
 
-    /// Writes the frames until `end`. A failure to write is logged, and does not fail the run.
-    pub(super) fn finish<'t>(mut self, taps: impl Iterator<Item = &'t mut Tap>, end: Instant) {
+    /// Writes the frames until `end`; the file, if it is not whole.
+    pub(super) fn finish<'t>(
+        mut self,
+        taps: impl Iterator<Item = &'t mut Tap>,
+        end: Instant,
+    ) -> Option<Unwritten> {
         let seen: Vec<u64> = taps.flat_map(|tap| tap.seen.clone()).collect();
         let wanted =
             (0..).zip(seen).filter(|(host, _)| self.only.is_none_or(|only| only.0 == *host));
@@ -156,8 +162,7 @@ impl Recording {
             self.writer.flush()
         };
         let ended = end_file();
-        if let Some(error) = self.failed.or(ended.err()) {
-            tracing::error!(%error, "the capture is not whole");
-        }
+        let failed = self.failed.or(ended.err());
+        failed.map(|error| self.capture.not_whole(&error))
     }
 }

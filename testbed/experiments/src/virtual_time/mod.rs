@@ -249,11 +249,11 @@ impl Sim {
         mut built: Vec<Mutex<Part<'_>>>,
         stopped: bool,
     ) -> Outcome {
-        if let Some(recording) = self.recording.take() {
+        let unwritten = self.recording.take().and_then(|recording| {
             let parts = built.iter_mut();
             let parts = parts.map(|part| part.get_mut().unwrap_or_else(PoisonError::into_inner));
-            recording.finish(parts.filter_map(|part| part.hosts.tap()), self.now);
-        }
+            recording.finish(parts.filter_map(|part| part.hosts.tap()), self.now)
+        });
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
         let mut dcsim: Option<(Duration, Figures)> = None;
@@ -282,6 +282,6 @@ impl Sim {
         outcome.summary.dcsim =
             dcsim.map(|(rtt_max, figures)| DcSimResult::of(rtt_max, &figures, Some(&network)));
         outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
-        Outcome { series: self.sampler.into_series(), stopped, ..outcome }
+        Outcome { series: self.sampler.into_series(), stopped, unwritten, ..outcome }
     }
 }

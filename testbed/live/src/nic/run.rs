@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use experiments::capture::Unwritten;
 use experiments::conductor::Conductor;
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
@@ -193,7 +194,8 @@ impl Attendance<'_> {
             answers: opened.answers,
             ..HostSeen::default()
         };
-        let (report, stopped) = self.flows(&plan, opened, (&addressing, &observers), seen)?;
+        let (report, stopped, unwritten) =
+            self.flows(&plan, opened, (&addressing, &observers), seen)?;
         let part = RoundPart::Report(Box::new(report));
         let (parts, _) = self.meeting.gather(Round::Report, part, &mut || Ok(()))?;
         drop(lcore);
@@ -206,7 +208,8 @@ impl Attendance<'_> {
             }
         }
         let names = self.meeting.names();
-        Ok(Outcome { adapted, ..report::outcome(&plan, &reports, (names, &gone), stopped) })
+        let outcome = report::outcome(&plan, &reports, (names, &gone), stopped);
+        Ok(Outcome { adapted, unwritten, ..outcome })
     }
 
     /// From an open device to a plan that fits the network.
@@ -244,14 +247,15 @@ impl Attendance<'_> {
         Ok(Fitted { plan, adapted, addressing, rtts: bounds })
     }
 
-    /// The flows of this host, and its report.
+    /// The flows of this host: its report, whether they were stopped, and its capture if that is
+    /// not whole.
     fn flows(
         &mut self,
         plan: &Plan,
         opened: Opened,
         (addressing, observers): (&Addressing, &Observers),
         seen: HostSeen,
-    ) -> Result<(Report, bool), RunError> {
+    ) -> Result<(Report, bool, Option<Unwritten>), RunError> {
         let own = HostId(self.network.own);
         let (clock, rng) = (RunClock::default(), Rng::new(plan.seed));
         let setup = HostSetup {
@@ -281,7 +285,7 @@ impl Attendance<'_> {
         let mut turn = OngoingRun::new(plan, self.meeting, control, clock);
         let stopped = turn.until_over(&pollers, self.watch)?;
         let mut polled = pollers.stop()?;
-        observers.finish_capture(capture);
+        let unwritten = observers.finish_capture(capture);
         let OngoingRun { control, gaps, now, clock, .. } = turn;
         let sum = counters::sum(&mut polled, clock.now());
         let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
@@ -292,7 +296,7 @@ impl Attendance<'_> {
         let after = self.meeting.compare_clocks(&mut || Ok(()))?;
         report.seen.clock_error_us = before.error().max(after.error()).as_us_f64();
         report.offset_change_ps = after.ahead_ps().saturating_sub(before.ahead_ps());
-        Ok((report, stopped))
+        Ok((report, stopped, unwritten))
     }
 
     /// Waits until all hosts are ready: how far the first host's clock is ahead, and when, by the

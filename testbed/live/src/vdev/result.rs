@@ -1,5 +1,6 @@
 //! The result of a run in real time: the books of workers, links, switch and pools in one outcome.
 
+use experiments::capture::Unwritten;
 use experiments::measure::audit::DriverCount;
 use experiments::measure::sampler::Sampler;
 use experiments::measure::{Audit, Outcome};
@@ -24,6 +25,7 @@ pub(super) struct Ended<'a> {
     pub(super) now: Instant,
     pub(super) polled: Vec<Polled>,
     pub(super) stopped: bool,
+    pub(super) unwritten: Option<Unwritten>,
 }
 
 /// Takes everything down and puts the outcome together.
@@ -34,7 +36,7 @@ pub(super) fn outcome(
     scale: TimeScale,
     pmd: Pmd,
 ) -> Outcome {
-    let Ended { switch, mut control, sampler, gaps, now, mut polled, stopped } = ended;
+    let Ended { switch, mut control, sampler, gaps, now, mut polled, stopped, unwritten } = ended;
     let workers = counters::sum(&mut polled, now);
     let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
@@ -69,7 +71,7 @@ pub(super) fn outcome(
         summary.audit.find(format!("buffers: {out} of the {whose}' are not back in their pool"));
     }
     let series = sampler.into_series();
-    Outcome { series, recordings, stopped, lateness: Some(lateness), ..outcome }
+    Outcome { series, recordings, stopped, unwritten, lateness: Some(lateness), ..outcome }
 }
 
 /// The books of packets between endpoints and network, with those losses that neither counts.

@@ -223,11 +223,11 @@ fn drive<'a>(
     run.clock.start(rate.clock(scale));
     let stopped = run.turn_until_over(&pollers, watch);
     let polled = pollers.stop()?;
-    observers.finish_capture(capture);
+    let unwritten = observers.finish_capture(capture);
     // Packets that hosts have sent are in the network now, or counted as on their way.
     while run.switch.receive(run.now) {}
     let Run { switch, control, sampler, gaps, now, .. } = run;
-    Ok(Ended { switch, control, sampler, gaps, now, polled, stopped })
+    Ok(Ended { switch, control, sampler, gaps, now, polled, stopped, unwritten })
 }
 
 impl Run<'_> {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 
-use experiments::capture::Capture;
+use experiments::capture::{Capture, Unwritten};
 use experiments::input::InputError;
 use experiments::observe::Observe;
 use experiments::plan::RunError;
@@ -118,13 +118,10 @@ impl Observers {
         Ok(Some(thread.map_err(|error| capture.unwritable(&error))?))
     }
 
-    /// Ends the capture. What could not be written is logged, and is no failure of the run.
-    pub(crate) fn finish_capture(&self, thread: Option<CaptureThread>) {
-        if let (Some(thread), Some((capture, _))) = (thread, &self.capture)
-            && let Err(error) = thread.finish()
-        {
-            tracing::error!(file = %capture.file.display(), %error, "the capture is not whole");
-        }
+    /// Ends the capture; the file, if it is not whole.
+    pub(crate) fn finish_capture(&self, thread: Option<CaptureThread>) -> Option<Unwritten> {
+        let (capture, _) = self.capture.as_ref()?;
+        thread?.finish().err().map(|error| capture.not_whole(&error))
     }
 }
 

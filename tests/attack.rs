@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         // `--headrace` stands in the place of the program's name.
         Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
         Some("--attack") => return forger::run(&arguments[1..]),
+        Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),
         Some("--list") => {
             Attack::ALL.iter().for_each(|attack| println!("{}: test", attack.name()));
             return ExitCode::SUCCESS;

@@ -1,6 +1,7 @@
 //! The attacker: packets that it makes up, with the victims' addresses as their source. It knows
 //! addresses, the port and this source code, and nothing that victims send to each other.
 
+use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use transport::units::{Credit, Key};
 use transport::wire::addressing::{AddrPair, IpPair, UDP_PORT};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, ETHERNET_LEN, Ecn, FrameSpec, TrafficClass};
+use transport::wire::sim::Sim;
 use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Presence, Receipt};
 use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
 
@@ -47,6 +49,14 @@ pub(crate) enum Attack {
     Junk,
     /// Headers that are cut or longer than they state, and fragments.
     Misshapen,
+    /// SIMs and their answers for a host, and notes for every flow that it may have.
+    Notes,
+    /// Requests for credit, of flows that the receiver may have and of new ones.
+    Requests,
+    /// Segments of almost 9000 octets.
+    Large,
+    /// All packets of an earlier session, in both directions.
+    Replay,
 }
 
 impl Attack {
@@ -59,6 +69,10 @@ impl Attack {
         Self::Presence,
         Self::Junk,
         Self::Misshapen,
+        Self::Notes,
+        Self::Requests,
+        Self::Large,
+        Self::Replay,
     ];
 
     /// Packets in a burst, and the pause after each burst, from the second on.
@@ -87,10 +101,14 @@ impl Attack {
             Self::Presence => "forged_presence_ends_no_flow",
             Self::Junk => "octets_at_random_are_no_packet",
             Self::Misshapen => "cut_long_and_fragmented_packets_are_none",
+            Self::Notes => "forged_probes_and_notes_are_answered_by_no_state",
+            Self::Requests => "forged_requests_take_no_credit_and_no_memory",
+            Self::Large => "forged_segments_of_full_length_are_in_no_message",
+            Self::Replay => "packets_of_an_earlier_session_are_of_no_later_one",
         }
     }
 
-    fn packet(self, turn: u64, rng: &mut Rng, port: u16) -> (usize, Vec<u8>) {
+    fn packet(self, turn: u64, rng: &mut Rng, port: u16, heard: &[Vec<u8>]) -> (usize, Vec<u8>) {
         // Generations of the first indices in turn.
         let small = |n: u64| u32::try_from(n).unwrap_or(0);
         let flow = FlowId::new(small(turn % 3), 1 + small(turn / 3 % 4095));
@@ -134,6 +152,28 @@ impl Attack {
                 (0, octets)
             }
             Self::Misshapen => (0, misshapen(turn, rng, port)),
+            Self::Notes => {
+                let sim = Sim { number: small(turn), nonce: rng.next_u32(), src_flow: flow };
+                let note = if turn & 1 == 0 { sim.probe() } else { sim.answer() };
+                let name = if turn & 2 == 0 { FlowId::UNKNOWN } else { flow };
+                (1, datagram(0, name, Body::Note(note), &[], rng, port))
+            }
+            Self::Requests => {
+                let upto = Credit::START.plus(rng.next_u32() / 2);
+                let body = Body::Request(Allowance { src_flow: flow, upto });
+                let name = if turn & 1 == 0 { FlowId::UNKNOWN } else { flow };
+                (0, datagram(1, name, body, &[], rng, port))
+            }
+            Self::Large => {
+                let body = Body::Data(segment(rng));
+                (0, datagram(1, flow, body, &[0x55; 8800], rng, port))
+            }
+            Self::Replay => {
+                let at = usize::try_from(turn).unwrap() % heard.len();
+                let mut octets = heard[at].clone();
+                octets[22..24].copy_from_slice(&port.to_be_bytes());
+                (usize::from(octets[19] == VICTIMS[1].octets()[3]), octets)
+            }
         }
     }
 }
@@ -183,7 +223,7 @@ fn datagram(
     let addrs = AddrPair { dst_mac: [0; 6], src_mac: [0; 6], ip, udp_port: port };
     let class = if payload.is_empty() { TrafficClass::Control } else { TrafficClass::Data };
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class };
-    let mut frame = vec![0; 128];
+    let mut frame = vec![0; 256];
     let payload_len = u16::try_from(payload.len()).unwrap();
     let len = frame::emit(&spec, &header, &Ext::VACANT, payload_len, &mut frame);
     frame.truncate(len);
@@ -209,9 +249,40 @@ fn misshapen(turn: u64, rng: &mut Rng, port: u16) -> Vec<u8> {
     octets
 }
 
-/// `NAME SECONDS PORT`: attacks, and prints how many packets it sent.
+/// Packets of an earlier session that are sent again.
+const HEARD_MAX: usize = 4000;
+
+/// Ethernet's number for all protocols.
+const ALL_PROTOCOLS: u16 = 3;
+
+/// `FILE SECONDS`: notes what the victims send to each other, as seen from the network namespace in
+/// which it runs.
+pub(crate) fn eavesdrop(arguments: &[String]) -> ExitCode {
+    let [file, seconds] = arguments else { return ExitCode::FAILURE };
+    let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
+    let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+    let (mut frame, mut packets) = (vec![0; 1 << 16], Vec::new());
+    println!("ready");
+    while Instant::now() < until && packets.len() < HEARD_MAX {
+        let Ok(len) = socket.read(&mut frame) else { continue };
+        let packet = &frame[usize::from(ETHERNET_LEN).min(len)..len];
+        let is_ours = packet.len() > 28 && packet[0] == 0x45 && packet[9] == 17;
+        if is_ours && packet[22..24] == UDP_PORT.to_be_bytes() {
+            packets.push(packet.to_vec());
+        }
+    }
+    std::fs::write(file, serde_json::to_vec(&packets).unwrap()).unwrap();
+    ExitCode::SUCCESS
+}
+
+/// `NAME SECONDS PORT FILE`: attacks, and prints how many packets it sent. FILE has what
+/// [`eavesdrop`] noted, for attacks that use it.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let [name, seconds, port] = arguments else { return ExitCode::FAILURE };
+    let [name, seconds, port, file] = arguments else { return ExitCode::FAILURE };
+    let heard = std::fs::read(file).unwrap_or_else(|_| b"[]".to_vec());
+    let heard: Vec<Vec<u8>> = serde_json::from_slice(&heard).unwrap();
     let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
     let port: u16 = port.parse().unwrap();
     let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
@@ -223,7 +294,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let mut end = burst.max(if burst == 1 { SLOW.0 } else { 0 });
     while Instant::now() < until {
         for turn in turn..end {
-            let (to, octets) = attack.packet(turn, &mut rng, port);
+            let (to, octets) = attack.packet(turn, &mut rng, port, &heard);
             let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
             // The kernel's queue may be full.
             sent += u64::from(socket.send_to(&octets, &to).is_ok());

@@ -1,5 +1,6 @@
 //! A server, its client, and what an attack does to them.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -34,13 +35,29 @@ fn transfer(lab: &Lab, more: &[&str]) -> Ended {
     start(lab, 1, &[&what, more].concat()).end()
 }
 
-/// Runs a transfer beside an attack on `port`: gigabits a second, and packets sent by the attacker.
-fn attacked(lab: &Lab, attack: Attack, port: u16, seconds: u64) -> (f64, u64) {
+/// Runs a transfer whose packets are noted in `file`, as seen from the server's namespace.
+fn overheard(lab: &Lab, file: &Path) {
+    let program = std::env::current_exe().unwrap();
+    let mut listener = lab.command(0, &program);
+    let mut listener =
+        listener.arg("--eavesdrop").arg(file).arg("4").stdout(Stdio::piped()).spawn().unwrap();
+    // Its one line says that it listens.
+    let mut ready = [0; 6];
+    listener.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    transfer(lab, &["--bytes", "1MiB"]).result();
+    assert!(listener.wait().unwrap().success());
+    assert!(std::fs::metadata(file).unwrap().len() > 1 << 20, "the session was not overheard");
+}
+
+/// Runs a transfer beside an attack on `port`, with what `file` has of an earlier session: gigabits
+/// a second, and packets sent by the attacker.
+fn attacked(lab: &Lab, attack: Attack, (port, file): (u16, &Path), seconds: u64) -> (f64, u64) {
     let program = std::env::current_exe().unwrap();
     let mut attacker = lab.command(2, &program);
     // The attack begins before the victims meet, and ends after them.
     let words = [attack.name().to_owned(), (seconds + 2).to_string(), port.to_string()];
-    let attacker = attacker.arg("--attack").args(words).stdout(Stdio::piped()).spawn().unwrap();
+    let attacker =
+        attacker.arg("--attack").args(words).arg(file).stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let result = transfer(lab, &["--time", &seconds.to_string()]).result();
     let sent = attacker.wait_with_output().unwrap();
@@ -61,8 +78,14 @@ pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
     }
     let mut server = start(&lab, 0, &["perf", "server", "--device", "eth0"]);
     server.on_event("queue(s) of");
-    let (beside, _) = attacked(&lab, attack, OTHER_PORT, seconds);
-    let (under, sent) = attacked(&lab, attack, PORT, seconds);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("session");
+    let replays = attack == Attack::Replay;
+    if replays {
+        overheard(&lab, &file);
+    }
+    let (beside, _) = attacked(&lab, attack, (OTHER_PORT, &file), seconds);
+    let (under, sent) = attacked(&lab, attack, (PORT, &file), seconds);
     assert!(sent > attack.least(seconds), "the attacker sent {sent} packets");
     // A short attack is too short to compare where other programs run.
     assert!(seconds < LONG || under > 0.5 * beside, "{under:.2} Gb/s of {beside:.2}");
@@ -71,7 +94,8 @@ pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
     server.signal("INT");
     let ended = server.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.contains("3 sessions, 0 broken"), "{}", ended.out);
+    let sessions = format!("{} sessions, 0 broken", 3 + u32::from(replays));
+    assert!(ended.out.contains(&sessions), "{}", ended.out);
     Ok(format!(
         "{under:.2} Gb/s under {sent} forged packets, {beside:.2} beside as many to another port"
     ))

@@ -121,7 +121,7 @@ pub(crate) fn killed() -> Verdict {
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains(&format!("host `h{victim}` failed")), "{ended:?}");
         assert!(after < NAMED_WITHIN, "{after:?}: {ended:?}");
-        // The next start needs no hand.
+        // The next start needs nothing removed or repaired.
         let next = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
         same_story(&next.run(&[]));
     }

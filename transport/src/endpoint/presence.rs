@@ -25,16 +25,17 @@
 //!
 //! What an application may rely on:
 //! - While both ends run, a message is delivered once, or its sender is given an error. A receiver
-//!   that has forgotten a flow since it started says so (`Forgotten`). It forgets no flow before
-//!   `linger` of silence, so a message that was posted less than that ago cannot have reached the
-//!   flow, nor can one be whole of which some byte was never sent: both are sent again. An older
-//!   message may have been delivered while only its acknowledgements were lost, and fails. A
-//!   receiver keeps the names that it gives apart by generation; when a table's places have been
-//!   used so often that generations may have come round, it says `Forgotten`.
+//!   that has forgotten a flow since it started says so (`Forgotten`). It forgets no flow that has
+//!   delivered a message before `linger` of silence, so a message that was posted less than that
+//!   ago was not delivered, nor can one be whole of which some byte was never sent: both are sent
+//!   again. An older message may have been delivered while only its acknowledgements were lost, and
+//!   fails. A receiver keeps the names that it gives apart by generation; when a table's places
+//!   have been used so often that generations may have come round, it says `Forgotten`.
 //! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
 //!   by the process that runs now; the process before may have delivered it too, and nothing on
-//!   the network remembers that. Neither process delivers it twice, unless every packet of the
-//!   message is delayed over the restart and arrives before the flow is opened anew.
+//!   the network remembers that. Neither process delivers it twice. The one exception: the network
+//!   keeps every packet of the message during the restart, and all of them arrive before the flow
+//!   is opened anew.
 //! - A restart of the sender ends its flows; its messages that were not whole are aborted at the
 //!   receiver after its silence. Flows of the new process have other keys: nothing of the old ones
 //!   is taken for theirs.

@@ -178,6 +178,10 @@ pub(crate) struct RunArgs {
     /// else 4797].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: Option<u16>,
+    /// Seals packets of --world nic by the keys of a file that all hosts have: psk:FILE encrypts
+    /// payloads, psk-auth:FILE leaves them readable. Packets are plain unless given.
+    #[arg(long, value_name = "psk:FILE")]
+    pub(crate) security: Option<String>,
     /// Runs only the variants of this name, or with these parts of a name, like smartt,size=1MiB;
     /// may be given several times.
     #[arg(long, value_name = "NAME")]

@@ -26,11 +26,20 @@ local STEPS = {
    [0] = "UNKNOWN", [1] = "FORGOTTEN", [2] = "KEEP", [3] = "PROVE", [4] = "PROOF", [5] = "REFUSED",
 }
 
+local SEALS = { [0] = "authenticated", [1] = "encrypted" }
+local SEAL_LENGTH = 32
+
 local CLASSES = { [0] = "Control", [1] = "ProbeAck", [2] = "Probe" }
 
 local fields = {
-   version = ProtoField.uint8("headrace.version", "Version", base.DEC, nil, 0xF0),
+   sealed = ProtoField.bool("headrace.sealed", "Sealed", 8, nil, 0x80),
+   version = ProtoField.uint8("headrace.version", "Version", base.DEC, nil, 0x70),
    kind = ProtoField.uint8("headrace.kind", "Kind", base.DEC, KINDS, 0x0F),
+   seal_tag = ProtoField.bytes("headrace.seal.tag", "Tag of the seal"),
+   seal_mode = ProtoField.uint8("headrace.seal.mode", "Payload", base.DEC, SEALS),
+   seal_key = ProtoField.uint8("headrace.seal.key", "Shared key", base.DEC),
+   seal_number = ProtoField.uint64("headrace.seal.number", "Number", base.DEC),
+   seal_start = ProtoField.uint64("headrace.seal.start", "Start of the derived key (ns)", base.DEC),
    flags = ProtoField.uint8("headrace.flags", "Flags", base.HEX),
    open = ProtoField.bool("headrace.flags.open", "OPEN extension", 8, nil, 0x01),
    tagged = ProtoField.bool("headrace.flags.tag", "TAG extension", 8, nil, 0x02),
@@ -421,10 +430,33 @@ local function header_length(buffer, kind)
    return length
 end
 
--- What UDP says follows its header, also where a switch has cut it off.
+local function is_sealed(buffer)
+   return buffer(0, 1):uint() >= 128
+end
+
+local function version_of(buffer)
+   return math.floor(buffer(0, 1):uint() / 16) % 8
+end
+
+-- What UDP says follows its header, also where a switch has cut it off, without a seal.
 local function length_as_sent(buffer)
    local length = udp_length()
-   return length and length.value - 8 or buffer:reported_len()
+   local sent = length and length.value - 8 or buffer:reported_len()
+   return sent - (is_sealed(buffer) and SEAL_LENGTH or 0)
+end
+
+-- The packet in front of its seal, which is shown; a trimmed packet has none left.
+local function unsealed(buffer, tree)
+   local ends = length_as_sent(buffer)
+   if not is_sealed(buffer) or buffer:len() < ends + SEAL_LENGTH then
+      return buffer
+   end
+   tree:add(fields.seal_tag, buffer(ends, 16))
+   tree:add(fields.seal_mode, buffer(ends + 16, 1))
+   tree:add(fields.seal_key, buffer(ends + 17, 1))
+   tree:add(fields.seal_number, buffer(ends + 18, 6))
+   tree:add(fields.seal_start, buffer(ends + 24, 8))
+   return buffer(0, ends):tvb()
 end
 
 local function payload(reader, kind)
@@ -454,14 +486,13 @@ local function dissect(buffer, pinfo, tree)
    end
    pinfo.cols.protocol = "Headrace"
    local subtree = tree:add(headrace, buffer())
-   local reader = Reader.new(buffer, subtree)
    local first = buffer(0, 1)
    local kind = first:uint() % 16
+   subtree:add(fields.sealed, first)
    local version = subtree:add(fields.version, first)
    local kind_item = subtree:add(fields.kind, first)
-   reader.at = 1
    local name = KINDS[kind]
-   if math.floor(first:uint() / 16) ~= VERSION then
+   if version_of(buffer) ~= VERSION then
       version:add_proto_expert_info(malformed, "this dissector knows version 2")
       return buffer:len()
    elseif name == nil then
@@ -473,6 +504,8 @@ local function dissect(buffer, pinfo, tree)
       pinfo.cols.info = name .. " (truncated)"
       return buffer:len()
    end
+   local reader = Reader.new(unsealed(buffer, subtree), subtree)
+   reader.at = 1
    local source = udp_source()
    if source then
       subtree:add(fields.ev, source.value):set_generated()
@@ -487,7 +520,7 @@ headrace.dissector = dissect
 
 -- Ours by port and version, whatever the source port says.
 local function is_headrace(buffer, pinfo, tree)
-   if pinfo.dst_port ~= headrace.prefs.port or buffer:len() == 0 or math.floor(buffer(0, 1):uint() / 16) ~= VERSION then
+   if pinfo.dst_port ~= headrace.prefs.port or buffer:len() == 0 or version_of(buffer) ~= VERSION then
       return false
    end
    dissect(buffer, pinfo, tree)

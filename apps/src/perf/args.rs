@@ -61,6 +61,10 @@ pub(crate) struct DeviceArgs {
     /// Argument for DPDK's EAL, unchanged; may be given several times.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) eal: Vec<String>,
+    /// Seals packets by the keys of a file that both sides have: psk:FILE encrypts payloads,
+    /// psk-auth:FILE leaves them readable. Packets are plain unless given.
+    #[arg(long, value_name = "psk:FILE")]
+    pub(crate) security: Option<String>,
     /// Seconds of silence after which the other side is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]

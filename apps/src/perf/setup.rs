@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use experiments::input::InputError;
 use experiments::plan::RunError;
-use live::peers::{ClientOptions, HostSetup, Job, MemoryMode, PeerError, Side, Terms};
+use live::peers::{ClientOptions, HostSetup, Job, MemoryMode, PeerError, SharedKeys, Side, Terms};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
 use transport::{Duration, HostId, Rate};
 
@@ -28,6 +28,8 @@ const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
     let device = device::resolved(&args.device)?;
     let default = if side == Side::Listens { 0 } else { 1 };
+    let keys = args.security.as_deref().map(SharedKeys::read).transpose();
+    let keys = keys.map_err(|error| Failure::CommandLine(format!("error: {error}")))?;
     let (addressing, unresolved) = addressing(args, args.host.unwrap_or(default))?;
     Ok(HostSetup {
         device,
@@ -44,6 +46,7 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
         depth: args.ring.next_power_of_two(),
         eal_arguments: args.eal.clone(),
         core: args.core,
+        keys,
     })
 }
 

@@ -77,6 +77,10 @@ impl<'a> Shown<'a> {
                 "UDP packets come to another port than {port}, at which this process listens; if a \
                  peer sends them, give both sides the same --udp-port"
             ),
+            SessionEvent::Keys(None) => writeln!(self.err, "keys have changed and are in use"),
+            SessionEvent::Keys(Some(error)) => {
+                writeln!(self.err, "the keys read before stay in use: {error}")
+            }
             SessionEvent::Begins(host, terms) => {
                 writeln!(self.err, "session with host {host}: {}", line_of(terms))
             }

@@ -52,6 +52,9 @@ pub(crate) struct Real {
     /// The user has described its switches and links.
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
     pub(crate) topology_given: bool,
+    /// The keys that seal packets, as the flag names them.
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
+    pub(crate) security: Option<String>,
 }
 
 /// The order of a command line.
@@ -236,6 +239,11 @@ impl Reader {
             InputError::new(format!("no {flag}"), expected).at(flag, 0, 0).help(help)
         };
         if world != World::Nic {
+            if let Some(text) = &args.security {
+                let found = format!("`{text}` for --world {}", world.name());
+                let error = InputError::new(found, "--world nic, or no --security");
+                return Err(on_flag("--security", error));
+            }
             return match &args.hosts {
                 None => Ok(None),
                 Some(path) => {
@@ -256,7 +264,8 @@ impl Reader {
             let source = TopologySource::Builtin(format!("leaf-spine:1,1,{count}"));
             self.topology = Some((source, "default for --world nic".to_owned()));
         }
-        Ok(Some(Real { hosts, own, topology_given }))
+        let security = args.security.clone();
+        Ok(Some(Real { hosts, own, topology_given, security }))
     }
 
     /// The world in which it runs, with the origin of the choice: virtual time unless a flag or the

@@ -38,10 +38,18 @@ pub(crate) fn run(
     command_line: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
+    #[cfg(feature = "dpdk")]
+    if let Some(text) = &args.security {
+        let error = |error| Failure::CommandLine(format!("error: {error}"));
+        drop(live::peers::SharedKeys::read(text).map_err(error)?);
+    }
     let experiment = match Order::read(args)? {
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
     };
+    if experiment.real.as_ref().is_some_and(|real| real.security.is_none()) {
+        writeln!(console.err, "{UNSEALED}")?;
+    }
     for warning in &experiment.warnings {
         writeln!(console.err, "{warning}")?;
     }
@@ -137,12 +145,18 @@ fn in_real_time(
     }
 }
 
+/// What a run on a real network says that does not seal its packets.
+const UNSEALED: &str = "packets are not sealed: a host on the path can read and change them; \
+                        --security psk:FILE on every host seals them";
+
 /// The `nic` world, in builds that have it.
 fn on_real_devices(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     #[cfg(feature = "dpdk")]
-    if let Some(Real { hosts, own, topology_given }) = experiment.real.clone() {
+    if let Some(Real { hosts, own, topology_given, security }) = experiment.real.clone() {
         let observe = experiment.observe.clone();
-        let network = live::nic::RealNetwork { hosts, own, topology_given, observe };
+        let keys = security.as_deref().map(live::peers::SharedKeys::read).transpose();
+        let keys = keys.map_err(RunError::Environment)?;
+        let network = live::nic::RealNetwork { hosts, own, topology_given, observe, keys };
         return live::nic::run(&experiment.plan, &network, watch);
     }
     let _ = (experiment, watch);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
-use transport::wire::KEY_LEN;
+use transport::wire::{KEY_LEN, seal};
 use transport::{Config, Settings};
 
 /// `config` for an endpoint on a real network: with a secret of its own, and headers accounted as
@@ -15,6 +15,16 @@ pub fn keyed(config: &Config) -> io::Result<Config> {
     let secret = [random()?, random()?];
     let settings = Settings { key_bytes: KEY_LEN, secret, ..(**config).clone() };
     Config::new(settings)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
+}
+
+/// `config` for an endpoint whose packets are sealed: accounted with their seals.
+///
+/// # Errors
+/// When the settings do not fit with that.
+pub fn sealed(config: &Config) -> io::Result<Config> {
+    let frame_overhead = config.frame_overhead + seal::LEN;
+    Config::new(Settings { frame_overhead, ..(**config).clone() })
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
 }
 

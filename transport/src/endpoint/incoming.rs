@@ -38,6 +38,12 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
+    /// Whether `rx` is data of a flow that is here, by its name and its key.
+    #[must_use]
+    pub fn knows(&self, rx: &RxSegment) -> bool {
+        matches!(&rx.hdr.body, Body::Data(data) if self.known_flow(rx, data).is_some())
+    }
+
     /// The incoming flow of a segment, if it is known.
     pub(super) fn known_flow(&self, rx: &RxSegment, data: &Data) -> Option<&RxFlow> {
         let named = rx.hdr.dst_flow;

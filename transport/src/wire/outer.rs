@@ -11,6 +11,7 @@ use super::addressing::{Addressing, IpVersion};
 use super::checksum::Checksum;
 use super::class::{Ecn, TrafficClass};
 use super::frame::{Envelope, PAYLOAD_LEN_MAX, Route, UDP_LEN, UdpCheck, header_overhead};
+use super::seal::SEALED;
 use super::{Body, Ext, Header, ParseError};
 use crate::units::{EntropyValue, HostId};
 
@@ -184,7 +185,14 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
         sum.add(datagram);
         sum.add(tail);
         let holds = self.udp().checksum != 0 && sum.finish() == 0;
-        if holds { Ok(()) } else { Err(ParseError::Checksum) }
+        if holds {
+            return Ok(());
+        }
+        // A sealed packet has no checksum, and its receiver is to see why it cannot be read.
+        let first = datagram.get(usize::from(UDP_LEN));
+        let is_sealed = first.is_some_and(|first| first & SEALED != 0);
+        let is_sealed = is_sealed && self.udp().checksum == 0;
+        Err(if is_sealed { ParseError::Sealed } else { ParseError::Checksum })
     }
 }
 

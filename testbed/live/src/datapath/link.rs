@@ -6,7 +6,8 @@
 
 use transport::{BURST, Instant};
 use transport_dpdk::{
-    ExtBuf, HandedOver, LinkEnd, MbufBurst, PacketIo, PortIo, RxFrame, TxFrame, Upkeep, eal,
+    ExtBuf, HandedOver, InPlace, LinkEnd, MbufBurst, PacketIo, PortIo, RxFrame, TxFrame, Upkeep,
+    eal,
 };
 
 use super::peer::{HEAD_MAX, Peer};
@@ -148,6 +149,13 @@ impl PacketIo for MeasuredIo {
             mirror.ticks += eal::tsc().wrapping_sub(start);
         }
         self.io.tx_burst()
+    }
+}
+
+impl InPlace for MeasuredIo {
+    #[inline]
+    fn rx_edit(&mut self, index: usize) -> Option<&mut [u8]> {
+        self.io.rx_edit(index)
     }
 }
 

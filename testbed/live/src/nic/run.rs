@@ -18,6 +18,7 @@ use transport::ec::EcKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
+use transport::wire::seal;
 use transport::{Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
@@ -36,6 +37,7 @@ use super::report;
 use super::warm_up::{Desk, Opened, devices};
 use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
+use crate::workers::SharedKeys;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
@@ -54,6 +56,8 @@ pub struct RealNetwork {
     pub topology_given: bool,
     /// The observations of this host meanwhile.
     pub observe: Observe,
+    /// Keys that seal packets; all hosts have some, or none has.
+    pub keys: Option<SharedKeys>,
 }
 
 /// Real time after which a device that takes nothing counts as stuck.
@@ -129,6 +133,7 @@ fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
         ("matrix", print(&cm_write::to_text(&plan.matrix))),
         ("topology", print(&topo_file::to_text(plan.tree.spec()))),
         ("hosts file", print(&hosts)),
+        ("--security", network.keys.as_ref().map_or("none", |_| "psk").to_owned()),
     ];
     let settings = plan.draft.effective().into_iter().map(|(key, value, _)| (key, value));
     Hello {
@@ -266,6 +271,7 @@ impl Attendance<'_> {
             record: false,
             observers,
             rate: (plan.settings.line_rate, TimeScale::REAL),
+            keys: self.network.keys.as_ref(),
         };
         let (pool, eal) = (Arc::clone(&opened.pool), opened.eal.clone());
         let (host, app) = worker(plan, own, &setup, (opened, self.clock))?;
@@ -415,7 +421,8 @@ fn fit_devices(
     let mut adapted = Vec::new();
     let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
     let shortest = devices.iter().map(|device| device.max_frame).min().unwrap_or(u32::MAX);
-    let carried = shortest.saturating_sub(u32::from(plan.settings.headers_max()));
+    let seal = network.keys.as_ref().map_or(0, |_| seal::LEN);
+    let carried = shortest.saturating_sub(u32::from(plan.settings.headers_max() + seal));
     let carried = u16::try_from(carried).unwrap_or(u16::MAX);
     let is_v4 = network.hosts.hosts.iter().all(|host| host.ip.is_ipv4());
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };

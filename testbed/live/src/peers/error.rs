@@ -47,7 +47,7 @@ pub enum PeerError {
     /// No server answered.
     #[error(
         "no server answered at {address}, UDP port {udp_port}, within {seconds} s; start `headrace \
-         perf server` there, and check --server, --host and --udp-port on both sides"
+         perf server` there, and check --server, --host, --udp-port and --security on both sides"
     )]
     NoServer {
         /// The address that was asked for.

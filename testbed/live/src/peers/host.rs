@@ -14,14 +14,15 @@ use transport::sched::Label;
 use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::frame::{HEADERS_MAX, PLAIN_HEADERS_MAX};
+use transport::wire::seal;
 use transport::{Config, Duration, HostId, Instant, Path, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
     InterruptHold, MemoryConfig, MemoryMode, MessageBytes, Pool, PoolConfig, Port, PortConfig,
-    PortIo, RegisteredThread, Request, Side, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
-    clock,
+    PortIo, RegisteredThread, Request, Security, Side, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring, clock,
 };
 
 use super::error::PeerError;
@@ -29,7 +30,7 @@ use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{Monitor, SessionEvent};
-use crate::workers::{counters, keyed, random};
+use crate::workers::{SharedKeys, UNSEALED, counters, random, secured};
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub struct HostSetup {
     pub eal_arguments: Vec<String>,
     /// The core that it is pinned to.
     pub core: Option<usize>,
+    /// Keys that seal packets; plain ones are sent and taken without.
+    pub keys: Option<SharedKeys>,
 }
 
 /// Descriptors in the rings between application and worker.
@@ -69,6 +72,7 @@ const QUIET: Duration = Duration::from_ms(5);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
 type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
+type Parts = (PortIo, Option<Box<Security>>);
 
 /// One end of a link between processes. Fields in the order in which they must go.
 pub(super) struct Host {
@@ -106,7 +110,7 @@ pub(super) struct Host {
 impl Drop for Host {
     /// Lets the peer see that the last note has come.
     fn drop(&mut self) {
-        drop(self.take_io());
+        drop(self.take_parts());
     }
 }
 
@@ -135,7 +139,9 @@ impl Host {
         let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, monitor)?;
         let clock = rate.clock(TimeScale::REAL);
         let incarnation = clock::incarnation();
-        let config = keyed(&Terms::lobby().config(incarnation, setup.addressing.version())?)?;
+        let config = Terms::lobby().config(incarnation, setup.addressing.version())?;
+        let config = secured(&config, setup.keys.as_ref())?;
+        let security = setup.keys.as_ref().map(|keys| keys.security(CONNECTIONS));
         let path = config.default_path();
         let (app, end) = app_ring(RING, RING);
         let parts = (io, store(&config, &Terms::lobby()), clock);
@@ -144,7 +150,8 @@ impl Host {
             parts,
             end,
             worker_config(&config, &setup, &Terms::lobby()),
-        );
+        )
+        .secured(security);
         Ok(Self {
             worker: Some(worker),
             hold: setup.device.meets().then(|| InterruptHold::new(&eal)),
@@ -173,29 +180,31 @@ impl Host {
     /// Builds the worker anew for `terms`, or for no session; the state of the former one is
     /// dropped.
     pub(super) fn build(&mut self, terms: &Terms) -> Result<(), PeerError> {
-        let Some(io) = self.take_io() else { return Ok(()) };
-        self.put(io, terms)
+        let Some(parts) = self.take_parts() else { return Ok(()) };
+        self.put(parts, terms)
     }
 
-    /// Ends the worker and keeps its device.
-    fn take_io(&mut self) -> Option<PortIo> {
+    /// Ends the worker and keeps its device, and what it has sealed and opened by.
+    fn take_parts(&mut self) -> Option<Parts> {
         let former = self.worker.take()?;
         counters::join(&mut self.former, counters::of_worker(&former));
-        Some(former.into_io())
+        Some(former.into_parts())
     }
 
-    /// Makes a worker at `io` for `terms`.
-    fn put(&mut self, io: PortIo, terms: &Terms) -> Result<(), PeerError> {
+    /// Makes a worker of `parts` for `terms`.
+    fn put(&mut self, (io, security): Parts, terms: &Terms) -> Result<(), PeerError> {
         // Peers distinguish one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
-        let config = keyed(&terms.config(self.incarnation, self.setup.addressing.version())?)?;
+        let config = terms.config(self.incarnation, self.setup.addressing.version())?;
+        let config = secured(&config, self.setup.keys.as_ref())?;
         let (app, end) = app_ring(RING, RING);
         let worker = Worker::new(
             Recorder::off(&config, self.setup.host, rng()?),
             (io, store(&config, terms), self.clock),
             end,
             worker_config(&config, &self.setup, terms),
-        );
+        )
+        .secured(security);
         self.path = config.default_path();
         self.worker = Some(worker);
         self.app = app;
@@ -216,7 +225,7 @@ impl Host {
         if !self.setup.unresolved.contains(&peer) {
             return Ok(true);
         }
-        let Some(mut io) = self.take_io() else { return Ok(false) };
+        let Some((mut io, security)) = self.take_parts() else { return Ok(false) };
         let address = self.setup.addressing.addr(peer).map(|address| (address.ip, None));
         let clock = self.clock;
         let meanwhile = || if monitor.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) };
@@ -233,7 +242,7 @@ impl Host {
         if let Some(mac) = mac {
             self.setup.know(peer, mac)?;
         }
-        self.put(io, &Terms::lobby())?;
+        self.put((io, security), &Terms::lobby())?;
         Ok(mac.is_some())
     }
 
@@ -287,6 +296,13 @@ impl Host {
         let Some(worker) = &mut self.worker else {
             return Polled { now: self.clock.now(), busy: false };
         };
+        if let Some(keys) = &mut self.setup.keys
+            && let Some(changed) = keys.changed(self.clock.now())
+        {
+            let failed = changed.map(|keys| worker.rotate(keys)).err();
+            let failed = failed.map(|error| error.to_string());
+            monitor.on_event(&SessionEvent::Keys(failed.as_deref()));
+        }
         let progress = worker.poll_once();
         let (now, received) = (progress.now, worker.counts().received);
         if received != self.last_received.0 {
@@ -443,9 +459,12 @@ fn open_io(
         ..PortConfig::default()
     };
     let port = open_device(eal, setup, &config, &received, wait, monitor)?;
-    monitor.on_event(&SessionEvent::Opened(&format!("{}: {}", setup.device, port.caps())));
+    let security = setup.keys.as_ref().map_or_else(|| UNSEALED.to_owned(), SharedKeys::described);
+    let opened = format!("{}: {}; {security}", setup.device, port.caps());
+    monitor.on_event(&SessionEvent::Opened(&opened));
     let frame = port.caps().max_frame.bytes();
-    let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(PLAIN_HEADERS_MAX);
+    let around = PLAIN_HEADERS_MAX + setup.keys.as_ref().map_or(0, |_| seal::LEN);
+    let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(around);
     let device = port.name().to_owned();
     if setup.unresolved.contains(&setup.host) {
         setup.know(setup.host, port.mac())?;

@@ -31,6 +31,7 @@ mod session;
 mod stream;
 mod terms;
 
+pub use crate::workers::SharedKeys;
 pub use client::{ClientOptions, Outcome, run};
 pub use error::PeerError;
 pub use host::HostSetup;
@@ -51,6 +52,8 @@ pub enum SessionEvent<'a> {
     Link(bool),
     /// Packets have come to another UDP port than this one, at which we listen; reported once.
     OtherPort(u16),
+    /// The file of keys has changed and is in use, or cannot be and the keys before it are.
+    Keys(Option<&'a str>),
     /// A session begins with this host.
     Begins(HostId, &'a Terms),
     /// Traffic since the last event of this kind.

@@ -197,6 +197,8 @@ fn drive<'a>(
         record: plan.draft.vdev.record,
         observers,
         rate: (plan.settings.line_rate, scale),
+        // All hosts are in this process.
+        keys: None,
     };
     let Devices { ports, ends, pools, stamp, eal } = devices;
     let (hosts, rings) = hosts::hosts(plan, ports, &pools.hosts, stamp, &setup)?;

@@ -18,9 +18,9 @@ use transport_dpdk::{
     Port, PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
-use super::keyed;
 use super::lateness::Gaps;
 use super::observers::Observers;
+use super::{SharedKeys, secured};
 use crate::dpdk_error::unfit;
 
 /// Descriptors in the rings between an application and its worker.
@@ -111,6 +111,8 @@ pub(crate) struct HostSetup<'a> {
     pub(crate) observers: &'a Observers,
     /// The hosts' links, and how much slower they run.
     pub(crate) rate: (Rate, TimeScale),
+    /// Keys that seal packets.
+    pub(crate) keys: Option<&'a SharedKeys>,
 }
 
 /// The tables and memory that one host's traffic takes.
@@ -172,7 +174,9 @@ impl HostSetup<'_> {
         ring: transport_dpdk::WorkerEnd,
         needs: Needs,
     ) -> Result<Host, RunError> {
-        let config = &keyed(config)?;
+        let config = &secured(config, self.keys)?;
+        let flows = config.tx_flows_max.saturating_add(config.rx_flows_max);
+        let security = self.keys.map(|keys| keys.security(flows));
         let rng = self.rng.fork("host", u64::from(id.0));
         let core = if self.record { Recorder::on } else { Recorder::off }(config, id, rng);
         let memory = AppMemory::new(
@@ -194,7 +198,8 @@ impl HostSetup<'_> {
             // Every message is verified after the run.
             digest: true,
         };
-        let mut worker = Worker::new(core, (io, memory, self.clock.clone()), ring, worker);
+        let parts = (io, memory, self.clock.clone());
+        let mut worker = Worker::new(core, parts, ring, worker).secured(security);
         self.observers.look_at(&mut worker, (id, config.msgs_max), self.rate);
         Ok(worker)
     }

@@ -9,6 +9,7 @@ pub(crate) mod counters;
 pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
+mod shared_keys;
 
 use experiments::plan::RunError;
 use transport::{Config, Duration};
@@ -17,6 +18,8 @@ use transport_dpdk::TimeScale;
 use crate::dpdk_error::unfit;
 
 pub use lateness::LATE_SHARE_MAX;
+pub use shared_keys::SharedKeys;
+pub(crate) use shared_keys::UNSEALED;
 
 /// `config` with a secret of the operating system's, so that no other host can guess flows' keys.
 ///
@@ -28,6 +31,18 @@ pub(crate) fn keyed(config: &Config) -> Result<Config, RunError> {
         std::io::ErrorKind::InvalidInput => unfit(&error),
         _ => no_chance(&error),
     })
+}
+
+/// [`keyed`], and with the lengths of sealed packets where there are `keys`.
+///
+/// # Errors
+/// As [`keyed`].
+pub(crate) fn secured(config: &Config, keys: Option<&SharedKeys>) -> Result<Config, RunError> {
+    let config = keyed(config)?;
+    if keys.is_none() {
+        return Ok(config);
+    }
+    transport_dpdk::sealed(&config).map_err(|error| unfit(&error))
 }
 
 /// A number that no other host can guess.

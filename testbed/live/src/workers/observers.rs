@@ -9,8 +9,8 @@ use experiments::observe::Observe;
 use experiments::plan::RunError;
 use transport::{Duration, HostId, Rate};
 use transport_dpdk::{
-    AppMemory, Clock, Eal, MetricsError, MetricsServer, PacketIo, Telemetry, TimeScale, Upkeep,
-    Worker, tap,
+    AppMemory, Clock, Eal, InPlace, MetricsError, MetricsServer, PacketIo, Telemetry, TimeScale,
+    Upkeep, Worker, tap,
 };
 
 use super::network_time;
@@ -72,7 +72,7 @@ impl Observers {
     }
 
     /// Lets them look at `worker` of `host`, whose endpoint has `msgs_max` messages.
-    pub(crate) fn look_at<Io: PacketIo + Upkeep, C: Clock>(
+    pub(crate) fn look_at<Io: PacketIo + Upkeep + InPlace, C: Clock>(
         &self,
         worker: &mut Worker<Io, AppMemory, C>,
         (host, msgs_max): (HostId, u32),

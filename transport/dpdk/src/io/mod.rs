@@ -3,6 +3,7 @@
 
 pub mod enquiry;
 pub mod hand_over;
+pub mod in_place;
 pub mod pacer;
 pub mod packet_io;
 pub mod port_io;

@@ -36,34 +36,29 @@ pub enum Payloads {
     Authenticated,
 }
 
-/// Network time related to the time since 1970, which all hosts know.
-#[derive(Clone, Copy, Debug)]
-pub struct WallClock {
-    /// Nanoseconds since 1970 at the start of network time.
-    base: u64,
+/// The time since 1970, which is all that hosts' clocks have in common; ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum WallClock {
+    /// The system's.
+    #[default]
+    System,
+    /// Network time, whose start is at so many nanoseconds: for tests in virtual time.
+    Network(u64),
 }
 
 impl WallClock {
-    /// Relates `now` to the system's clock, which is read once: it may jump later.
+    /// Now. Read when a key is derived, once a second and flow.
     #[must_use]
     #[expect(clippy::disallowed_types, reason = "hosts have no other clock in common")]
-    pub fn new(now: Instant) -> Self {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let since = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        Self { base: since.saturating_sub(ns(now)) }
-    }
-
-    /// Nanoseconds since 1970.
-    #[inline]
-    #[must_use]
     pub fn at(&self, now: Instant) -> u64 {
-        self.base.saturating_add(ns(now))
+        match self {
+            Self::Network(base) => base.saturating_add(now.as_ps() / 1000),
+            Self::System => {
+                let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+                since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+            }
+        }
     }
-}
-
-#[inline]
-fn ns(now: Instant) -> u64 {
-    now.as_ps() / 1000
 }
 
 /// Both directions of one host.
@@ -78,11 +73,12 @@ pub struct Security {
 impl Security {
     /// Seals and opens by `keys` from `now` on, for a host with up to `flows` flows.
     #[must_use]
-    pub fn new(keys: &Keys, payloads: Payloads, flows: u32, now: Instant) -> Self {
-        Self::by(WallClock::new(now), keys, payloads, flows, now)
-    }
-
-    fn by(wall: WallClock, keys: &Keys, payloads: Payloads, flows: u32, now: Instant) -> Self {
+    pub fn new(
+        keys: &Keys,
+        payloads: Payloads,
+        flows: u32,
+        (wall, now): (WallClock, Instant),
+    ) -> Self {
         Self {
             sealer: Sealer::new(keys.clone(), payloads, flows, wall),
             opener: Opener::new(keys.clone(), flows, wall, now),

@@ -59,7 +59,7 @@ impl Opener {
             keys,
             wall,
             contexts: Contexts::with_room(flows.saturating_mul(KEYS_A_FLOW)),
-            floors: vec![wall.at(now); SENDERS].into_boxed_slice(),
+            floors: vec![wall.at(now).saturating_sub(1); SENDERS].into_boxed_slice(),
             authenticated: Authenticated::new(),
         }
     }

@@ -1,8 +1,8 @@
 //! The window of numbers that a derived key has been used for, as a receiver sees it: each number
 //! once, in any order, as far back as the window reaches (RFC 6479's ring of words).
 
-/// Numbers behind the highest that are still distinguished: 8 MB of full segments, which is more than
-/// the paths of a flow differ by.
+/// Numbers behind the highest that are still distinguished: 8 MB of full segments, which is more
+/// than the paths of a flow differ by.
 pub(super) const WINDOW: u64 = (WORDS as u64 - 1) * 64;
 const WORDS: usize = 33;
 

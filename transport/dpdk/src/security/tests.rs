@@ -21,8 +21,8 @@ fn keys() -> Keys {
 
 /// A host whose clock is `late` ns ahead of the first one's.
 fn host(keys: &Keys, payloads: Payloads, late: u64) -> Security {
-    let wall = WallClock { base: 1_800_000_000_000_000_000 + late };
-    Security::by(wall, keys, payloads, FLOWS, NOW)
+    let wall = WallClock::Network(1_800_000_000_000_000_000 + late);
+    Security::new(keys, payloads, FLOWS, (wall, NOW))
 }
 
 /// A sender, and a receiver that started before it.

@@ -27,6 +27,7 @@ mod receive;
 mod report;
 mod requests;
 mod rx_burst;
+mod sealing;
 mod send;
 mod templates;
 
@@ -39,11 +40,13 @@ use crate::app::descriptor::Completion;
 use crate::app::ring::WorkerEnd;
 use crate::buffers::ext_buf::ExtBuf;
 use crate::clock::poll_clock::{Clock, Stage};
+use crate::io::in_place::InPlace;
 use crate::io::packet_io::PacketIo;
 use crate::io::tap::Tap;
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
+use crate::security::{Keys, Security};
 use crate::telemetry::Meter;
 use crate::telemetry::counts::Counts;
 use crate::telemetry::meter::TurnReport;
@@ -95,6 +98,8 @@ pub struct Worker<Io, P, C> {
     counts: Counts,
     meter: Option<Meter>,
     tap: Option<Tap>,
+    /// Seals and opens frames, where hosts share keys.
+    security: Option<Box<Security>>,
 }
 
 /// One application: its ring, its names, and the completions that wait for it.
@@ -107,7 +112,7 @@ struct Application {
 
 impl<Io, P, C> Worker<Io, P, C>
 where
-    Io: PacketIo + Upkeep,
+    Io: PacketIo + Upkeep + InPlace,
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
@@ -152,6 +157,7 @@ where
             counts: Counts::default(),
             meter: None,
             tap: None,
+            security: None,
             core,
             io,
             store,
@@ -165,7 +171,23 @@ where
         self.meter = Some(meter);
     }
 
-    /// Copies frames sent and received from now on into `tap`.
+    /// Seals every frame from now on, and takes none that does not open. `security` is of this
+    /// host alone.
+    #[must_use]
+    pub fn secured(mut self, security: Option<Box<Security>>) -> Self {
+        self.security = security;
+        self
+    }
+
+    /// Uses `keys` from now on, where frames are sealed: seals by the first, opens by all.
+    pub fn rotate(&mut self, keys: &Keys) {
+        if let Some(security) = &mut self.security {
+            security.rotate(keys);
+        }
+    }
+
+    /// Copies frames sent and received from now on into `tap`; sealed ones as they are without
+    /// their seal, those that do not open as they came.
     pub fn capture(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }
@@ -241,10 +263,16 @@ where
     /// Ends the worker and returns its device, after a last burst of frames that were to be sent at
     /// once, such as acknowledgements of segments received in the turn before. Flows, messages and
     /// everything else that waited are dropped.
-    pub fn into_io(mut self) -> Io {
+    pub fn into_io(self) -> Io {
+        self.into_parts().0
+    }
+
+    /// [`Worker::into_io`], and what sealed and opened frames, for the next worker of this host:
+    /// one that starts afresh believes no key that its peers have used before.
+    pub fn into_parts(mut self) -> (Io, Option<Box<Security>>) {
         let now = self.clock.now().max(self.now);
         self.transmit(now);
-        self.io
+        (self.io, self.security)
     }
 
     /// The store.

@@ -7,16 +7,19 @@ use transport::{Instant, Placement};
 
 use super::Worker;
 use crate::clock::poll_clock::{Clock, Stage};
+use crate::io::in_place::InPlace;
 use crate::io::packet_io::{PacketIo, RxCheck};
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
+use crate::security::Opened;
 use crate::worker::config::UdpSums;
 use crate::worker::rx_burst::RxBurst;
+use crate::worker::sealing::believe;
 
 impl<Io, P, C> Worker<Io, P, C>
 where
-    Io: PacketIo + Upkeep,
+    Io: PacketIo + Upkeep + InPlace,
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
@@ -29,6 +32,9 @@ where
             return 0;
         }
         self.counts.received += frames as u64;
+        if self.security.is_some() {
+            self.open_burst(frames, now);
+        }
         if self.tap.is_some() {
             self.capture_burst(frames, now);
         }
@@ -81,7 +87,10 @@ where
             self.counts.malformed += 1;
             return Err(DropReason::NotHeadrace);
         };
+        let opened = self.burst.opened[index].inspect_err(|_| self.counts.malformed += 1)?;
         let check = match (frame.check, self.config.udp) {
+            // A tag covers more than a checksum, and what is not opened is not believed.
+            _ if self.security.is_some() => UdpCheck::Skip,
             (RxCheck::Good, _) => UdpCheck::Skip,
             (RxCheck::Unknown | RxCheck::Bad, UdpSums::Software) => UdpCheck::Required,
             (RxCheck::Unknown | RxCheck::Bad, _) => UdpCheck::IfPresent,
@@ -111,6 +120,9 @@ where
         segment.ce = route.ecn == Ecn::Ce;
         segment.trimmed = trimmed;
         let (endpoint, store) = (self.core.endpoint(), &self.store);
+        if opened != Opened::Whole {
+            believe(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
+        }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
         let kept = !is_data || self.burst.reserve_parity(endpoint, store);
         if is_data && (!kept || !self.burst.reserve(endpoint, store)) {

@@ -5,6 +5,7 @@ use transport::{BURST, Instant};
 
 use super::{Application, Worker};
 use crate::clock::poll_clock::Clock;
+use crate::io::in_place::InPlace;
 use crate::io::packet_io::PacketIo;
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::Received;
@@ -13,7 +14,7 @@ use crate::worker::connections::Outcome;
 
 impl<Io, P, C> Worker<Io, P, C>
 where
-    Io: PacketIo + Upkeep,
+    Io: PacketIo + Upkeep + InPlace,
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {

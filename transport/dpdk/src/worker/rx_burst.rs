@@ -6,6 +6,8 @@ use transport::wire::{Body, Ext};
 use transport::{BURST, Endpoint, FlowId, HostId, MsgNo, Placement, RxSegment};
 
 use crate::payload::store::IncomingBytes;
+use crate::security::Opened;
+use crate::worker::sealing::OpenedFrame;
 
 /// The segments of one received burst.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(super) struct RxBurst {
     /// The extension header of each segment.
     pub(super) exts: [Ext; BURST],
     pub(super) len: usize,
+    /// For each frame of a burst, what became of its seal.
+    pub(super) opened: [OpenedFrame; BURST],
     /// For each segment: its frame, and the offset of its payload there.
     pub(super) sources: [(usize, usize); BURST],
     pub(super) places: [Placement; BURST],
@@ -31,6 +35,7 @@ impl RxBurst {
             segments: [RxSegment::VACANT; BURST],
             exts: [Ext::VACANT; BURST],
             len: 0,
+            opened: [Ok(Opened::Whole); BURST],
             sources: [(0, 0); BURST],
             places: [Placement::Release; BURST],
             begun: Vec::with_capacity(BURST),

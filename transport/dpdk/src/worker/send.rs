@@ -7,11 +7,13 @@ use transport::{BURST, Duration, Instant};
 
 use super::Worker;
 use crate::clock::poll_clock::{Clock, Stage};
+use crate::io::in_place::InPlace;
 use crate::io::packet_io::{HandedOver, PacketIo, TxFrame};
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::{Received, add_payload};
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
 use crate::worker::config::UdpSums;
+use crate::worker::sealing::Sealing;
 
 /// Whether the worker or the device computes the UDP checksums of a turn's frames; at most one.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +31,7 @@ impl Sums {
 
 impl<Io, P, C> Worker<Io, P, C>
 where
-    Io: PacketIo + Upkeep,
+    Io: PacketIo + Upkeep + InPlace,
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
@@ -91,6 +93,14 @@ where
                 self.counts.unsendable += 1;
                 continue;
             };
+            if let Some(security) = &mut self.security {
+                let Self { io, store, tap, .. } = self;
+                let mut sealing = Sealing { io, store, security, tap, now };
+                let filled = sealing.fill(template, (segment, self.tx.ext(index)), at);
+                self.counts.filled += u64::from(filled.is_some());
+                self.counts.unsendable += u64::from(filled.is_none());
+                continue;
+            }
             let headers = template.overhead() + header.emit_len();
             let udp_sum = sums.by_device.then(|| template.version());
             let lent = if payload.len >= ATTACH_MIN && is_first(header) {

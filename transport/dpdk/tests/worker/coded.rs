@@ -16,7 +16,7 @@ use crate::recording::{check_replay, record};
 use crate::rig::{Rig, Sizes, Weather, config};
 
 /// Everything is coded, and asked for after `patience` microseconds.
-fn coded(shape: (u8, u8), payload_max: u16, patience: u64) -> Sizes {
+pub(crate) fn coded(shape: (u8, u8), payload_max: u16, patience: u64) -> Sizes {
     let config = config(|settings| {
         settings.ec = EcKind::Mds;
         settings.ec_shape = BlockShape::new(shape.0, shape.1).unwrap();
@@ -147,7 +147,8 @@ fn more_messages_than_places_to_accumulate_parity_are_sent_right() {
 #[test]
 fn a_recording_of_coded_messages_replays_with_every_decision_the_same() {
     let sizes = Sizes { parity: 50_000, ..coded((4, 2), 1024, 50) };
-    let weather = Weather { loss: 0.08, duplicate: 0.05, reorder: 0.2, corrupt: 0.02, lies: 0.0 };
+    let weather =
+        Weather { loss: 0.08, duplicate: 0.05, reorder: 0.2, corrupt: 0.02, ..Weather::default() };
     for seed in 1..6 {
         let mut rig = record(&sizes, seed, weather);
         assert!(totals(&rig)[0] > 0);

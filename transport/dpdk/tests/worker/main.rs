@@ -8,6 +8,7 @@ mod hostile;
 mod observing;
 mod recording;
 mod rig;
+mod sealed;
 
 use std::num::NonZeroU32;
 

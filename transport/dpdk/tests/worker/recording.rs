@@ -8,7 +8,7 @@ use crate::exchange;
 use crate::rig::{Rig, Sizes, Weather};
 
 const WEATHER: Weather =
-    Weather { loss: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.02, lies: 0.0 };
+    Weather { loss: 0.03, duplicate: 0.03, reorder: 0.1, corrupt: 0.02, lies: 0.0, trim: 0.0 };
 
 fn recorded(seed: u64) -> Rig {
     record(&Sizes::ample(), seed, WEATHER)

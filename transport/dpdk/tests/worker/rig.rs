@@ -11,10 +11,12 @@ use std::rc::Rc;
 use transport::record::Recorder;
 use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame;
 use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, Completion, HandedOver, MemoryConfig, MessageBytes, PacketIo,
-    Pattern, Request, RxCheck, RxFrame, TxFrame, UdpSums, Upkeep, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, Completion, HandedOver, InPlace, Keys, MemoryConfig, MessageBytes,
+    PacketIo, Pattern, Payloads, Request, RxCheck, RxFrame, Security, TxFrame, UdpSums, Upkeep,
+    WallClock, Worker, WorkerConfig, app_ring,
 };
 
 use crate::hostile::lie;
@@ -22,6 +24,7 @@ use crate::hostile::lie;
 pub(crate) const DELAY: Duration = Duration::from_us(5);
 const STEP: Duration = Duration::from_ps(500_000);
 const FRAME_ROOM: usize = 9216;
+const FLOWS: u32 = 32;
 
 pub(crate) type TestWorker = Worker<MemIo, AppMemory, TestClock>;
 
@@ -34,7 +37,12 @@ pub(crate) struct Weather {
     pub(crate) corrupt: f64,
     /// The frame says something else, with a right checksum.
     pub(crate) lies: f64,
+    /// A switch trims the frame, if it is data.
+    pub(crate) trim: f64,
 }
+
+/// What a host on the path sends beside a frame that it sees.
+pub(crate) type Meddler = Box<dyn FnMut(&[u8]) -> Vec<Vec<u8>>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TestClock(pub(crate) Rc<Cell<Instant>>);
@@ -113,6 +121,12 @@ impl PacketIo for MemIo {
     }
 }
 
+impl InPlace for MemIo {
+    fn rx_edit(&mut self, index: usize) -> Option<&mut [u8]> {
+        self.rx.get_mut(index).map(|(_, bytes)| bytes.as_mut_slice())
+    }
+}
+
 impl Upkeep for MemIo {
     fn tx_discard(&mut self) -> usize {
         let count = self.tx.len();
@@ -139,6 +153,7 @@ pub(crate) struct Rig {
     count: u64,
     rng: Rng,
     weather: Weather,
+    pub(crate) meddler: Option<Meddler>,
 }
 
 /// The sizes of a rig.
@@ -151,6 +166,8 @@ pub(crate) struct Sizes {
     pub(crate) parity: u64,
     pub(crate) record: bool,
     pub(crate) config: Config,
+    /// The keys of each host, where they have some.
+    pub(crate) keys: [Option<(Keys, Payloads)>; 2],
 }
 
 pub(crate) fn config(change: impl FnOnce(&mut Settings)) -> Config {
@@ -171,7 +188,15 @@ impl Sizes {
     pub(crate) fn ample() -> Self {
         let config = config(|_| ());
         let (memory, parity) = (1 << 30, MemoryConfig::PARITY_MAX);
-        Self { requests: 256, completions: 256, memory, parity, record: false, config }
+        Self {
+            requests: 256,
+            completions: 256,
+            memory,
+            parity,
+            record: false,
+            config,
+            keys: [None, None],
+        }
     }
 }
 
@@ -179,6 +204,7 @@ impl Rig {
     pub(crate) fn new(sizes: &Sizes, seed: u64, weather: Weather) -> Self {
         let clock = Rc::new(Cell::new(Instant::ZERO));
         let rng = Rng::new(seed);
+        let wall = WallClock::Network(1_800_000_000_000_000_000);
         let host = |i: u32| {
             let (app, end) = app_ring(sizes.requests, sizes.completions);
             let stream = rng.fork("host", u64::from(i));
@@ -203,11 +229,14 @@ impl Rig {
                 AppMemory::new(&sizes.config, &memory),
                 TestClock(Rc::clone(&clock)),
             );
-            let worker = Worker::new(core, parts, end, config);
+            let security = sizes.keys[i as usize].as_ref().map(|(keys, payloads)| {
+                Box::new(Security::new(keys, *payloads, FLOWS, (wall, Instant::ZERO)))
+            });
+            let worker = Worker::new(core, parts, end, config).secured(security);
             Host { worker, app, wanted: VecDeque::new(), heard: Vec::new(), damaged: 0 }
         };
         let hosts = [host(0), host(1)];
-        Self { hosts, clock, wire: BTreeMap::new(), count: 0, rng, weather }
+        Self { hosts, clock, wire: BTreeMap::new(), count: 0, rng, weather, meddler: None }
     }
 
     pub(crate) fn open(&mut self, from: usize, connection: u32, sizes: &Sizes) {
@@ -283,6 +312,10 @@ impl Rig {
                     frame[usize::try_from(at).unwrap()] ^= 1 << self.rng.below(8);
                     self.hosts[to].damaged += 1;
                 }
+                if self.rng.chance(self.weather.trim) {
+                    let len = frame::trim(&mut frame);
+                    frame.truncate(len);
+                }
                 if self.rng.chance(self.weather.lies) {
                     frame = lie(&frame, &mut self.rng);
                 }
@@ -290,6 +323,13 @@ impl Rig {
                 let at = self.clock.get() + DELAY + Duration::from_ns(self.rng.below(late));
                 self.count += 1;
                 self.wire.insert((at, self.count), (to, frame));
+            }
+            for made in self.meddler.iter_mut().flat_map(|meddler| meddler(&sent)) {
+                // It comes first, where that is worse.
+                self.count += 1;
+                self.wire.insert((self.clock.get() + DELAY / 2, self.count), (to, made.clone()));
+                self.count += 1;
+                self.wire.insert((self.clock.get() + DELAY * 2, self.count), (to, made));
             }
             self.hosts[from].worker.io().spare.push(sent);
         }

@@ -7,6 +7,7 @@ use super::PortIo;
 use super::attaching::refill;
 use crate::buffers::burst::MbufBurst;
 use crate::buffers::mbuf::Mbuf;
+use crate::io::in_place::InPlace;
 use crate::io::packet_io::{HandedOver, PacketIo, RxCheck, RxFrame, TxFrame};
 
 /// Frames of a burst from a peer that waits for an answer, and does not stream.
@@ -135,6 +136,18 @@ impl PacketIo for PortIo {
             self.full += u64::from(!self.tx.is_empty());
         }
         HandedOver { taken, kept: self.kept() }
+    }
+}
+
+impl InPlace for PortIo {
+    #[inline]
+    fn rx_edit(&mut self, index: usize) -> Option<&mut [u8]> {
+        let mbuf = self.rx.get_mut(index)?;
+        if mbuf.nb_segs() > 1 || mbuf.data_mut().is_none() {
+            // A buffer of this pool holds any frame.
+            *mbuf = mbuf.deep_copy(&self.pool).filter(|copy| copy.nb_segs() == 1)?;
+        }
+        mbuf.data_mut()
     }
 }
 

@@ -256,7 +256,9 @@ impl Meeting {
                 break;
             }
             match self.poll()? {
-                Some((from, Say::Part { round: of, part })) if of == round => {
+                Some((from, Say::Part { round: of, part }))
+                    if of == round && part.round() == Some(round) =>
+                {
                     parts[from as usize] = Some(part);
                 }
                 Some((from, say)) => self.stale(from, &say)?,

@@ -99,6 +99,21 @@ pub(super) enum RoundPart {
     },
 }
 
+impl RoundPart {
+    /// The round that it is a part of; `None` where it stands for any.
+    pub(super) const fn round(&self) -> Option<Round> {
+        Some(match self {
+            Self::Join(_) => Round::Join,
+            Self::Device(_) => Round::Device,
+            Self::Measure(_) => Round::Measure,
+            Self::Armed => Round::Armed,
+            Self::Synced => Round::Synced,
+            Self::Report(_) => Round::Report,
+            Self::Lost { .. } => return None,
+        })
+    }
+}
+
 /// The identity of a host and the run that it would start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {

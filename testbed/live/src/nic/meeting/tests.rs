@@ -136,6 +136,20 @@ fn hosts_go_on_without_one_that_fails_during_the_run() {
 }
 
 #[test]
+fn a_part_of_another_kind_than_its_round_is_refused_by_its_hosts_name() {
+    let ends = together(3, |mut meeting| {
+        let join = RoundPart::Join(hello(meeting.own));
+        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        let part = if meeting.own == 1 { RoundPart::Synced } else { RoundPart::Armed };
+        let armed = meeting.gather(Round::Armed, part, &mut || Ok(()));
+        armed.unwrap_err().to_string()
+    });
+    for end in &ends {
+        assert!(end.contains("`h1` failed before the run: it said something out of turn"), "{end}");
+    }
+}
+
+#[test]
 fn no_host_goes_on_without_the_first() {
     let ends = together(3, |mut meeting| {
         let join = RoundPart::Join(hello(meeting.own));

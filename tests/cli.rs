@@ -255,6 +255,23 @@ fn a_matrix_larger_than_its_topology_is_refused() {
 }
 
 #[test]
+fn a_priority_is_served_or_refused_with_its_line() {
+    let dir = Dir::new();
+    let path = dir.path("urgent.cm");
+    let text = "Nodes 16\nConnections 2\n\n0->1 start 0 size 100\n0->2 start 0 size 100 prio 3\n";
+    fs::write(&path, text).unwrap();
+    let refused = headrace(&["run", &path, "--transport", "zeropod", "--topo", "zeropod:8"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
+    assert!(refused.err.contains("urgent.cm:5"), "{refused:?}");
+    assert!(refused.err.contains("`prio 3`"), "{refused:?}");
+    assert!(refused.err.contains("sched=zeropod"), "{refused:?}");
+    for transport in ["smartt", "eqds", "dcsim"] {
+        let served = headrace(&["run", &path, "--transport", transport, "--json"]);
+        assert_eq!(served.code, 0, "{transport}: {served:?}");
+    }
+}
+
+#[test]
 fn every_generator_writes_a_matrix_that_reads_back() {
     for generator in GENERATORS {
         let ran = headrace(&["gen", generator.name, "--hosts", "8", "--start-us", "2.5"]);

@@ -9,10 +9,10 @@ use std::path::Path;
 use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
-use experiments::plan::{Draft, Origin, Plan};
+use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{AxisPoint, Figure, Scenario, Setup, TopologySource, Traffic, picks};
 use experiments::topology::FatTreeSpec;
-use experiments::workload::Matrix;
+use experiments::workload::{Matrix, cm};
 use transport::ec::EcKind;
 use transport::wire::KEY_LEN;
 
@@ -221,7 +221,8 @@ impl Reader {
             draft.settings.key_bytes = KEY_LEN;
         }
         let (matrix, topology) = self.network(&traffic, &draft)?;
-        let plan = Plan::new(&draft, matrix, &topology)?;
+        let plan =
+            Plan::new(&draft, matrix, &topology).map_err(|error| located(error, &traffic))?;
         if real.is_some() && !plan.link_faults()?.is_empty() {
             return Err(no_faults().into());
         }
@@ -494,4 +495,15 @@ fn smallest_for(hosts: u32) -> Result<&'static str, InputError> {
 /// The error as one about a flag.
 fn on_flag(flag: &str, error: InputError) -> InputError {
     if error.file.is_empty() { error.at(flag, 0, 0) } else { error }
+}
+
+/// The error of a plan; one about a flow has its line in the matrix's file.
+fn located(error: RunError, traffic: &Traffic) -> RunError {
+    let (Traffic::File(path), RunError::Flow(flow, input)) = (traffic, &error) else {
+        return error;
+    };
+    match cm::line_of(path, *flow) {
+        Some(line) => input.clone().at(&path.display().to_string(), line, 0).into(),
+        None => error,
+    }
 }

@@ -169,7 +169,7 @@ impl Scheduling for DcSim {
 
 impl Sending for DcSim {
     fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
-        self.sender.on_open(flow, peer, label.collective);
+        self.sender.on_open(flow, peer, label);
     }
 
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, _now: Instant) {

@@ -81,6 +81,11 @@ pub trait Scheduling: Scheduler + Registered {
     fn needs_network() -> bool {
         false
     }
+    /// Whether flows are served by the priority of their [`Label`].
+    #[must_use]
+    fn serves_prio() -> bool {
+        true
+    }
 }
 
 registry! {
@@ -100,6 +105,8 @@ registry! {
         /// Whether hosts with this scheduler need a network that works with it; a link between two
         /// hosts is then not enough.
         fn needs_network() -> bool;
+        /// Whether flows are served by the priority of their [`Label`].
+        fn serves_prio() -> bool;
     }
     policies {
         "round-robin" => round_robin::RoundRobin,

@@ -374,6 +374,11 @@ impl Scheduling for Zeropod {
     fn needs_network() -> bool {
         true
     }
+
+    /// The scheduler of a pod orders demands by their sizes alone (\[zeropod\] IV-B).
+    fn serves_prio() -> bool {
+        false
+    }
 }
 
 impl Sending for Zeropod {

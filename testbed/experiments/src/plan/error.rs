@@ -7,6 +7,7 @@ use transport::ConfigError;
 
 use crate::input::InputError;
 use crate::topology::{SelectorError, SpecError};
+use crate::workload::FlowIndex;
 
 /// Why a run cannot be started.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub enum RunError {
     Fault(FaultError),
     /// Something else that the user wrote.
     Input(InputError),
+    /// A flow of the matrix does not fit the run.
+    Flow(FlowIndex, InputError),
     /// The `vdev` world has a device for each host, and not that many devices.
     TooManyHosts {
         /// Hosts of the topology.
@@ -67,6 +70,7 @@ impl fmt::Display for RunError {
             Self::Links(fault, error) => write!(f, "fault {fault}: {error}"),
             Self::Fault(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
+            Self::Flow(flow, error) => write!(f, "flow {} of the matrix: {error}", flow.0),
             Self::TooManyHosts { hosts, most, pmd } => write!(
                 f,
                 "the topology has {hosts} hosts, but the vdev world runs 2 to {most} over {pmd}, \

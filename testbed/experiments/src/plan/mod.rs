@@ -9,6 +9,7 @@ mod dcsim;
 pub mod draft;
 mod error;
 pub mod keys;
+mod labels;
 mod mlcc;
 mod policy_keys;
 mod telemetry;
@@ -126,6 +127,7 @@ impl Plan {
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
         let config = Config::new(settings.clone())?;
         dcsim::check(&draft, &config, &fabric, &blueprint)?;
+        labels::check(config.sched, &matrix)?;
         mlcc::check(&draft, &config, &matrix, &tree)?;
         telemetry::check(&draft, &config, &matrix, topology)?;
         zeropod::check(&draft, &config, &fabric, topology)?;

@@ -25,7 +25,7 @@ use transport::{Bytes, Duration, HostId};
 use super::check::{Subject, find_defect};
 use super::lines::LineMap;
 use super::matrix::{
-    FLOW_BYTES_MAX, FLOWS_MAX, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start,
+    FLOW_BYTES_MAX, FLOWS_MAX, FlowIndex, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start,
     SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
 };
 use crate::input::number::{self, NumberError};
@@ -83,6 +83,20 @@ pub fn read_path(path: &Path, unit: StartUnit) -> Result<CmFile, InputError> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
     read(BufReader::with_capacity(READ_BYTES, file), &name, unit)
+}
+
+/// The line of a flow in the file at `path`, found by reading it again; `None` for what can be read
+/// only once, as a pipe, and when the file has changed.
+#[must_use]
+pub fn line_of(path: &Path, flow: FlowIndex) -> Option<u32> {
+    let name = path.display().to_string();
+    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
+    let mut source = LineReader::new(BufReader::with_capacity(READ_BYTES, file), &name);
+    let mut reader = Reader::default();
+    while let Some(mut line) = source.next_line().ok()? {
+        reader.statement(&mut line).ok()?;
+    }
+    Some(reader.flow_lines.line(flow.0)).filter(|line| *line > 0)
 }
 
 const READ_BYTES: usize = 256 * 1024;

@@ -24,7 +24,7 @@ use super::ports::Ports;
 use super::records::{Record, Records, Refused, State};
 use super::turns::Turns;
 use crate::rng::Rng;
-use crate::sched::Backlog;
+use crate::sched::{Backlog, Label};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::sim::Sim;
@@ -192,10 +192,10 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, collective: u32) {
+    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, label: Label) {
         let account = &mut self.accounts[flow.index()];
         *account = Account { id: flow, peer, listed: account.listed, ..VACANT };
-        self.turns.open(flow.index(), collective);
+        self.turns.open(flow.index(), label);
     }
 
     pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, figures: &mut Figures) {

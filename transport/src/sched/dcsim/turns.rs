@@ -1,8 +1,12 @@
-//! Which flow gets the next SIM: collectives in turn, and the flows of one in turn.
+//! Which flow gets the next SIM: the most urgent first, of one urgency collectives in turn, and the
+//! flows of one collective in turn.
 //!
-//! Source: \[dcsim\] sec. 2.4 (1). A flow that wants SIMs stands once in the queue of its
-//! collective, and a collective with such flows stands once in the ring. All flows without a
-//! collective count as one collective.
+//! Source: \[dcsim\] sec. 2.4 (1). A flow that wants SIMs stands once in the queue of its group:
+//! the flows of one collective and one priority ([`Label`]). A group with such flows stands once in
+//! the ring, or among the urgent groups if it has a priority. All flows without a collective count
+//! as one collective.
+// DEVIATION(dcsim#2.4): the paper has no priorities. A flow with one gets SIMs before the less
+// urgent flows of its host.
 
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec;
@@ -10,19 +14,19 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::params::Order;
+use crate::sched::Label;
 
 /// Stands for no flow in a list.
 const NONE: u32 = u32::MAX;
 
-/// The flows of one collective that want SIMs: a list through [`FlowEntry::next`].
+/// The flows of one collective and priority that want SIMs: a list through [`FlowEntry::next`].
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first: u32,
     last: u32,
-    /// Flows of this host that were opened in this collective and whose place has no other flow
-    /// yet.
+    /// Flows of this host that were opened in this group and whose place has no other flow yet.
     flows: u32,
-    collective: u32,
+    label: Label,
 }
 
 /// The state of the flow at one slab index.
@@ -41,13 +45,17 @@ pub(super) struct Turns {
     groups: Vec<Group>,
     /// Groups without flows.
     spare: Vec<u32>,
-    /// Groups by collective; read when a flow opens, never iterated.
-    by_collective: BTreeMap<u32, u32>,
-    /// Groups with flows that want SIMs.
+    /// Groups by label; read when a flow opens, never iterated.
+    by_label: BTreeMap<Label, u32>,
+    /// Groups without a priority that have flows that want SIMs.
     ring: VecDeque<u32>,
-    /// For [`Order::Shortest`]: flows ordered by the segments without SIM that they had when they
-    /// were queued, then by the order in which they were queued.
-    heap: BinaryHeap<Reverse<(u32, u64, u32)>>,
+    /// Groups with a priority that have flows that want SIMs, by priority, then by when they were
+    /// queued.
+    urgent: BinaryHeap<Reverse<(u32, u64, u32)>>,
+    /// For [`Order::Shortest`]: flows ordered by priority, by the segments without SIM that they
+    /// had when they were queued, then by when they were queued.
+    heap: BinaryHeap<Reverse<(u32, u32, u64, u32)>>,
+    /// Entries of both heaps so far.
     pushed: u64,
 }
 
@@ -60,21 +68,27 @@ impl Turns {
             places: vec![FlowEntry { group: NONE, next: NONE, queued: false }; flows],
             groups: Vec::new(),
             spare: Vec::new(),
-            by_collective: BTreeMap::new(),
+            by_label: BTreeMap::new(),
             ring: VecDeque::with_capacity(flows + 1),
+            urgent: BinaryHeap::new(),
             heap: BinaryHeap::with_capacity(heap),
             pushed: 0,
         }
     }
 
-    /// Puts the flow at `index` into `collective`. Not for the hot path.
-    pub(super) fn open(&mut self, index: usize, collective: u32) {
-        let collective = if self.order == Order::Collectives { collective } else { 0 };
+    /// Puts the flow at `index` into the group of its label. Not for the hot path.
+    pub(super) fn open(&mut self, index: usize, label: Label) {
+        let collective = if self.order == Order::Collectives { label.collective } else { 0 };
+        let label = Label { collective, ..label };
         let before = self.places[index].group;
         if self.places[index].queued {
             self.remove(index);
         }
-        let group = self.group(collective);
+        if label.prio != Label::PRIO_NONE {
+            // No more groups than flows wait, so that later calls allocate nothing.
+            self.urgent.reserve((self.places.len() + 1).saturating_sub(self.urgent.len()));
+        }
+        let group = self.group(label);
         self.groups[group as usize].flows += 1;
         self.places[index].group = group;
         if before != NONE {
@@ -87,7 +101,7 @@ impl Turns {
         let flow = u32::try_from(index).unwrap_or(NONE);
         if self.order == Order::Shortest {
             self.places[index].queued = false;
-            return self.heap.retain(|Reverse((_, _, queued))| *queued != flow);
+            return self.heap.retain(|Reverse((.., queued))| *queued != flow);
         }
         let number = self.places[index].group;
         // Bounded: once around the queue.
@@ -104,21 +118,22 @@ impl Turns {
         let group = &mut self.groups[number as usize];
         (group.first, group.last) = (NONE, NONE);
         self.ring.retain(|queued| *queued != number);
+        self.urgent.retain(|Reverse((.., queued))| *queued != number);
         rest.into_iter().for_each(|flow| self.push(flow as usize, 0));
     }
 
-    /// The group of a collective.
-    fn group(&mut self, collective: u32) -> u32 {
-        if let Some(&group) = self.by_collective.get(&collective) {
+    /// The group of a label.
+    fn group(&mut self, label: Label) -> u32 {
+        if let Some(&group) = self.by_label.get(&label) {
             return group;
         }
-        let new = Group { first: NONE, last: NONE, flows: 0, collective };
+        let new = Group { first: NONE, last: NONE, flows: 0, label };
         let group = self.spare.pop().unwrap_or_else(|| {
             self.groups.push(new);
             u32::try_from(self.groups.len() - 1).unwrap_or(NONE)
         });
         self.groups[group as usize] = new;
-        self.by_collective.insert(collective, group);
+        self.by_label.insert(label, group);
         group
     }
 
@@ -127,8 +142,8 @@ impl Turns {
         let state = &mut self.groups[group as usize];
         state.flows -= 1;
         if state.flows == 0 {
-            let collective = state.collective;
-            self.by_collective.remove(&collective);
+            let label = state.label;
+            self.by_label.remove(&label);
             self.spare.push(group);
         }
     }
@@ -142,35 +157,53 @@ impl Turns {
         }
         place.queued = true;
         place.next = NONE;
-        if self.order == Order::Shortest {
-            self.heap.push(Reverse((lacking, self.pushed, flow)));
-            self.pushed += 1;
-            return;
-        }
         let number = place.group;
         let group = &mut self.groups[number as usize];
-        if group.first == NONE {
+        if self.order == Order::Shortest {
+            self.heap.push(Reverse((group.label.prio, lacking, self.pushed, flow)));
+            self.pushed += 1;
+        } else if group.first == NONE {
             (group.first, group.last) = (flow, flow);
-            self.ring.push_back(number);
+            self.push_group(number);
         } else {
             let last = core::mem::replace(&mut group.last, flow);
             self.places[last as usize].next = flow;
         }
     }
 
+    /// Puts a group with flows behind those of its priority.
+    fn push_group(&mut self, number: u32) {
+        let prio = self.groups[number as usize].label.prio;
+        if prio == Label::PRIO_NONE {
+            self.ring.push_back(number);
+        } else {
+            self.urgent.push(Reverse((prio, self.pushed, number)));
+            self.pushed += 1;
+        }
+    }
+
+    /// The group whose turn it is, taken out. One without a priority comes before a less urgent
+    /// one.
+    fn pop_group(&mut self) -> Option<u32> {
+        let first = self.urgent.peek().map(|Reverse((prio, ..))| *prio);
+        let plain = first.is_none_or(|prio| prio > Label::PRIO_NONE);
+        let plain = if plain { self.ring.pop_front() } else { None };
+        plain.or_else(|| self.urgent.pop().map(|Reverse((.., number))| number))
+    }
+
     /// The slab index of the flow whose turn it is, taken out of the queue.
     pub(super) fn pop(&mut self) -> Option<usize> {
         let flow = if self.order == Order::Shortest {
-            self.heap.pop().map(|Reverse((_, _, flow))| flow)?
+            self.heap.pop().map(|Reverse((.., flow))| flow)?
         } else {
-            let number = self.ring.pop_front()?;
+            let number = self.pop_group()?;
             let group = &mut self.groups[number as usize];
             let flow = group.first;
             group.first = self.places[flow as usize].next;
             if group.first == NONE {
                 group.last = NONE;
             } else {
-                self.ring.push_back(number);
+                self.push_group(number);
             }
             flow
         };
@@ -183,11 +216,15 @@ impl Turns {
 mod tests {
     use super::*;
 
+    fn collective_of(collective: u32) -> Label {
+        Label { collective, ..Label::NONE }
+    }
+
     /// Turns of flows of these collectives, each of which always wants more.
     fn turns(order: Order, collectives: &[u32], count: usize) -> Vec<usize> {
         let mut turns = Turns::new(order, collectives.len());
         for (index, collective) in collectives.iter().enumerate() {
-            turns.open(index, *collective);
+            turns.open(index, collective_of(*collective));
             turns.push(index, 10 - u32::try_from(index).unwrap());
         }
         (0..count)
@@ -210,29 +247,53 @@ mod tests {
     #[test]
     fn a_flow_is_queued_once_and_one_that_reuses_a_place_is_of_its_own_collective() {
         let mut turns = Turns::new(Order::Collectives, 3);
-        turns.open(0, 1);
-        turns.open(1, 2);
+        turns.open(0, collective_of(1));
+        turns.open(1, collective_of(2));
         turns.push(0, 1);
         turns.push(0, 1);
         assert_eq!((turns.pop(), turns.pop()), (Some(0), None));
         turns.push(0, 1);
-        turns.open(0, 2);
+        turns.open(0, collective_of(2));
         assert_eq!(turns.pop(), None, "the flow that was queued is gone");
-        turns.open(2, 3);
+        turns.open(2, collective_of(3));
         (0..3).for_each(|index| turns.push(index, 1));
         assert_eq!([turns.pop(), turns.pop(), turns.pop()], [Some(0), Some(2), Some(1)]);
-        assert_eq!(turns.by_collective.len(), 2, "collective 1 has no flow any more");
+        assert_eq!(turns.by_label.len(), 2, "collective 1 has no flow any more");
     }
 
     #[test]
     fn a_flow_that_reuses_a_place_has_a_rank_of_its_own() {
         let mut turns = Turns::new(Order::Shortest, 2);
-        turns.open(0, 0);
+        turns.open(0, collective_of(0));
         turns.push(0, 1);
-        turns.open(0, 0);
-        turns.open(1, 0);
+        turns.open(0, collective_of(0));
+        turns.open(1, collective_of(0));
         turns.push(1, 5);
         turns.push(0, 9);
         assert_eq!([turns.pop(), turns.pop(), turns.pop()], [Some(1), Some(0), None]);
+    }
+
+    #[test]
+    fn urgent_flows_come_first_and_flows_of_one_priority_in_turn() {
+        for order in [Order::Collectives, Order::Flows, Order::Shortest] {
+            let mut turns = Turns::new(order, 5);
+            // One is less urgent than flows without a priority.
+            for (index, prio) in [7, Label::PRIO_NONE, 3, 3, u32::MAX].into_iter().enumerate() {
+                turns.open(index, Label { collective: 1, prio });
+                turns.push(index, 1);
+            }
+            let taken: Vec<usize> = core::iter::from_fn(|| turns.pop()).collect();
+            assert_eq!(taken, [2, 3, 0, 1, 4], "{order:?}");
+            [0, 2, 3].into_iter().for_each(|index| turns.push(index, 1));
+            for expected in [2, 3, 2, 3] {
+                assert_eq!(turns.pop(), Some(expected), "{order:?}");
+                turns.push(expected, 1);
+            }
+            // A flow that reuses the place has its own priority.
+            turns.open(2, Label { collective: 1, prio: 9 });
+            turns.push(2, 1);
+            let taken: Vec<usize> = core::iter::from_fn(|| turns.pop()).collect();
+            assert_eq!(taken, [3, 0, 2], "{order:?}");
+        }
     }
 }

@@ -6,7 +6,8 @@ use transport::registry::Registered;
 use transport::{DropReason, Instant, Rate, Rng};
 
 use super::{
-    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+    DataAndControl, Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued,
+    Verdict,
 };
 use crate::packet::Packet;
 
@@ -45,9 +46,9 @@ impl Qdisc for Shallow {
         self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
-    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let packet = self.classes.pop()?;
-        Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
+        Some(Dequeued { packet, marked: false })
     }
 
     as_its!(classes);

@@ -8,10 +8,12 @@
 //! the discipline is ready. Store and forward: a packet is at the far end when its last bit is.
 //! Faults and routing are the network's business.
 
+use std::mem::Discriminant;
+
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::packet::Packet;
-use super::qdisc::{Departure, Qdisc, Queued, Verdict};
+use super::qdisc::{Dequeued, LinkState, Qdisc, Queued, Verdict};
 
 /// One link transmitter. The fields for a packet that need not wait are in the first cache line.
 #[derive(Clone, Debug)]
@@ -32,12 +34,27 @@ pub struct Port<Q> {
     paused: bool,
     /// Anything that waits may leave when the link is free, unless data is paused.
     work_conserving: bool,
+    /// Bytes of data in `qdisc`.
+    data_bytes: u64,
     /// Packets transmitted.
     sent: u64,
     /// Bytes transmitted.
     sent_bytes: u64,
     rate: Rate,
     qdisc: Q,
+}
+
+/// A packet that has left its queue, and the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The packet; CE is set in it when `marked`.
+    pub packet: Packet,
+    /// Whether its queue set CE as it left.
+    pub marked: bool,
+    /// Data bytes that still wait behind it.
+    pub data_left: u64,
+    /// When its transmission starts.
+    pub start: Instant,
 }
 
 impl<Q: Qdisc> Port<Q> {
@@ -53,6 +70,7 @@ impl<Q: Qdisc> Port<Q> {
             waiting: 0,
             paused: false,
             work_conserving: qdisc.is_work_conserving(),
+            data_bytes: 0,
             sent: 0,
             sent_bytes: 0,
             rate,
@@ -69,8 +87,7 @@ impl<Q: Qdisc> Port<Q> {
         let bps = rate.as_bps().max(1);
         self.rate = Rate::from_bps(bps);
         self.ps_per_byte = if BYTE_PS.is_multiple_of(bps) { BYTE_PS / bps } else { 0 };
-        self.qdisc.set_rate(self.rate, now);
-        self.settle(now);
+        self.link_changes(now);
     }
 
     /// The rate now.
@@ -106,6 +123,19 @@ impl<Q: Qdisc> Port<Q> {
         (self.sent, self.sent_bytes)
     }
 
+    /// Bytes of data that wait.
+    #[inline]
+    #[must_use]
+    pub const fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    /// Reads the first bytes of the discipline, for a caller that wants its memory in a cache.
+    #[inline]
+    pub(crate) fn touch(&self) -> Discriminant<Q> {
+        std::mem::discriminant(&self.qdisc)
+    }
+
     /// The packets that wait.
     #[inline]
     #[must_use]
@@ -136,8 +166,12 @@ impl<Q: Qdisc> Port<Q> {
         let verdict = self.qdisc.enqueue(packet, now, rng);
         if !matches!(verdict, Verdict::Dropped(_)) {
             self.waiting += 1;
+            if packet.is_data() && verdict == Verdict::Queued {
+                self.data_bytes += packet.wire_bytes();
+            }
             self.settle(now);
         }
+        debug_assert_eq!(self.data_bytes, self.qdisc.queued().data_bytes, "data that waits");
         verdict
     }
 
@@ -146,7 +180,11 @@ impl<Q: Qdisc> Port<Q> {
     pub fn pause(&mut self, paused: bool, now: Instant) {
         debug_assert!(self.starts_at > now, "run what is due first");
         self.paused = paused;
-        self.qdisc.pause(paused, now);
+        self.link_changes(now);
+    }
+
+    fn link_changes(&mut self, now: Instant) {
+        self.qdisc.set_link(LinkState { rate: self.rate, paused: self.paused }, now);
         self.settle(now);
     }
 
@@ -158,18 +196,13 @@ impl<Q: Qdisc> Port<Q> {
         self.busy_until + self.delay
     }
 
-    /// Enqueues `packet` and runs its departure at once, if nothing waits and the link is free: the
-    /// same outcome as `enqueue` and `depart`, cheaper.
-    ///
-    /// # Errors
-    /// The packet back, when it has to go through the queue.
+    /// Enqueues `packet` and runs its departure at once, unmarked, if nothing waits and the link is
+    /// free: the outcome of `enqueue` and `depart`, cheaper. Returns when it is at the far end;
+    /// `None` when it has to go through the queue.
     #[inline(always)]
-    pub fn pass(&mut self, packet: Packet, now: Instant) -> Result<(Departure, Instant), Packet> {
-        if self.waiting > 0 || self.busy_until > now {
-            return Err(packet);
-        }
-        let departure = self.qdisc.pass(packet, now)?;
-        Ok((departure, self.transmit(&departure)))
+    pub fn pass(&mut self, packet: &Packet, now: Instant) -> Option<Instant> {
+        let passes = self.waiting == 0 && self.busy_until <= now && self.qdisc.passes(packet, now);
+        passes.then(|| self.transmit(packet, now))
     }
 
     /// When the next departure starts; `None` when nothing that waits may leave.
@@ -192,21 +225,26 @@ impl<Q: Qdisc> Port<Q> {
         if self.starts_at == Instant::FAR_FUTURE {
             return None;
         }
-        let departure = self.qdisc.dequeue(self.starts_at, rng);
-        debug_assert!(departure.is_some(), "a discipline that is ready gives a packet");
-        let departure = departure?;
-        let arrival = self.transmit(&departure);
+        let start = self.starts_at;
+        let dequeued = self.qdisc.dequeue(start, rng);
+        debug_assert!(dequeued.is_some(), "a discipline that is ready gives a packet");
+        let Dequeued { packet, marked } = dequeued?;
         self.waiting -= 1;
-        self.settle(departure.start);
-        Some((departure, arrival))
+        if packet.is_data() {
+            self.data_bytes -= packet.wire_bytes();
+        }
+        debug_assert_eq!(self.data_bytes, self.qdisc.queued().data_bytes, "data that waits");
+        let arrival = self.transmit(&packet, start);
+        self.settle(start);
+        Some((Departure { packet, marked, data_left: self.data_bytes, start }, arrival))
     }
 
-    /// Occupies the link with a departure; when it is at the far end.
+    /// Occupies the link with a packet from `start` on; when it is at the far end.
     #[inline]
-    fn transmit(&mut self, departure: &Departure) -> Instant {
+    fn transmit(&mut self, packet: &Packet, start: Instant) -> Instant {
         self.sent += 1;
-        self.sent_bytes += departure.packet.wire_bytes();
-        self.busy_until = departure.start + self.time_for(departure.packet.len);
+        self.sent_bytes += packet.wire_bytes();
+        self.busy_until = start + self.time_for(packet.len);
         self.busy_until + self.delay
     }
 
@@ -388,14 +426,16 @@ mod tests {
                     while let Some(departed) = slow.depart(now, right) {
                         prop_assert_eq!(quick.depart(now, left), Some(departed));
                     }
-                    match quick.pass(packet, now) {
-                        Ok(departed) => {
+                    match quick.pass(&packet, now) {
+                        Some(arrival) => {
                             prop_assert_eq!(slow.enqueue(packet, now, right), Verdict::Queued);
-                            prop_assert_eq!(slow.depart(now, right), Some(departed));
+                            let departure =
+                                Departure { packet, marked: false, data_left: 0, start: now };
+                            prop_assert_eq!(slow.depart(now, right), Some((departure, arrival)));
                         }
-                        Err(back) => {
+                        None => {
                             let verdict = slow.enqueue(packet, now, right);
-                            prop_assert_eq!(quick.enqueue(back, now, left), verdict);
+                            prop_assert_eq!(quick.enqueue(packet, now, left), verdict);
                         }
                     }
                     prop_assert_eq!(quick.queued(), slow.queued());
@@ -432,7 +472,7 @@ mod tests {
         let mut port = port(QdiscKind::Ecn, Rate::from_gbps(800));
         let mut rng = Rng::new(1);
         port.pause(true, at(0));
-        assert!(port.pass(packet(1, 1000, false), at(0)).is_err());
+        assert_eq!(port.pass(&packet(1, 1000, false), at(0)), None);
         port.enqueue(packet(1, 1000, false), at(0), &mut rng);
         assert_eq!((port.next_departure(), port.waiting()), (None, 1));
         port.enqueue(packet(2, 1000, true), at(5), &mut rng);

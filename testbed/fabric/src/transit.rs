@@ -24,8 +24,8 @@ use super::calendar::{Calendar, Flight};
 use super::fault::LinkFaults;
 use super::frames::Driver;
 use super::packet::{Flags, Output, Packet};
-use super::port::Port;
-use super::qdisc::{AnyQdisc, Departure, Verdict};
+use super::port::{Departure, Port};
+use super::qdisc::{AnyQdisc, Verdict};
 use super::routing::Switch;
 use super::stats::{PortStats, QueueStats};
 use super::wiring::Ways;
@@ -121,7 +121,7 @@ impl PortState {
     /// caches.
     #[inline]
     pub(super) fn touch(&self) {
-        black_box((self.port.queued(), self.wake_at, self.stats.data_peak));
+        black_box((self.port.waiting(), self.port.touch(), self.wake_at, self.stats.data_peak));
     }
 
     /// The hop that telemetry records when a packet starts to be transmitted by this port at `at`:
@@ -138,7 +138,7 @@ impl PortState {
     #[inline]
     pub(super) fn note_peak(&mut self) {
         let peak = &mut self.stats.data_peak;
-        *peak = (*peak).max(self.port.queued().data_bytes);
+        *peak = (*peak).max(self.port.data_bytes());
     }
 
     /// A window that ends just after `last` is over: the wake-ups in it are used up.
@@ -240,8 +240,9 @@ impl Transit {
     ) {
         self.depart_until(state, at, driver);
         if state.fault == NO_FAULT
-            && let Ok((departure, arrival)) = state.port.pass(packet, at)
+            && let Some(arrival) = state.port.pass(&packet, at)
         {
+            let departure = Departure { packet, marked: false, data_left: 0, start: at };
             self.after_departure(state, &departure, arrival, driver);
             return;
         }

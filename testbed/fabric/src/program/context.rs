@@ -11,7 +11,8 @@ use crate::calendar::Flight;
 use crate::elements::PortId;
 use crate::frames::Driver;
 use crate::packet::Packet;
-use crate::qdisc::{Departure, Queued, Verdict};
+use crate::port::Departure;
+use crate::qdisc::{Queued, Verdict};
 use crate::transit::{NO_FAULT, PortState, Transit};
 use crate::wiring::Wiring;
 

@@ -6,7 +6,7 @@
 
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
-use super::{Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use super::{Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
 use crate::packet::Packet;
 use transport::params::NoParams;
 use transport::registry::Registered;
@@ -34,9 +34,8 @@ impl Discipline for Bufferless {
 }
 
 impl Bufferless {
-    fn leave(&mut self, packet: Packet, start: Instant) -> Departure {
+    fn occupy(&mut self, packet: &Packet, start: Instant) {
         self.free_at = start + self.rate.time_for(Bytes(packet.wire_bytes()));
-        Departure { packet, marked: false, data_left: 0, start }
     }
 
     fn holds_back(&self, packet: &Packet) -> bool {
@@ -53,9 +52,10 @@ impl Qdisc for Bufferless {
         Verdict::Queued
     }
 
-    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let packet = self.at_work.take()?;
-        Some(self.leave(packet, now))
+        self.occupy(&packet, now);
+        Some(Dequeued { packet, marked: false })
     }
 
     fn ready_at(&self) -> Instant {
@@ -67,12 +67,8 @@ impl Qdisc for Bufferless {
         true
     }
 
-    fn set_rate(&mut self, rate: Rate, _now: Instant) {
-        self.rate = rate;
-    }
-
-    fn pause(&mut self, paused: bool, _now: Instant) {
-        self.paused = paused;
+    fn set_link(&mut self, LinkState { rate, paused }: LinkState, _now: Instant) {
+        (self.rate, self.paused) = (rate, paused);
     }
 
     fn queued(&self) -> Queued {
@@ -82,8 +78,12 @@ impl Qdisc for Bufferless {
     }
 
     #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-        if self.holds_back(&packet) { Err(packet) } else { Ok(self.leave(packet, now)) }
+    fn passes(&mut self, packet: &Packet, now: Instant) -> bool {
+        let passes = !self.holds_back(packet);
+        if passes {
+            self.occupy(packet, now);
+        }
+        passes
     }
 }
 
@@ -108,11 +108,11 @@ mod tests {
         let mut port = Port::new(rate, Duration::from_us(1), qdisc);
         let mut rng = Rng::new(1);
         let at = Instant::from_ps;
-        assert!(port.pass(cell(0), at(0)).is_ok());
-        assert_eq!(port.pass(cell(1), at(44_159)), Err(cell(1)));
+        assert!(port.pass(&cell(0), at(0)).is_some());
+        assert_eq!(port.pass(&cell(1), at(44_159)), None);
         let lost = Verdict::Dropped(DropReason::Collision);
         assert_eq!(port.enqueue(cell(1), at(44_159), &mut rng), lost);
-        assert!(port.pass(cell(2), at(44_160)).is_ok());
+        assert!(port.pass(&cell(2), at(44_160)).is_some());
         assert_eq!((port.waiting(), port.queued().packets()), (0, 0));
     }
 }

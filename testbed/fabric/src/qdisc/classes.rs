@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use transport::{Bytes, DropReason, Instant};
 
-use super::{Departure, QdiscParams, Queued};
+use super::{LinkState, QdiscParams, Queued};
 use crate::packet::Packet;
 
 /// FIFOs by priority, lowest first.
@@ -52,18 +52,13 @@ impl DataAndControl {
         self.push_to(usize::from(!packet.is_data()), packet)
     }
 
-    /// `Qdisc::pass`: a packet within the limit of its FIFO that meets empty queues leaves as it
-    /// came. Nothing is left behind it, so nothing could mark it.
-    ///
-    /// # Errors
-    /// The packet back, when it does not fit or a pause holds it back.
+    /// `Qdisc::passes`: a packet within the limit of its FIFO that meets empty queues leaves as it
+    /// came, unless a pause holds it back. Nothing is left behind it, so nothing could mark it.
     #[inline]
-    pub fn pass(&self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+    #[must_use]
+    pub fn passes(&self, packet: &Packet, _now: Instant) -> bool {
         let fifo = &self.fifos[usize::from(!packet.is_data())];
-        if packet.wire_bytes() > fifo.limit || (self.paused && packet.is_data()) {
-            return Err(packet);
-        }
-        Ok(Departure { packet, marked: false, data_left: 0, start: now })
+        packet.wire_bytes() <= fifo.limit && !(self.paused && packet.is_data())
     }
 }
 
@@ -104,9 +99,14 @@ impl<const N: usize> Classes<N> {
         if waits { Instant::ZERO } else { Instant::FAR_FUTURE }
     }
 
-    /// `Qdisc::pause`.
-    pub const fn pause(&mut self, paused: bool, _now: Instant) {
+    /// Holds data back, or lets it go again.
+    pub const fn pause(&mut self, paused: bool) {
         self.paused = paused;
+    }
+
+    /// `Qdisc::set_link` of a discipline to which only pauses matter.
+    pub const fn set_link(&mut self, link: LinkState, _now: Instant) {
+        self.paused = link.paused;
     }
 
     /// Data bytes queued.
@@ -188,11 +188,11 @@ mod tests {
         let queued = classes.queued();
         assert_eq!((queued.data_packets, queued.control_packets), (1, 6));
         assert_eq!((queued.data_bytes, queued.control_bytes), (100, 600));
-        classes.pause(true, Instant::ZERO);
+        classes.pause(true);
         let order: Vec<_> = std::iter::from_fn(|| classes.pop()).map(|p| p.handle).collect();
         assert_eq!(order, [3, 3, 3, 2, 1, 1]);
         assert_eq!(classes.ready_at(), Instant::FAR_FUTURE);
-        classes.pause(false, Instant::ZERO);
+        classes.pause(false);
         assert_eq!(classes.ready_at(), Instant::ZERO);
         assert_eq!(classes.pop().map(|packet| packet.handle), Some(0));
         assert_eq!(classes.ready_at(), Instant::FAR_FUTURE);

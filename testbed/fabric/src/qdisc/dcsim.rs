@@ -16,7 +16,8 @@ use transport::wire::class::TrafficClass;
 use transport::{DropReason, Instant, Rate, Rng};
 
 use super::{
-    Departure, Discipline, PacketSizes, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+    Dequeued, Discipline, LinkState, PacketSizes, Qdisc, QdiscParams, QdiscSettings, Queued,
+    Verdict,
 };
 use crate::packet::Packet;
 
@@ -161,7 +162,7 @@ impl Qdisc for DcSim {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let sim = self.waiting[0] > 0 && self.bucket.ready_at() <= now;
         let packet = if sim {
             self.bucket.take(now);
@@ -174,7 +175,7 @@ impl Qdisc for DcSim {
             self.pop_data()
         };
         let packet = packet?;
-        Some(Departure { packet, marked: false, data_left: self.data_bytes, start: now })
+        Some(Dequeued { packet, marked: false })
     }
 
     #[inline]
@@ -189,11 +190,8 @@ impl Qdisc for DcSim {
     }
 
     /// A degraded link lets SIMs through at its present rate.
-    fn set_rate(&mut self, rate: Rate, now: Instant) {
+    fn set_link(&mut self, LinkState { rate, paused }: LinkState, now: Instant) {
         self.bucket.set_interval(self.share.interval(rate), now);
-    }
-
-    fn pause(&mut self, paused: bool, _now: Instant) {
         self.paused = paused;
     }
 
@@ -208,15 +206,16 @@ impl Qdisc for DcSim {
     }
 
     #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+    fn passes(&mut self, packet: &Packet, now: Instant) -> bool {
         match small(packet.class()) {
-            Some(Small::Sim) if self.bucket.ready_at() > now => return Err(packet),
-            Some(Small::Sim) => self.bucket.take(now),
-            Some(Small::SimAck | Small::Control) => {}
-            None if self.paused || packet.wire_bytes() > self.data_limit => return Err(packet),
-            None => {}
+            Some(Small::Sim) if self.bucket.ready_at() > now => false,
+            Some(Small::Sim) => {
+                self.bucket.take(now);
+                true
+            }
+            Some(Small::SimAck | Small::Control) => true,
+            None => !self.paused && packet.wire_bytes() <= self.data_limit,
         }
-        Ok(Departure { packet, marked: false, data_left: 0, start: now })
     }
 }
 
@@ -378,7 +377,7 @@ mod tests {
         port.enqueue(packet(2, TrafficClass::Probe), at(0), &mut rng);
         assert_eq!(port.depart(at(0), &mut rng).unwrap().0.packet.handle, 1);
         assert_eq!(port.next_departure(), Some(at(91_344)));
-        assert!(port.pass(packet(3, TrafficClass::Data), at(50_000)).is_err(), "one waits");
+        assert_eq!(port.pass(&packet(3, TrafficClass::Data), at(50_000)), None, "one waits");
         port.enqueue(packet(3, TrafficClass::Data), at(50_000), &mut rng);
         let (departure, _) = port.depart(at(50_000), &mut rng).unwrap();
         assert_eq!((departure.packet.handle, departure.start), (3, at(50_000)));

@@ -6,7 +6,8 @@ use transport::registry::Registered;
 use transport::{Instant, Rate, Rng};
 
 use super::{
-    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+    DataAndControl, Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued,
+    Verdict,
 };
 use crate::packet::Packet;
 
@@ -34,9 +35,9 @@ impl Qdisc for DropTail {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+    fn dequeue(&mut self, _now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let packet = self.classes.pop()?;
-        Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
+        Some(Dequeued { packet, marked: false })
     }
 
     as_its!(classes);

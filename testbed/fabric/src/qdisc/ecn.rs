@@ -10,7 +10,8 @@ use transport::registry::Registered;
 use transport::{Instant, Rate, Rng};
 
 use super::{
-    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+    DataAndControl, Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued,
+    Verdict,
 };
 use crate::packet::{Flags, Packet};
 
@@ -58,12 +59,7 @@ impl Red {
     /// mark as what the packet leaves behind, and the reference simulator removes it first too. The
     /// probability is 0 up to Kmin, (queue - Kmin) / (Kmax - Kmin) between, 1 above Kmax.
     #[inline]
-    pub(super) fn dequeue(
-        self,
-        classes: &mut DataAndControl,
-        now: Instant,
-        rng: &mut Rng,
-    ) -> Option<Departure> {
+    pub(super) fn dequeue(self, classes: &mut DataAndControl, rng: &mut Rng) -> Option<Dequeued> {
         let mut packet = classes.pop()?;
         let data_left = classes.data_bytes();
         let marked = data_left > self.kmin
@@ -74,7 +70,7 @@ impl Red {
         if marked {
             packet.flags = packet.flags.with(Flags::CE);
         }
-        Some(Departure { packet, marked, data_left, start: now })
+        Some(Dequeued { packet, marked })
     }
 
     /// In integers, so that a result never depends on a float's last bit; draws only in between.
@@ -91,8 +87,8 @@ impl Qdisc for Ecn {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
-        self.red.dequeue(&mut self.classes, now, rng)
+    fn dequeue(&mut self, _now: Instant, rng: &mut Rng) -> Option<Dequeued> {
+        self.red.dequeue(&mut self.classes, rng)
     }
 
     as_its!(classes);

@@ -9,7 +9,9 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::{Instant, Rate, Rng};
 
-use super::{Departure, Discipline, Ecn, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use super::{
+    Dequeued, Discipline, Ecn, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
 use crate::packet::Packet;
 
 /// Marks ECN-capable data at dequeue; pauses of the switch make sure that everything fits.
@@ -37,7 +39,7 @@ impl Qdisc for Lossless {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued> {
         self.queue.dequeue(now, rng)
     }
 

@@ -17,8 +17,8 @@ macro_rules! as_its {
             self.$queue.ready_at()
         }
 
-        fn pause(&mut self, paused: bool, now: Instant) {
-            self.$queue.pause(paused, now);
+        fn set_link(&mut self, link: LinkState, now: Instant) {
+            self.$queue.set_link(link, now);
         }
 
         #[inline]
@@ -27,8 +27,8 @@ macro_rules! as_its {
         }
 
         #[inline]
-        fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
-            self.$queue.pass(packet, now)
+        fn passes(&mut self, packet: &Packet, now: Instant) -> bool {
+            self.$queue.passes(packet, now)
         }
     };
 }
@@ -51,7 +51,7 @@ pub trait Qdisc {
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`. A packet, whenever
     /// [`Qdisc::ready_at`] is no later than `now`.
-    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued>;
     /// When the next departure may start as far as the discipline goes: [`Instant::ZERO`] when the
     /// link is free, [`Instant::FAR_FUTURE`] while nothing that waits may leave. Asked after every
     /// call that changes the discipline; it stays what it is until the next such call.
@@ -61,20 +61,16 @@ pub trait Qdisc {
     fn is_work_conserving(&self) -> bool {
         false
     }
-    /// The link has `rate` from `now` on, the first time before anything else.
-    fn set_rate(&mut self, _rate: Rate, _now: Instant) {}
-    /// Data may not leave from `now` on, or may again.
-    fn pause(&mut self, paused: bool, now: Instant);
+    /// The link is in this state from `now` on; called before everything else, and when the state
+    /// changes.
+    fn set_link(&mut self, link: LinkState, now: Instant);
     /// The packets that wait.
     fn queued(&self) -> Queued;
-    /// An enqueue and a dequeue at once, for a packet that meets an empty queue and an idle link:
-    /// the same outcome, without touching the queue's memory. `Err` when the packet is to go
-    /// through `enqueue` after all.
-    ///
-    /// # Errors
-    /// The packet back, untouched.
-    fn pass(&mut self, packet: Packet, _now: Instant) -> Result<Departure, Packet> {
-        Err(packet)
+    /// Lets a packet that meets an empty queue and an idle link leave at once, as it came and
+    /// unmarked: the outcome of an enqueue and a dequeue, without touching the queue's memory. False
+    /// when the packet is to go through `enqueue` after all; nothing has changed then.
+    fn passes(&mut self, _packet: &Packet, _now: Instant) -> bool {
+        false
     }
 }
 
@@ -91,15 +87,20 @@ pub enum Verdict {
 
 /// A packet that leaves its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct Dequeued {
     /// The packet; CE is set in it when `marked`.
     pub packet: Packet,
     /// Whether this dequeue set CE.
     pub marked: bool,
-    /// Data bytes that still wait behind it.
-    pub data_left: u64,
-    /// When its transmission starts: the instant given to `dequeue`.
-    pub start: Instant,
+}
+
+/// The state of the link behind a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// The rate, above zero.
+    pub rate: Rate,
+    /// Data may not leave.
+    pub paused: bool,
 }
 
 /// The packets that wait in a discipline: data, and everything that has priority over data.
@@ -237,13 +238,12 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
     }
     unlisted { $($for_tests)* }
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
-    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure>;
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued>;
     fn ready_at(&self) -> Instant;
     fn is_work_conserving(&self) -> bool;
-    fn set_rate(&mut self, rate: Rate, now: Instant);
-    fn pause(&mut self, paused: bool, now: Instant);
+    fn set_link(&mut self, link: LinkState, now: Instant);
     fn queued(&self) -> Queued;
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet>;
+    fn passes(&mut self, packet: &Packet, now: Instant) -> bool;
 } } }
 
 #[cfg(not(test))]

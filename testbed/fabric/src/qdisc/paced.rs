@@ -8,8 +8,8 @@ use transport::registry::Registered;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::{
-    DataAndControl, Departure, Discipline, Qdisc, QdiscKind, QdiscParams, QdiscSettings, Queued,
-    Verdict,
+    DataAndControl, Dequeued, Discipline, LinkState, Qdisc, QdiscKind, QdiscParams, QdiscSettings,
+    Queued, Verdict,
 };
 use crate::packet::Packet;
 
@@ -54,12 +54,12 @@ impl Qdisc for Paced {
         self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
-    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Departure> {
+    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let packet = self.classes.pop()?;
         if packet.is_data() {
             self.next_at = now + self.rate.time_for(Bytes(packet.wire_bytes())) * 2;
         }
-        Some(Departure { packet, marked: false, data_left: self.classes.data_bytes(), start: now })
+        Some(Dequeued { packet, marked: false })
     }
 
     fn ready_at(&self) -> Instant {
@@ -70,7 +70,8 @@ impl Qdisc for Paced {
     }
 
     /// The rest of the gap to the next data packet takes the longer the lower the rate is.
-    fn set_rate(&mut self, rate: Rate, now: Instant) {
+    fn set_link(&mut self, LinkState { rate, paused }: LinkState, now: Instant) {
+        self.classes.pause(paused);
         let left = u128::from(self.next_at.since(now).as_ps());
         let scaled = left * u128::from(self.rate.as_bps()) / u128::from(rate.as_bps());
         let scaled = u64::try_from(scaled).unwrap_or(u64::MAX).min(1 << 50);
@@ -78,10 +79,6 @@ impl Qdisc for Paced {
             self.next_at = now + Duration::from_ps(scaled);
         }
         self.rate = rate;
-    }
-
-    fn pause(&mut self, paused: bool, now: Instant) {
-        self.classes.pause(paused, now);
     }
 
     fn queued(&self) -> Queued {

@@ -14,7 +14,9 @@ use transport::params::params;
 use transport::registry::Registered;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
-use super::{Departure, Discipline, Ecn, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use super::{
+    Dequeued, Discipline, Ecn, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+};
 use crate::packet::{Flags, Packet};
 
 /// A phantom queue beside drop-tail with RED marks.
@@ -151,15 +153,15 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
-        let mut departure = self.queue.dequeue(now, rng)?;
-        let packet = &mut departure.packet;
+    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued> {
+        let mut dequeued = self.queue.dequeue(now, rng)?;
+        let packet = &mut dequeued.packet;
         let open = packet.is_data() && packet.flags.has(Flags::ECT) && !packet.flags.has(Flags::CE);
         if open && self.wants_mark(self.empty_at.since(now), rng) {
             packet.flags = packet.flags.with(Flags::CE);
-            departure.marked = true;
+            dequeued.marked = true;
         }
-        Some(departure)
+        Some(dequeued)
     }
 
     #[inline]
@@ -171,12 +173,8 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
         self.queue.is_work_conserving()
     }
 
-    fn set_rate(&mut self, rate: Rate, now: Instant) {
-        self.queue.set_rate(rate, now);
-    }
-
-    fn pause(&mut self, paused: bool, now: Instant) {
-        self.queue.pause(paused, now);
+    fn set_link(&mut self, link: LinkState, now: Instant) {
+        self.queue.set_link(link, now);
     }
 
     #[inline]
@@ -186,17 +184,16 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
 
     /// Passes no packet that the phantom may mark, because marking takes a draw.
     #[inline]
-    fn pass(&mut self, packet: Packet, now: Instant) -> Result<Departure, Packet> {
+    fn passes(&mut self, packet: &Packet, now: Instant) -> bool {
         if !packet.is_data() {
-            return self.queue.pass(packet, now);
+            return self.queue.passes(packet, now);
         }
-        let empty_at = self.with(&packet, now);
-        if empty_at.since(now) > self.kmin {
-            return Err(packet);
+        let empty_at = self.with(packet, now);
+        let passes = empty_at.since(now) <= self.kmin && self.queue.passes(packet, now);
+        if passes {
+            self.empty_at = empty_at;
         }
-        let departure = self.queue.pass(packet, now)?;
-        self.empty_at = empty_at;
-        Ok(departure)
+        passes
     }
 }
 
@@ -306,13 +303,14 @@ mod tests {
         let mut marks = Vec::new();
         for i in 0..400 {
             let now = at(i * 100_000);
-            let departure = queue.pass(data(1000), now).unwrap_or_else(|packet| {
-                assert_eq!(queue.enqueue(packet, now, &mut rng), Verdict::Queued);
-                queue.dequeue(now, &mut rng).unwrap()
-            });
-            assert_eq!(departure.data_left, 0);
-            assert_eq!(departure.marked, departure.packet.flags.has(Flags::CE));
-            marks.push(departure.marked);
+            if queue.passes(&data(1000), now) {
+                marks.push(false);
+                continue;
+            }
+            assert_eq!(queue.enqueue(data(1000), now, &mut rng), Verdict::Queued);
+            let Dequeued { packet, marked } = queue.dequeue(now, &mut rng).unwrap();
+            assert_eq!((queue.queued(), packet.flags.has(Flags::CE)), (Queued::default(), marked));
+            marks.push(marked);
         }
         // 9.1 kB after 91 packets, 29.1 kB after 291.
         assert!(!marks[..85].contains(&true));
@@ -331,7 +329,7 @@ mod tests {
         }
         // 8 Gb/s are a byte a nanosecond.
         assert_eq!(queue.empty_at, at(9_000_000));
-        assert_eq!(queue.pass(data(100), at(9_000_001)).map(|d| d.marked), Ok(false));
+        assert!(queue.passes(&data(100), at(9_000_001)));
     }
 
     #[test]

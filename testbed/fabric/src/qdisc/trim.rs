@@ -9,7 +9,8 @@ use transport::{Instant, Rate, Rng};
 
 use super::ecn::Red;
 use super::{
-    DataAndControl, Departure, Discipline, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+    DataAndControl, Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued,
+    Verdict,
 };
 use crate::packet::{Flags, Packet};
 
@@ -53,8 +54,8 @@ impl Qdisc for Trim {
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Departure> {
-        self.red.dequeue(&mut self.classes, now, rng)
+    fn dequeue(&mut self, _now: Instant, rng: &mut Rng) -> Option<Dequeued> {
+        self.red.dequeue(&mut self.classes, rng)
     }
 
     as_its!(classes);

@@ -203,11 +203,14 @@ impl<'a> Hosts<'a> {
             let order = env.conductor.order(flow, now);
             self.post(&order, now, &mut env.conductor);
         }
-        let mut frames = SlabFrames::new(&mut env.packets, self.nics.sizes);
-        env.network.run_nic(host, now, &mut frames, &mut env.out);
+        if env.network.nic_turn(host).is_some_and(|turn| turn <= now) {
+            let mut frames = SlabFrames::new(&mut env.packets, self.nics.sizes);
+            env.network.run_nic(host, now, &mut frames, &mut env.out);
+        }
         let state = &mut self.hosts[index];
         let mut rest = flights;
-        while let Some((flight, later)) = rest.split_first().filter(|(flight, _)| flight.at <= now)
+        while let [flight, later @ ..] = rest
+            && flight.at <= now
         {
             rest = skip_wakes(later);
             if let Some(paused) = flight.pause() {
@@ -457,7 +460,9 @@ fn touch(packets: &PacketSlab, flights: &[Flight]) {
 /// `flights` from the first on that is no wake-up.
 #[inline]
 fn skip_wakes(mut flights: &[Flight]) -> &[Flight] {
-    while let Some((_, rest)) = flights.split_first().filter(|(first, _)| first.is_wake()) {
+    while let [first, rest @ ..] = flights
+        && first.is_wake()
+    {
         flights = rest;
     }
     flights

@@ -54,12 +54,14 @@ impl PacketSlab {
         let is_data = matches!(segment.hdr.body, Body::Data(_));
         let has_int = is_data && segment.hdr.ext.has_int();
         let flags = if has_int { flags.with(Flags::INT) } else { flags };
+        let len = sizes.of(&segment.hdr, segment.payload.len);
+        let trimmed = if is_data { sizes.trimmed(&segment.hdr) } else { len };
         Packet {
             handle: self.insert(segment, ext, from),
             dst: segment.peer,
             hash: flow_hash(from, segment.peer, segment.hdr.ev),
-            len: sizes.of(&segment.hdr, segment.payload.len),
-            trim_len: u8::try_from(sizes.trimmed(&segment.hdr)).unwrap_or(u8::MAX),
+            len,
+            trim_len: u8::try_from(trimmed).unwrap_or(u8::MAX),
             flags,
         }
     }

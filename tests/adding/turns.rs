@@ -41,9 +41,6 @@ impl Sending for Turns {
     fn holds(&self, flow: FlowId) -> bool {
         self.0.holds(flow)
     }
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
 }
 
 impl Receiving for Turns {

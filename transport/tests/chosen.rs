@@ -134,10 +134,6 @@ impl Sending for Slotted {
     fn holds(&self, _flow: FlowId) -> bool {
         false
     }
-
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
 }
 
 impl Receiving for Slotted {

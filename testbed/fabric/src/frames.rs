@@ -18,20 +18,9 @@ use super::packet::{Output, Packet};
 /// changed. A handle is free when as many packets have ended or were delivered as there were.
 /// Methods that are provided are those of a driver whose packets have no frames.
 pub trait Frames {
-    /// The header of a packet; `None` when its frame cannot be read.
-    fn header(&self, _packet: &Packet) -> Option<Header> {
-        None
-    }
-
-    /// The extensions that the header of a packet names; `None` when its frame cannot be read.
-    fn ext(&self, _packet: &Packet) -> Option<Ext> {
-        None
-    }
-
-    /// The host that has sent a packet; `None` when its frame cannot be read.
-    fn sender(&self, _packet: &Packet) -> Option<HostId> {
-        None
-    }
+    /// Shows `look` the host that has sent a packet, its header, and the extensions that its header
+    /// names. `look` is not called when the frame cannot be read.
+    fn read(&self, _packet: &Packet, _look: &mut dyn FnMut(HostId, &Header, &Ext)) {}
 
     /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
     /// the content of its extensions, of which there remain the same, with the same room. False
@@ -61,6 +50,32 @@ pub trait Frames {
 
     /// A packet has reached its end inside the network: it was lost, or a program consumed it.
     fn end(&mut self, packet: Packet);
+}
+
+impl dyn Frames + '_ {
+    /// The header of a packet; `None` when its frame cannot be read.
+    #[must_use]
+    pub fn header(&self, packet: &Packet) -> Option<Header> {
+        let mut found = None;
+        self.read(packet, &mut |_, header, _| found = Some(*header));
+        found
+    }
+
+    /// The extensions that the header of a packet names; `None` when its frame cannot be read.
+    #[must_use]
+    pub fn ext(&self, packet: &Packet) -> Option<Ext> {
+        let mut found = None;
+        self.read(packet, &mut |_, _, ext| found = Some(*ext));
+        found
+    }
+
+    /// The host that has sent a packet; `None` when its frame cannot be read.
+    #[must_use]
+    pub fn sender(&self, packet: &Packet) -> Option<HostId> {
+        let mut found = None;
+        self.read(packet, &mut |from, _, _| found = Some(from));
+        found
+    }
 }
 
 /// The driver's parts that a network uses while it runs.

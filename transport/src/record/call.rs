@@ -151,6 +151,9 @@ impl Digest {
             self.word(u64::from(segment.hdr.ev.0) << 32 | u64::from(segment.peer.0));
             self.word(u64::from(segment.payload.msg.0) << 32 | u64::from(segment.payload.offset));
             self.word(u64::from(segment.payload.len));
+            if let Some(departure) = burst.own_departure(index) {
+                self.word(departure.as_ps());
+            }
         }
         self.word(u64::MAX);
     }

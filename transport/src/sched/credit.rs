@@ -120,10 +120,6 @@ impl Sending for Credits {
     fn holds(&self, flow: FlowId) -> bool {
         self.asker.holds(flow)
     }
-
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        self.asker.next_given_up()
-    }
 }
 
 impl Receiving for Credits {
@@ -160,5 +156,9 @@ impl Protocol for Credits {
     fn handle_timeout(&mut self, now: Instant) {
         self.giver.give(now);
         self.asker.handle_timeout(now);
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.asker.next_given_up()
     }
 }

@@ -203,10 +203,6 @@ impl Sending for DcSim {
         self.sender.holds(flow)
     }
 
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        self.sender.next_given_up()
-    }
-
     fn rto_min(&self) -> Duration {
         self.terms.rtt_max * TIMER_RTTS
     }
@@ -297,5 +293,9 @@ impl Protocol for DcSim {
     fn handle_timeout(&mut self, now: Instant) {
         self.asked(now);
         self.sender.handle_timeout(now, &mut self.figures);
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.sender.next_given_up()
     }
 }

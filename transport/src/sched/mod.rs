@@ -7,12 +7,12 @@
 //!  Sending                                           Receiving
 //!  on_open, on_backlog   a flow, its backlog         on_arrival     a segment, whole or trimmed
 //!  next_turn, on_sent    its turn, its segment       on_forgotten   a flow that is over
-//!  holds, next_given_up  a flow kept from sending    answers        how segments are acknowledged
+//!  holds                 a flow kept from sending    answers        how segments are acknowledged
 //!                         \                         next_granted   which acknowledgement leaves
 //!                          \                       /
 //!                           Protocol: packets of its own, for flows and for hosts
 //!                           on_control, on_host_control, poll_control
-//!                           poll_timeout, handle_timeout
+//!                           poll_timeout, handle_timeout, next_given_up
 //! ```
 //!
 //! Systems that decide *when* a segment may leave (SIM before DATA, slot grants, credits) are
@@ -126,7 +126,6 @@ registry! {
         now: Instant
     );
     fn holds(&self, flow: FlowId) -> bool;
-    fn next_given_up(&mut self) -> Option<FlowId>;
     fn rto_min(&self) -> Duration;
     for Receiving {
         fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);
@@ -148,5 +147,6 @@ registry! {
         fn poll_control(&mut self, now: Instant, until: Instant, out: &mut Burst<TxSegment>);
         fn poll_timeout(&self) -> Option<Instant>;
         fn handle_timeout(&mut self, now: Instant);
+        fn next_given_up(&mut self) -> Option<FlowId>;
     }
 }

@@ -40,9 +40,6 @@ pub trait Sending {
     );
     /// True when this scheduler keeps an outgoing flow from sending.
     fn holds(&self, flow: FlowId) -> bool;
-    /// The next outgoing flow to give up, because its peer's scheduler does not answer. Called
-    /// until `None` after [`Protocol::handle_timeout`].
-    fn next_given_up(&mut self) -> Option<FlowId>;
     /// The least timeout of a segment, for a protocol that holds segments or acknowledgements back.
     /// Asked once, when the endpoint is made.
     fn rto_min(&self) -> Duration {
@@ -104,6 +101,11 @@ pub trait Protocol {
     fn poll_timeout(&self) -> Option<Instant>;
     /// Does everything that is due by `now`. Spurious calls are no-ops.
     fn handle_timeout(&mut self, now: Instant);
+    /// The next outgoing flow to give up, because its peer's scheduler does not answer. Called
+    /// until `None` after [`Protocol::handle_timeout`].
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
 }
 
 /// Segments of one flow.

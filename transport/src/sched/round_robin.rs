@@ -179,10 +179,6 @@ impl Sending for RoundRobin {
     fn holds(&self, _flow: FlowId) -> bool {
         false
     }
-
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
 }
 
 impl Receiving for RoundRobin {

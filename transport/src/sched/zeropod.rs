@@ -456,10 +456,6 @@ impl Sending for Zeropod {
         self.queues.holds(flow)
     }
 
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
-
     /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
     /// less.
     fn rto_min(&self) -> Duration {

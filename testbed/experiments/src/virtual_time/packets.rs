@@ -183,16 +183,9 @@ impl SlabFrames<'_> {
 
 #[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
 impl Frames for SlabFrames<'_> {
-    fn header(&self, packet: &Packet) -> Option<Header> {
-        Some(self.packets.of(packet.handle).hdr)
-    }
-
-    fn ext(&self, packet: &Packet) -> Option<Ext> {
-        Some(*self.packets.ext(packet.handle))
-    }
-
-    fn sender(&self, packet: &Packet) -> Option<HostId> {
-        Some(self.packets.of(packet.handle).from)
+    fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        let sent = self.packets.of(packet.handle);
+        look(sent.from, &sent.hdr, self.packets.ext(packet.handle));
     }
 
     fn rewrite(
@@ -248,6 +241,14 @@ mod tests {
     const SIZES: WireSizes =
         WireSizes { frame_overhead: 42, flow_overhead: 42, accounted: AccountedSizes::HEADERS };
 
+    fn header_of(frames: &dyn Frames, packet: &Packet) -> Option<Header> {
+        frames.header(packet)
+    }
+
+    fn ext_of(frames: &dyn Frames, packet: &Packet) -> Option<Ext> {
+        frames.ext(packet)
+    }
+
     fn request(upto: u32) -> TxSegment {
         let upto = Credit::START.plus(upto);
         let body = Body::Request(Allowance { src_flow: FlowId::UNKNOWN, upto });
@@ -264,12 +265,12 @@ mod tests {
         let mut frames = SlabFrames::new(&mut slab, SIZES);
         assert!(frames.rewrite(&mut edited, &mut |header, _| *header = request(5).hdr));
         assert_ne!(edited.handle, packet.handle);
-        assert_eq!(frames.header(&packet), Some(request(1).hdr));
-        assert_eq!(frames.header(&edited), Some(request(5).hdr));
+        assert_eq!(header_of(&frames, &packet), Some(request(1).hdr));
+        assert_eq!(header_of(&frames, &edited), Some(request(5).hdr));
         // The last copy of a frame is edited where it lies.
         let mut last = packet;
         assert!(frames.rewrite(&mut last, &mut |header, _| *header = request(6).hdr));
-        assert_eq!(frames.header(&last), Some(request(6).hdr));
+        assert_eq!(header_of(&frames, &last), Some(request(6).hdr));
         assert_eq!(last.handle, packet.handle);
         frames.end(last);
         frames.end(edited);
@@ -289,13 +290,13 @@ mod tests {
         let mut stamped = packet;
         let mut frames = SlabFrames::new(&mut slab, SIZES);
         assert!(frames.stamp(&mut stamped, &hop) && stamped.handle != packet.handle);
-        assert_eq!(frames.ext(&stamped).unwrap().int.hops(), [hop]);
-        assert!(frames.ext(&packet).unwrap().int.hops().is_empty());
+        assert_eq!(ext_of(&frames, &stamped).unwrap().int.hops(), [hop]);
+        assert!(ext_of(&frames, &packet).unwrap().int.hops().is_empty());
         // The room is that of the sent header; the content of the extension may be taken out.
         let wider = &mut |_: &mut Header, ext: &mut Ext| ext.int = Int::with_room(3);
         assert!(!frames.rewrite(&mut stamped, wider));
         assert!(frames.rewrite(&mut stamped, &mut |_, ext| ext.int.clear()));
-        assert!(frames.ext(&stamped).unwrap().int.hops().is_empty());
+        assert!(ext_of(&frames, &stamped).unwrap().int.hops().is_empty());
         let mut bare = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
         assert!(!bare.flags.has(Flags::INT));
         assert!(!SlabFrames::new(&mut slab, SIZES).stamp(&mut bare, &hop), "no room");
@@ -326,6 +327,6 @@ mod tests {
         assert!(!frames.rewrite(&mut packet, &mut |header, _| header.ev = EntropyValue(8)));
         let note = Body::Note(Note::new(1, &[0; 8]).unwrap());
         assert!(!frames.rewrite(&mut packet, &mut |header, _| header.body = note));
-        assert_eq!((packet, frames.header(&packet)), (before, Some(request(1).hdr)));
+        assert_eq!((packet, header_of(&frames, &packet)), (before, Some(request(1).hdr)));
     }
 }

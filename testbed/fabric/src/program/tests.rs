@@ -49,18 +49,10 @@ impl Headers {
 }
 
 impl Frames for Headers {
-    fn header(&self, packet: &Packet) -> Option<Header> {
-        let (header, copies) = self.kept[Self::place(packet)];
-        assert!(copies > 0, "a packet that has ended is read");
-        Some(header)
-    }
-
-    fn ext(&self, _packet: &Packet) -> Option<Ext> {
-        None
-    }
-
-    fn sender(&self, _packet: &Packet) -> Option<HostId> {
-        None
+    fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        let (header, copies) = &self.kept[Self::place(packet)];
+        assert!(*copies > 0, "a packet that has ended is read");
+        look(HostId(0), header, &Ext::VACANT);
     }
 
     fn rewrite(

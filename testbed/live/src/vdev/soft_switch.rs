@@ -238,10 +238,12 @@ struct MbufFrames<'a> {
 }
 
 impl MbufFrames<'_> {
-    /// The header of a packet with its extensions.
-    fn parsed(&self, packet: &Packet) -> Option<(Header, Ext)> {
+    /// The sender of a packet, and its header with the extensions.
+    fn parsed(&self, packet: &Packet) -> Option<(HostId, Header, Ext)> {
         let mut copy = [0; HEADERS_MAX];
-        frame::header_of(head_of(self.packets.of(packet.handle)?, &mut copy)?).ok()
+        let head = head_of(self.packets.of(packet.handle)?, &mut copy)?;
+        let (header, ext) = frame::header_of(head).ok()?;
+        Some((frame::route_of(head, self.addressing).ok()?.src, header, ext))
     }
 
     /// The first octets of a packet's frame with all its headers, to be written; no other copy of
@@ -259,18 +261,10 @@ impl MbufFrames<'_> {
 
 #[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
 impl Frames for MbufFrames<'_> {
-    fn header(&self, packet: &Packet) -> Option<Header> {
-        self.parsed(packet).map(|(header, _)| header)
-    }
-
-    fn ext(&self, packet: &Packet) -> Option<Ext> {
-        self.parsed(packet).map(|(_, ext)| ext)
-    }
-
-    fn sender(&self, packet: &Packet) -> Option<HostId> {
-        let mut copy = [0; HEADERS_MAX];
-        let head = head_of(self.packets.of(packet.handle)?, &mut copy)?;
-        frame::route_of(head, self.addressing).ok().map(|route| route.src)
+    fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        if let Some((from, header, ext)) = self.parsed(packet) {
+            look(from, &header, &ext);
+        }
     }
 
     fn rewrite(

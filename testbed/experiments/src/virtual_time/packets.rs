@@ -1,12 +1,11 @@
 //! The packets that are in the network, as their sender made them: what a [`fabric::Packet`]
 //! is a handle of.
 //!
-//! A slab with reference counts, since a faulty link may deliver a packet twice. Grows to the most
-//! packets ever under way at once, then allocates no more.
+//! Beside it the extensions that headers name, kept only in runs with such headers.
 
 use std::hint::black_box;
 
-use fabric::{Flags, Frames, Packet, flow_hash};
+use fabric::{CopySlab, Counted, Flags, Frames, Packet, flow_hash};
 use transport::wire::class::TrafficClass;
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
@@ -19,21 +18,25 @@ pub(super) struct InFlight {
     pub(super) hdr: Header,
     pub(super) from: HostId,
     pub(super) payload_len: u16,
-    /// How many copies are under way; 0 is a free place. Each duplicating link adds one.
     copies: u16,
 }
 
 const _: () = assert!(size_of::<InFlight>() == 64);
 
+impl Counted for InFlight {
+    #[inline]
+    fn copies(&mut self) -> &mut u16 {
+        &mut self.copies
+    }
+}
+
 /// The packets under way.
 #[derive(Debug, Default)]
 pub(super) struct PacketSlab {
-    places: Vec<InFlight>,
+    packets: CopySlab<InFlight>,
     /// For each place whose header names extensions: their content. Empty before the first such
     /// header.
     exts: Vec<Ext>,
-    free: Vec<u32>,
-    live: u64,
 }
 
 impl PacketSlab {
@@ -76,18 +79,7 @@ impl PacketSlab {
     /// Keeps one copy of a packet that another slab has let go of, and names it.
     #[inline]
     pub(super) fn keep(&mut self, packet: InFlight, ext: &Ext) -> u32 {
-        let packet = InFlight { copies: 1, ..packet };
-        self.live += 1;
-        let handle = match self.free.pop() {
-            Some(handle) => {
-                self.places[handle as usize] = packet;
-                handle
-            }
-            None => {
-                self.places.push(packet);
-                u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
+        let handle = self.packets.keep(packet);
         if packet.hdr.ext.is_some() {
             self.keep_ext(handle, ext);
         }
@@ -96,8 +88,8 @@ impl PacketSlab {
 
     #[inline(never)]
     fn keep_ext(&mut self, handle: u32, ext: &Ext) {
-        if self.exts.len() < self.places.len() {
-            self.exts.resize(self.places.len(), Ext::VACANT);
+        if self.exts.len() < self.packets.places() {
+            self.exts.resize(self.packets.places(), Ext::VACANT);
         }
         self.exts[handle as usize] = *ext;
     }
@@ -111,44 +103,37 @@ impl PacketSlab {
     /// Brings a packet near the processor: those under way do not fit its caches.
     #[inline]
     pub(super) fn touch(&self, handle: u32) {
-        black_box(self.places.get(handle as usize).map(|packet| packet.copies));
+        black_box(self.packets.of(handle).copies);
     }
 
     /// A packet under way.
     #[inline]
     pub(super) fn of(&self, handle: u32) -> &InFlight {
-        &self.places[handle as usize]
+        self.packets.of(handle)
     }
 
     /// One copy of the packet has reached its end.
     #[inline]
     pub(super) fn end(&mut self, handle: u32) {
-        let place = &mut self.places[handle as usize];
-        debug_assert!(place.copies > 0, "a packet ends once");
-        place.copies -= 1;
-        self.live -= 1;
-        if place.copies == 0 {
-            self.free.push(handle);
-        }
+        self.packets.end(handle);
     }
 
     /// Lets go of one copy of the packet, which another slab will keep.
     #[inline]
     pub(super) fn let_go(&mut self, handle: u32) -> InFlight {
-        let packet = self.places[handle as usize];
+        let packet = *self.of(handle);
         self.end(handle);
         packet
     }
 
     /// Counts one more copy of the packet.
     pub(super) fn duplicate(&mut self, handle: u32) {
-        self.places[handle as usize].copies += 1;
-        self.live += 1;
+        self.packets.duplicate(handle);
     }
 
     /// Copies under way.
     pub(super) fn live(&self) -> u64 {
-        self.live
+        self.packets.live()
     }
 }
 
@@ -169,12 +154,12 @@ impl SlabFrames<'_> {
     /// Puts `frame` in the place of what `packet` stands for, or in one of its own where a copy
     /// shares that.
     fn replace(&mut self, packet: &mut Packet, frame: InFlight, ext: &Ext) {
-        if frame.copies > 1 {
+        if self.packets.packets.is_shared(packet.handle) {
             self.packets.end(packet.handle);
             packet.handle = self.packets.keep(frame, ext);
             return;
         }
-        self.packets.places[packet.handle as usize].hdr = frame.hdr;
+        self.packets.packets.of_mut(packet.handle).hdr = frame.hdr;
         if frame.hdr.ext.is_some() {
             self.packets.keep_ext(packet.handle, ext);
         }
@@ -207,7 +192,7 @@ impl Frames for SlabFrames<'_> {
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
         let frame = *self.packets.of(packet.handle);
-        if frame.copies > 1 {
+        if self.packets.packets.is_shared(packet.handle) {
             let ext = *self.packets.ext(packet.handle);
             self.replace(packet, frame, &ext);
         }

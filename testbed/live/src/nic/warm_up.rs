@@ -163,7 +163,10 @@ impl Desk {
     }
 
     /// Has `what` done with the device's first queue; what that counts is kept.
-    fn enquire<T>(&mut self, what: impl FnOnce(&mut Enquiry<'_>) -> T) -> Result<T, RunError> {
+    fn enquire<T>(
+        &mut self,
+        what: impl FnOnce(&mut Enquiry<'_>) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
         let Self { port, pool, station, .. } = self;
         let no_queue = || RunError::Environment("the device has no queue".to_owned());
         let queue = port.queue(0).ok_or_else(no_queue)?;
@@ -172,12 +175,15 @@ impl Desk {
         let Enquiry { answers, strays, .. } = enquiry;
         self.answers += answers;
         self.strays += strays;
-        Ok(done)
+        done
     }
 
     /// Answers requests to this host.
     pub(super) fn serve(&mut self) -> Result<(), RunError> {
-        self.enquire(|enquiry| enquiry.serve(|_| false))
+        self.enquire(|enquiry| {
+            enquiry.serve(|_| false);
+            Ok(())
+        })
     }
 
     /// The addresses of all hosts as this one writes them into frames; only those of `peers` are
@@ -193,9 +199,8 @@ impl Desk {
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
         let clock = self.clock;
-        let found = self.enquire(|enquiry| {
-            enquiry.resolve(&wanted, RESOLVE_FOR, || clock.now(), meanwhile)
-        })??;
+        let found = self
+            .enquire(|enquiry| enquiry.resolve(&wanted, RESOLVE_FOR, || clock.now(), meanwhile))?;
         let mut macs: Vec<Mac> = vec![UNUSED_MAC; network.hosts.len()];
         macs[own as usize] = self.station.mac;
         for (found, &peer) in found.into_iter().zip(peers) {
@@ -238,6 +243,7 @@ impl Desk {
             self.enquire(|enquiry| {
                 enquiry.send(|out| prober.poll_transmit(clock.now(), out));
                 enquiry.serve(|frame| prober.handle_frame(clock.now(), frame));
+                Ok(())
             })?;
             meanwhile()?;
             thread::yield_now();

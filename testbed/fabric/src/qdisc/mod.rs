@@ -67,8 +67,8 @@ pub trait Qdisc {
     /// The packets that wait.
     fn queued(&self) -> Queued;
     /// Lets a packet that meets an empty queue and an idle link leave at once, as it came and
-    /// unmarked: the outcome of an enqueue and a dequeue, without touching the queue's memory. False
-    /// when the packet is to go through `enqueue` after all; nothing has changed then.
+    /// unmarked: the outcome of an enqueue and a dequeue, without touching the queue's memory.
+    /// False when the packet is to go through `enqueue` after all; nothing has changed then.
     fn passes(&mut self, _packet: &Packet, _now: Instant) -> bool {
         false
     }

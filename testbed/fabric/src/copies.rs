@@ -54,6 +54,13 @@ impl<T: Counted> CopySlab<T> {
         &self.items[handle as usize]
     }
 
+    /// The item of a number that need not be a handle.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        self.items.get(number as usize)
+    }
+
     /// The item of a handle, to be edited.
     #[inline]
     pub fn of_mut(&mut self, handle: u32) -> &mut T {
@@ -122,5 +129,6 @@ mod tests {
         slab.of_mut(second).0 = 'd';
         assert_eq!((slab.of(first).0, slab.of(second).0), ('c', 'd'));
         assert_eq!(slab.end(second), Some(&mut Letter('d', 0)));
+        assert_eq!((slab.get(second), slab.get(2)), (Some(&Letter('d', 0)), None));
     }
 }

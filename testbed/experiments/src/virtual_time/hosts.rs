@@ -204,7 +204,7 @@ impl<'a> Hosts<'a> {
             self.post(&order, now, &mut env.conductor);
         }
         if env.network.nic_turn(host).is_some_and(|turn| turn <= now) {
-            let mut frames = SlabFrames::new(&mut env.packets, self.nics.sizes);
+            let mut frames = SlabFrames::new(&mut env.packets, &self.nics.sizes);
             env.network.run_nic(host, now, &mut frames, &mut env.out);
         }
         let state = &mut self.hosts[index];
@@ -214,7 +214,7 @@ impl<'a> Hosts<'a> {
         {
             rest = skip_wakes(later);
             if let Some(paused) = flight.pause() {
-                let mut frames = SlabFrames::new(&mut env.packets, self.nics.sizes);
+                let mut frames = SlabFrames::new(&mut env.packets, &self.nics.sizes);
                 env.network.pause_nic(host, paused, now, &mut frames, &mut env.out);
                 continue;
             }
@@ -294,8 +294,8 @@ impl<'a> Hosts<'a> {
     }
 
     /// How long packets count as.
-    pub(super) fn sizes(&self) -> WireSizes {
-        self.nics.sizes
+    pub(super) fn sizes(&self) -> &WireSizes {
+        &self.nics.sizes
     }
 
     /// The tap that notes frames, if there is one.

@@ -160,7 +160,7 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent((segment, ext), sender.host, now));
             }
-            send((segment, ext), sender.host, self.sizes, now, env);
+            send((segment, ext), sender.host, &self.sizes, now, env);
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(carried, sender.host, now));
             }
-            send(carried, sender.host, self.sizes, now, env);
+            send(carried, sender.host, &self.sizes, now, env);
         }
     }
 }
@@ -184,7 +184,7 @@ impl<'a> Nics<'a> {
 fn send(
     carried: (&TxSegment, &Ext),
     host: HostId,
-    sizes: WireSizes,
+    sizes: &WireSizes,
     now: Instant,
     env: &mut Environment<'_>,
 ) {

@@ -6,7 +6,6 @@
 use std::hint::black_box;
 
 use fabric::{CopySlab, Counted, Flags, Frames, Packet, flow_hash};
-use transport::wire::class::TrafficClass;
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, TxSegment};
@@ -47,18 +46,19 @@ impl PacketSlab {
         &mut self,
         (segment, ext): (&TxSegment, &Ext),
         from: HostId,
-        sizes: WireSizes,
+        sizes: &WireSizes,
     ) -> Packet {
-        let flags = match segment.class() {
-            TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
-            class => Flags::of(class),
+        let hdr = &segment.hdr;
+        let (flags, len, trimmed) = if let Body::Data(data) = &hdr.body {
+            let flags = Flags::ECT.with(Flags::TRIMMABLE);
+            // Switches write into data alone: echoes and notes have hops of their own.
+            let flags = if hdr.ext.has_int() { flags.with(Flags::INT) } else { flags };
+            let len = sizes.of_data(data, hdr.ext, segment.payload.len);
+            (flags, len, sizes.trimmed(hdr))
+        } else {
+            let len = sizes.of(hdr, segment.payload.len);
+            (Flags::of(segment.class()), len, len)
         };
-        // Switches write into data alone: echoes and notes have hops of their own.
-        let is_data = matches!(segment.hdr.body, Body::Data(_));
-        let has_int = is_data && segment.hdr.ext.has_int();
-        let flags = if has_int { flags.with(Flags::INT) } else { flags };
-        let len = sizes.of(&segment.hdr, segment.payload.len);
-        let trimmed = if is_data { sizes.trimmed(&segment.hdr) } else { len };
         Packet {
             handle: self.insert(segment, ext, from),
             dst: segment.peer,
@@ -140,12 +140,12 @@ impl PacketSlab {
 /// The packets under way as programs of switches see them.
 pub(super) struct SlabFrames<'a> {
     packets: &'a mut PacketSlab,
-    sizes: WireSizes,
+    sizes: &'a WireSizes,
 }
 
 impl<'a> SlabFrames<'a> {
     /// The frames of `packets`, which count as long as `sizes` say.
-    pub(super) fn new(packets: &'a mut PacketSlab, sizes: WireSizes) -> Self {
+    pub(super) fn new(packets: &'a mut PacketSlab, sizes: &'a WireSizes) -> Self {
         Self { packets, sizes }
     }
 }
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn a_copy_that_is_edited_leaves_the_other_copy_as_it_was() {
         let mut slab = PacketSlab::default();
-        let packet = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
+        let packet = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), &SIZES);
         slab.duplicate(packet.handle);
         let mut edited = packet;
-        let mut frames = SlabFrames::new(&mut slab, SIZES);
+        let mut frames = SlabFrames::new(&mut slab, &SIZES);
         assert!(frames.rewrite(&mut edited, &mut |header, _| *header = request(5).hdr));
         assert_ne!(edited.handle, packet.handle);
         assert_eq!(header_of(&frames, &packet), Some(request(1).hdr));
@@ -268,12 +268,12 @@ mod tests {
         let int = Int::with_room(2);
         let ext = Ext { int, ..Ext::VACANT };
         let data = TxSegment { hdr: data_with(&int), peer: HostId(9), ..TxSegment::VACANT };
-        let packet = slab.packet_of((&data, &ext), HostId(1), SIZES);
+        let packet = slab.packet_of((&data, &ext), HostId(1), &SIZES);
         assert!(packet.flags.has(Flags::INT));
         slab.duplicate(packet.handle);
         let hop = Hop::new(Instant::ZERO, Bytes(64), Bytes::ZERO, Rate::from_gbps(100), 7);
         let mut stamped = packet;
-        let mut frames = SlabFrames::new(&mut slab, SIZES);
+        let mut frames = SlabFrames::new(&mut slab, &SIZES);
         assert!(frames.stamp(&mut stamped, &hop) && stamped.handle != packet.handle);
         assert_eq!(ext_of(&frames, &stamped).unwrap().int.hops(), [hop]);
         assert!(ext_of(&frames, &packet).unwrap().int.hops().is_empty());
@@ -282,9 +282,9 @@ mod tests {
         assert!(!frames.rewrite(&mut stamped, wider));
         assert!(frames.rewrite(&mut stamped, &mut |_, ext| ext.int.clear()));
         assert!(ext_of(&frames, &stamped).unwrap().int.hops().is_empty());
-        let mut bare = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
+        let mut bare = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), &SIZES);
         assert!(!bare.flags.has(Flags::INT));
-        assert!(!SlabFrames::new(&mut slab, SIZES).stamp(&mut bare, &hop), "no room");
+        assert!(!SlabFrames::new(&mut slab, &SIZES).stamp(&mut bare, &hop), "no room");
     }
 
     fn data_with(int: &Int) -> Header {
@@ -306,9 +306,9 @@ mod tests {
     #[test]
     fn a_header_keeps_its_length_and_its_entropy_value() {
         let mut slab = PacketSlab::default();
-        let mut packet = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), SIZES);
+        let mut packet = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), &SIZES);
         let before = packet;
-        let mut frames = SlabFrames::new(&mut slab, SIZES);
+        let mut frames = SlabFrames::new(&mut slab, &SIZES);
         assert!(!frames.rewrite(&mut packet, &mut |header, _| header.ev = EntropyValue(8)));
         let note = Body::Note(Note::new(1, &[0; 8]).unwrap());
         assert!(!frames.rewrite(&mut packet, &mut |header, _| header.body = note));

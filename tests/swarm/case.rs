@@ -203,6 +203,14 @@ impl Case {
         self.set("sched.credit.quantum", pick(rng, &[1, 1, 3, 64]));
     }
 
+    /// From a token at a time to windows of several round trips, and tokens that die at once.
+    fn token_settings(&mut self, rng: &mut Rng) {
+        self.set("sched.phost.window", pick(rng, &["0.01", "1", "1", "4"]));
+        self.set("sched.phost.timeout", pick(rng, &["1", "1.1", "1.1", "8"]));
+        self.set("sched.phost.life", pick(rng, &[1, 8, 8, 64]));
+        self.set("sched.phost.ack_every", pick(rng, &[1, 16, 64]));
+    }
+
     /// Draws from one packet of each small class and one token to many, over switches that know the
     /// classes of DCsim and over others. DCsim needs switches that neither trim nor pause, and a
     /// window that never binds.
@@ -265,6 +273,8 @@ impl Case {
     fn transport_settings(&mut self, rng: &mut Rng) {
         if self.draft().settings.sched == SchedKind::Credits {
             self.credit_settings(rng);
+        } else if self.draft().settings.sched == SchedKind::Phost {
+            self.token_settings(&mut rng.fork("tokens", 0));
         }
         let mut own = rng.fork("code", 0);
         if own.chance(0.4) {

@@ -18,7 +18,9 @@
 //! Systems that decide *when* a segment may leave (SIM before DATA, slot grants, credits) are
 //! schedulers: they keep a flow out of [`Sending::next_turn`] until it may send.
 
+mod least;
 pub mod roles;
+mod tokens;
 
 pub use roles::{
     Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Reported, Scheduler,
@@ -113,6 +115,7 @@ registry! {
         "credit" => credit::Credits,
         "dcsim" => dcsim::DcSim,
         "zeropod" => zeropod::Zeropod,
+        "phost" => phost::Phost,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
     fn on_reopened(&mut self, flow: FlowId);

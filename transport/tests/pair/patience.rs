@@ -126,8 +126,7 @@ fn refuse_all(pair: &mut Pair, config: &Config, round_trips: u64) -> u64 {
 
 #[test]
 fn a_segment_that_is_refused_again_and_again_is_sent_less_often_until_something_arrives() {
-    // DCsim sends nothing again before its probe has been answered, and times out later.
-    for sched in with_a_link_alone().filter(|sched| **sched != SchedKind::DcSim) {
+    for sched in with_own_retransmissions() {
         let config = one_by_one(|s| s.sched = *sched);
         let mut pair = Pair::new(&config, 1, Weather::default());
         let flow = open(&mut pair, config.default_path());

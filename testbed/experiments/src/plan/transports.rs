@@ -62,6 +62,15 @@ const DCSIM: Settings = &[
     ("loss.backoff_max", "4"),
 ];
 
+/// Hosts that send against tokens, over plain switches. Tokens say when a segment leaves, so the
+/// window is one that never holds it back; reordering is no sign of loss where packets are sprayed.
+const TOKENS: Settings = &[
+    ("switch.qdisc", "drop-tail"),
+    ("cc.fixed.bdps", "64"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+];
+
 /// Zeropod's hosts and switches. Its hosts say when a cell leaves, so the window is one that never
 /// holds it back; a cell is lost when no receipt of it comes.
 const ZEROPOD: Settings = &[
@@ -446,6 +455,15 @@ pub const TRANSPORTS: &[Transport] = &[
         sched: SchedKind::DcSim,
         trim: false,
         set: &[DCSIM, &[("sched.dcsim.fraction", "0")]],
+    },
+    Transport {
+        name: "phost",
+        about: "pHost: a BDP unasked, then a token from the receiver for each segment, sprayed",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::Phost,
+        trim: false,
+        set: &[TOKENS],
     },
     Transport {
         name: "zeropod",

@@ -1,0 +1,279 @@
+//! pHost: receivers send tokens at the rate of their link, to the flow with the least left.
+//!
+//! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs it.
+//! What a token is worth is said in `tokens.rs`. A flow sends its first BDP
+//! without tokens. Senders and receivers both prefer the flow with the least left. It decides no
+//! path and infers no loss.
+
+use super::least::Least;
+use super::tokens::{Issuer, Spender};
+use super::{
+    Answers, Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn,
+};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::params::params;
+use crate::path::{NetworkFacts, Path};
+use crate::registry::Registered;
+use crate::segment::{Burst, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::timer::Wheel;
+use crate::units::{Bytes, FlowId, HostId};
+use crate::wire::{Body, Header, data};
+
+params! {
+    /// Settings of [`Phost`].
+    pub struct PhostParams {
+        /// Round trip of which a BDP is made; auto: that of the network's longest path, without the
+        /// time to send packets.
+        rtt: Option<Duration> = None;
+        /// Tokens that may be outstanding for a flow, and what it sends without any, in BDPs.
+        window: f32 = 1.0, in 0.01..=16.0;
+        /// Silence after which tokens are taken for dead, in the time that a BDP takes to send.
+        timeout: f32 = 1.1, in 1.0..=64.0;
+        /// How long a token lives at the sender, in the time that a full segment takes to send.
+        life: u16 = 8, in 1..=4096;
+        /// Segments that one acknowledgement answers.
+        ack_every: u16 = 16, in 1..=64;
+    }
+}
+
+/// Windows, timeouts and lives of tokens, for one host.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    /// Segments of a BDP, the last one whole.
+    bdp: u32,
+    /// Time that a full segment takes on the host's line.
+    packet_time: Duration,
+    /// How long a token lives.
+    life: Duration,
+    /// Round trip of an idle path.
+    base_rtt: Duration,
+}
+
+impl Terms {
+    /// The terms where a round trip without the time to send packets takes `rtt`.
+    fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
+        let packet_time = setup.line_rate.time_for(setup.mtu);
+        let rtt = rtt.unwrap_or(setup.base_rtt);
+        let bdp = setup.line_rate.bytes_in(rtt).0.div_ceil(setup.mtu.0.max(1));
+        Self {
+            bdp: u32::try_from(bdp).unwrap_or(u32::MAX).max(1),
+            packet_time,
+            life: packet_time * u64::from(life),
+            base_rtt: setup.base_rtt,
+        }
+    }
+
+    /// `bdps` BDPs in segments, at least one.
+    fn window(&self, bdps: f32) -> u32 {
+        let segments = Bytes(self.bdp.into()).scaled(f64::from(bdps)).0;
+        u32::try_from(segments).unwrap_or(u32::MAX).clamp(1, 1 << 14)
+    }
+
+    /// How long `segments` take on the host's line, times `factor`.
+    fn time(&self, segments: u32, factor: f32) -> Duration {
+        let ps = Bytes((self.packet_time * u64::from(segments)).as_ps());
+        Duration::from_ps(ps.scaled(f64::from(factor)).0)
+    }
+
+    /// How segments are acknowledged.
+    fn answers(&self, segments: u16) -> Answers {
+        Answers::Every { segments, delay: self.base_rtt }
+    }
+
+    /// The least timeout of a segment: its acknowledgement may wait a round trip, and both may
+    /// stand in queues.
+    fn rto_min(&self) -> Duration {
+        self.base_rtt * 6
+    }
+}
+
+/// The scheduler of one host.
+#[derive(Clone, Debug)]
+pub struct Phost {
+    terms: Terms,
+    window: u32,
+    ack_every: u16,
+    spender: Spender,
+    issuer: Issuer,
+    /// Incoming flows that may get a token now, by what they have left.
+    wanting: Least,
+    /// Flows that may get one after a silence.
+    silences: Box<Wheel<FlowId>>,
+    /// Whether a silence of the flow at a slab index is waited for.
+    timed: Vec<bool>,
+    /// When the segment of the last token will have arrived, at the rate of the link.
+    next_at: Instant,
+}
+
+/// Resolution of the timers: far below any timeout.
+const TIMER_TICK: Duration = Duration::from_ps(1 << 18);
+
+impl Phost {
+    /// A scheduler without flows.
+    #[must_use]
+    pub fn new(setup: &SchedSetup<'_>) -> Self {
+        let params = &setup.params.phost;
+        let terms = Terms::new(setup, params.rtt, params.life);
+        let window = terms.window(params.window);
+        let flows = setup.rx_flows_max as usize;
+        Self {
+            terms,
+            window,
+            ack_every: params.ack_every,
+            spender: Spender::new(setup, window, terms.life),
+            issuer: Issuer::new(setup, terms.time(terms.bdp, params.timeout)),
+            wanting: Least::new(flows),
+            silences: Box::new(Wheel::new(TIMER_TICK, flows)),
+            timed: vec![false; flows],
+            next_at: Instant::ZERO,
+        }
+    }
+
+    /// Puts an incoming flow where it belongs: among those that may get a token, or behind a timer.
+    fn review(&mut self, flow: FlowId, now: Instant) {
+        let index = flow.index();
+        match self.issuer.ready_at(index, self.window) {
+            Some(at) if at <= now => {
+                if self.wanting.is_empty() {
+                    // Tokens that were not sent while no flow wanted any are not made up for.
+                    self.next_at = self.next_at.max(now);
+                }
+                self.wanting.set(index, self.issuer.rank(index));
+            }
+            later => {
+                self.wanting.remove(index);
+                if let Some(at) = later.filter(|_| !self.timed[index]) {
+                    self.timed[index] = true;
+                    self.silences.insert(at, flow);
+                }
+            }
+        }
+    }
+
+    /// Sends the tokens that are due by `now`: one in the time of a segment.
+    fn issue(&mut self, now: Instant) {
+        let floor = now.as_ps().saturating_sub(self.terms.base_rtt.as_ps());
+        self.next_at = self.next_at.max(Instant::from_ps(floor));
+        while self.next_at <= now
+            && let Some(index) = self.wanting.first()
+        {
+            let flow = self.issuer.issue(index, self.window, now);
+            self.next_at += self.terms.packet_time;
+            self.review(flow, now);
+        }
+    }
+}
+
+impl Registered for Phost {
+    const ABOUT: &'static str =
+        "a BDP unasked, then a token for each segment at the receiver's rate, as pHost";
+    type Params = PhostParams;
+    fn resolve(params: &mut PhostParams, facts: &NetworkFacts) {
+        params.rtt = params.rtt.or(facts.propagation_rtt);
+    }
+}
+
+impl Scheduling for Phost {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup)
+    }
+
+    fn data_overhead() -> u16 {
+        data::DEMAND_LEN
+    }
+}
+
+impl Sending for Phost {
+    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, _label: Label) {
+        self.spender.on_open(flow, peer);
+    }
+
+    fn on_reopened(&mut self, flow: FlowId) {
+        self.spender.on_reopened(flow);
+    }
+
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
+        self.spender.on_backlog(flow, backlog, now);
+    }
+
+    fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
+        self.spender.next_turn(now)
+    }
+
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: impl FnOnce() -> Backlog,
+        now: Instant,
+    ) {
+        self.spender.on_sent(flow, segment, &backlog(), now);
+    }
+
+    fn holds(&self, flow: FlowId) -> bool {
+        self.spender.holds(flow)
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.spender.next_given_up()
+    }
+
+    fn rto_min(&self) -> Duration {
+        self.terms.rto_min()
+    }
+}
+
+impl Receiving for Phost {
+    fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
+        self.issuer.on_arrival(flow, arrival);
+        self.review(flow, now);
+        self.issue(now);
+    }
+
+    fn on_forgotten(&mut self, flow: FlowId) {
+        self.issuer.on_forgotten(flow);
+        self.wanting.remove(flow.index());
+    }
+
+    fn answers(&self) -> Answers {
+        self.terms.answers(self.ack_every)
+    }
+}
+
+impl Protocol for Phost {
+    fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool {
+        match hdr.body {
+            Body::Credit(credit) => self.spender.on_credit(flow, credit.upto, now),
+            Body::Request(request) => {
+                let taken = self.issuer.on_request(flow, from, &request, hdr.ev);
+                self.review(flow, now);
+                self.issue(now);
+                taken
+            }
+            _ => false,
+        }
+    }
+
+    fn poll_control(&mut self, _now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
+        self.issuer.poll_control(out);
+        self.spender.poll_control(out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let tokens = (!self.wanting.is_empty()).then_some(self.next_at);
+        [tokens, self.silences.poll_at(), self.spender.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, flow)) = self.silences.expire(now) {
+            self.timed[flow.index()] = false;
+            self.review(flow, now);
+        }
+        self.issue(now);
+        self.spender.handle_timeout(now);
+    }
+}

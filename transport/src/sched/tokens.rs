@@ -1,0 +1,72 @@
+//! Tokens from receivers, each good for one segment: those of pHost.
+//!
+//! Source: \[phost\] sec. 3 and, for facts, the public dcPIM simulator. Which flow gets tokens, and
+//! at which rate, is said in `phost.rs`; here is what a token is worth at both ends.
+//!
+//! ```text
+//!   sender (spender.rs)                            receiver (issuer.rs)
+//!   granted  the last token received               granted  the last token sent
+//!   spent    the last one used or dead             spent    the last one that a report names
+//!   needs    segments that want tokens             needs    of the flow, behind that token
+//!               --DATA, REQUEST: report-->
+//!               <--CREDIT: granted--------         at most a window of tokens are outstanding
+//! ```
+//!
+//! - Tokens have numbers, one after another. A CREDIT names the last one, so it makes up for those
+//!   that were lost, and one that comes twice or late gives nothing.
+//! - A token dies when it has lain unused at the sender for a while: its receiver's link is better
+//!   given to another sender. A report, in each DATA and REQUEST, says how far tokens are gone.
+//! - A receiver whose tokens have neither been used nor reported for a timeout takes them for dead
+//!   and gives others, less and less often while the sender is silent.
+//! - A flow that waits without a token asks by REQUEST, and again after a silence.
+
+mod asking;
+mod issuer;
+mod spender;
+#[cfg(test)]
+mod tests;
+
+pub(super) use issuer::Issuer;
+pub(super) use spender::Spender;
+
+use crate::units::Credit;
+
+/// What a sender reports of a flow: the last token that is gone, and the segments that want tokens
+/// after it. It takes the field in which other schedulers announce bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Report {
+    /// The number of the token, its last 16 bits.
+    spent: u16,
+    /// Segments, at most [`Report::NEEDS_MAX`].
+    needs: u16,
+}
+
+impl Report {
+    /// As many as fit beside a value that is never zero.
+    const NEEDS_MAX: u16 = u16::MAX - 1;
+
+    fn new(spent: Credit, needs: u32) -> Self {
+        let [.., high, low] = spent.number().to_be_bytes();
+        let needs = u16::try_from(needs).unwrap_or(u16::MAX).min(Self::NEEDS_MAX);
+        Self { spent: u16::from_be_bytes([high, low]), needs }
+    }
+
+    fn to_field(self) -> Credit {
+        let word = u32::from(self.spent) << 16 | (u32::from(self.needs) + 1);
+        Credit::new(word).unwrap_or(Credit::START)
+    }
+
+    /// The report in a field; `None` for a field that holds none.
+    fn of_field(field: Credit) -> Option<Self> {
+        let [a, b, c, d] = field.number().to_be_bytes();
+        let needs = u16::from_be_bytes([c, d]).checked_sub(1)?;
+        Some(Self { spent: u16::from_be_bytes([a, b]), needs })
+    }
+
+    /// How many tokens before `granted` the token of the report is: the tokens that are still
+    /// outstanding.
+    fn outstanding(self, granted: Credit) -> u32 {
+        let [.., high, low] = granted.number().to_be_bytes();
+        u16::from_be_bytes([high, low]).wrapping_sub(self.spent).into()
+    }
+}

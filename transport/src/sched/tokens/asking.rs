@@ -1,0 +1,173 @@
+//! When a flow that waits for its receiver asks it again, and when it is given up.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::sched::SchedSetup;
+use crate::time::{Duration, Instant};
+use crate::timer::{TimerHandle, Wheel};
+use crate::units::FlowId;
+
+/// The questions of one flow.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    /// The flow; [`FlowId::UNKNOWN`] when none.
+    id: FlowId,
+    /// When the flow asks again, while it waits.
+    ask_at: Option<Instant>,
+    /// The timer set for it, no later than `ask_at`.
+    timer: Option<(Instant, TimerHandle)>,
+    /// Whether a REQUEST waits to leave.
+    in_outbox: bool,
+    /// Requests in a row; the back-off follows from them.
+    asked: u8,
+    /// How many of the last requests had no answer of any kind.
+    unanswered: u8,
+    /// When the first unanswered request was counted; means nothing while `unanswered` is 0.
+    silent_since: Instant,
+}
+
+const VACANT: Question = Question {
+    id: FlowId::UNKNOWN,
+    ask_at: None,
+    timer: None,
+    in_outbox: false,
+    asked: 0,
+    unanswered: 0,
+    silent_since: Instant::ZERO,
+};
+
+/// The questions of all flows of a host.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    /// By slab index.
+    questions: Vec<Question>,
+    timers: Wheel<FlowId>,
+    outbox: VecDeque<FlowId>,
+    given_up: VecDeque<FlowId>,
+    rto: Duration,
+    backoff_max: u8,
+    retries_max: u8,
+    give_up: Duration,
+}
+
+/// Resolution of the timers: far below any timeout.
+const TIMER_TICK: Duration = Duration::from_ps(1 << 18);
+
+impl Asking {
+    pub(super) fn new(setup: &SchedSetup<'_>) -> Self {
+        let flows = setup.tx_flows_max as usize;
+        Self {
+            questions: vec![VACANT; flows],
+            timers: Wheel::new(TIMER_TICK, flows),
+            outbox: VecDeque::with_capacity(flows + 1),
+            given_up: VecDeque::with_capacity(flows + 1),
+            rto: setup.rto,
+            backoff_max: setup.backoff_max,
+            retries_max: setup.retries_max,
+            give_up: setup.give_up,
+        }
+    }
+
+    /// A flow begins. Timer and place in the outbox go by slab index: they serve the next flow
+    /// there too.
+    pub(super) fn open(&mut self, flow: FlowId) {
+        let question = &mut self.questions[flow.index()];
+        let Question { timer, in_outbox, .. } = *question;
+        *question = Question { id: flow, timer, in_outbox, ..VACANT };
+    }
+
+    /// The flow waits: it asks again after a timeout.
+    pub(super) fn wait(&mut self, flow: FlowId, now: Instant) {
+        let question = &mut self.questions[flow.index()];
+        if question.ask_at.is_none() {
+            let backoff = question.asked.min(self.backoff_max);
+            question.ask_at = Some(now + self.rto * (1 << backoff));
+            self.set_timer(flow);
+        }
+    }
+
+    /// The flow waits no more.
+    pub(super) fn stop(&mut self, flow: FlowId) {
+        self.questions[flow.index()].ask_at = None;
+    }
+
+    /// The flow is to send a REQUEST now.
+    pub(super) fn ask(&mut self, flow: FlowId) {
+        let question = &mut self.questions[flow.index()];
+        if !question.in_outbox {
+            question.in_outbox = true;
+            self.outbox.push_back(flow);
+        }
+    }
+
+    /// The receiver has answered; `served` when it gave what was asked for.
+    pub(super) fn answered(&mut self, flow: FlowId, served: bool) {
+        let question = &mut self.questions[flow.index()];
+        question.unanswered = 0;
+        if served {
+            question.asked = 0;
+            question.ask_at = None;
+        }
+    }
+
+    /// The next flow that sends a REQUEST now.
+    pub(super) fn next_request(&mut self) -> Option<FlowId> {
+        let question = &mut self.questions[self.outbox.pop_front()?.index()];
+        question.in_outbox = false;
+        Some(question.id)
+    }
+
+    pub(super) fn next_given_up(&mut self) -> Option<FlowId> {
+        self.given_up.pop_front()
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.poll_at()
+    }
+
+    /// Flows whose timeout has come ask again.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, flow)) = self.timers.expire(now) {
+            let question = &mut self.questions[flow.index()];
+            question.timer = None;
+            let flow = question.id;
+            if question.ask_at.is_some_and(|at| at <= now) {
+                self.ask_again(flow, now);
+            }
+            self.set_timer(flow);
+        }
+    }
+
+    fn ask_again(&mut self, flow: FlowId, now: Instant) {
+        let question = &mut self.questions[flow.index()];
+        if question.unanswered == 0 {
+            question.silent_since = now;
+        }
+        let silence = now.since(question.silent_since);
+        if question.unanswered >= self.retries_max && silence >= self.give_up {
+            question.ask_at = None;
+            self.given_up.push_back(flow);
+            return;
+        }
+        question.unanswered = question.unanswered.saturating_add(1);
+        question.asked = question.asked.saturating_add(1);
+        let backoff = question.asked.min(self.backoff_max);
+        question.ask_at = Some(now + self.rto * (1 << backoff));
+        self.ask(flow);
+    }
+
+    fn set_timer(&mut self, flow: FlowId) {
+        let question = &mut self.questions[flow.index()];
+        let Some(at) = question.ask_at else { return };
+        // An early timer is cheaper than a moved one: when it fires, the flow looks again.
+        if let Some((set_for, handle)) = question.timer {
+            if set_for <= at {
+                return;
+            }
+            self.timers.cancel(handle);
+        }
+        question.timer = Some((at, self.timers.insert(at, flow)));
+    }
+}

@@ -1,0 +1,220 @@
+//! The receiving half: what each flow needs, the tokens sent to it, and which of them are gone.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Report;
+use crate::rng::Rng;
+use crate::sched::{Arrival, SchedSetup};
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::{Credit, EntropyValue, FlowId, HostId};
+use crate::wire::{Allowance, Body, Header};
+
+/// The needs of one incoming flow, and its tokens.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    /// The flow; [`FlowId::UNKNOWN`] when none.
+    id: FlowId,
+    from: HostId,
+    /// The flow at the sender.
+    src_flow: FlowId,
+    /// The path that the last packet of the flow took: CREDIT travels back on it.
+    ev: EntropyValue,
+    /// The last token sent.
+    granted: Credit,
+    /// How many of the last tokens no report has named as gone.
+    unreported: u32,
+    /// How many of the last tokens are outstanding: neither reported as gone nor taken for dead. At
+    /// most `unreported`.
+    outstanding: u32,
+    /// Segments that want tokens, those for which tokens are outstanding among them.
+    needs: u32,
+    /// Tokens still to send before the flow waits for a timeout. A token that died is not replaced
+    /// before that, and by then other flows have had their turn.
+    left: u32,
+    /// When the last token was sent.
+    sent_at: Instant,
+    /// How often in a row tokens were taken for dead.
+    silent: u8,
+    in_outbox: bool,
+    /// Decides between flows with as many segments left.
+    tie: u32,
+}
+
+const VACANT: Need = Need {
+    id: FlowId::UNKNOWN,
+    from: HostId(0),
+    src_flow: FlowId::UNKNOWN,
+    ev: EntropyValue(0),
+    granted: Credit::START,
+    unreported: 0,
+    outstanding: 0,
+    needs: 0,
+    left: 0,
+    sent_at: Instant::ZERO,
+    silent: 0,
+    in_outbox: false,
+    tie: 0,
+};
+
+/// Timeouts of one length before each is twice as long as the one before.
+const PATIENT: u8 = 8;
+/// Doublings of the timeout at most.
+const DOUBLINGS_MAX: u8 = 12;
+
+impl Need {
+    fn may_issue(&self, window: u32) -> bool {
+        self.left > 0 && self.outstanding < window
+    }
+
+    /// Takes in a report, unless a packet that left later has been here before.
+    fn take(&mut self, report: Report) {
+        let unreported = report.outstanding(self.granted);
+        if unreported > self.unreported {
+            return;
+        }
+        let newer = unreported < self.unreported;
+        self.unreported = unreported;
+        self.outstanding = self.outstanding.min(unreported);
+        let needs = report.needs.into();
+        // Without a token in between, segments that are lost raise the needs.
+        let had_none = self.needs == 0;
+        self.needs = if newer { needs } else { self.needs.max(needs) };
+        self.left = if had_none { self.needs } else { self.left.min(self.needs) };
+        self.silent = 0;
+    }
+}
+
+/// The needs and tokens of all incoming flows of a host.
+#[derive(Clone, Debug)]
+pub(in crate::sched) struct Issuer {
+    /// By slab index.
+    needs: Vec<Need>,
+    outbox: VecDeque<FlowId>,
+    /// Silence of the sender after which tokens are taken for dead.
+    timeout: Duration,
+    rng: Rng,
+}
+
+impl Issuer {
+    /// Without flows. Tokens of which nothing was reported for `timeout` are taken for dead.
+    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, timeout: Duration) -> Self {
+        let flows = setup.rx_flows_max as usize;
+        Self {
+            needs: vec![VACANT; flows],
+            outbox: VecDeque::with_capacity(flows + 1),
+            timeout,
+            rng: setup.rng.fork("tokens.issuer", setup.host.0.into()),
+        }
+    }
+
+    /// The place of a flow, which begins if it is new.
+    fn place(&mut self, flow: FlowId, from: HostId, src_flow: FlowId) -> &mut Need {
+        let need = &mut self.needs[flow.index()];
+        if need.id != flow {
+            let (in_outbox, tie) = (need.in_outbox, self.rng.next_u32());
+            *need = Need { id: flow, from, src_flow, in_outbox, tie, ..VACANT };
+        }
+        need
+    }
+
+    /// Takes in the report of a segment.
+    pub(in crate::sched) fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>) {
+        let need = self.place(flow, arrival.from, arrival.src_flow);
+        need.ev = arrival.ev;
+        if let Some(report) = arrival.data.demand.and_then(Report::of_field) {
+            need.take(report);
+        }
+    }
+
+    /// Takes in a REQUEST, which is always answered: the flow may have missed a CREDIT. False when
+    /// it makes no sense.
+    pub(in crate::sched) fn on_request(
+        &mut self,
+        flow: FlowId,
+        from: HostId,
+        request: &Allowance,
+        ev: EntropyValue,
+    ) -> bool {
+        let Some(report) = Report::of_field(request.upto) else { return false };
+        let need = self.place(flow, from, request.src_flow);
+        need.ev = ev;
+        if report.needs == 0 && report.outstanding(need.granted) <= need.unreported {
+            // All that was wanted has been sent.
+            need.needs = 0;
+        }
+        need.take(report);
+        self.answer(flow.index());
+        true
+    }
+
+    pub(in crate::sched) fn on_forgotten(&mut self, flow: FlowId) {
+        let need = &mut self.needs[flow.index()];
+        if need.id == flow {
+            *need = Need { in_outbox: need.in_outbox, ..VACANT };
+        }
+    }
+
+    /// The rank of the flow at `index` where the least need goes first.
+    pub(in crate::sched) fn rank(&self, index: usize) -> u64 {
+        let need = &self.needs[index];
+        u64::from(need.needs) << 32 | u64::from(need.tie)
+    }
+
+    /// When the flow at `index` may get a token, with at most `window` of them outstanding; `None`
+    /// when it needs none.
+    pub(in crate::sched) fn ready_at(&self, index: usize, window: u32) -> Option<Instant> {
+        let need = &self.needs[index];
+        if need.needs == 0 {
+            return None;
+        }
+        if need.may_issue(window) {
+            return Some(Instant::ZERO);
+        }
+        let doublings = need.silent.saturating_sub(PATIENT).min(DOUBLINGS_MAX);
+        Some(need.sent_at + self.timeout * (1 << doublings))
+    }
+
+    /// Sends a token to the flow at `index`, which is ready for one, and names the flow.
+    pub(in crate::sched) fn issue(&mut self, index: usize, window: u32, now: Instant) -> FlowId {
+        let need = &mut self.needs[index];
+        if !need.may_issue(window) {
+            (need.outstanding, need.left) = (0, need.needs);
+            need.silent = need.silent.saturating_add(1);
+        }
+        need.granted = need.granted.plus(1);
+        need.left -= 1;
+        need.outstanding += 1;
+        // As many as a report can tell apart.
+        need.unreported = (need.unreported + 1).min(u16::MAX.into());
+        need.sent_at = now;
+        let flow = need.id;
+        self.answer(index);
+        flow
+    }
+
+    /// A CREDIT is to leave.
+    fn answer(&mut self, index: usize) {
+        let need = &mut self.needs[index];
+        if !need.in_outbox {
+            need.in_outbox = true;
+            self.outbox.push_back(need.id);
+        }
+    }
+
+    pub(in crate::sched) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
+        while out.room() > 0 {
+            let Some(flow) = self.outbox.pop_front() else { return };
+            let need = &mut self.needs[flow.index()];
+            need.in_outbox = false;
+            if need.id == FlowId::UNKNOWN {
+                continue;
+            }
+            let body = Body::Credit(Allowance { src_flow: need.id, upto: need.granted });
+            let hdr = Header::new(need.ev, need.src_flow, body);
+            out.push(TxSegment { hdr, payload: PayloadRef::default(), peer: need.from });
+        }
+    }
+}

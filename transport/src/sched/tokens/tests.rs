@@ -1,0 +1,387 @@
+//! Both halves over a perfect and an imperfect wire, without an endpoint around them.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use super::*;
+use crate::config::{Config, Settings};
+use crate::rng::Rng;
+use crate::sched::{Arrival, Backlog};
+use crate::segment::{BURST, Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgNo, Psn};
+use crate::wire::{Allowance, Body, Data, Header, Open};
+use proptest::prelude::*;
+
+const WINDOW: u32 = 10;
+const LIFE: Duration = Duration::from_us(8);
+const TIMEOUT: Duration = Duration::from_us(11);
+/// Flows of the tests go by this index at both ends.
+const FLOWS: u32 = 4;
+
+fn flow(index: u32) -> FlowId {
+    FlowId::new(index, 1)
+}
+
+fn at(us: u64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+fn config() -> Config {
+    let settings = Settings { tx_flows_max: FLOWS, rx_flows_max: FLOWS, ..Settings::default() };
+    Config::new(settings).unwrap()
+}
+
+fn segment(index: u32) -> TxSegment {
+    let msg_len = NonZeroU32::MIN.saturating_add(1 << 20);
+    let data = Data {
+        psn: Psn(0),
+        msg: MsgNo(0),
+        offset: 0,
+        sent_at: 0,
+        retransmission: false,
+        open: Some(Open { src_flow: flow(index), msg_len }),
+        tag: 0,
+        demand: None,
+        code: None,
+    };
+    let hdr = Header::new(EntropyValue(1), FlowId::UNKNOWN, Body::Data(data));
+    TxSegment { hdr, payload: PayloadRef { len: 4096, ..PayloadRef::default() }, peer: HostId(1) }
+}
+
+/// The sending half and the backlogs of its flows.
+struct Sender {
+    half: Spender,
+    backlogs: [Backlog; FLOWS as usize],
+}
+
+impl Sender {
+    fn new(unscheduled: u32) -> Self {
+        let setup = config();
+        let half = Spender::new(&setup.sched_setup(HostId(0), Rng::new(1)), unscheduled, LIFE);
+        Self { half, backlogs: [Backlog::default(); FLOWS as usize] }
+    }
+
+    fn open(&mut self, index: u32, segments: u64, now: Instant) {
+        self.half.on_open(flow(index), HostId(1));
+        let waiting = Bytes(segments * 4096);
+        let backlog = Backlog { sendable: waiting, waiting, segments, ..Backlog::default() };
+        self.backlogs[index as usize] = backlog;
+        self.half.on_backlog(flow(index), &backlog, now);
+    }
+
+    /// One segment, if a flow may send: its flow and its report.
+    fn send(&mut self, now: Instant) -> Option<(u32, Credit)> {
+        let index = u32::try_from(self.half.next_turn(now)?.flow.index()).unwrap();
+        let backlog = &mut self.backlogs[index as usize];
+        backlog.segments -= 1;
+        backlog.waiting -= Bytes(4096);
+        backlog.in_flight += Bytes(4096);
+        backlog.sendable = backlog.waiting;
+        let mut sent = segment(index);
+        self.half.on_sent(flow(index), &mut sent, backlog, now);
+        let Body::Data(data) = sent.hdr.body else { panic!("not DATA") };
+        Some((index, data.demand.expect("each segment has a report")))
+    }
+
+    fn send_all(&mut self, now: Instant) -> Vec<u32> {
+        core::iter::from_fn(|| self.send(now)).map(|(index, _)| index).collect()
+    }
+
+    fn requests(&mut self) -> Vec<Allowance> {
+        let mut out = Burst::with_limit(BURST);
+        self.half.poll_control(&mut out);
+        let request = |sent: &TxSegment| match sent.hdr.body {
+            Body::Request(request) => request,
+            ref other => panic!("{other:?}"),
+        };
+        out.iter().map(request).collect()
+    }
+
+    fn credit(&mut self, index: u32, tokens: u32, now: Instant) -> bool {
+        self.half.on_credit(flow(index), Credit::START.plus(tokens), now)
+    }
+}
+
+/// The receiving half.
+struct Receiver(Issuer);
+
+impl Receiver {
+    fn new() -> Self {
+        let setup = config();
+        Self(Issuer::new(&setup.sched_setup(HostId(1), Rng::new(1)), TIMEOUT))
+    }
+
+    fn arrive(&mut self, index: u32, report: Credit) {
+        let Body::Data(mut data) = segment(index).hdr.body else { panic!("not DATA") };
+        data.demand = Some(report);
+        let arrival = Arrival {
+            from: HostId(0),
+            src_flow: flow(index),
+            ev: EntropyValue(7),
+            data: &data,
+            missing: Bytes::ZERO,
+        };
+        self.0.on_arrival(flow(index), &arrival);
+    }
+
+    /// The tokens that a flow gets at `now`.
+    fn issue(&mut self, index: u32, now: Instant) -> u32 {
+        let mut tokens = 0;
+        while self.0.ready_at(index as usize, WINDOW).is_some_and(|at| at <= now) {
+            self.0.issue(index as usize, WINDOW, now);
+            tokens += 1;
+        }
+        tokens
+    }
+
+    /// The last token that each CREDIT names, and its flow.
+    fn credits(&mut self) -> Vec<(u32, u32)> {
+        let mut out = Burst::with_limit(BURST);
+        self.0.poll_control(&mut out);
+        let credit = |sent: &TxSegment| match sent.hdr.body {
+            Body::Credit(credit) => {
+                let index = u32::try_from(credit.src_flow.index()).unwrap();
+                (index, credit.upto.ahead_of(Credit::START))
+            }
+            ref other => panic!("{other:?}"),
+        };
+        out.iter().map(credit).collect()
+    }
+}
+
+fn report(spent: u32, needs: u32) -> Credit {
+    Report::new(Credit::START.plus(spent), needs).to_field()
+}
+
+proptest! {
+    #[test]
+    fn a_report_is_read_as_it_was_written(spent: u32, needs: u32, since in 0_u32..60_000) {
+        let spent = Credit::new(spent).unwrap_or(Credit::START);
+        let written = Report::new(spent, needs);
+        let read = Report::of_field(written.to_field()).unwrap();
+        prop_assert_eq!(read, written);
+        prop_assert_eq!(u32::from(read.needs), needs.min(65_534));
+        if spent.number() < u32::MAX - since {
+            prop_assert_eq!(read.outstanding(spent.plus(since)), since);
+        }
+    }
+}
+
+#[test]
+fn at_most_the_first_window_goes_without_tokens_and_the_rest_asks() {
+    let mut sender = Sender::new(WINDOW);
+    sender.open(0, 25, at(1));
+    assert_eq!(sender.requests().len(), 1, "the receiver learns of the flow at once");
+    assert_eq!(sender.send_all(at(1)).len(), WINDOW as usize);
+    assert!(sender.half.holds(flow(0)));
+    assert!(sender.requests().is_empty(), "it knows");
+    // What is lost of it is sent again against a token alone.
+    let backlog = &mut sender.backlogs[0];
+    (backlog.segments, backlog.in_flight) = (16, Bytes(9 * 4096));
+    sender.half.on_backlog(flow(0), &sender.backlogs[0], at(2));
+    assert_eq!(sender.send_all(at(2)).len(), 0);
+}
+
+#[test]
+fn a_short_flow_needs_no_token_and_asks_for_none() {
+    let mut sender = Sender::new(WINDOW);
+    sender.open(0, 4, at(1));
+    assert_eq!((sender.requests().len(), sender.send_all(at(1)).len()), (0, 4));
+}
+
+#[test]
+fn no_token_is_used_twice_however_often_and_late_its_credit_comes() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 100, at(1));
+    let mut sent = 0;
+    for tokens in [1, 1, 3, 2, 3, 1, 7] {
+        assert!(sender.credit(0, tokens, at(2)));
+        sent += sender.send_all(at(2)).len();
+    }
+    assert_eq!(sent, 7);
+    assert!(!sender.credit(0, 1 << 20, at(2)), "no receiver is so far ahead");
+    assert_eq!(sender.send_all(at(2)).len(), 0);
+}
+
+#[test]
+fn a_token_dies_unused_and_the_next_report_says_so() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 100, at(1));
+    sender.credit(0, 3, at(1));
+    sender.credit(0, 5, at(4));
+    // At 9 us the first three are dead.
+    let (_, first) = sender.send(at(9)).unwrap();
+    let expected = Report::new(Credit::START.plus(4), 99);
+    assert_eq!(Report::of_field(first), Some(expected));
+    assert_eq!(sender.send_all(at(9)).len(), 1);
+    sender.credit(0, 6, at(9));
+    assert_eq!(sender.send_all(at(17)).len(), 0, "8 us later it is dead to the picosecond");
+    assert!(sender.half.holds(flow(0)));
+}
+
+#[test]
+fn more_bursts_of_tokens_than_are_kept_apart_die_early_and_never_late() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 100, at(0));
+    let us = |n: u32| Duration::from_ns(u64::from(n) * 100);
+    for n in 1..=20 {
+        sender.credit(0, n, at(0) + us(n));
+    }
+    // The first dies at 8.1 us.
+    assert_eq!(sender.send_all(at(0) + LIFE + us(20)).len(), 0);
+    let mut sender = Sender::new(0);
+    sender.open(0, 100, at(0));
+    (1..=20).for_each(|n| assert!(sender.credit(0, n, at(0) + us(n))));
+    assert_eq!(sender.send_all(at(0) + us(20)).len(), 20);
+}
+
+#[test]
+fn the_flow_with_the_least_left_uses_its_tokens_first() {
+    let mut sender = Sender::new(0);
+    for (index, segments) in [(0, 9), (1, 3), (2, 5)] {
+        sender.open(index, segments, at(1));
+        sender.credit(index, 2, at(1));
+    }
+    assert_eq!(sender.send_all(at(1)), [1, 1, 2, 2, 0, 0]);
+}
+
+#[test]
+fn a_flow_gets_tokens_for_its_needs_and_no_more_than_a_window_at_once() {
+    let mut receiver = Receiver::new();
+    receiver.arrive(0, report(0, 25));
+    assert_eq!(receiver.issue(0, at(1)), WINDOW);
+    assert_eq!(receiver.credits(), [(0, WINDOW)]);
+    receiver.arrive(0, report(4, 21));
+    assert_eq!(receiver.issue(0, at(2)), 4);
+    // Reports that were overtaken change nothing.
+    receiver.arrive(0, report(3, 22));
+    assert_eq!(receiver.issue(0, at(2)), 0);
+    receiver.arrive(0, report(14, 3));
+    assert_eq!((receiver.issue(0, at(3)), receiver.credits()), (3, alloc::vec![(0, 17)]));
+    receiver.arrive(0, report(17, 0));
+    assert_eq!(receiver.0.ready_at(0, WINDOW), None);
+}
+
+#[test]
+fn tokens_of_a_silent_flow_are_dead_after_a_timeout_and_then_less_often() {
+    let mut receiver = Receiver::new();
+    receiver.arrive(0, report(0, 3));
+    assert_eq!(receiver.issue(0, at(1)), 3);
+    let mut now = at(1);
+    let mut spans = Vec::new();
+    for _ in 0..12 {
+        let next = receiver.0.ready_at(0, WINDOW).unwrap();
+        spans.push(next.since(now));
+        now = next;
+        assert_eq!(receiver.issue(0, now), 3);
+    }
+    assert!(spans[..8].iter().all(|span| *span == TIMEOUT), "{spans:?}");
+    assert_eq!(spans[8..], [1, 2, 4, 8].map(|times| TIMEOUT * times));
+    // A report ends that.
+    receiver.arrive(0, report(39, 2));
+    assert_eq!(receiver.0.ready_at(0, WINDOW), Some(now + TIMEOUT));
+}
+
+#[test]
+fn a_report_counts_also_when_its_tokens_were_taken_for_dead_before() {
+    let mut receiver = Receiver::new();
+    receiver.arrive(0, report(0, 3));
+    receiver.issue(0, at(1));
+    // All three were used; their segments took longer than the timeout.
+    assert_eq!(receiver.issue(0, at(1) + TIMEOUT), 3);
+    receiver.arrive(0, report(2, 1));
+    receiver.arrive(0, report(3, 0));
+    assert_eq!(receiver.0.ready_at(0, WINDOW), None);
+}
+
+#[test]
+fn a_request_is_answered_and_one_without_needs_ends_the_tokens() {
+    let mut receiver = Receiver::new();
+    let request = |report| Allowance { src_flow: flow(0), upto: report };
+    let ask = |receiver: &mut Receiver, report| {
+        receiver.0.on_request(flow(0), HostId(0), &request(report), EntropyValue(1))
+    };
+    assert!(ask(&mut receiver, report(0, 5)));
+    assert_eq!(receiver.credits(), [(0, 0)]);
+    receiver.issue(0, at(1));
+    receiver.credits();
+    assert!(ask(&mut receiver, report(5, 0)));
+    assert_eq!((receiver.0.ready_at(0, WINDOW), receiver.credits()), (None, alloc::vec![(0, 5)]));
+    assert!(!ask(&mut receiver, Credit::new(7 << 16).unwrap()), "no report");
+}
+
+#[test]
+fn a_flow_given_tokens_that_it_does_not_need_says_so() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 2, at(1));
+    assert_eq!(sender.requests().len(), 1);
+    // Nothing waits any more; the receiver knows of a need of two.
+    sender.backlogs[0] = Backlog { in_flight: Bytes(4096), ..Backlog::default() };
+    sender.half.on_backlog(flow(0), &sender.backlogs[0], at(2));
+    sender.credit(0, 2, at(3));
+    let said = sender.requests();
+    assert_eq!(said.len(), 1);
+    assert_eq!(Report::of_field(said[0].upto).map(|report| report.needs), Some(0));
+    sender.credit(0, 3, at(4));
+    assert!(sender.requests().is_empty(), "once is enough");
+}
+
+#[test]
+fn a_flow_that_may_be_over_asks_for_nothing() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 2, at(1));
+    sender.requests();
+    sender.half.on_backlog(flow(0), &Backlog::default(), at(2));
+    sender.credit(0, 2, at(3));
+    assert!(sender.requests().is_empty());
+}
+
+/// Both halves over a wire that loses, delays and repeats: every segment leaves in the end, and
+/// none without a token of its own.
+#[test]
+fn over_a_bad_wire_every_flow_ends_and_every_segment_has_its_token() {
+    for seed in 0..30 {
+        let mut rng = Rng::new(seed);
+        let (mut sender, mut receiver) = (Sender::new(0), Receiver::new());
+        let mut wire: Vec<(u64, u32, Result<u32, Credit>)> = Vec::new();
+        let mut used = [0; FLOWS as usize];
+        let mut given = [0; FLOWS as usize];
+        (0..FLOWS).for_each(|index| sender.open(index, 60, at(1)));
+        for us in 1..20_000 {
+            let now = at(us);
+            let mut put = |wire: &mut Vec<_>, index, packet| {
+                for _ in 0..rng.below(3) {
+                    wire.push((us + 1 + rng.below(6), index, packet));
+                }
+            };
+            for request in sender.requests() {
+                let index = u32::try_from(request.src_flow.index()).unwrap();
+                put(&mut wire, index, Err(request.upto));
+            }
+            for _ in 0..1 + us % 2 {
+                if let Some((index, report)) = sender.send(now) {
+                    used[index as usize] += 1;
+                    put(&mut wire, index, Err(report));
+                }
+            }
+            let busy = u32::try_from(us % u64::from(FLOWS)).unwrap();
+            receiver.issue(busy, now);
+            for (index, tokens) in receiver.credits() {
+                given[index as usize] = given[index as usize].max(tokens);
+                put(&mut wire, index, Ok(tokens));
+            }
+            let (due, later) = wire.into_iter().partition::<Vec<_>, _>(|(at, ..)| *at <= us);
+            wire = later;
+            for (_, index, packet) in due {
+                match packet {
+                    Ok(tokens) => assert!(sender.credit(index, tokens, now)),
+                    Err(report) => receiver.arrive(index, report),
+                }
+            }
+            sender.half.handle_timeout(now);
+            assert!(used.iter().zip(&given).all(|(used, given)| used <= given), "seed {seed}");
+        }
+        assert_eq!(used, [60; FLOWS as usize], "seed {seed}");
+    }
+}

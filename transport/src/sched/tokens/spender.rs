@@ -44,6 +44,8 @@ struct Account {
     held: u8,
     /// Segments that wait to be sent.
     waiting: u32,
+    /// Segments that the flow's own window has room for, and one more: tokens for others would die.
+    most: u32,
     sendable: bool,
     /// The needs that the receiver knows of, if no packet was lost.
     announced: u32,
@@ -62,6 +64,7 @@ const VACANT: Account = Account {
     batches: [Batch { last: Credit::START, dies_at: Instant::ZERO }; BATCHES],
     held: 0,
     waiting: 0,
+    most: 0,
     sendable: false,
     announced: 0,
     tie: 0,
@@ -104,7 +107,15 @@ impl Account {
 
     /// Segments that want a token.
     fn needs(&self) -> u32 {
-        self.waiting.saturating_sub(self.free)
+        self.waiting.saturating_sub(self.free).min(self.most)
+    }
+
+    fn look_at(&mut self, backlog: &Backlog) {
+        self.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
+        self.sendable = backlog.sendable > Bytes::ZERO;
+        let of_a_segment = backlog.waiting.0 / backlog.segments.max(1);
+        let windows = backlog.cwnd.0 / of_a_segment.max(1) + 1;
+        self.most = u32::try_from(windows).unwrap_or(u32::MAX);
     }
 
     fn receive(&mut self, upto: Credit, dies_at: Instant) {
@@ -189,8 +200,8 @@ impl Spender {
     /// The receiver has a new flow, which has been given nothing.
     pub(in crate::sched) fn on_reopened(&mut self, flow: FlowId) {
         let Some(account) = self.account(flow) else { return };
-        let Account { peer, waiting, sendable, tie, .. } = *account;
-        *account = Account { id: flow, peer, waiting, sendable, tie, ..VACANT };
+        let Account { peer, waiting, most, sendable, tie, .. } = *account;
+        *account = Account { id: flow, peer, waiting, most, sendable, tie, ..VACANT };
         self.asking.open(flow);
     }
 
@@ -199,8 +210,7 @@ impl Spender {
         let Some(account) = self.account(flow) else {
             return self.ready.remove(flow.index());
         };
-        account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
-        account.sendable = backlog.sendable > Bytes::ZERO;
+        account.look_at(backlog);
         if account.waiting == 0 && backlog.in_flight == Bytes::ZERO {
             account.idle = true;
         } else if account.waiting > 0 && account.idle {
@@ -222,8 +232,7 @@ impl Spender {
         let Some(account) = self.account(flow) else { return };
         let Body::Data(data) = &mut segment.hdr.body else { return };
         account.spend();
-        account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
-        account.sendable = backlog.sendable > Bytes::ZERO;
+        account.look_at(backlog);
         data.demand = Some(account.report());
         self.review(flow, now);
     }

@@ -65,7 +65,8 @@ impl Sender {
     fn open(&mut self, index: u32, segments: u64, now: Instant) {
         self.half.on_open(flow(index), HostId(1));
         let waiting = Bytes(segments * 4096);
-        let backlog = Backlog { sendable: waiting, waiting, segments, ..Backlog::default() };
+        let cwnd = Bytes(1 << 30);
+        let backlog = Backlog { sendable: waiting, waiting, segments, cwnd, ..Backlog::default() };
         self.backlogs[index as usize] = backlog;
         self.half.on_backlog(flow(index), &backlog, now);
     }
@@ -325,6 +326,16 @@ fn a_flow_given_tokens_that_it_does_not_need_says_so() {
     assert_eq!(Report::of_field(said[0].upto).map(|report| report.needs), Some(0));
     sender.credit(0, 3, at(4));
     assert!(sender.requests().is_empty(), "once is enough");
+}
+
+#[test]
+fn a_flow_wants_no_more_tokens_than_its_window_has_room_for() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 500, at(1));
+    sender.backlogs[0].cwnd = Bytes(4 * 4096);
+    sender.half.on_backlog(flow(0), &sender.backlogs[0], at(1));
+    let said = sender.requests();
+    assert_eq!(Report::of_field(said[0].upto).map(|report| report.needs), Some(5));
 }
 
 #[test]

@@ -218,10 +218,6 @@ impl Sending for Phost {
         self.spender.holds(flow)
     }
 
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        self.spender.next_given_up()
-    }
-
     fn rto_min(&self) -> Duration {
         self.terms.rto_min()
     }
@@ -261,6 +257,10 @@ impl Protocol for Phost {
     fn poll_control(&mut self, _now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.issuer.poll_control(out);
         self.spender.poll_control(out);
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.spender.next_given_up()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

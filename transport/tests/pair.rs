@@ -541,7 +541,7 @@ fn with_a_link_alone() -> impl Iterator<Item = &'static SchedKind> {
     SchedKind::ALL.iter().filter(|kind| !kind.needs_network())
 }
 
-/// Those of them that send a lost segment again as soon as it is known to be lost: with DCsim its
+/// Schedulers that send a lost segment again as soon as it is known to be lost: with DCsim its
 /// probe has to be answered first, with pHost a token has to come.
 fn with_own_retransmissions() -> impl Iterator<Item = &'static SchedKind> {
     let waits = |kind: &SchedKind| matches!(kind, SchedKind::DcSim | SchedKind::Phost);

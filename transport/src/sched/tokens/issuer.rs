@@ -187,7 +187,7 @@ impl Issuer {
         need.granted = need.granted.plus(1);
         need.left -= 1;
         need.outstanding += 1;
-        // As many as a report can tell apart.
+        // A report has 16 bits for it.
         need.unreported = (need.unreported + 1).min(u16::MAX.into());
         need.sent_at = now;
         let flow = need.id;

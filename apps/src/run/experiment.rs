@@ -53,7 +53,6 @@ pub(crate) struct Real {
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
     pub(crate) topology_given: bool,
     /// The keys that seal packets, as the flag names them.
-    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
     pub(crate) security: Option<String>,
 }
 

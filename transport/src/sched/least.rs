@@ -1,13 +1,16 @@
-//! Flows by a rank of each, the least first: a binary heap in which every flow knows its place.
+//! Flows by a rank of each, the least first: a binary heap with the place of every flow in it.
 
 use alloc::vec;
 use alloc::vec::Vec;
+
+/// A priority, lower first, and what decides between flows of one priority.
+pub(super) type Rank = (u32, u64);
 
 /// Slab indices of flows, each at most once, ordered by their ranks and then by the indices.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
     /// Ranks by slab index; meaningless for an index that is not in the heap.
-    ranks: Vec<u64>,
+    ranks: Vec<Rank>,
     /// Positions in `heap` by slab index; [`OUT`] for an index that is not there.
     positions: Vec<u32>,
     /// No index ranks before that of its parent, at half its position.
@@ -20,7 +23,11 @@ const OUT: u32 = u32::MAX;
 impl Least {
     /// An empty order of slab indices below `flows`.
     pub(super) fn new(flows: usize) -> Self {
-        Self { ranks: vec![0; flows], positions: vec![OUT; flows], heap: Vec::with_capacity(flows) }
+        Self {
+            ranks: vec![(0, 0); flows],
+            positions: vec![OUT; flows],
+            heap: Vec::with_capacity(flows),
+        }
     }
 
     /// The index of the least rank.
@@ -33,7 +40,7 @@ impl Least {
     }
 
     /// Puts `index` in with `rank`, or gives it another rank.
-    pub(super) fn set(&mut self, index: usize, rank: u64) {
+    pub(super) fn set(&mut self, index: usize, rank: Rank) {
         self.ranks[index] = rank;
         let mut at = self.positions[index] as usize;
         if at == OUT as usize {
@@ -72,7 +79,7 @@ impl Least {
         }
     }
 
-    fn rank(&self, at: usize) -> (u64, u32) {
+    fn rank(&self, at: usize) -> (Rank, u32) {
         (self.ranks[self.heap[at] as usize], self.heap[at])
     }
 
@@ -98,14 +105,14 @@ mod tests {
     fn the_first_is_the_least_of_those_that_are_in() {
         let mut rng = Rng::new(3);
         let mut least = Least::new(40);
-        let mut oracle: BTreeSet<(u64, usize)> = BTreeSet::new();
+        let mut oracle: BTreeSet<(Rank, usize)> = BTreeSet::new();
         for _ in 0..20_000 {
             let index = usize::try_from(rng.below(40)).unwrap();
             oracle.retain(|(_, other)| *other != index);
             if rng.chance(0.4) {
                 least.remove(index);
             } else {
-                let rank = rng.below(30);
+                let rank = (rng.next_u32() % 3, rng.below(10));
                 least.set(index, rank);
                 oracle.insert((rank, index));
             }

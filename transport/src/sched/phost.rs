@@ -4,6 +4,8 @@
 //! What a token is worth is said in `tokens.rs`. A flow sends its first BDP
 //! without tokens. Senders and receivers both prefer the flow with the least left. It decides no
 //! path and infers no loss.
+// DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
+// flows first; tokens do not depend on priorities, since receivers do not learn of them.
 
 use super::least::Least;
 use super::tokens::{Issuer, Spender};
@@ -142,7 +144,7 @@ impl Phost {
                     // Tokens that were not sent while no flow wanted any are not made up for.
                     self.next_at = self.next_at.max(now);
                 }
-                self.wanting.set(index, self.issuer.rank(index));
+                self.wanting.set(index, (0, self.issuer.rank(index)));
             }
             later => {
                 self.wanting.remove(index);
@@ -188,8 +190,8 @@ impl Scheduling for Phost {
 }
 
 impl Sending for Phost {
-    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, _label: Label) {
-        self.spender.on_open(flow, peer);
+    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
+        self.spender.on_open(flow, peer, label);
     }
 
     fn on_reopened(&mut self, flow: FlowId) {

@@ -7,7 +7,7 @@ use super::Report;
 use super::asking::Asking;
 use crate::rng::Rng;
 use crate::sched::least::Least;
-use crate::sched::{Backlog, SchedSetup, Turn};
+use crate::sched::{Backlog, Label, SchedSetup, Turn};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, Credit, EntropyValue, FlowId, HostId};
@@ -49,7 +49,9 @@ struct Account {
     sendable: bool,
     /// The needs that the receiver knows of, if no packet was lost.
     announced: u32,
-    /// Decides between flows with as many segments left.
+    /// The priority of its label; lower is more urgent.
+    prio: u32,
+    /// Decides between flows of one priority with as many segments left.
     tie: u32,
 }
 
@@ -67,6 +69,7 @@ const VACANT: Account = Account {
     most: 0,
     sendable: false,
     announced: 0,
+    prio: 0,
     tie: 0,
 };
 
@@ -147,12 +150,13 @@ impl Account {
     }
 }
 
-/// Lets flows use their tokens, the flow with the least left first.
+/// Lets flows use their tokens: the most urgent flow first, of one priority that with the least
+/// left.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Spender {
     /// Accounts by slab index.
     accounts: Vec<Account>,
-    /// Flows that may send, by what they have left.
+    /// Flows that may send, by priority and what they have left.
     ready: Least,
     asking: Asking,
     /// Segments that a flow may send without a token when it begins, or begins again after it was
@@ -190,9 +194,9 @@ impl Spender {
         self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)
     }
 
-    pub(in crate::sched) fn on_open(&mut self, flow: FlowId, peer: HostId) {
-        let tie = self.rng.next_u32();
-        self.accounts[flow.index()] = Account { id: flow, peer, tie, ..VACANT };
+    pub(in crate::sched) fn on_open(&mut self, flow: FlowId, peer: HostId, label: Label) {
+        let (prio, tie) = (label.prio, self.rng.next_u32());
+        self.accounts[flow.index()] = Account { id: flow, peer, prio, tie, ..VACANT };
         self.ready.remove(flow.index());
         self.asking.open(flow);
     }
@@ -200,8 +204,8 @@ impl Spender {
     /// The receiver has a new flow, which has been given nothing.
     pub(in crate::sched) fn on_reopened(&mut self, flow: FlowId) {
         let Some(account) = self.account(flow) else { return };
-        let Account { peer, waiting, most, sendable, tie, .. } = *account;
-        *account = Account { id: flow, peer, waiting, most, sendable, tie, ..VACANT };
+        let Account { peer, waiting, most, sendable, prio, tie, .. } = *account;
+        *account = Account { id: flow, peer, waiting, most, sendable, prio, tie, ..VACANT };
         self.asking.open(flow);
     }
 
@@ -286,7 +290,7 @@ impl Spender {
         account.expire(now);
         if account.sendable && account.may_send() {
             let rank = u64::from(account.waiting) << 32 | u64::from(account.tie);
-            self.ready.set(index, rank);
+            self.ready.set(index, (account.prio, rank));
         } else {
             self.ready.remove(index);
         }

@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use super::*;
 use crate::config::{Config, Settings};
 use crate::rng::Rng;
-use crate::sched::{Arrival, Backlog};
+use crate::sched::{Arrival, Backlog, Label};
 use crate::segment::{BURST, Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgNo, Psn};
@@ -63,7 +63,11 @@ impl Sender {
     }
 
     fn open(&mut self, index: u32, segments: u64, now: Instant) {
-        self.half.on_open(flow(index), HostId(1));
+        self.open_labelled(index, segments, Label::NONE, now);
+    }
+
+    fn open_labelled(&mut self, index: u32, segments: u64, label: Label, now: Instant) {
+        self.half.on_open(flow(index), HostId(1), label);
         let waiting = Bytes(segments * 4096);
         let cwnd = Bytes(1 << 30);
         let backlog = Backlog { sendable: waiting, waiting, segments, cwnd, ..Backlog::default() };
@@ -235,6 +239,14 @@ fn more_bursts_of_tokens_than_are_kept_apart_die_early_and_never_late() {
     sender.open(0, 100, at(0));
     (1..=20).for_each(|n| assert!(sender.credit(0, n, at(0) + us(n))));
     assert_eq!(sender.send_all(at(0) + us(20)).len(), 20);
+}
+
+#[test]
+fn an_urgent_flow_uses_its_tokens_before_one_with_less_left() {
+    let mut sender = Sender::new(2);
+    sender.open(0, 1, at(0));
+    sender.open_labelled(1, 2, Label { prio: 3, ..Label::NONE }, at(0));
+    assert_eq!(sender.send_all(at(0)), [1, 1, 0]);
 }
 
 #[test]

@@ -276,6 +276,24 @@ impl RxFlow {
         }
     }
 
+    /// Whether the message of `data` has begun and is as long as `data` says.
+    pub(crate) fn has_begun(
+        &self,
+        data: &Data,
+        msgs: &Slab<MsgId, RxMsg>,
+        buffers: &RxBuffers,
+    ) -> bool {
+        match self.msgs.state(buffers.ring(self.lease), data.msg) {
+            None | Some(MsgState::Unseen) => false,
+            Some(MsgState::Open(id)) => {
+                let agrees =
+                    |msg: &RxMsg| data.open.is_none_or(|open| open.msg_len.get() == msg.len);
+                msgs.get(id).is_some_and(agrees)
+            }
+            Some(MsgState::Done) => true,
+        }
+    }
+
     /// The message that `data` belongs to, opened when this is its first segment.
     fn message<'m>(
         &mut self,

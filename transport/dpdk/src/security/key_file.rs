@@ -128,7 +128,8 @@ impl KeyFile {
 }
 
 fn stamp(facts: &fs::Metadata) -> (u64, i64, i64, u64) {
-    (facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino())
+    // The time of a change of the file's mode, too: a file that was refused for it is read again.
+    (facts.len(), facts.ctime(), facts.ctime_nsec(), facts.ino())
 }
 
 /// The keys that `text`, the content of `path`, lists.
@@ -292,6 +293,10 @@ mod tests {
         let after = file.changed().unwrap().unwrap();
         assert!(after.shares(1, &before) && !after.shares(2, &before));
         assert!(file.changed().is_none());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(file.changed(), Some(Err(KeyFileError::Readable(..)))));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(file.changed().unwrap().is_ok(), "the mode is mended");
         fs::remove_file(&path).unwrap();
         assert!(file.changed().is_some_and(|result| result.is_err()));
         assert!(file.changed().is_none(), "one report is enough");

@@ -7,7 +7,7 @@
 use transport::stats::DropReason;
 use transport::wire::seal;
 use transport::wire::template::FrameTemplate;
-use transport::wire::{Body, Ext};
+use transport::wire::{Body, Ext, Extent};
 use transport::{Endpoint, Instant, RxSegment, TxSegment};
 
 use super::Worker;
@@ -60,6 +60,7 @@ pub(super) fn believe(
             if let Body::Data(data) = &mut segment.hdr.body {
                 data.demand = None;
             }
+            segment.hdr.ext = Extent::NONE;
             Ok(())
         }
     }

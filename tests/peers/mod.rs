@@ -152,7 +152,7 @@ fn udp_port() -> Verdict {
     let lost = stage.run("ping", &["--count", "10", "--wait", "1"]);
     assert_eq!((lost.code, lost.out.as_str()), (Some(1), ""), "{lost:?}");
     assert!(lost.err.contains("at host 0, UDP port 4797, within 1 s"), "{}", lost.err);
-    assert!(lost.err.contains("--udp-port on both sides"), "{}", lost.err);
+    assert!(lost.err.contains("--udp-port and --security on both sides"), "{}", lost.err);
     stage.server.on_event("UDP packets come to another port than 5000");
     let again = stage.run("perf", &["--bytes", "1MiB", "--verify", "--udp-port", "5000"]);
     assert_eq!(again.result()["to_server"]["bytes"], 1 << 20);

@@ -57,4 +57,8 @@ impl Protocol for Turns {
         None
     }
     fn handle_timeout(&mut self, _: Instant) {}
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
 }

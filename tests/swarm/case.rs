@@ -77,6 +77,8 @@ const BASES: [usize; 5] = [
 
 /// Schedulers that have a digit: all but pHost, which has half of the cases of its like, credit.
 const SCHEDULERS: usize = SchedKind::NAMES.len() - 1;
+const _: () =
+    assert!(matches!(SchedKind::ALL[SCHEDULERS], SchedKind::Phost), "digits go before it");
 
 impl Digits {
     /// Seeds begin anywhere among the combinations, and go through them by about the golden ratio

@@ -192,6 +192,10 @@ impl Protocol for Slotted {
             self.wake_at = Some(slot(Self::epoch_end(now)));
         }
     }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
 }
 
 fn note_to(peer: HostId, ev: EntropyValue, note: Note) -> TxSegment {

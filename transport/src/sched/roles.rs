@@ -103,9 +103,7 @@ pub trait Protocol {
     fn handle_timeout(&mut self, now: Instant);
     /// The next outgoing flow to give up, because its peer's scheduler does not answer. Called
     /// until `None` after [`Protocol::handle_timeout`].
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
+    fn next_given_up(&mut self) -> Option<FlowId>;
 }
 
 /// Segments of one flow.

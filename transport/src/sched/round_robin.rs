@@ -199,6 +199,10 @@ impl Protocol for RoundRobin {
     }
 
     fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
 }
 
 #[cfg(test)]

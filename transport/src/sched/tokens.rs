@@ -31,6 +31,10 @@ pub(super) use spender::Spender;
 
 use crate::units::Credit;
 
+/// Tokens of one flow at most that no report has accounted for: a sender refuses a CREDIT that
+/// names one further ahead, and a report could not name those in between.
+const AHEAD_MAX: u32 = 1 << 15;
+
 /// What a sender reports of a flow: the last token that is gone, and the segments that want tokens
 /// after it. It takes the field in which other schedulers announce bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

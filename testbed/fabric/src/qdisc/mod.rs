@@ -47,7 +47,8 @@ use transport::DropReason;
 /// One queue discipline. Which packet leaves, and when, is a function of state and never of when a
 /// method is called, so a port that is looked at late sends as a punctual one does.
 pub trait Qdisc {
-    /// Takes `packet` at `now`, or refuses it.
+    /// Takes `packet` at `now`, or refuses it. What waits already stays, and a packet that is
+    /// queued leaves as it came but for its marks: the port counts what waits.
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`. A packet, whenever
     /// [`Qdisc::ready_at`] is no later than `now`.

@@ -34,7 +34,7 @@ impl MbufSlab {
         self.0.duplicate(handle);
     }
 
-    /// The bytes of a packet under way.
+    /// The bytes of a packet under way; `None` for a free place.
     pub(super) fn of(&self, handle: u32) -> Option<&Mbuf> {
         self.0.of(handle).mbuf.as_ref()
     }

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Report;
+use super::{AHEAD_MAX, Report};
 use crate::rng::Rng;
 use crate::sched::{Arrival, SchedSetup};
 use crate::segment::{Burst, PayloadRef, TxSegment};
@@ -184,11 +184,15 @@ impl Issuer {
             (need.outstanding, need.left) = (0, need.needs);
             need.silent = need.silent.saturating_add(1);
         }
-        need.granted = need.granted.plus(1);
-        need.left -= 1;
-        need.outstanding += 1;
-        // A report has 16 bits for it.
-        need.unreported = (need.unreported + 1).min(u16::MAX.into());
+        if need.unreported < AHEAD_MAX {
+            need.granted = need.granted.plus(1);
+            need.left -= 1;
+            need.outstanding += 1;
+            need.unreported += 1;
+        } else {
+            // The sender would refuse another token: the CREDIT is repeated once a timeout.
+            need.left = 0;
+        }
         need.sent_at = now;
         let flow = need.id;
         self.answer(index);

@@ -3,8 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Report;
 use super::asking::Asking;
+use super::{AHEAD_MAX, Report};
 use crate::rng::Rng;
 use crate::sched::least::Least;
 use crate::sched::{Backlog, Label, SchedSetup, Turn};
@@ -72,10 +72,6 @@ const VACANT: Account = Account {
     prio: 0,
     tie: 0,
 };
-
-/// A CREDIT that names a token further ahead than this is out of range: a report could not name
-/// those in between.
-const AHEAD_MAX: u32 = 1 << 15;
 
 impl Account {
     /// Drops what has died by `now`.

@@ -250,6 +250,22 @@ fn an_urgent_flow_uses_its_tokens_before_one_with_less_left() {
 }
 
 #[test]
+fn tokens_stay_in_the_range_of_the_sender_however_long_credits_are_lost() {
+    let (mut sender, mut receiver) = (Sender::new(0), Receiver::new());
+    sender.open(0, 60_000, at(1));
+    receiver.arrive(0, report(0, 60_000));
+    // Each timeout brings a window at most, and the timeouts grow.
+    for tens in 1..=10_000 {
+        receiver.issue(0, at(tens * 10_000_000));
+    }
+    let mut credits = receiver.credits();
+    let (_, last) = credits.pop().expect("a CREDIT waits");
+    assert!(last > 30_000, "the range is used: {last}");
+    assert!(sender.credit(0, last, at(2)), "the sender takes the first CREDIT that comes");
+    assert!(sender.send(at(2)).is_some());
+}
+
+#[test]
 fn the_flow_with_the_least_left_uses_its_tokens_first() {
     let mut sender = Sender::new(0);
     for (index, segments) in [(0, 9), (1, 3), (2, 5)] {

@@ -61,12 +61,12 @@ impl TxFlow {
     }
 
     /// The receiver asks for proof that this host is where its packets say they are from. The
-    /// flow as this host names it, when it is to be given: not again before a timeout, since each
-    /// segment of a flight is met with a question, and a proof that is lost is asked for again
-    /// then. What was sent for a flow that the receiver does not have yet is sent again.
+    /// flow as this host names it, when it is to be given. A new flow proves itself once a timeout,
+    /// since each segment of its flight is met with a question, and what was sent is sent again. A
+    /// flow that the receiver has is asked once a base RTT, and a lost proof is given again then.
     pub(crate) fn prove(&mut self, cookie: u64, now: Instant) -> Option<FlowId> {
-        let rto = self.recovery.rto();
-        let lately = |(at, given): (Instant, u64)| given == cookie && now < at + rto;
+        let apart = if self.is_new() { self.recovery.rto() } else { self.path.base_rtt / 2 };
+        let lately = |(at, given): (Instant, u64)| given == cookie && now < at + apart;
         if self.proved.is_some_and(lately) {
             return None;
         }

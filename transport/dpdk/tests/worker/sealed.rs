@@ -1,12 +1,15 @@
 //! Workers that share keys: messages arrive intact in any weather and coding, and what a host on
 //! the path changes, sends again or makes up is dropped by its name.
 
+use std::num::NonZeroU32;
+
 use proptest::prelude::*;
 use transport::Duration;
 use transport::stats::DropReason;
+use transport::units::MsgNo;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::wire::frame;
 use transport::wire::seal::Parts;
+use transport::wire::{Body, frame};
 use transport_dpdk::{Completion, Keys, Payloads};
 
 use crate::coded::coded;
@@ -155,6 +158,34 @@ fn forged_trimmed_packets_cost_no_more_than_retransmissions() {
     let (stranger, stats) = (DropReason::TrimmedStranger, rig.hosts[0].worker.stats());
     assert!(drops(&rig, stranger) > 0, "the first one comes before its flow");
     assert!(stats.flows_reopened == 0 && stats.retransmitted <= stats.nacks_received);
+}
+
+#[test]
+fn a_forged_trimmed_packet_begins_no_message() {
+    // Each forged header names the next message and a length that the message does not have.
+    let mut rig = beside(Box::new(|frame| {
+        let mut forged = frame.to_vec();
+        Parts::of(frame).unwrap().unmark(&mut forged);
+        let renamed = frame::rewrite_header(&mut forged, &mut |header, _| {
+            if let Body::Data(data) = &mut header.body {
+                data.msg = MsgNo(data.msg.0.wrapping_add(1));
+                if let Some(open) = &mut data.open {
+                    open.msg_len = NonZeroU32::new(1_000_000).unwrap();
+                }
+            }
+        });
+        Parts::of(&forged).unwrap().mark(&mut forged);
+        let len = frame::trim(&mut forged);
+        let is_data = len < forged.len();
+        forged.truncate(len);
+        if is_data && renamed { vec![forged] } else { Vec::new() }
+    }));
+    assert!(drops(&rig, DropReason::TrimmedStranger) > 0);
+    // The next message has the number that the last forged headers name.
+    rig.meddler = None;
+    rig.send(0, 0, 5000, 5);
+    rig.run(Duration::from_s(2), 64, |rig| rig.sent(0).len() > SIZES.len());
+    assert_eq!(rig.check_delivered(1), [1, 2, 3, 4, 5]);
 }
 
 /// One message from host 0 to host 1 and the drops of host 1, when hosts have these keys.

@@ -36,7 +36,10 @@ pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result
     let summary = &outcome.summary;
     let (finished, total) = (summary.flows.finished, summary.flows.total);
     for GoneHost { name, reason } in &summary.gone {
-        writeln!(out, "host `{name}` failed during the run: {reason}; its flows did not finish")?;
+        writeln!(
+            out,
+            "host `{name}` failed during the run: {reason}; its flows count as unfinished"
+        )?;
     }
     if finished < total {
         writeln!(out, "unfinished: {} of {total} flows", total - finished)?;

@@ -177,19 +177,24 @@ pub(super) fn little_memory() -> Verdict {
     Verdict::Passed
 }
 
-/// A reader that has ended is no failure worth a word; one that is slow gets all of it.
+/// A reader that has ended, which did not get the result, costs the exit code and no message; one
+/// that is slow gets all of it.
 pub(super) fn readers() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
-    let run = ["run", &matrix(dir.path()), "--world", "sim", "--json", "--quiet"];
-    let ended = Process::shell("\"$0\" \"$@\" | :", &run).end();
-    says(&ended, 0, &[]);
     let many = dir.path().join("many.cm").display().to_string();
     let made = ["gen", "permutation", "--hosts", "1024", "-o", &many];
     says(&Process::start(None, &made).end(), 0, &[]);
     // More than a pipe holds.
     let run = ["run", &many, "--topo", "ft1024-1os", "--world", "sim", "--flows", "--quiet"];
-    let ended = Process::shell("\"$0\" \"$@\" | (sleep 2; cat)", &run).end();
-    says(&ended, 0, &[]);
+    let piped = |reader: &str, code: &str| {
+        let script = format!("{{ \"$0\" \"$@\"; echo \"code $?\" >&2; }} | {reader}");
+        let ended = Process::shell(&script, &run).end();
+        says(&ended, 0, &[]);
+        assert_eq!(ended.err, format!("code {code}\n"), "nothing else is said");
+        ended
+    };
+    piped(":", "1");
+    let ended = piped("(sleep 2; cat)", "0");
     assert!(ended.out.lines().count() > 1024 && ended.out.len() > 1 << 16, "{}", ended.out.len());
     Verdict::Passed
 }
@@ -205,9 +210,11 @@ pub(super) fn left_over() -> Verdict {
     let show = ["--world", "vdev", "--metrics", &metrics, "--telemetry", "--quiet"];
     for _ in 0..rounds(1) {
         let killed = Process::start(None, &[&["run", &long], &show[..]].concat());
-        while !Path::new(&metrics).exists() {
+        let appears = (0..12_000).any(|_| {
             sleep(Duration::from_millis(5));
-        }
+            Path::new(&metrics).exists()
+        });
+        assert!(appears, "no socket in a minute");
         killed.signal("KILL");
         assert_eq!(killed.end().code, None);
         assert!(Path::new(&metrics).exists(), "nothing was left over");

@@ -43,7 +43,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_link_that_flaps_loses_nothing", crashes::flaps),
     ("a_full_disk_is_named_and_what_was_written_stays", crashes::full_disk),
     ("too_little_memory_is_said_before_it_is_used_up", crashes::little_memory),
-    ("a_reader_that_stops_is_no_failure", crashes::readers),
+    ("a_reader_that_stops_costs_no_message", crashes::readers),
     ("the_sockets_of_a_killed_process_are_no_obstacle", crashes::left_over),
 ];
 

@@ -16,6 +16,9 @@ pub struct SharedKeys {
     look_at: Instant,
 }
 
+/// A clock that was never set shows less, ns since 1970.
+const YEAR_2020_NS: u64 = 1_577_836_800_000_000_000;
+
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_s(1);
 
@@ -36,6 +39,12 @@ impl SharedKeys {
                 ));
             }
         };
+        if WallClock::System.at(Instant::ZERO) < YEAR_2020_NS {
+            return Err(format!(
+                "--security {text}: the system's clock shows a time before 2020; expected the \
+                 present, from which packets take numbers that come once; set it (timedatectl)"
+            ));
+        }
         let mut file = KeyFile::at(Path::new(path));
         let keys = file.read().map_err(|error| error.to_string())?;
         Ok(Self { file, keys, payloads, look_at: Instant::ZERO })

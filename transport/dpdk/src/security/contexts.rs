@@ -6,8 +6,11 @@ use aws_lc_rs::aead::LessSafeKey;
 use super::derive::Name;
 
 const WAYS: usize = 8;
-/// Keys in use at once that have room; some kilobyte each, twice.
-const KEYS_MAX: u32 = 1 << 13;
+/// Flows that have room for their keys; some kilobyte a place.
+const FLOWS_MAX: u32 = 1 << 11;
+/// Places of a flow. One or two keys of it are in use, so a set is a quarter full in the mean, and
+/// hardly ever full: a key that has to go costs a derivation at both ends.
+const PLACES_A_FLOW: usize = 8;
 
 /// Derived keys with a state `T` each.
 pub(super) struct Contexts<T> {
@@ -32,9 +35,10 @@ impl<T> Context<T> {
 }
 
 impl<T> Contexts<T> {
-    /// Room for `keys` keys in use at once, twice over, so that sets rarely fill up.
-    pub(super) fn with_room(keys: u32) -> Self {
-        let sets = (2 * keys.min(KEYS_MAX) as usize).div_ceil(WAYS).next_power_of_two();
+    /// Room for the keys of so many flows.
+    pub(super) fn with_room(flows: u32) -> Self {
+        let places = PLACES_A_FLOW * flows.min(FLOWS_MAX) as usize;
+        let sets = places.div_ceil(WAYS).next_power_of_two();
         Self {
             prints: vec![[0; WAYS]; sets].into_boxed_slice(),
             places: (0..sets * WAYS).map(|_| None).collect(),

@@ -19,12 +19,11 @@ use super::key_file::Keys;
 use super::replay::ReplayWindow;
 use super::sealer::Authenticated;
 
-/// How far a sender's clock may be ahead of ours: a minute.
-const AHEAD_NS: u64 = 60_000_000_000;
+/// How far a sender's clock may be ahead of ours, and how old a start may be that is not at hand: a
+/// minute. Senders take a new start every second.
+const APART_NS: u64 = 60_000_000_000;
 /// Senders share these by their address.
 const SENDERS: usize = 1024;
-/// Keys at hand for each flow: those of this second, of the one before, and of both directions.
-const KEYS_A_FLOW: u32 = 4;
 
 /// What became of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +57,7 @@ impl Opener {
         Self {
             keys,
             wall,
-            contexts: Contexts::with_room(flows.saturating_mul(KEYS_A_FLOW)),
+            contexts: Contexts::with_room(flows),
             floors: vec![wall.at(now).saturating_sub(1); SENDERS].into_boxed_slice(),
             authenticated: Authenticated::new(),
         }
@@ -171,8 +170,8 @@ fn sender_of(name: &Name) -> usize {
 fn derive(keys: &Keys, floors: &[u64], name: &Name, wall: u64) -> Result<LessSafeKey, DropReason> {
     let shared = keys.numbered(name.key).ok_or(DropReason::UnknownKey)?;
     let floor = floors.get(sender_of(name)).copied().unwrap_or(u64::MAX);
-    let latest = wall.saturating_add(AHEAD_NS);
-    if name.start <= floor || name.start > latest {
+    let known_since = floor.max(wall.saturating_sub(APART_NS));
+    if name.start <= known_since || name.start > wall.saturating_add(APART_NS) {
         return Err(DropReason::StaleSeal);
     }
     key_of(shared, name).ok_or(DropReason::BadTag)

@@ -229,6 +229,16 @@ fn a_clock_far_ahead_is_stale_too() {
 }
 
 #[test]
+fn a_first_frame_that_was_withheld_for_long_is_stale() {
+    for (later, found) in [(59, Ok(Opened::Whole)), (61, Err(DropReason::StaleSeal))] {
+        let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+        let mut withheld = sealed(&mut sender, segment(1), NOW);
+        let opened = receiver.opener.open(&mut withheld, NOW + Duration::from_s(later));
+        assert_eq!(opened, found, "{later} s");
+    }
+}
+
+#[test]
 fn a_window_that_was_dropped_lets_nothing_in_twice() {
     let (mut sender, mut receiver) = pair(Payloads::Encrypted);
     let frames: Vec<_> = (0..2000)

@@ -279,7 +279,7 @@ counters! {
         pub spurious: u64,
         /// Acknowledgements discarded unsent because the device took none for too long.
         pub acks_discarded: u64,
-        /// Answers to packets of flows without state here that were not sent: too many were due.
+        /// Answers to senders without a proven address that were not sent: too many were due.
         pub answers_withheld: u64,
         /// Packets of the scheduler's own protocol sent.
         pub control_sent: u64,

@@ -15,7 +15,8 @@
 //! [`SHARES`], which only this endpoint can compute, and a share has one answer each
 //! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more than that,
 //! and keep no answer from a flow whose key their sender does not know, unless they take the
-//! answers of all shares. The answers `Prove` and `Refused` (`proof.rs`) have this budget, too.
+//! answers of all shares, 640,000 a second. The answers `Prove` and `Refused` (`proof.rs`) have a
+//! budget of their own, as large: packets of flows that are not here leave it alone.
 //!
 //! A sender that is answered so opens its flow anew: under a new key, so that no packet of before
 //! is taken for one of now, with PSNs and messages numbered from 0. Every message that is not
@@ -67,25 +68,33 @@ const ANSWERS_AT_ONCE: u64 = 32;
 /// Shares of (source, flow, key), each with a budget of its own.
 const SHARES: usize = 64;
 
-/// How many answers may leave to senders that own no state here. A share is chosen by all that
+/// How many answers may leave to senders whose address is not proven. A share is chosen by all that
 /// names a flow, its key included: a host that forges the address of another comes to a share by
 /// chance.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
     shares: KeyHash,
-    /// When as many would have left at [`ANSWER_EVERY`] as have been given, by share.
-    until: Box<[Instant; SHARES]>,
+    /// That a flow is not here.
+    absent: Box<Budget>,
+    /// Questions for proof, and refusals.
+    questions: Box<Budget>,
 }
+
+/// When as many answers would have left at [`ANSWER_EVERY`] as have been given, by share.
+type Budget = [Instant; SHARES];
 
 impl Allowed {
     pub(super) fn new(shares: KeyHash) -> Self {
-        Self { shares, until: Box::new([Instant::ZERO; SHARES]) }
+        let whole = Box::new([Instant::ZERO; SHARES]);
+        Self { shares, absent: whole.clone(), questions: whole }
     }
 
-    /// Takes one for a flow of `sender` at `now`, if there is one.
-    fn take(&mut self, sender: Sender, now: Instant) -> bool {
+    /// Takes one of the budget of `kind` for a flow of `sender` at `now`, if there is one.
+    fn take(&mut self, kind: NoticeKind, sender: Sender, now: Instant) -> bool {
+        let asks = matches!(kind, NoticeKind::Prove | NoticeKind::Refused);
+        let budget = if asks { &mut self.questions } else { &mut self.absent };
         let share = self.shares.hash_one(sender) % SHARES as u64;
-        let Some(given) = usize::try_from(share).ok().and_then(|at| self.until.get_mut(at)) else {
+        let Some(given) = usize::try_from(share).ok().and_then(|at| budget.get_mut(at)) else {
             return false;
         };
         let until = (*given).max(now) + ANSWER_EVERY;
@@ -115,14 +124,15 @@ impl<S: Scheduler> Endpoint<S> {
         self.answer_stranger(notice, now);
     }
 
-    /// Queues an answer about a flow without state, which its receiver asks for again when it is
-    /// lost: within the budget of its share, and while half of the queue is left to others.
+    /// Queues an answer to a sender that is not proven, which is given again when it is lost:
+    /// within the budget of its share, and while half of the queue is left to others. False when
+    /// it is withheld.
     #[cold]
-    pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) {
+    pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) -> bool {
         let sender = (notice.to, notice.flow, notice.key);
-        if !self.allowed.take(sender, now) || !self.acks.push_if_room(notice) {
-            self.stats.answers_withheld += 1;
-        }
+        let queued = self.allowed.take(notice.kind, sender, now) && self.acks.push_if_room(notice);
+        self.stats.answers_withheld += u64::from(!queued);
+        queued
     }
 
     /// Sends a PRESENCE that waited.

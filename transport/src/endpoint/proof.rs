@@ -50,11 +50,12 @@ use crate::flow::notice::{Notice, NoticeKind};
 use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::units::{EntropyValue, FlowId, HostId};
 
 /// Times that the sender of a flow that is known is asked for proof: some may be lost. They are a
-/// base RTT apart, so that no single burst of loss takes all.
+/// base RTT apart, so that no single burst of loss takes all. A question that was withheld for lack
+/// of budget or room is none of them.
 const ASKS: u8 = 3;
 
 /// Which incoming flows are proven; nothing where all hosts are trusted.
@@ -143,15 +144,17 @@ impl Proofs {
         self.proven.get(&from).copied().unwrap_or(0)
     }
 
-    /// Takes one of the times that a flow's sender may be asked, if one is left at `now`; the next
-    /// is `apart` from it.
-    fn ask(&mut self, flow: FlowId, now: Instant, apart: Duration) -> bool {
-        let left = self.places.get_mut(flow.index());
-        let Some(left) = left.filter(|place| place.asks > 1 && now >= place.ask_at) else {
-            return false;
-        };
-        (left.asks, left.ask_at) = (left.asks - 1, now + apart);
-        true
+    /// True when a flow's sender may be asked at `now`.
+    fn may_ask(&self, flow: FlowId, now: Instant) -> bool {
+        let place = self.places.get(flow.index());
+        place.is_some_and(|place| place.asks > 1 && now >= place.ask_at)
+    }
+
+    /// A flow's sender is being asked; it is not asked again before `ask_at`.
+    fn on_asked(&mut self, flow: FlowId, ask_at: Instant) {
+        if let Some(place) = self.places.get_mut(flow.index()) {
+            (place.asks, place.ask_at) = (place.asks.saturating_sub(1), ask_at);
+        }
     }
 
     /// Takes `bytes` for a message of an unproven flow, if no more than `most` are taken then.
@@ -170,15 +173,15 @@ impl<S: Scheduler> Endpoint<S> {
         self.proofs.matter() && (self.proofs.unproven >= max || self.rx_flows.is_full())
     }
 
-    /// Asks the sender of a flow for proof, if that may be answered at `now`. The question is
-    /// shorter than any packet that opens a flow.
+    /// Asks the sender of a flow for proof, if that may be asked at `now`; false when it may not.
+    /// The question is shorter than any packet that opens a flow.
     #[cold]
     pub(super) fn ask_for_proof(
         &mut self,
         (to, flow, key): Sender,
         (ev, now): (EntropyValue, Instant),
-    ) {
-        self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Prove }, now);
+    ) -> bool {
+        self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Prove }, now)
     }
 
     /// Says to a sender that there is no room for its flow, if that may be answered at `now`.
@@ -197,8 +200,9 @@ impl<S: Scheduler> Endpoint<S> {
         let sender = (known.from, known.src_flow, known.key);
         let receiving = known.is_receiving();
         let named = rx.hdr.dst_flow != FlowId::UNKNOWN;
-        if named && self.proofs.ask(flow, rx.at, self.config.base_rtt) {
-            self.ask_for_proof(sender, (rx.hdr.ev, rx.at));
+        let asks = named && self.proofs.may_ask(flow, rx.at);
+        if asks && self.ask_for_proof(sender, (rx.hdr.ev, rx.at)) {
+            self.proofs.on_asked(flow, rx.at + self.config.base_rtt);
         }
         let Some(len) = self.would_open(rx) else { return Ok(()) };
         let most = self.config.unproven_bytes;

@@ -238,6 +238,19 @@ fn packets_that_name_one_unknown_flow_use_up_the_answers_of_its_share() {
 }
 
 #[test]
+fn packets_of_flows_that_are_not_here_leave_the_questions_for_proof_alone() {
+    let mut end = End::new(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    for n in 0..20_000 {
+        end.refuses_quietly(&stray(STRANGER, n), DropReason::UnknownFlow);
+        end.sent();
+    }
+    for n in 0..200 {
+        end.refuses(&open_by(PEER, n), DropReason::Unproven);
+        assert_eq!(asked(&mut end).len(), 1, "{n}");
+    }
+}
+
+#[test]
 fn packets_under_a_hosts_address_and_other_keys_keep_no_answer_from_its_flow() {
     let mut end = End::new(|s| s.secret = [1, 2]);
     for n in 1..600 {
@@ -276,6 +289,67 @@ fn the_sender_of_a_known_flow_is_asked_three_times_a_base_rtt_apart() {
         end.now += end.config.base_rtt / 10;
     }
     assert_eq!(asks, [0, 10, 20]);
+}
+
+/// A further segment of the first message of `part_by(PEER, 0)`, which names its flow.
+fn named_part(flow: FlowId) -> RxSegment {
+    let mut segment = later(flow, data(1, 0, u32::from(FULL)), FULL);
+    segment.hdr.key = part_by(PEER, 0).hdr.key;
+    segment
+}
+
+#[test]
+fn a_question_that_was_withheld_is_none_of_the_three() {
+    let mut end = End::new(|s| (s.unproven_max, s.acks_waiting_max) = (100, 32));
+    end.places(&part_by(PEER, 0));
+    let flow = end.acked_flow();
+    // Half of the queue is taken: no question finds room.
+    for n in 1..100 {
+        end.refuses_quietly(&stray(STRANGER, n), DropReason::UnknownFlow);
+    }
+    for _ in 0..4 {
+        end.take(&named_part(flow));
+        end.now += end.config.base_rtt;
+    }
+    assert_eq!(asked(&mut end), []);
+    let asks = (0..6).map(|_| {
+        end.take(&named_part(flow));
+        end.now += end.config.base_rtt;
+        asked(&mut end).len()
+    });
+    assert_eq!(asks.collect::<Vec<_>>(), [1, 1, 1, 0, 0, 0]);
+}
+
+/// What one endpoint sends to another; the first proof is lost.
+#[test]
+fn a_proof_of_a_flow_in_use_that_is_lost_is_given_at_the_next_question() {
+    let mut end = End::new(|s| s.unproven_max = 100);
+    let mut sender = Endpoint::new(&end.config, PEER, Rng::new(2));
+    let flow = sender.open_flow(HERE, end.config.default_path()).unwrap();
+    let (mut proofs, mut questions, mut delivered) = (0, 0, 0);
+    for _ in 0..60 {
+        let len = NonZeroU32::new(100).unwrap();
+        sender.post_send(end.now, MsgSpec { flow, len, tag: 0 }).unwrap();
+        let mut burst = Burst::with_limit(BURST);
+        sender.poll_transmit(end.now, &mut burst);
+        for tx in burst.iter() {
+            let is_proof = matches!(tx.hdr.body, Body::Presence(Presence::Proof { .. }));
+            proofs += u32::from(is_proof);
+            if !is_proof || proofs > 1 {
+                let payload_len = tx.payload.len;
+                end.take(&RxSegment { hdr: tx.hdr, payload_len, ..packet(SRC, tx.hdr.body, 0) });
+            }
+        }
+        delivered += end.delivered().len();
+        for tx in end.sent() {
+            questions += u32::from(matches!(tx.hdr.body, Body::Presence(Presence::Prove { .. })));
+            let answer = RxSegment { hdr: tx.hdr, from: HERE, ..packet(SRC, tx.hdr.body, 0) };
+            let mut out = [Placement::Release];
+            sender.handle_burst(end.now, &[RxSegment { at: end.now, ..answer }], &mut out);
+        }
+        end.now += end.config.base_rtt / 4;
+    }
+    assert_eq!((delivered, questions, proofs), (60, 2, 2));
 }
 
 #[test]

@@ -298,3 +298,80 @@ fn two_results_are_compared_number_by_number() {
     assert!(ratio.contains("1.000"), "{same:?}");
     assert_eq!(headrace(&["compare", &outs[0], &outs[2]]).code, 2);
 }
+
+/// A matrix of four short flows.
+fn matrix(dir: &tempfile::TempDir, name: &str) -> String {
+    let path = dir.path().join(name);
+    let flows: String = (0..4).map(|i| format!("{i}->{} start 0 size 65536\n", i + 4)).collect();
+    fs::write(&path, format!("Nodes 16\nConnections 4\n{flows}")).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn flags_with_several_values_are_compared_in_one_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, out) = (matrix(&dir, "a.cm"), path(&dir, "out"));
+    let b = matrix(&dir, "b.cm");
+    let line = ["run", &a, &b, "--transport", "smartt,dctcp", "--seed", "1..3", "--jobs", "2"];
+    let ran = headrace(&[&line[..], &["--out", &out]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for part in ["matrix=a,transport=smartt", "matrix=b,transport=dctcp", "12/12", "±", "rank"] {
+        assert!(ran.out.contains(part), "no {part}: {ran:?}");
+    }
+    let array = json(&headrace(&[&line[..], &["--json"]].concat()).out);
+    assert_eq!(array.as_array().unwrap().len(), 12);
+    assert_eq!(array[4]["variant"], "matrix=a,transport=dctcp,seed=2");
+    assert_eq!((&array[4]["cc"], &array[4]["seed"]), (&"dctcp".into(), &2.into()));
+    let drawn = headrace(&["report", &out, "-o", &path(&dir, "pictures")]);
+    assert_eq!(drawn.code, 0, "{drawn:?}");
+}
+
+#[test]
+fn a_sweep_that_was_interrupted_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, out) = (matrix(&dir, "a.cm"), path(&dir, "out"));
+    let line = ["run", &a, "--lb", "reps,ecmp", "--seed", "1,2", "--out", &out];
+    assert_eq!(headrace(&line).code, 0);
+    let flows = dir.path().join("out/lb=ecmp,seed=2/flows.jsonl");
+    let first = fs::read(&flows).unwrap();
+    fs::remove_file(dir.path().join("out/lb=ecmp,seed=2/summary.json")).unwrap();
+    fs::write(dir.path().join("out/lb=ecmp,seed=1/flows.jsonl"), "kept").unwrap();
+    fs::write(&flows, "half a li").unwrap();
+    let again = headrace(&[&line[..], &["--resume"]].concat());
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.err.contains("3 of 4 runs are in"), "{again:?}");
+    assert_eq!(fs::read(&flows).unwrap(), first);
+    let kept = fs::read(dir.path().join("out/lb=ecmp,seed=1/flows.jsonl")).unwrap();
+    assert_eq!(kept, b"kept");
+    // Another setting makes all of them other runs.
+    let other = ["--resume", "--set", "switch.kmin=0.3"];
+    let other = headrace(&[&line[..], &other].concat());
+    assert!(other.err.contains("0 of 4 runs are in"), "{other:?}");
+    let one = headrace(&["run", &a, "--out", &out, "--resume"]);
+    assert_eq!(one.code, 2, "{one:?}");
+}
+
+#[test]
+fn a_flag_that_replaces_what_variants_differ_in_is_refused() {
+    let (_dir, file) = scenario();
+    for (flags, parts) in [
+        (&["--lb", "spray"][..], ["`lb` replaced by flag --lb", "reps, ecmp"]),
+        (&["--transport", "swift"], ["replaced by transport swift", "reps, ecmp"]),
+        (&["--lb", "spray,plb"], ["`lb` replaced by flag --lb", "reps, ecmp"]),
+    ] {
+        let ran = headrace(&[&["run", &file], flags].concat());
+        assert_eq!(ran.code, 2, "{ran:?}");
+        for part in parts {
+            assert!(ran.err.contains(part), "{flags:?}: no {part}: {ran:?}");
+        }
+    }
+    // What they agree in may be another for all of them.
+    let ran = headrace(&["run", &file, "--cc", "dctcp", "--seed", "1,2", "--json", "--quiet"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let array = json(&ran.out);
+    assert_eq!(array.as_array().unwrap().len(), 8);
+    assert_eq!(array[1]["variant"], "reps,size=64KiB,seed=2");
+    assert!(array.as_array().unwrap().iter().all(|run| run["cc"] == "dctcp"));
+    let sweep = ["run", "fig12-incast", "--transport", "swift", "--variant", "size=1MiB,degree=8"];
+    assert_eq!(headrace(&sweep).code, 2);
+}

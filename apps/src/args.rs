@@ -3,7 +3,9 @@
 //! Names of policies, topologies and settings are texts here; the registries check them and suggest
 //! the nearest name.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use experiments::input::InputError;
@@ -108,7 +110,8 @@ pub(crate) struct DatapathArgs {
     pub(crate) json: bool,
 }
 
-/// The policies of a run, and their settings.
+/// The policies of a run, and their settings. In `headrace run`, values with commas between them are
+/// compared: every combination runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
     /// Preset of policies (headrace list transports).
@@ -123,6 +126,13 @@ pub(crate) struct PolicyArgs {
     /// Changes one setting; may be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+impl RunArgs {
+    /// The first of the inputs; the only one where values have been chosen.
+    pub(crate) fn input(&self) -> &Path {
+        self.inputs.first().map_or(Path::new(""), PathBuf::as_path)
+    }
 }
 
 impl PolicyArgs {
@@ -142,12 +152,51 @@ impl PolicyArgs {
     }
 }
 
+/// Roots of chance: `7`, `1,5,9` or `1..10`, a range with both its ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seeds(pub(crate) Vec<u64>);
+
+/// The most seeds of one command.
+const SEEDS_MAX: u64 = 1000;
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            let parsed = text.trim().parse::<u64>();
+            parsed.map_err(|_| format!("`{text}` is no seed: give N, N,M or FROM..TO"))
+        };
+        let mut seeds = Vec::new();
+        for part in text.split(',') {
+            let (from, to) = part.split_once("..").unwrap_or((part, part));
+            let (from, to) = (number(from)?, number(to)?);
+            if from > to {
+                return Err(format!("`{part}` is empty: the first seed is above the last"));
+            }
+            if to - from >= SEEDS_MAX {
+                return Err(format!("`{part}`: at most {SEEDS_MAX} seeds"));
+            }
+            seeds.extend(from..=to);
+        }
+        Ok(Self(seeds))
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
 /// The run, and how it runs.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
-    /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios).
-    #[arg(value_name = "MATRIX.cm|SCENARIO.toml")]
-    pub(crate) input: PathBuf,
+    /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios). Several
+    /// matrices are run one after the other, and compared.
+    #[arg(value_name = "MATRIX.cm|SCENARIO.toml", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
     /// The world to run in: virtual time (default), DPDK virtual devices, or network cards.
     #[arg(long, value_enum)]
     pub(crate) world: Option<World>,
@@ -168,9 +217,9 @@ pub(crate) struct RunArgs {
     /// Whether switches trim packets that do not fit.
     #[arg(long, value_enum)]
     pub(crate) trim: Option<Switch>,
-    /// Root of all chance.
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    /// Root of all chance: N, or several to compare, as 1,5 or 1..10 (both ends run).
+    #[arg(long, value_name = "N|FROM..TO")]
+    pub(crate) seed: Option<Seeds>,
     /// Threads that run a simulation, 1 to 64; results are the same on any number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: Option<u8>,
@@ -190,6 +239,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: u16,
+    /// Keeps the results in --out that are whole and of the same inputs, settings and version, and
+    /// runs the others alone.
+    #[arg(long, requires = "out")]
+    pub(crate) resume: bool,
     /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; the files of a
     /// variant go into a directory of its name.
     #[arg(long, value_name = "DIR")]
@@ -270,7 +323,7 @@ pub(crate) enum Switch {
 }
 
 /// The counters of workers to show while they run.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ObserveArgs {
     /// Serves counters and histograms as OpenMetrics at this unix socket while it runs; over DPDK
     /// only.

@@ -5,7 +5,7 @@
 //! | `cli`, `args` | the command line; `generate` makes its flags from the registered workloads |
 //! | [`doctor`] | what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
-//! | `output`, `manifest`, `table`, `progress` | what a run leaves behind and shows |
+//! | `output`, `manifest`, `table`, `ranking`, `progress` | what a run leaves behind and shows |
 //! | `observe` | what the flags of a run ask to see of it |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
@@ -34,6 +34,7 @@ mod observe;
 mod output;
 mod perf;
 mod progress;
+mod ranking;
 mod replay;
 mod report;
 mod run;

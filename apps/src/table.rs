@@ -140,7 +140,14 @@ pub(crate) fn write_variants(elements: &[&Value], out: &mut dyn Write) -> io::Re
         let name = element["variant"].as_str().unwrap_or_default().to_owned();
         table.add_row([name, finished].into_iter().chain(COLUMNS.map(value)));
     }
-    writeln!(out, "{table}")?;
+    writeln!(out, "{table}")
+}
+
+/// Writes what the audits of variants found, and which of them are invalid, a line each.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_findings(elements: &[&Value], out: &mut dyn Write) -> io::Result<()> {
     for element in elements {
         let name = element["variant"].as_str().unwrap_or_default();
         for finding in element["audit"]["findings"].as_array().into_iter().flatten() {

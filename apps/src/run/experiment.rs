@@ -2,6 +2,7 @@
 //!
 //! Later sources win: defaults, the transport's preset, the scenario, flags, `--set`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -10,12 +11,15 @@ use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan, RunError};
-use experiments::scenario::{AxisPoint, Figure, Scenario, Setup, TopologySource, Traffic, picks};
+use experiments::scenario::{
+    AxisPoint, Figure, Run, Scenario, Setup, TopologySource, Traffic, expect_variant, picks,
+};
 use experiments::topology::FatTreeSpec;
 use experiments::workload::{Matrix, cm};
 use transport::ec::EcKind;
 use transport::wire::KEY_LEN;
 
+use super::axes::{self, Choice};
 use crate::args::{RunArgs, Switch, World};
 use crate::failure::Failure;
 use crate::generate;
@@ -78,6 +82,8 @@ pub(crate) struct Sweep {
     pub(crate) variants: Vec<(String, Vec<AxisPoint>)>,
     /// The variants that were asked for, at least one.
     pub(crate) chosen: Vec<(String, Experiment)>,
+    /// The axes whose values are compared, where flags have several: those of policies and settings.
+    pub(crate) compared: Option<Vec<String>>,
 }
 
 impl Order {
@@ -86,43 +92,104 @@ impl Order {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub(crate) fn read(args: &RunArgs) -> Result<Self, Failure> {
+        let choices = axes::choices(args)?;
         let mut reader = Reader::default();
-        let Some(scenario) = reader.scenario(&args.input)? else {
-            no_variants(args)?;
-            let traffic = Traffic::File(args.input.clone());
-            return Ok(Self::One(Box::new(reader.experiment(args, None, traffic)?)));
+        let head = match reader.scenario(args.input())? {
+            Some(scenario) => scenario,
+            None => of_matrix(args, &choices),
         };
-        let has_variants = scenario.has_variants();
-        for wanted in args.variant.iter().filter(|_| has_variants) {
-            if let Err(error) = scenario.expect_variant(wanted) {
-                let all = format!(
-                    "{}\n  all names: headrace list variants {}",
-                    error.help,
-                    args.input.display()
-                );
-                return Err(on_flag("--variant", error.help(all)).into());
-            }
-        }
-        let Scenario { name, about, figure, runs } = scenario;
-        if !has_variants {
+        only_matrices(&mut reader, args)?;
+        let Scenario { name, about, figure, runs } = head;
+        let is_file = reader.scenario_file.is_empty();
+        if let ([Run { parts, setup, .. }], [choice]) = (&runs[..], &choices[..])
+            && parts.is_empty()
+            && choice.parts.is_empty()
+        {
             no_variants(args)?;
-            if let Some(run) = runs.into_iter().next() {
-                return Ok(Self::One(Box::new(reader.of_setup(args, &name, run.setup)?)));
-            }
-            return Err(Failure::CommandLine("error: a scenario without a run".to_owned()));
+            let scenario = (!is_file).then_some((name.as_str(), setup));
+            let traffic = &setup.traffic;
+            return Ok(Self::One(Box::new(reader.experiment(args, scenario, traffic)?)));
         }
-        let variants: Vec<_> =
-            runs.iter().map(|run| (run.name.clone(), run.parts.clone())).collect();
+        reader.check_kept(&name, &runs, args, &choices)?;
+        let all = all_of(&runs, &choices);
+        let parts: Vec<_> = all.iter().map(|(_, _, parts)| parts.clone()).collect();
+        for wanted in &args.variant {
+            expect_variant(wanted, &parts).map_err(|error| no_variant(args, error))?;
+        }
+        let named = |parts: &Vec<AxisPoint>| (name_of(parts), parts.clone());
+        let variants: Vec<_> = parts.iter().map(named).collect();
         let mut chosen = Vec::new();
-        for run in runs {
-            let wanted = |name: &String| picks(name, &run.parts);
+        for (run, choice, parts) in all {
+            let wanted = |wanted: &String| picks(wanted, &parts);
             if args.variant.is_empty() || args.variant.iter().any(wanted) {
-                let experiment = reader.clone().of_setup(args, &name, run.setup)?;
-                chosen.push((run.name, experiment));
+                let traffic = match is_file {
+                    true => &Traffic::File(choice.args.input().to_owned()),
+                    false => &run.setup.traffic,
+                };
+                let scenario = (!is_file).then_some((name.as_str(), &run.setup));
+                let experiment = reader.clone().experiment(&choice.args, scenario, traffic)?;
+                chosen.push((name_of(&parts), experiment));
             }
         }
-        Ok(Self::Several(Sweep { name, about, figure, variants, chosen }))
+        let compared = axes::compared(&choices);
+        Ok(Self::Several(Sweep { name, about, figure, variants, chosen, compared }))
     }
+}
+
+/// Each run of a scenario with each choice of flags: its parts are those of both.
+fn all_of<'a>(
+    runs: &'a [Run],
+    choices: &'a [Choice],
+) -> Vec<(&'a Run, &'a Choice, Vec<AxisPoint>)> {
+    let parts = |run: &Run, choice: &Choice| [&run.parts[..], &choice.parts[..]].concat();
+    let with = |run| choices.iter().map(move |choice| (run, choice, parts(run, choice)));
+    runs.iter().flat_map(with).collect()
+}
+
+/// The name of the run with these parts.
+fn name_of(parts: &[AxisPoint]) -> String {
+    parts.iter().map(AxisPoint::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Matrices as a scenario of one run, which has no settings.
+fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
+    let (name, about) = match &args.inputs[..] {
+        [path] => (axes::stem(path).to_owned(), path.display().to_string()),
+        several => ("matrices".to_owned(), format!("{} matrices", several.len())),
+    };
+    let axes: Vec<String> =
+        choices.iter().flat_map(|choice| &choice.parts).map(|part| part.axis.clone()).collect();
+    let setup = Setup::of(Traffic::File(args.input().to_owned()));
+    let runs = vec![Run { name: String::new(), parts: Vec::new(), setup }];
+    Scenario { name, about, figure: Figure::of_axes(&axes, axes::SEED), runs }
+}
+
+/// Several inputs are matrices: scenarios have runs of their own.
+fn only_matrices(reader: &mut Reader, args: &RunArgs) -> Result<(), Failure> {
+    for path in args.inputs.iter().filter(|_| args.inputs.len() > 1) {
+        if reader.clone().scenario(path)?.is_some() {
+            let found = format!("`{}`, a scenario among several inputs", path.display());
+            let error = InputError::new(found, "several matrices (.cm), or one scenario");
+            return Err(error
+                .at("command line", 0, 0)
+                .help("run each in a command of its own")
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// The error for a `--variant` that is none of the runs.
+fn no_variant(args: &RunArgs, error: InputError) -> Failure {
+    let all = match args.input().extension() {
+        Some(ending) if ending == "cm" => error.help.clone(),
+        _ => format!(
+            "{}\n  all names: headrace list variants {}",
+            error.help,
+            args.input().display()
+        ),
+    };
+    on_flag("--variant", error.help(all)).into()
 }
 
 /// The scenario that `input` names, a file or one that comes with the program; `None` when it names
@@ -174,11 +241,54 @@ struct Reader {
 }
 
 impl Reader {
-    /// The run of a scenario of that name.
-    fn of_setup(self, args: &RunArgs, name: &str, setup: Setup) -> Result<Experiment, Failure> {
-        let traffic = setup.traffic;
-        let setup = Setup { traffic: Traffic::File(args.input.clone()), ..setup };
-        self.experiment(args, Some((name, &setup)), traffic)
+    /// Refuses flags that replace what the runs of a scenario differ in, and axes of flags that the
+    /// scenario has, too.
+    fn check_kept(
+        &self,
+        name: &str,
+        runs: &[Run],
+        args: &RunArgs,
+        choices: &[Choice],
+    ) -> Result<(), Failure> {
+        if runs.len() < 2 {
+            return Ok(());
+        }
+        let own = |part: &AxisPoint| runs[0].parts.iter().any(|other| other.axis == part.axis);
+        if let Some(part) = choices[0].parts.iter().find(|part| own(part)) {
+            let labels = runs.iter().flat_map(|run| &run.parts).filter(|p| p.axis == part.axis);
+            let labels: BTreeSet<String> = labels.map(|part| part.label.clone()).collect();
+            let labels: Vec<String> = labels.into_iter().collect();
+            return Err(axes::replaces("a flag", &part.axis, &labels).into());
+        }
+        let topologies =
+            runs.iter().map(|run| run.setup.topology.as_ref().map(ToString::to_string));
+        let worlds =
+            runs.iter().map(|run| run.setup.world.as_ref().map(|world| world.value.clone()));
+        let distinct = |values: &mut dyn Iterator<Item = Option<String>>| {
+            let default = || "default".to_owned();
+            let values: BTreeSet<String> =
+                values.map(|value| value.unwrap_or_else(default)).collect();
+            values.into_iter().collect::<Vec<_>>()
+        };
+        let texts = [
+            ("topology", "flag --topo", args.topo.is_some(), distinct(&mut { topologies })),
+            ("world", "flag --world", args.world.is_some(), distinct(&mut { worlds })),
+        ];
+        for (key, flag, given, values) in texts {
+            if given && values.len() > 1 {
+                return Err(axes::replaces(flag, key, &values).into());
+            }
+        }
+        let mut drafts = Vec::new();
+        for run in runs {
+            let mut before = Draft::default();
+            self.apply_scenario(name, &run.setup, &mut before)?;
+            let mut after = before.clone();
+            self.apply_flags(&choices[0].args, &mut after)?;
+            drafts.push((before, after));
+        }
+        let drafts = drafts.iter().map(|(before, after)| (before, after));
+        Ok(axes::check_kept(drafts)?)
     }
 
     /// The experiment: settings of a scenario of that name, then flags, then the traffic.
@@ -186,7 +296,7 @@ impl Reader {
         mut self,
         args: &RunArgs,
         scenario: Option<(&str, &Setup)>,
-        traffic: Traffic,
+        traffic: &Traffic,
     ) -> Result<Experiment, Failure> {
         let mut draft = Draft::default();
         if let Some((name, setup)) = scenario {
@@ -219,9 +329,8 @@ impl Reader {
             // Real frames have their own sizes; simulated ones have the sizes of evaluations.
             draft.settings.key_bytes = KEY_LEN;
         }
-        let (matrix, topology) = self.network(&traffic, &draft)?;
-        let plan =
-            Plan::new(&draft, matrix, &topology).map_err(|error| located(error, &traffic))?;
+        let (matrix, topology) = self.network(traffic, &draft)?;
+        let plan = Plan::new(&draft, matrix, &topology).map_err(|error| located(error, traffic))?;
         if real.is_some() && !plan.link_faults()?.is_empty() {
             return Err(no_faults().into());
         }
@@ -375,8 +484,8 @@ impl Reader {
         if let Some(trim) = args.trim {
             draft.set_trim(trim == Switch::On, Origin::Flag("trim"));
         }
-        if let Some(seed) = args.seed {
-            draft.set_seed(seed, Origin::Flag("seed"));
+        if let Some(seed) = args.seed.as_ref().and_then(|seeds| seeds.0.first()) {
+            draft.set_seed(*seed, Origin::Flag("seed"));
         }
         if let Some(threads) = args.threads {
             draft.set_threads(threads.into(), Origin::Flag("threads"));
@@ -428,11 +537,7 @@ impl Reader {
     fn finish(&mut self, world: World, origin: &str, draft: &Draft) {
         self.add("world", world.name().to_owned(), origin);
         if let Some((source, origin)) = self.topology.take() {
-            let name = match source {
-                TopologySource::File(path) => path.display().to_string(),
-                TopologySource::Builtin(name) => name,
-            };
-            self.add("topology", name, &origin);
+            self.add("topology", source.to_string(), &origin);
         }
         for (key, value, source) in draft.effective() {
             self.add(&key, value, &source.to_string());

@@ -3,6 +3,7 @@
 //! Order matters to the exit code: inputs are judged first (2), then the environment (3), and only
 //! then is anything started or written.
 
+mod axes;
 pub(crate) mod experiment;
 mod forecast;
 mod results;
@@ -47,6 +48,10 @@ pub(crate) fn run(
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
     };
+    if args.resume {
+        let text = "error: --resume keeps runs of several, and this is one\n  help: leave it out";
+        return Err(Failure::CommandLine(text.to_owned()));
+    }
     if experiment.real.as_ref().is_some_and(|real| real.security.is_none()) {
         writeln!(console.err, "{UNSEALED}")?;
     }

@@ -4,12 +4,14 @@
 //! all before it in the matrix have finished.
 
 use std::ffi::OsString;
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
 use experiments::conductor::FlowRecord;
 use experiments::measure::{self, Outcome, Sample};
 use experiments::plan::Plan;
 use experiments::progress::{Progress, Watch};
+use serde_json::Value;
 
 use super::execute;
 use super::experiment::Experiment;
@@ -134,6 +136,39 @@ impl Watch for Streams<'_> {
     }
 }
 
+/// The manifest of a run that has not run.
+fn manifest(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
+    Manifest {
+        schema: 1,
+        version: env!("CARGO_PKG_VERSION"),
+        arguments: command_line.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        seed: experiment.plan.seed,
+        configuration: experiment.configuration.clone(),
+        adapted: Vec::new(),
+        inputs: experiment.inputs.clone(),
+    }
+}
+
+/// The summary of an earlier run in the directory `dir`, if that run was a success of the same
+/// version, inputs and settings.
+pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
+    let read = |name: &str| -> Option<Value> {
+        serde_json::from_slice(&fs::read(dir.join(name)).ok()?).ok()
+    };
+    let (earlier, now) = (read("manifest.json")?, manifest(experiment, &[]));
+    let now = serde_json::to_value(now).ok()?;
+    let same = |key: &&str| earlier.get(*key) == now.get(*key);
+    let summary = read("summary.json").filter(|_| DECIDING.iter().all(|key| same(&key)))?;
+    let flows = summary.get("flows")?;
+    let succeeded = flows.get("finished") == flows.get("total")
+        && summary.pointer("/audit/ok") == Some(&Value::Bool(true))
+        && summary.pointer("/lateness/valid") != Some(&Value::Bool(false));
+    succeeded.then_some(summary)
+}
+
+/// What decides the results of a run in its manifest.
+const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
+
 /// Writes the files that are written at the end.
 fn write(
     out: &OutDir,
@@ -141,15 +176,8 @@ fn write(
     outcome: &Outcome,
     command_line: &[OsString],
 ) -> Result<(), Failure> {
-    let manifest = Manifest {
-        schema: 1,
-        version: env!("CARGO_PKG_VERSION"),
-        arguments: command_line.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-        seed: experiment.plan.seed,
-        configuration: experiment.configuration.clone(),
-        adapted: outcome.adapted.clone(),
-        inputs: experiment.inputs.clone(),
-    };
+    let manifest =
+        Manifest { adapted: outcome.adapted.clone(), ..manifest(experiment, command_line) };
     out.write("manifest.json", |file| json(file, &manifest))?;
     for (host, recording) in outcome.recordings.iter().enumerate() {
         out.write(&replay::file_name(host), |file| file.write_all(recording))?;

@@ -15,9 +15,10 @@ use experiments::scenario::AxisPoint;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::axes::SEED;
 use super::experiment::{Experiment, Sweep};
 use super::{check_environment, forecast, results};
-use crate::args::{RunArgs, Switch, World};
+use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -25,6 +26,7 @@ use crate::interrupt;
 use crate::observe;
 use crate::output::OutDir;
 use crate::progress::Silent;
+use crate::ranking;
 use crate::stopwatch::Stopwatch;
 use crate::sweep_dir::{self, SweepDir, Variant};
 use crate::table;
@@ -80,12 +82,37 @@ pub(super) fn run(
         out.write(sweep_dir::FILE, |file| results::json(file, &directory(sweep)))?;
     }
     let mut log = Log::new(sweep, args.quiet);
-    let mut ended: Vec<Option<Ended>> = vec![None; sweep.chosen.len()];
+    let mut ended = kept(sweep, args, &mut log, console)?;
     in_parallel(sweep, args, command_line, console, &mut log, &mut ended)?;
     one_by_one(sweep, args, command_line, console, &mut log, &mut ended)?;
     show(args, sweep, &ended, console)?;
     let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// The results that `--resume` keeps, at the places of their runs.
+fn kept(
+    sweep: &Sweep,
+    args: &RunArgs,
+    log: &mut Log,
+    console: &mut Console<'_>,
+) -> Result<Vec<Option<Ended>>, Failure> {
+    let mut ended = vec![None; sweep.chosen.len()];
+    let Some(out) = args.out.as_ref().filter(|_| args.resume) else { return Ok(ended) };
+    for (at, (name, experiment)) in sweep.chosen.iter().enumerate() {
+        if let Some(Value::Object(summary)) = results::kept(&out.join(name), experiment) {
+            let mut element =
+                serde_json::Map::from_iter([("variant".to_owned(), name.as_str().into())]);
+            element.extend(summary);
+            ended[at] = Some((Value::Object(element), true));
+            log.skip(at);
+        }
+    }
+    let count = ended.iter().flatten().count();
+    if !args.quiet {
+        writeln!(console.err, "{count} of {} runs are in {} already", ended.len(), out.display())?;
+    }
+    Ok(ended)
 }
 
 /// Runs in virtual time, as many at a time as `--jobs` allows.
@@ -97,7 +124,8 @@ fn in_parallel(
     log: &mut Log,
     ended: &mut [Option<Ended>],
 ) -> Result<(), Failure> {
-    let due = (0..).zip(&sweep.chosen).filter(|(_, (_, run))| run.world == World::Sim);
+    let due = (0..).zip(&sweep.chosen);
+    let due = due.filter(|(at, (_, run))| run.world == World::Sim && ended[*at].is_none());
     let due: Mutex<VecDeque<usize>> = Mutex::new(due.map(|(at, _)| at).collect());
     let take = || {
         let next = due.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -146,7 +174,7 @@ fn one_by_one(
     let real = |experiment: &Experiment| experiment.world != World::Sim;
     let alone = sweep.chosen.iter().filter(|(_, experiment)| real(experiment)).count() == 1;
     for (at, (name, experiment)) in sweep.chosen.iter().enumerate() {
-        if !real(experiment) || interrupt::requested() {
+        if !real(experiment) || ended[at].is_some() || interrupt::requested() {
             continue;
         }
         let result = if alone {
@@ -186,7 +214,7 @@ fn in_a_process(args: &RunArgs, name: &str) -> Result<Ended, Failure> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program)
         .arg("run")
-        .arg(&args.input)
+        .args(&args.inputs)
         .args(["--json", "--quiet", "--variant", name])
         .args(flags(args))
         .stdout(Stdio::piped())
@@ -213,7 +241,7 @@ fn flags(args: &RunArgs) -> Vec<OsString> {
         ("--lb", args.policies.lb.clone()),
         ("--ec", args.ec.clone()),
         ("--trim", args.trim.map(switch)),
-        ("--seed", args.seed.map(|seed| seed.to_string())),
+        ("--seed", args.seed.as_ref().map(Seeds::to_string)),
     ];
     let texts = texts.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
     let sets = args.policies.set.iter().map(|text| ["--set".to_owned(), text.clone()]);
@@ -234,7 +262,11 @@ fn show(
     if args.json {
         return Ok(results::json(console.out, &elements)?);
     }
-    table::write_variants(&elements, console.out)?;
+    match &sweep.compared {
+        None => table::write_variants(&elements, console.out)?,
+        Some(axes) => ranking::write(&placed(sweep, &elements), axes, SEED, console.out)?,
+    }
+    table::write_findings(&elements, console.out)?;
     let missing = sweep.chosen.len() - elements.len();
     if missing > 0 {
         writeln!(console.out, "stopped early, {missing} variants did not run")?;
@@ -243,6 +275,15 @@ fn show(
         writeln!(console.err, "results are in {}", dir.display())?;
     }
     Ok(())
+}
+
+/// The results with their places on the axes.
+fn placed<'a>(sweep: &'a Sweep, elements: &[&'a Value]) -> Vec<(&'a Value, &'a [AxisPoint])> {
+    let parts = |element: &&'a Value| {
+        let own = |(name, _): &&(String, Vec<AxisPoint>)| element["variant"] == name.as_str();
+        Some((*element, &sweep.variants.iter().find(own)?.1[..]))
+    };
+    elements.iter().filter_map(parts).collect()
 }
 
 /// A line for each run that ends, with the time that the rest will take.
@@ -268,6 +309,14 @@ impl Log {
             names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect(),
             done: (0, 0.0),
         }
+    }
+
+    /// Takes a run that need not run out of the work.
+    fn skip(&mut self, at: usize) {
+        self.done.0 += 1;
+        self.work[at] = 0.0;
+        let sum: f64 = self.work.iter().sum();
+        self.work.iter_mut().for_each(|work| *work /= sum.max(f64::MIN_POSITIVE));
     }
 
     fn line(

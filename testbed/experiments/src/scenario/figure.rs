@@ -55,6 +55,20 @@ pub enum PlotKind {
     Violin,
 }
 
+impl Figure {
+    /// How runs along these axes are drawn where no scenario says so: the distribution of completion
+    /// times for each value of the first axis, runs that differ in `chance` alone as one.
+    #[must_use]
+    pub fn of_axes(axes: &[String], chance: &str) -> Self {
+        let Some(x) = axes.iter().find(|axis| *axis != chance) else { return Self::default() };
+        let kind = PlotKind::Violin;
+        let y = kind.measures()[0].to_owned();
+        let (x, panel) = (Some(x.clone()), None);
+        let plot = Plot { kind, y, x, panel, flows: 1, from_us: 0.0, until_us: None };
+        Self { plots: vec![plot], ..Self::default() }
+    }
+}
+
 impl PlotKind {
     /// The kinds by name.
     pub const NAMES: [&'static str; 5] = ["cdf", "bars", "lines", "series", "violin"];

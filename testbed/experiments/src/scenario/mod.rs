@@ -40,6 +40,7 @@ use transport::{Duration, Rng};
 
 pub use fault::{FaultKind, FaultSpec};
 pub use figure::{Figure, Plot, PlotKind};
+pub use variants::VARIANT;
 
 use self::reader::{COMMON, Reader, TABLES};
 use crate::input::table::{Document, Table, bytes_of, text_of};
@@ -191,20 +192,26 @@ impl Scenario {
     pub fn has_variants(&self) -> bool {
         self.runs.iter().any(|run| !run.parts.is_empty())
     }
+}
 
-    /// Checks that `name` picks a run of this scenario.
-    ///
-    /// # Errors
-    /// When it picks none, with the axes and their values and without a place.
-    pub fn expect_variant(&self, name: &str) -> Result<(), InputError> {
-        match self.runs.iter().any(|run| picks(name, &run.parts)) {
-            true => Ok(()),
-            false => Err(variants::no_such_variant(name, &self.runs)),
-        }
+/// Checks that `name` picks one of the runs that have these parts.
+///
+/// # Errors
+/// When it picks none, with the axes and their values and without a place.
+pub fn expect_variant(name: &str, runs: &[Vec<AxisPoint>]) -> Result<(), InputError> {
+    match runs.iter().any(|parts| picks(name, parts)) {
+        true => Ok(()),
+        false => Err(variants::no_such_variant(name, runs)),
     }
 }
 
 impl AxisPoint {
+    /// The place of `value` on an axis; characters that no file's name should have become `-`.
+    #[must_use]
+    pub fn new(axis: &str, value: &str) -> Self {
+        Self { axis: variants::label(axis), label: variants::label(value) }
+    }
+
     /// Whether this is all of `text`: the label of a variant, or `AXIS=LABEL`.
     fn is(&self, text: &str) -> bool {
         self.to_string() == text
@@ -215,7 +222,7 @@ impl AxisPoint {
 impl fmt::Display for AxisPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.axis.as_str() {
-            variants::VARIANT => f.write_str(&self.label),
+            VARIANT => f.write_str(&self.label),
             axis => write!(f, "{axis}={}", self.label),
         }
     }
@@ -244,6 +251,37 @@ impl Traffic {
                 let matrix = workload.generate(own.unwrap_or(nodes), rng)?;
                 Ok((matrix, Vec::new()))
             }
+        }
+    }
+}
+
+impl Setup {
+    /// A run with this traffic, and the defaults for all else.
+    #[must_use]
+    pub const fn of(traffic: Traffic) -> Self {
+        Self {
+            world: None,
+            traffic,
+            topology: None,
+            transport: None,
+            cc: None,
+            lb: None,
+            ec: None,
+            trim: None,
+            seed: None,
+            settings: Vec::new(),
+            faults: Vec::new(),
+            sampling: None,
+        }
+    }
+}
+
+/// Writes the network as a user names it.
+impl fmt::Display for TopologySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Builtin(name) => f.write_str(name),
         }
     }
 }

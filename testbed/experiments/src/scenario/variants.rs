@@ -6,13 +6,13 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::AxisPoint;
 use super::reader::{COMMON, TABLES};
-use super::{AxisPoint, Run};
 use crate::input::table::{Table, scalar};
 use crate::input::{InputError, did_you_mean, nearest};
 
 /// The axis of `[[variant]]`.
-pub(super) const VARIANT: &str = "variant";
+pub const VARIANT: &str = "variant";
 
 /// The most runs of one scenario.
 const RUNS_MAX: usize = 256;
@@ -217,7 +217,7 @@ fn merge<'d>(below: &mut DeTable<'d>, above: &DeTable<'d>) {
 }
 
 /// A text as part of a file's name.
-fn label(text: &str) -> String {
+pub(super) fn label(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     text.chars().take(LABEL_MAX).map(|c| if fits(c) { c } else { '-' }).collect()
 }
@@ -234,9 +234,9 @@ pub(super) fn no_such_axis(name: &str, axes: &[String]) -> InputError {
 
 /// The error for a name by which `picks` finds none of `runs`: what of it is unknown, and what
 /// there is. The axes stand for the names, which are their product and may be hundreds.
-pub(super) fn no_such_variant(name: &str, runs: &[Run]) -> InputError {
+pub(super) fn no_such_variant(name: &str, runs: &[Vec<AxisPoint>]) -> InputError {
     let mut axes: Vec<(&str, Vec<String>)> = Vec::new();
-    for part in runs.iter().flat_map(|run| &run.parts) {
+    for part in runs.iter().flatten() {
         let (axis, text) = (part.axis.as_str(), part.to_string());
         match axes.iter_mut().find(|(known, _)| *known == axis) {
             Some((_, values)) if values.contains(&text) => {}
@@ -252,7 +252,7 @@ pub(super) fn no_such_variant(name: &str, runs: &[Run]) -> InputError {
         // Every combination is a run, so that only a second value of an axis can be too much.
         None => format!("`{name}`, two values of one axis"),
     };
-    let bare = |part: &str| runs.iter().flat_map(|run| &run.parts).find(|p| p.label == part);
+    let bare = |part: &str| runs.iter().flatten().find(|p| p.label == part);
     let advice = match unknown.map(|part| (bare(part), nearest(part, all()))) {
         Some((Some(meant), _)) => format!("did you mean `{meant}`? "),
         Some((None, Some(near))) => format!("did you mean `{near}`? "),

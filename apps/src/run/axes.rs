@@ -1,0 +1,276 @@
+//! Flags with several values: a run for each combination of them, with a place on an axis a flag.
+//!
+//! `--transport a,b`, `--cc`, `--lb`, `--seed 1..5`, `--set key=a,b` and several matrices are axes,
+//! as the variants and the grid of a scenario are.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use experiments::input::InputError;
+use experiments::plan::{Draft, Origin};
+use experiments::scenario::{AxisPoint, VARIANT};
+
+use crate::args::{RunArgs, Seeds};
+
+/// One run that a command line asks for.
+pub(super) struct Choice {
+    /// Its place on the axis of each flag with several values.
+    pub(super) parts: Vec<AxisPoint>,
+    /// The command line with one value for each flag.
+    pub(super) args: RunArgs,
+}
+
+/// Sets a flag to the value of that number.
+type Put = Box<dyn Fn(&mut RunArgs, usize)>;
+
+/// A flag with several values.
+struct Axis {
+    name: String,
+    flag: &'static str,
+    labels: Vec<String>,
+    put: Put,
+}
+
+/// The most runs of one command.
+const RUNS_MAX: usize = 4096;
+
+/// The runs of `args`: one without parts where each flag has one value, else one for each
+/// combination, the values of the last flag next to each other.
+///
+/// # Errors
+/// A value that is given twice, two axes of one name, more than [`RUNS_MAX`] runs.
+pub(super) fn choices(args: &RunArgs) -> Result<Vec<Choice>, InputError> {
+    let axes = axes(args)?;
+    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.labels.len()));
+    if let (true, Some(last)) = (count.is_none_or(|count| count > RUNS_MAX), axes.last()) {
+        let expected = format!("at most {RUNS_MAX} runs");
+        let error = InputError::new("more combinations of values than that", expected);
+        return Err(error.at(last.flag, 0, 0));
+    }
+    let mut choices = vec![Choice { parts: Vec::new(), args: args.clone() }];
+    for (at, axis) in axes.iter().enumerate() {
+        if axes[..at].iter().any(|other| other.name == axis.name) {
+            let error = InputError::new(format!("a second axis `{}`", axis.name), "one");
+            return Err(error.at(axis.flag, 0, 0).help("give all values in one place"));
+        }
+        let step = |choice: &Choice, value: usize| {
+            let (mut parts, mut args) = (choice.parts.clone(), choice.args.clone());
+            parts.push(AxisPoint::new(&axis.name, &axis.labels[value]));
+            (axis.put)(&mut args, value);
+            Choice { parts, args }
+        };
+        let values = 0..axis.labels.len();
+        choices = choices
+            .iter()
+            .flat_map(|choice| values.clone().map(move |value| step(choice, value)))
+            .collect();
+    }
+    Ok(choices)
+}
+
+fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
+    let mut axes = Vec::new();
+    let inputs = args.inputs.clone();
+    let stems: Vec<&str> = inputs.iter().map(|path| stem(path)).collect();
+    axes.extend(Axis::new(MATRIX, "MATRIX.cm", &stems)?.map(|axis| {
+        axis.putting(move |args: &mut RunArgs, at| args.inputs = vec![inputs[at].clone()])
+    }));
+    let policies = &args.policies;
+    axes.extend(listed(
+        "transport",
+        "--transport",
+        policies.transport.as_deref(),
+        |args, name| {
+            args.policies.transport = Some(name);
+        },
+    )?);
+    axes.extend(listed("cc", "--cc", policies.cc.as_deref(), |args, name| {
+        args.policies.cc = Some(name);
+    })?);
+    axes.extend(listed("lb", "--lb", policies.lb.as_deref(), |args, name| {
+        args.policies.lb = Some(name);
+    })?);
+    for (at, (key, value)) in policies.settings()?.into_iter().enumerate() {
+        // Some values have commas of their own: they are one value.
+        let takes = |value: &str| Draft::default().set(key, value, Origin::Set).is_ok();
+        let first = value.split(',').next().unwrap_or_default().trim();
+        if !value.contains(',') || takes(value) || !takes(first) {
+            continue;
+        }
+        let (name, own) = (key.rsplit('.').next().unwrap_or(key), key.to_owned());
+        axes.extend(listed(name, "--set", Some(value), move |args, value| {
+            args.policies.set[at] = format!("{own}={value}");
+        })?);
+    }
+    if let Some(Seeds(seeds)) = args.seed.clone() {
+        let texts: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        axes.extend(Axis::new(SEED, "--seed", &texts)?.map(|axis| {
+            axis.putting(move |args: &mut RunArgs, at| args.seed = Some(Seeds(vec![seeds[at]])))
+        }));
+    }
+    Ok(axes)
+}
+
+/// The axes along which the results of `choices` are compared; `None` where no flag has several
+/// values.
+pub(super) fn compared(choices: &[Choice]) -> Option<Vec<String>> {
+    let parts = &choices.first()?.parts;
+    let axes = parts.iter().map(|part| part.axis.clone()).filter(|axis| axis != MATRIX);
+    let all = axes.chain([VARIANT.to_owned()]).collect();
+    (!parts.is_empty()).then_some(all)
+}
+
+/// The axis of matrices, each of which is another work.
+const MATRIX: &str = "matrix";
+
+/// The axis of seeds, whose runs differ by chance alone.
+pub(super) const SEED: &str = "seed";
+
+/// The axis of a flag whose values stand with commas between them.
+fn listed(
+    name: &str,
+    flag: &'static str,
+    text: Option<&str>,
+    put: impl Fn(&mut RunArgs, String) + 'static,
+) -> Result<Option<Axis>, InputError> {
+    let values: Vec<&str> = text.unwrap_or_default().split(',').map(str::trim).collect();
+    let owned: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+    let axis = Axis::new(name, flag, &values)?;
+    Ok(axis.map(|axis| axis.putting(move |args: &mut RunArgs, at| put(args, owned[at].clone()))))
+}
+
+impl Axis {
+    /// An axis with these values, `None` for a single one.
+    fn new(name: &str, flag: &'static str, values: &[&str]) -> Result<Option<Self>, InputError> {
+        for (at, value) in values.iter().enumerate() {
+            let found = match () {
+                () if value.is_empty() && values.len() > 1 => "nothing between two commas".into(),
+                () if values[..at].contains(value) => format!("a second `{value}`"),
+                () => continue,
+            };
+            return Err(InputError::new(found, "each value once").at(flag, 0, 0));
+        }
+        let labels: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+        let put = Box::new(|_: &mut RunArgs, _| {});
+        let axis = Self { name: name.to_owned(), flag, labels, put };
+        Ok((values.len() > 1).then_some(axis))
+    }
+
+    fn putting(self, put: impl Fn(&mut RunArgs, usize) + 'static) -> Self {
+        Self { put: Box::new(put), ..self }
+    }
+}
+
+/// The name of a matrix among others.
+pub(super) fn stem(path: &Path) -> &str {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("matrix")
+}
+
+/// The values of one setting in the runs of a scenario, and the flag that replaces one of them.
+#[derive(Default)]
+struct Replaced {
+    values: Vec<String>,
+    by: Option<Origin>,
+}
+
+/// Refuses a flag that replaces what the runs of a scenario differ in: each would run as another
+/// than its name says. For each run `before` has the settings without flags, and `after` those with
+/// them.
+///
+/// # Errors
+/// Names the first such setting, its values in the runs and the flag.
+pub(super) fn check_kept<'a>(
+    runs: impl Iterator<Item = (&'a Draft, &'a Draft)>,
+) -> Result<(), InputError> {
+    let mut settings: BTreeMap<String, Replaced> = BTreeMap::new();
+    for (before, after) in runs {
+        for (key, value, from) in before.effective() {
+            let now = after.origin(&key);
+            let setting = settings.entry(key).or_default();
+            if !setting.values.contains(&value) {
+                setting.values.push(value);
+            }
+            if matches!(from, Origin::Scenario(_)) && now != from {
+                setting.by.get_or_insert(now);
+            }
+        }
+    }
+    let lost =
+        |(_, setting): &(&String, &Replaced)| setting.by.is_some() && setting.values.len() > 1;
+    let Some((key, Replaced { values, by: Some(by) })) = settings.iter().find(lost) else {
+        return Ok(());
+    };
+    Err(replaces(&by.to_string(), key, values))
+}
+
+/// The error about a flag that replaces the values of an axis.
+pub(super) fn replaces(by: &str, key: &str, values: &[String]) -> InputError {
+    let found = format!("`{key}` replaced by {by}, and the variants differ in it");
+    let expected = format!("the values of the variants: {}", values.join(", "));
+    let help = "leave the flag out, choose variants with --variant, or run the matrix itself";
+    InputError::new(found, expected).at("command line", 0, 0).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn names(flags: &[&str]) -> Result<Vec<String>, String> {
+        let line = ["headrace", "run", "a.cm"].iter().chain(flags);
+        let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { panic!() };
+        let choices = choices(&args).map_err(|error| error.to_string())?;
+        let name = |choice: &Choice| {
+            choice.parts.iter().map(AxisPoint::to_string).collect::<Vec<_>>().join(",")
+        };
+        Ok(choices.iter().map(name).collect())
+    }
+
+    #[test]
+    fn each_combination_of_values_is_a_run_and_single_values_are_no_axis() {
+        assert_eq!(names(&["--cc", "swift", "--seed", "3"]).unwrap(), [""]);
+        let all = names(&["--cc", "swift,dctcp", "--seed", "3..4"]).unwrap();
+        assert_eq!(
+            all,
+            ["cc=swift,seed=3", "cc=swift,seed=4", "cc=dctcp,seed=3", "cc=dctcp,seed=4"]
+        );
+        let all = names(&["b/c.cm", "--set", "switch.queue=1MB,2MB", "--lb", "reps"]).unwrap();
+        assert_eq!(all[1], "matrix=a,queue=2MB");
+        assert_eq!(all.len(), 4);
+    }
+
+    #[test]
+    fn a_value_that_has_commas_of_its_own_is_one() {
+        assert_eq!(names(&["--set", "ec=8,2"]).unwrap(), [""]);
+    }
+
+    #[test]
+    fn values_that_come_twice_and_axes_that_come_twice_are_refused() {
+        for (flags, part) in [
+            (&["--cc", "swift,swift"][..], "a second `swift`"),
+            (&["--cc", "swift,,dctcp"], "nothing between two commas"),
+            (&["a.cm"], "a second `a`"),
+            (&["--set", "switch.queue=1MB,2MB", "--set", "switch.queue=3MB,4MB"], "a second axis"),
+            (
+                &[
+                    "--seed",
+                    "1..100",
+                    "--cc",
+                    "swift,dctcp",
+                    "--set",
+                    "switch.kmin=0.1,0.2,0.3,\
+              0.4,0.5,0.6,0.7",
+                    "--lb",
+                    "reps,ecmp,spray",
+                ],
+                "at most 4096",
+            ),
+        ] {
+            let error = names(flags).unwrap_err();
+            assert!(error.contains(part), "{flags:?}: {error}");
+        }
+    }
+}

@@ -248,7 +248,7 @@ fn a_report_brings_the_tables_of_a_page_up_to_date() {
 }
 
 #[test]
-fn a_report_leaves_out_runs_that_are_invalid_and_says_so() {
+fn a_report_marks_runs_that_are_invalid_and_says_so() {
     let (dir, file) = scenario();
     let (runs, drawn, page) = (path(&dir, "runs"), path(&dir, "drawn"), path(&dir, "page.md"));
     assert_eq!(headrace(&["run", &file, "--quiet", "--out", &runs]).code, 0);
@@ -264,6 +264,22 @@ fn a_report_leaves_out_runs_that_are_invalid_and_says_so() {
     assert!(text.contains("too busy to poll in time: `ecmp,size=64KiB`."), "{text}");
     let numbers = json(&fs::read_to_string(format!("{drawn}/balancers.json")).unwrap());
     assert_eq!(numbers["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(numbers["invalid"][0], "ecmp,size=64KiB");
+    assert!(ran.err.contains("balancers: 4 runs drawn"), "{ran:?}");
+    assert!(ran.err.contains("INVALID") && ran.err.contains("`ecmp,size=64KiB`"), "{ran:?}");
+    let picture = fs::read_to_string(format!("{drawn}/balancers.svg")).unwrap();
+    assert!(picture.contains("INVALID (late polls)"), "drawn and marked");
+    let both = headrace(&["compare", &runs, &runs]);
+    assert_eq!(both.code, 0, "{both:?}");
+    assert!(both.out.contains("A is INVALID"), "{both:?}");
+    // The numbers beside a picture are enough to draw it again.
+    let again = path(&dir, "again");
+    let redrawn = headrace(&["report", &format!("{drawn}/balancers.json"), "-o", &again]);
+    assert_eq!(redrawn.code, 0, "{redrawn:?}");
+    for name in ["balancers.svg", "balancers.json"] {
+        let [a, b] = [&drawn, &again].map(|dir| fs::read(format!("{dir}/{name}")).unwrap());
+        assert!(a == b, "{name}");
+    }
 }
 
 #[test]
@@ -291,6 +307,11 @@ fn two_results_are_compared_number_by_number() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     assert_eq!(ran.out.matches("fct_us.max").count(), 4, "{ran:?}");
     assert!(ran.out.contains("ecmp,size=256KiB"), "{ran:?}");
+    assert!(ran.out.contains(&outs[0]) && ran.out.contains(&outs[1]), "names both: {ran:?}");
+    let seeds = ran.out.lines().filter(|line| line.contains("seed"));
+    assert_eq!(seeds.count(), 4, "the input that differs: {ran:?}");
+    let three = headrace(&["compare", &outs[0], &outs[1], &outs[0]]);
+    assert!(three.out.contains("C / A"), "{three:?}");
     let single = headrace(&["run", "incast-15to1", "--quiet", "--out", &outs[2]]);
     assert_eq!(single.code, 0, "{single:?}");
     let same = headrace(&["compare", &outs[2], &outs[2]]);

@@ -268,8 +268,9 @@ pub(crate) struct RunArgs {
 /// The results to draw, and where to write.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Directories that headrace run --out has written.
-    #[arg(required = true, value_name = "DIR")]
+    /// Directories that headrace run --out has written; or the numbers that an earlier report wrote
+    /// beside its picture, to draw it again.
+    #[arg(required = true, value_name = "DIR|NAME.json")]
     pub(crate) dirs: Vec<PathBuf>,
     /// Writes NAME.svg and NAME.json there for each scenario.
     #[arg(short, long, value_name = "DIR")]

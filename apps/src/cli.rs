@@ -57,12 +57,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Puts two results side by side.
+    /// Puts results side by side: what differs in their inputs, then every number.
     Compare {
-        /// A directory of a run, or of a scenario with variants.
-        a: PathBuf,
-        /// Another, whose values are shown as multiples of those of the first.
-        b: PathBuf,
+        /// Directories of runs, or of scenarios with variants. Values of the others are shown as
+        /// multiples of those of the first, too.
+        #[arg(required = true, num_args = 2.., value_name = "DIR")]
+        dirs: Vec<PathBuf>,
     },
     /// Draws what runs left behind.
     Report(ReportArgs),

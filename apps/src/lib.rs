@@ -157,7 +157,7 @@ fn execute(
         }
         Command::Gen(order) => generate::run(&order, console),
         Command::List { what, of, json } => list::run(what, of.as_deref(), json, console),
-        Command::Compare { a, b } => report::compare(&a, &b, console),
+        Command::Compare { dirs } => report::compare(&dirs, console),
         Command::Report(report_args) => report::run(&report_args, console),
         Command::Bench { what } => bench::run(&what, console),
         Command::Perf { what } => perf::perf(&what, console),

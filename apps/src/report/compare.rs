@@ -1,66 +1,125 @@
-//! `headrace compare A B`: two results side by side, those of B as multiples of those of A.
+//! `headrace compare A B ...`: results side by side, those of the others as multiples of the first's.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
 
 use super::read::{self, Results, Run, measure};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::table::plain;
 use experiments::input::InputError;
 
-/// Prints the comparison. Of two scenarios the variants of the same name are compared; two single
-/// runs always are.
+/// Prints the comparison. Of scenarios the variants of the same name are compared; single runs
+/// always are.
 ///
 /// # Errors
-/// When a directory holds no results, or the two have nothing in common.
-pub(crate) fn compare(a: &Path, b: &Path, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let (left, right) = (read::one(a)?, read::one(b)?);
-    let pairs = pairs(&left, &right);
-    if pairs.is_empty() {
-        let found = format!("no variant that {} has too", a.display());
-        let error = InputError::new(found, "results of the same scenario, or of two single runs");
-        return Err(error.at(&b.display().to_string(), 0, 0).into());
+/// When a directory holds no results, or one has nothing in common with the first.
+pub(crate) fn compare(dirs: &[PathBuf], console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let all: Vec<Results> = dirs.iter().map(|dir| read::one(dir)).collect::<Result<_, _>>()?;
+    let groups = groups(dirs, &all)?;
+    for (column, dir) in columns(dirs.len()).iter().zip(dirs) {
+        writeln!(console.out, "{column}: {}", dir.display())?;
     }
-    for (left, right) in pairs {
-        if left.name == right.name {
-            writeln!(console.out, "{}", left.name)?;
+    for runs in groups {
+        if runs.iter().all(|run| run.name == runs[0].name) {
+            writeln!(console.out, "{}", runs[0].name)?;
         }
-        let mut table = Table::new();
-        table
-            .load_preset(UTF8_BORDERS_ONLY)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(["", "A", "B", "B / A"]);
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
+        for (column, run) in columns(runs.len()).iter().zip(&runs) {
+            if !run.is_valid() {
+                writeln!(console.out, "{column} is INVALID: its polls were too late")?;
+            }
         }
-        for name in names(&left.summary, &right.summary) {
-            table.add_row(row(&name, &left.summary, &right.summary));
-        }
-        writeln!(console.out, "{table}")?;
+        inputs(&runs, console)?;
+        results(&runs, console)?;
     }
     Ok(Exit::Finished)
 }
 
-fn pairs<'a>(left: &'a Results, right: &'a Results) -> Vec<(&'a Run, &'a Run)> {
-    if let ([left], [right]) = (&left.runs[..], &right.runs[..]) {
-        return vec![(left, right)];
-    }
-    let same = |run: &'a Run| {
-        let other = right.runs.iter().find(|other| other.name == run.name)?;
-        Some((run, other))
+/// Names of columns: A, B, C.
+fn columns(count: usize) -> Vec<String> {
+    let letter = |at: usize| match u8::try_from(at) {
+        Ok(at @ 0..26) => char::from(b'A' + at).to_string(),
+        _ => format!("#{}", at + 1),
     };
-    left.runs.iter().filter_map(same).collect()
+    (0..count).map(letter).collect()
 }
 
-/// Every number of either summary by its dotted name, in the order of the schema.
-fn names(left: &Value, right: &Value) -> Vec<String> {
+/// Runs that are compared, one of each directory.
+fn groups<'a>(dirs: &[PathBuf], all: &'a [Results]) -> Result<Vec<Vec<&'a Run>>, InputError> {
+    let single = |results: &'a Results| {
+        let mut runs = results.all();
+        runs.next().filter(|_| runs.next().is_none())
+    };
+    if let Some(runs) = all.iter().map(single).collect::<Option<Vec<&Run>>>() {
+        return Ok(vec![runs]);
+    }
+    let of_name = |name: &String| {
+        let of = |results: &'a Results| results.all().find(|run| run.name == *name);
+        all.iter().map(of).collect::<Option<Vec<&Run>>>()
+    };
+    let Some(first) = all.first() else { return Ok(Vec::new()) };
+    let groups: Vec<Vec<&Run>> = first.all().filter_map(|run| of_name(&run.name)).collect();
+    if !groups.is_empty() {
+        return Ok(groups);
+    }
+    let shares =
+        |results: &&Results| results.all().any(|run| first.all().any(|r| r.name == run.name));
+    let lone = all.iter().position(|results| !shares(&results)).unwrap_or(1);
+    let (dir, of) = (dirs.get(lone).map_or(Path::new(""), PathBuf::as_path), &dirs[0]);
+    let found = format!("no variant that {} has too", of.display());
+    let error = InputError::new(found, "results of the same scenario, or single runs");
+    Err(error.at(&dir.display().to_string(), 0, 0))
+}
+
+/// A table with a column for each run.
+fn table(head: &str, columns: Vec<String>) -> Table {
+    let mut table = plain();
+    table.set_header([vec![head.to_owned()], columns].concat());
+    table
+}
+
+/// Writes the settings and inputs in which the runs differ; nothing where they are the same.
+fn inputs(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
+    let all: Vec<_> = runs.iter().map(|run| run.inputs()).collect::<Result<_, _>>()?;
+    let keys: BTreeSet<&String> = all.iter().flat_map(|inputs| inputs.keys()).collect();
+    let mut table = table("input", columns(runs.len()));
+    for key in keys {
+        let values: Vec<Option<&String>> = all.iter().map(|inputs| inputs.get(key)).collect();
+        if values.iter().any(|value| *value != values[0]) {
+            let shown = |value: Option<&String>| value.map_or("-", String::as_str).to_owned();
+            let values = values.into_iter().map(shown);
+            table.add_row([key.clone()].into_iter().chain(values));
+        }
+    }
+    if table.row_count() > 0 {
+        writeln!(console.out, "{table}")?;
+    }
+    Ok(())
+}
+
+/// Writes every number of the runs.
+fn results(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
+    let names_of_columns = columns(runs.len());
+    let ratios = names_of_columns.iter().skip(1).map(|column| format!("{column} / A"));
+    let mut table = table("", names_of_columns.iter().cloned().chain(ratios).collect());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let summaries: Vec<&Value> = runs.iter().map(|run| &run.summary).collect();
+    for name in names(&summaries) {
+        table.add_row(row(&name, &summaries));
+    }
+    Ok(writeln!(console.out, "{table}")?)
+}
+
+/// Every number of the summaries by its dotted name, in the order of the schema.
+fn names(summaries: &[&Value]) -> Vec<String> {
     let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
-    for summary in [left, right] {
+    for summary in summaries {
         for (key, value) in summary.as_object().into_iter().flatten() {
             let inner = value.as_object().into_iter().flatten();
             let inner = inner.map(|(inner, value)| (format!("{key}.{inner}"), value));
@@ -78,18 +137,19 @@ fn names(left: &Value, right: &Value) -> Vec<String> {
 /// Numbers that are no results.
 const SAME: [&str; 2] = ["schema", "seed"];
 
-fn row(name: &str, left: &Value, right: &Value) -> [String; 4] {
-    let (left, right) = (measure(left, name), measure(right, name));
-    let shown = |value: Option<f64>| match value {
+fn row(name: &str, summaries: &[&Value]) -> Vec<String> {
+    let values: Vec<Option<f64>> = summaries.iter().map(|of| measure(of, name)).collect();
+    let shown = |value: &Option<f64>| match value {
         None => "-".to_owned(),
         Some(value) if value.fract() == 0.0 => format!("{value:.0}"),
         Some(value) => format!("{value:.3}"),
     };
-    let ratio = match (left, right) {
-        (Some(left), Some(right)) if left != 0.0 => format!("{:.3}", right / left),
+    let ratio = |value: &Option<f64>| match (values[0], value) {
+        (Some(first), Some(value)) if first != 0.0 => format!("{:.3}", value / first),
         _ => "-".to_owned(),
     };
-    [name.to_owned(), shown(left), shown(right), ratio]
+    let texts = values.iter().map(shown).chain(values.iter().skip(1).map(ratio));
+    [name.to_owned()].into_iter().chain(texts).collect()
 }
 
 #[cfg(test)]
@@ -101,9 +161,9 @@ mod tests {
         let left = serde_json::json!({"seed": 1, "world": "sim", "slowdown": 2.0,
             "fct_us": {"max": 4.0, "min": null}});
         let right = serde_json::json!({"slowdown": 1.0, "fct_us": {"max": 6.0, "min": 1.5}});
-        let names = names(&left, &right);
+        let names = names(&[&left, &right]);
         assert_eq!(names, ["slowdown", "fct_us.max", "fct_us.min"]);
-        assert_eq!(row("slowdown", &left, &right), ["slowdown", "2", "1", "0.500"]);
-        assert_eq!(row("fct_us.min", &left, &right)[1..], ["-", "1.500", "-"]);
+        assert_eq!(row("slowdown", &[&left, &right]), ["slowdown", "2", "1", "0.500"]);
+        assert_eq!(row("fct_us.min", &[&left, &right])[1..], ["-", "1.500", "-"]);
     }
 }

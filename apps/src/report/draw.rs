@@ -1,33 +1,54 @@
 //! From curves to SVG. Panels of a row stand side by side, rows below each other.
 //!
-//! Equal panels give equal bytes. Colours are those of Okabe and Ito, which people who see
-//! fewer colours distinguish as well.
+//! Equal panels give equal bytes.
 
 use experiments::scenario::PlotKind;
-use plotters::coord::Shift;
+use plotters::element::Text;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::legend::{self, Area, Drawn, FONT, Look};
 use super::panel::{Curve, Panel};
 use crate::failure::Failure;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
-
-/// The picture: rows of panels under a title.
+/// The picture: rows of panels under a title, a legend to the right of each row.
 ///
 /// # Errors
 /// When the drawing library fails, which it has no reason to.
 pub(super) fn svg(title: &str, rows: &[Vec<Panel>]) -> Result<String, Failure> {
-    let lines: Vec<&[Panel]> = rows.iter().flat_map(|row| row.chunks(columns(row.len()))).collect();
     let across = rows.iter().map(|row| columns(row.len())).max().unwrap_or(1);
     let width = if across == 1 { ALONE } else { PANEL.0 };
-    let pixels = |count: usize, each: u32| u32::try_from(count).unwrap_or(1).saturating_mul(each);
-    let size = (pixels(across, width), pixels(lines.len().max(1), PANEL.1) + TITLE_HEIGHT);
+    let legends: Vec<Vec<&str>> = rows.iter().map(|row| legend::names(row)).collect();
+    let aside = legends.iter().map(|names| legend::width(names)).max().unwrap_or(0);
+    let heights: Vec<u32> = rows.iter().zip(&legends).map(|(r, names)| height(r, names)).collect();
+    let size_x = pixels(across, width) + aside;
+    let title = wrapped(title, size_x);
+    let top = pixels(title.len(), TITLE_HEIGHT);
+    let size = (size_x, heights.iter().sum::<u32>().max(PANEL.1) + top);
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        draw(&area, title, &lines, across)
-            .map_err(|error| Failure::Unfit(format!("the picture cannot be drawn: {error}")))?;
+        let draw = || {
+            area.fill(&WHITE)?;
+            let (head, mut rest) = area.split_vertically(top);
+            for (at, line) in title.iter().enumerate() {
+                let place =
+                    (legend::place(size_x / 2), legend::place(pixels(at, TITLE_HEIGHT) + 10));
+                let style = (FONT, 17).into_text_style(&head).pos(MIDDLE);
+                head.draw(&Text::new(line.as_str(), place, style))?;
+            }
+            for ((panels, names), height) in rows.iter().zip(&legends).zip(&heights) {
+                let (place, below) = rest.split_vertically(*height);
+                rest = below;
+                let (place, strip) = place.split_horizontally(size_x - aside);
+                row(&place, panels, names, across)?;
+                legend::draw(&strip, names)?;
+            }
+            area.present()
+        };
+        draw().map_err(|error: DrawingAreaErrorKind<_>| {
+            Failure::Unfit(format!("the picture cannot be drawn: {error}"))
+        })?;
     }
     Ok(text)
 }
@@ -45,23 +66,51 @@ fn columns(panels: usize) -> usize {
 const PANEL: (u32, u32) = (440, 300);
 /// Pixels across of one that has none beside it.
 const ALONE: u32 = 640;
-const TITLE_HEIGHT: u32 = 34;
-const FONT: &str = "sans-serif";
+const TITLE_HEIGHT: u32 = 26;
+/// Pixels that a letter of a title takes on average.
+const TITLE_LETTER: u32 = 9;
+const MIDDLE: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Top };
 
-fn draw(area: &Area<'_>, title: &str, lines: &[&[Panel]], across: usize) -> Drawn {
-    area.fill(&WHITE)?;
-    let area = area.titled(title, (FONT, 17))?;
-    let places = area.split_evenly((lines.len().max(1), 1));
-    for (line, place) in lines.iter().zip(places) {
-        let row = place.split_evenly((1, if line.len() == 1 { 1 } else { across }));
-        for (panel, place) in line.iter().zip(row) {
-            chart(&place, panel)?;
-        }
-    }
-    area.present()
+fn pixels(count: usize, each: u32) -> u32 {
+    u32::try_from(count).unwrap_or(1).saturating_mul(each)
 }
 
-fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
+/// The height of a row: of its lines of panels, and of its legend where that is higher.
+fn height(row: &[Panel], names: &[&str]) -> u32 {
+    pixels(row.len().div_ceil(columns(row.len())), PANEL.1).max(legend::height(names))
+}
+
+/// The lines of a title in a picture of that width.
+fn wrapped(title: &str, width: u32) -> Vec<String> {
+    let letters = usize::try_from(width / TITLE_LETTER).unwrap_or(usize::MAX);
+    let mut lines = vec![String::new()];
+    for word in title.split_whitespace() {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].len() + word.len() >= letters {
+            lines.push(word.to_owned());
+            continue;
+        }
+        let space = if lines[last].is_empty() { "" } else { " " };
+        lines[last] = format!("{}{space}{word}", lines[last]);
+    }
+    lines
+}
+
+/// The panels of a row, in lines below each other.
+fn row(area: &Area<'_>, panels: &[Panel], names: &[&str], across: usize) -> Drawn {
+    let columns = columns(panels.len());
+    let lines: Vec<&[Panel]> = panels.chunks(columns).collect();
+    let places = area.split_evenly((lines.len().max(1), 1));
+    for (line, place) in lines.iter().zip(places) {
+        let places = place.split_evenly((1, if panels.len() == 1 { 1 } else { across }));
+        for (panel, place) in line.iter().zip(places) {
+            chart(&place, panel, names)?;
+        }
+    }
+    Ok(())
+}
+
+fn chart(area: &Area<'_>, panel: &Panel, names: &[&str]) -> Drawn {
     let ((x_from, x_to), (y_from, y_to)) = bounds(panel);
     let mut builder = ChartBuilder::on(area);
     builder.margin(8).x_label_area_size(38).y_label_area_size(62);
@@ -70,8 +119,10 @@ fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
     }
     let mut chart = builder.build_cartesian_2d(x_from..x_to, y_from..y_to)?;
     let categories = &panel.categories;
+    let (x_words, x_unit) = axis(&panel.x, x_to);
+    let (y_words, y_unit) = axis(&panel.y, y_to);
     let x_label = |x: &f64| match categories.is_empty() {
-        true => short(*x),
+        true => short(*x / x_unit),
         false => category(categories, *x),
     };
     chart
@@ -82,71 +133,54 @@ fn chart(area: &Area<'_>, panel: &Panel) -> Drawn {
         .x_labels(if categories.is_empty() { 6 } else { categories.len() + 1 })
         .y_labels(6)
         .x_label_formatter(&x_label)
-        .y_label_formatter(&|y| short(*y))
+        .y_label_formatter(&|y| short(*y / y_unit))
         .label_style((FONT, 12))
-        .x_desc(in_words(&panel.x))
-        .y_desc(in_words(&panel.y))
+        .x_desc(x_words)
+        .y_desc(y_words)
         .draw()?;
     for (at, curve) in panel.curves.iter().enumerate() {
-        let color = COLOURS[at % COLOURS.len()];
-        let drawn = match panel.kind {
-            PlotKind::Violin if curve.points.is_empty() => continue,
+        let look = Look::of(names.iter().position(|name| *name == curve.name).unwrap_or(at));
+        let points = || curve.points.iter().copied();
+        match panel.kind {
+            PlotKind::Violin if curve.points.is_empty() => {}
             PlotKind::Violin => {
                 let outline = violin(curve, at);
-                chart.draw_series([Polygon::new(outline, color.mix(0.6).filled())])?;
+                chart.draw_series([Polygon::new(outline, look.color.mix(0.6).filled())])?;
                 chart.draw_series(marks(curve, at))?;
-                continue;
             }
             PlotKind::Bars => {
-                chart.draw_series(bars(curve, at, panel.curves.len(), color.filled()))?
+                let style = look.fill();
+                chart.draw_series(bars(curve, at, panel.curves.len(), (y_from, style)))?;
             }
-            _ => chart.draw_series(LineSeries::new(curve.points.clone(), line(color, at)))?,
-        };
-        if !curve.name.is_empty() {
-            drawn.label(&curve.name).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 3), (x + 14, y + 3)], color.filled())
-            });
+            _ => {
+                match look.dash {
+                    None => _ = chart.draw_series(LineSeries::new(points(), look.stroke()))?,
+                    Some((dash, gap)) => {
+                        let dashed = DashedLineSeries::new(points(), dash, gap, look.stroke());
+                        _ = chart.draw_series(dashed)?;
+                    }
+                }
+                if panel.kind == PlotKind::Lines {
+                    chart.draw_series(points().map(|at| Circle::new(at, 3, look.fill())))?;
+                }
+            }
         }
-        if panel.kind == PlotKind::Lines {
-            let dot = |point: &(f64, f64)| Circle::new(*point, 3, color.filled());
-            chart.draw_series(curve.points.iter().map(dot))?;
-        }
-    }
-    let named = panel.kind != PlotKind::Violin;
-    if named && panel.curves.iter().any(|curve| !curve.name.is_empty()) {
-        let corner = match panel.kind {
-            PlotKind::Cdf => SeriesLabelPosition::LowerRight,
-            PlotKind::Bars | PlotKind::Lines => SeriesLabelPosition::UpperLeft,
-            PlotKind::Series | PlotKind::Violin => SeriesLabelPosition::UpperRight,
-        };
-        chart
-            .configure_series_labels()
-            .position(corner)
-            .label_font((FONT, 12))
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK.mix(0.25))
-            .draw()?;
     }
     Ok(())
 }
 
-/// Later curves are thinner, so that one that lies on another does not hide it.
-fn line(color: RGBColor, at: usize) -> ShapeStyle {
-    color.stroke_width(if at == 0 { 3 } else { 2 })
-}
-
-/// The bars of one curve, beside those of the others.
+/// The bars of one curve, beside those of the others, from the foot of the axis.
 fn bars(
     curve: &Curve,
     at: usize,
     of: usize,
-    style: ShapeStyle,
+    (foot, style): (f64, ShapeStyle),
 ) -> impl Iterator<Item = Rectangle<(f64, f64)>> {
     #[expect(clippy::cast_precision_loss, reason = "few curves")]
     let (at, width) = (at as f64, 0.8 / of.max(1) as f64);
     curve.points.iter().map(move |(x, y)| {
         let left = x - 0.4 + at * width;
-        Rectangle::new([(left, 0.0), (left + width, *y)], style)
+        Rectangle::new([(left, foot), (left + width, *y)], style)
     })
 }
 
@@ -215,18 +249,18 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
     let y_to = y_most.max(0.0);
     let (x_from, x_to) = if x_from > x_to { (0.0, 1.0) } else { (x_from, x_to) };
     let x_to = if x_to > x_from { x_to } else { x_from + 1.0 };
-    // Room for what lies at the top, and for a legend above bars.
-    let room = match panel.kind {
-        PlotKind::Cdf => 1.02,
-        PlotKind::Series | PlotKind::Violin => 1.1,
-        PlotKind::Bars | PlotKind::Lines => 1.25,
-    };
+    // Room for what lies at the top.
+    let room = if panel.kind == PlotKind::Cdf { 1.02 } else { 1.08 };
     let (y_from, y_to) = match panel.kind {
         // Values that are nearly equal stay distinct; bars would lie.
         // Without any point the least is more than the most.
         PlotKind::Lines if (0.0..=y_to).contains(&y_least) && y_to < 1.5 * y_least => {
             let span = (y_to - y_least).max(0.01 * y_to);
-            (y_least - 0.1 * span, y_to + 0.3 * span)
+            (y_least - 0.1 * span, y_to + 0.1 * span)
+        }
+        // A run at its bound has the slowdown 1: less is not possible.
+        _ if panel.y.contains("slowdown") && y_to > 1.0 && y_least >= 1.0 => {
+            (1.0, 1.0 + (y_to - 1.0) * room)
         }
         _ if y_to > 0.0 => (0.0, y_to * room),
         _ => (0.0, 1.0),
@@ -234,7 +268,21 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
     ((x_from, x_to), (y_from, y_to))
 }
 
-/// The title of an axis, with its unit.
+/// The title of an axis that reaches to `most`, and the number that its unit stands for.
+fn axis(name: &str, most: f64) -> (String, f64) {
+    let words = in_words(name);
+    let (unit, value) = match most {
+        most if most >= 1e7 => ("s", 1e6),
+        most if most >= 1e4 => ("ms", 1e3),
+        _ => ("us", 1.0),
+    };
+    match words.strip_suffix(", us") {
+        Some(words) => (format!("{words}, {unit}"), value),
+        None => (words.to_owned(), 1.0),
+    }
+}
+
+/// The title of an axis, times in microseconds.
 fn in_words(name: &str) -> &str {
     match name {
         "t_us" => "time, us",
@@ -288,17 +336,6 @@ fn short(value: f64) -> String {
     let text = format!("{scaled:.3}");
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
-
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(90, 90, 90),
-    RGBColor(180, 170, 20),
-];
 
 #[cfg(test)]
 mod tests {

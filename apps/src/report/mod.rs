@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `read` | directories of results |
 //! | `panel` | from results to curves |
-//! | `draw` | from curves to SVG |
+//! | `draw`, `legend` | from curves to SVG |
 //! | `page` | tables in a document |
 //! | `reference` | results of another simulator |
 //!
@@ -12,14 +12,15 @@
 
 mod compare;
 mod draw;
+mod legend;
 mod page;
 mod panel;
 mod read;
 mod reference;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use compare::compare;
@@ -34,67 +35,96 @@ use read::Results;
 use reference::Reference;
 
 /// The numbers of a figure: NAME.json.
-#[derive(Serialize)]
-struct Numbers<'a> {
+#[derive(Serialize, Deserialize)]
+struct Numbers {
     schema: u32,
-    name: &'a str,
-    of: &'a str,
-    about: &'a str,
-    claim: &'a str,
-    runs: Vec<Run<'a>>,
-    plots: &'a [Vec<Panel>],
+    name: String,
+    of: String,
+    about: String,
+    claim: String,
+    runs: Vec<Run>,
+    /// The names of runs whose polls were too late to mean anything.
+    #[serde(default)]
+    invalid: Vec<String>,
+    plots: Vec<Vec<Panel>>,
 }
 
 /// A run of a figure.
-#[derive(Serialize)]
-struct Run<'a> {
-    variant: &'a str,
+#[derive(Serialize, Deserialize)]
+struct Run {
+    variant: String,
     /// Without what depends on the machine.
     summary: Value,
 }
 
-/// Draws every directory.
+/// Draws every directory of results, and the numbers of every earlier report again.
 ///
 /// # Errors
 /// When one holds no results, or the output cannot be written.
 pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let all = read::all(&args.dirs)?;
+    let is_numbers = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    let (earlier, dirs): (Vec<&PathBuf>, Vec<&PathBuf>) = args.dirs.iter().partition(is_numbers);
+    let dirs: Vec<PathBuf> = dirs.into_iter().cloned().collect();
+    let earlier = earlier.into_iter().map(|path| read::json(path));
+    let earlier: Vec<Numbers> = earlier.collect::<Result<_, _>>()?;
+    let all = read::all(&dirs)?;
     let reference = args.reference.as_deref().map(Reference::read).transpose()?;
     let out = OutDir::create(&args.output)?;
+    for numbers in &earlier {
+        write(&out, numbers)?;
+        writeln!(console.err, "{}: drawn again", numbers.name)?;
+    }
     for results in &all {
-        let plots = panel::plots(results)?;
         let name = &results.head.name;
-        let of = &results.head.figure.of;
-        let title = if of.is_empty() { name.clone() } else { format!("{name} ({of})") };
-        let svg = draw::svg(&title, &plots)?;
-        out.write(&format!("{name}.svg"), |file| file.write_all(svg.as_bytes()))?;
-        let numbers = numbers(results, &plots);
-        out.write(&format!("{name}.json"), |file| {
-            serde_json::to_writer(&mut *file, &numbers)?;
-            file.write_all(b"\n")
-        })?;
+        write(&out, &numbers(results)?)?;
         if let Some(path) = &args.page {
             let picture = beside(path, &args.output.join(format!("{name}.svg")));
             let block = page::block(results, &picture, reference.as_ref())?;
             page::update(path, name, &block)?;
         }
-        writeln!(console.err, "{name}: {} runs drawn", results.runs.len())?;
+        writeln!(console.err, "{name}: {} runs drawn", results.all().count())?;
+        if !results.invalid.is_empty() {
+            let names = results.invalid_names();
+            writeln!(console.err, "{name}: INVALID, since their polls were too late: {names}")?;
+        }
     }
     Ok(Exit::Finished)
 }
 
-fn numbers<'a>(results: &'a Results, plots: &'a [Vec<Panel>]) -> Numbers<'a> {
+/// Writes the picture of these numbers, and the numbers.
+fn write(out: &OutDir, numbers: &Numbers) -> Result<(), Failure> {
+    let name = &numbers.name;
+    let svg = draw::svg(&title(numbers), &numbers.plots)?;
+    out.write(&format!("{name}.svg"), |file| file.write_all(svg.as_bytes()))?;
+    out.write(&format!("{name}.json"), |file| {
+        serde_json::to_writer(&mut *file, numbers)?;
+        file.write_all(b"\n")
+    })?;
+    Ok(())
+}
+
+/// What a picture shows, in words: the sentence of the scenario, and the figure that it repeats.
+fn title(numbers: &Numbers) -> String {
+    let about = if numbers.about.is_empty() { &numbers.name } else { &numbers.about };
+    let mut letters = about.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    let of = if numbers.of.is_empty() { String::new() } else { format!(" ({})", numbers.of) };
+    format!("{first}{}{of}", letters.as_str())
+}
+
+fn numbers(results: &Results) -> Result<Numbers, Failure> {
     let head = &results.head;
-    let run = |run: &'a read::Run| Run { variant: &run.name, summary: lasting(&run.summary) };
-    Numbers {
+    let run = |run: &read::Run| Run { variant: run.name.clone(), summary: lasting(&run.summary) };
+    Ok(Numbers {
         schema: 1,
-        name: &head.name,
-        of: &head.figure.of,
-        about: &head.about,
-        claim: &head.figure.claim,
+        name: head.name.clone(),
+        of: head.figure.of.clone(),
+        about: head.about.clone(),
+        claim: head.figure.claim.clone(),
         runs: results.runs.iter().map(run).collect(),
-        plots,
-    }
+        invalid: results.invalid.iter().map(|run| run.name.clone()).collect(),
+        plots: panel::plots(results)?,
+    })
 }
 
 /// A summary without what differs from one time that it ran to the next in virtual time.

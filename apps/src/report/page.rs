@@ -78,11 +78,10 @@ pub(super) fn block(
         text += &list(results, reference);
     }
     if !results.invalid.is_empty() {
-        let names: Vec<String> = results.invalid.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(
             text,
             "\nLeft out, since the machine was too busy to poll in time: {}.",
-            names.join("; ")
+            results.invalid_names()
         );
     }
     Ok(text)
@@ -156,7 +155,7 @@ const COLUMNS: [(&str, &str, usize); 8] = [
 
 /// One measure, with an axis across.
 fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Reference>) -> String {
-    let columns = labels(&results.runs, axis);
+    let columns = labels(results.runs.iter(), axis);
     let unfolded = Plot { panel: None, ..plot.clone() };
     let axes = varying(results, &unfolded);
     let mut header = vec![format!("{}, by {axis}", plot.y)];

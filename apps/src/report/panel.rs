@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::read::{Results, Run, Sample};
 
 /// One system of axes with its curves.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Panel {
     /// The form of the panel.
     pub(super) kind: PlotKind,
@@ -26,7 +26,7 @@ pub(super) struct Panel {
 }
 
 /// One curve, or the bars of one colour.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Curve {
     /// The name of the curve; may be empty when there is nothing to distinguish.
     pub(super) name: String,
@@ -54,7 +54,7 @@ pub(super) fn plots(results: &Results) -> Result<Vec<Vec<Panel>>, InputError> {
 fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
     let titles = match &plot.panel {
         None => vec![String::new()],
-        Some(axis) => labels(&results.runs, axis),
+        Some(axis) => labels(results.all(), axis),
     };
     let varying = varying(results, plot);
     let mut row = Vec::new();
@@ -63,9 +63,9 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
             None => true,
             Some(axis) => run.parts.get(axis) == Some(&title),
         };
-        let runs: Vec<&Run> = results.runs.iter().filter(is_here).collect();
+        let runs: Vec<&Run> = results.all().filter(is_here).collect();
         // The labels of all panels, so that a panel which lacks a run has a gap there.
-        let categories = plot.x.as_ref().map(|axis| labels(&results.runs, axis));
+        let categories = plot.x.as_ref().map(|axis| labels(results.all(), axis));
         let categories = categories.unwrap_or_default();
         let curves = match (&plot.x, plot.kind) {
             (None, _) => curves(&runs, plot, &varying)?,
@@ -87,9 +87,9 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
 }
 
 /// The labels on an axis, in the order of the runs.
-pub(super) fn labels(runs: &[Run], axis: &str) -> Vec<String> {
+pub(super) fn labels<'a>(runs: impl Iterator<Item = &'a Run>, axis: &str) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
-    for label in runs.iter().filter_map(|run| run.parts.get(axis)) {
+    for label in runs.filter_map(|run| run.parts.get(axis)) {
         if !labels.contains(label) {
             labels.push(label.clone());
         }
@@ -99,11 +99,11 @@ pub(super) fn labels(runs: &[Run], axis: &str) -> Vec<String> {
 
 /// The axes that distinguish the curves of a panel, variants first.
 pub(super) fn varying(results: &Results, plot: &Plot) -> Vec<String> {
-    let Some(run) = results.runs.first() else { return Vec::new() };
+    let Some(run) = results.all().next() else { return Vec::new() };
     let shown = |axis: &&String| {
         plot.x.as_ref() != Some(axis)
             && plot.panel.as_ref() != Some(axis)
-            && labels(&results.runs, axis).len() > 1
+            && labels(results.all(), axis).len() > 1
     };
     let mut axes: Vec<String> = run.parts.keys().filter(shown).cloned().collect();
     axes.sort_by_key(|axis| axis != "variant");
@@ -115,6 +115,19 @@ pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> Stri
     let label = |axis: &String| called(axis, parts.get(axis).map_or("", String::as_str));
     axes.iter().map(label).collect::<Vec<_>>().join(", ")
 }
+
+/// The name of the curve of a run; an invalid one is marked.
+fn curve_name(run: &Run, axes: &[String]) -> String {
+    let name = name_of(&run.parts, axes);
+    match (run.is_valid(), name.is_empty()) {
+        (true, _) => name,
+        (false, true) => INVALID.to_owned(),
+        (false, false) => format!("{name}, {INVALID}"),
+    }
+}
+
+/// The mark of a run whose polls were too late.
+const INVALID: &str = "INVALID (late polls)";
 
 /// A label, with its axis where a number or a switch alone means nothing.
 fn called(axis: &str, label: &str) -> String {
@@ -134,7 +147,7 @@ fn by_axis(
         let Some(value) = run.measure(&plot.y) else { continue };
         let place = |label| categories.iter().position(|known| known == label);
         let Some(at) = run.parts.get(axis).and_then(place) else { continue };
-        let name = name_of(&run.parts, varying);
+        let name = curve_name(run, varying);
         #[expect(clippy::cast_precision_loss, reason = "a place among few")]
         let point = (at as f64, rounded(value));
         match curves.iter_mut().find(|curve| curve.name == name) {
@@ -148,7 +161,7 @@ fn by_axis(
 fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
     let mut curves = Vec::new();
     for run in runs {
-        let name = name_of(&run.parts, varying);
+        let name = curve_name(run, varying);
         if plot.kind == PlotKind::Cdf {
             let mut points = distribution(&run.fcts(&plot.y)?);
             points.retain(|point| is_shown(plot, point.0));
@@ -176,7 +189,8 @@ fn violins(
     plot: &Plot,
     (axis, categories): (&str, &[String]),
 ) -> Result<Vec<Curve>, InputError> {
-    let pools = pooled(runs.iter().copied(), plot, axis)?;
+    // Flows of several runs are one violin, in which an invalid one could not be marked.
+    let pools = pooled(runs.iter().copied().filter(|run| run.is_valid()), plot, axis)?;
     let violin = |name: &String| {
         let times = pools.iter().find(|(known, _)| known == name).map(|(_, times)| &times[..]);
         let mut points = distribution(times.unwrap_or_default());

@@ -18,8 +18,21 @@ pub(super) struct Results {
     pub(super) head: SweepDir,
     /// The variants with valid results, in the scenario's order.
     pub(super) runs: Vec<Run>,
-    /// The names of those whose polls were too late to mean anything.
-    pub(super) invalid: Vec<String>,
+    /// The variants whose polls were too late to mean anything.
+    pub(super) invalid: Vec<Run>,
+}
+
+impl Results {
+    /// All runs, the invalid ones last.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain(&self.invalid)
+    }
+
+    /// The names of the invalid runs as a list.
+    pub(super) fn invalid_names(&self) -> String {
+        let names: Vec<String> = self.invalid.iter().map(|run| format!("`{}`", run.name)).collect();
+        names.join("; ")
+    }
 }
 
 /// The results of one run.
@@ -33,6 +46,32 @@ pub(super) struct Run {
     pub(super) summary: Value,
     path: PathBuf,
 }
+
+/// manifest.json, as far as it is compared.
+#[derive(serde::Deserialize)]
+struct Manifest {
+    version: String,
+    configuration: Vec<Setting>,
+    inputs: Vec<Input>,
+}
+
+/// A setting of a manifest.
+#[derive(serde::Deserialize)]
+struct Setting {
+    key: String,
+    value: String,
+}
+
+/// A file of a manifest.
+#[derive(serde::Deserialize)]
+struct Input {
+    role: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// Digits of a hash that tell files apart.
+const HASH_SHOWN: usize = 12;
 
 /// One line of flows.jsonl, as far as it is drawn.
 #[derive(serde::Deserialize)]
@@ -100,9 +139,8 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
 
 /// Sets aside the runs whose results are marked invalid.
 fn valid(head: SweepDir, runs: Vec<Run>) -> Results {
-    let is_valid = |run: &Run| run.summary.pointer("/lateness/valid") != Some(&Value::Bool(false));
-    let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_valid);
-    Results { head, runs, invalid: invalid.into_iter().map(|run| run.name).collect() }
+    let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(Run::is_valid);
+    Results { head, runs, invalid }
 }
 
 fn of_run(dir: &Path) -> Result<Run, InputError> {
@@ -124,6 +162,28 @@ fn nothing(dir: &Path) -> InputError {
 }
 
 impl Run {
+    /// Whether its results mean anything: no poll of a run in real time was too late.
+    pub(super) fn is_valid(&self) -> bool {
+        self.summary.pointer("/lateness/valid") != Some(&Value::Bool(false))
+    }
+
+    /// Every setting and input of the run by its name, from manifest.json; empty without one.
+    pub(super) fn inputs(&self) -> Result<BTreeMap<String, String>, InputError> {
+        let path = self.path.join("manifest.json");
+        if !path.exists() {
+            return Ok(BTreeMap::new());
+        }
+        let manifest: Manifest = json(&path)?;
+        let settings = manifest.configuration.into_iter().map(|set| (set.key, set.value));
+        let file = |input: Input| {
+            let hash: String = input.sha256.chars().take(HASH_SHOWN).collect();
+            (input.role, format!("{} bytes, SHA-256 {hash}", input.bytes))
+        };
+        let version = [("version".to_owned(), manifest.version)];
+        let files = manifest.inputs.into_iter().map(file);
+        Ok(settings.chain(files).chain(version).collect())
+    }
+
     /// A number of the summary: `fct_us.max`.
     pub(super) fn measure(&self, path: &str) -> Option<f64> {
         measure(&self.summary, path)

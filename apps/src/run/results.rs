@@ -157,8 +157,8 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     };
     let (earlier, now) = (read("manifest.json")?, manifest(experiment, &[]));
     let now = serde_json::to_value(now).ok()?;
-    let same = |key: &&str| earlier.get(*key) == now.get(*key);
-    let summary = read("summary.json").filter(|_| DECIDING.iter().all(|key| same(&key)))?;
+    let same = |key: &str| earlier.get(key) == now.get(key);
+    let summary = read("summary.json").filter(|_| DECIDING.iter().all(|key| same(key)))?;
     let flows = summary.get("flows")?;
     let succeeded = flows.get("finished") == flows.get("total")
         && summary.pointer("/audit/ok") == Some(&Value::Bool(true))

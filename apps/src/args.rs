@@ -110,8 +110,8 @@ pub(crate) struct DatapathArgs {
     pub(crate) json: bool,
 }
 
-/// The policies of a run, and their settings. In `headrace run`, values with commas between them are
-/// compared: every combination runs.
+/// The policies of a run, and their settings. In `headrace run`, values with commas between them
+/// are compared: every combination runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PolicyArgs {
     /// Preset of policies (headrace list transports).

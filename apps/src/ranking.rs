@@ -140,7 +140,7 @@ const STUDENT_975: [f64; 29] = [
     2.052, 2.048, 2.045,
 ];
 
-/// That of the normal distribution, for more of them.
+/// The quantile of the normal distribution, for more degrees of freedom.
 const NORMAL_975: f64 = 1.960;
 
 #[cfg(test)]

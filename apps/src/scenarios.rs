@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::run::experiment::Order;
+    use crate::run::order::Order;
 
     #[test]
     fn every_built_in_scenario_is_sound_and_bears_its_name() {

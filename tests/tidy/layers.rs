@@ -91,7 +91,7 @@ const CRATES: &[Order] = &[
         layers: &[
             "exit output stopwatch table",
             "failure interrupt",
-            "args device",
+            "args device ranking",
             "progress observe generate doctor replay",
             "run",
             "list report perf bench",

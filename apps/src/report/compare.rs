@@ -1,4 +1,4 @@
-//! `headrace compare A B ...`: results side by side, those of the others as multiples of the first's.
+//! `headrace compare A B ...`: results side by side, and as multiples of the results of the first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

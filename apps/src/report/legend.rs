@@ -1,7 +1,7 @@
 //! The looks of curves, and the legend that names them beside a row of panels.
 //!
 //! A curve looks the same in every panel of its row. Colours are those of Okabe and Ito, which
-//! people who see fewer colours distinguish as well; dashes and shades tell more than eight apart.
+//! people who see fewer colours distinguish as well; dashes and shades distinguish more than eight.
 
 use plotters::coord::Shift;
 use plotters::element::Text;

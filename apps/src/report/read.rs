@@ -70,7 +70,7 @@ struct Input {
     sha256: String,
 }
 
-/// Digits of a hash that tell files apart.
+/// Digits of a hash that distinguish files.
 const HASH_SHOWN: usize = 12;
 
 /// One line of flows.jsonl, as far as it is drawn.

@@ -6,6 +6,7 @@
 mod axes;
 pub(crate) mod experiment;
 mod forecast;
+pub(crate) mod order;
 mod results;
 mod sweep;
 
@@ -28,7 +29,8 @@ use crate::observe;
 use crate::output::{OutDir, OutputError};
 use crate::progress::{Shown, Total};
 use crate::stopwatch::{self, Stopwatch};
-use experiment::{Experiment, Order, Real};
+use experiment::{Experiment, Real};
+use order::Order;
 
 /// Runs the order of `args`; `command_line` goes into the manifest.
 ///

@@ -16,7 +16,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::axes::SEED;
-use super::experiment::{Experiment, Sweep};
+use super::experiment::Experiment;
+use super::order::Sweep;
 use super::{check_environment, forecast, results};
 use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;

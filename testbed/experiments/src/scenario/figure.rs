@@ -56,8 +56,9 @@ pub enum PlotKind {
 }
 
 impl Figure {
-    /// How runs along these axes are drawn where no scenario says so: the distribution of completion
-    /// times for each value of the first axis, runs that differ in `chance` alone as one.
+    /// How runs along these axes are drawn where no scenario says so: the distribution of
+    /// completion times for each value of the first axis, runs that differ in `chance` alone as
+    /// one.
     #[must_use]
     pub fn of_axes(axes: &[String], chance: &str) -> Self {
         let Some(x) = axes.iter().find(|axis| *axis != chance) else { return Self::default() };

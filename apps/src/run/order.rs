@@ -1,0 +1,204 @@
+//! From a command line to its runs: one, or those of a scenario and of flags with several values.
+
+use std::collections::BTreeSet;
+
+use experiments::input::InputError;
+use experiments::plan::Draft;
+use experiments::scenario::{
+    AxisPoint, Figure, Run, Scenario, Setup, Traffic, expect_variant, picks,
+};
+
+use super::axes::{self, Choice};
+use super::experiment::{Experiment, Reader, on_flag};
+use crate::args::RunArgs;
+use crate::failure::Failure;
+
+/// The order of a command line.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// One run.
+    One(Box<Experiment>),
+    /// A scenario with variants.
+    Several(Sweep),
+}
+
+/// A scenario with variants.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// The scenario's name.
+    pub(crate) name: String,
+    /// The scenario's sentence.
+    pub(crate) about: String,
+    /// How its results are drawn.
+    pub(crate) figure: Figure,
+    /// Every variant that it has: its name and its parts.
+    pub(crate) variants: Vec<(String, Vec<AxisPoint>)>,
+    /// The variants that were asked for, at least one.
+    pub(crate) chosen: Vec<(String, Experiment)>,
+    /// The axes of policies and settings, whose values are compared, where flags have several.
+    pub(crate) compared: Option<Vec<String>>,
+}
+
+impl Order {
+    /// Reads all that `args` name.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub(crate) fn read(args: &RunArgs) -> Result<Self, Failure> {
+        let choices = axes::choices(args)?;
+        let mut reader = Reader::default();
+        let head = match reader.scenario(args.input())? {
+            Some(scenario) => scenario,
+            None => of_matrix(args, &choices),
+        };
+        only_matrices(&mut reader, args)?;
+        let Scenario { name, about, figure, runs } = head;
+        let is_file = reader.scenario_file.is_empty();
+        if let ([Run { parts, setup, .. }], [choice]) = (&runs[..], &choices[..])
+            && parts.is_empty()
+            && choice.parts.is_empty()
+        {
+            no_variants(args)?;
+            let scenario = (!is_file).then_some((name.as_str(), setup));
+            let traffic = &setup.traffic;
+            return Ok(Self::One(Box::new(reader.experiment(args, scenario, traffic)?)));
+        }
+        check_kept(&reader, &name, &runs, args, &choices)?;
+        let all = all_of(&runs, &choices);
+        let parts: Vec<_> = all.iter().map(|(_, _, parts)| parts.clone()).collect();
+        for wanted in &args.variant {
+            expect_variant(wanted, &parts).map_err(|error| no_variant(args, error))?;
+        }
+        let named = |parts: &Vec<AxisPoint>| (name_of(parts), parts.clone());
+        let variants: Vec<_> = parts.iter().map(named).collect();
+        let mut chosen = Vec::new();
+        for (run, choice, parts) in all {
+            let wanted = |wanted: &String| picks(wanted, &parts);
+            if args.variant.is_empty() || args.variant.iter().any(wanted) {
+                let traffic = match is_file {
+                    true => &Traffic::File(choice.args.input().to_owned()),
+                    false => &run.setup.traffic,
+                };
+                let scenario = (!is_file).then_some((name.as_str(), &run.setup));
+                let experiment = reader.clone().experiment(&choice.args, scenario, traffic)?;
+                chosen.push((name_of(&parts), experiment));
+            }
+        }
+        let compared = axes::compared(&choices);
+        Ok(Self::Several(Sweep { name, about, figure, variants, chosen, compared }))
+    }
+}
+
+/// Each run of a scenario with each choice of flags: its parts are those of both.
+fn all_of<'a>(
+    runs: &'a [Run],
+    choices: &'a [Choice],
+) -> Vec<(&'a Run, &'a Choice, Vec<AxisPoint>)> {
+    let parts = |run: &Run, choice: &Choice| [&run.parts[..], &choice.parts[..]].concat();
+    let with = |run| choices.iter().map(move |choice| (run, choice, parts(run, choice)));
+    runs.iter().flat_map(with).collect()
+}
+
+/// The name of the run with these parts.
+fn name_of(parts: &[AxisPoint]) -> String {
+    parts.iter().map(AxisPoint::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Matrices as a scenario of one run, which has no settings.
+fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
+    let (name, about) = match &args.inputs[..] {
+        [path] => (axes::stem(path).to_owned(), path.display().to_string()),
+        several => ("matrices".to_owned(), format!("{} matrices", several.len())),
+    };
+    let axes: Vec<String> =
+        choices.iter().flat_map(|choice| &choice.parts).map(|part| part.axis.clone()).collect();
+    let setup = Setup::of(Traffic::File(args.input().to_owned()));
+    let runs = vec![Run { name: String::new(), parts: Vec::new(), setup }];
+    Scenario { name, about, figure: Figure::of_axes(&axes, axes::SEED), runs }
+}
+
+/// Several inputs are matrices: scenarios have runs of their own.
+fn only_matrices(reader: &mut Reader, args: &RunArgs) -> Result<(), Failure> {
+    for path in args.inputs.iter().filter(|_| args.inputs.len() > 1) {
+        if reader.clone().scenario(path)?.is_some() {
+            let found = format!("`{}`, a scenario among several inputs", path.display());
+            let error = InputError::new(found, "several matrices (.cm), or one scenario");
+            return Err(error
+                .at("command line", 0, 0)
+                .help("run each in a command of its own")
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// The error for a `--variant` that is none of the runs.
+fn no_variant(args: &RunArgs, error: InputError) -> Failure {
+    let all = match args.input().extension() {
+        Some(ending) if ending == "cm" => error.help.clone(),
+        _ => format!(
+            "{}\n  all names: headrace list variants {}",
+            error.help,
+            args.input().display()
+        ),
+    };
+    on_flag("--variant", error.help(all)).into()
+}
+
+/// Refuses flags that replace what the runs of a scenario differ in, and axes of flags that the
+/// scenario has, too.
+fn check_kept(
+    reader: &Reader,
+    name: &str,
+    runs: &[Run],
+    args: &RunArgs,
+    choices: &[Choice],
+) -> Result<(), Failure> {
+    if runs.len() < 2 {
+        return Ok(());
+    }
+    let own = |part: &AxisPoint| runs[0].parts.iter().any(|other| other.axis == part.axis);
+    if let Some(part) = choices[0].parts.iter().find(|part| own(part)) {
+        let labels = runs.iter().flat_map(|run| &run.parts).filter(|p| p.axis == part.axis);
+        let labels: BTreeSet<String> = labels.map(|part| part.label.clone()).collect();
+        let labels: Vec<String> = labels.into_iter().collect();
+        return Err(axes::replaces("a flag", &part.axis, &labels).into());
+    }
+    let topologies = runs.iter().map(|run| run.setup.topology.as_ref().map(ToString::to_string));
+    let worlds = runs.iter().map(|run| run.setup.world.as_ref().map(|world| world.value.clone()));
+    let distinct = |values: &mut dyn Iterator<Item = Option<String>>| {
+        let default = || "default".to_owned();
+        let values: BTreeSet<String> = values.map(|value| value.unwrap_or_else(default)).collect();
+        values.into_iter().collect::<Vec<_>>()
+    };
+    let texts = [
+        ("topology", "flag --topo", args.topo.is_some(), distinct(&mut { topologies })),
+        ("world", "flag --world", args.world.is_some(), distinct(&mut { worlds })),
+    ];
+    for (key, flag, given, values) in texts {
+        if given && values.len() > 1 {
+            return Err(axes::replaces(flag, key, &values).into());
+        }
+    }
+    let mut drafts = Vec::new();
+    for run in runs {
+        let mut before = Draft::default();
+        reader.apply_scenario(name, &run.setup, &mut before)?;
+        let mut after = before.clone();
+        reader.apply_flags(&choices[0].args, &mut after)?;
+        drafts.push((before, after));
+    }
+    let drafts = drafts.iter().map(|(before, after)| (before, after));
+    Ok(axes::check_kept(drafts)?)
+}
+
+/// Refuses what makes sense for variants alone.
+fn no_variants(args: &RunArgs) -> Result<(), InputError> {
+    match args.variant.first() {
+        None => Ok(()),
+        Some(name) => {
+            let error = InputError::new(format!("`{name}`"), "nothing: there are no variants here");
+            Err(on_flag("--variant", error.help("leave --variant out")))
+        }
+    }
+}

@@ -4,6 +4,7 @@
 mod capture;
 mod coded;
 mod int;
+mod mlcc;
 mod telemetry;
 
 use experiments::measure::{Outcome, Summary};
@@ -35,6 +36,8 @@ pub(crate) const CASES: &[Case] = &[
     ("switches_write_telemetry_into_frames_and_leave_payloads_intact", int::written),
     ("telemetry_survives_copies_reordering_and_corruption_of_frames", int::written_under_faults),
     ("a_recorded_run_with_telemetry_replays_bit_for_bit", int::recorded),
+    ("border_switches_share_a_site_fairly_between_near_and_far_messages", mlcc::fair),
+    ("border_switches_survive_what_happens_to_frames", mlcc::faults),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("coded_messages_survive_everything_that_happens_to_packets", coded::faults),

@@ -261,6 +261,22 @@ impl Plan {
         Ok(LinkFault { ports, spec })
     }
 
+    /// The round trip of the shortest control loop of flows between two sites: where a flow stays
+    /// inside a site, or a border switch takes part in control, that of a site. With one site, that
+    /// between the farthest hosts.
+    #[must_use]
+    pub fn shortest_loop(&self) -> Duration {
+        let spec = self.tree.spec();
+        let mut flows = self.matrix.flows.iter();
+        let mut inside = || flows.any(|flow| self.crosses(flow.src, flow.dst) == Some(false));
+        let bordered = || self.draft.programs.iter().any(|spec| spec.program == ProgramKind::Dci);
+        if spec.sites() > 1 && (bordered() || inside()) {
+            self.base_rtts[usize::from(spec.tiers - 1)]
+        } else {
+            self.settings.base_rtt
+        }
+    }
+
     /// True when some flow's messages are erasure-coded: an erasure code was chosen, and a path is
     /// long enough.
     #[must_use]

@@ -202,7 +202,7 @@ fn drive<'a>(
     };
     let Devices { ports, ends, pools, stamp, eal } = devices;
     let (hosts, rings) = hosts::hosts(plan, ports, &pools.hosts, stamp, &setup)?;
-    let base_rtt = plan.settings.base_rtt;
+    let shortest = plan.shortest_loop();
     let switch_pool = pools.switch.clone();
     let corruption = rng.fork("corruption", 0);
     // Half of the buffers: a host whose thread stands still takes the buffers of other hosts last.
@@ -214,13 +214,13 @@ fn drive<'a>(
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),
         sampler: Sampler::new(plan),
         feed: RecordFeed::default(),
-        gaps: Gaps::new(base_rtt),
+        gaps: Gaps::new(shortest),
         now: Instant::ZERO,
         look_every: network_time(LOOK_EVERY, scale),
         limit: limit(plan, pmd, scale),
         clock,
     };
-    let pollers = Pollers::start(&eal, hosts, &threads.cores, &run.clock, base_rtt)?;
+    let pollers = Pollers::start(&eal, hosts, &threads.cores, &run.clock, shortest)?;
     let capture = observers.start_capture(scale)?;
     run.clock.start(rate.clock(scale));
     let stopped = run.turn_until_over(&pollers, watch);

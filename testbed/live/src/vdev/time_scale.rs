@@ -4,10 +4,11 @@
 //! A scale has to satisfy the processor: all hosts sending at line rate must cost a quarter of one
 //! core at most. And it has to satisfy the control loops: a scheduler takes a core away for 4 ms at
 //! a time, on a busy machine for several times that, so a base RTT of less than some 40 ms of real
-//! time sees it. The first is a floor; the second is followed as long as the run stays short. What
-//! a packet costs is measured with this build on this machine, by sending some through the run's
-//! own network; the hosts' part is a multiple of that. How well it went is measured again during
-//! the run (`lateness`).
+//! time sees it. Between sites it is the shortest loop that counts: flows inside a site lose rate
+//! where pollers add to their round trip. The first is a floor; the second is followed as long as
+//! the run stays short. What a packet costs is measured with this build on this machine, by sending
+//! some through the run's own network; the hosts' part is a multiple of that. How well it went is
+//! measured again during the run (`lateness`).
 
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::ClockError;
@@ -76,7 +77,7 @@ fn fitting(plan: &Plan, packet_ns: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "hosts are few")]
     let packets_per_ns = 2.0 * senders.len() as f64 / packet_time_ns;
     let by_load = packets_per_ns * packet_ns / LOAD_MAX;
-    let base_rtt_us = plan.settings.base_rtt.as_us_f64();
+    let base_rtt_us = plan.shortest_loop().as_us_f64();
     let floor = by_load.max(RTT_MIN.as_us_f64() / base_rtt_us);
     let ideal_us = plan.ideal().as_us_f64().max(base_rtt_us);
     let at_most = |rtt: Duration, run: Duration| {
@@ -129,7 +130,7 @@ fn network_ns(plan: &Plan, rate: Calibration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use experiments::plan::Draft;
+    use experiments::plan::{Draft, Origin};
     use experiments::topology;
     use experiments::workload::{FlowSpec, Matrix};
 
@@ -147,6 +148,25 @@ mod tests {
         let scale = fitting(&plan, 1000.0);
         let rtt_real_us = plan.settings.base_rtt.as_us_f64() * scale;
         assert!((40_000.0..44_000.0).contains(&rtt_real_us), "{scale}");
+    }
+
+    #[test]
+    fn flows_inside_a_site_set_the_scale_of_those_across() {
+        let plan = |src, transport| {
+            let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+            matrix.push_flow(FlowSpec::new(HostId(0), HostId(20), Bytes(1 << 20)));
+            matrix.push_flow(FlowSpec::new(HostId(src), HostId(20), Bytes(1 << 20)));
+            let mut draft = Draft::default();
+            draft.set_transport(transport, Origin::Set).unwrap();
+            let network = topology::by_name("two-dc-leaf:3ms,100,1,4").unwrap();
+            Plan::new(&draft, matrix, &network).unwrap()
+        };
+        let [across, near] = [1, 17].map(|src| plan(src, "hpcc"));
+        assert_eq!(across.shortest_loop(), across.settings.base_rtt);
+        assert_eq!(near.shortest_loop(), near.path(HostId(16), HostId(20)).base_rtt);
+        assert!(fitting(&near, 1000.0) > 3.0 * fitting(&across, 1000.0));
+        // A border switch that takes part answers within its site.
+        assert_eq!(plan(1, "mlcc").shortest_loop(), near.shortest_loop());
     }
 
     #[test]

@@ -1,0 +1,63 @@
+//! MLCC over the soft switch: notes, telemetry and paced queues on real frames.
+
+use experiments::measure::{Outcome, Summary};
+use experiments::workload::matrix::Start;
+use experiments::workload::{FlowSpec, Matrix};
+use transport::{Bytes, Duration, HostId};
+
+use super::{Origin, Plan, Verdict, assert_whole, draft, run, topology};
+
+/// How long the flows of the other site are on their way.
+const ONE_WAY: Duration = Duration::from_us(3010);
+
+/// Four flows inside a site and four from the other into the same four hosts, as in \[mlcc\] fig.
+/// 8, all of which arrive first at the same instant.
+fn receivers(size: u64) -> Matrix {
+    let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+    for host in 0..4 {
+        matrix.push_flow(FlowSpec::new(HostId(host), HostId(20 + host), Bytes(size)));
+        let near = FlowSpec::new(HostId(16 + host), HostId(20 + host), Bytes(size));
+        matrix.push_flow(FlowSpec { start: Start::At(ONE_WAY), ..near });
+    }
+    matrix
+}
+
+fn run_with(settings: &[(&str, &str)], size: u64) -> Outcome {
+    let mut draft = draft(settings);
+    draft.set_transport("mlcc", Origin::Set).unwrap();
+    let network = topology::by_name("two-dc-leaf:3ms,100,1,4").unwrap();
+    let outcome = run(&Plan::new(&draft, receivers(size), &network).unwrap());
+    assert_whole(&outcome);
+    outcome
+}
+
+pub(super) fn fair() -> Verdict {
+    let outcome = run_with(&[], 8_000_000);
+    let Summary { jain, mlcc, packets, drops, .. } = &outcome.summary;
+    // A frame whose checksum a switch broke would be dropped.
+    assert_eq!((packets.dropped, packets.retransmitted), (0, 0), "{drops:?}");
+    let counts = mlcc.as_ref().unwrap();
+    println!("Jain {jain:?}, {counts:?}");
+    assert!(counts.switch_int > 100 && counts.advised > 1000, "{counts:?}");
+    assert_eq!((counts.queues_peak, counts.pool_exhausted), (4, 0));
+    assert_eq!(packets.originated, Some(counts.switch_int));
+    // Late polls keep near hosts from their share; the run says so.
+    let least = if outcome.summary.is_success() { 0.9 } else { 0.5 };
+    assert!(jain.unwrap() >= least, "{jain:?}");
+    Verdict::Passed
+}
+
+pub(super) fn faults() -> Verdict {
+    // Nothing here is fast, so late polls do no harm.
+    let settings = [
+        ("vdev.time_scale", "150"),
+        ("fault", "duplicate:0.02@all"),
+        ("fault", "reorder:0.02@all,delay_us=3"),
+        ("fault", "corrupt:0.005@all"),
+    ];
+    let outcome = run_with(&settings, 1_000_000);
+    let Summary { mlcc, drops, .. } = &outcome.summary;
+    assert!(drops["corrupt"] > 0 && outcome.stats.duplicates > 0, "{drops:?}");
+    assert!(mlcc.as_ref().unwrap().advised > 100);
+    Verdict::Passed
+}

@@ -179,6 +179,64 @@ pub(crate) fn survivors() -> Verdict {
     Passed
 }
 
+/// Host 1 is killed before its flow is done, which would start a flow between the others.
+const WAITING: &str = "\
+Nodes 3
+Connections 4
+Triggers 2
+0->2 id 1 start 0 size 300000000 recv_done_trigger 2
+1->0 id 2 start 0 size 4000000000 send_done_trigger 1
+2->0 id 3 trigger 1 size 1000
+2->0 id 4 trigger 2 size 1000
+trigger id 1 oneshot
+trigger id 2 oneshot
+";
+
+/// A flow that a flow of the killed host would have started does not start, and counts as
+/// unfinished; a trigger between the others works, and the run ends.
+pub(crate) fn triggers() -> Verdict {
+    let files = match on_bridge((3, 9000), WAITING, v4) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let [first, mut killed, third] = under_way::<3>(&files, &PATIENT);
+    killed.kill();
+    for end in [first, third].map(Running::wait) {
+        assert_eq!(end.code, Some(1), "{end:?}");
+        let summary: Value = serde_json::from_str(&end.out).unwrap();
+        assert_eq!(summary["flows"], json!({"total": 4, "finished": 2}), "{end:?}");
+        assert_eq!(summary["audit"], json!({"ok": true, "findings": []}));
+        assert_eq!(summary["gone"][0]["name"], "h1");
+        assert_eq!(summary["bytes"]["delivered"], 300_001_000);
+    }
+    Passed
+}
+
+/// Without the first host all others end, and each names it.
+pub(crate) fn first() -> Verdict {
+    let mut rng = Rng::new(15);
+    for round in 0..crashes() {
+        let files = match on_bridge((3, 9000), THREE, v4) {
+            Ok(files) => files,
+            Err(reason) => return Skipped(reason),
+        };
+        let [mut first, second, third] = under_way::<3>(&files, &PATIENT);
+        sleep(Duration::from_millis(rng.below(300)));
+        first.kill();
+        let at = Instant::now();
+        let named = "host `h0` failed during the run: its process has ended";
+        while ![&second, &third].iter().all(|host| host.has_said(named)) {
+            assert!(at.elapsed() < NAMED_WITHIN, "round {round}: not named");
+            sleep(Duration::from_millis(5));
+        }
+        for end in [second, third].map(Running::wait) {
+            assert_eq!((end.code, end.out.as_str()), (Some(1), ""), "{end:?}");
+            assert!(at.elapsed() < 2 * NAMED_WITHIN, "{end:?}");
+        }
+    }
+    Passed
+}
+
 /// Flows of a process that stands still half of the time finish; its figures mean nothing, and it
 /// says so.
 pub(crate) fn emulated() -> Verdict {

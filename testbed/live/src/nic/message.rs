@@ -3,8 +3,8 @@
 //! ```text
 //!   rounds       every host says its part; the first host collects them and tells all of them the
 //!                whole: Join, Device, Measure, Armed, Synced, Report
-//!   in between   clocks are compared; pokes of triggers pass through the first host; Idle, Lost,
-//!                End
+//!   in between   clocks are compared; pokes of triggers pass through the first host; Idle, Ask,
+//!                Lost, End
 //!   at any time  Alive, Failed
 //! ```
 //!
@@ -20,7 +20,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 4;
+pub(super) const PROTOCOL: u32 = 5;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub(super) enum Say {
     Poke(Poke),
     /// Goes to the first host: nothing is under way from here.
     Idle(Standing),
+    /// Goes to all others: they are to report again once they are idle.
+    Ask,
     /// Goes to all others: a host is gone for good, and its flows fail.
     Lost { host: u32, reason: String },
     /// Goes to the first host: the user wants the run to end.
@@ -59,6 +61,8 @@ pub(super) struct Standing {
     pub(super) pokes_received: u64,
     /// Hosts that are gone, whose flows are in neither count.
     pub(super) lost: u64,
+    /// Questions received from the first host.
+    pub(super) asked: u64,
     /// Flows wholly acknowledged here.
     pub(super) acked: u64,
     /// Flows wholly delivered here.

@@ -3,7 +3,9 @@
 //! The first host decides. Nothing is under way when every host is idle, has received every poke
 //! that the first host passed on to it (it passes on all, and gets a host's pokes before that
 //! host's word of being idle), and all that was acknowledged anywhere has been delivered to its
-//! application, which may poke. A host repeats its word whenever it changes.
+//! application, which may poke. A host repeats its word whenever it changes. A word may be older
+//! than what others report, so the first host then asks all once more: the run is over when the
+//! second answers add up to the same counts as the first (Mattern's four counters).
 //!
 //! A host other than the first that fails during the run is lost: its flows fail at their other
 //! ends, the rest goes on, and only words of hosts that know of all losses count. Without the first
@@ -33,6 +35,11 @@ pub(super) struct OngoingRun<'a, 'm> {
     pokes_received: u64,
     /// Hosts that are gone.
     lost: u64,
+    /// Questions of the first host: received, or sent by it.
+    asked: u64,
+    /// At the first host: flows acknowledged and delivered, as answers to the last question but one
+    /// added up.
+    counted: Option<(u64, u64)>,
     /// The standing that this host reported last.
     said: Option<Standing>,
     /// At the first host, for each host: pokes passed on to it, and the standing that it reported
@@ -67,6 +74,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
             pokes_received: 0,
             lost: 0,
+            asked: 0,
+            counted: None,
             said: None,
             stop_said: false,
         }
@@ -166,6 +175,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
                         other.1 = Some(standing);
                     }
                 }
+                Say::Ask => self.asked += 1,
                 Say::Lost { host, reason } => self.on_lost(host, &reason),
                 Say::Stop if self.meeting.is_first() => return self.end(true).map(Some),
                 Say::End { stopped } => return Ok(Some(stopped)),
@@ -188,11 +198,14 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();
-        let (pokes_received, lost) = (self.pokes_received, self.lost);
-        let own = Standing { pokes_received, lost, acked, delivered };
+        let (pokes_received, lost, asked) = (self.pokes_received, self.lost, self.asked);
+        let own = Standing { pokes_received, lost, asked, acked, delivered };
         let own = Some(own).filter(|_| conductor.is_idle());
         if self.meeting.is_first() {
-            let over = own.is_some_and(|own| self.is_over(own));
+            let over = match own {
+                Some(own) => self.is_over(own)?,
+                None => false,
+            };
             return if over || ends { self.end(!over).map(Some) } else { Ok(None) };
         }
         if ends && !self.stop_said {
@@ -206,18 +219,31 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(None)
     }
 
-    fn is_over(&self, own: Standing) -> bool {
+    /// Whether nothing is under way anywhere; asks all hosts once more where it seems so.
+    fn is_over(&mut self, own: Standing) -> Result<bool, RunError> {
+        let counted = self.count(own).filter(|(acked, delivered)| delivered >= acked);
+        if counted.is_none() || counted == self.counted {
+            return Ok(counted.is_some());
+        }
+        self.counted = counted;
+        self.asked += 1;
+        self.meeting.say_all(&Say::Ask)?;
+        Ok(false)
+    }
+
+    /// Flows acknowledged and delivered, when all hosts are idle and have answered the last question.
+    fn count(&self, own: Standing) -> Option<(u64, u64)> {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
         for (host, (passed, said)) in (0..).zip(&self.others).skip(1) {
             if self.meeting.has_lost(host) {
                 continue;
             }
-            let knows = |said: &Standing| (said.pokes_received, said.lost) == (*passed, own.lost);
-            let Some(said) = said.filter(knows) else { return false };
+            let expected = (*passed, own.lost, own.asked);
+            let said = said.filter(|s| (s.pokes_received, s.lost, s.asked) == expected)?;
             acked += said.acked;
             delivered += said.delivered;
         }
-        delivered >= acked
+        Some((acked, delivered))
     }
 
     fn end(&mut self, stopped: bool) -> Result<bool, RunError> {

@@ -1,11 +1,11 @@
 //! Attacks by a host that sees none of its victims' packets: on a transfer between two others, and
-//! on clients that come later. Each case prints what the attack took of the throughput, beside as
-//! many packets to another port.
+//! on clients that come meanwhile. A long case prints what the attack left of the throughput, beside
+//! as many packets to another port in every second slice of time.
 //!
 //! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
 //! attacker. A case that cannot run on this machine prints why and counts as skipped, never as
 //! passed. Arguments filter by name as with libtest; `--seconds N` makes every attack longer, and
-//! from 30 on at least half of the throughput must be left.
+//! from 30 on nine tenths of the throughput must be left.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -18,6 +18,8 @@ mod forger;
 #[path = "nic/lab.rs"]
 #[allow(dead_code, reason = "shared with another harness")]
 mod lab;
+#[path = "attack/neighbours.rs"]
+mod neighbours;
 #[path = "peers/process.rs"]
 #[allow(dead_code, reason = "shared with another harness")]
 mod process;
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         Some("--attack") => return forger::run(&arguments[1..]),
         Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),
         Some("--list") => {
-            Attack::ALL.iter().for_each(|attack| println!("{}: test", attack.name()));
+            names().for_each(|name| println!("{name}: test"));
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -48,12 +50,14 @@ fn main() -> ExitCode {
     let filter = (0..).zip(&arguments).find(|(i, a)| !a.starts_with("--") && Some(*i) != value);
     let filter = filter.map(|(_, filter)| filter);
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for attack in Attack::ALL {
-        let name = attack.name();
+    for (place, name) in names().enumerate() {
         if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
             continue;
         }
-        match catch_unwind(|| victims::suffer(*attack, seconds)) {
+        match catch_unwind(|| match Attack::ALL.get(place) {
+            Some(attack) => victims::suffer(*attack, seconds),
+            None => neighbours::suffer(neighbours::VERSIONS[place - Attack::ALL.len()]),
+        }) {
             Ok(Ok(told)) => {
                 passed += 1;
                 println!("test {name} ... ok: {told}");
@@ -70,4 +74,11 @@ fn main() -> ExitCode {
     }
     println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The names of all cases: the attacks, then those of [`neighbours`] by IP version.
+fn names() -> impl Iterator<Item = &'static str> {
+    let on_the_link =
+        ["false_answers_to_arp_divert_no_transfer", "false_advertisements_divert_none"];
+    Attack::ALL.iter().map(|attack| attack.name()).chain(on_the_link)
 }

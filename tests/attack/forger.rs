@@ -5,8 +5,10 @@ use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use transport::units::{Credit, Key};
@@ -277,27 +279,41 @@ pub(crate) fn eavesdrop(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `NAME SECONDS PORT FILE`: attacks, and prints how many packets it sent. FILE has what
-/// [`eavesdrop`] noted, for attacks that use it.
+/// The port of packets that are sent in `slices` of so long; in every second one to another port.
+pub(crate) fn port_at(since_epoch: Duration, slices: Option<Duration>) -> u16 {
+    let odd = slices.is_some_and(|slice| (since_epoch.as_millis() / slice.as_millis()) % 2 == 1);
+    if odd { OTHER_PORT } else { PORT }
+}
+
+/// `NAME FILE MILLISECONDS`: attacks until its input ends, and prints how many packets it sent to
+/// the victims' port. FILE has what [`eavesdrop`] noted, for attacks that use it. With slices of so
+/// many MILLISECONDS, above zero, packets of every second slice go to another port.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let [name, seconds, port, file] = arguments else { return ExitCode::FAILURE };
+    let [name, file, slices] = arguments else { return ExitCode::FAILURE };
     let heard = std::fs::read(file).unwrap_or_else(|_| b"[]".to_vec());
     let heard: Vec<Vec<u8>> = serde_json::from_slice(&heard).unwrap();
     let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
-    let port: u16 = port.parse().unwrap();
-    let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+    let slices = Some(Duration::from_millis(slices.parse().unwrap())).filter(|s| !s.is_zero());
+    let over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&over);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        ends.store(true, Ordering::Relaxed);
+    });
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);
     let (mut sent, mut turn) = (0, 0);
     let (burst, pause) = attack.pace();
     let mut end = burst.max(if burst == 1 { SLOW.0 } else { 0 });
-    while Instant::now() < until {
+    while !over.load(Ordering::Relaxed) {
+        let port = port_at(SystemTime::UNIX_EPOCH.elapsed().unwrap(), slices);
         for turn in turn..end {
             let (to, octets) = attack.packet(turn, &mut rng, port, &heard);
             let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
             // The kernel's queue may be full.
-            sent += u64::from(socket.send_to(&octets, &to).is_ok());
+            let went = socket.send_to(&octets, &to).is_ok() && port == PORT;
+            sent += u64::from(went);
         }
         (turn, end) = (end, end + burst);
         sleep(pause);
@@ -305,6 +321,9 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     println!("{sent}");
     ExitCode::SUCCESS
 }
+
+/// The port of packets that go past the victims.
+const OTHER_PORT: u16 = 9;
 
 /// The port to which all packets of the victims go.
 pub(crate) const PORT: u16 = UDP_PORT;

@@ -1,38 +1,60 @@
 //! A server, its client, and what an attack does to them.
 
+use std::fmt::Display;
 use std::io::Read as _;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
+use std::process::{Child, Stdio};
+use std::time::{Duration, SystemTime};
 
-use crate::forger::{Attack, PORT, VICTIMS};
+use crate::forger::{Attack, PORT, VICTIMS, port_at};
 use crate::lab::Lab;
 use crate::process::{Ended, Process};
-
-/// The port to which the forged packets of the comparison go.
-const OTHER_PORT: u16 = 9;
 
 /// Seconds from which on throughput is compared.
 const LONG: u64 = 30;
 
-/// The victims' arguments: their addresses.
-fn addressed(what: &[&str]) -> Vec<String> {
-    let hosts = VICTIMS
-        .iter()
-        .enumerate()
-        .flat_map(|(host, address)| ["--at".to_owned(), format!("{host}={address}")]);
-    what.iter().map(|word| (*word).to_owned()).chain(hosts).collect()
+/// Packets go to the victims' port for as long, and then for as long past them.
+const SLICE: Duration = Duration::from_secs(5);
+
+/// Between two reports of a transfer.
+const REPORT: Duration = Duration::from_secs(1);
+
+/// Clients that come one after the other during a long attack.
+const CLIENTS: u32 = 5;
+
+/// The part of its throughput that an attack must leave a transfer.
+const LEFT: f64 = 0.9;
+
+/// The arguments that name the victims' addresses.
+pub(crate) fn addressed(addresses: &[impl Display]) -> Vec<String> {
+    let hosts = addresses.iter().enumerate();
+    hosts.flat_map(|(host, address)| ["--at".to_owned(), format!("{host}={address}")]).collect()
 }
 
-fn start(lab: &Lab, host: u32, what: &[&str]) -> Process {
-    let arguments = addressed(what);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+/// `headrace ARGS` at victim `host`, with the addresses in `ends`.
+pub(crate) fn start(lab: &Lab, host: u32, ends: &[String], what: &[&str]) -> Process {
+    let ends = ends.iter().map(String::as_str);
+    let arguments: Vec<&str> = what.iter().copied().chain(ends).collect();
     Process::start(Some(lab.name(host)), &arguments)
 }
 
+/// A server that is ready.
+pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
+    let mut server = start(lab, 0, ends, &["perf", "server", "--device", "eth0"]);
+    server.on_event("queue(s) of");
+    server
+}
+
+/// What a client is started with.
+pub(crate) const CLIENT: [&str; 8] =
+    ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
+
+fn client(lab: &Lab, more: &[&str]) -> Process {
+    start(lab, 1, &addressed(&VICTIMS), &[&CLIENT, more].concat())
+}
+
 fn transfer(lab: &Lab, more: &[&str]) -> Ended {
-    let what = ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
-    start(lab, 1, &[&what, more].concat()).end()
+    client(lab, more).end()
 }
 
 /// Runs a transfer whose packets are noted in `file`, as seen from the server's namespace.
@@ -49,26 +71,107 @@ fn overheard(lab: &Lab, file: &Path) {
     assert!(std::fs::metadata(file).unwrap().len() > 1 << 20, "the session was not overheard");
 }
 
-/// Runs a transfer beside an attack on `port`, with what `file` has of an earlier session: gigabits
-/// a second, and packets sent by the attacker.
-fn attacked(lab: &Lab, attack: Attack, (port, file): (u16, &Path), seconds: u64) -> (f64, u64) {
-    let program = std::env::current_exe().unwrap();
-    let mut attacker = lab.command(2, &program);
-    // The attack begins before the victims meet, and ends after them.
-    let words = [attack.name().to_owned(), (seconds + 2).to_string(), port.to_string()];
-    let attacker =
-        attacker.arg("--attack").args(words).arg(file).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    let result = transfer(lab, &["--time", &seconds.to_string()]).result();
-    let sent = attacker.wait_with_output().unwrap();
-    let sent = String::from_utf8_lossy(&sent.stdout).trim().parse().expect("the attack ran");
-    (result["to_server"]["gbps"].as_f64().unwrap(), sent)
+/// An attacker under way.
+struct Attacker(Child);
+
+impl Attacker {
+    fn start(lab: &Lab, attack: Attack, file: &Path, slices: Option<Duration>) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let slices = slices.unwrap_or_default().as_millis().to_string();
+        let mut command = lab.command(2, &program);
+        let command = command.args(["--attack", attack.name()]).arg(file).arg(slices);
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Ends it; packets sent to the victims.
+    fn end(mut self) -> u64 {
+        drop(self.0.stdin.take());
+        let mut sent = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut sent).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        sent.trim().parse().expect("the attack ran")
+    }
 }
 
-/// Runs the attack on the victims for `seconds`; returns its effect.
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Gigabits a second of the seconds in which an attack hit, and of those in which it did not.
+#[derive(Default)]
+struct Compared {
+    under: Vec<f64>,
+    beside: Vec<f64>,
+}
+
+/// Mean, and its standard error.
+fn mean(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count * (count - 1.0).max(1.0))).sqrt())
+}
+
+impl Compared {
+    /// A report of a transfer, `at` which it was read.
+    fn add(&mut self, line: &str, at: Duration) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["s", "sent", gbps, "Gb/s", ..] = words[..].get(1..).unwrap_or_default() else {
+            return;
+        };
+        let gbps = gbps.parse().unwrap();
+        // A report is read late, and an attack takes a moment to arrive.
+        let spare = Duration::from_millis(100);
+        let ends = [at - REPORT - spare, at];
+        let [first, last] = ends.map(|end| port_at(end, Some(SLICE)) == PORT);
+        match (first, last) {
+            (true, true) => self.under.push(gbps),
+            (false, false) => self.beside.push(gbps),
+            _ => {}
+        }
+    }
+
+    /// The part of its throughput that the attack left.
+    ///
+    /// # Panics
+    /// When that is too little beyond what chance explains.
+    fn judge(&self) -> String {
+        let [(under, u), (beside, b)] = [&self.under, &self.beside].map(|gbps| mean(gbps));
+        let part = under / beside;
+        let error = part * ((u / under).powi(2) + (b / beside).powi(2)).sqrt();
+        let said = format!(
+            "{under:.2} of {beside:.2} Gb/s ({part:.2} +- {error:.2}), packets to another port"
+        );
+        assert!(self.under.len().min(self.beside.len()) > 10, "too few reports: {said}");
+        assert!(part + 2.0 * error > LEFT, "{said}");
+        said
+    }
+}
+
+/// A transfer of `seconds` whose reports are sorted by what the attack did meanwhile.
+fn observed(lab: &Lab, seconds: u64) -> Compared {
+    let mut client = client(lab, &["--time", &seconds.to_string()]);
+    let (mut compared, mut seen) = (Compared::default(), 0);
+    while client.goes_on() {
+        let said = client.said();
+        let whole = said.rfind('\n').map_or(0, |end| end + 1);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        said[seen..whole].lines().for_each(|line| compared.add(line, now));
+        seen = whole;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    client.end().result();
+    compared
+}
+
+/// Runs the attack on the victims for `seconds`, and for as long past them; returns its effect.
 ///
 /// # Panics
-/// When a transfer ends, a byte is wrong, or a client that comes later is refused.
+/// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long
+/// attack takes more of the throughput than as many packets to another port.
 pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
     let lab = Lab::new(3, 9000)?;
     let mut own = lab.command(2, Path::new("ip"));
@@ -76,27 +179,31 @@ pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
     if !given.is_ok_and(|status| status.success()) {
         return Err("the attacker cannot have an address".to_owned());
     }
-    let mut server = start(&lab, 0, &["perf", "server", "--device", "eth0"]);
-    server.on_event("queue(s) of");
+    let server = server(&lab, &addressed(&VICTIMS));
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("session");
     let replays = attack == Attack::Replay;
     if replays {
         overheard(&lab, &file);
     }
-    let (beside, _) = attacked(&lab, attack, (OTHER_PORT, &file), seconds);
-    let (under, sent) = attacked(&lab, attack, (PORT, &file), seconds);
+    let is_long = seconds >= LONG;
+    // The attack begins before the victims meet, and ends after them.
+    let attacker = Attacker::start(&lab, attack, &file, is_long.then_some(SLICE));
+    let compared = observed(&lab, if is_long { 2 * seconds } else { seconds });
+    let sent = attacker.end();
     assert!(sent > attack.least(seconds), "the attacker sent {sent} packets");
-    // A short attack is too short to compare where other programs run.
-    assert!(seconds < LONG || under > 0.5 * beside, "{under:.2} Gb/s of {beside:.2}");
-    let later = transfer(&lab, &["--bytes", "1MiB"]).result();
-    assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
+    let attacker = Attacker::start(&lab, attack, &file, None);
+    let clients = if is_long { CLIENTS } else { 1 };
+    for _ in 0..clients {
+        let later = transfer(&lab, &["--bytes", "1MiB"]).result();
+        assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
+    }
+    attacker.end();
     server.signal("INT");
     let ended = server.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let sessions = format!("{} sessions, 0 broken", 3 + u32::from(replays));
+    let sessions = format!("{} sessions, 0 broken", 1 + clients + u32::from(replays));
     assert!(ended.out.contains(&sessions), "{}", ended.out);
-    Ok(format!(
-        "{under:.2} Gb/s under {sent} forged packets, {beside:.2} beside as many to another port"
-    ))
+    let left = if is_long { compared.judge() } else { "nothing ended".to_owned() };
+    Ok(format!("{sent} forged packets, {left}; clients that came meanwhile: {clients}"))
 }

@@ -83,6 +83,18 @@ impl Process {
         panic!("never said `{text}`: {}", read(&self.err));
     }
 
+    /// What it has written to standard error so far.
+    #[allow(dead_code, reason = "not of every harness")]
+    pub(crate) fn said(&self) -> String {
+        read(&self.err)
+    }
+
+    /// Whether it has not ended.
+    #[allow(dead_code, reason = "not of every harness")]
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.id().to_string();

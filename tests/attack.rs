@@ -1,6 +1,6 @@
 //! Attacks by a host that sees none of its victims' packets: on a transfer between two others, and
-//! on clients that come meanwhile. A long case prints what the attack left of the throughput, beside
-//! as many packets to another port in every second slice of time.
+//! on clients that come meanwhile. A long case prints what the attack left of the throughput,
+//! beside as many packets to another port in every second slice of time.
 //!
 //! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
 //! attacker. A case that cannot run on this machine prints why and counts as skipped, never as

@@ -231,7 +231,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(false)
     }
 
-    /// Flows acknowledged and delivered, when all hosts are idle and have answered the last question.
+    /// Flows acknowledged and delivered, when all hosts are idle and have answered the last ask.
     fn count(&self, own: Standing) -> Option<(u64, u64)> {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
         for (host, (passed, said)) in (0..).zip(&self.others).skip(1) {

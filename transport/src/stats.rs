@@ -245,6 +245,8 @@ counters! {
         pub block_nacks_sent: u64,
         /// DATA received with payload and placed.
         pub data_placed: u64,
+        /// DATA and PARITY received for the first time after a later one of its flow.
+        pub reordered: u64,
         /// Payload bytes placed or restored: each byte of a message once.
         pub data_placed_bytes: u64,
         /// Segments restored from parity.

@@ -342,6 +342,15 @@ impl Network {
         self.ports[host.0 as usize].port.waiting()
     }
 
+    /// When the NIC of `host` starts to send data that comes to it at `now`, behind what waits
+    /// there: for a NIC that sends in order and is not paused.
+    #[must_use]
+    pub fn nic_start(&self, host: HostId, now: Instant) -> Instant {
+        let port = &self.ports[host.0 as usize].port;
+        let Queued { data_bytes, control_bytes, .. } = port.queued();
+        port.busy_until().max(now) + port.rate().time_for(Bytes(data_bytes + control_bytes))
+    }
+
     /// Runs the departures of the NIC of `host` that are due by `at`.
     #[inline]
     pub fn run_nic(

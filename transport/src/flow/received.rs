@@ -30,6 +30,27 @@ impl ReceivedPsns {
         self.next
     }
 
+    /// True when a later PSN than `psn`, which has not arrived, has arrived. O(words from the first
+    /// missing PSN to `psn`) when PSNs are missing, else O(1).
+    pub(crate) fn is_overtaken(&self, words: &[u64], psn: Psn) -> bool {
+        let ahead = psn.distance_from(self.next);
+        if self.ahead == 0 || ahead < 0 || ahead.unsigned_abs() >= open_window(words) {
+            return false;
+        }
+        let mut before = 0;
+        let mut at = self.next;
+        // Bounded by the window.
+        while psn.distance_from(at) > 0 {
+            let (word, first) = place(words, at);
+            let base = Psn(at.0 & !63);
+            let end = psn.distance_from(base).unsigned_abs();
+            let below = if end < 64 { (1 << end) - 1 } else { u64::MAX };
+            before += (words[word] & below & !(first - 1)).count_ones();
+            at = base.plus(64);
+        }
+        before < self.ahead
+    }
+
     /// True when nothing has arrived out of order, so that the ring is not needed.
     pub(crate) fn is_gapless(&self) -> bool {
         self.ahead == 0
@@ -143,6 +164,10 @@ mod tests {
             let mut floor = 0u32;
             for step in steps {
                 let psn = floor.saturating_sub(100) + step;
+                if psn < floor + 192 && !oracle.contains(&psn) {
+                    let overtaken = oracle.last().is_some_and(|last| *last > psn);
+                    prop_assert_eq!(subject.is_overtaken(&words, Psn(psn)), overtaken);
+                }
                 let want = if oracle.contains(&psn) {
                     Arrival::Duplicate
                 } else if psn >= floor + 192 {

@@ -175,9 +175,11 @@ impl RxFlow {
         if end > u64::from(msg.len) || rx.payload_len == 0 || own > room || odd {
             return Err(DropReason::BadSegment);
         }
+        let overtaken = self.received.is_overtaken(buffer.words, data.psn);
         if self.received.insert(buffer.words, data.psn) == Arrival::OutOfWindow {
             return Err(DropReason::PsnOutOfWindow);
         }
+        cx.stats.reordered += u64::from(overtaken);
         msg.received += own;
         msg.kept = true;
         if data.tag != 0 {

@@ -11,7 +11,7 @@ use transport::wire::AccountedSizes;
 use transport::{Duration, Instant, Stats};
 
 use super::audit::Audit;
-use super::collectives::{Collectives, DcSimResult, utilisation};
+use super::collectives::{Collectives, DcSimResult, SpanResult, utilisation};
 use super::fct::{Fct, jain};
 use super::scheduler::SchedulerResult;
 use super::{Counters, Lateness};
@@ -87,6 +87,12 @@ pub struct Summary {
     /// Share of the hosts' lines that data took until the last delivery; null unless all was
     /// delivered.
     pub utilisation: Option<f64>,
+    /// Share of the data segments that arrived after a later one of their flow; null when none
+    /// arrived.
+    pub reordered: Option<f64>,
+    /// Times from the start of a data packet on its host's line to its arrival; null in real time,
+    /// and where neither a collective nor a scheduler's own protocol asks for them.
+    pub wire_delay_us: Option<SpanResult>,
     /// What hosts of DCsim counted; null with other schedulers, and where they cannot be seen.
     pub dcsim: Option<DcSimResult>,
     /// What border switches of MLCC counted; null without them, and where they cannot be seen.
@@ -374,6 +380,8 @@ impl Summary {
             fct_slowdown: fct_slowdown(plan, records),
             collectives: Collectives::of(plan, records),
             utilisation: utilisation(plan, completion),
+            reordered: reordered(stats),
+            wire_delay_us: None,
             dcsim: None,
             mlcc: network.and_then(MlccCounts::of),
             scheduler: None,
@@ -411,6 +419,13 @@ fn fct_slowdown(plan: &Plan, records: &[FlowRecord]) -> Fct {
         Some(record.fct()?.as_us_f64() / plan.fct_alone(spec.src, spec.dst, spec.size).as_us_f64())
     };
     Fct::of_values(lines.filter_map(slowdown).collect())
+}
+
+fn reordered(stats: &Stats) -> Option<f64> {
+    let arrived = stats.data_placed + stats.parity_kept;
+    #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+    let share = stats.reordered as f64 / arrived as f64;
+    (arrived > 0).then_some(share)
 }
 
 fn near_and_far(near: &str, far: Option<&str>) -> String {

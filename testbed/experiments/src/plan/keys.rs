@@ -242,8 +242,8 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         .help(did_you_mean(key, &names)))
 }
 
-/// Second names: MLCC is one thing to its user, and three parts here.
-const SECOND_NAMES: [(&str, &str); 9] = [
+/// Second names: MLCC is one thing to its user, and three parts here; DCsim's switches limit SIMs.
+const SECOND_NAMES: [(&str, &str); 12] = [
     ("cc.mlcc.theta", "rc.mlcc.theta"),
     ("cc.mlcc.dt", "rc.mlcc.dt"),
     ("cc.mlcc.alpha", "rc.mlcc.alpha"),
@@ -253,6 +253,9 @@ const SECOND_NAMES: [(&str, &str); 9] = [
     ("cc.mlcc.clock", "switch.dci.clock"),
     ("cc.mlcc.feedback_gap", "switch.dci.feedback_gap"),
     ("dci.queues", "switch.dci.queues"),
+    ("switch.sim.queue", "switch.dcsim.queue"),
+    ("switch.sim.bucket", "switch.dcsim.bucket"),
+    ("switch.sim.overhead", "switch.dcsim.overhead"),
 ];
 
 /// The first name of a setting.
@@ -283,7 +286,16 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
     let named = |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), key.about));
     let (before, after) = around_switches();
     let own = named(before).chain(policy_keys::all(SWITCHES)).chain(named(after));
-    own.chain(policy_keys::all(ENDPOINTS)).map(move |(name, doc)| (name, line(doc)))
+    own.chain(policy_keys::all(ENDPOINTS)).map(move |(name, doc)| {
+        let line = line(doc) + &also(&name);
+        (name, line)
+    })
+}
+
+/// The second name of a setting, for its line.
+fn also(name: &str) -> String {
+    let second = SECOND_NAMES.iter().find(|(_, first)| *first == name);
+    second.map_or(String::new(), |(second, _)| format!(" (also {second})"))
 }
 
 /// The table in two: the keys of disciplines and programs stand between, among those of switches.

@@ -38,8 +38,8 @@ use crate::topology::programs;
 use crate::topology::{
     FabricParams, FatTree, FatTreeSpec, TIERS_MAX, Transfer, base_rtt, ideal_completion,
 };
-use crate::workload::Matrix;
 use crate::workload::matrix::{LinkFailure, Message, Start};
+use crate::workload::{FlowSpec, Matrix};
 
 /// A run, wholly decided.
 #[derive(Clone, Debug)]
@@ -186,6 +186,14 @@ impl Plan {
             line_rate: self.settings.line_rate,
             mtu: Bytes(u64::from(self.fabric.mtu)),
         }
+    }
+
+    /// Whether a simulation measures how long data takes from its host's line to its arrival: where
+    /// flows are of collectives, or a scheduler has a protocol of its own.
+    #[must_use]
+    pub fn measures_delay(&self) -> bool {
+        let collective = |flow: &FlowSpec| flow.collective != 0;
+        self.settings.sched != SchedKind::RoundRobin || self.matrix.flows.iter().any(collective)
     }
 
     /// Whether a flow between two hosts leaves its datacentre; `None` where there is only one.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Packet, TimeWindow};
-use transport::sched::dcsim::Figures;
+use transport::sched::dcsim::{Figures, Spans};
 use transport::sched::zeropod::PodCounts;
 use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
@@ -225,6 +225,12 @@ impl<'a> Hosts<'a> {
                 let as_sent = (env.packets.of(handle), env.packets.ext(handle));
                 tap.note(received(&flight.packet, as_sent, host, now));
             }
+            if let Some(delays) = &mut self.nics.wire_delay
+                && flight.packet.is_data()
+                && let Some(start) = env.packets.start_of(flight.packet.handle)
+            {
+                delays.note(now.since(start));
+            }
             state.deliver(&flight.packet, &env.packets, now);
             env.packets.end(flight.packet.handle);
         }
@@ -320,6 +326,12 @@ impl<'a> Hosts<'a> {
             sum.add(&figures);
             (rtt_max.max(other), sum)
         })
+    }
+
+    /// Times of data from its host's line to its arrival; `None` where the run does not measure
+    /// them.
+    pub(super) fn wire_delay(&self) -> Option<&Spans> {
+        self.nics.wire_delay.as_deref()
     }
 
     /// What the hosts of pods have counted.

@@ -33,14 +33,14 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use fabric::{Network, Parts};
-use transport::sched::dcsim::Figures;
+use transport::sched::dcsim::{Figures, Spans};
 use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Rng, Stats};
 
 use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::audit::DriverCount;
-use crate::measure::collectives::DcSimResult;
+use crate::measure::collectives::{DcSimResult, SpanResult};
 use crate::measure::sampler::Sampler;
 use crate::measure::scheduler::SchedulerResult;
 use crate::measure::{Adapted, Audit, Outcome};
@@ -257,6 +257,7 @@ impl Sim {
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
         let mut dcsim: Option<(Duration, Figures)> = None;
+        let mut wire_delay = plan.measures_delay().then(Spans::default);
         let mut pod_counts = PodCounts::default();
         for part in built {
             let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -265,6 +266,9 @@ impl Sim {
             pod_counts.add(&part.hosts.pod_counts());
             if let Some((rtt_max, figures)) = part.hosts.dcsim() {
                 dcsim.get_or_insert_with(|| (rtt_max, Figures::default())).1.add(&figures);
+            }
+            if let (Some(all), Some(own)) = (&mut wire_delay, part.hosts.wire_delay()) {
+                all.add(own);
             }
             let DriverCount { handed_over, given_up, .. } = part.hosts.count();
             driver.handed_over += handed_over;
@@ -281,6 +285,8 @@ impl Sim {
             Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
         outcome.summary.dcsim =
             dcsim.map(|(rtt_max, figures)| DcSimResult::of(rtt_max, &figures, Some(&network)));
+        outcome.summary.wire_delay_us =
+            wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
         Outcome { series: self.sampler.into_series(), stopped, unwritten, ..outcome }
     }

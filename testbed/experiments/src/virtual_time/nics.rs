@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use fabric::Network;
+use transport::sched::dcsim::Spans;
 use transport::wire::{Ext, WireSizes};
 use transport::{BURST, Burst, Duration, Endpoint, HostId, Instant, TxSegment};
 
@@ -51,6 +52,8 @@ pub(super) struct Nics<'a> {
     pub(super) tap: Option<Tap>,
     /// Packets taken from endpoints.
     pub(super) handed_over: u64,
+    /// Times from the start of data on its host's line to its arrival, where the run measures them.
+    pub(super) wire_delay: Option<Box<Spans>>,
     burst: Burst<TxSegment>,
 }
 
@@ -61,6 +64,7 @@ impl<'a> Nics<'a> {
             sizes: plan.settings.wire_sizes(),
             tap,
             handed_over: 0,
+            wire_delay: plan.measures_delay().then(Box::default),
             burst: Burst::with_limit(BURST),
         }
     }
@@ -160,7 +164,7 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent((segment, ext), sender.host, now));
             }
-            send((segment, ext), sender.host, &self.sizes, now, env);
+            send((segment, ext), sender.host, &self.sizes, self.wire_delay.is_some(), now, env);
         }
     }
 
@@ -174,21 +178,25 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(carried, sender.host, now));
             }
-            send(carried, sender.host, &self.sizes, now, env);
+            send(carried, sender.host, &self.sizes, self.wire_delay.is_some(), now, env);
         }
     }
 }
 
-/// Gives a segment of `host` to its NIC.
+/// Gives a segment of `host` to its NIC; with `measured`, notes when data is on the line.
 #[inline]
 fn send(
     carried: (&TxSegment, &Ext),
     host: HostId,
     sizes: &WireSizes,
+    measured: bool,
     now: Instant,
     env: &mut Environment<'_>,
 ) {
     let packet = env.packets.packet_of(carried, host, sizes);
+    if measured && packet.is_data() {
+        env.packets.note_start(packet.handle, env.network.nic_start(host, now));
+    }
     let mut frames = SlabFrames::new(&mut env.packets, sizes);
     env.network.send(host, packet, now, &mut frames, &mut env.out);
 }

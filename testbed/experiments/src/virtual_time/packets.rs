@@ -8,7 +8,7 @@ use std::hint::black_box;
 use fabric::{CopySlab, Counted, Flags, Frames, Packet, flow_hash};
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
-use transport::{HostId, TxSegment};
+use transport::{HostId, Instant, TxSegment};
 
 /// One packet as it was sent: what its receiver sees of it. A cache line.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,9 @@ pub(super) struct PacketSlab {
     /// For each place whose header names extensions: their content. Empty before the first such
     /// header.
     exts: Vec<Ext>,
+    /// For each place: when the line of the host started to send the packet. Empty in runs that do
+    /// not measure that.
+    starts: Vec<Instant>,
 }
 
 impl PacketSlab {
@@ -74,6 +77,19 @@ impl PacketSlab {
     fn insert(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> u32 {
         let payload_len = segment.payload.len;
         self.keep(InFlight { hdr: segment.hdr, from, payload_len, copies: 1 }, ext)
+    }
+
+    /// Notes when the line of its host starts to send a packet.
+    pub(super) fn note_start(&mut self, handle: u32, at: Instant) {
+        if self.starts.len() < self.packets.places() {
+            self.starts.resize(self.packets.places(), Instant::ZERO);
+        }
+        self.starts[handle as usize] = at;
+    }
+
+    /// The instant that was noted of a packet; `None` in runs that note none.
+    pub(super) fn start_of(&self, handle: u32) -> Option<Instant> {
+        self.starts.get(handle as usize).copied()
     }
 
     /// Keeps one copy of a packet that another slab has let go of, and names it.
@@ -221,7 +237,7 @@ mod tests {
     use transport::units::{Credit, MsgNo, Psn};
     use transport::wire::int::Int;
     use transport::wire::{AccountedSizes, Allowance, Data, Extent, Note};
-    use transport::{Bytes, EntropyValue, FlowId, Instant, PayloadRef, Rate};
+    use transport::{Bytes, EntropyValue, FlowId, PayloadRef, Rate};
 
     const SIZES: WireSizes =
         WireSizes { frame_overhead: 42, flow_overhead: 42, accounted: AccountedSizes::HEADERS };

@@ -29,6 +29,8 @@ pub(super) struct Span {
 pub(super) struct Parcel {
     flight: Flight,
     packet: Option<InFlight>,
+    /// When its host's line started to send the packet, where the run measures that.
+    start: Option<Instant>,
 }
 
 /// The items that go from one part to another in a window.
@@ -130,11 +132,14 @@ impl Part<'_> {
     pub(super) fn receive(&mut self) {
         for Mail { parcels, exts } in &mut self.inbox {
             let mut exts = exts.drain(..);
-            for Parcel { mut flight, packet } in parcels.drain(..) {
+            for Parcel { mut flight, packet, start } in parcels.drain(..) {
                 if let Some(packet) = packet {
                     let ext = if packet.hdr.ext.is_some() { exts.next() } else { None };
                     let ext = ext.as_ref().unwrap_or(&Ext::VACANT);
                     flight.packet.handle = self.env.packets.keep(packet, ext);
+                    if let Some(at) = start {
+                        self.env.packets.note_start(flight.packet.handle, at);
+                    }
                 }
                 self.env.network.admit(flight);
             }
@@ -148,14 +153,16 @@ impl Part<'_> {
         for (to, Mail { parcels, exts }) in self.outbox.iter_mut().enumerate() {
             parcels.extend(network.crossed(to).map(|flight| {
                 self.parcel_at = self.parcel_at.min(flight.at);
-                let packet = flight.is_packet().then(|| {
+                let is_packet = flight.is_packet();
+                let start = packets.start_of(flight.packet.handle).filter(|_| is_packet);
+                let packet = is_packet.then(|| {
                     let handle = flight.packet.handle;
                     if packets.of(handle).hdr.ext.is_some() {
                         exts.push(*packets.ext(handle));
                     }
                     packets.let_go(handle)
                 });
-                Parcel { flight, packet }
+                Parcel { flight, packet, start }
             }));
         }
     }

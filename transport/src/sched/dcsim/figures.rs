@@ -28,7 +28,7 @@ impl Default for Spans {
 
 impl Spans {
     /// Counts a span.
-    pub(super) fn note(&mut self, span: Duration) {
+    pub fn note(&mut self, span: Duration) {
         self.count += 1;
         self.sum_ps += u128::from(span.as_ps());
         self.max = self.max.max(span);

@@ -1,0 +1,95 @@
+//! Tests of what a run of DCsim reports: delays by arithmetic, reordering, second names.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use experiments::measure::Outcome;
+use experiments::plan::{Draft, Origin, Plan};
+use experiments::progress::{Progress, Watch};
+use experiments::topology;
+use experiments::virtual_time;
+use experiments::workload::{FlowSpec, Matrix};
+use transport::{Bytes, HostId};
+
+struct Patient;
+
+impl Watch for Patient {
+    fn goes_on(&mut self, _progress: &Progress) -> bool {
+        true
+    }
+}
+
+/// Packets of 9000 bytes on the wire, SIMs of 64.
+const SIZES: [(&str, &str); 3] =
+    [("mtu", "8936"), ("wire.data_overhead", "64"), ("wire.control", "64")];
+
+/// Flows of so many packets of 9000 bytes, each from one host to another.
+type Flow = (u32, u32, u64);
+
+/// Runs flows in the paper's network, all of which finish.
+fn run(transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Outcome {
+    let mut draft = Draft::default();
+    draft.set_transport(transport, Origin::Set).unwrap();
+    for (key, value) in SIZES.iter().chain(set) {
+        draft.set(key, value, Origin::Set).unwrap();
+    }
+    let mut matrix = Matrix { nodes: 128, ..Matrix::default() };
+    for &(src, dst, packets) in flows {
+        let flow = FlowSpec::new(HostId(src), HostId(dst), Bytes(packets * 8936));
+        matrix.push_flow(FlowSpec { collective: 1, ..flow }).unwrap();
+    }
+    let plan = Plan::new(&draft, matrix, &topology::by_name("dcsim").unwrap()).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let summary = &outcome.summary;
+    assert!(summary.audit.ok, "{:?}", summary.audit);
+    assert_eq!(summary.flows.finished, flows.len() as u64);
+    outcome
+}
+
+/// A ring among all hosts, each far from the next.
+fn permutation(packets: u64) -> Vec<Flow> {
+    (0..128).map(|host| (host, (host + 61) % 128, packets)).collect()
+}
+
+/// Six links of 650 ns, each behind the 90 ns that a packet takes to be sent.
+const ALONE_US: f64 = 6.0 * (0.650 + 0.090);
+
+#[test]
+fn data_that_meets_nothing_takes_six_links() {
+    let delay = run("dcsim", &[], &[(0, 127, 50)]).summary.wire_delay_us.unwrap();
+    // A SIM or its answer may be on a line before it: 0.64 ns a port.
+    assert!((ALONE_US..ALONE_US + 0.01).contains(&delay.mean), "{delay:?}");
+    assert!((ALONE_US..ALONE_US + 0.02).contains(&delay.max), "{delay:?}");
+    assert!((ALONE_US * 31.0 / 32.0..=delay.max).contains(&delay.p50), "{delay:?}");
+    // What waits in its own NIC has not started: the first of a window is sent at once.
+    let delay = run("fixed-window", &[], &[(0, 127, 50)]).summary.wire_delay_us.unwrap();
+    assert!((ALONE_US..ALONE_US + 0.01).contains(&delay.max), "{delay:?}");
+}
+
+#[test]
+fn packets_on_one_path_keep_their_order_and_sprayed_ones_do_not() {
+    let of = |transport| run(transport, &[], &permutation(40)).summary.reordered.unwrap();
+    assert!(of("hpcc").abs() < 1e-9);
+    let sprayed = of("fixed-window");
+    assert!((0.05..0.95).contains(&sprayed), "{sprayed}");
+}
+
+#[test]
+fn two_threads_measure_what_one_does() {
+    let of = |threads| {
+        let summary = run("dcsim", &[("sim.threads", threads)], &permutation(20)).summary;
+        (summary.wire_delay_us, summary.reordered, summary.dcsim)
+    };
+    assert_eq!(of("1"), of("2"));
+}
+
+#[test]
+fn second_names_of_the_switches_settings_are_the_first() {
+    let of = |set: &[(&str, &str)]| run("dcsim", set, &permutation(5)).summary.dcsim.unwrap();
+    for (name, second, value) in [
+        ("switch.dcsim.queue", "switch.sim.queue", "6"),
+        ("switch.dcsim.bucket", "switch.sim.bucket", "4"),
+        ("switch.dcsim.overhead", "switch.sim.overhead", "5"),
+    ] {
+        assert_eq!(of(&[(name, value)]), of(&[(second, value)]));
+        assert_ne!(of(&[(second, value)]), of(&[]), "{second}");
+    }
+}

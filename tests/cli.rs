@@ -579,3 +579,38 @@ fn clocks_of_simulated_hosts_are_checked_and_refused_where_clocks_are_real() {
         assert!(ran.err.contains(wrong), "{wrong}: {ran:?}");
     }
 }
+
+#[test]
+fn flags_that_change_nothing_are_named() {
+    let warned =
+        |flags: &[&str]| headrace(&[&["run", "permutation-16", "--quiet"], flags].concat());
+    for (flags, part) in [
+        (
+            &["--set", "cc.swift.fs_range=5"][..],
+            "--set: warning: found `cc.swift.fs_range`, which no policy",
+        ),
+        (&["--udp-port", "5000"], "--udp-port: warning: found 5000 in a simulation"),
+        (&["--jobs", "2"], "--jobs 2 changes nothing"),
+    ] {
+        let ran = warned(flags);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.contains(part), "{flags:?}: {ran:?}");
+    }
+    for flags in [
+        &["--transport", "auto", "--set", "cc.unocc.qa_early=0"][..],
+        &["--transport", "swift", "--set", "cc.swift.fs_range=5"],
+        &["--transport", "dcsim", "--set", "switch.dcsim.queue=11"],
+        &["--set", "far.rtt=1ms", "--set", "run.message=64KiB", "--set", "switch.queue=1MB"],
+    ] {
+        let ran = warned(flags);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_network_file_may_have_any_name() {
+    let dir = Dir::new();
+    let path = dir.file("net.txt", include_str!("fuzz/seeds/topo/ft128-8os.topo"));
+    let ran = headrace(&["run", "permutation-16", "--quiet", "--topo", &path]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}

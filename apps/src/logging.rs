@@ -1,5 +1,7 @@
 //! Logs go to standard error: warnings by default, more by `-v`, all by RUST_LOG.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging; a second call changes nothing. `verbose` counts the `-v` flags; RUST_LOG wins.
@@ -14,6 +16,8 @@ pub(crate) fn start(verbose: u8) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Escapes in a log file are noise.
+        .with_ansi(std::io::stderr().is_terminal())
         .without_time()
         .with_target(false);
     // Fails when tests in one process start it again, which is fine.

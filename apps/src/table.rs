@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use experiments::measure::summary::{AccountedBytes, GoneHost, QueueBytes};
+use experiments::measure::summary::{AccountedBytes, ByteCounts, GoneHost, QueueBytes};
 use experiments::measure::{Outcome, Summary};
 use experiments::workload::Matrix;
 use serde_json::Value;
@@ -190,7 +190,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("run", format!("{} of {transport} ({cc}, {lb}), seed {}", summary.world, summary.seed)),
         ("flows", format!("{} of {} finished", summary.flows.finished, summary.flows.total)),
-        ("bytes", format!("{} of {} delivered", summary.bytes.delivered, summary.bytes.offered)),
+        ("bytes", bytes(&summary.bytes)),
         ("fct", format!("min {}, mean {}, p50 {}", trio[0], trio[1], trio[2])),
         ("", format!("p99 {}, p99.9 {}, max {}", tail[0], tail[1], tail[2])),
         ("completion", us(summary.completion_us)),
@@ -244,6 +244,14 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows.push(("audit", verdict.to_owned()));
     rows.push(("cost", cost(summary)));
     rows
+}
+
+fn bytes(bytes: &ByteCounts) -> String {
+    let delivered = format!("{} of {} delivered", bytes.delivered, bytes.offered);
+    match bytes.placed.saturating_sub(bytes.delivered) {
+        0 => delivered,
+        begun => format!("{delivered}, and {begun} of messages that are not whole"),
+    }
 }
 
 fn cost(summary: &Summary) -> String {

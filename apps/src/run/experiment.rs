@@ -9,6 +9,7 @@ use std::path::Path;
 use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
+use experiments::plan::keys;
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
 use experiments::topology::FatTreeSpec;
@@ -138,6 +139,7 @@ impl Reader {
             return Err(no_faults().into());
         }
         self.warnings.extend(idle_code(&plan));
+        self.warnings.extend(idle_flags(args, world, &draft));
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
         let observe = observe::of_run(args)?;
@@ -375,6 +377,28 @@ fn idle_code(plan: &Plan) -> Option<Warning> {
     let expected = format!("some of at least ec.base_rtt_min, {least}");
     let help = "to code near flows too: --set ec.base_rtt_min=0us";
     Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
+}
+
+/// Flags that change nothing in this run, so that a typing error does not look like a result.
+fn idle_flags(args: &RunArgs, world: World, draft: &Draft) -> Vec<Warning> {
+    let acting = draft.effective();
+    let acts = |key: &str| {
+        let canonical = keys::canonical(key);
+        acting.iter().any(|(known, ..)| known == canonical)
+    };
+    let idle = |flag: &str, found: String, expected: &str| {
+        Warning(InputError::new(found, expected).at(flag, 0, 0))
+    };
+    let settings = args.policies.settings().unwrap_or_default();
+    let settings = settings.into_iter().filter(|(key, _)| !acts(key)).map(|(key, _)| {
+        let found = format!("`{key}`, which no policy of this run uses");
+        idle("--set", found, "a setting of its policies; it changes nothing")
+    });
+    let port = args.udp_port.filter(|_| world == World::Sim).map(|port| {
+        let found = format!("{port} in a simulation, which has no ports");
+        idle("--udp-port", found, "--world vdev or nic; it changes nothing")
+    });
+    settings.chain(port).collect()
 }
 
 /// Hosts of generated traffic by default.

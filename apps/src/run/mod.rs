@@ -60,6 +60,10 @@ pub(crate) fn run(
     for warning in &experiment.warnings {
         writeln!(console.err, "{warning}")?;
     }
+    if args.jobs > 1 {
+        writeln!(console.err, "warning: --jobs {} changes nothing: this is one run", args.jobs)?;
+    }
+    log(&experiment);
     if experiment.world == World::Sim {
         observe::check_simulation(&experiment.observe)?;
     }
@@ -82,6 +86,17 @@ pub(crate) fn run(
     }
     let finished = outcome.summary.is_success() && !outcome.stopped;
     Ok(if finished { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// Logs what runs: every file that was read, and every setting that is not at its default.
+fn log(experiment: &Experiment) {
+    for input in &experiment.inputs {
+        tracing::info!(role = input.role, path = input.path, bytes = input.bytes, "read");
+    }
+    let set = experiment.configuration.iter().filter(|setting| setting.source != "default");
+    for setting in set {
+        tracing::info!(key = setting.key, value = setting.value, by = setting.source, "set");
+    }
 }
 
 /// Refuses to start DPDK where it would end in a riddle.

@@ -255,8 +255,10 @@ pub struct QueueBytes {
 pub struct ByteCounts {
     /// Bytes of the matrix.
     pub offered: u64,
-    /// Delivered.
+    /// Bytes of messages that were delivered as a whole.
     pub delivered: u64,
+    /// Bytes that receivers have in their places, those of messages that are not whole among them.
+    pub placed: u64,
 }
 
 impl CodeCounts {
@@ -364,7 +366,7 @@ impl Summary {
             goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
             packets: Packets::of(stats, network),
             queue_bytes: network.map(QueueBytes::of),
-            bytes: ByteCounts { offered, delivered },
+            bytes: ByteCounts { offered, delivered, placed: stats.data_placed_bytes },
             audit,
             wall_s: 0.0,
             hops_per_s: 0.0,

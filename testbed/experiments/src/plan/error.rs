@@ -35,6 +35,8 @@ pub enum RunError {
     TooManyHosts {
         /// Hosts of the topology.
         hosts: u32,
+        /// Hosts of the matrix.
+        matrix: u32,
         /// Hosts it can have.
         most: u32,
         /// The kind of device.
@@ -71,11 +73,21 @@ impl fmt::Display for RunError {
             Self::Fault(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
             Self::Flow(flow, error) => write!(f, "flow {} of the matrix: {error}", flow.0),
-            Self::TooManyHosts { hosts, most, pmd } => write!(
-                f,
-                "the topology has {hosts} hosts, but the vdev world runs 2 to {most} over {pmd}, \
-                 one device each: choose a smaller topology with --topo, or run it with --world sim"
-            ),
+            Self::TooManyHosts { hosts, matrix, most, pmd } => {
+                let within = format!("2 to {most} over {pmd}, one device each");
+                if matrix > most {
+                    return write!(
+                        f,
+                        "the matrix has {matrix} hosts, but the vdev world runs {within}: run it \
+                         with --world sim, or a matrix of fewer hosts"
+                    );
+                }
+                write!(
+                    f,
+                    "the topology has {hosts} hosts, but the vdev world runs {within}: choose a \
+                     smaller topology with --topo, or run it with --world sim"
+                )
+            }
             Self::Environment(reason) => write!(
                 f,
                 "{reason}; `headrace doctor` checks this machine, and --world sim needs nothing \

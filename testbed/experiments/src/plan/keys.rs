@@ -259,7 +259,8 @@ const SECOND_NAMES: [(&str, &str); 12] = [
 ];
 
 /// The first name of a setting.
-pub(super) fn canonical(key: &str) -> &str {
+#[must_use]
+pub fn canonical(key: &str) -> &str {
     SECOND_NAMES.iter().find(|(second, _)| *second == key).map_or(key, |(_, first)| first)
 }
 

@@ -287,7 +287,8 @@ impl fmt::Display for TopologySource {
 }
 
 impl TopologySource {
-    /// The network that `text` names: a path when it ends in `.topo`, else a built-in network.
+    /// The network that `text` names: a path when it ends in `.topo`, else a built-in network, else
+    /// a file of any other name.
     ///
     /// # Errors
     /// When it is neither, with the nearest name and without a place.
@@ -296,7 +297,11 @@ impl TopologySource {
         if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("topo")) {
             return Ok(Self::File(base.join(path)));
         }
-        topology::by_name(text).map(|_| Self::Builtin(text.to_owned()))
+        match topology::by_name(text) {
+            Ok(_) => Ok(Self::Builtin(text.to_owned())),
+            Err(_) if base.join(path).is_file() => Ok(Self::File(base.join(path))),
+            Err(error) => Err(error),
+        }
     }
 
     /// The network itself.

@@ -21,6 +21,7 @@ use super::session::Session;
 use super::stream::short;
 use super::terms::Terms;
 use super::{Monitor, SessionEvent};
+use crate::workers::counters;
 
 /// How a server serves.
 #[derive(Clone, Copy, Debug)]
@@ -234,11 +235,13 @@ impl Server<'_> {
             return Ok(());
         }
         self.monitor.on_event(&SessionEvent::Begins(from, &terms));
+        let counted = self.host.counters();
         self.host.build(&terms)?;
         // The client receives it with the endpoint that it had before the session.
         let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
         self.host.send_note_once(from, number, &welcome);
-        let session = Session::new(self.host.eal(), number, from, terms, now);
+        let mut session = Session::new(self.host.eal(), number, from, terms, now);
+        session.counted_before = counted;
         self.session = Some((session, Ending::Open));
         Ok(())
     }
@@ -287,7 +290,8 @@ impl Server<'_> {
             }
             self.host.send_note(number, &Note::End { session: number, sent: sender.acked() });
         }
-        let (received, counters) = (session.receiver.got(), self.host.counters());
+        let counters = counters::since(self.host.counters(), &session.counted_before);
+        let received = session.receiver.got();
         let report = Note::Report { session: number, received, counters };
         *ending = Ending::Reported(self.host.send_note(number, &report));
     }

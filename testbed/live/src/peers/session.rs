@@ -1,5 +1,6 @@
 //! State of a session that both ends keep: its terms, its messages, and its last report.
 
+use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Eal};
 
@@ -20,6 +21,8 @@ pub(super) struct Session {
     pub(super) sender: Option<Sender>,
     pub(super) receiver: Receiver,
     pub(super) began: Instant,
+    /// The host's counters when the session began.
+    pub(super) counted_before: Counters,
     /// When the application looks at its ring again.
     looks_at: Instant,
     /// Until when, and how much: sent, received, sent again.
@@ -41,6 +44,7 @@ impl Session {
             sender: None,
             receiver: Receiver::default(),
             began: now,
+            counted_before: Counters::new(),
             looks_at: now,
             reported: Default::default(),
         }

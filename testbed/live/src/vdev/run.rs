@@ -64,7 +64,8 @@ pub fn run_observed(
     let pmd = Pmd::by_name(&plan.draft.vdev.pmd);
     let (hosts, most) = (plan.hosts(), pmd.hosts_max());
     if !(2..=most).contains(&hosts) {
-        return Err(RunError::TooManyHosts { hosts, most, pmd: plan.draft.vdev.pmd.clone() });
+        let (matrix, pmd) = (plan.matrix.nodes, plan.draft.vdev.pmd.clone());
+        return Err(RunError::TooManyHosts { hosts, matrix, most, pmd });
     }
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let threads = Threads::of(plan);

@@ -52,6 +52,15 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
     collect(named.into_iter().chain(drops))
 }
 
+/// What was counted since `before`; a count of 0 is left out.
+pub(crate) fn since(mut now: Counters, before: &Counters) -> Counters {
+    for (name, count) in &mut now {
+        *count = count.saturating_sub(before.get(name).copied().unwrap_or(0));
+    }
+    now.retain(|_, count| *count > 0);
+    now
+}
+
 /// The counters of a device since it was opened.
 pub(crate) fn of_device(io: &PortIo) -> Counters {
     let queue = io.queue();

@@ -393,6 +393,9 @@ fn a_flag_that_replaces_what_variants_differ_in_is_refused() {
     assert_eq!(array.as_array().unwrap().len(), 8);
     assert_eq!(array[1]["variant"], "reps,size=64KiB,seed=2");
     assert!(array.as_array().unwrap().iter().all(|run| run["cc"] == "dctcp"));
+    // Faults of variants come on top of each other, and a flag leaves them.
+    let faults = headrace(&["run", "link-degraded", "--variant", "nowhere", "--seed", "2"]);
+    assert!(faults.err.contains("--variant: found"), "{faults:?}");
     let sweep = ["run", "fig12-incast", "--transport", "swift", "--variant", "size=1MiB,degree=8"];
     assert_eq!(headrace(&sweep).code, 2);
 }

@@ -185,14 +185,16 @@ pub(super) fn check_kept<'a>(
 ) -> Result<(), InputError> {
     let mut settings: BTreeMap<String, Replaced> = BTreeMap::new();
     for (before, after) in runs {
+        let kept = after.effective();
         for (key, value, from) in before.effective() {
-            let now = after.origin(&key);
+            let stays = kept.iter().any(|other| (&other.0, &other.1) == (&key, &value));
+            let by = after.origin(&key);
             let setting = settings.entry(key).or_default();
+            if matches!(from, Origin::Scenario(_)) && !stays {
+                setting.by.get_or_insert(by);
+            }
             if !setting.values.contains(&value) {
                 setting.values.push(value);
-            }
-            if matches!(from, Origin::Scenario(_)) && now != from {
-                setting.by.get_or_insert(now);
             }
         }
     }

@@ -131,6 +131,9 @@ reasons! {
     /// The seal's start is before this host's or far ahead of its clock: sent again by another
     /// host, or clocks of hosts are not set.
     StaleSeal => "stale_seal",
+    /// Sealed under a derived key that is not at hand, beyond the number of such frames that are
+    /// tried: forged ones, or very many flows that open at once.
+    SealFlood => "seal_flood",
     /// Trimmed, so without a tag, and of a flow that is not here: not believed at a host with keys.
     TrimmedStranger => "trimmed_stranger",
 }

@@ -53,9 +53,16 @@ pub(crate) struct Real {
     /// The user has described its switches and links.
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
     pub(crate) topology_given: bool,
-    /// The keys that seal packets, as the flag names them.
-    pub(crate) security: Option<String>,
+    /// The keys that seal packets, when they have been read.
+    pub(crate) keys: Option<SharedKeys>,
 }
+
+#[cfg(feature = "dpdk")]
+pub(super) use live::peers::SharedKeys;
+/// Keys have no use without devices.
+#[cfg(not(feature = "dpdk"))]
+#[derive(Clone, Debug)]
+pub(crate) enum SharedKeys {}
 
 /// The scenario that `input` names, a file or one that comes with the program; `None` when it names
 /// a matrix.
@@ -178,8 +185,7 @@ impl Reader {
             let source = TopologySource::Builtin(format!("leaf-spine:1,1,{count}"));
             self.topology = Some((source, "default for --world nic".to_owned()));
         }
-        let security = args.security.clone();
-        Ok(Some(Real { hosts, own, topology_given, security }))
+        Ok(Some(Real { hosts, own, topology_given, keys: None }))
     }
 
     /// The world in which it runs, with the origin of the choice: virtual time unless a flag or the

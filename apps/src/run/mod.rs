@@ -11,6 +11,7 @@ mod results;
 mod sweep;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 
 use experiments::capture::Unwritten;
 use experiments::measure::Outcome;
@@ -29,7 +30,7 @@ use crate::observe;
 use crate::output::{OutDir, OutputError};
 use crate::progress::{Shown, Total};
 use crate::stopwatch::{self, Stopwatch};
-use experiment::{Experiment, Real};
+use experiment::{Experiment, Real, SharedKeys};
 use order::Order;
 
 /// Runs the order of `args`; `command_line` goes into the manifest.
@@ -41,12 +42,7 @@ pub(crate) fn run(
     command_line: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    #[cfg(feature = "dpdk")]
-    if let Some(text) = &args.security {
-        let error = |error| Failure::CommandLine(format!("error: {error}"));
-        drop(live::peers::SharedKeys::read(text).map_err(error)?);
-    }
-    let experiment = match Order::read(args)? {
+    let mut experiment = match Order::read(args)? {
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
     };
@@ -54,7 +50,10 @@ pub(crate) fn run(
         let text = "error: --resume keeps runs of several, and this is one\n  help: leave it out";
         return Err(Failure::CommandLine(text.to_owned()));
     }
-    if experiment.real.as_ref().is_some_and(|real| real.security.is_none()) {
+    if let Some(real) = &mut experiment.real {
+        real.keys = args.security.as_deref().map(shared_keys).transpose()?;
+    }
+    if experiment.real.as_ref().is_some_and(|real| real.keys.is_none()) {
         writeln!(console.err, "{UNSEALED}")?;
     }
     for warning in &experiment.warnings {
@@ -171,13 +170,20 @@ fn in_real_time(
 const UNSEALED: &str = "packets are not sealed: a host on the path can read and change them; \
                         --security psk:FILE on every host seals them";
 
+/// The keys of `--security`, which seal packets.
+fn shared_keys(text: &str) -> Result<SharedKeys, Failure> {
+    let fail = |error: &dyn Display| Failure::CommandLine(format!("error: {error}"));
+    #[cfg(feature = "dpdk")]
+    return SharedKeys::read(text).map_err(|error| fail(&error));
+    #[cfg(not(feature = "dpdk"))]
+    Err(fail(&format_args!("--security {text}: this headrace was built without DPDK")))
+}
+
 /// The `nic` world, in builds that have it.
 fn on_real_devices(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     #[cfg(feature = "dpdk")]
-    if let Some(Real { hosts, own, topology_given, security }) = experiment.real.clone() {
+    if let Some(Real { hosts, own, topology_given, keys }) = experiment.real.clone() {
         let observe = experiment.observe.clone();
-        let keys = security.as_deref().map(live::peers::SharedKeys::read).transpose();
-        let keys = keys.map_err(RunError::Environment)?;
         let network = live::nic::RealNetwork { hosts, own, topology_given, observe, keys };
         return live::nic::run(&experiment.plan, &network, watch);
     }

@@ -103,6 +103,8 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
     fn ip_payload_len(&self) -> Result<u16, ParseError>;
     /// Source and destination, one behind the other.
     fn addresses(&self) -> &[u8];
+    /// Whether what repeats the entropy value in front of UDP agrees with it: the label of IPv6.
+    fn repeats_path(&self) -> bool;
     /// Whether UDP follows, and the IP header is what its sender wrote.
     fn check(&self) -> Result<(), ParseError>;
     /// Sender and receiver.
@@ -236,6 +238,11 @@ impl Outer for Head4 {
     }
 
     #[inline]
+    fn repeats_path(&self) -> bool {
+        true
+    }
+
+    #[inline]
     fn hosts(&self, addressing: &Addressing) -> Result<(HostId, HostId), ParseError> {
         let of = |ip| addressing.host_of_v4(ip).ok_or(ParseError::Address);
         Ok((of(self.ip.src)?, of(self.ip.dst)?))
@@ -273,9 +280,14 @@ impl Outer for Head6 {
     }
 
     #[inline]
+    fn repeats_path(&self) -> bool {
+        self.ip.first.get() == first_word(self.tos(), EntropyValue(self.udp.src_port.get()))
+    }
+
+    #[inline]
     fn hosts(&self, addressing: &Addressing) -> Result<(HostId, HostId), ParseError> {
         // The label repeats the entropy value; anything else was damaged on the way.
-        if self.ip.first.get() != first_word(self.tos(), EntropyValue(self.udp.src_port.get())) {
+        if !self.repeats_path() {
             return Err(ParseError::Field);
         }
         let of = |ip| addressing.host_of_v6(ip).ok_or(ParseError::Address);

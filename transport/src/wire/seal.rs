@@ -12,7 +12,7 @@ use super::addressing::IpVersion;
 use super::checksum::updated;
 use super::class::TrafficClass;
 use super::frame::{ETHERNET_LEN, UDP_LEN, header_overhead, payload_start};
-use super::outer::{self, Head4, Head6, Outer as _};
+use super::outer::{self, Head4, Head6};
 use super::{KIND_DATA, KIND_NOTE, KIND_PARITY, ParseError, data, note};
 
 /// Octets that a seal adds to a frame.
@@ -82,8 +82,8 @@ impl Parts {
     pub fn of(frame: &[u8]) -> Result<Self, ParseError> {
         let version = outer::version(frame)?;
         let (udp_len, tos) = match version {
-            IpVersion::V4 => outer::open::<Head4>(frame).map(|h| (h.udp().len, h.tos()))?,
-            IpVersion::V6 => outer::open::<Head6>(frame).map(|h| (h.udp().len, h.tos()))?,
+            IpVersion::V4 => lengths(outer::open::<Head4>(frame)?)?,
+            IpVersion::V6 => lengths(outer::open::<Head6>(frame)?)?,
         };
         let header_at = usize::from(header_overhead(version));
         let header = frame.get(header_at..).ok_or(ParseError::Truncated)?;
@@ -94,7 +94,7 @@ impl Parts {
         }
         let trimmed = TrafficClass::of_dscp(tos >> 2) == TrafficClass::Trimmed;
         let seal = if sealed { usize::from(LEN) } else { 0 };
-        let end = header_at - usize::from(UDP_LEN) + usize::from(udp_len.get());
+        let end = header_at - usize::from(UDP_LEN) + usize::from(udp_len);
         let end = end.checked_sub(seal).ok_or(ParseError::Truncated)?;
         let payload_at = match first & 0xF {
             KIND_DATA | KIND_PARITY => payload_start(frame).ok_or(ParseError::Truncated)?,
@@ -234,6 +234,16 @@ impl Seal {
             start: octets.start.get(),
         })
     }
+}
+
+/// The UDP length of a frame and the octet of DSCP and ECN. The fields in front of UDP that no tag
+/// covers must agree with it, or the frame would be refused only after it had been opened.
+#[inline]
+fn lengths<H: outer::Outer>(outer: &H) -> Result<(u16, u8), ParseError> {
+    let (len, tos) = (outer.udp().len.get(), outer.tos());
+    let trimmed = TrafficClass::of_dscp(tos >> 2) == TrafficClass::Trimmed;
+    let agrees = outer.repeats_path() && (trimmed || outer.ip_payload_len()? == len);
+    if agrees { Ok((len, tos)) } else { Err(ParseError::Field) }
 }
 
 /// The key of the flow of a header of `kind`.

@@ -23,7 +23,7 @@ use transport::{Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, ClockCounts, DeviceClock, DeviceName, DilatedClock, Pool, PortIo,
-    RegisteredThread, TimeScale, app_ring,
+    RegisteredThread, SharedKeys, TimeScale, app_ring,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -37,7 +37,6 @@ use super::report;
 use super::warm_up::{Desk, Opened, devices};
 use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
-use crate::workers::SharedKeys;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
@@ -133,7 +132,7 @@ fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
         ("matrix", print(&cm_write::to_text(&plan.matrix))),
         ("topology", print(&topo_file::to_text(plan.tree.spec()))),
         ("hosts file", print(&hosts)),
-        ("--security", network.keys.as_ref().map_or("none", |_| "psk").to_owned()),
+        ("--security", network.keys.as_ref().map_or("none", SharedKeys::mode).to_owned()),
     ];
     let settings = plan.draft.effective().into_iter().map(|(key, value, _)| (key, value));
     Hello {

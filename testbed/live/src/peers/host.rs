@@ -21,8 +21,8 @@ use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
     InterruptHold, MemoryConfig, MemoryMode, MessageBytes, Pool, PoolConfig, Port, PortConfig,
-    PortIo, RegisteredThread, Request, Security, Side, TimeScale, UdpSums, Worker, WorkerConfig,
-    app_ring, clock,
+    PortIo, RegisteredThread, Request, Security, SharedKeys, Side, TimeScale, UdpSums, Worker,
+    WorkerConfig, app_ring, clock,
 };
 
 use super::error::PeerError;
@@ -30,7 +30,10 @@ use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{Monitor, SessionEvent};
-use crate::workers::{SharedKeys, UNSEALED, counters, random, secured};
+use crate::workers::{counters, random, secured};
+
+/// What a process without keys says of itself.
+const UNSEALED: &str = "packets are not sealed (--security psk:FILE seals them)";
 
 /// The settings of a process.
 #[derive(Clone, Debug)]

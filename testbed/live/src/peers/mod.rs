@@ -31,14 +31,13 @@ mod session;
 mod stream;
 mod terms;
 
-pub use crate::workers::SharedKeys;
 pub use client::{ClientOptions, Outcome, run};
 pub use error::PeerError;
 pub use host::HostSetup;
 pub use protocol::{Job, Totals};
 pub use server::{Served, ServerOptions, serve};
 pub use terms::{Policies, Terms};
-pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, Side};
+pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, SharedKeys, Side};
 
 use experiments::measure::Counters;
 use transport::{Duration, HostId};

@@ -15,12 +15,12 @@ use transport::wire::addressing::Addressing;
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::{
     AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Pool,
-    Port, PortIo, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    Port, PortIo, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
 use super::observers::Observers;
-use super::{SharedKeys, secured};
+use super::secured;
 use crate::dpdk_error::unfit;
 
 /// Descriptors in the rings between an application and its worker.

@@ -9,17 +9,14 @@ pub(crate) mod counters;
 pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
-mod shared_keys;
 
 use experiments::plan::RunError;
 use transport::{Config, Duration};
-use transport_dpdk::TimeScale;
+use transport_dpdk::{SharedKeys, TimeScale};
 
 use crate::dpdk_error::unfit;
 
 pub use lateness::LATE_SHARE_MAX;
-pub use shared_keys::SharedKeys;
-pub(crate) use shared_keys::UNSEALED;
 
 /// `config` with a secret of the operating system's, so that no other host can guess flows' keys.
 ///

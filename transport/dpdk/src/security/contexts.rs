@@ -14,7 +14,8 @@ const PLACES_A_FLOW: usize = 8;
 
 /// Derived keys with a state `T` each.
 pub(super) struct Contexts<T> {
-    /// [`Name::print`] of each place, 0 where it is free: a set is one cache line.
+    /// [`Name::print`] of each place, 0 where it is free: a set is one cache line, and all keys of
+    /// a flow are in one set.
     prints: Box<[[u64; WAYS]]>,
     places: Box<[Option<Context<T>>]>,
     uses: u64,

@@ -24,18 +24,33 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// A number that differs from one name to the next, not 0.
+    /// A number that differs from one flow to the next, not 0. All keys of a flow in one direction
+    /// have the same.
     #[inline]
     pub(super) fn print(&self) -> u64 {
-        /// Odd, with bits everywhere.
-        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let word = |octets: &[u8]| octets.first_chunk().map_or(0, |half| u64::from_ne_bytes(*half));
-        let halves = |address: &[u8; 16]| word(address).wrapping_mul(SPREAD) ^ word(&address[8..]);
         let ends = halves(&self.src).wrapping_mul(SPREAD) ^ halves(&self.dst);
-        let start = self.start.wrapping_mul(SPREAD);
-        let rest = u64::from(self.key) << 1 | u64::from(self.encrypted);
-        transport::rng::mix(self.flow ^ start.rotate_left(32) ^ ends ^ rest).max(1)
+        transport::rng::mix(self.flow ^ ends).max(1)
     }
+
+    /// A number that differs from one sender to the next.
+    pub(super) fn sender_print(&self) -> u64 {
+        transport::rng::mix(halves(&self.src))
+    }
+
+    /// Whether both are keys of one flow in one direction.
+    #[inline]
+    pub(super) fn is_of_flow(&self, other: &Self) -> bool {
+        (self.flow, self.src, self.dst) == (other.flow, other.src, other.dst)
+    }
+}
+
+/// Odd, with bits everywhere.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+#[inline]
+fn halves(address: &[u8; 16]) -> u64 {
+    let word = |octets: &[u8]| octets.first_chunk().map_or(0, |half| u64::from_ne_bytes(*half));
+    word(address).wrapping_mul(SPREAD) ^ word(&address[8..])
 }
 
 /// Sixteen octets of an address.

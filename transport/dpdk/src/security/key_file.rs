@@ -52,6 +52,17 @@ impl fmt::Debug for Keys {
 /// Why a file of keys cannot be used: where, what was expected, and how to mend it.
 #[derive(Debug, Error)]
 pub enum KeyFileError {
+    /// The text names no file and what its keys are for.
+    #[error(
+        "--security {0}: unknown; expected psk:FILE, or psk-auth:FILE to leave payloads readable"
+    )]
+    Unknown(String),
+    /// Packets take numbers from the time, which come once.
+    #[error(
+        "--security: the system's clock shows a time before 2020; expected the present, from \
+         which packets take numbers that come once; set it (timedatectl)"
+    )]
+    Clock,
     /// The file system refused.
     #[error(
         "--security: cannot read {0} ({1}); expected a file of keys: \

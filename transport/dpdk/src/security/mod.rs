@@ -8,15 +8,22 @@
 //! has come in, so neither protocol nor store sees a difference. What a seal covers and what it
 //! leaves out: docs/WIRE.md.
 //!
+//! Deriving a key allocates, once a second and flow, since aws-lc-rs makes no key in memory that is
+//! there; so it is bounded for what strangers send. Nothing else allocates after the start.
+//!
 //! AES-128-GCM and HKDF-SHA256 are aws-lc-rs's: no cryptography of our own. A host that has the
 //! file can pretend to be every other host that has it; this protects from all others.
 
+mod authenticated;
+mod budget;
 mod contexts;
 mod derive;
+mod floors;
 mod key_file;
 mod opener;
 mod replay;
 mod sealer;
+mod shared_keys;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +32,7 @@ use transport::Instant;
 pub use key_file::{KEYS_MAX, KeyFile, KeyFileError, Keys};
 pub use opener::{Opened, Opener};
 pub use sealer::Sealer;
+pub use shared_keys::SharedKeys;
 
 /// What is done to payloads beside headers, which are always authenticated and never encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,7 +55,8 @@ pub enum WallClock {
 }
 
 impl WallClock {
-    /// Now. Read when a key is derived, once a second and flow.
+    /// Now. Read when a key is derived, once a second and flow, and for frames under a start that
+    /// is not at hand.
     #[must_use]
     #[expect(clippy::disallowed_types, reason = "hosts have no other clock in common")]
     pub fn at(&self, now: Instant) -> u64 {

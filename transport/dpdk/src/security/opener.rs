@@ -8,22 +8,26 @@
 use std::fmt;
 
 use aws_lc_rs::aead::{Aad, LessSafeKey};
-use transport::Instant;
 use transport::stats::DropReason;
+use transport::wire::addressing::Addressing;
+use transport::wire::frame;
 use transport::wire::seal::{self, Parts, Seal, TAG_LEN};
+use transport::{Duration, HostId, Instant};
 
 use super::WallClock;
+use super::authenticated::Authenticated;
+use super::budget::{Budget, RENEWALS, STRANGERS};
 use super::contexts::{Context, Contexts};
 use super::derive::{Name, key_of, nonce, wide};
+use super::floors::Floors;
 use super::key_file::Keys;
 use super::replay::ReplayWindow;
-use super::sealer::Authenticated;
 
-/// How far a sender's clock may be ahead of ours, and how old a start may be that is not at hand: a
-/// minute. Senders take a new start every second.
+/// How far a sender's clock may be ahead of ours, how old a start may be that is not at hand, and
+/// how long a derived key opens. Senders take a new start every second.
+const APART: Duration = Duration::from_s(60);
 const APART_NS: u64 = 60_000_000_000;
-/// Senders share these by their address.
-const SENDERS: usize = 1024;
+const SEAL: usize = seal::LEN as usize;
 
 /// What became of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,9 +44,10 @@ pub enum Opened {
 pub struct Opener {
     keys: Keys,
     wall: WallClock,
-    contexts: Contexts<ReplayWindow>,
-    /// A key that is not in the table has to start after this time, by sender; ns since 1970.
-    floors: Box<[u64]>,
+    contexts: Contexts<Use>,
+    floors: Floors,
+    /// Derivations for flows of which no key is at hand.
+    strangers: Budget,
     authenticated: Authenticated,
 }
 
@@ -58,24 +63,30 @@ impl Opener {
             keys,
             wall,
             contexts: Contexts::with_room(flows),
-            floors: vec![wall.at(now).saturating_sub(1); SENDERS].into_boxed_slice(),
+            floors: Floors::new(wall.at(now).saturating_sub(1)),
+            strangers: STRANGERS,
             authenticated: Authenticated::new(),
         }
     }
 
     pub(super) fn rotate(&mut self, keys: Keys) {
         let Self { contexts, floors, keys: old, .. } = self;
-        contexts.retain(|name| keys.shares(name.key, old), |name| raise(floors, name));
+        contexts.retain(|name| keys.shares(name.key, old), |name| floors.raise(name));
         self.keys = keys;
     }
 
     /// Opens `frame`, which arrived by `now`, where it lies. A frame that is not of this protocol
-    /// is left as it is.
+    /// or for another port than that of `here` is left as it is.
     ///
     /// # Errors
     /// Why it must be dropped; its content means nothing then.
     #[inline]
-    pub fn open(&mut self, frame: &mut [u8], now: Instant) -> Result<Opened, DropReason> {
+    pub fn open(
+        &mut self,
+        frame: &mut [u8],
+        here: (&Addressing, HostId),
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
         let Ok(parts) = Parts::of(frame) else { return Ok(Opened::Unsealed) };
         if !parts.sealed {
             return Ok(Opened::Unsealed);
@@ -84,95 +95,104 @@ impl Opener {
             parts.unmark(frame);
             return Ok(Opened::Hint);
         }
-        let (body, seal) = frame.split_at_mut_checked(parts.end).ok_or(DropReason::Truncated)?;
-        let octets = seal.first_chunk::<{ seal::LEN as usize }>().ok_or(DropReason::Truncated)?;
-        let Seal { encrypted, key, number, start } = Seal::read(octets)?;
-        let (src, dst) = parts.addresses(body);
+        let octets = frame.get(parts.end..).and_then(<[u8]>::first_chunk::<SEAL>);
+        let octets = octets.copied().ok_or(DropReason::Truncated)?;
+        let Seal { encrypted, key, number, start } = Seal::read(&octets)?;
+        let (src, dst) = parts.addresses(frame);
         let (src, dst) = (wide(src), wide(dst));
         let name = Name { src, dst, flow: parts.flow_key, start, key, encrypted };
         let print = name.print();
-        parts.clear_checksum(body);
+        let sealed = Sealed { parts, name, number, octets };
+        let Some(place) = self.contexts.find(print, |context| context.name == name) else {
+            return self.open_unknown(frame, &sealed, here, now);
+        };
         let Self { contexts, authenticated, .. } = self;
-        let (tag, _) = octets.split_at(TAG_LEN);
-        let sealed = Sealed { parts: &parts, number, encrypted, tag };
-        if let Some(place) = contexts.find(print, |context| context.name == name) {
-            let context = contexts.at(place).ok_or(DropReason::BadTag)?;
-            if !context.state.is_new(number) {
-                return Err(DropReason::Replayed);
-            }
-            sealed.open(&context.key, body, authenticated).ok_or(DropReason::BadTag)?;
-            context.state.take(number);
-        } else {
-            let key = derive(&self.keys, &self.floors, &name, self.wall.at(now))?;
-            sealed.open(&key, body, authenticated).ok_or(DropReason::BadTag)?;
-            self.keep(name, print, key, number);
+        let context = contexts.at(place).ok_or(DropReason::BadTag)?;
+        if now >= context.state.until {
+            return Err(DropReason::StaleSeal);
         }
+        if !context.state.window.is_new(number) {
+            return Err(DropReason::Replayed);
+        }
+        sealed.open(&context.key, frame, authenticated).ok_or(DropReason::BadTag)?;
+        context.state.window.take(number);
         parts.unmark(frame);
         Ok(Opened::Whole)
     }
 
-    /// Keeps a derived key that has opened a frame.
+    /// Opens a frame whose derived key is not at hand.
     #[cold]
-    fn keep(&mut self, name: Name, print: u64, key: LessSafeKey, number: u64) {
-        let mut window = ReplayWindow::new();
-        window.take(number);
-        if let Some(gone) = self.contexts.put(print, Context::new(name, key, window)) {
-            raise(&mut self.floors, &gone.name);
+    fn open_unknown(
+        &mut self,
+        frame: &mut [u8],
+        sealed: &Sealed,
+        (addressing, host): (&Addressing, HostId),
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
+        // The parser names what is wrong with a frame that is not for this port or of no host.
+        let Ok(route) = frame::route_of(frame, addressing) else { return Ok(Opened::Unsealed) };
+        if route.dst != host {
+            return Err(DropReason::WrongHost);
         }
+        let name = &sealed.name;
+        let print = name.print();
+        let shared = self.keys.numbered(name.key).ok_or(DropReason::UnknownKey)?;
+        let wall = self.wall.at(now);
+        let known_since = self.floors.of(name).max(wall.saturating_sub(APART_NS));
+        if name.start <= known_since || name.start > wall.saturating_add(APART_NS) {
+            return Err(DropReason::StaleSeal);
+        }
+        let known = self.contexts.find(print, |context| context.name.is_of_flow(name));
+        let budget = match known.and_then(|place| self.contexts.at(place)) {
+            Some(context) => &mut context.state.renewals,
+            None => &mut self.strangers,
+        };
+        let before = *budget;
+        *budget = before.after_one(now).ok_or(DropReason::SealFlood)?;
+        let key = key_of(shared, name).ok_or(DropReason::BadTag)?;
+        sealed.open(&key, frame, &mut self.authenticated).ok_or(DropReason::BadTag)?;
+        *budget = before;
+        let mut window = ReplayWindow::new();
+        window.take(sealed.number);
+        let renewals = if known.is_some() { before } else { RENEWALS };
+        let state = Use { window, until: now + APART, renewals };
+        if let Some(gone) = self.contexts.put(print, Context::new(*name, key, state)) {
+            self.floors.raise(&gone.name);
+        }
+        sealed.parts.unmark(frame);
+        Ok(Opened::Whole)
     }
 }
 
-/// A sealed frame in parts.
-struct Sealed<'a> {
-    parts: &'a Parts,
+/// A sealed frame.
+struct Sealed {
+    parts: Parts,
+    name: Name,
     number: u64,
-    encrypted: bool,
-    tag: &'a [u8],
+    /// The seal behind it.
+    octets: [u8; SEAL],
 }
 
-impl Sealed<'_> {
-    /// Opens `body`, the frame without its seal, where it lies; `None` when the tag does not match.
+impl Sealed {
+    /// Opens `frame` where it lies; `None` when the tag does not match.
     #[inline]
-    fn open(self, key: &LessSafeKey, body: &mut [u8], space: &mut Authenticated) -> Option<()> {
-        let Self { parts, number, encrypted, tag } = self;
-        let telemetry = parts.telemetry(body);
-        let (head, payload) = body.split_at_mut_checked(parts.payload_at)?;
-        let head = head.get(parts.authenticated())?;
-        let (head, cipher) = if encrypted {
-            let head = match telemetry {
-                None => head,
-                Some(range) => space.without(head, range, &[])?,
-            };
-            (head, payload)
-        } else {
-            (space.without(head, telemetry.unwrap_or(0..0), payload)?, &mut [][..])
-        };
-        key.open_in_place_separate_tag(nonce(number), Aad::from(head), tag, cipher).ok()?;
+    fn open(&self, key: &LessSafeKey, frame: &mut [u8], space: &mut Authenticated) -> Option<()> {
+        let Self { parts, name, number, octets } = self;
+        parts.clear_checksum(frame);
+        let body = frame.get_mut(..parts.end)?;
+        let (head, text) = space.split(parts, body, name.encrypted)?;
+        let (tag, _) = octets.split_at(TAG_LEN);
+        key.open_in_place_separate_tag(nonce(*number), Aad::from(head), tag, text).ok()?;
         Some(())
     }
 }
 
-/// From now on keys of this sender that are not in the table have to start later than `name`.
-fn raise(floors: &mut [u64], name: &Name) {
-    if let Some(floor) = floors.get_mut(sender_of(name)) {
-        *floor = name.start.max(*floor);
-    }
-}
-
-fn sender_of(name: &Name) -> usize {
-    let Name { src, .. } = *name;
-    let print = Name { src, dst: [0; 16], flow: 0, start: 0, key: 0, encrypted: false }.print();
-    usize::try_from(print % SENDERS as u64).unwrap_or(0)
-}
-
-/// The key of a name that is not in the table, if a frame may have it.
-#[cold]
-fn derive(keys: &Keys, floors: &[u64], name: &Name, wall: u64) -> Result<LessSafeKey, DropReason> {
-    let shared = keys.numbered(name.key).ok_or(DropReason::UnknownKey)?;
-    let floor = floors.get(sender_of(name)).copied().unwrap_or(u64::MAX);
-    let known_since = floor.max(wall.saturating_sub(APART_NS));
-    if name.start <= known_since || name.start > wall.saturating_add(APART_NS) {
-        return Err(DropReason::StaleSeal);
-    }
-    key_of(shared, name).ok_or(DropReason::BadTag)
+/// What is seen of a derived key.
+struct Use {
+    window: ReplayWindow,
+    /// When frames of it are too old, whatever their number: senders take another key after a
+    /// second.
+    until: Instant,
+    /// Derivations of further keys of its flow.
+    renewals: Budget,
 }

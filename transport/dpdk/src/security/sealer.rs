@@ -11,13 +11,14 @@ use aws_lc_rs::aead::Aad;
 use transport::wire::seal::{self, NUMBERS, Parts, Seal, TAG_LEN};
 use transport::{Duration, Instant};
 
+use super::authenticated::Authenticated;
 use super::contexts::{Context, Contexts};
 use super::derive::{Name, key_of, nonce, wide};
 use super::key_file::Keys;
 use super::{Payloads, WallClock};
 
-/// How long a derived key is used: receivers that have started since get frames that they believe
-/// after this time at most.
+/// How long a derived key is used. A receiver that starts later believes a sender after this time
+/// at most.
 const RENEWED: Duration = Duration::from_s(1);
 
 /// Seals frames of one host.
@@ -37,9 +38,6 @@ struct Use {
     number: u64,
     until: Instant,
 }
-
-/// Space in which octets to be authenticated are put together.
-pub(super) struct Authenticated(Vec<u8>);
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,22 +100,9 @@ impl Sealer {
         let seal = seal.first_chunk_mut::<{ seal::LEN as usize }>()?;
         let start = context.name.start;
         Seal { encrypted: self.encrypts, key: name.key, number, start }.emit(seal);
-        let tag = if self.encrypts {
-            let telemetry = parts.telemetry(body);
-            let (head, payload) = body.split_at_mut_checked(parts.payload_at)?;
-            let head = head.get(parts.authenticated())?;
-            let head = match telemetry {
-                None => head,
-                Some(range) => self.authenticated.without(head, range, &[])?,
-            };
-            context.key.seal_in_place_separate_tag(nonce(number), Aad::from(head), payload).ok()?
-        } else {
-            let telemetry = parts.telemetry(body).unwrap_or(0..0);
-            let (head, payload) = body.split_at_checked(parts.payload_at)?;
-            let head = head.get(parts.authenticated())?;
-            let all = self.authenticated.without(head, telemetry, payload)?;
-            context.key.seal_in_place_separate_tag(nonce(number), Aad::from(all), &mut []).ok()?
-        };
+        let (head, text) = self.authenticated.split(&parts, body, self.encrypts)?;
+        let aad = Aad::from(head);
+        let tag = context.key.seal_in_place_separate_tag(nonce(number), aad, text).ok()?;
         seal[..TAG_LEN].copy_from_slice(tag.as_ref());
         Some(())
     }
@@ -143,26 +128,5 @@ impl Sealer {
         };
         // It is looked for by its name without a start.
         self.contexts.find(print, |context| context.name == name)
-    }
-}
-
-impl Authenticated {
-    pub(super) fn new() -> Self {
-        Self(Vec::with_capacity(seal::AUTHENTICATED_MAX + usize::from(u16::MAX)))
-    }
-
-    /// `head` with zeros at `written`, and `payload` behind it.
-    #[inline]
-    pub(super) fn without(
-        &mut self,
-        head: &[u8],
-        written: std::ops::Range<usize>,
-        payload: &[u8],
-    ) -> Option<&[u8]> {
-        self.0.clear();
-        self.0.extend_from_slice(head);
-        self.0.get_mut(written)?.fill(0);
-        self.0.extend_from_slice(payload);
-        Some(&self.0)
     }
 }

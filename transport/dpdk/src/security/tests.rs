@@ -69,7 +69,29 @@ fn sealed(sender: &mut Security, mut frame: Vec<u8>, now: Instant) -> Vec<u8> {
 }
 
 fn open(receiver: &mut Security, frame: &[u8]) -> Result<Opened, DropReason> {
-    receiver.opener.open(&mut frame.to_vec(), NOW)
+    open_at(receiver, &mut frame.to_vec(), NOW)
+}
+
+/// Opens `frame` at host 2, where all frames of these tests go.
+fn open_at(receiver: &mut Security, frame: &mut [u8], now: Instant) -> Result<Opened, DropReason> {
+    let is_v6 = frame[12] == 0x86;
+    let addressing = Addressing::emulated(if is_v6 { IpVersion::V6 } else { IpVersion::V4 });
+    receiver.opener.open(frame, (&addressing, HostId(2)), now)
+}
+
+/// What a seal says beside its tag.
+fn seal_of(frame: &[u8]) -> seal::Seal {
+    let end = Parts::of(frame).unwrap().end;
+    seal::Seal::read(frame[end..].first_chunk().unwrap()).unwrap()
+}
+
+/// `frame` under a seal of another start, with a tag that no host has made.
+fn forged(frame: &[u8], start: u64) -> Vec<u8> {
+    let (mut forged, end) = (frame.to_vec(), Parts::of(frame).unwrap().end);
+    let seal = seal::Seal { start, ..seal_of(frame) };
+    forged[end] ^= 1;
+    seal.emit(forged[end..].first_chunk_mut().unwrap());
+    forged
 }
 
 #[test]
@@ -86,7 +108,7 @@ fn what_was_sealed_opens_to_the_same_octets_and_its_payload_is_not_there_on_the_
                     let shown = on_wire.windows(8).any(|octets| octets == [0xAB; 8]);
                     assert_eq!(shown, !payload.is_empty() && payloads == Payloads::Authenticated);
                     let mut after = on_wire;
-                    assert_eq!(receiver.opener.open(&mut after, NOW), Ok(Opened::Whole));
+                    assert_eq!(open_at(&mut receiver, &mut after, NOW), Ok(Opened::Whole));
                     let len = before.len() - usize::from(seal::LEN);
                     assert_eq!(after[..len], before[..len]);
                 }
@@ -174,8 +196,7 @@ fn no_two_frames_have_one_derived_key_and_number() {
             let now = NOW + Duration::from_ms(400 * (round / 2));
             let frame = plain(IpVersion::V4, (data(1), flow), &[0; 8], 0);
             let frame = sealed(&mut sender, frame, now);
-            let end = Parts::of(&frame).unwrap().end;
-            let seal = seal::Seal::read(frame[end..].first_chunk().unwrap()).unwrap();
+            let seal = seal_of(&frame);
             assert!(used.insert((flow, seal.start, seal.number)));
         }
     }
@@ -200,7 +221,9 @@ fn a_frame_does_not_open_as_the_other_direction_of_its_flow() {
     let (src, dst) = (frame[26..30].to_vec(), frame[30..34].to_vec());
     frame[26..30].copy_from_slice(&dst);
     frame[30..34].copy_from_slice(&src);
-    assert_eq!(open(&mut receiver, &frame), Err(DropReason::BadTag));
+    let addressing = Addressing::emulated(IpVersion::V4);
+    let found = receiver.opener.open(&mut frame, (&addressing, HostId(1)), NOW);
+    assert_eq!(found, Err(DropReason::BadTag));
 }
 
 #[test]
@@ -233,8 +256,116 @@ fn a_first_frame_that_was_withheld_for_long_is_stale() {
     for (later, found) in [(59, Ok(Opened::Whole)), (61, Err(DropReason::StaleSeal))] {
         let (mut sender, mut receiver) = pair(Payloads::Encrypted);
         let mut withheld = sealed(&mut sender, segment(1), NOW);
-        let opened = receiver.opener.open(&mut withheld, NOW + Duration::from_s(later));
+        let opened = open_at(&mut receiver, &mut withheld, NOW + Duration::from_s(later));
         assert_eq!(opened, found, "{later} s");
+    }
+}
+
+#[test]
+fn a_derived_key_opens_for_a_minute() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let frames = [(); 3].map(|()| sealed(&mut sender, segment(1), NOW));
+    for (frame, (later, found)) in frames.into_iter().zip([
+        (0, Ok(Opened::Whole)),
+        (59, Ok(Opened::Whole)),
+        (60, Err(DropReason::StaleSeal)),
+    ]) {
+        let at = NOW + Duration::from_s(later);
+        assert_eq!(open_at(&mut receiver, &mut frame.clone(), at), found, "{later} s");
+    }
+}
+
+#[test]
+fn a_flood_of_forged_starts_is_bounded_and_established_flows_renew_their_keys() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let ours = sealed(&mut sender, segment(1), NOW);
+    assert_eq!(open(&mut receiver, &ours), Ok(Opened::Whole));
+    let start = seal_of(&ours).start;
+    let of_flow = |sender: &mut Security, flow, now| {
+        sealed(sender, plain(IpVersion::V4, (data(1), flow), &[1; 8], 0), now)
+    };
+    let template = of_flow(&mut sender, 5, NOW);
+    let mut tried = 0_u32;
+    let mut strangers = 0;
+    // Three seconds of 100 forged frames each millisecond, for flows that are not here.
+    for ms in 0..3000_u64 {
+        let now = NOW + Duration::from_ms(ms);
+        for count in 0..100 {
+            let found = open_at(&mut receiver, &mut forged(&template, start + 1 + ms + count), now);
+            tried += u32::from(found == Err(DropReason::BadTag));
+            assert!(matches!(found, Err(DropReason::BadTag | DropReason::SealFlood)), "{found:?}");
+        }
+        // One frame a second is all that this flow sends, each under another key.
+        if ms % 1001 == 1000 {
+            let mut renewed = sealed(&mut sender, segment(2), now);
+            assert_eq!(open_at(&mut receiver, &mut renewed, now), Ok(Opened::Whole), "{ms} ms");
+        }
+        // A new flow asks as often as its first segments are sent again.
+        if ms % 100 == 0 {
+            let mut opens = of_flow(&mut sender, 6 + ms, now);
+            let opened = open_at(&mut receiver, &mut opens, now);
+            strangers += u32::from(opened == Ok(Opened::Whole));
+        }
+    }
+    assert!((60_000..=60_300).contains(&tried), "{tried} keys were derived in vain");
+    // It comes after the flood of its millisecond, so only a second of its own would bring it in.
+    assert!(strangers < 30);
+    let later = NOW + Duration::from_ms(3001);
+    let mut opens = of_flow(&mut sender, 5000, later);
+    assert_eq!(open_at(&mut receiver, &mut opens, later), Ok(Opened::Whole), "the flood is over");
+}
+
+#[test]
+fn frames_forged_for_a_flow_cost_this_flow_alone() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let flows = [1, 2].map(|flow| plain(IpVersion::V4, (data(1), flow), &[1; 8], 0));
+    let [one, two] = flows.clone().map(|frame| sealed(&mut sender, frame, NOW));
+    assert!(open(&mut receiver, &one).is_ok() && open(&mut receiver, &two).is_ok());
+    let start = seal_of(&two).start;
+    let found: Vec<_> = (1..100).map(|at| open(&mut receiver, &forged(&one, start + at))).collect();
+    assert_eq!(found.iter().filter(|found| **found == Err(DropReason::BadTag)).count(), 16);
+    let soon = NOW + Duration::from_ms(1001);
+    let [mut one, mut two] = flows.map(|frame| sealed(&mut sender, frame, soon));
+    assert_eq!(open_at(&mut receiver, &mut two, NOW), Ok(Opened::Whole));
+    // The attempts of the other flow come back with time.
+    assert_eq!(open_at(&mut receiver, &mut one.clone(), NOW), Err(DropReason::SealFlood));
+    assert_eq!(open_at(&mut receiver, &mut one, soon), Ok(Opened::Whole));
+}
+
+#[test]
+fn no_key_is_derived_for_frames_to_other_hosts_and_ports() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let frame = sealed(&mut sender, segment(1), NOW);
+    let here = Addressing::emulated(IpVersion::V4);
+    for _ in 0..1000 {
+        let mut copy = frame.clone();
+        let found = receiver.opener.open(&mut copy, (&here, HostId(3)), NOW);
+        assert_eq!(found, Err(DropReason::WrongHost));
+        let there = here.clone().with_udp_port(5000);
+        let found = receiver.opener.open(&mut copy, (&there, HostId(2)), NOW);
+        assert_eq!(found, Ok(Opened::Unsealed));
+        assert_eq!(copy, frame, "frames of others are left as they are");
+    }
+    assert_eq!(open(&mut receiver, &frame), Ok(Opened::Whole), "no budget was used");
+}
+
+#[test]
+fn a_copy_that_the_parser_would_refuse_takes_no_number() {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+        let on_wire = sealed(&mut sender, plain(version, (data(1), 77), &[1; 8], 0), NOW);
+        let mut copy = on_wire.clone();
+        if version == IpVersion::V4 {
+            // The total length, and the sum of the header with it.
+            let [len, sum] = [16, 24].map(|at| u16::from_be_bytes([copy[at], copy[at + 1]]));
+            copy[16..18].copy_from_slice(&(len - 2).to_be_bytes());
+            let sum = transport::wire::checksum::updated(sum, len, len - 2);
+            copy[24..26].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            copy[17] ^= 1;
+        }
+        assert_eq!(open(&mut receiver, &copy), Ok(Opened::Unsealed));
+        assert_eq!(open(&mut receiver, &on_wire), Ok(Opened::Whole));
     }
 }
 
@@ -272,12 +403,28 @@ fn keys_rotate_while_frames_are_under_way() {
 }
 
 #[test]
+fn a_class_that_says_trimmed_makes_a_hint_of_data_and_nothing_of_others() {
+    let (mut sender, mut receiver) = pair(Payloads::Encrypted);
+    let addressing = Addressing::emulated(IpVersion::V4);
+    let keep = plain(IpVersion::V4, (Body::Presence(Presence::Keep), 77), &[], 0);
+    for (frame, is_data) in [(segment(1), true), (keep, false)] {
+        let mut frame = sealed(&mut sender, frame, NOW);
+        let whole = frame.clone();
+        assert!(frame::set_class(&mut frame, TrafficClass::Trimmed));
+        assert_eq!(open_at(&mut receiver, &mut frame, NOW), Ok(Opened::Hint));
+        let parsed = frame::parse(&frame, &addressing, frame::UdpCheck::Skip);
+        assert_eq!(parsed.is_ok_and(|parsed| parsed.trimmed), is_data);
+        assert_eq!(open(&mut receiver, &whole), Ok(Opened::Whole), "its number is not taken");
+    }
+}
+
+#[test]
 fn a_trimmed_frame_is_a_hint() {
     let (mut sender, mut receiver) = pair(Payloads::Encrypted);
     let mut frame = sealed(&mut sender, segment(1), NOW);
     let len = frame::trim(&mut frame);
     frame.truncate(len);
-    assert_eq!(receiver.opener.open(&mut frame, NOW), Ok(Opened::Hint));
+    assert_eq!(open_at(&mut receiver, &mut frame, NOW), Ok(Opened::Hint));
     let addressing = Addressing::emulated(IpVersion::V4);
     let parsed = frame::parse(&frame, &addressing, frame::UdpCheck::Required).unwrap();
     assert!(parsed.trimmed && parsed.payload_len == 100);

@@ -32,9 +32,10 @@ where
     /// Opens the frames of a received burst where they lie.
     pub(super) fn open_burst(&mut self, frames: usize, now: Instant) {
         let Some(security) = &mut self.security else { return };
+        let here = (&self.config.addressing, self.core.endpoint().host());
         for (index, opened) in self.burst.opened.iter_mut().enumerate().take(frames) {
             let frame = self.io.rx_edit(index).ok_or(DropReason::NoBuffer);
-            *opened = frame.and_then(|frame| security.opener.open(frame, now));
+            *opened = frame.and_then(|frame| security.opener.open(frame, here, now));
         }
     }
 }

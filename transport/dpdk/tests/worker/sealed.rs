@@ -247,4 +247,7 @@ fn keys_rotate_in_the_middle_of_a_transfer() {
     let mut delivered = rig.check_delivered(1);
     delivered.sort_unstable();
     assert_eq!(delivered, tags);
+    for reason in [DropReason::UnknownKey, DropReason::StaleSeal, DropReason::BadTag] {
+        assert_eq!(drops(&rig, reason), 0, "{reason:?}: the transfer has not waited for keys");
+    }
 }

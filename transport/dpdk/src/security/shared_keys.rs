@@ -1,12 +1,16 @@
-//! Keys that hosts share, as the command line names them, and the file that they come from while it
-//! changes.
+//! Keys that hosts share, as command lines and applications name them, and the file that they come
+//! from while it changes.
 
 use std::path::Path;
 
 use transport::{Duration, Instant};
-use transport_dpdk::{KeyFile, KeyFileError, Keys, Payloads, Security, WallClock};
 
-/// The keys of `--security`.
+use super::{KeyFile, KeyFileError, Keys, Payloads, Security, WallClock};
+
+/// The keys of `psk:FILE` or `psk-auth:FILE`, and what they are used for.
+///
+/// Ask [`SharedKeys::changed`] in the loop that polls a worker, and give what it returns to
+/// [`crate::Worker::rotate`]: keys then rotate without a pause.
 #[derive(Clone, Debug)]
 pub struct SharedKeys {
     file: KeyFile,
@@ -27,26 +31,18 @@ impl SharedKeys {
     /// encrypting them.
     ///
     /// # Errors
-    /// What is wrong, where, what was expected and how to mend it.
-    pub fn read(text: &str) -> Result<Self, String> {
+    /// [`KeyFileError`]: what is wrong, where, what was expected and how to mend it.
+    pub fn read(text: &str) -> Result<Self, KeyFileError> {
         let (payloads, path) = match text.split_once(':') {
             Some(("psk", path)) => (Payloads::Encrypted, path),
             Some(("psk-auth", path)) => (Payloads::Authenticated, path),
-            _ => {
-                return Err(format!(
-                    "--security {text}: unknown; expected psk:FILE, or psk-auth:FILE to leave \
-                     payloads readable"
-                ));
-            }
+            _ => return Err(KeyFileError::Unknown(text.to_owned())),
         };
         if WallClock::System.at(Instant::ZERO) < YEAR_2020_NS {
-            return Err(format!(
-                "--security {text}: the system's clock shows a time before 2020; expected the \
-                 present, from which packets take numbers that come once; set it (timedatectl)"
-            ));
+            return Err(KeyFileError::Clock);
         }
         let mut file = KeyFile::at(Path::new(path));
-        let keys = file.read().map_err(|error| error.to_string())?;
+        let keys = file.read()?;
         Ok(Self { file, keys, payloads, look_at: Instant::ZERO })
     }
 
@@ -69,6 +65,15 @@ impl SharedKeys {
         }))
     }
 
+    /// What hosts must have in common: `psk` or `psk-auth`.
+    #[must_use]
+    pub const fn mode(&self) -> &'static str {
+        match self.payloads {
+            Payloads::Encrypted => "psk",
+            Payloads::Authenticated => "psk-auth",
+        }
+    }
+
     /// What is done, in a few words.
     #[must_use]
     pub fn described(&self) -> String {
@@ -79,9 +84,6 @@ impl SharedKeys {
         format!("packets sealed by keys of {}, {payloads}", self.file.path().display())
     }
 }
-
-/// What a run without keys says of itself.
-pub(crate) const UNSEALED: &str = "packets are not sealed (--security psk:FILE seals them)";
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +97,7 @@ mod tests {
             ("psk:/nowhere/keys", "openssl rand -hex 32"),
             ("psk-auth:/", "expected a file"),
         ] {
-            let error = SharedKeys::read(text).unwrap_err();
+            let error = SharedKeys::read(text).unwrap_err().to_string();
             assert!(error.contains("--security") && error.contains(expected), "{error}");
         }
     }

@@ -70,7 +70,7 @@ dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time agains
 attack: build ## every attack of tests/attack for a minute (root), hosts that stand still for as long
 	$(SYSTEM) --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
 crash: build ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
-	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still flap full little reader && CRASHES=50 $(SYSTEM) --test nic -- killed
+	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still flap full little reader && CRASHES=50 $(SYSTEM) --test nic -- killed first_host
 
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup

@@ -155,9 +155,21 @@ fn a_topology_that_lies_is_refused_at_the_lie() {
     }
     let text = good.replacen("Radix_Up 2", "Radix_Up 2\nQueue_Up 1000", 1);
     let path = file(dir.path(), "small.topo", text.as_bytes());
-    let name = "topology, Queue_Up of tier 0";
-    refused(&["run", &matrix, "--topo", &path], name, "", &["1000", "4176", "mtu"]);
+    let run = ["run", &matrix, "--topo", &path, "--world", "sim"];
+    refused(&run, &path, "8", &["Queue_Up 1000 in tier 0", "4176", "mtu"]);
+    // A setting takes its place.
+    assert_eq!(headrace(&[&run[..], &["--set", "switch.queue=99999"]].concat()).0, 0);
     refused(&["run", &matrix, "--set", "switch.queue=9"], "switch.queue", "", &["4176"]);
+}
+
+#[test]
+fn a_matrix_without_flows_runs_and_warns_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "none.cm", b"# nothing\nNodes 2\nConnections 0\n");
+    let (code, _, err) = headrace(&["run", &path, "--world", "sim"]);
+    assert_eq!(code, 0, "{err}");
+    let place = format!("{path}:3:13: warning: found a matrix without flows");
+    assert!(err.contains(&place), "{err}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use experiments::observe::Observe;
 use experiments::plan::keys;
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
-use experiments::topology::FatTreeSpec;
+use experiments::topology::{FatTreeSpec, topo_file};
 use experiments::workload::{Matrix, cm};
 use transport::ec::EcKind;
 use transport::wire::KEY_LEN;
@@ -141,7 +141,8 @@ impl Reader {
             draft.settings.key_bytes = KEY_LEN;
         }
         let (matrix, topology) = self.network(traffic, &draft)?;
-        let plan = Plan::new(&draft, matrix, &topology).map_err(|error| located(error, traffic))?;
+        let plan = Plan::new(&draft, matrix, &topology)
+            .map_err(|error| located(error, traffic, self.topology.as_ref()))?;
         if real.is_some() && !plan.link_faults()?.is_empty() {
             return Err(no_faults().into());
         }
@@ -434,13 +435,23 @@ pub(super) fn on_flag(flag: &str, error: InputError) -> InputError {
     if error.file.is_empty() { error.at(flag, 0, 0) } else { error }
 }
 
-/// The error of a plan; one about a flow has its line in the matrix's file.
-fn located(error: RunError, traffic: &Traffic) -> RunError {
-    let (Traffic::File(path), RunError::Flow(flow, input)) = (traffic, &error) else {
-        return error;
+/// The error of a plan; one about a flow or about a tier has its line in the file of the matrix or
+/// of the topology.
+fn located(
+    error: RunError,
+    traffic: &Traffic,
+    topology: Option<&(TopologySource, String)>,
+) -> RunError {
+    let place = match (&error, traffic, topology) {
+        (RunError::Flow(flow, input), Traffic::File(path), _) => {
+            cm::line_of(path, *flow).map(|line| (input, path, line))
+        }
+        (RunError::Tier(tier, key, input), _, Some((TopologySource::File(path), _))) => {
+            topo_file::line_of(path, *tier, key).map(|line| (&**input, path, line))
+        }
+        _ => None,
     };
-    match cm::line_of(path, *flow) {
-        Some(line) => input.clone().at(&path.display().to_string(), line, 0).into(),
-        None => error,
-    }
+    let located =
+        place.map(|(input, path, line)| input.clone().at(&path.display().to_string(), line, 0));
+    located.map_or(error, RunError::from)
 }

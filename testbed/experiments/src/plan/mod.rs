@@ -375,22 +375,27 @@ fn per_probe(draft: &Draft) -> u16 {
     }
 }
 
-/// Every queue whose size was set must hold the longest packet, or nothing would ever pass.
+/// Every queue whose size was set must hold the longest packet, or nothing would ever pass. The
+/// topology's own count where no setting replaces them.
 fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), RunError> {
-    let mut queues = vec![
-        ("switch.queue".to_owned(), draft.switch.queue),
-        ("switch.border_queue".to_owned(), draft.switch.border_queue),
-    ];
-    for (tier, spec) in tree.tier.iter().enumerate() {
-        queues.push((format!("topology, Queue_Down of tier {tier}"), spec.queue_down));
-        queues.push((format!("topology, Queue_Up of tier {tier}"), spec.queue_up));
-    }
-    for (name, queue) in queues {
+    let expected = || format!("a queue that holds one packet of {} bytes", packet.0);
+    let help = "raise it, or lower `mtu` with --set mtu=BYTES";
+    let settings =
+        [("switch.queue", draft.switch.queue), ("switch.border_queue", draft.switch.border_queue)];
+    for (name, queue) in settings {
         if let Some(queue) = queue.filter(|queue| *queue < packet) {
-            let found = format!("{} bytes", queue.0);
-            let expected = format!("a queue that holds one packet of {} bytes", packet.0);
-            let help = "raise it, or lower `mtu` with --set mtu=BYTES";
-            return Err(InputError::new(found, expected).at(&name, 0, 0).help(help).into());
+            let error = InputError::new(format!("{} bytes", queue.0), expected());
+            return Err(error.at(name, 0, 0).help(help).into());
+        }
+    }
+    let own = tree.tier.iter().zip(0..).filter(|_| draft.switch.queue.is_none());
+    for (spec, tier) in own {
+        for (key, queue) in [("Queue_Down", spec.queue_down), ("Queue_Up", spec.queue_up)] {
+            if let Some(queue) = queue.filter(|queue| *queue < packet) {
+                let found = format!("{key} {} in tier {tier}", queue.0);
+                let error = InputError::new(found, expected()).help(help);
+                return Err(RunError::Tier(tier, key, Box::new(error)));
+            }
         }
     }
     Ok(())

@@ -34,13 +34,7 @@ use crate::input::{InputError, LineReader, TextLine, Token, did_you_mean};
 /// The first thing that is wrong, with its place.
 pub fn read(source: impl BufRead, name: &str) -> Result<FatTreeSpec, InputError> {
     let mut source = LineReader::new(source, name);
-    let mut reader = Reader::default();
-    while let Some(mut line) = source.next_line()? {
-        let Some(word) = line.token() else { continue };
-        reader.statement(word, &mut line)?;
-        line.finish()?;
-    }
-    reader.finish(name, source.line_number())
+    read_all(&mut source)?.finish(name, source.line_number())
 }
 
 /// Reads the tree in the file at `path`.
@@ -51,6 +45,28 @@ pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
     read(BufReader::new(file), &name)
+}
+
+/// The line of a key of a tier in the file at `path`, found by reading it again; `None` for what
+/// can be read only once, as a pipe, and when the file has changed.
+#[must_use]
+pub fn line_of(path: &Path, tier: u8, key: &str) -> Option<u32> {
+    let name = path.display().to_string();
+    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
+    let reader = read_all(&mut LineReader::new(BufReader::new(file), &name)).ok()?;
+    let (_, entries) = reader.sections.get(usize::from(tier)).copied().flatten()?;
+    let at = KEYS.iter().position(|&(known, ..)| known == key)?;
+    entries[at].map(|(_, line)| line)
+}
+
+fn read_all<R: BufRead>(source: &mut LineReader<R>) -> Result<Reader, InputError> {
+    let mut reader = Reader::default();
+    while let Some(mut line) = source.next_line()? {
+        let Some(word) = line.token() else { continue };
+        reader.statement(word, &mut line)?;
+        line.finish()?;
+    }
+    Ok(reader)
 }
 
 /// `tree` as text, in the order of uet-htsim's own files.

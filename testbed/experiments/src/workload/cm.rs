@@ -378,6 +378,11 @@ impl Reader {
                     .help("is the file cut off? if not, correct the header"));
             }
         }
+        if self.matrix.flows.is_empty() {
+            let found = InputError::new("a matrix without flows", "at least one connection");
+            let place = found.at(name, connections.line, connections.column);
+            self.warnings.push(Warning(place.help("nothing is sent; is the file a stub?")));
+        }
         self.resolve_triggers(name)?;
         if let Err(defect) = find_defect(&self.matrix) {
             let (flows, triggers) = (&self.flow_lines, &self.trigger_lines);

@@ -144,6 +144,14 @@ impl Duration {
         self.0 as f64 / PS_PER_US as f64
     }
 
+    /// `self * factor`, rounded down; `factor` is not negative. Exact below 2^53 ps, 2.5 h.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits hold 2.5 h of picoseconds")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor) as u64)
+    }
+
     /// This span in wire time units (see [`Instant::to_wire`]); saturates at `u32::MAX`.
     #[must_use]
     pub fn to_wire(self) -> u32 {

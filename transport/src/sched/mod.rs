@@ -18,6 +18,7 @@
 //! Systems that decide *when* a segment may leave (SIM before DATA, slot grants, credits) are
 //! schedulers: they keep a flow out of [`Sending::next_turn`] until it may send.
 
+mod asking;
 mod least;
 pub mod roles;
 mod tokens;

@@ -1,27 +1,27 @@
 //! pHost: receivers send tokens at the rate of their link, to the flow with the least left.
 //!
 //! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs it.
-//! What a token is worth is said in `tokens.rs`. A flow sends its first BDP
-//! without tokens. Senders and receivers both prefer the flow with the least left. It decides no
-//! path and infers no loss.
+//! What a token is worth is said in `tokens.rs`. A flow sends its first window without tokens.
+//! Senders and receivers both prefer the flow with the least left. It decides no path and infers no
+//! loss.
 // DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
 // flows first; tokens do not depend on priorities, since receivers do not learn of them.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::least::Least;
 use super::tokens::{Issuer, Spender};
 use super::{
     Answers, Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn,
 };
-use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use crate::params::params;
 use crate::path::{NetworkFacts, Path};
 use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant};
-use crate::timer::Wheel;
+use crate::timer::{TimerHandle, Wheel};
 use crate::units::{Bytes, FlowId, HostId};
 use crate::wire::{Body, Header, data};
 
@@ -77,8 +77,7 @@ impl Terms {
 
     /// How long `segments` take on the host's line, times `factor`.
     fn time(&self, segments: u32, factor: f32) -> Duration {
-        let ps = Bytes((self.packet_time * u64::from(segments)).as_ps());
-        Duration::from_ps(ps.scaled(f64::from(factor)).0)
+        (self.packet_time * u64::from(segments)).scaled(f64::from(factor))
     }
 
     /// How segments are acknowledged.
@@ -105,8 +104,9 @@ pub struct Phost {
     wanting: Least,
     /// Flows that may get one after a silence.
     silences: Box<Wheel<FlowId>>,
-    /// Whether a silence of the flow at a slab index is waited for.
-    timed: Vec<bool>,
+    /// By slab index: the timer of a flow in `silences`, and its instant. It serves the next flow
+    /// there, too.
+    timed: Vec<Option<(Instant, TimerHandle)>>,
     /// When the segment of the last token will have arrived, at the rate of the link.
     next_at: Instant,
 }
@@ -130,7 +130,7 @@ impl Phost {
             issuer: Issuer::new(setup, terms.time(terms.bdp, params.timeout)),
             wanting: Least::new(flows),
             silences: Box::new(Wheel::new(TIMER_TICK, flows)),
-            timed: vec![false; flows],
+            timed: vec![None; flows],
             next_at: Instant::ZERO,
         }
     }
@@ -148,12 +148,24 @@ impl Phost {
             }
             later => {
                 self.wanting.remove(index);
-                if let Some(at) = later.filter(|_| !self.timed[index]) {
-                    self.timed[index] = true;
-                    self.silences.insert(at, flow);
+                if let Some(at) = later {
+                    self.look_again(flow, at);
                 }
             }
         }
+    }
+
+    /// Sees to it that a flow is looked at by `at`. A timer that fires early is cheaper than one
+    /// that is moved.
+    fn look_again(&mut self, flow: FlowId, at: Instant) {
+        let timed = &mut self.timed[flow.index()];
+        if let Some((set_for, handle)) = *timed {
+            if set_for <= at {
+                return;
+            }
+            self.silences.cancel(handle);
+        }
+        *timed = Some((at, self.silences.insert(at, flow)));
     }
 
     /// Sends the tokens that are due by `now`: one in the time of a segment.
@@ -272,10 +284,48 @@ impl Protocol for Phost {
 
     fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, flow)) = self.silences.expire(now) {
-            self.timed[flow.index()] = false;
+            self.timed[flow.index()] = None;
             self.review(flow, now);
         }
         self.issue(now);
         self.spender.handle_timeout(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Settings};
+    use crate::rng::Rng;
+    use crate::units::{Credit, EntropyValue};
+    use crate::wire::Allowance;
+
+    /// A REQUEST of a flow that has had no token and wants one.
+    fn request(flow: FlowId) -> Header {
+        let spent = Credit::START.number() << 16;
+        let upto = Credit::new(spent | 2).unwrap();
+        let body = Body::Request(Allowance { src_flow: flow, upto });
+        Header::new(EntropyValue(1), flow, body)
+    }
+
+    #[test]
+    fn a_flow_does_not_wait_for_the_late_timer_of_the_one_before_it() {
+        let settings = Settings { rx_flows_max: 1, ..Settings::default() };
+        let config = Config::new(settings).unwrap();
+        let mut phost = Phost::new(&config.sched_setup(HostId(0), Rng::new(1)));
+        let timeout = phost.terms.time(phost.terms.bdp, 1.1);
+        let (old, new) = (FlowId::new(0, 1), FlowId::new(0, 2));
+        let mut now = Instant::ZERO;
+        assert!(phost.on_control(old, HostId(1), &request(old), now));
+        // The sender stays silent until its tokens are taken for dead ever more rarely.
+        while let Some(at) = phost.poll_timeout().filter(|at| at.since(now) < timeout * 8) {
+            now = at;
+            phost.handle_timeout(now);
+        }
+        phost.on_forgotten(old);
+        assert!(phost.on_control(new, HostId(1), &request(new), now));
+        let tick = TIMER_TICK * 2;
+        let next = phost.poll_timeout().unwrap();
+        assert!(next <= now + timeout + tick, "{next:?} at {now:?}, for {timeout}");
     }
 }

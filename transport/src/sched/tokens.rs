@@ -20,7 +20,6 @@
 //!   and gives others, less and less often while the sender is silent.
 //! - A flow that waits without a token asks by REQUEST, and again after a silence.
 
-mod asking;
 mod issuer;
 mod spender;
 #[cfg(test)]

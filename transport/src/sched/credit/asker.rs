@@ -1,15 +1,14 @@
 //! The sending half: the bytes that each flow has sent unasked and against credit, and when it asks
 //! for more.
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::path::Path;
+use crate::sched::asking::Asking;
 use crate::sched::{Backlog, Label, RoundRobin, SchedSetup, Sending as _, Turn};
 use crate::segment::{Burst, PayloadRef, TxSegment};
-use crate::time::{Duration, Instant};
-use crate::timer::{TimerHandle, Wheel};
+use crate::time::Instant;
 use crate::units::{Bytes, Credit, EntropyValue, FlowId, HostId};
 use crate::wire::{Allowance, Body, Header, WireSizes};
 
@@ -37,18 +36,6 @@ struct Account {
     cwnd: u32,
     in_flight: bool,
     sendable: bool,
-    /// When the flow asks again, while it waits for credit.
-    ask_at: Option<Instant>,
-    /// The timer set for it, no later than `ask_at`.
-    timer: Option<(Instant, TimerHandle)>,
-    /// Whether a REQUEST waits to leave.
-    in_outbox: bool,
-    /// Requests in a row; the back-off follows from them.
-    asked: u8,
-    /// How many of the last requests had no answer of any kind.
-    unanswered: u8,
-    /// When the first unanswered request was counted; means nothing while `unanswered` is 0.
-    silent_since: Instant,
 }
 
 const VACANT: Account = Account {
@@ -65,12 +52,6 @@ const VACANT: Account = Account {
     cwnd: 0,
     in_flight: false,
     sendable: false,
-    ask_at: None,
-    timer: None,
-    in_outbox: false,
-    asked: 0,
-    unanswered: 0,
-    silent_since: Instant::ZERO,
 };
 
 /// Most bytes asked for at once, because serial arithmetic compares places less than 2^31 apart.
@@ -112,24 +93,15 @@ pub(super) struct Asker {
     /// Accounts by slab index.
     accounts: Vec<Account>,
     turns: RoundRobin,
-    timers: Wheel<FlowId>,
-    outbox: VecDeque<FlowId>,
-    given_up: VecDeque<FlowId>,
+    asking: Asking,
     first_window: f64,
     ahead: f64,
     mtu: u32,
     wire_sizes: WireSizes,
-    rto: Duration,
-    backoff_max: u8,
-    retries_max: u8,
-    give_up: Duration,
     /// Paths that REQUESTs take in turn.
     evs: [EntropyValue; 8],
     requests: usize,
 }
-
-/// Resolution of the timers: far below any timeout.
-const TIMER_TICK: Duration = Duration::from_ps(1 << 18);
 
 impl Asker {
     pub(super) fn new(setup: &SchedSetup<'_>) -> Self {
@@ -138,17 +110,11 @@ impl Asker {
         Self {
             accounts: vec![VACANT; flows],
             turns: RoundRobin::new(setup.tx_flows_max),
-            timers: Wheel::new(TIMER_TICK, flows),
-            outbox: VecDeque::with_capacity(flows + 1),
-            given_up: VecDeque::with_capacity(flows + 1),
+            asking: Asking::new(setup),
             first_window: f64::from(params.first_window),
             ahead: f64::from(params.ahead),
             mtu: narrow(setup.mtu),
             wire_sizes: setup.wire_sizes,
-            rto: setup.rto,
-            backoff_max: setup.backoff_max,
-            retries_max: setup.retries_max,
-            give_up: setup.give_up,
             evs: setup.control_evs,
             requests: 0,
         }
@@ -163,19 +129,9 @@ impl Asker {
         self.turns.on_open(flow, peer, path, label);
         let first_window = narrow(path.bdp().scaled(self.first_window));
         let ahead = narrow(path.bdp().scaled(self.ahead)).max(self.mtu);
-        let account = &mut self.accounts[flow.index()];
-        // Timer and place in the outbox go by slab index: they serve the next flow there too.
-        let Account { timer, in_outbox, .. } = *account;
-        *account = Account {
-            id: flow,
-            peer,
-            unasked: first_window,
-            first_window,
-            ahead,
-            timer,
-            in_outbox,
-            ..VACANT
-        };
+        self.asking.open(flow);
+        self.accounts[flow.index()] =
+            Account { id: flow, peer, unasked: first_window, first_window, ahead, ..VACANT };
     }
 
     /// The receiver has a new flow, which has been given nothing.
@@ -184,7 +140,7 @@ impl Asker {
         account.unasked = account.first_window;
         (account.used, account.granted, account.announced) =
             (Credit::START, Credit::START, Credit::START);
-        (account.asked, account.unanswered, account.ask_at) = (0, 0, None);
+        self.asking.open(flow);
     }
 
     pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
@@ -222,7 +178,7 @@ impl Asker {
         let target = account.target(mtu);
         account.announce(target);
         data.demand = Some(target);
-        if account.ask_at.is_some() || !account.may_send() {
+        if !account.may_send() || self.asking.waits(flow) {
             self.review(flow, now);
         }
     }
@@ -244,11 +200,8 @@ impl Asker {
         if more > DISTANCE_MAX {
             return false;
         }
-        account.unanswered = 0;
         if more > 0 {
             account.granted = upto;
-            account.asked = 0;
-            account.ask_at = None;
             if account.waiting == 0 && !account.in_flight {
                 account.void_unused();
             } else {
@@ -256,49 +209,29 @@ impl Asker {
                 account.unasked = 0;
             }
         }
+        self.asking.answered(flow, more > 0);
         self.review(flow, now);
         true
     }
 
-    /// Updates the flow's turn and its timer for requests by its account.
+    /// Updates the flow's turn and when it asks, by its account.
     fn review(&mut self, flow: FlowId, now: Instant) {
-        let (rto, backoff_max) = (self.rto, self.backoff_max);
-        let account = &mut self.accounts[flow.index()];
+        let account = &self.accounts[flow.index()];
         self.turns.set_ready(flow, account.sendable && account.may_send());
         if !account.is_held() {
-            account.ask_at = None;
-            return;
+            return self.asking.stop(flow);
         }
-        let unannounced = account.announced.distance_from(account.granted) <= 0;
-        if account.ask_at.is_none() {
-            account.ask_at = Some(now + rto * (1 << account.asked.min(backoff_max)));
+        if account.announced.distance_from(account.granted) <= 0 {
+            self.asking.ask(flow);
         }
-        if unannounced && !account.in_outbox {
-            account.in_outbox = true;
-            self.outbox.push_back(flow);
-        }
-        self.set_timer(flow);
-    }
-
-    fn set_timer(&mut self, flow: FlowId) {
-        let account = &mut self.accounts[flow.index()];
-        let Some(at) = account.ask_at else { return };
-        // An early timer is cheaper than a moved one: when it fires, the flow looks again.
-        if let Some((set_for, handle)) = account.timer {
-            if set_for <= at {
-                return;
-            }
-            self.timers.cancel(handle);
-        }
-        account.timer = Some((at, self.timers.insert(at, flow)));
+        self.asking.wait(flow, now);
     }
 
     pub(super) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
         while out.room() > 0 {
-            let Some(flow) = self.outbox.pop_front() else { return };
+            let Some(flow) = self.asking.next_request() else { return };
             let mtu = self.mtu;
             let account = &mut self.accounts[flow.index()];
-            account.in_outbox = false;
             if !account.is_held() {
                 continue;
             }
@@ -313,45 +246,15 @@ impl Asker {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.poll_at()
+        self.asking.poll_timeout()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
-        while let Some((_, flow)) = self.timers.expire(now) {
-            let account = &mut self.accounts[flow.index()];
-            account.timer = None;
-            let flow = account.id;
-            if account.is_held() && account.ask_at.is_some_and(|at| at <= now) {
-                self.ask_again(flow, now);
-            }
-            self.set_timer(flow);
-        }
-    }
-
-    /// Asks again for a flow that has waited for a timeout.
-    fn ask_again(&mut self, flow: FlowId, now: Instant) {
-        let (rto, backoff_max, retries_max) = (self.rto, self.backoff_max, self.retries_max);
-        let account = &mut self.accounts[flow.index()];
-        if account.unanswered == 0 {
-            account.silent_since = now;
-        }
-        let silence = now.since(account.silent_since);
-        if account.unanswered >= retries_max && silence >= self.give_up {
-            account.ask_at = None;
-            self.given_up.push_back(flow);
-            return;
-        }
-        account.unanswered = account.unanswered.saturating_add(1);
-        account.asked = account.asked.saturating_add(1);
-        account.ask_at = Some(now + rto * (1 << account.asked.min(backoff_max)));
-        if !account.in_outbox {
-            account.in_outbox = true;
-            self.outbox.push_back(flow);
-        }
+        self.asking.handle_timeout(now);
     }
 
     pub(super) fn next_given_up(&mut self) -> Option<FlowId> {
-        self.given_up.pop_front()
+        self.asking.next_given_up()
     }
 }
 

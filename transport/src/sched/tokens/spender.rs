@@ -3,9 +3,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::asking::Asking;
 use super::{AHEAD_MAX, Report};
 use crate::rng::Rng;
+use crate::sched::asking::Asking;
 use crate::sched::least::Least;
 use crate::sched::{Backlog, Label, SchedSetup, Turn};
 use crate::segment::{Burst, PayloadRef, TxSegment};

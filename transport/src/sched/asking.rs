@@ -1,4 +1,5 @@
-//! When a flow that waits for its receiver asks it again, and when it is given up.
+//! When a flow that waits for its receiver asks it again, and when it is given up: for schedulers
+//! whose receivers let senders send, by credit or by tokens.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -76,6 +77,11 @@ impl Asking {
         let question = &mut self.questions[flow.index()];
         let Question { timer, in_outbox, .. } = *question;
         *question = Question { id: flow, timer, in_outbox, ..VACANT };
+    }
+
+    /// Whether the flow waits.
+    pub(super) fn waits(&self, flow: FlowId) -> bool {
+        self.questions[flow.index()].ask_at.is_some()
     }
 
     /// The flow waits: it asks again after a timeout.

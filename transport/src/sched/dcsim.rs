@@ -103,7 +103,13 @@ impl DcSim {
         let patience = (timeout * timeouts.sum::<u64>()).max(setup.give_up);
         Self {
             terms,
-            sender: Sender::new(&terms, params.order, flows, setup.rng.clone(), patience),
+            sender: Sender::new(
+                &terms,
+                (params.order, params.tail),
+                flows,
+                setup.rng.clone(),
+                patience,
+            ),
             line: Line::new(setup.line_rate, terms.slot, terms.bucket),
             answers: VecDeque::with_capacity(terms.queue + BURST),
             acks_wait: false,

@@ -74,6 +74,9 @@ params! {
         fraction: f32 = 1.0, in 0.0..=1.0;
         /// Which flow of a host gets the next SIM.
         order: Order = Order::Collectives;
+        /// Whether a flow with at most 8 segments left may have two SIMs for each of them on their
+        /// way, where no other flow of its host wants one.
+        tail: bool = false;
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.
         per_sim: u16 = 1, in 1..=64;
         /// Round trip of the longest path without what packets take to be sent, RTT_p; auto: the

@@ -37,6 +37,9 @@ const SILENCE_RTTS: u64 = 16;
 /// time, and one less for each one lost: more and more, as long as one of four is answered.
 const GROWTH: u32 = 3;
 
+/// A flow with at most so many segments that have no SIM-ACK is near its end.
+const TAIL: u32 = 8;
+
 /// The limit of a flow that only equation 3 limits.
 const UNLIMITED: u32 = u32::MAX;
 
@@ -62,6 +65,8 @@ struct Account {
     limit: u32,
     /// The place of this account in the slab is in `resting`.
     listed: bool,
+    /// The place of this account in the slab is in `tails`.
+    tailed: bool,
     /// SIM-ACKs have come since `silent_since`, all too late.
     late: bool,
 }
@@ -76,6 +81,7 @@ const VACANT: Account = Account {
     silent_since: None,
     limit: UNLIMITED,
     listed: false,
+    tailed: false,
     late: false,
 };
 
@@ -92,6 +98,19 @@ impl Account {
     fn lacking(&self, per_sim: u32) -> u32 {
         let most = if self.sendable { self.data().div_ceil(per_sim) } else { 0 };
         most.min(self.limit).saturating_sub(self.sims)
+    }
+
+    /// SIMs that a flow near its end lacks to two for each of its last segments.
+    fn lacking_at_tail(&self, per_sim: u32) -> u32 {
+        let near = self.sendable && self.limit == UNLIMITED && self.data() <= TAIL;
+        let most = if near { 2 * self.data().div_ceil(per_sim) } else { 0 };
+        most.saturating_sub(self.sims)
+    }
+
+    /// Whether a flow has more SIMs than its segments may have.
+    fn has_needless(&self, per_sim: u32, tail: bool) -> bool {
+        let twice = tail && self.data() <= TAIL;
+        self.sims > self.data().div_ceil(per_sim) * if twice { 2 } else { 1 }
     }
 
     /// Takes in that the peer answers, or that nothing waits for its answers.
@@ -154,6 +173,10 @@ pub(super) struct Sender {
     /// SIMs queued and on their way, and ports in use, at most: room for as many was made.
     most: usize,
     per_sim: u32,
+    /// Whether flows near their end may have two SIMs for each segment.
+    tail: bool,
+    /// Slab indices of flows near their end that lack second SIMs; each at most once.
+    tails: VecDeque<u32>,
     /// A flow is given up when its SIMs have had no SIM-ACK for this long.
     patience: Duration,
     /// A flow sends one SIM at a time, ever more rarely, when none was answered for this long.
@@ -163,7 +186,7 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(
         terms: &Terms,
-        order: Order,
+        (order, tail): (Order, bool),
         flows: usize,
         rng: Rng,
         patience: Duration,
@@ -187,6 +210,8 @@ impl Sender {
             queue: terms.queue,
             most,
             per_sim: terms.per_sim,
+            tail,
+            tails: VecDeque::with_capacity(if tail { flows } else { 0 }),
             patience,
             silence: terms.rtt_max * SILENCE_RTTS,
         }
@@ -194,7 +219,8 @@ impl Sender {
 
     pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, label: Label) {
         let account = &mut self.accounts[flow.index()];
-        *account = Account { id: flow, peer, listed: account.listed, ..VACANT };
+        let Account { listed, tailed, .. } = *account;
+        *account = Account { id: flow, peer, listed, tailed, ..VACANT };
         self.turns.open(flow.index(), label);
     }
 
@@ -218,10 +244,7 @@ impl Sender {
             account.sendable = false;
             account.limit = 1;
         }
-        let lacking = account.lacking(self.per_sim);
-        if lacking > 0 {
-            self.turns.push(flow.index(), lacking);
-        }
+        self.enqueue(flow.index());
     }
 
     /// The account of `flow`; `None` when another flow has its place.
@@ -231,33 +254,53 @@ impl Sender {
 
     /// Puts a flow in its queue if it wants SIMs.
     fn review(&mut self, flow: FlowId) {
-        let per_sim = self.per_sim;
-        let lacking = self.account(flow).map_or(0, |account| account.lacking(per_sim));
-        if lacking > 0 {
-            self.turns.push(flow.index(), lacking);
+        if self.account(flow).is_some() {
+            self.enqueue(flow.index());
         }
+    }
+
+    /// Puts the flow at `index` in the queue for its turns, or in that of flows near their end.
+    #[inline]
+    fn enqueue(&mut self, index: usize) {
+        let account = &mut self.accounts[index];
+        let lacking = account.lacking(self.per_sim);
+        if lacking > 0 {
+            self.turns.push(index, lacking);
+        } else if self.tail && !account.tailed && account.lacking_at_tail(self.per_sim) > 0 {
+            account.tailed = true;
+            self.tails.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The flow that gets the next SIM: the one whose turn it is, else one near its end.
+    #[inline]
+    fn next_flow(&mut self) -> Option<usize> {
+        // Bounded: each turn that is passed over takes a flow out.
+        while let Some(index) = self.turns.pop() {
+            if self.accounts[index].lacking(self.per_sim) > 0 {
+                return Some(index);
+            }
+        }
+        while let Some(index) = self.tails.pop_front() {
+            let account = &mut self.accounts[index as usize];
+            account.tailed = false;
+            if account.lacking_at_tail(self.per_sim) > 0 {
+                return Some(index as usize);
+            }
+        }
+        None
     }
 
     /// Queues SIMs, as waiting since `since`, as long as there is room and a flow lacks some.
     //= dcsim#2.4: whenever the SIM queue is below B and equation 3 lets it.
     pub(super) fn fill(&mut self, since: Instant) {
         while self.sims.len() < self.queue && self.has_room() {
-            // Bounded: each turn that is passed over takes a flow out.
-            let Some(index) = self.turns.pop() else { return };
+            let Some(index) = self.next_flow() else { return };
+            let Some(ev) = self.ports.draw(&mut self.rng) else { return self.enqueue(index) };
             let account = &mut self.accounts[index];
-            if account.lacking(self.per_sim) == 0 {
-                continue;
-            }
-            let Some(ev) = self.ports.draw(&mut self.rng) else {
-                let lacking = account.lacking(self.per_sim);
-                return self.turns.push(index, lacking);
-            };
             account.sims += 1;
             self.sims.push_back(Queued { flow: account.id, ev, since });
-            let lacking = account.lacking(self.per_sim);
-            if lacking > 0 {
-                self.turns.push(index, lacking);
-            }
+            self.enqueue(index);
         }
     }
 
@@ -272,10 +315,10 @@ impl Sender {
     /// segments have been acknowledged meanwhile.
     fn drop_needless(&mut self) {
         while let Some(&Queued { flow, ev, .. }) = self.sims.front() {
-            let per_sim = self.per_sim;
+            let (per_sim, tail) = (self.per_sim, self.tail);
             let account = self.account(flow);
             let needless = account.is_none_or(|account| {
-                let needless = account.sims > account.data().div_ceil(per_sim);
+                let needless = account.has_needless(per_sim, tail);
                 account.sims -= u32::from(needless);
                 needless
             });

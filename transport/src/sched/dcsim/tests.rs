@@ -44,9 +44,11 @@ struct Host {
     turns: Vec<(Instant, FlowId, EntropyValue)>,
     /// SIM-ACKs that left.
     answers: Vec<(Instant, HostId, EntropyValue, Sim)>,
-    /// Segments were acknowledged while SIMs for them were on their way: equation 3 holds again
-    /// when those have ended.
+    /// Segments were acknowledged, or released by second SIMs, while SIMs for them were on their
+    /// way: equation 3 holds again when those have ended.
     acknowledged: bool,
+    /// SIMs that a flow may have for each segment.
+    per_segment: u32,
 }
 
 fn flow(index: u32) -> FlowId {
@@ -85,6 +87,7 @@ impl Host {
             turns: Vec::new(),
             answers: Vec::new(),
             acknowledged: false,
+            per_segment: 1,
         }
     }
 
@@ -115,7 +118,8 @@ impl Host {
         self.sched.sender.check();
         for index in 0..8 {
             let (sims, data) = self.sched.sender.counts(flow(index));
-            assert!(sims <= data || self.acknowledged, "equation 3: {sims} SIMs for {data}");
+            let most = data * self.per_segment;
+            assert!(sims <= most || self.acknowledged, "equation 3: {sims} SIMs for {data}");
         }
     }
 
@@ -519,4 +523,58 @@ fn a_flow_whose_peer_answers_nothing_is_given_up_once() {
     let sent = host.sims.len();
     host.run(at(200_000.0));
     assert_eq!(host.sims.len(), sent);
+}
+
+#[test]
+fn a_flow_near_its_end_has_two_sims_for_each_segment_if_no_other_wants_one() {
+    let sent = |tail: bool, others: u64| {
+        let mut host = Host::new(|params| params.tail = tail);
+        host.per_segment = 1 + u32::from(tail);
+        host.open(0, 0, 3);
+        if others > 0 {
+            host.open(1, 0, others);
+        }
+        host.run(at(5.0));
+        let of = |index| host.sims.iter().filter(|(.., sim)| sim.src_flow == flow(index)).count();
+        (of(0), of(1))
+    };
+    assert_eq!((sent(false, 0), sent(true, 0)), ((3, 0), (6, 0)));
+    assert_eq!(sent(true, 9), (6, 9), "second SIMs come last, and only below nine segments");
+    let (few, many) = sent(true, 500);
+    assert_eq!(few, 3);
+    assert!(many > 40);
+}
+
+#[test]
+fn a_second_sim_makes_up_for_the_first_and_is_wasted_otherwise() {
+    let mut host = Host::new(|params| params.tail = true);
+    host.per_segment = 2;
+    host.open(0, 0, 2);
+    host.run(at(5.0));
+    let sims = host.sims.clone();
+    assert_eq!(sims.len(), 4);
+    host.acknowledged = true;
+    // The first SIM of each segment is lost on its way.
+    for (_, ev, sim) in &sims[2..] {
+        assert!(host.receive(PEER, *ev, sim.answer()));
+    }
+    host.run(at(60.0));
+    let rtt_max = host.sched.rtt_max();
+    let expected = [2, 3].map(|n: usize| sims[n].0 + rtt_max);
+    assert_eq!(host.turns.iter().map(|(at, ..)| *at).collect::<Vec<_>>(), expected);
+    assert_eq!(host.sims.len(), 4, "nothing is left to send SIMs for");
+    let counts = host.sched.figures().sims;
+    assert_eq!((counts.acked, counts.timed_out, counts.wasted), (2, 2, 0));
+    let mut host = Host::new(|params| params.tail = true);
+    host.per_segment = 2;
+    host.open(0, 0, 1);
+    host.run(at(5.0));
+    host.acknowledged = true;
+    for (_, ev, sim) in host.sims.clone() {
+        assert!(host.receive(PEER, ev, sim.answer()));
+    }
+    host.run(at(60.0));
+    let counts = host.sched.figures().sims;
+    assert_eq!((host.turns.len(), counts.acked, counts.wasted), (1, 2, 1));
+    assert_eq!(host.sched.sender.ports_in_use(), 0);
 }

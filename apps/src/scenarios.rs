@@ -46,6 +46,20 @@ built_in! {
         "fig16-testbed",
         "fig17-credits",
         "fig17b-credits-one-longer";
+    "dcsim/":
+        "dcsim-fig04-endless",
+        "dcsim-fig05a-permutation",
+        "dcsim-fig05b-all-to-all",
+        "dcsim-fig06-all-to-all-v",
+        "dcsim-fig07-five",
+        "dcsim-fig08-half-cores",
+        "dcsim-fig09a-packet-size",
+        "dcsim-fig09b-buffers",
+        "dcsim-fig09c-collectives",
+        "dcsim-fig09d-members",
+        "dcsim-fig09e-drift",
+        "dcsim-fig11-data-buffer",
+        "dcsim-fig13-fractions";
     "uno/":
         "uno-fig03-fairness",
         "uno-fig04-phantom",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabric::Network;
 use serde::Serialize;
 use transport::sched::dcsim::{Figures, Spans};
-use transport::{DropReason, Duration, Instant};
+use transport::{DropReason, Duration, Instant, Stats};
 
 use crate::conductor::FlowRecord;
 use crate::plan::Plan;
@@ -56,19 +56,23 @@ impl Collectives {
     }
 }
 
-/// The share of the hosts' lines that data on the wire took, to the last delivery; `None` unless
-/// all was delivered.
+/// The share of the hosts' lines that data on the wire took: to the last delivery, or, where not
+/// all was delivered, to the limit of the run; `None` without one.
 #[must_use]
-pub fn utilisation(plan: &Plan, completion_us: Option<f64>) -> Option<f64> {
+pub fn utilisation(plan: &Plan, stats: &Stats, completion_us: Option<f64>) -> Option<f64> {
     let header = u64::from(plan.fabric.mtu - plan.settings.payload_max);
     let payload = u64::from(plan.settings.payload_max);
     let wire = |size: u64| size.saturating_add(size.div_ceil(payload).saturating_mul(header));
-    let bytes =
-        plan.matrix.flows.iter().fold(0, |sum: u64, flow| sum.saturating_add(wire(flow.size.0)));
+    let (bytes, us) = if let Some(us) = completion_us {
+        let sizes = plan.matrix.flows.iter().map(|flow| wire(flow.size.0));
+        (sizes.fold(0, u64::saturating_add), us)
+    } else {
+        (stats.data_placed_bytes + stats.data_placed * header, plan.limit?.as_us_f64())
+    };
     #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
     let (bits, bps) = (bytes as f64 * 8.0, plan.settings.line_rate.as_bps() as f64);
     let capacity = |us: f64| us * 1e-6 * bps * f64::from(plan.hosts());
-    completion_us.filter(|us| *us > 0.0).map(|us| bits / capacity(us))
+    (us > 0.0).then(|| bits / capacity(us))
 }
 
 /// What hosts of DCsim counted and measured.

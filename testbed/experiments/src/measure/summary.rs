@@ -84,8 +84,8 @@ pub struct Summary {
     pub fct_slowdown: Fct,
     /// Collectives; null where the matrix has none.
     pub collectives: Option<Collectives>,
-    /// Share of the hosts' lines that data took until the last delivery; null unless all was
-    /// delivered.
+    /// Share of the hosts' lines that data took until the last delivery, or until the limit of the
+    /// run where not all was delivered; null without one.
     pub utilisation: Option<f64>,
     /// Share of the data segments that arrived after a later one of their flow; null when none
     /// arrived.
@@ -381,7 +381,7 @@ impl Summary {
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),
             collectives: Collectives::of(plan, records),
-            utilisation: utilisation(plan, completion),
+            utilisation: utilisation(plan, stats, completion),
             reordered: reordered(stats),
             wire_delay_us: None,
             dcsim: None,

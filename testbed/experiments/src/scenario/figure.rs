@@ -112,6 +112,12 @@ impl PlotKind {
                 "queue_bytes.mean",
                 "queue_bytes.p99",
                 "queue_bytes.max",
+                "collectives.cct_us.mean",
+                "collectives.cct_us.max",
+                "utilisation",
+                "reordered",
+                "wire_delay_us.mean",
+                "wire_delay_us.p99",
             ],
             Self::Series => &[
                 "goodput_gbps",

@@ -42,19 +42,15 @@ pub(crate) fn run(
     command_line: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let mut experiment = match Order::read(args)? {
+    let mut order = Order::read(args)?;
+    seal(&mut order, args, console)?;
+    let experiment = match order {
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
     };
     if args.resume {
         let text = "error: --resume keeps runs of several, and this is one\n  help: leave it out";
         return Err(Failure::CommandLine(text.to_owned()));
-    }
-    if let Some(real) = &mut experiment.real {
-        real.keys = args.security.as_deref().map(shared_keys).transpose()?;
-    }
-    if experiment.real.as_ref().is_some_and(|real| real.keys.is_none()) {
-        writeln!(console.err, "{UNSEALED}")?;
     }
     for warning in &experiment.warnings {
         writeln!(console.err, "{warning}")?;
@@ -85,6 +81,24 @@ pub(crate) fn run(
     }
     let finished = outcome.summary.is_success() && !outcome.stopped;
     Ok(if finished { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// Reads the keys of `--security` for every run on a real network; says where none are given.
+fn seal(order: &mut Order, args: &RunArgs, console: &mut Console<'_>) -> Result<(), Failure> {
+    let mut experiments: Vec<&mut Experiment> = match order {
+        Order::One(experiment) => vec![experiment],
+        Order::Several(sweep) => sweep.chosen.iter_mut().map(|(_, run)| run).collect(),
+    };
+    let reals = experiments.iter_mut().filter_map(|experiment| experiment.real.as_mut());
+    let mut plain = false;
+    for real in reals {
+        real.keys = args.security.as_deref().map(shared_keys).transpose()?;
+        plain |= real.keys.is_none();
+    }
+    if plain {
+        writeln!(console.err, "{UNSEALED}")?;
+    }
+    Ok(())
 }
 
 /// Logs what runs: every file that was read, and every setting that is not at its default.

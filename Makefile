@@ -67,11 +67,12 @@ system: ## the command line, lies in its inputs, virtual time against the paper,
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
 
-attack: build ## every attack of tests/attack for a minute (root), hosts that stand still for as long
+attack: build ## every attack of tests/attack for two minutes (root), hosts that stand still for as long
 	$(SYSTEM) --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
+soak: build; $(SYSTEM) --test attack -- --soak $${SOAK:-3600} ## a server under every attack in turn for SOAK seconds: clients that pause and are killed, one restart; memory and descriptors stay (root)
+mutants: ; tests/mutants/run --shard $${SHARD:-0/1} ## cargo-mutants, installed where it is missing, over the checks of packets and blocks; SHARD=0/16 is a sixteenth
 crash: build ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
 	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still flap full little reader && CRASHES=50 $(SYSTEM) --test nic -- killed first_host
-
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup
 vm-test: ## two workers at emulated PCI network cards of a virtual machine: the drivers of real ones
@@ -93,8 +94,7 @@ results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIG
 	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
-
 docs: ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
 
-.PHONY: help setup build run nic-demo sim test attack crash check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs
+.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs

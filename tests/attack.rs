@@ -5,7 +5,7 @@
 //! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
 //! attacker. A case that cannot run on this machine prints why and counts as skipped, never as
 //! passed. Arguments filter by name as with libtest; `--seconds N` makes every attack longer, and
-//! from 30 on nine tenths of the throughput must be left.
+//! from 30 on nine tenths of the throughput must be left. `--soak N` alone runs `attack/soak.rs`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -23,6 +23,8 @@ mod neighbours;
 #[path = "peers/process.rs"]
 #[allow(dead_code, reason = "shared with another harness")]
 mod process;
+#[path = "attack/soak.rs"]
+mod soak;
 #[path = "attack/victims.rs"]
 mod victims;
 
@@ -44,8 +46,14 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let at = arguments.iter().position(|argument| argument == "--seconds");
-    let seconds = at.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(2);
+    let place = |flag: &str| arguments.iter().position(|argument| argument == flag);
+    let number = |at: usize| arguments.get(at + 1)?.parse().ok();
+    if let Some(seconds) = place("--soak").and_then(number) {
+        println!("{}", soak::suffer(seconds).unwrap_or_else(|reason| format!("SKIP: {reason}")));
+        return ExitCode::SUCCESS;
+    }
+    let at = place("--seconds");
+    let seconds = at.and_then(number).unwrap_or(2);
     let value = at.map(|at| at + 1);
     let filter = (0..).zip(&arguments).find(|(i, a)| !a.starts_with("--") && Some(*i) != value);
     let filter = filter.map(|(_, filter)| filter);

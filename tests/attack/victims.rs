@@ -49,7 +49,8 @@ pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
 pub(crate) const CLIENT: [&str; 8] =
     ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
 
-fn client(lab: &Lab, more: &[&str]) -> Process {
+/// A client with these arguments beside those of all.
+pub(crate) fn client(lab: &Lab, more: &[&str]) -> Process {
     start(lab, 1, &addressed(&VICTIMS), &[&CLIENT, more].concat())
 }
 
@@ -72,10 +73,10 @@ fn overheard(lab: &Lab, file: &Path) {
 }
 
 /// An attacker under way.
-struct Attacker(Child);
+pub(crate) struct Attacker(Child);
 
 impl Attacker {
-    fn start(lab: &Lab, attack: Attack, file: &Path, slices: Option<Duration>) -> Self {
+    pub(crate) fn start(lab: &Lab, attack: Attack, file: &Path, slices: Option<Duration>) -> Self {
         let program = std::env::current_exe().unwrap();
         let slices = slices.unwrap_or_default().as_millis().to_string();
         let mut command = lab.command(2, &program);
@@ -84,7 +85,7 @@ impl Attacker {
     }
 
     /// Ends it; packets sent to the victims.
-    fn end(mut self) -> u64 {
+    pub(crate) fn end(mut self) -> u64 {
         drop(self.0.stdin.take());
         let mut sent = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut sent).unwrap();
@@ -167,18 +168,24 @@ fn observed(lab: &Lab, seconds: u64) -> Compared {
     compared
 }
 
+/// A network for both victims and the attacker, which has an address.
+pub(crate) fn with_attacker() -> Result<Lab, String> {
+    let lab = Lab::new(3, 9000)?;
+    let mut own = lab.command(2, Path::new("ip"));
+    let given = own.args(["address", "add", "192.0.2.3/24", "dev", "eth0"]).status();
+    if given.is_ok_and(|status| status.success()) {
+        return Ok(lab);
+    }
+    Err("the attacker cannot have an address".to_owned())
+}
+
 /// Runs the attack on the victims for `seconds`, and for as long past them; returns its effect.
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long
 /// attack takes more of the throughput than as many packets to another port.
 pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
-    let lab = Lab::new(3, 9000)?;
-    let mut own = lab.command(2, Path::new("ip"));
-    let given = own.args(["address", "add", "192.0.2.3/24", "dev", "eth0"]).status();
-    if !given.is_ok_and(|status| status.success()) {
-        return Err("the attacker cannot have an address".to_owned());
-    }
+    let lab = with_attacker()?;
     let server = server(&lab, &addressed(&VICTIMS));
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("session");

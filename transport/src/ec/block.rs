@@ -207,6 +207,7 @@ mod tests {
         for (data, parity) in [(0, 2), (DATA_MAX + 1, 0), (1, PARITY_MAX + 1)] {
             assert_eq!(BlockShape::new(data, parity), Err(ShapeError));
         }
+        assert!(ShapeError.to_string().contains("X,Y"));
     }
 
     #[test]

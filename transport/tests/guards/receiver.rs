@@ -22,6 +22,16 @@ fn segments_that_hold_more_than_their_message_are_refused() {
 }
 
 #[test]
+fn a_trimmed_segment_is_counted_and_is_in_no_message() {
+    let mut end = End::new(|_| {});
+    let segment = first(opening(0, 0, 0, 100), 100);
+    end.take(&RxSegment { trimmed: true, payload_len: 0, ..segment });
+    assert_eq!(end.endpoint.stats().trimmed, 1);
+    end.places(&segment);
+    assert_eq!(end.delivered(), [100]);
+}
+
+#[test]
 fn a_segment_without_payload_is_refused() {
     let mut end = End::new(|_| {});
     end.refuses(&first(opening(0, 0, 0, 5000), 0), DropReason::BadSegment);

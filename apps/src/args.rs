@@ -75,6 +75,15 @@ pub(crate) struct MessagesArgs {
     pub(crate) json: bool,
 }
 
+/// What is done to payloads of sealed frames.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum SealMode {
+    /// Encrypted and authenticated.
+    Psk,
+    /// Authenticated alone.
+    PskAuth,
+}
+
 /// The devices and segments to measure, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct DatapathArgs {
@@ -100,6 +109,10 @@ pub(crate) struct DatapathArgs {
     /// of the parity's.
     #[arg(long, value_name = "X,Y")]
     pub(crate) ec: Option<BlockShape>,
+    /// Measures sealing and opening of frames in memory, beside the library that does it, and no
+    /// device; segments of 1500 and 4096 bytes unless given.
+    #[arg(long, value_name = "MODE", conflicts_with_all = ["device", "ec", "copy"])]
+    pub(crate) security: Option<SealMode>,
     /// Leaves dpdk-testpmd out.
     #[arg(long)]
     pub(crate) no_testpmd: bool,

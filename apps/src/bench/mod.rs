@@ -9,6 +9,7 @@
 //! | `testpmd_mpps` | frames of the same length that dpdk-testpmd makes and sends on one core |
 //! | `ratio` | the first over the second; null without dpdk-testpmd |
 //!
+//! With `--security`, `headrace bench datapath` measures seals instead, see `sealing.rs`.
 //! `headrace bench scheduler` is about the pod scheduler and needs no DPDK; see `scheduler.rs`.
 //!
 //! `live::datapath` measures; the command asks for it and prints the result.
@@ -20,6 +21,8 @@ mod messages;
 #[cfg(feature = "dpdk")]
 mod report;
 mod scheduler;
+#[cfg(feature = "dpdk")]
+mod sealing;
 #[cfg(feature = "dpdk")]
 mod testpmd;
 
@@ -36,7 +39,10 @@ pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failu
     match what {
         Bench::Scheduler(args) => scheduler::run(args, console),
         #[cfg(feature = "dpdk")]
-        Bench::Datapath(args) => datapath::run(args, console),
+        Bench::Datapath(args) => match args.security {
+            Some(mode) => sealing::run(args, mode, console),
+            None => datapath::run(args, console),
+        },
         #[cfg(feature = "dpdk")]
         Bench::Messages(args) => messages::run(args, console),
         #[cfg(not(feature = "dpdk"))]

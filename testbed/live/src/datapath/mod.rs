@@ -24,12 +24,15 @@ mod peer;
 mod policies;
 mod round_trip;
 mod run;
+mod sealing;
 mod stage_clock;
 mod windows;
 
 pub use policies::PolicyCosts;
 pub use round_trip::RoundTrip;
 pub use run::{Bench, BenchError, Case, Cost, MESSAGE};
+pub use sealing::{SealCost, sealing};
+pub use transport_dpdk::Payloads;
 
 /// The devices that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

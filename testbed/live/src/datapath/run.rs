@@ -83,6 +83,9 @@ pub enum BenchError {
     /// A segment size that no endpoint takes.
     #[error("segment size {0}: expected 64..=8960 bytes of payload")]
     Segment(u16, #[source] ConfigError),
+    /// A size of payload of which no sealed frame is made.
+    #[error("--segment {0}: no sealed frame; expected 64..=8960 bytes of payload")]
+    Sealed(u16),
     /// The link did not come up.
     #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
     LinkDown(&'static str),

@@ -41,24 +41,27 @@ params! {
     }
 }
 
-/// Settings that HPCC shares with the other controllers that a rate of telemetry drives.
-#[derive(Clone, Copy, Debug)]
+/// A flow whose rate follows telemetry, and whose window follows its rate: all of HPCC but what a
+/// load does to the rate.
+#[derive(Clone, Debug)]
 pub(super) struct Telemetric {
-    /// The constants of the rate's law.
-    pub(super) law: LawConstants,
+    load: Load<HOPS_MAX>,
+    pub(super) law: RateLaw,
+    constants: LawConstants,
     /// T.
-    pub(super) rtt: Duration,
+    rtt: Duration,
     /// The window, in what the rate sends in T.
     slack: f64,
     mtu: Bytes,
     /// The base RTT that stands for that of the path; zero where each has its own.
-    pub(super) rtt_least: Duration,
+    rtt_least: Duration,
 }
 
 impl Telemetric {
+    /// The initial state on `path`: line rate.
     pub(super) fn new(params: &HpccParams, path: &Path) -> Self {
         let line = rate_of(path.line_rate).max(1.0);
-        let law = LawConstants {
+        let constants = LawConstants {
             target: params.target,
             stages: params.stages,
             increase: line * f64::from(params.rate_ai),
@@ -67,15 +70,44 @@ impl Telemetric {
         };
         let rtt_least = if params.global_t { params.longest_rtt } else { Duration::ZERO };
         let (rtt, slack) = (path.base_rtt.max(rtt_least), f64::from(params.window));
-        Self { law, rtt, slack, mtu: path.mtu, rtt_least }
+        let (load, law) = (Load::new(), RateLaw::new(line));
+        Self { load, law, constants, rtt, slack, mtu: path.mtu, rtt_least }
     }
 
     pub(super) fn follow(&mut self, path: &Path) {
         self.rtt = path.base_rtt.max(self.rtt_least);
     }
 
-    /// What a flow with `rate` has to obey.
-    pub(super) fn window(&self, rate: f64) -> Window {
+    /// Takes in the telemetry of an acknowledgement, unless hops are missing: `obey` changes the
+    /// rate by the load that `measured` finds, and by whether a round ends.
+    pub(super) fn on_hops(
+        &mut self,
+        (ack, extensions): (&AckSample, Extensions<'_>),
+        path: &Path,
+        measured: impl Fn(&Sample, f64) -> f64,
+        obey: impl FnOnce(&mut RateLaw, f64, bool, &LawConstants),
+    ) {
+        self.follow(path);
+        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
+        if let Some(load) = self.load.measure(int.hops(), self.rtt, measured) {
+            let ends_round = self.law.ends_round(ack.sent_at(), ack.now);
+            obey(&mut self.law, load, ends_round, &self.constants);
+        }
+    }
+
+    /// Halves the rate, once a round.
+    // DEVIATION(hpcc#3): the paper's network pauses and loses nothing. Telemetry of a packet that
+    // was dropped is lost with it, so a loss counts as a load of two.
+    // DEVIATION(powertcp#3): its network loses nothing either, and a loss counts as much.
+    pub(super) fn on_loss(&mut self, loss: &LossSample, path: &Path) {
+        self.follow(path);
+        self.law.cut(loss.sent_at, loss.now, &self.constants);
+    }
+
+    /// The window of the flow at its rate.
+    #[inline]
+    pub(super) fn window(&self) -> Window {
+        let rate = self.law.rate();
         let sent = rate * seconds(self.rtt) / 8.0;
         let cwnd = Bytes(1).scaled(sent * self.slack).max(self.mtu);
         Window { cwnd, pacing: Some(to_rate(rate)), wake_at: None }
@@ -85,17 +117,14 @@ impl Telemetric {
 /// One flow's HPCC state.
 #[derive(Clone, Debug)]
 pub struct Hpcc {
-    load: Load<HOPS_MAX>,
-    law: RateLaw,
-    fixed: Telemetric,
+    flow: Telemetric,
 }
 
 impl Hpcc {
     /// The initial state on `path`: line rate.
     #[must_use]
     pub fn new(params: &HpccParams, path: &Path) -> Self {
-        let fixed = Telemetric::new(params, path);
-        Self { load: Load::new(), law: RateLaw::new(fixed.law.line), fixed }
+        Self { flow: Telemetric::new(params, path) }
     }
 }
 
@@ -125,32 +154,23 @@ impl Controller for Hpcc {
 impl CongestionControl for Hpcc {
     #[inline]
     fn window(&self) -> Window {
-        self.fixed.window(self.law.rate())
+        self.flow.window()
     }
 
     fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
-        self.fixed.follow(path);
+        self.flow.follow(path);
     }
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
-        self.fixed.follow(path);
-        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
-        let load = self.load.measure(int.hops(), self.fixed.rtt, Sample::utilisation);
-        if let Some(load) = load {
-            let ends_round = self.law.ends_round(ack.sent_at(), ack.now);
-            self.law.follow(load, ends_round, &self.fixed.law);
-        }
+        self.flow.on_hops((ack, extensions), path, Sample::utilisation, RateLaw::follow);
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.fixed.follow(path);
-        // DEVIATION(hpcc#3): the paper's network pauses and loses nothing. Telemetry of a packet
-        // that was dropped is lost with it, so a loss counts as a load of two, once a round.
-        self.law.cut(loss.sent_at, loss.now, &self.fixed.law);
+        self.flow.on_loss(loss, path);
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.on_nack(loss, path);
+        self.flow.on_loss(loss, path);
     }
 }
 
@@ -183,7 +203,7 @@ mod tests {
     }
 
     fn gbps(cc: &Hpcc) -> f64 {
-        cc.law.rate() / 1e9
+        cc.flow.law.rate() / 1e9
     }
 
     #[test]

@@ -14,9 +14,8 @@ use super::hpcc::{HpccParams, Telemetric};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::registry::Registered;
-use crate::telemetry::{Load, RateLaw, Sample};
+use crate::telemetry::Sample;
 use crate::wire::Extensions;
-use crate::wire::int::HOPS_MAX;
 
 params! {
     /// Settings of [`PowerTcp`]. Rates are shares of the line rate.
@@ -37,9 +36,7 @@ params! {
 /// One flow's PowerTCP state.
 #[derive(Clone, Debug)]
 pub struct PowerTcp {
-    load: Load<HOPS_MAX>,
-    law: RateLaw,
-    fixed: Telemetric,
+    flow: Telemetric,
     gain: f64,
 }
 
@@ -49,9 +46,7 @@ impl PowerTcp {
     pub fn new(params: &PowerTcpParams, path: &Path) -> Self {
         let PowerTcpParams { target, rate_ai, rate_min, gain, window } = *params;
         let shared = HpccParams { target, rate_ai, rate_min, window, ..HpccParams::default() };
-        let fixed = Telemetric::new(&shared, path);
-        let law = RateLaw::new(fixed.law.line);
-        Self { load: Load::new(), law, fixed, gain: f64::from(gain) }
+        Self { flow: Telemetric::new(&shared, path), gain: f64::from(gain) }
     }
 }
 
@@ -77,37 +72,29 @@ impl Controller for PowerTcp {
 impl CongestionControl for PowerTcp {
     #[inline]
     fn window(&self) -> Window {
-        self.fixed.window(self.law.rate())
+        self.flow.window()
     }
 
     fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
-        self.fixed.follow(path);
+        self.flow.follow(path);
     }
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
-        self.fixed.follow(path);
-        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
-        let power = self.load.measure(int.hops(), self.fixed.rtt, Sample::power);
-        if let Some(power) = power {
-            let law = &self.fixed.law;
-            let reference = self.law.reference();
+        let gain = self.gain;
+        self.flow.on_hops((ack, extensions), path, Sample::power, |rate, power, ends_round, law| {
+            let reference = rate.reference();
             //= powertcp#alg1
             let called = reference * f64::from(law.target) / power + law.increase;
-            let rate = self.gain * called + (1.0 - self.gain) * reference;
-            let ends_round = self.law.ends_round(ack.sent_at(), ack.now);
-            self.law.set(rate, ends_round, law);
-        }
+            rate.set(gain * called + (1.0 - gain) * reference, ends_round, law);
+        });
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.fixed.follow(path);
-        // DEVIATION(powertcp#3): a loss, which its network does not have, halves the rate once a
-        // round: the telemetry of what was dropped is lost with it.
-        self.law.cut(loss.sent_at, loss.now, &self.fixed.law);
+        self.flow.on_loss(loss, path);
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.on_nack(loss, path);
+        self.flow.on_loss(loss, path);
     }
 }
 
@@ -134,7 +121,7 @@ mod tests {
     }
 
     fn gbps(cc: &PowerTcp) -> f64 {
-        cc.law.rate() / 1e9
+        cc.flow.law.rate() / 1e9
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(crate) struct Marks(u8);
 impl Marks {
     const RESENT: u8 = 0x80;
     const COPIED: u8 = 0x40;
+    /// Set where a segment that left as a copy at first was sent again after its own turn.
+    const COPY_RESENT: u8 = 0x20;
 
     /// Marks of a segment that has left only as a copy.
     pub(crate) const COPY: Self = Self(Self::COPIED);
@@ -73,7 +75,14 @@ impl Marks {
 
     /// The marks of this packet once it is sent again.
     pub(crate) const fn again(self) -> Self {
-        Self(self.0 | Self::RESENT)
+        let had_its_turn = self.copied() && self.resent();
+        Self(self.0 | Self::RESENT | if had_its_turn { Self::COPY_RESENT } else { 0 })
+    }
+
+    /// True once it was sent twice in the window: a copy left outside of it.
+    #[inline]
+    pub(crate) const fn is_retransmission(self) -> bool {
+        self.resent() && (!self.copied() || self.0 & Self::COPY_RESENT != 0)
     }
 
     /// True once it has been sent again.
@@ -85,7 +94,7 @@ impl Marks {
     /// Which parity packet; `None` for a segment.
     #[inline]
     pub(crate) const fn parity_index(self) -> Option<u8> {
-        (self.0 & !(Self::RESENT | Self::COPIED)).checked_sub(1)
+        (self.0 & !(Self::RESENT | Self::COPIED | Self::COPY_RESENT)).checked_sub(1)
     }
 }
 
@@ -533,6 +542,10 @@ mod tests {
             assert!(!marks.resent() && marks.again().resent());
             assert_eq!(marks.again().parity_index(), marks.parity_index());
         }
+        assert!(Marks::default().again().is_retransmission());
+        let turn = Marks::COPY.again();
+        assert!(turn.resent() && !turn.is_retransmission() && turn.again().is_retransmission());
+        assert_eq!(turn.again().parity_index(), None);
         assert_eq!(Marks::default().parity_index(), None);
         assert_eq!(Marks::parity(15).parity_index(), Some(15));
     }

@@ -84,7 +84,7 @@ impl TxFlow {
         }
         if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
-            if packet.marks.resent() && self.recovery.in_flight() == Bytes::ZERO {
+            if packet.marks.is_retransmission() && self.recovery.in_flight() == Bytes::ZERO {
                 self.hold(now, cx.config);
             }
             let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };

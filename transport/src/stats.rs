@@ -114,7 +114,7 @@ reasons! {
     BadSegment => "bad_segment",
     /// The endpoint has no room for another incoming flow or message.
     TableFull => "table_full",
-    /// No buffer to receive into.
+    /// No buffer to receive into, or for a switch's copy of a packet that it writes telemetry into.
     NoBuffer => "no_buffer",
     /// The device took no more for too long.
     DeviceStuck => "device_stuck",

@@ -33,8 +33,8 @@ pub trait Frames {
         false
     }
 
-    /// Adds a hop to the telemetry of a packet. False when the packet has no room for any, or no
-    /// buffer was left.
+    /// Adds a hop to the telemetry of a packet, or notes that one is missing where the room is used
+    /// up. False when the packet has no room for any, or no buffer was left: the packet is lost.
     fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
         false
     }

@@ -322,8 +322,10 @@ impl Transit {
             self.queue_stats.sample(departure.data_left);
         }
         let mut packet = departure.packet;
-        if packet.flags.has(Flags::INT) {
-            stamp(state, &mut packet, departure.start, driver);
+        if packet.flags.has(Flags::INT) && !stamp(state, &mut packet, departure.start, driver) {
+            // Without this hop the path would look shorter than it is.
+            self.lose(state, packet, DropReason::NoBuffer, departure.start, driver);
+            return;
         }
         if state.fault == NO_FAULT {
             self.launch(state, packet, arrival, driver);
@@ -477,14 +479,16 @@ impl Transit {
     }
 }
 
-/// Writes the telemetry of a port into a packet that leaves it at `at`.
+/// Writes the telemetry of a port into a packet that leaves it at `at`, if the port does so. False
+/// when no buffer was left for it.
 #[cold]
-fn stamp(state: &PortState, packet: &mut Packet, at: Instant, driver: &mut Driver<'_>) {
-    if state.stamps {
-        // The packet's own bytes are counted already.
-        let sent = state.port.sent().1 - packet.wire_bytes();
-        driver.frames.stamp(packet, &state.hop(at, sent, state.port.rate()));
+fn stamp(state: &PortState, packet: &mut Packet, at: Instant, driver: &mut Driver<'_>) -> bool {
+    if !state.stamps {
+        return true;
     }
+    // The packet's own bytes are counted already.
+    let sent = state.port.sent().1 - packet.wire_bytes();
+    driver.frames.stamp(packet, &state.hop(at, sent, state.port.rate()))
 }
 
 /// The name of a port in telemetry: the low half of its number, which is unique among the ports of

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use transport::wire::int::{HOPS_MAX, Hop, Int};
-use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
+use transport::{Bytes, DropReason, Duration, HostId, Instant, Rate, Rng};
 
 use crate::{
     FaultKind, FaultSpec, Flags, Frames, Network, Output, Packet, PortId, QdiscKind, QdiscParams,
@@ -16,6 +16,19 @@ const RATE: Rate = Rate::from_gbps(800);
 /// Telemetry by handle, and how many copies of the packet travel.
 #[derive(Clone, Debug, Default)]
 struct Stamps(Vec<(Int, u32)>);
+
+/// Frames of a driver that has no buffers left.
+struct Exhausted;
+
+impl Frames for Exhausted {
+    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+        false
+    }
+
+    fn duplicate(&mut self, _packet: &Packet) {}
+
+    fn end(&mut self, _packet: Packet) {}
+}
 
 impl Frames for Stamps {
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
@@ -107,6 +120,27 @@ fn a_packet_has_a_hop_of_each_switch_of_its_path_in_their_order() {
     let some = run(network(&[0, 3]), &[(0, 0, 12)], 0);
     assert_eq!(some[0].1, [far[0], far[2]], "a spine that writes nothing");
     assert!(run(network(&[]), &[(0, 0, 12)], 0)[0].1.is_empty());
+}
+
+#[test]
+fn a_packet_whose_hop_cannot_be_written_is_lost() {
+    let mut network = network(&[4, 5]);
+    let flags = Flags::ECT.with(Flags::INT);
+    for (handle, dst) in (0..).zip([12, 2]) {
+        let packet = Packet { handle, dst: HostId(dst), hash: 0, len: MTU, trim_len: 64, flags };
+        network.inject(HostId(0), packet, Instant::ZERO, &mut Exhausted, &mut Vec::new());
+    }
+    let mut out = Vec::new();
+    network.run_until(Instant::ZERO + Duration::from_us(100), &mut Exhausted, &mut out);
+    let is_lost = |output: &&Output| {
+        matches!(output, Output::Dropped { packet, reason: DropReason::NoBuffer, .. }
+            if packet.handle == 0)
+    };
+    let arrived =
+        |output: &&Output| matches!(output, Output::Delivered { packet, .. } if packet.handle == 1);
+    assert_eq!(out.iter().filter(is_lost).count(), 1, "{out:?}");
+    assert_eq!(out.iter().filter(arrived).count(), 1, "no spine on its path: {out:?}");
+    network.audit().check().unwrap();
 }
 
 #[test]

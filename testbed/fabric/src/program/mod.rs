@@ -42,7 +42,8 @@ pub trait Program {
         now: Instant,
         cx: &mut Context<'_>,
     );
-    /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has not.
+    /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has not, at
+    /// the latest some time after its last packet: a simulation ends when nothing is to come.
     /// Asked after every other call.
     fn poll_at(&self) -> Instant;
     /// The time of `poll_at` has come. `poll_at` is later afterwards.

@@ -240,6 +240,15 @@ fn crossing() -> Vec<Injection> {
 }
 
 #[test]
+fn an_idle_network_has_nothing_to_come_whatever_programs_it_runs() {
+    for kind in ProgramKind::ALL.iter().copied().chain([ProgramKind::Example]) {
+        let mut network = network(QdiscKind::Trim, &[(0, kind), (4, kind)], 1);
+        feed(&mut network, &mut Headers::default(), &crossing(), (1, None));
+        assert_eq!(network.next_event_at(), None, "{}", kind.name());
+    }
+}
+
+#[test]
 fn programs_hold_originate_edit_and_consume_packets() {
     let mut network =
         network(QdiscKind::Trim, &[(0, ProgramKind::Example), (3, ProgramKind::Example)], 1);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
+use transport_pod::load::Load;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Ports, Shape, To};
 
@@ -158,6 +159,27 @@ proptest! {
                     let left = fits(&state, &ports, sender, to);
                     prop_assert!(!left, "{} {sender} {to}", kind.name());
                 }
+            }
+        }
+    }
+}
+
+/// A clone keeps no spare room, which must not change what it decides.
+#[test]
+fn a_cloned_matcher_decides_as_its_original() {
+    let shape = Shape::square(64).unwrap();
+    for kind in MatcherKind::ALL {
+        for wanted in [1, 4, 63] {
+            let demands = Load::Some(wanted).demands(&shape, Ladder::One, &mut Chance::new(3));
+            let mut original = Matcher::new(*kind, &shape, Setup::default());
+            for seed in 0..8 {
+                let decide = |matcher: &mut Matcher| {
+                    let (mut grants, mut ports) = (Vec::new(), Ports::idle(&shape));
+                    matcher.decide(&demands, &mut ports, &mut Chance::new(seed), &mut grants);
+                    grants
+                };
+                let mut clone = original.clone();
+                assert_eq!(decide(&mut clone), decide(&mut original), "{}", kind.name());
             }
         }
     }

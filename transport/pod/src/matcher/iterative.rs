@@ -99,6 +99,8 @@ struct Scratch {
     counts: [Words; LANES],
     /// The demands of the class at hand, as sender and receiver, while they are few.
     few: Vec<(u16, To)>,
+    /// Demands that count as few at most. The capacity of `few` may be any other.
+    few_max: usize,
     /// For each Agg and ToR that sends: the places of the first requests.
     places: Vec<Words>,
     /// For each ToR that sends and ToR that receives: the last request granted of the class at
@@ -122,6 +124,7 @@ impl Scratch {
             wide: shape.tors().max(shape.aggs()) > LANES / 2,
             counts: [Words::ZERO; LANES],
             few: Vec::with_capacity(few),
+            few_max: few,
             places: vec![Words::ZERO; shape.aggs() * shape.tors()],
             taken: [[NONE; LANES]; LANES],
             granted: Vec::with_capacity(links),
@@ -224,10 +227,10 @@ impl Iteration<'_> {
     /// the list `few` too.
     #[inline(always)]
     fn collect<O: Ops, const ONE: bool>(&mut self, class: usize) -> bool {
-        let Scratch { shape, wide, counts, few, .. } = &mut *self.memory;
+        let Scratch { shape, wide, counts, few, few_max, .. } = &mut *self.memory;
         let recv = &self.before.recv;
         few.clear();
-        let (mut total, room) = (0, few.capacity());
+        let (mut total, room) = (0, *few_max);
         for (tor, counts) in counts.iter_mut().enumerate().take(shape.tors()) {
             *counts = Words::ZERO;
             let up = self.ports.up.0[tor];

@@ -286,6 +286,13 @@ fn every_refusal_has_its_counter() {
             Refused::ALL.iter().map(|why| pod.scheduler.counters().refused(*why)).collect();
         assert_eq!(found, wanted, "{}", why.name());
     }
+    // What a driver refuses before it becomes a request.
+    for why in [Refused::Malformed, Refused::ForgedSender, Refused::TooManyWaiting] {
+        pod.scheduler.refuse(why);
+        wanted[why as usize] += 1;
+        assert_eq!(pod.scheduler.counters().refused(why), 1);
+    }
+    assert_eq!(pod.scheduler.counters().refused_in_all(), wanted.iter().sum::<u64>());
     assert!(wanted.iter().all(|count| *count > 0), "every reason is tried");
     assert_eq!(pod.scheduler.demands().open(), 1);
     assert_eq!(pod.scheduler.demands().backlog(6, To::Host(0)), 100_000, "the part that fits");
@@ -501,6 +508,39 @@ fn a_new_term_forgets_and_grants_nothing_before_its_fence() {
         epochs.extend(pod.quiet().iter().map(|answer| (answer.term, answer.epoch, answer.total)));
     }
     assert_eq!(epochs, [(2, 100, 5000)]);
+}
+
+#[test]
+fn a_total_that_is_repeated_is_answered_by_what_was_granted() {
+    let settings = Settings { silent_after: 0, ..Settings::default() };
+    let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+    let to = To::Host(7);
+    pod.ask(host(1), to, 3 * EPOCH);
+    pod.epoch(|from| from == host(1), None);
+    assert_eq!(pod.scheduler.take_standing(host(1)), None, "a total that is new");
+    for _ in 0..3 {
+        pod.epoch(|_| false, None);
+    }
+    pod.epoch(|from| from == host(1), None);
+    assert_eq!(pod.scheduler.take_standing(host(1)), Some((to, 3 * EPOCH)));
+    assert_eq!(pod.scheduler.take_standing(host(1)), None, "once");
+    assert_eq!(pod.scheduler.take_standing(host(99)), None);
+    // A request that is refused has no standing.
+    let updates = [Update { to, total: 3 * EPOCH }];
+    let old = Rts { updates: &updates, term: 9, ..pod.rts(host(1)) };
+    assert!(!pod.scheduler.handle_rts(&old, pod.epoch));
+    assert_eq!(pod.scheduler.take_standing(host(1)), None);
+}
+
+#[test]
+fn decisions_of_long_ago_are_not_looked_for_one_by_one() {
+    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    pod.ask(host(1), To::Host(7), EPOCH);
+    pod.epoch(|_| true, None);
+    // A driver that stood still for long, and polled no answer.
+    let later = 1 << 50;
+    pod.scheduler.decide(later);
+    assert_eq!(pod.scheduler.poll_answer(later), None);
 }
 
 #[test]

@@ -17,6 +17,8 @@
 //! receiver's request says which cells of an epoch arrived, the scheduler knows their sender and
 //! passes that on, and the sender knows which segments these cells were.
 
+mod awaited;
+mod counts;
 mod params;
 mod queues;
 mod records;
@@ -26,6 +28,7 @@ pub mod timing;
 
 use alloc::collections::VecDeque;
 
+pub use counts::PodCounts;
 pub use params::{Classes, Kernel, Matcher, ZeropodParams};
 
 use super::{
@@ -39,38 +42,18 @@ use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
 use crate::wire::{Body, Header, Note, note};
+use awaited::Awaited;
+use counts::Odd;
 use queues::Queues;
 use records::{Arrivals, Grants, Records};
 use timing::{Terms, Timing};
 
-/// Bytes by which a request raises a demand at most: a total that jumps further is not believed.
+/// Bytes of a demand that are asked for and not granted at most: a total that jumps further is not
+/// believed.
 const ASKED_MAX: u32 = 1 << 30;
 
-/// What a host has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PodCounts {
-    /// Cells sent in granted epochs.
-    pub cells: u64,
-    /// Cells that were granted and not sent, because nothing waited for their receiver any more.
-    pub unused: u64,
-    /// Requests sent.
-    pub requests: u64,
-    /// Answers for epochs that had begun, or that lie too far ahead.
-    pub late: u64,
-    /// Answers that make no sense: of another sender, an older term, for nothing that was asked.
-    pub refused: u64,
-}
-
-impl PodCounts {
-    /// Adds the counts of another host.
-    pub fn add(&mut self, other: &Self) {
-        self.cells += other.cells;
-        self.unused += other.unused;
-        self.requests += other.requests;
-        self.late += other.late;
-        self.refused += other.refused;
-    }
-}
+/// Epochs ahead for which a host keeps answers.
+const AHEAD_MAX: u64 = 64;
 
 /// An epoch that is being filled with cells.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +85,7 @@ pub struct Zeropod {
     queues: Queues,
     /// Places of queues with something to ask for, in the order in which they have it.
     dirty: VecDeque<usize>,
+    awaited: Awaited,
     grants: Grants,
     /// Epochs before this one are over.
     epoch: u64,
@@ -142,6 +126,7 @@ impl Zeropod {
             own: number % params.per_tor.max(1),
             queues: Queues::new(setup.tx_flows_max as usize, hosts.into()),
             dirty: VecDeque::with_capacity(hosts.into()),
+            awaited: Awaited::new(timing.request_to_data(), hosts.into()),
             grants: Grants::new(),
             epoch: 0,
             filling: None,
@@ -184,10 +169,16 @@ impl Zeropod {
         }
     }
 
+    /// Cells of a demand that are asked for and not granted at most.
+    fn asked_max(&self) -> u32 {
+        ASKED_MAX / self.cell
+    }
+
     /// Notes that a queue has something to ask for.
     fn review(&mut self, place: usize) {
+        let most = self.asked_max();
         let queue = self.queues.queue(place);
-        if !queue.dirty && queue.lacking() > 0 {
+        if !queue.dirty && queue.lacking(most) > 0 {
             queue.dirty = true;
             self.dirty.push_back(place);
         }
@@ -210,6 +201,7 @@ impl Zeropod {
             }
         }
         self.epoch = epoch;
+        self.awaited.advance(&mut self.queues, epoch);
     }
 
     /// Cells that were granted and not sent are asked for again, when something waits.
@@ -244,7 +236,7 @@ impl Zeropod {
             return None;
         }
         let arrived = self.arrivals.take(epoch);
-        let update = self.next_update();
+        let update = self.next_update(epoch).or_else(|| self.next_repeat(epoch));
         if arrived == 0 && update.is_none() {
             return None;
         }
@@ -258,20 +250,34 @@ impl Zeropod {
     }
 
     /// The next demand that has grown, and the bytes asked for it so far.
-    fn next_update(&mut self) -> Option<(Place, u32)> {
+    fn next_update(&mut self, epoch: u64) -> Option<(Place, u32)> {
+        let most = self.asked_max();
         // Bounded: each turn takes a queue off the list.
         while let Some(place) = self.dirty.pop_front() {
             let queue = self.queues.queue(place);
             queue.dirty = false;
-            let lacking = queue.lacking();
+            let lacking = queue.lacking(most);
             if lacking > 0 {
-                queue.asked = queue.asked.wrapping_add(lacking.min(ASKED_MAX / self.cell));
-                let update = (queue.to, queue.asked.wrapping_mul(self.cell));
-                self.review(place);
-                return Some(update);
+                queue.asked = queue.asked.wrapping_add(lacking);
+                self.awaited.asked(&mut self.queues, place, epoch);
+                return Some(self.total(place));
             }
         }
         None
+    }
+
+    /// The next demand to which no answer has come, and the bytes asked for it so far. Demands that
+    /// have grown go first.
+    fn next_repeat(&mut self, epoch: u64) -> Option<(Place, u32)> {
+        let place = self.awaited.next(&mut self.queues, epoch)?;
+        self.counts.repeated += 1;
+        Some(self.total(place))
+    }
+
+    /// The destination of a queue, and the bytes asked for so far, modulo 2^32.
+    fn total(&mut self, place: usize) -> (Place, u32) {
+        let queue = self.queues.queue(place);
+        (queue.to, queue.asked.wrapping_mul(self.cell))
     }
 
     /// Finds the destinations with the shortest flows.
@@ -297,17 +303,20 @@ impl Zeropod {
         self.mice_len = u8::try_from(len).unwrap_or(0);
     }
 
-    /// Takes in an answer; false when it makes no sense.
-    fn on_answer(&mut self, schd: &Schd, now: Instant) -> bool {
+    /// Takes in an answer.
+    fn on_answer(&mut self, schd: &Schd, now: Instant) -> Result<(), Odd> {
         if schd.term < self.term {
-            return false;
+            return Err(Odd::OldTerm);
         }
         self.term = schd.term;
         self.advance(now);
         if let Some((epoch, arrived)) = schd.receipt {
             self.records.report(self.full(epoch), arrived, &mut self.reports);
         }
-        schd.grant.is_none_or(|grant| self.on_grant(&grant))
+        if let Some((to, total)) = schd.standing {
+            self.on_total(to, total)?;
+        }
+        schd.grant.map_or(Ok(()), |grant| self.on_grant(&grant))
     }
 
     /// The epoch near the present one that is `epoch` modulo 2^32.
@@ -317,26 +326,39 @@ impl Zeropod {
         self.epoch.saturating_add_signed(ahead.into())
     }
 
-    fn on_grant(&mut self, grant: &Grant) -> bool {
-        let Some(place) = self.queues.place(grant.to) else { return false };
+    /// The bytes granted for a destination so far; returns the place of its queue. What was granted
+    /// and did not get here is asked for again.
+    fn on_total(&mut self, to: Place, total: u32) -> Result<usize, Odd> {
+        let place = self.queues.place(to).ok_or(Odd::Unasked)?;
+        let epoch = self.epoch;
+        let queue = self.queues.queue(place);
+        let news = total.wrapping_sub(queue.granted.wrapping_mul(self.cell)) / self.cell;
+        if news > queue.outstanding() {
+            return Err(Odd::Unasked);
+        }
+        queue.granted = queue.granted.wrapping_add(news);
+        queue.since = epoch;
+        if news > 0 {
+            queue.tries = 0;
+        }
+        self.review(place);
+        Ok(place)
+    }
+
+    fn on_grant(&mut self, grant: &Grant) -> Result<(), Odd> {
         if u16::from(grant.cells) > self.timing.cells {
-            return false;
+            return Err(Odd::Unasked);
         }
         let epoch = self.full(grant.epoch);
         let own = self.epoch;
-        let queue = self.queues.queue(place);
-        let news = grant.total.wrapping_sub(queue.granted.wrapping_mul(self.cell)) / self.cell;
-        if news > queue.asked.wrapping_sub(queue.granted) {
-            return false;
-        }
-        queue.granted = queue.granted.wrapping_add(news);
-        if epoch <= own || !self.grants.insert(epoch, *grant) {
-            self.counts.late += 1;
-        } else {
+        let place = self.on_total(grant.to, grant.total)?;
+        let ahead = epoch > own && epoch - own <= AHEAD_MAX;
+        if ahead && self.grants.insert(epoch, *grant) {
             self.queues.queue(place).pending += u32::from(grant.cells);
+        } else {
+            self.counts.late += 1;
         }
-        self.review(place);
-        true
+        Ok(())
     }
 }
 
@@ -487,10 +509,15 @@ impl Protocol for Zeropod {
     }
 
     fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
-        let schd = Schd::of(note).filter(|_| from == self.scheduler);
-        let used = schd.is_some_and(|schd| self.on_answer(&schd, at));
-        self.counts.refused += u64::from(!used);
-        used
+        let answer = match Schd::of(note) {
+            _ if from != self.scheduler => Err(Odd::Forged),
+            Some(schd) => self.on_answer(&schd, at),
+            None => Err(Odd::Malformed),
+        };
+        if let Err(why) = answer {
+            self.counts.refuse(why);
+        }
+        answer.is_ok()
     }
 
     fn next_reported(&mut self) -> Option<Reported> {
@@ -509,11 +536,12 @@ impl Protocol for Zeropod {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let asks = !self.dirty.is_empty();
+        let asks = !self.dirty.is_empty() || self.awaited.has_overdue();
         let request = asks.then(|| self.next_request(0, self.asked_at));
         let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
         let granted = self.grants.first().map(|epoch| self.timing.start(epoch));
-        [request, receipt, granted].into_iter().flatten().min()
+        let awaited = self.awaited.due().map(|epoch| self.timing.start(epoch));
+        [request, receipt, granted, awaited].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {

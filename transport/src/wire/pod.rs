@@ -79,7 +79,7 @@ impl Mouse {
 /// A request to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rts {
-    /// The term of the scheduler for which it is meant, modulo 2^16.
+    /// The term of the scheduler for which it is meant; 0 while its sender has had no answer.
     pub term: u16,
     /// The epoch in which it leaves, modulo 2^32.
     pub epoch: u32,
@@ -122,17 +122,21 @@ pub struct Schd {
     pub grant: Option<Grant>,
     /// The epoch, modulo 2^32, in which cells were sent, and those that arrived, a bit each.
     pub receipt: Option<(u32, u32)>,
+    /// A receiver and the bytes granted for it so far, modulo 2^32: the answer to a total that was
+    /// asked for again.
+    pub standing: Option<(Place, u32)>,
 }
 
 const HAS_UPDATE: u8 = 1;
 const HAS_GRANT: u8 = 1;
 const MICE_ONLY: u8 = 2;
 const HAS_RECEIPT: u8 = 4;
+const HAS_STANDING: u8 = 8;
 /// In the place of a layer: the route stays in the pod.
 const NO_LAYER: u8 = u8::MAX;
 
 const RTS_FIXED: usize = 18;
-const SCHD_LEN: usize = 26;
+const SCHD_LEN: usize = 32;
 const _: () = assert!(RTS_FIXED + 2 * MICE_MAX as usize <= OCTETS_MAX && SCHD_LEN <= OCTETS_MAX);
 const _: () = assert!(Mouse::STEPS as u16 <= 1 << (16 - 11), "a mouse has 16 bits");
 
@@ -245,14 +249,17 @@ impl Schd {
         };
         let grant = self.grant.unwrap_or(none);
         let (sent_in, arrived) = self.receipt.unwrap_or((0, 0));
+        let (granted_to, granted) = self.standing.unwrap_or((Place::Host(0), 0));
         let flags = if self.grant.is_some() { HAS_GRANT } else { 0 }
             | if grant.mice_only { MICE_ONLY } else { 0 }
-            | if self.receipt.is_some() { HAS_RECEIPT } else { 0 };
+            | if self.receipt.is_some() { HAS_RECEIPT } else { 0 }
+            | if self.standing.is_some() { HAS_STANDING } else { 0 };
         let mut out = Writer::new();
         out.put(self.term.to_be_bytes()).put(grant.epoch.to_be_bytes());
         out.put([flags, grant.agg, grant.layer.unwrap_or(NO_LAYER), grant.cells, 0, 0]);
         out.put(grant.to.word().to_be_bytes()).put(grant.total.to_be_bytes());
         out.put(sent_in.to_be_bytes()).put(arrived.to_be_bytes());
+        out.put(granted_to.word().to_be_bytes()).put(granted.to_be_bytes());
         out.note(SCHD)
     }
 
@@ -267,7 +274,8 @@ impl Schd {
         let (term, epoch, [flags, agg, layer, cells]) = (from.u16()?, from.u32()?, from.take()?);
         let (reserved, to, total) = (from.u16()?, Place::of(from.u16()?), from.u32()?);
         let receipt = (from.u32()?, from.u32()?);
-        let known = HAS_GRANT | MICE_ONLY | HAS_RECEIPT;
+        let standing = (Place::of(from.u16()?), from.u32()?);
+        let known = HAS_GRANT | MICE_ONLY | HAS_RECEIPT | HAS_STANDING;
         if flags & !known != 0 || reserved != 0 || !from.0.is_empty() {
             return None;
         }
@@ -283,7 +291,9 @@ impl Schd {
         } else {
             return None;
         };
-        Some(Self { term, grant, receipt: (flags & HAS_RECEIPT != 0).then_some(receipt) })
+        let receipt = (flags & HAS_RECEIPT != 0).then_some(receipt);
+        let standing = (flags & HAS_STANDING != 0).then_some(standing);
+        Some(Self { term, grant, receipt, standing })
     }
 }
 
@@ -357,9 +367,10 @@ mod tests {
             (to, agg, layer) in (place(), 0_u8..32, prop::option::of(0_u8..8)),
             (cells, mice_only, granted) in (1_u8..=32, any::<bool>(), any::<bool>()),
             receipt in prop::option::of(any::<(u32, u32)>()),
+            standing in prop::option::of((place(), any::<u32>())),
         ) {
             let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
-            let schd = Schd { term, grant: granted.then_some(grant), receipt };
+            let schd = Schd { term, grant: granted.then_some(grant), receipt, standing };
             prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
             prop_assert_eq!(Rts::of(&schd.note()), None);
         }

@@ -1,12 +1,14 @@
 //! What the schedulers of pods and their hosts counted.
 
+use std::collections::BTreeMap;
+
 use fabric::Network;
 use serde::Serialize;
 use transport::DropReason;
 use transport::sched::zeropod::PodCounts;
 
 /// Schedulers of pods, all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SchedulerResult {
     /// Decisions made while hosts asked for something.
     pub epochs: u64,
@@ -22,10 +24,14 @@ pub struct SchedulerResult {
     pub unused: u64,
     /// Requests that hosts sent.
     pub requests: u64,
+    /// Requests among those that repeated a total, because no answer had come.
+    pub repeated: u64,
     /// Answers that came after the beginning of their epoch.
     pub late: u64,
     /// Requests and answers that made no sense.
     pub refused: u64,
+    /// Requests and answers that made no sense, by reason; only reasons that occurred.
+    pub refusals: BTreeMap<&'static str, u64>,
     /// The highest term.
     pub term: u32,
 }
@@ -37,6 +43,12 @@ impl SchedulerResult {
         let pods = network.pods()?;
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
         let matched = pods.grants as f64 / (pods.chances.max(1) as f64);
+        let mut refusals = BTreeMap::new();
+        for (reason, count) in pods.refusals().chain(hosts.refusals()) {
+            if count > 0 {
+                *refusals.entry(reason).or_default() += count;
+            }
+        }
         Some(Self {
             epochs: pods.epochs,
             grants: pods.grants,
@@ -45,8 +57,10 @@ impl SchedulerResult {
             cells: hosts.cells,
             unused: hosts.unused,
             requests: hosts.requests,
+            repeated: hosts.repeated,
             late: hosts.late,
-            refused: hosts.refused + pods.refused,
+            refused: refusals.values().sum(),
+            refusals,
             term: pods.term,
         })
     }

@@ -25,7 +25,7 @@ use transport::wire::pod::{Grant, Mouse, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header};
 use transport::{DropReason, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment};
 use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
-use transport_pod::scheduler::{self, Answer, Client, Receipt, Update};
+use transport_pod::scheduler::{self, Answer, Client, Receipt, Refused, Update};
 use transport_pod::{Ladder, Scheduler, Shape, To};
 
 use super::{Code, Context, Program, ProgramSettings, Setup};
@@ -42,8 +42,6 @@ pub struct PodScheduler {
     first_host: u32,
     /// `None` where the switch is no pod's scheduler: it consumes what it gets.
     pod: Option<Box<Pod>>,
-    /// Packets to this switch that are no requests, or of hosts that are not where they say.
-    malformed: u64,
 }
 
 /// The state of a pod's scheduler.
@@ -54,6 +52,8 @@ struct Pod {
     per_tor: u16,
     /// Requests that wait for their decision, by the epoch in which they left.
     requests: VecDeque<(u64, u16, Rts)>,
+    /// For each host: its requests among those.
+    waiting: Vec<u8>,
     /// The last decision made.
     decided: Option<u64>,
     /// The next one to be made; [`NEVER`] while there is nothing to decide.
@@ -62,6 +62,9 @@ struct Pod {
     windows: VecDeque<u64>,
     /// For each host: the epoch of cells of its own, and which of them arrived.
     receipts: Vec<Option<(u32, u32)>>,
+    /// Demands whose totals hosts repeated, with the bytes granted to them, by the window in which
+    /// this is answered: behind all grants that are among those bytes.
+    standings: VecDeque<(u64, u16, (Place, u32))>,
     /// For each host: its grant of the window at work.
     grants: Vec<Option<Grant>>,
     /// Answers that wait for their instant, ascending.
@@ -70,8 +73,8 @@ struct Pod {
 
 const NEVER: u64 = u64::MAX;
 
-/// Requests that wait at most, a host: each sends one an epoch, and one waits for a few epochs.
-const REQUESTS_MAX: usize = 16;
+/// Requests of a host that wait at most: it sends one an epoch, and each waits for a few epochs.
+const REQUESTS_MAX: u8 = 16;
 
 /// What the schedulers of pods have counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -82,8 +85,8 @@ pub struct PodCounters {
     pub grants: u64,
     /// Hosts that could have been granted something in these decisions, whether they asked or not.
     pub chances: u64,
-    /// Requests, or parts of some, that made no sense.
-    pub refused: u64,
+    /// Requests, or parts of some, that made no sense, in the order of [`Refused::ALL`].
+    refused: [u64; Refused::ALL.len()],
     /// The term, the highest of all.
     pub term: u32,
 }
@@ -95,11 +98,22 @@ impl PodCounters {
         self.epochs += other.epochs;
         self.grants += other.grants;
         self.chances += other.chances;
-        self.refused += other.refused;
+        let mut reason = 0;
+        while reason < self.refused.len() {
+            self.refused[reason] += other.refused[reason];
+            reason += 1;
+        }
         if other.term > self.term {
             self.term = other.term;
         }
         self
+    }
+}
+
+impl PodCounters {
+    /// The requests, or parts of some, that made no sense, by reason.
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Refused::ALL.iter().map(|reason| reason.name()).zip(self.refused)
     }
 }
 
@@ -126,7 +140,6 @@ impl Code for PodScheduler {
             first_port: setup.first_port.0,
             first_host,
             pod: shape.and_then(|shape| Pod::new(shape, setup)).map(Box::new),
-            malformed: 0,
         }
     }
 }
@@ -152,11 +165,13 @@ impl Pod {
             timing,
             scheduler,
             per_tor: u16::try_from(shape.per_tor()).ok()?,
-            requests: VecDeque::with_capacity(shape.hosts() * REQUESTS_MAX),
+            requests: VecDeque::with_capacity(shape.hosts() * usize::from(REQUESTS_MAX)),
+            waiting: vec![0; shape.hosts()],
             decided: None,
             next: NEVER,
             windows: VecDeque::with_capacity(64),
             receipts: vec![None; shape.hosts()],
+            standings: VecDeque::with_capacity(shape.hosts()),
             grants: vec![None; shape.hosts()],
             answers: VecDeque::with_capacity(shape.hosts()),
         })
@@ -171,19 +186,28 @@ impl Pod {
     }
 
     /// A request has arrived. It waits for its decision, so that how late it leaves within its
-    /// epoch changes nothing. False when too many wait.
-    fn take(&mut self, host: u16, rts: Rts, now: Instant) -> bool {
-        if self.requests.len() >= self.receipts.len() * REQUESTS_MAX {
-            return false;
+    /// epoch changes nothing. A host's own requests bound what waits, and none waits for an epoch
+    /// that is far away, so that no host takes the place of another.
+    fn take(&mut self, host: u16, rts: Rts, now: Instant) -> Result<(), Refused> {
+        let (epoch, own) = (self.full(rts.epoch, now), self.timing.epoch_at(now));
+        if epoch > own {
+            return Err(Refused::FutureEpoch);
         }
-        let epoch = self.full(rts.epoch, now);
+        if own - epoch > self.timing.lead {
+            return Err(Refused::PastEpoch);
+        }
+        let waiting = self.waiting.get_mut(usize::from(host)).ok_or(Refused::UnknownSender)?;
+        if *waiting >= REQUESTS_MAX {
+            return Err(Refused::TooManyWaiting);
+        }
+        *waiting += 1;
         // One that comes too late for its decision counts in the next one.
         let decision = (epoch + self.timing.to_decision).max(self.timing.epoch_at(now) + 1);
         let first = self.decided.map_or(0, |decided| decided + 1);
         self.next = self.next.min(decision).max(first);
         let behind = self.requests.partition_point(|(other, ..)| *other <= epoch);
         self.requests.insert(behind, (epoch, host, rts));
-        true
+        Ok(())
     }
 
     /// When the next decision is made; [`Instant::FAR_FUTURE`] while there is nothing to decide.
@@ -209,6 +233,7 @@ impl Pod {
             && epoch + self.timing.to_decision <= decision
         {
             self.requests.pop_front();
+            self.waiting[usize::from(host)] -= 1;
             self.handle(epoch, host, &rts, decision);
         }
         let before = self.scheduler.counters().grants;
@@ -227,7 +252,8 @@ impl Pod {
         };
     }
 
-    /// Hands a request to the scheduler, and its receipt to the host that sent the cells.
+    /// Hands a request to the scheduler, and its receipt to the host that sent the cells. A total
+    /// that the host repeats is answered by what it has been granted so far.
     fn handle(&mut self, epoch: u64, host: u16, rts: &Rts, decision: u64) {
         let update = rts.update.map(|(to, total)| Update { to: demand(to), total });
         let mut mice = [scheduler::Mouse { to: To::Host(0), bytes: 0 }; scheduler::MICE];
@@ -239,14 +265,25 @@ impl Pod {
         let request = scheduler::Rts {
             from: Client::Host(host),
             pod: 0,
-            term: self.scheduler.term(),
+            // A host that has had no answer yet has no term to name.
+            term: if rts.term == 0 { self.scheduler.term() } else { rts.term.into() },
             epoch,
             updates: update.as_slice(),
             mice: &mice[..rts.mice().len()],
             paused: 0,
             receipt: arrived.map(|epoch| Receipt { epoch, arrived: true }),
         };
-        self.scheduler.handle_rts(&request, decision);
+        if !self.scheduler.handle_rts(&request, decision) {
+            return;
+        }
+        // The first window that begins no earlier than the decision.
+        let ahead = self.timing.answers_at.as_ps() / self.timing.epoch.as_ps();
+        let window = decision.saturating_sub(ahead);
+        if let Some((to, total)) = self.scheduler.take_standing(Client::Host(host)) {
+            let window = decision + self.timing.to_answers;
+            self.standings.push_back((window, host, (place(to), total)));
+            self.open_window(window);
+        }
         let sender = arrived.and_then(|sent_in| {
             let sender = self.scheduler.sender_to(Client::Host(host), sent_in)?;
             Some((sender, sent_in))
@@ -255,10 +292,14 @@ impl Pod {
             #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
             let sent_in = sent_in as u32;
             self.receipts[usize::from(sender)] = Some((sent_in, rts.arrived));
-            // The first window that begins no earlier than the decision.
-            let ahead = self.timing.answers_at.as_ps() / self.timing.epoch.as_ps();
-            self.open_window(decision.saturating_sub(ahead));
+            self.open_window(window);
         }
+    }
+
+    /// The standing that `host` is given in `window`.
+    fn standing(&self, window: u64, host: u16) -> Option<(Place, u32)> {
+        let due = self.standings.iter().take_while(|(due, ..)| *due <= window);
+        due.filter(|(_, to, _)| *to == host).map(|(.., standing)| *standing).next()
     }
 
     /// Answers leave between the cells of `window`.
@@ -282,7 +323,8 @@ impl Pod {
         let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
         for (number, host) in (0_u16..).zip(0..self.grants.len()) {
             let (grant, receipt) = (self.grants[host].take(), self.receipts[host].take());
-            if grant.is_none() && receipt.is_none() {
+            let standing = self.standing(window, number);
+            if grant.is_none() && receipt.is_none() && standing.is_none() {
                 continue;
             }
             let peer = match self.scheduler.sender_to(Client::Host(number), window) {
@@ -290,7 +332,10 @@ impl Pod {
                 Some(Client::Core(_)) | None => None,
             };
             let at = start + self.timing.answer_at(number % self.per_tor, peer);
-            self.answers.push_back((at, number, Schd { term, grant, receipt }));
+            self.answers.push_back((at, number, Schd { term, grant, receipt, standing }));
+        }
+        while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
+            self.standings.pop_front();
         }
         self.answers.make_contiguous().sort_by_key(|(at, host, _)| (*at, *host));
     }
@@ -344,12 +389,16 @@ const fn demand(to: Place) -> To {
     }
 }
 
-/// The grant of an answer; `None` for one that a packet cannot carry.
-fn grant(answer: &Answer) -> Option<Grant> {
-    let to = match answer.to {
+const fn place(to: To) -> Place {
+    match to {
         To::Host(host) => Place::Host(host),
         To::Pod(pod) => Place::Pod(pod),
-    };
+    }
+}
+
+/// The grant of an answer; `None` for one that a packet cannot carry.
+fn grant(answer: &Answer) -> Option<Grant> {
+    let to = place(answer.to);
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     let epoch = answer.epoch as u32;
     let cells = u8::try_from(answer.cells).ok()?;
@@ -368,20 +417,29 @@ impl PodScheduler {
             epochs: counters.epochs,
             grants: counters.grants,
             chances: counters.epochs * hosts,
-            refused: counters.refused_in_all() + self.malformed,
+            refused: core::array::from_fn(|reason| counters.refused(Refused::ALL[reason])),
             term: pod.scheduler.term(),
         }
     }
 
-    /// The request in a packet that came by `from`, and the host that sent it: a host is below the
-    /// ToR by which its packet came.
-    fn request(&self, packet: &Packet, from: PortId, cx: &Context<'_>) -> Option<(u16, Rts)> {
-        let header = cx.header(packet)?;
-        let Body::Note(note) = header.body else { return None };
-        let (host, rts) = (header.ev.0, Rts::of(&note)?);
-        let tor = from.0 - self.first_port;
-        let per_tor = self.pod.as_ref()?.per_tor;
-        (u32::from(host / per_tor) == tor).then_some((host, rts))
+    /// The request in a packet that came by `from`, and the host that sent it. A host's packets
+    /// have its address and come by its ToR; a request in the name of another host is refused.
+    fn request(
+        &self,
+        packet: &Packet,
+        from: PortId,
+        cx: &Context<'_>,
+    ) -> Result<(u16, Rts), Refused> {
+        let header = cx.header(packet).ok_or(Refused::Malformed)?;
+        let Body::Note(note) = header.body else { return Err(Refused::Malformed) };
+        let (host, rts) = (header.ev.0, Rts::of(&note).ok_or(Refused::Malformed)?);
+        let per_tor = self.pod.as_ref().map_or(1, |pod| pod.per_tor);
+        let address = HostId(self.first_host + u32::from(host));
+        let by_its_tor = u32::from(host / per_tor) == from.0 - self.first_port;
+        if !by_its_tor || cx.sender(packet) != Some(address) {
+            return Err(Refused::ForgedSender);
+        }
+        Ok((host, rts))
     }
 
     fn send(&self, host: u16, schd: &Schd, per_tor: u16, cx: &mut Context<'_>) {
@@ -406,10 +464,11 @@ impl Program for PodScheduler {
             return;
         }
         let request = self.request(&packet, from, cx);
-        let taken = request
-            .zip(self.pod.as_mut())
-            .is_some_and(|((host, rts), pod)| pod.take(host, rts, now));
-        self.malformed += u64::from(!taken);
+        if let Some(pod) = &mut self.pod
+            && let Err(why) = request.and_then(|(host, rts)| pod.take(host, rts, now))
+        {
+            pod.scheduler.refuse(why);
+        }
         cx.consume(packet);
     }
 

@@ -98,6 +98,11 @@ impl History {
 
     /// The next answer that may leave by `now`: its epoch, grant and worth.
     pub(super) fn next(&mut self, now: u64) -> Option<(u64, Grant, Worth)> {
+        // Decisions before these are not kept: after a long silence there is nothing to look for.
+        let kept = self.end.saturating_sub(self.ring.len() as u64);
+        if self.next.0 < kept {
+            self.next = (kept, 0);
+        }
         while self.next.0 < self.end {
             let (epoch, number) = self.next;
             let decision = &self.ring[self.at(epoch)];

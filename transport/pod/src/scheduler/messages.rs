@@ -111,6 +111,12 @@ pub enum Refused {
     TooMany,
     /// A receipt for an epoch whose decision is not kept, or that announced no cells to the sender.
     UnknownReceipt,
+    /// A packet to the scheduler that is no request. Drivers count it.
+    Malformed,
+    /// A request in the name of a host that is not its sender. Drivers count it.
+    ForgedSender,
+    /// A request beyond those of its sender that may wait. Drivers count it.
+    TooManyWaiting,
 }
 
 impl Refused {
@@ -128,6 +134,9 @@ impl Refused {
         Self::BeyondBacklog,
         Self::TooMany,
         Self::UnknownReceipt,
+        Self::Malformed,
+        Self::ForgedSender,
+        Self::TooManyWaiting,
     ];
 
     /// The name of its counter.
@@ -146,6 +155,9 @@ impl Refused {
             Self::BeyondBacklog => "beyond_backlog",
             Self::TooMany => "too_many",
             Self::UnknownReceipt => "unknown_receipt",
+            Self::Malformed => "malformed",
+            Self::ForgedSender => "forged_sender",
+            Self::TooManyWaiting => "too_many_waiting",
         }
     }
 }

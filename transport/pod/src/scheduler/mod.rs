@@ -123,6 +123,8 @@ impl Settings {
 struct Known {
     /// The epoch of its last request.
     spoke: Option<u64>,
+    /// The demand whose total its last request repeated.
+    repeated: Option<To>,
     /// The demands whose mice it reported.
     mice: [To; MICE],
     mice_len: u8,
@@ -173,7 +175,7 @@ impl Scheduler {
     pub fn new(shape: Shape, settings: Settings, seed: u64) -> Result<Self, OutOfRange> {
         settings.check()?;
         let kept = usize::try_from(settings.lead + settings.judge_after + 1).unwrap_or(usize::MAX);
-        let silent = Known { spoke: None, mice: [To::Host(0); MICE], mice_len: 0 };
+        let silent = Known { spoke: None, repeated: None, mice: [To::Host(0); MICE], mice_len: 0 };
         Ok(Self {
             shape,
             settings,
@@ -230,15 +232,37 @@ impl Scheduler {
         }
     }
 
-    /// A request arrived in epoch `now`. Nothing needs to be polled after it.
-    pub fn handle_rts(&mut self, rts: &Rts<'_>, now: u64) {
-        let Some(sender) = self.sender(rts.from) else {
-            return self.counters.refuse(Refused::UnknownSender);
+    /// A request arrived in epoch `now`; false when none of it counts. Take
+    /// [the standing](Self::take_standing) of its sender after it.
+    pub fn handle_rts(&mut self, rts: &Rts<'_>, now: u64) -> bool {
+        let admitted = match self.sender(rts.from) {
+            Some(sender) => self.admit(sender, rts, now).map(|()| sender),
+            None => Err(Refused::UnknownSender),
         };
-        if let Err(why) = self.admit(sender, rts, now) {
-            return self.counters.refuse(why);
+        match admitted {
+            Ok(sender) => self.admitted(sender, rts, now),
+            Err(why) => self.counters.refuse(why),
         }
+        admitted.is_ok()
+    }
+
+    /// The driver has refused a packet that did not become a request.
+    pub fn refuse(&mut self, why: Refused) {
+        self.counters.refuse(why);
+    }
+
+    /// The demand whose total the last request of `client` repeated, and the bytes granted to it so
+    /// far. A client repeats a total because no answer has come: its grants may have been lost, and
+    /// where nothing is left to be granted no other answer would say so.
+    pub fn take_standing(&mut self, client: Client) -> Option<(To, u32)> {
+        let sender = self.sender(client)?;
+        let to = self.clients[sender].repeated.take()?;
+        Some((to, self.demands.granted(sender, to)))
+    }
+
+    fn admitted(&mut self, sender: usize, rts: &Rts<'_>, now: u64) {
         self.clients[sender].spoke = Some(rts.epoch);
+        self.clients[sender].repeated = None;
         if rts.updates.len() > UPDATES || rts.mice.len() > MICE {
             self.counters.refuse(Refused::TooMany);
         }
@@ -287,6 +311,9 @@ impl Scheduler {
         let asked = update.total.wrapping_sub(self.demands.asked(sender, update.to));
         if asked >= 1 << 31 {
             return Err(Refused::TotalJump);
+        }
+        if asked == 0 {
+            self.clients[sender].repeated = Some(update.to);
         }
         let room = self.settings.backlog - self.demands.backlog(sender, update.to);
         let taken = asked.min(room);
@@ -441,7 +468,7 @@ impl Scheduler {
         self.demands.clear();
         self.history.clear();
         for client in &mut self.clients {
-            client.mice_len = 0;
+            (client.mice_len, client.repeated) = (0, None);
         }
         true
     }

@@ -73,15 +73,29 @@ pub(super) struct Queue {
     pub(super) pending: u32,
     /// In the list of queues that have something to ask for.
     pub(super) dirty: bool,
+    /// The epoch of the last request for it, or of the last answer.
+    pub(super) since: u64,
+    /// How often its total has been asked for again since the last grant.
+    pub(super) tries: u8,
+    /// Looked at when its answer should have come.
+    pub(super) awaited: bool,
+    /// In the list of queues whose totals are asked for again.
+    pub(super) overdue: bool,
     levels: [List; LEVELS],
 }
 
 impl Queue {
+    /// Cells asked for and not granted.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.asked.wrapping_sub(self.granted)
+    }
+
     /// Cells to be asked for, beyond those asked for and not granted and those granted and not
-    /// sent.
-    pub(super) fn lacking(&self) -> u32 {
-        let outstanding = self.asked.wrapping_sub(self.granted);
-        self.waiting.saturating_sub(outstanding.saturating_add(self.pending))
+    /// sent, where no more than `most` may be outstanding.
+    pub(super) fn lacking(&self, most: u32) -> u32 {
+        let outstanding = self.outstanding();
+        let lacking = self.waiting.saturating_sub(outstanding.saturating_add(self.pending));
+        lacking.min(most.saturating_sub(outstanding))
     }
 }
 
@@ -130,6 +144,10 @@ impl Queues {
                 granted: 0,
                 pending: 0,
                 dirty: false,
+                since: 0,
+                tries: 0,
+                awaited: false,
+                overdue: false,
                 levels: [EMPTY; LEVELS],
             });
         }
@@ -318,15 +336,15 @@ mod tests {
         let mut queues = queues();
         let place = queues.update(flow(0), 10).unwrap();
         let queue = queues.queue(place);
-        assert_eq!(queue.lacking(), 10);
+        assert_eq!((queue.lacking(100), queue.lacking(4)), (10, 4));
         queue.asked = queue.asked.wrapping_add(10);
-        assert_eq!(queue.lacking(), 0);
+        assert_eq!((queue.lacking(100), queue.lacking(4)), (0, 0));
         (queue.granted, queue.pending) = (6, 6);
-        assert_eq!(queue.lacking(), 0);
+        assert_eq!(queue.lacking(100), 0);
         // A grant of two cells was lost, and four cells are sent.
         (queue.granted, queue.pending) = (8, 2);
         queues.update(flow(0), 6);
-        assert_eq!(queues.queue(place).lacking(), 2);
+        assert_eq!(queues.queue(place).lacking(100), 2);
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Host {
 fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
     let to = Place::Host(17);
     let grant = Grant { epoch, to, agg: 5, layer: None, cells, total, mice_only: false };
-    Schd { term: 1, grant: Some(grant), receipt: None }
+    Schd { term: 1, grant: Some(grant), receipt: None, standing: None }
 }
 
 #[test]
@@ -140,7 +140,8 @@ fn a_request_asks_for_what_waits_and_leaves_in_its_slot() {
     host.run(host.epoch(9));
     assert_eq!(host.requests[1].1.update, Some((Place::Host(17), 7 * 512)));
     assert_eq!(host.requests.len(), 2);
-    assert_eq!(host.sched.poll_timeout(), None, "a host that has asked waits for an answer");
+    // A host that has asked waits for as long as an answer takes.
+    assert_eq!(host.sched.poll_timeout(), Some(host.epoch(30)));
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn a_granted_epoch_is_filled_slot_by_slot() {
         .collect();
     assert_eq!(host.cells, expected);
     let counts = host.sched.counts();
-    assert_eq!((counts.cells, counts.unused, counts.late, counts.refused), (20, 0, 0, 0));
+    assert_eq!((counts.cells, counts.unused, counts.late, counts.refused()), (20, 0, 0, 0));
     // Nothing is left to be asked for.
     assert_eq!((host.requests.len(), host.sched.poll_timeout()), (1, None));
 }
@@ -233,12 +234,17 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
         (SCHEDULER, with(|grant| grant.to = Place::Pod(1))),
         (SCHEDULER, with(|grant| grant.cells = 17)),
     ] {
-        let before = host.sched.counts().refused;
+        let before = host.sched.counts().refused();
         assert!(!host.answer(from, &schd), "{from:?} {schd:?}");
-        assert_eq!(host.sched.counts().refused, before + 1);
+        assert_eq!(host.sched.counts().refused(), before + 1);
     }
     // A term that has passed, and a note of another protocol.
-    assert!(host.answer(SCHEDULER, &Schd { term: 4, grant: None, receipt: Some((0, !0)) }));
+    assert!(
+        host.answer(
+            SCHEDULER,
+            &Schd { term: 4, grant: None, receipt: Some((0, !0)), standing: None }
+        )
+    );
     assert!(!host.answer(SCHEDULER, &good));
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(Note::new(9, &[]).unwrap()));
     let note = Note { class: TrafficClass::Control, ..Note::new(9, &[1; 26]).unwrap() };
@@ -249,4 +255,70 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     assert!(host.answer(SCHEDULER, &new(30, 4 * 512)), "repeated");
     host.run(host.epoch(40));
     assert_eq!((host.cells.len(), host.sched.counts().late), (4, 1));
+}
+
+#[test]
+fn a_total_that_nothing_answers_is_asked_for_again_with_growing_patience() {
+    let mut host = Host::new();
+    host.post(0, 8);
+    host.run(host.epoch(250));
+    let asked: Vec<_> = host.requests.iter().map(|(_, rts)| (rts.epoch, rts.update)).collect();
+    let update = Some((Place::Host(17), 8 * 512));
+    assert_eq!(asked, [(0, update), (30, update), (90, update), (210, update)]);
+    assert_eq!(host.sched.counts().repeated, 3);
+    // An answer ends that, and a demand that grows is asked for before any that is repeated.
+    assert!(host.answer(SCHEDULER, &granted(255, 8, 8 * 512)));
+    host.run(host.epoch(600));
+    assert_eq!((host.cells.len(), host.requests.len()), (8, 4));
+    assert_eq!(host.sched.poll_timeout(), None);
+}
+
+#[test]
+fn an_answer_that_was_lost_is_made_up_for_by_a_standing() {
+    let mut host = Host::new();
+    host.post(0, 8);
+    host.run(host.epoch(31));
+    // The scheduler granted all, and the host got nothing of it.
+    let standing = |total| Schd {
+        term: 1,
+        grant: None,
+        receipt: None,
+        standing: Some((Place::Host(17), total)),
+    };
+    assert!(!host.answer(SCHEDULER, &standing(9 * 512)), "more than was asked for");
+    assert!(host.answer(SCHEDULER, &standing(8 * 512)));
+    host.run(host.epoch(33));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 16 * 512)));
+    assert!(host.answer(SCHEDULER, &granted(60, 8, 16 * 512)));
+    host.run(host.epoch(62));
+    assert_eq!((host.cells.len(), host.sched.counts().late), (8, 0));
+}
+
+#[test]
+fn more_than_a_gibibyte_waits_with_the_host() {
+    let mut host = Host::new();
+    let most = ASKED_MAX / 512;
+    host.post(0, 3 * u64::from(most));
+    host.run(host.epoch(20));
+    let totals = |host: &Host| -> Vec<u32> {
+        host.requests.iter().filter_map(|(_, rts)| Some(rts.update?.1)).collect()
+    };
+    assert_eq!(totals(&host), [ASKED_MAX]);
+    assert!(host.answer(SCHEDULER, &granted(22, 16, 16 * 512)));
+    host.run(host.epoch(24));
+    assert_eq!(totals(&host), [ASKED_MAX, ASKED_MAX + 16 * 512]);
+}
+
+#[test]
+fn answers_for_epochs_far_ahead_take_no_place_of_others() {
+    let mut host = Host::new();
+    host.post(0, 200);
+    host.run(host.epoch(2));
+    for epoch in 0..100 {
+        host.answer(SCHEDULER, &granted(1000 + epoch, 1, 512));
+    }
+    assert_eq!(host.sched.counts().late, 100);
+    assert!(host.answer(SCHEDULER, &granted(40, 2, 3 * 512)));
+    host.run(host.epoch(41));
+    assert_eq!(host.cells.len(), 2);
 }

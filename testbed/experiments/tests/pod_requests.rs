@@ -1,0 +1,164 @@
+//! Requests that hosts of a pod should not send: in the name of another host, from epochs that are
+//! not, with totals that jump, twice, too many at once. Each is counted by its name, and what other
+//! hosts get stays what they get without it.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use std::collections::BTreeMap;
+
+use experiments::plan::{Draft, Origin, Plan};
+use experiments::topology;
+use experiments::workload::{FlowSpec, Matrix};
+use fabric::{Flags, Frames, Network, Output, Packet};
+use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::wire::class::TrafficClass;
+use transport::wire::pod::{Grant, MICE_MAX, Place, Rts, Schd};
+use transport::wire::{Body, Ext, Header, Note};
+use transport::{Bytes, Duration, EntropyValue, FlowId, HostId, Instant, Rate, Rng, TxSegment};
+
+/// Sixteen hosts, four to a ToR; their scheduler is behind four ToRs and four other switches.
+const SCHEDULER: HostId = HostId(24);
+const ASKED: u32 = 40 * 512;
+
+/// The headers of packets, and the hosts that sent them.
+#[derive(Default)]
+struct Notes(Vec<(HostId, Header)>);
+
+impl Notes {
+    fn packet(&mut self, from: HostId, dst: HostId, header: Header) -> Packet {
+        self.0.push((from, header));
+        let handle = u32::try_from(self.0.len() - 1).unwrap();
+        let flags = Flags::of(TrafficClass::Control);
+        Packet { handle, dst, hash: header.ev.0.into(), len: 40, trim_len: 40, flags }
+    }
+}
+
+impl Frames for Notes {
+    fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        let (from, header) = &self.0[packet.handle as usize];
+        look(*from, header, &Ext::VACANT);
+    }
+
+    fn make(&mut self, segment: &TxSegment, _ext: &Ext, from: HostId) -> Option<Packet> {
+        Some(self.packet(from, segment.peer, segment.hdr))
+    }
+
+    fn duplicate(&mut self, _packet: &Packet) {}
+
+    fn end(&mut self, _packet: Packet) {}
+}
+
+/// A packet to the scheduler: its true sender, the host that it names, its epoch, its note.
+type Sent = (u32, u16, u64, Note);
+
+fn timing() -> Timing {
+    Timing::new(&Terms {
+        cell: Bytes(552),
+        control: Bytes(40),
+        rate: Rate::from_gbps(100),
+        hop: Duration::from_us(1),
+        cells: 16,
+        guard: Duration::ZERO,
+        delay: Duration::from_us(15),
+    })
+}
+
+fn rts(epoch: u32, to: Place, total: u32) -> Rts {
+    let mice = [Rts::NO_MOUSE; MICE_MAX as usize];
+    Rts { term: 1, epoch, update: Some((to, total)), arrived: 0, mice, mice_len: 0 }
+}
+
+/// Runs a pod to which `sent` is sent, each packet in the slot of its true sender in its epoch.
+/// Returns what the scheduler refused, by name, and the cells that each host was granted.
+fn run(mut sent: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
+    let mut draft = Draft::default();
+    draft.set_transport("zeropod", Origin::Set).unwrap();
+    let tree = topology::by_name("zeropod:8").unwrap();
+    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
+    matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1))).unwrap();
+    let plan = Plan::new(&draft, matrix, &tree).unwrap();
+    let mut network = Network::new(plan.blueprint(), &Rng::new(1));
+    let (mut notes, mut out, timing) = (Notes::default(), Vec::new(), timing());
+    let at = |(from, _, epoch, _): &Sent| {
+        timing.start(*epoch) + timing.request_at(u16::try_from(from % 4).unwrap(), None)
+    };
+    sent.sort_by_key(at);
+    for packet in &sent {
+        let (from, named, _, note) = *packet;
+        network.run_until(at(packet), &mut notes, &mut out);
+        let header = Header::new(EntropyValue(named), FlowId::UNKNOWN, Body::Note(note));
+        let made = notes.packet(HostId(from), SCHEDULER, header);
+        network.inject(HostId(from), made, at(packet), &mut notes, &mut out);
+    }
+    network.run_until(Instant::ZERO + timing.epoch * 400, &mut notes, &mut out);
+    let mut cells = BTreeMap::new();
+    for output in &out {
+        let Output::Delivered { packet, .. } = output else { continue };
+        let Body::Note(note) = notes.0[packet.handle as usize].1.body else { unreachable!() };
+        let granted = Schd::of(&note).unwrap().grant.map_or(0, |grant: Grant| grant.cells.into());
+        *cells.entry(packet.dst.0).or_default() += granted;
+    }
+    let counters = network.pods().unwrap();
+    (counters.refusals().filter(|(_, count)| *count > 0).collect(), cells)
+}
+
+/// Two honest hosts, beside `others`.
+fn beside(others: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
+    let ask = |epoch, from: u16, to| {
+        let epoch_named = u32::try_from(epoch).unwrap();
+        (u32::from(from), from, epoch, rts(epoch_named, Place::Host(to), ASKED).note())
+    };
+    let honest = [ask(60, 0, 9), ask(61, 6, 3)];
+    run(honest.into_iter().chain(others).collect())
+}
+
+fn honest() -> BTreeMap<u32, u32> {
+    BTreeMap::from([(0, 40), (6, 40)])
+}
+
+#[test]
+fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
+    assert_eq!(beside(Vec::new()), (BTreeMap::new(), honest()));
+    let (host, much) = (Place::Host, 1 << 20);
+    let note = |epoch, to, total| rts(epoch, to, total).note();
+    let next_term = Rts { term: 2, ..rts(50, host(9), much) }.note();
+    let cases: [(&str, Sent); 11] = [
+        ("forged_sender", (1, 0, 50, note(50, host(9), much))),
+        ("forged_sender", (1, 6, 50, note(50, host(3), much))),
+        ("forged_sender", (5, 999, 50, note(50, host(3), much))),
+        (
+            "malformed",
+            (1, 1, 50, Schd { term: 1, grant: None, receipt: None, standing: None }.note()),
+        ),
+        ("malformed", (1, 1, 50, Note::new(9, &[1; 18]).unwrap())),
+        ("future_term", (1, 1, 50, next_term)),
+        ("future_epoch", (1, 1, 50, note(70, host(9), much))),
+        ("past_epoch", (1, 1, 50, note(1, host(9), much))),
+        ("total_jump", (1, 1, 50, note(50, host(9), 1 << 31))),
+        ("unknown_receiver", (1, 1, 50, note(50, host(16), much))),
+        ("unknown_receiver", (1, 1, 50, note(50, Place::Pod(1), much))),
+    ];
+    for (reason, packet) in cases {
+        assert_eq!(beside(vec![packet]), (BTreeMap::from([(reason, 1)]), honest()), "{packet:?}");
+    }
+}
+
+#[test]
+fn a_request_that_comes_twice_or_late_counts_once() {
+    let again = |at, epoch| (2, 2, at, rts(epoch, Place::Host(9), 512).note());
+    let (refusals, cells) =
+        beside(vec![again(20, 20), again(21, 20), again(23, 22), again(24, 21)]);
+    assert_eq!(refusals, BTreeMap::from([("repeated", 2)]));
+    assert_eq!(cells.get(&2), Some(&1));
+}
+
+#[test]
+fn a_host_that_floods_the_scheduler_takes_no_place_of_others() {
+    // Epochs that never come would fill any queue that all hosts share.
+    let far = |n: u32| (3, 3, u64::from(n % 50), rts(1 << 30 | n, Place::Host(9), 512).note());
+    let mut sent: Vec<Sent> = (0..50).map(far).collect();
+    // As would requests of the past.
+    sent.extend((0..50).map(|n| (7, 7, 100 + n, rts(0x9000_0000, Place::Host(3), 512).note())));
+    let (refusals, cells) = beside(sent);
+    assert_eq!(refusals, BTreeMap::from([("future_epoch", 50), ("past_epoch", 50)]));
+    assert_eq!(cells, honest());
+}

@@ -1,0 +1,81 @@
+//! Demands whose answers are awaited: a total that no answer has come to is asked for again.
+//!
+//! Source: \[zeropod\] IV-C has no losses. Requests and answers carry totals, so repeating the last
+//! total makes up for a lost request, and the answer to it for a lost answer.
+
+use alloc::collections::VecDeque;
+
+use super::queues::Queues;
+
+/// The patience with one demand doubles at most this often.
+const DOUBLINGS: u8 = 5;
+
+/// Demands that wait for answers. Bounded by the destinations of a host.
+#[derive(Clone, Debug)]
+pub(super) struct Awaited {
+    /// Epochs that an answer takes that nothing delays.
+    patience: u64,
+    /// When each demand is looked at, and the place of its queue; ascending.
+    checks: VecDeque<(u64, usize)>,
+    /// Places of queues whose totals are to be asked for again.
+    overdue: VecDeque<usize>,
+}
+
+impl Awaited {
+    pub(super) fn new(patience: u64, hosts: usize) -> Self {
+        let checks = VecDeque::with_capacity(hosts);
+        Self { patience, checks, overdue: VecDeque::with_capacity(hosts) }
+    }
+
+    /// A demand has been asked for in `epoch`.
+    pub(super) fn asked(&mut self, queues: &mut Queues, place: usize, epoch: u64) {
+        let queue = queues.queue(place);
+        queue.since = epoch;
+        if !queue.awaited {
+            queue.awaited = true;
+            self.checks.push_back((epoch + self.patience, place));
+        }
+    }
+
+    /// Looks at the demands whose turn has come by `epoch`. Bounded by the destinations.
+    pub(super) fn advance(&mut self, queues: &mut Queues, epoch: u64) {
+        while let Some((_, place)) = self.checks.front().copied().filter(|(at, _)| *at <= epoch) {
+            self.checks.pop_front();
+            let queue = queues.queue(place);
+            if queue.outstanding() == 0 {
+                (queue.awaited, queue.tries) = (false, 0);
+                continue;
+            }
+            if queue.since + (self.patience << queue.tries) <= epoch && !queue.overdue {
+                queue.overdue = true;
+                self.overdue.push_back(place);
+            }
+            self.checks.push_back((epoch + self.patience, place));
+        }
+    }
+
+    /// The next demand to be asked for again.
+    pub(super) fn next(&mut self, queues: &mut Queues, epoch: u64) -> Option<usize> {
+        // Bounded: each turn takes a queue off the list.
+        while let Some(place) = self.overdue.pop_front() {
+            let queue = queues.queue(place);
+            queue.overdue = false;
+            if queue.outstanding() > 0 {
+                queue.tries = (queue.tries + 1).min(DOUBLINGS);
+                queue.since = epoch;
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    /// Whether something is to be asked for again.
+    pub(super) fn has_overdue(&self) -> bool {
+        !self.overdue.is_empty()
+    }
+
+    /// The next epoch in which a demand is looked at.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.checks.front().map(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,65 @@
+//! What a host of a pod has counted, and why it refuses answers.
+
+/// Why an answer was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Odd {
+    /// Its sender is not the pod's scheduler.
+    Forged,
+    /// It is of a term that is over.
+    OldTerm,
+    /// It grants what was not asked for: another receiver, more bytes or more cells than an epoch
+    /// has.
+    Unasked,
+    /// It is no answer.
+    Malformed,
+}
+
+impl Odd {
+    const COUNT: usize = 4;
+}
+
+/// What a host has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PodCounts {
+    /// Cells sent in granted epochs.
+    pub cells: u64,
+    /// Cells that were granted and not sent, because nothing waited for their receiver any more.
+    pub unused: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests sent again, because no answer had come.
+    pub repeated: u64,
+    /// Answers for epochs that had begun, that lie too far ahead, or that have a grant already.
+    pub late: u64,
+    refused: [u64; Odd::COUNT],
+}
+
+impl PodCounts {
+    /// Adds the counts of another host.
+    pub fn add(&mut self, other: &Self) {
+        self.cells += other.cells;
+        self.unused += other.unused;
+        self.requests += other.requests;
+        self.repeated += other.repeated;
+        self.late += other.late;
+        for (count, other) in self.refused.iter_mut().zip(&other.refused) {
+            *count += other;
+        }
+    }
+
+    pub(super) fn refuse(&mut self, why: Odd) {
+        self.refused[why as usize] += 1;
+    }
+
+    /// The answers that were refused, by reason.
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = ["forged_answer", "old_answer", "unasked_answer", "malformed_answer"];
+        names.into_iter().zip(self.refused)
+    }
+
+    /// The answers that were refused, for all reasons.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+}

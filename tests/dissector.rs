@@ -17,6 +17,7 @@ use transport::wire::advice::Advice;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
+use transport::wire::pod::{Grant, MICE_MAX, Mouse, Place, Rts, Schd};
 use transport::wire::{
     Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Presence, Receipt,
     Report,
@@ -24,7 +25,7 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 39] = [
+const NUMBERS: [&str; 53] = [
     "kind",
     "ev",
     "dst_flow",
@@ -64,6 +65,20 @@ const NUMBERS: [&str; 39] = [
     "class",
     "protocol",
     "length",
+    "pod_term",
+    "pod_epoch",
+    "pod_flags",
+    "pod_to",
+    "pod_total",
+    "pod_arrived",
+    "pod_mice",
+    "pod_mouse",
+    "pod_agg",
+    "pod_layer",
+    "pod_cells",
+    "pod_sent_in",
+    "pod_granted_to",
+    "pod_granted",
 ];
 
 /// Ports that Wireshark takes for those of other protocols, and others.
@@ -146,6 +161,7 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     ] {
         bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
     }
+    bodies.extend(of_pods(rng).map(Body::Note));
     let named = flow(rng);
     let cookie = rng.next_u64();
     let steps = [
@@ -158,6 +174,28 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     ];
     bodies.extend(steps.map(Body::Presence));
     bodies
+}
+
+/// A request without and with an update and a mouse, an answer without and with all parts.
+fn of_pods(rng: &mut Rng) -> [Note; 4] {
+    let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
+    mice[0] = Mouse { to: Place::Host(511), size: 17 };
+    let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
+    let idle = Rts { term: 3, epoch, update: None, arrived, mice, mice_len: 0 };
+    let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
+    let grant = Grant {
+        epoch,
+        to: Place::Host(77),
+        agg: 30,
+        layer: Some(2),
+        cells: 32,
+        total,
+        mice_only: true,
+    };
+    let (receipt, standing) = (Some((epoch, arrived)), Some((Place::Host(78), total)));
+    let empty = Schd { term: 4, grant: None, receipt: None, standing: None };
+    let full = Schd { grant: Some(grant), receipt, standing, ..empty };
+    [idle.note(), asks.note(), empty.note(), full.note()]
 }
 
 /// Extensions, with a hop or none and room for up to eight.
@@ -335,7 +373,55 @@ fn note_numbers(note: &Note) -> Vec<(&'static str, u64)> {
         TrafficClass::ProbeAck => 1,
         _ => 0,
     };
-    vec![("class", class), ("protocol", note.protocol.into()), ("length", note.len.into())]
+    let mut numbers =
+        vec![("class", class), ("protocol", note.protocol.into()), ("length", note.len.into())];
+    numbers.extend(pod_numbers(note));
+    numbers
+}
+
+/// The fields of a request or an answer in a pod.
+fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
+    let place = |to: Place| match to {
+        Place::Host(host) => u64::from(host),
+        Place::Pod(pod) => u64::from(pod) + 1024,
+    };
+    if let Some(rts) = Rts::of(note) {
+        let (to, total) = rts.update.unwrap_or((Place::Host(0), 0));
+        let mut numbers = vec![
+            ("pod_term", rts.term.into()),
+            ("pod_epoch", rts.epoch.into()),
+            ("pod_flags", rts.update.is_some().into()),
+            ("pod_mice", rts.mice_len.into()),
+            ("pod_to", place(to)),
+            ("pod_total", total.into()),
+            ("pod_arrived", rts.arrived.into()),
+        ];
+        let mice = rts.mice().iter().map(|mouse| u64::from(mouse.size) << 11 | place(mouse.to));
+        numbers.extend(mice.map(|mouse| ("pod_mouse", mouse)));
+        return numbers;
+    }
+    let Some(Schd { term, grant, receipt, standing }) = Schd::of(note) else { return Vec::new() };
+    let mice_only = grant.is_some_and(|grant| grant.mice_only);
+    let parts = [grant.is_some(), mice_only, receipt.is_some(), standing.is_some()];
+    let flags = parts.iter().enumerate().map(|(bit, set)| u64::from(*set) << bit).sum();
+    let (sent_in, arrived) = receipt.unwrap_or((0, 0));
+    let (granted_to, granted) = standing.unwrap_or((Place::Host(0), 0));
+    let layer = grant.and_then(|grant| grant.layer).unwrap_or(u8::MAX);
+    let of_grant = |field: fn(&Grant) -> u64| grant.as_ref().map_or(0, field);
+    vec![
+        ("pod_term", term.into()),
+        ("pod_epoch", of_grant(|grant| grant.epoch.into())),
+        ("pod_flags", flags),
+        ("pod_agg", of_grant(|grant| grant.agg.into())),
+        ("pod_layer", layer.into()),
+        ("pod_cells", of_grant(|grant| grant.cells.into())),
+        ("pod_to", grant.map_or(0, |grant| place(grant.to))),
+        ("pod_total", of_grant(|grant| grant.total.into())),
+        ("pod_sent_in", sent_in.into()),
+        ("pod_arrived", arrived.into()),
+        ("pod_granted_to", place(granted_to)),
+        ("pod_granted", granted.into()),
+    ]
 }
 
 fn allowance_numbers(allowance: &Allowance) -> Vec<(&'static str, u64)> {

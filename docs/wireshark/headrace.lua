@@ -101,6 +101,22 @@ local fields = {
    length = ProtoField.uint8("headrace.length", "Length", base.DEC),
    reserved = ProtoField.uint8("headrace.reserved", "Reserved", base.HEX),
    octets = ProtoField.bytes("headrace.octets", "Octets"),
+   pod_term = ProtoField.uint16("headrace.pod_term", "Term of the scheduler", base.DEC),
+   pod_epoch = ProtoField.uint32("headrace.pod_epoch", "Epoch", base.DEC),
+   pod_flags = ProtoField.uint8("headrace.pod_flags", "Parts", base.HEX),
+   pod_to = ProtoField.uint16("headrace.pod_to", "Destination", base.HEX),
+   pod_total = ProtoField.uint32("headrace.pod_total", "Bytes so far", base.DEC),
+   pod_arrived = ProtoField.uint32("headrace.pod_arrived", "Cells that arrived", base.HEX),
+   pod_mice = ProtoField.uint8("headrace.pod_mice", "Mice", base.DEC),
+   pod_mouse = ProtoField.uint16("headrace.pod_mouse", "Mouse", base.HEX),
+   pod_agg = ProtoField.uint8("headrace.pod_agg", "Aggregation switch", base.DEC),
+   pod_layer = ProtoField.uint8("headrace.pod_layer", "Core of that switch", base.DEC),
+   pod_cells = ProtoField.uint8("headrace.pod_cells", "Cells", base.DEC),
+   pod_reserved = ProtoField.uint16("headrace.pod_reserved", "Reserved", base.HEX),
+   pod_sent_in = ProtoField.uint32("headrace.pod_sent_in", "Epoch of the receipt", base.DEC),
+   pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
+      base.HEX),
+   pod_granted = ProtoField.uint32("headrace.pod_granted", "Bytes granted so far", base.DEC),
    payload = ProtoField.bytes("headrace.payload", "Payload"),
    payload_len = ProtoField.uint16("headrace.payload_len", "Payload length", base.DEC),
    trimmed = ProtoField.bool("headrace.trimmed", "Trimmed"),
@@ -331,6 +347,51 @@ local function report(reader)
    return string.format("256 PSNs from %u", first:uint())
 end
 
+-- A request to the scheduler of a pod.
+local function rts(reader)
+   reader:add(fields.pod_term, 2)
+   local _, epoch = reader:add(fields.pod_epoch, 4)
+   reader:add(fields.pod_flags, 1)
+   local _, mice = reader:add(fields.pod_mice, 1)
+   reader:add(fields.pod_to, 2)
+   reader:add(fields.pod_total, 4)
+   reader:add(fields.pod_arrived, 4)
+   for _ = 1, mice:uint() do
+      reader:add(fields.pod_mouse, 2)
+   end
+   return string.format("RTS, epoch %u", epoch:uint())
+end
+
+-- An answer of the scheduler of a pod.
+local function schd(reader)
+   reader:add(fields.pod_term, 2)
+   local _, epoch = reader:add(fields.pod_epoch, 4)
+   reader:add(fields.pod_flags, 1)
+   reader:add(fields.pod_agg, 1)
+   reader:add(fields.pod_layer, 1)
+   local _, cells = reader:add(fields.pod_cells, 1)
+   reader:add(fields.pod_reserved, 2)
+   reader:add(fields.pod_to, 2)
+   reader:add(fields.pod_total, 4)
+   reader:add(fields.pod_sent_in, 4)
+   reader:add(fields.pod_arrived, 4)
+   reader:add(fields.pod_granted_to, 2)
+   reader:add(fields.pod_granted, 4)
+   return string.format("SCHD, epoch %u, %u cells", epoch:uint(), cells:uint())
+end
+
+-- The reader of a note whose length is that of a request or an answer in a pod.
+local function of_pod(reader, class, protocol, length)
+   if class ~= 0 then
+      return nil
+   end
+   if protocol == 81 and length == 32 then
+      return schd
+   end
+   local mice = length >= 18 and reader.buffer(reader.at + 7, 1):uint() or 0
+   return protocol == 80 and length >= 18 and length == 18 + 2 * mice and rts or nil
+end
+
 local function note(reader)
    local flags = reader:flags(2, { "written" })
    local named = reader.buffer(reader.at, 4):uint() ~= 0
@@ -347,14 +408,24 @@ local function note(reader)
    end
    if length:uint() > 32 or length:uint() % 2 ~= 0 then
       reader:refuse(length_item, "a note has an even number of octets, at most 32")
-   elseif length:uint() > 0 then
-      reader:add(fields.octets, length:uint())
+   end
+   local said
+   if length:uint() > 0 and length:uint() <= 32 and length:uint() % 2 == 0 then
+      local read = of_pod(reader, class:uint(), protocol:uint(), length:uint())
+      if read then
+         said = read(reader)
+      else
+         reader:add(fields.octets, length:uint())
+      end
    end
    if reserved:uint() ~= 0 then
       reader:refuse(reserved_item, "reserved octets are 0")
    end
    if has(flags, 1) and length:uint() <= 32 then
       reader:telemetry()
+   end
+   if said then
+      return said
    end
    if protocol:uint() == 213 and length:uint() == 12 then
       return class:uint() == 2 and "SIM" or "SIM-ACK"

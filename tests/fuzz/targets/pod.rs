@@ -1,0 +1,64 @@
+//! Fuzzes what hosts of a pod and their scheduler say to each other, and the names of cells.
+//!
+//! A request or an answer that is read is written again octet by octet, a cell's name has its own
+//! entropy value, and a host takes any answer at any time without a panic, without a grant for what
+//! it did not ask for, and asks for no more than waits.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use transport::sched::zeropod::Zeropod;
+use transport::sched::{Backlog, Label, Protocol, SchedKind, Sending};
+use transport::wire::class::TrafficClass;
+use transport::wire::pod::{CellName, RTS, Rts, SCHD, Schd};
+use transport::wire::{Body, Header, Note};
+use transport::{Bytes, Config, Duration, EntropyValue, FlowId, HostId, Instant, Rng, Settings};
+
+const SCHEDULER: HostId = HostId(288);
+
+fn host() -> (Zeropod, Config) {
+    let mut settings =
+        Settings { payload_max: 512, sched: SchedKind::Zeropod, ..Settings::default() };
+    settings.tx_flows_max = 4;
+    let params = &mut settings.sched_params.zeropod;
+    (params.per_tor, params.hosts, params.cell) = (16, 256, 512);
+    (params.scheduler, params.hop) = (SCHEDULER.0, Duration::from_us(1));
+    let config = Config::new(settings).expect("legal settings");
+    (Zeropod::new(&config.sched_setup(HostId(2), Rng::new(3))), config)
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let (mut sched, config) = host();
+    let backlog = Backlog { sendable: Bytes(512), segments: 1000, ..Backlog::default() };
+    for (flow, peer) in [(0, 17), (1, 5)] {
+        let flow = FlowId::new(flow, 1);
+        sched.on_open(flow, HostId(peer), &config.default_path(), Label::NONE);
+        sched.on_backlog(flow, &backlog, Instant::ZERO);
+    }
+    let mut now = Instant::ZERO;
+    for said in bytes.chunks(34) {
+        let [head, octets @ ..] = said else { continue };
+        now += Duration::from_ns(u64::from(*head) * 16);
+        let protocol = if head % 2 == 0 { RTS } else { SCHD };
+        let Some(note) = Note::new(protocol, &octets[..octets.len().min(32) & !1]) else {
+            continue;
+        };
+        let note = Note { class: TrafficClass::Control, ..note };
+        if let Some(rts) = Rts::of(&note) {
+            assert_eq!(Rts::of(&rts.note()), Some(rts));
+        }
+        if let Some(schd) = Schd::of(&note) {
+            assert_eq!(Schd::of(&schd.note()), Some(schd));
+            let ev = EntropyValue(schd.term & 0x7FFF);
+            assert_eq!(CellName::of(ev).ev(), ev);
+        }
+        let header = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(note));
+        sched.on_host_control(SCHEDULER, &header, &note, now);
+        sched.handle_timeout(now);
+        while sched.next_turn(now, now).is_some_and(|turn| {
+            assert!(turn.flow == FlowId::new(0, 1) || turn.flow == FlowId::new(1, 1));
+            false
+        }) {}
+        let due = sched.poll_timeout();
+        assert!(due.is_none_or(|at| at > now), "later than the last call");
+    }
+});

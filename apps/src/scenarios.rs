@@ -72,6 +72,11 @@ built_in! {
         "uno-fig13a-link-down",
         "uno-fig13b-losses",
         "uno-fig13c-training";
+    "zeropod/":
+        "zeropod-fig03a-top-k",
+        "zeropod-fig03c-incast",
+        "zeropod-fig03d-ring",
+        "zeropod-fig03d-all-to-all";
     "failures/": "link-down", "link-degraded", "link-flap";
 }
 
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn every_scenario_in_the_folders_is_built_in() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/scenarios");
-        for folder in ["", "smartt", "uno", "failures"] {
+        for folder in ["", "smartt", "uno", "zeropod", "failures"] {
             for entry in std::fs::read_dir(root.join(folder)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_some_and(|ending| ending == "toml") {

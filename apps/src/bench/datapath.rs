@@ -94,6 +94,7 @@ fn no_device(name: &str) -> Failure {
 pub(super) fn unfit(error: BenchError) -> Failure {
     match error {
         BenchError::Observe(error) => error.into(),
+        BenchError::Sealed(_) => Failure::CommandLine(format!("error: {error}")),
         other => Failure::Unfit(other.to_string()),
     }
 }

@@ -104,6 +104,8 @@ impl Parts {
         if payload_at > end || payload_at < header_at || is_short {
             return Err(ParseError::Truncated);
         }
+        // The octets of a seal are no part of a header that is too short.
+        let header = header.get(..header.len().min(end - header_at)).unwrap_or_default();
         let flow_key = flow_key(first & 0xF, header)?;
         Ok(Self { version, header_at, payload_at, end, sealed, trimmed, flow_key })
     }

@@ -81,12 +81,17 @@ impl CongestionControl for PowerTcp {
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
         let gain = self.gain;
-        self.flow.on_hops((ack, extensions), path, Sample::power, |rate, power, ends_round, law| {
-            let reference = rate.reference();
-            //= powertcp#alg1
-            let called = reference * f64::from(law.target) / power + law.increase;
-            rate.set(gain * called + (1.0 - gain) * reference, ends_round, law);
-        });
+        self.flow.on_hops(
+            (ack, extensions),
+            path,
+            Sample::power,
+            |rate, power, ends_round, law| {
+                let reference = rate.reference();
+                //= powertcp#alg1
+                let called = reference * f64::from(law.target) / power + law.increase;
+                rate.set(gain * called + (1.0 - gain) * reference, ends_round, law);
+            },
+        );
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {

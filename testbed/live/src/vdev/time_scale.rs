@@ -166,7 +166,9 @@ mod tests {
         assert_eq!(near.shortest_loop(), near.path(HostId(16), HostId(20)).base_rtt);
         assert!(fitting(&near, 1000.0) > 3.0 * fitting(&across, 1000.0));
         // A border switch that takes part answers within its site.
-        assert_eq!(plan(1, "mlcc").shortest_loop(), near.shortest_loop());
+        let (border, inside) = (plan(1, "mlcc").shortest_loop(), near.shortest_loop());
+        // Packets of the two have room for telemetry of different lengths.
+        assert!(border.scaled(0.99) < inside && inside < border.scaled(1.01));
     }
 
     #[test]

@@ -171,8 +171,12 @@ impl SlabFrames<'_> {
     /// shares that.
     fn replace(&mut self, packet: &mut Packet, frame: InFlight, ext: &Ext) {
         if self.packets.packets.is_shared(packet.handle) {
+            let start = self.packets.start_of(packet.handle);
             self.packets.end(packet.handle);
             packet.handle = self.packets.keep(frame, ext);
+            if let Some(at) = start {
+                self.packets.note_start(packet.handle, at);
+            }
             return;
         }
         self.packets.packets.of_mut(packet.handle).hdr = frame.hdr;

@@ -31,6 +31,8 @@ distributions! {
     "alibaba-wan", "between two datacentres of Alibaba: 64 MB in the mean (FlashPass, 2021)";
     "ali-storage", "Alibaba's storage: 41 kB in the mean, two thirds below 8 kB (2019)";
     "google-rpc", "Google's remote procedure calls: 2.9 kB in the mean, half below 260 B (2008)";
+    "hadoop", "Hadoop at Facebook: 120 kB in the mean, half below 700 B (2015; points of Uno)";
+    "hadoop-abm", "Hadoop in another reading: 3.4 MB in the mean, half below 73 kB (points of ABM)";
 }
 
 impl Distribution {
@@ -77,6 +79,8 @@ mod tests {
             ("alibaba-wan", 63_957_661.4, 50_281_438),
             ("ali-storage", 40_869.8, 6_339),
             ("google-rpc", 2_891.6, 256),
+            ("hadoop", 120_420.8, 700),
+            ("hadoop-abm", 3_423_728.5, 72_853),
         ] {
             let cdf = by_name(name).unwrap().cdf().unwrap();
             let found = cdf.mean_bytes();

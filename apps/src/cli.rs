@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::args::{Bench, ReportArgs, RunArgs};
+use crate::dci::DciArgs;
 use crate::generate::Order;
 use crate::list::What;
 use crate::perf::args::{Perf, Ping};
@@ -84,6 +85,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Ping,
     },
+    /// Runs MLCC's border switch between the devices of a site and the one to other sites.
+    Dci(Box<DciArgs>),
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
     /// bit.
     Replay {

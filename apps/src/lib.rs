@@ -9,6 +9,7 @@
 //! | `observe` | what the flags of a run ask to see of it |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
+//! | `dci` | MLCC's border switch between real devices |
 //! | `perf` | throughput and round trips between two processes |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
@@ -20,6 +21,7 @@ mod args;
 mod bench;
 mod cli;
 mod console;
+mod dci;
 #[cfg(feature = "dpdk")]
 mod device;
 pub mod doctor;
@@ -129,7 +131,11 @@ fn execute(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     // Other commands look now and then whether they are to end.
-    if !matches!(command, Command::Run(_) | Command::Perf { .. } | Command::Ping { .. }) {
+    let looks = matches!(
+        command,
+        Command::Run(_) | Command::Perf { .. } | Command::Ping { .. } | Command::Dci(_)
+    );
+    if !looks {
         interrupt::end_at_once();
     }
     match command {
@@ -162,6 +168,7 @@ fn execute(
         Command::Bench { what } => bench::run(&what, console),
         Command::Perf { what } => perf::perf(&what, console),
         Command::Ping { what } => perf::ping(&what, console),
+        Command::Dci(dci_args) => dci::run(&dci_args, console),
         Command::Replay { paths } => replay::run(&paths, console),
     }
 }

@@ -1,6 +1,7 @@
 //! The cases of `processes`: devices, refusals, signals, faults.
 
 mod crashes;
+mod dci;
 mod netns;
 mod process;
 
@@ -29,6 +30,8 @@ pub(crate) const CASES: &[Case] = &[
     ("every_byte_arrives_over_memif_in_both_directions_and_comes_back", memif),
     ("terms_that_cannot_be_are_refused_with_a_reason", refused),
     ("another_udp_port_carries_it_all_and_a_peer_at_a_different_one_is_told_of", udp_port),
+    ("border_switches_carry_every_byte_between_two_sites", dci::carried),
+    ("border_switches_refuse_devices_and_hosts_that_cannot_be", dci::refused),
     ("ctrl_c_on_either_side_ends_both_and_their_books_balance", interrupted),
     ("one_signal_ends_a_measurement_that_has_nothing_to_keep", measurement_ended),
     ("killed_processes_leave_nothing_behind_and_their_successors_work", killed),

@@ -84,7 +84,12 @@ const CRATES: &[Order] = &[
     },
     Order {
         root: "testbed/live/src/",
-        layers: &["dpdk_error capture", "workers inspect", "vdev nic peers datapath", "lib"],
+        layers: &[
+            "dpdk_error capture",
+            "workers inspect switching",
+            "vdev nic peers datapath border",
+            "lib",
+        ],
     },
     Order {
         root: "apps/src/",
@@ -94,7 +99,7 @@ const CRATES: &[Order] = &[
             "args device ranking",
             "progress observe generate doctor replay",
             "run",
-            "list report perf bench",
+            "list report perf bench dci",
             "cli",
             "lib",
             "main",

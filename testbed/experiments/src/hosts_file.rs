@@ -11,6 +11,7 @@
 //! control = "192.168.1.10:4798"    # where the first host waits for the others, TCP
 //! mac = "0c:42:a1:00:00:01"        # optional: its peers do not ask for it then
 //! gateway = "10.0.0.254"           # optional: the way to hosts of other subnets
+//! site = "east"                    # optional: its site, for headrace dci
 //! core = 2                         # optional: the core that polls the device
 //! memory_mb = 1024                 # optional: memory for packet buffers
 //! hugepages = true                 # optional: demand them, or do without
@@ -56,6 +57,8 @@ pub struct HostEntry {
     pub device: Located<String>,
     /// The address at which the host waits for other hosts, `HOST:PORT`; the first host has one.
     pub control: Option<String>,
+    /// The site of the host, where there are several.
+    pub site: Option<String>,
     /// The core that polls.
     pub core: Option<usize>,
     /// Memory for packet buffers, MiB.
@@ -69,8 +72,18 @@ pub const HOSTS_MAX: usize = 1024;
 
 const BYTES_MAX: usize = 1 << 20;
 const NAME_MAX: usize = 64;
-const KEYS: [&str; 9] =
-    ["name", "address", "device", "control", "mac", "gateway", "core", "memory_mb", "hugepages"];
+const KEYS: [&str; 10] = [
+    "name",
+    "address",
+    "device",
+    "control",
+    "mac",
+    "gateway",
+    "site",
+    "core",
+    "memory_mb",
+    "hugepages",
+];
 const EXAMPLE: &str = "a [[host]] has name = \"node0\", address = \"10.0.0.1/24\", \
     device = \"0000:3b:00.0\", and the first one control = \"192.168.1.10:4798\"";
 
@@ -169,6 +182,7 @@ fn entry(table: Table<'_>, is_first: bool) -> Result<HostEntry, InputError> {
         mac: mac(table)?,
         device,
         control,
+        site: table.string("site")?.map(|text| text.value),
         core,
         memory_mb: memory_mb.and_then(|mb| u32::try_from(mb).ok()),
         hugepages: table.boolean("hugepages")?.map(|flag| flag.value),

@@ -21,7 +21,7 @@ use crate::plan::Plan;
 
 pub use crate::series::Sample;
 pub use audit::Audit;
-pub use summary::{HostSeen, Summary};
+pub use summary::{HostSeen, MlccCounts, Summary};
 
 /// Counts by name, in the order of the alphabet; a counter that was never raised may be missing.
 pub type Counters = BTreeMap<String, u64>;

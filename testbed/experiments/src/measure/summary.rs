@@ -310,7 +310,9 @@ impl PauseCounts {
 }
 
 impl MlccCounts {
-    fn of(network: &Network) -> Option<Self> {
+    /// The counts of all border switches of `network`; `None` without one.
+    #[must_use]
+    pub fn of(network: &Network) -> Option<Self> {
         let borders = network.programs().filter_map(|program| match program {
             AnyProgram::Dci(border) => Some(border.stats()),
             _ => None,

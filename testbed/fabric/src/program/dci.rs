@@ -20,6 +20,8 @@
 mod queues;
 mod senders;
 
+use std::collections::BTreeSet;
+
 use transport::cc::mlcc_note;
 use transport::params::params;
 use transport::path::NetworkFacts;
@@ -75,6 +77,8 @@ pub struct Dci {
     is_wan: Vec<bool>,
     /// For each port: what of its queues is at the port itself.
     links: Vec<Link>,
+    /// When ports with queues take their next packets, by place.
+    turns: BTreeSet<(Instant, usize)>,
     queues: Queues,
     queued: Queued,
     senders: Senders,
@@ -90,6 +94,13 @@ struct Link {
     given: Option<u32>,
     /// When its link is free after that.
     free_at: Instant,
+    /// Its entry in `Dci::turns`; [`Instant::FAR_FUTURE`] without one.
+    filed: Instant,
+}
+
+impl Link {
+    /// Free, with nothing to send.
+    const IDLE: Self = Self { given: None, free_at: Instant::ZERO, filed: Instant::FAR_FUTURE };
 }
 
 /// What a border switch counts.
@@ -132,20 +143,23 @@ impl Code for Dci {
         let params = &settings.dci;
         let is_wan = |link: &super::LinkSpec| link.port.delay >= params.wan_delay;
         let longest = setup.links.iter().map(|link| link.port.params.packet_max.0).max();
+        let packet_max = longest.unwrap_or(1).max(1);
         let limits = Limits {
             queues: params.queues as usize,
             bytes: params.buffer.map_or(u64::MAX, |buffer| buffer.0),
             idle: params.idle,
             rtt: params.rtt_d,
             clock: params.clock,
-            allowance_least: ALLOWANCE_LEAST * longest.unwrap_or(1).max(1),
+            allowance_least: ALLOWANCE_LEAST * packet_max,
+            packet_max,
         };
         let ports = setup.links.len();
         let bps = Bytes(1_000_000_000).scaled(f64::from(params.host_gbps)).0;
         Self {
             first_port: setup.first_port.0,
             is_wan: setup.links.iter().map(is_wan).collect(),
-            links: vec![Link { given: None, free_at: Instant::ZERO }; ports],
+            links: vec![Link::IDLE; ports],
+            turns: BTreeSet::new(),
             queues: Queues::new(limits, ports),
             queued: Queued::default(),
             senders: Senders::new(params.feedback_gap, params.idle, params.rtt_d * COUNTED),
@@ -223,6 +237,7 @@ impl Dci {
         };
         match self.queues.push(header.key, (packet, place), initial, now) {
             Ok(()) => {
+                self.file(place, now);
                 self.queued.add(&packet);
                 let stats = &mut self.stats;
                 stats.queues_peak = stats.queues_peak.max(self.queues.open() as u64);
@@ -246,23 +261,34 @@ impl Dci {
         if !to_wan {
             self.senders.learn(header.key, (packet.dst, header.dst_flow), now);
         } else if let Some([rate, _]) = MlccHalf::rates(advice.values) {
-            let took = self.queues.advise(header.key, advice.number, rate, now);
-            self.stats.advised += u64::from(took);
+            let place = self.queues.advise(header.key, advice.number, rate, now);
+            self.stats.advised += u64::from(place.is_some());
+            if let Some(place) = place {
+                self.file(place, now);
+            }
         }
     }
 
-    /// When the port of `place` takes the next packet of its queues.
-    fn turn_of(&self, place: usize) -> Instant {
-        let link = &self.links[place];
-        match link.given {
-            Some(_) => Instant::FAR_FUTURE,
-            None => self.queues.ready_at(place).max(link.free_at),
+    /// Files when the port of `place` takes the next packet of its queues, now at the earliest.
+    fn file(&mut self, place: usize, now: Instant) {
+        let link = &mut self.links[place];
+        let ready = self.queues.ready_at(place);
+        let turn = match link.given {
+            None if ready < Instant::FAR_FUTURE => ready.max(link.free_at).max(now),
+            _ => Instant::FAR_FUTURE,
+        };
+        if turn != link.filed {
+            self.turns.remove(&(link.filed, place));
+            link.filed = turn;
+            if turn < Instant::FAR_FUTURE {
+                self.turns.insert((turn, place));
+            }
         }
     }
 
     /// Gives the port of `place` its next packet.
-    fn give(&mut self, place: usize, now: Instant, cx: &mut Context<'_>) -> bool {
-        let Some(popped) = self.queues.pop(place, now) else { return false };
+    fn give(&mut self, place: usize, now: Instant, cx: &mut Context<'_>) {
+        let Some(popped) = self.queues.pop(place, now) else { return };
         let mut packet = popped.packet;
         self.queued.remove(&packet);
         let hop = Hop::of_queue(now, Bytes(popped.sent), Bytes(popped.left), popped.credit);
@@ -272,7 +298,6 @@ impl Dci {
         if cx.send(port, packet) == Sent::Dropped {
             self.links[place].given = None;
         }
-        true
     }
 }
 
@@ -305,24 +330,25 @@ impl Program for Dci {
         &mut self,
         packet: &mut Packet,
         port: PortId,
-        _now: Instant,
+        now: Instant,
         cx: &mut Context<'_>,
     ) {
         let place = self.index(port);
         let link = &mut self.links[place];
         if link.given == Some(packet.handle) {
-            *link = Link { given: None, free_at: cx.port(port).busy_until };
+            (link.given, link.free_at) = (None, cx.port(port).busy_until);
+            self.file(place, now);
         }
     }
 
     fn poll_at(&self) -> Instant {
-        let turns = (0..self.links.len()).map(|place| self.turn_of(place));
-        turns.min().unwrap_or(Instant::FAR_FUTURE)
+        self.turns.first().map_or(Instant::FAR_FUTURE, |(at, _)| *at)
     }
 
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
-        for place in 0..self.links.len() {
-            while self.turn_of(place) <= now && self.give(place, now, cx) {}
+        while let Some((_, place)) = self.turns.first().copied().filter(|(at, _)| *at <= now) {
+            self.give(place, now, cx);
+            self.file(place, now);
         }
     }
 

@@ -14,7 +14,6 @@
 //! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.
 
 mod links;
-mod mbuf_slab;
 mod result;
 mod run;
 mod soft_switch;

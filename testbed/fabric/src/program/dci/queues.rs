@@ -37,6 +37,8 @@ pub(super) struct Limits {
     pub(super) clock: f32,
     /// Bytes that leave under one credit however low the rate is.
     pub(super) allowance_least: u64,
+    /// Bytes of the longest packet.
+    pub(super) packet_max: u64,
 }
 
 /// After so many RTT_D without a credit a queue has a small allowance all the same.
@@ -167,28 +169,39 @@ impl Queues {
         Ok(())
     }
 
-    /// The receiver of the flow of `key` has sent `credit` with a rate for its queue. False when
-    /// there is no queue, or the credit is older than the one that it has.
-    pub(super) fn advise(&mut self, key: Key, credit: u16, rate: Rate, now: Instant) -> bool {
-        let Some(index) = self.of.get(&key.0).copied() else { return false };
+    /// The receiver of the flow of `key` has sent `credit` with a rate for its queue. Returns the
+    /// port of the queue; `None` when there is no queue, or the credit is older than the one that
+    /// it has. What is left of the pace of a lower rate does not outlast a packet at this one.
+    pub(super) fn advise(
+        &mut self,
+        key: Key,
+        credit: u16,
+        rate: Rate,
+        now: Instant,
+    ) -> Option<usize> {
+        let index = self.of.get(&key.0).copied()?;
         let fresh = self.allowance(rate);
         let queue = &mut self.queues[index as usize];
         //= mlcc#alg1
         let ahead = queue.credit.map_or(1, |known| credit.wrapping_sub(known));
         if ahead >= 1 << 15 {
-            return false;
+            return None;
         }
         queue.rate = rate;
         queue.credit = Some(credit);
+        let port = queue.port;
+        let soonest = now + rate.time_for(Bytes(self.limits.packet_max));
+        let mut is_changed = queue.next_at > soonest;
+        queue.next_at = queue.next_at.min(soonest);
         if ahead > 0 {
-            let was_spent = queue.allowance == 0;
+            is_changed |= queue.allowance == 0;
             (queue.allowance, queue.credit_at) = (fresh, now);
-            if was_spent && !queue.packets.is_empty() {
-                queue.next_at = queue.next_at.max(now);
-                self.file(index, now);
-            }
         }
-        true
+        if is_changed && !queue.packets.is_empty() {
+            queue.next_at = queue.next_at.max(now);
+            self.file(index, now);
+        }
+        Some(port)
     }
 
     /// When the next packet for `port` may leave.
@@ -346,6 +359,7 @@ mod tests {
             rtt: RTT,
             clock: 0.0,
             allowance_least: 3000,
+            packet_max: 1000,
         }
     }
 
@@ -399,14 +413,27 @@ mod tests {
     }
 
     #[test]
+    fn a_higher_rate_ends_the_pace_of_a_lower_one() {
+        let mut queues = Queues::new(limits(), 1);
+        let trickle = Rate::from_bps(8000);
+        for handle in 0..3 {
+            queues.push(Key(1), (packet(handle, 0), 0), trickle, us(0)).unwrap();
+        }
+        assert!(queues.pop(0, us(0)).is_some());
+        assert_eq!(queues.ready_at(0), us(1_000_000), "a packet a second");
+        assert_eq!(queues.advise(Key(1), 1, GBPS, us(100)), Some(0));
+        assert_eq!(drain(&mut queues, us(200)), [(us(108), 1), (us(116), 2)]);
+    }
+
+    #[test]
     fn credits_never_go_back_and_the_first_one_is_any() {
         let mut queues = Queues::new(limits(), 1);
-        assert!(!queues.advise(Key(1), 1, GBPS, us(0)), "no queue");
+        assert!(queues.advise(Key(1), 1, GBPS, us(0)).is_none(), "no queue");
         queues.push(Key(1), (packet(0, 0), 0), GBPS, us(0)).unwrap();
-        assert!(queues.advise(Key(1), 40_000, GBPS, us(1)));
-        assert!(!queues.advise(Key(1), 39_999, GBPS, us(1)));
-        assert!(queues.advise(Key(1), 65_535, GBPS, us(1)));
-        assert!(queues.advise(Key(1), 1, GBPS, us(1)), "wraps");
+        assert!(queues.advise(Key(1), 40_000, GBPS, us(1)).is_some());
+        assert!(queues.advise(Key(1), 39_999, GBPS, us(1)).is_none());
+        assert!(queues.advise(Key(1), 65_535, GBPS, us(1)).is_some());
+        assert!(queues.advise(Key(1), 1, GBPS, us(1)).is_some(), "wraps");
         assert_eq!(queues.pop(0, us(1)).unwrap().credit, 1);
     }
 
@@ -419,10 +446,13 @@ mod tests {
         }
         // Twice 1 Gb/s in 24 us: 6000 bytes.
         assert_eq!(drain(&mut queues, us(100)).len(), 6);
-        assert!(queues.advise(Key(1), 1, GBPS, us(100)));
+        assert!(queues.advise(Key(1), 1, GBPS, us(100)).is_some());
         let left = drain(&mut queues, us(200));
         assert_eq!((left.len(), left[0].0), (6, us(100)));
-        assert!(queues.advise(Key(1), 1, GBPS, us(200)), "the same credit again: the rate alone");
+        assert!(
+            queues.advise(Key(1), 1, GBPS, us(200)).is_some(),
+            "the same credit again: the rate alone"
+        );
         assert_eq!(drain(&mut queues, us(339)), []);
         assert_eq!(
             drain(&mut queues, us(500))[..3],

@@ -21,32 +21,32 @@ impl Counted for CountedMbuf {
 
 /// The mbufs under way.
 #[derive(Debug, Default)]
-pub(super) struct MbufSlab(CopySlab<CountedMbuf>);
+pub(crate) struct MbufSlab(CopySlab<CountedMbuf>);
 
 impl MbufSlab {
     /// Keeps a packet and names it.
-    pub(super) fn insert(&mut self, mbuf: Mbuf) -> u32 {
+    pub(crate) fn insert(&mut self, mbuf: Mbuf) -> u32 {
         self.0.keep(CountedMbuf { mbuf: Some(mbuf), copies: 1 })
     }
 
     /// Counts one more copy of the packet.
-    pub(super) fn duplicate(&mut self, handle: u32) {
+    pub(crate) fn duplicate(&mut self, handle: u32) {
         self.0.duplicate(handle);
     }
 
     /// The bytes of a packet under way; `None` for a free place.
-    pub(super) fn of(&self, handle: u32) -> Option<&Mbuf> {
+    pub(crate) fn of(&self, handle: u32) -> Option<&Mbuf> {
         self.0.of(handle).mbuf.as_ref()
     }
 
     /// The bytes of a packet under way, to be edited: see [`MbufSlab::own`].
-    pub(super) fn of_mut(&mut self, handle: u32) -> Option<&mut Mbuf> {
+    pub(crate) fn of_mut(&mut self, handle: u32) -> Option<&mut Mbuf> {
         self.0.of_mut(handle).mbuf.as_mut()
     }
 
     /// A handle under which no other copy travels: the packet's own, or that of bytes copied from
     /// `pool`; `None` when that is exhausted.
-    pub(super) fn own(&mut self, handle: u32, pool: &Pool) -> Option<u32> {
+    pub(crate) fn own(&mut self, handle: u32, pool: &Pool) -> Option<u32> {
         if !self.0.is_shared(handle) {
             return Some(handle);
         }
@@ -57,7 +57,7 @@ impl MbufSlab {
 
     /// One copy of the packet has reached its end: its bytes, copied from `pool` while other copies
     /// are under way; `None` when that is exhausted.
-    pub(super) fn take(&mut self, handle: u32, pool: &Pool) -> Option<Mbuf> {
+    pub(crate) fn take(&mut self, handle: u32, pool: &Pool) -> Option<Mbuf> {
         if let Some(last) = self.0.end(handle) {
             return last.mbuf.take();
         }
@@ -65,14 +65,14 @@ impl MbufSlab {
     }
 
     /// One copy of the packet is lost.
-    pub(super) fn lose(&mut self, handle: u32) {
+    pub(crate) fn lose(&mut self, handle: u32) {
         if let Some(last) = self.0.end(handle) {
             last.mbuf = None;
         }
     }
 
     /// Copies under way.
-    pub(super) fn live(&self) -> u64 {
+    pub(crate) fn live(&self) -> u64 {
         self.0.live()
     }
 }

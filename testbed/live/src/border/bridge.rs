@@ -1,0 +1,219 @@
+//! The devices of a border switch and the network between them: frames in, frames out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fabric::{Network, Output, Packet};
+use transport::wire::frame;
+use transport::{HostId, Instant, Rng};
+use transport_dpdk::{Mbuf, MbufBurst, Pool, Port};
+
+use super::stations::Stations;
+use crate::switching::{HEADERS_MAX, MbufFrames, MbufSlab, describe, edit, head_of};
+
+/// Frames that wait for a device's descriptors before they are dropped.
+const WAITING_MAX: usize = 4096;
+
+/// Counters of the process; the network counts the rest. Frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Received from devices.
+    pub(super) received: u64,
+    /// Given to devices.
+    pub(super) sent: u64,
+    /// Passed on as they were: of no known host, or not Headrace.
+    pub(super) foreign: u64,
+    /// Dropped: of a host of the other side.
+    pub(super) wrong_side: u64,
+    /// Dropped: a device took none for too long.
+    pub(super) device_full: u64,
+    /// Dropped: the pool had no buffer for a copy.
+    pub(super) no_buffer: u64,
+}
+
+/// A device and what waits for it.
+#[derive(Debug)]
+struct DeviceQueue {
+    port: Port,
+    next: MbufBurst,
+    more: VecDeque<Mbuf>,
+}
+
+/// The switch between its devices.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    network: Network,
+    stations: Stations,
+    /// The LAN devices, then the WAN device.
+    lines: Vec<DeviceQueue>,
+    packets: MbufSlab,
+    pool: Arc<Pool>,
+    rng: Rng,
+    burst: MbufBurst,
+    out: Vec<Output>,
+    counts: Counts,
+}
+
+impl Bridge {
+    /// A bridge between `ports`, the last of which leads to other sites. Copies and notes come from
+    /// `pool`.
+    pub(super) fn new(
+        network: Network,
+        stations: Stations,
+        ports: Vec<Port>,
+        pool: Arc<Pool>,
+        rng: Rng,
+    ) -> Self {
+        let line = |port| DeviceQueue { port, next: MbufBurst::new(), more: VecDeque::new() };
+        Self {
+            network,
+            stations,
+            lines: ports.into_iter().map(line).collect(),
+            packets: MbufSlab::default(),
+            pool,
+            rng,
+            burst: MbufBurst::new(),
+            out: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Moves all frames that are due by `now`; whether there was anything to do.
+    pub(super) fn poll(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        for line in 0..self.lines.len() {
+            let mut burst = std::mem::take(&mut self.burst);
+            any |= self.lines[line].port.rx_burst(&mut burst) > 0;
+            for mbuf in burst.drain() {
+                self.accept(line, mbuf, now);
+            }
+            self.burst = burst;
+        }
+        let mut frames = MbufFrames {
+            packets: &mut self.packets,
+            pool: &self.pool,
+            addressing: self.stations.addressing(),
+        };
+        self.network.run_until(now, &mut frames, &mut self.out);
+        any |= !self.out.is_empty();
+        let mut out = std::mem::take(&mut self.out);
+        for output in out.drain(..) {
+            // The frame of a packet that was dropped has ended.
+            if let Output::Delivered { host, packet, .. } = output {
+                self.deliver(host, &packet);
+            }
+        }
+        self.out = out;
+        self.send() || any
+    }
+
+    /// The place of the WAN device.
+    fn wan(&self) -> usize {
+        self.lines.len() - 1
+    }
+
+    fn accept(&mut self, line: usize, mbuf: Mbuf, now: Instant) {
+        self.counts.received += 1;
+        let mut copy = [0; HEADERS_MAX];
+        let addressing = self.stations.addressing();
+        let route = head_of(&mbuf, &mut copy)
+            .and_then(|head| frame::route_of(head, addressing).ok().map(|route| (head, route)));
+        let Some((head, route)) = route else {
+            self.counts.foreign += 1;
+            self.flood(line, mbuf);
+            return;
+        };
+        let from_wan = line == self.wan();
+        if self.stations.is_near(route.src) == from_wan {
+            self.counts.wrong_side += 1;
+            return;
+        }
+        self.stations.learn(route.src, head, (!from_wan).then_some(line));
+        let Some(packet) = describe(&mbuf, route.src, self.stations.addressing()) else {
+            self.counts.foreign += 1;
+            return;
+        };
+        let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
+        let mut frames = MbufFrames {
+            packets: &mut self.packets,
+            pool: &self.pool,
+            addressing: self.stations.addressing(),
+        };
+        self.network.inject(route.src, packet, now, &mut frames, &mut self.out);
+    }
+
+    fn deliver(&mut self, host: HostId, packet: &Packet) {
+        let mbuf = self.packets.take(packet.handle, &self.pool);
+        let Some(mbuf) = mbuf.and_then(|mbuf| edit(mbuf, packet, &self.pool, &mut self.rng)) else {
+            self.counts.no_buffer += 1;
+            return;
+        };
+        let wan = self.wan();
+        if !self.stations.is_near(host) {
+            self.queue(wan, mbuf);
+        } else if let Some(line) = self.stations.device_of(host) {
+            self.queue(line, mbuf);
+        } else {
+            // No frame of this host has come yet.
+            self.flood(wan, mbuf);
+        }
+    }
+
+    /// Gives a frame to every device of the site but `from`, and to the WAN device unless it came
+    /// from there.
+    fn flood(&mut self, from: usize, mbuf: Mbuf) {
+        let mut others = (0..self.lines.len()).filter(|line| *line != from);
+        let Some(last) = others.next_back() else { return };
+        for line in others {
+            match mbuf.deep_copy(&self.pool) {
+                Some(copy) => self.queue(line, copy),
+                None => self.counts.no_buffer += 1,
+            }
+        }
+        self.queue(last, mbuf);
+    }
+
+    fn queue(&mut self, line: usize, mbuf: Mbuf) {
+        let line = &mut self.lines[line];
+        if line.more.len() < WAITING_MAX {
+            line.more.push_back(mbuf);
+        } else {
+            self.counts.device_full += 1;
+        }
+    }
+
+    /// Gives the devices what they take.
+    fn send(&mut self) -> bool {
+        let mut any = false;
+        for line in &mut self.lines {
+            loop {
+                while line.next.room() > 0
+                    && let Some(mbuf) = line.more.pop_front()
+                {
+                    // There is room, so the push cannot fail.
+                    drop(line.next.push(mbuf));
+                }
+                if line.next.is_empty() {
+                    break;
+                }
+                let sent = line.port.tx_burst(&mut line.next);
+                self.counts.sent += sent as u64;
+                any |= sent > 0;
+                if !line.next.is_empty() {
+                    break;
+                }
+            }
+        }
+        any
+    }
+
+    /// The network of the switch.
+    pub(super) const fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The counters of the process.
+    pub(super) const fn counts(&self) -> Counts {
+        self.counts
+    }
+}

@@ -1,0 +1,18 @@
+//! MLCC's border switch as a process: the program `dci` between real devices.
+//!
+//! ```text
+//!   LAN devices -> Bridge -> Network: the switch with its program -> WAN device
+//!               <-  mbufs    paced queues, notes, emulated distance <-
+//! ```
+//!
+//! Frames between known hosts go through the program that also runs in `sim` and `vdev`; other
+//! frames, such as those that ask for addresses, are passed on as they are. A distance can be
+//! emulated outwards. What only switches inside the site know reaches hosts where those switches
+//! write it. One thread polls all devices.
+
+mod bridge;
+mod network;
+mod run;
+mod stations;
+
+pub use run::{BorderError, Monitor, Passed, Setup, run};

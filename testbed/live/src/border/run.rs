@@ -1,0 +1,311 @@
+//! The process of a border switch: opens the devices, polls them until it is to end, and reports.
+
+use std::sync::Arc;
+
+use experiments::hosts_file::HostsFile;
+use experiments::input::InputError;
+use experiments::measure::{Counters, MlccCounts};
+use experiments::plan::{Draft, Origin};
+use fabric::Network;
+use thiserror::Error;
+use transport::{Bytes, Duration, Instant, Rate, Rng};
+use transport_dpdk::{
+    CALIBRATION_MIN, Calibration, ClockError, DeviceName, Eal, EalError, EalOptions, Idle,
+    IdleMode, InterruptHold, MbufError, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortError,
+    TimeScale, random,
+};
+
+use super::bridge::Bridge;
+use super::network::{LONG, Shape};
+use super::stations::Stations;
+use crate::dpdk_error::DpdkError;
+
+/// The settings of a process.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The devices inside the site.
+    pub lan: Vec<DeviceName>,
+    /// The device that leads to other sites.
+    pub wan: DeviceName,
+    /// The hosts of all sites.
+    pub hosts: HostsFile,
+    /// The site of this switch.
+    pub site: String,
+    /// Rate towards a host of the site.
+    pub lan_rate: Rate,
+    /// Rate towards other sites.
+    pub wan_rate: Rate,
+    /// Distance that is emulated outwards, one way.
+    pub wan_delay: Duration,
+    /// The hosts' MTU; that of the devices unless given.
+    pub mtu: Option<u16>,
+    /// Settings of the program, by the keys `switch.dci.*`.
+    pub settings: Vec<(String, String)>,
+    /// Frames that can be held at once.
+    pub buffers: u32,
+    /// Hugepages or not.
+    pub memory: MemoryMode,
+    /// EAL arguments, unchanged.
+    pub eal_arguments: Vec<String>,
+    /// The core that polls.
+    pub core: Option<usize>,
+    /// How long other processes are waited for at devices that connect.
+    pub wait: Duration,
+}
+
+/// Takes the events of a border switch, and may end it.
+pub trait Monitor {
+    /// Whether to end as soon as may be.
+    fn wants_end(&mut self) -> bool;
+    /// A device is open; the text describes it in one line.
+    fn on_opened(&mut self, device: &str);
+    /// All devices are open, and frames pass.
+    fn on_ready(&mut self);
+}
+
+/// The work of a border switch.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// Frames by name.
+    pub counters: Counters,
+    /// What the program has counted.
+    pub mlcc: Option<MlccCounts>,
+    /// Whether each packet that came in has left, ended or waits.
+    pub balanced: bool,
+}
+
+/// Why a border switch does not run.
+#[derive(Debug, Error)]
+pub enum BorderError {
+    /// The machine is not fit.
+    #[error(transparent)]
+    Dpdk(DpdkError),
+    /// No chance from the kernel.
+    #[error("/dev/urandom: {0}")]
+    Chance(#[from] std::io::Error),
+    /// An error in the user's input.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// No process answered at a device that connects.
+    #[error("{device}: no process answered within {seconds} s; start the listening side first")]
+    NotAnswered {
+        /// The device.
+        device: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The user wanted an end before the devices were open.
+    #[error("ended before all devices were open")]
+    Interrupted,
+}
+
+macro_rules! from_dpdk {
+    ($($error:ty),+) => {$(
+        impl From<$error> for BorderError {
+            fn from(error: $error) -> Self {
+                Self::Dpdk(error.into())
+            }
+        }
+    )+};
+}
+from_dpdk!(EalError, MbufError, PortError, ClockError);
+
+/// Buffers for copies and notes.
+const COPIES: u32 = 4095;
+/// Buffers that the thread keeps in its cache.
+const CACHE: u32 = 128;
+/// Memory that DPDK needs beside the pools.
+const EAL_MB: u64 = 128;
+/// Frames in a device's queue, each way.
+const DEPTH: u16 = 1024;
+/// Between two looks at the user's wishes.
+const LOOK_EVERY: Duration = Duration::from_ms(20);
+/// When nothing has come in for this long, DPDK's interrupt thread may run.
+const QUIET: Duration = Duration::from_ms(5);
+/// Octets of an Ethernet header.
+const ETHERNET: u16 = 14;
+
+/// Passes frames until the monitor ends it.
+///
+/// # Errors
+/// [`BorderError`]; nothing that a host does is one.
+pub fn run(setup: &Setup, monitor: &mut dyn Monitor) -> Result<Passed, BorderError> {
+    let frame = check(setup)?;
+    let stations = Stations::new(&setup.hosts, &setup.site)?;
+    let draft = program(setup)?;
+    let devices = || setup.lan.iter().chain([&setup.wan]);
+    let room = devices().map(|device| device.room(frame)).max().unwrap_or(frame);
+    let eal = Eal::start(&eal_options(setup, room))?;
+    let _lcore = eal.register_thread()?;
+    if let Some(core) = setup.core {
+        eal.pin(core)?;
+    }
+    let clock = Calibration::measure(CALIBRATION_MIN)?.clock(TimeScale::REAL);
+    let pool = |count: u32| {
+        let config = PoolConfig { count, room, cache: CACHE.min(count / 2), socket: -1 };
+        Pool::new(&eal, config).map(Arc::new)
+    };
+    let (received, copies) = (pool(setup.buffers)?, pool(COPIES)?);
+    let mut ports = Vec::new();
+    for device in devices() {
+        let port = open(&eal, device, (frame, &received), setup.wait, monitor)?;
+        check_frame(device, port.caps().max_frame.bytes(), frame)?;
+        monitor.on_opened(&format!("{device}: {}", port.caps()));
+        ports.push(port);
+    }
+    let (near, far) = stations.counts();
+    let shape = Shape {
+        near,
+        far,
+        lan_rate: setup.lan_rate,
+        wan_rate: setup.wan_rate,
+        wan_delay: setup.wan_delay,
+        frame: Bytes(frame.into()),
+        buffer: Bytes(u64::from(setup.buffers / 4) * u64::from(frame)),
+    };
+    let rng = Rng::new(random()?);
+    let network = Network::new(shape.blueprint(&draft), &rng.fork("network", 0));
+    let mut bridge = Bridge::new(network, stations, ports, copies, rng.fork("bridge", 0));
+    let hold = devices().any(DeviceName::meets).then(|| InterruptHold::new(&eal));
+    monitor.on_ready();
+    turn_until_over(&mut bridge, hold, || clock.now(), monitor);
+    Ok(passed(&bridge))
+}
+
+fn turn_until_over(
+    bridge: &mut Bridge,
+    mut hold: Option<InterruptHold>,
+    clock: impl Fn() -> Instant,
+    monitor: &mut dyn Monitor,
+) {
+    let mut idle = Idle::new(IdleMode::Shared);
+    let (mut look_at, mut received) = (Instant::ZERO, (0, Instant::ZERO));
+    loop {
+        let now = clock();
+        let busy = bridge.poll(now);
+        if bridge.counts().received != received.0 {
+            received = (bridge.counts().received, now);
+        }
+        if now >= look_at {
+            look_at = now + LOOK_EVERY;
+            if monitor.wants_end() {
+                return;
+            }
+            if let Some(hold) = hold.as_mut().filter(|_| now.since(received.1) > QUIET) {
+                hold.let_through();
+            }
+        }
+        idle.turn(busy);
+    }
+}
+
+/// Checks the devices by their names; returns the longest frame.
+fn check(setup: &Setup) -> Result<u16, InputError> {
+    let all: Vec<&DeviceName> = setup.lan.iter().chain([&setup.wan]).collect();
+    for (place, device) in all.iter().enumerate() {
+        if all[..place].contains(device) {
+            let found = format!("`{device}` twice");
+            let error = InputError::new(found, "another device for each side").at("--wan", 0, 0);
+            return Err(error.help("one device leads into the site, another one out of it"));
+        }
+    }
+    let longest = all.iter().map(|device| device.frame_max()).max().unwrap_or(0);
+    let frame = setup.mtu.map_or(longest, |mtu| mtu.saturating_add(ETHERNET));
+    for device in all {
+        check_frame(device, device.frame_max().into(), frame)?;
+    }
+    Ok(frame)
+}
+
+fn check_frame(device: &DeviceName, carries: u32, frame: u16) -> Result<(), InputError> {
+    if carries >= u32::from(frame) {
+        return Ok(());
+    }
+    let found = format!("`{device}`, whose MTU is {}", carries.saturating_sub(ETHERNET.into()));
+    let expected = format!("an MTU of at least that of the hosts, {}", frame - ETHERNET);
+    let help = "raise the MTU of the interface, or give that of the hosts with --mtu";
+    Err(InputError::new(found, expected).at("--lan, --wan", 0, 0).help(help))
+}
+
+/// The program's settings: what follows from the links, then the user's.
+fn program(setup: &Setup) -> Result<Draft, InputError> {
+    let mut draft = Draft::default();
+    let round_trips = (setup.wan_delay * 8).max(Duration::from_ms(12));
+    let mbps = setup.lan_rate.as_bps() / 1_000_000;
+    let derived = [
+        ("switch.dci.wan_delay", format!("{}ns", LONG.as_ps() / 1000)),
+        ("switch.dci.idle", format!("{}us", round_trips.as_ps() / 1_000_000)),
+        ("switch.dci.host_gbps", format!("{}.{:03}", mbps / 1000, mbps % 1000)),
+        ("switch.dci.buffer", format!("{}", u64::from(setup.buffers / 2) * 1024)),
+    ];
+    for (key, value) in &derived {
+        draft.set(key, value, Origin::Topology)?;
+    }
+    for (key, value) in &setup.settings {
+        if !key.starts_with("switch.dci.") {
+            let error =
+                InputError::new(format!("`{key}`"), "a key of the program").at("--set", 0, 0);
+            return Err(error.help("keys that begin with switch.dci. (headrace list settings)"));
+        }
+        draft.set(key, value, Origin::Set)?;
+    }
+    Ok(draft)
+}
+
+fn open(
+    eal: &Eal,
+    device: &DeviceName,
+    (frame, pool): (u16, &Arc<Pool>),
+    wait: Duration,
+    monitor: &mut dyn Monitor,
+) -> Result<Port, BorderError> {
+    let config = PortConfig {
+        rx_descriptors: DEPTH,
+        tx_descriptors: DEPTH,
+        max_frame: frame.into(),
+        keep_mtu: device.interface().is_some(),
+        times: false,
+        ..PortConfig::default()
+    };
+    let end = |ends| if ends { Err(BorderError::Interrupted) } else { Ok(()) };
+    let side = (device.side(), wait);
+    let opened =
+        device.clone().open_with_patience(eal, &config, pool, side, || end(monitor.wants_end()))?;
+    let seconds = wait.as_ps() / 1_000_000_000_000;
+    opened.ok_or_else(|| BorderError::NotAnswered { device: device.to_string(), seconds })
+}
+
+fn eal_options(setup: &Setup, room: u16) -> EalOptions {
+    let bytes = u64::from(setup.buffers + COPIES) * (u64::from(room) + 384);
+    let mb = bytes.div_ceil(1 << 20) + EAL_MB;
+    let options = EalOptions {
+        memory: setup.memory,
+        memory_mb: u32::try_from(mb).unwrap_or(u32::MAX),
+        extra_args: setup.eal_arguments.clone(),
+        ..EalOptions::default()
+    };
+    let devices = setup.lan.iter().chain([&setup.wan]);
+    devices.fold(options, |options, device| device.allowed_in(options))
+}
+
+/// The books of the process.
+fn passed(bridge: &Bridge) -> Passed {
+    let (counts, network) = (bridge.counts(), bridge.network());
+    let audit = network.audit();
+    let named = [
+        ("received", counts.received),
+        ("sent", counts.sent),
+        ("foreign", counts.foreign),
+        ("wrong_side", counts.wrong_side),
+        ("device_full", counts.device_full),
+        ("no_buffer", counts.no_buffer),
+        ("originated", audit.originated),
+        ("dropped", audit.dropped.total()),
+    ];
+    let counters = named.into_iter().filter(|(_, count)| *count > 0);
+    Passed {
+        counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
+        mlcc: MlccCounts::of(network),
+        balanced: audit.check().is_ok(),
+    }
+}

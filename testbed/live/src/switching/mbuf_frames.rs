@@ -1,0 +1,189 @@
+//! Frames in mbufs as the network's programs see them, and what the network has done to a packet
+//! applied to its bytes.
+//!
+//! Telemetry and headers are written in place, with checksums that stay right (RFC 1624).
+
+use fabric::{Flags, Frames, Packet, flow_hash};
+use transport::wire::addressing::Addressing;
+use transport::wire::checksum::Checksum;
+use transport::wire::class::{Ecn, TrafficClass};
+use transport::wire::frame::{self, FrameSpec};
+use transport::wire::int::Hop;
+use transport::wire::{Ext, Header};
+use transport::{HostId, Rng, TxSegment};
+use transport_dpdk::{Mbuf, Pool};
+
+use super::mbuf_slab::MbufSlab;
+
+/// No Headrace frame has longer headers.
+pub(crate) const HEADERS_MAX: usize = frame::HEADERS_MAX as usize;
+
+/// Bytes of the Ethernet header, which no checksum covers.
+const ETHERNET: usize = frame::ETHERNET_LEN as usize;
+
+/// Bytes of the IPv4 header, which has a checksum of its own.
+const IPV4: usize = 20;
+
+/// The frames in the network as programs of switches see them.
+pub(crate) struct MbufFrames<'a> {
+    pub(crate) packets: &'a mut MbufSlab,
+    pub(crate) pool: &'a Pool,
+    pub(crate) addressing: &'a Addressing,
+}
+
+impl MbufFrames<'_> {
+    /// The sender of a packet, and its header with the extensions.
+    fn parsed(&self, packet: &Packet) -> Option<(HostId, Header, Ext)> {
+        let mut copy = [0; HEADERS_MAX];
+        let head = head_of(self.packets.of(packet.handle)?, &mut copy)?;
+        let (header, ext) = frame::header_of(head).ok()?;
+        Some((frame::route_of(head, self.addressing).ok()?.src, header, ext))
+    }
+
+    /// The first octets of a packet's frame with all its headers, to be written; no other copy of
+    /// the packet and no sender shares them. Cuts and flips that are still due are applied when the
+    /// packet comes out.
+    fn head_mut(&mut self, packet: &mut Packet) -> Option<&mut [u8]> {
+        packet.handle = self.packets.own(packet.handle, self.pool)?;
+        let mbuf = self.packets.of_mut(packet.handle)?;
+        if mbuf.data().len() < HEADERS_MAX && mbuf.nb_segs() > 1 || mbuf.data_mut().is_none() {
+            *mbuf = mbuf.deep_copy(self.pool)?;
+        }
+        mbuf.data_mut()
+    }
+}
+
+#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
+impl Frames for MbufFrames<'_> {
+    fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        if let Some((from, header, ext)) = self.parsed(packet) {
+            look(from, &header, &ext);
+        }
+    }
+
+    fn rewrite(
+        &mut self,
+        packet: &mut Packet,
+        change: &mut dyn FnMut(&mut Header, &mut Ext),
+    ) -> bool {
+        self.head_mut(packet).is_some_and(|head| frame::rewrite_header(head, change))
+    }
+
+    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+        let Some(handle) = self.packets.own(packet.handle, self.pool) else { return false };
+        packet.handle = handle;
+        // Headers that lie in a piece of their own, before a payload elsewhere, are whole there.
+        let first = self.packets.of_mut(handle).and_then(Mbuf::data_mut);
+        first.is_some_and(|head| frame::stamp(head, hop))
+            || self.head_mut(packet).is_some_and(|head| frame::stamp(head, hop))
+    }
+
+    fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
+        let addrs = self.addressing.pair(from, segment.peer)?;
+        let class = segment.class();
+        let spec = FrameSpec { addrs, ecn: class.ecn(), class };
+        let version = self.addressing.version();
+        let mut mbuf = self.pool.alloc()?;
+        let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
+        frame::emit(&spec, &segment.hdr, ext, 0, head);
+        frame::finish_udp_checksum(head, Checksum::new());
+        let packet = describe(&mbuf, from, self.addressing)?;
+        Some(Packet { handle: self.packets.insert(mbuf), ..packet })
+    }
+
+    fn duplicate(&mut self, packet: &Packet) {
+        self.packets.duplicate(packet.handle);
+    }
+
+    fn end(&mut self, packet: Packet) {
+        self.packets.lose(packet.handle);
+    }
+}
+
+/// The first octets of a frame with all its headers, in `copy` where a driver has cut them apart.
+pub(crate) fn head_of<'a>(mbuf: &'a Mbuf, copy: &'a mut [u8; HEADERS_MAX]) -> Option<&'a [u8]> {
+    match mbuf.data() {
+        short if short.len() < HEADERS_MAX && mbuf.nb_segs() > 1 => {
+            let all = usize::try_from(mbuf.pkt_len()).unwrap_or(usize::MAX).min(HEADERS_MAX);
+            let copy = &mut copy[..all];
+            mbuf.copy_out(0, copy).then_some(&*copy)
+        }
+        whole => Some(whole),
+    }
+}
+
+/// The fabric's packet for a frame from `host`, without handle; `None` when it is not Headrace.
+pub(crate) fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet> {
+    let mut copy = [0; HEADERS_MAX];
+    let head = head_of(mbuf, &mut copy)?;
+    let route = frame::route_of(head, addressing).ok()?;
+    let len = u16::try_from(mbuf.pkt_len()).ok()?;
+    let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
+    let (trim_len, flags) = match route.class {
+        TrafficClass::Data => {
+            let headers = frame::payload_start(head)?;
+            let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
+            let int = if frame::has_int(head) { Flags::INT } else { Flags::NONE };
+            (u8::try_from(headers).ok()?, ect.with(Flags::TRIMMABLE).with(int))
+        }
+        // No host sends a packet that is trimmed already.
+        TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),
+        class => (narrow(len), Flags::of(class)),
+    };
+    // A host that names another as the sender is not believed.
+    (route.src == host).then(|| Packet {
+        handle: 0,
+        dst: route.dst,
+        hash: flow_hash(route.src, route.dst, route.ev),
+        len,
+        trim_len,
+        flags,
+    })
+}
+
+/// Applies the network's changes of the packet to its bytes; `None` when `pool` is exhausted.
+pub(crate) fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
+    let trimmed = packet.class() == TrafficClass::Trimmed;
+    let corrupt = packet.flags.has(Flags::CORRUPT);
+    let mut mbuf = if trimmed { trim(&mbuf, pool)? } else { mbuf };
+    if packet.flags.has(Flags::CE) {
+        mbuf = writable(mbuf, pool)?;
+        frame::set_ce(mbuf.data_mut()?);
+    }
+    if corrupt {
+        mbuf = if mbuf.nb_segs() > 1 { mbuf.deep_copy(pool)? } else { writable(mbuf, pool)? };
+        flip_a_bit(mbuf.data_mut()?, trimmed, rng);
+    }
+    Some(mbuf)
+}
+
+/// A fresh mbuf with the trimmed headers alone.
+fn trim(mbuf: &Mbuf, pool: &Pool) -> Option<Mbuf> {
+    // Longer than headers, so that there is something to cut off.
+    let length = usize::try_from(mbuf.pkt_len()).ok()?.min(HEADERS_MAX);
+    let mut headers = pool.alloc()?;
+    let bytes = headers.append(u16::try_from(length).ok()?)?;
+    if !mbuf.copy_out(0, bytes) {
+        return None;
+    }
+    let rest = bytes.len() - frame::trim(bytes);
+    let whole = headers.trim(u16::try_from(rest).ok()?);
+    whole.then_some(headers)
+}
+
+/// The mbuf itself, or a copy when its first segment is not its own.
+fn writable(mut mbuf: Mbuf, pool: &Pool) -> Option<Mbuf> {
+    if mbuf.data_mut().is_some() { Some(mbuf) } else { mbuf.deep_copy(pool) }
+}
+
+/// Flips one bit that a checksum covers: any behind the Ethernet header; of a trimmed packet, whose
+/// UDP checksum can no longer be verified, one of the IP header.
+fn flip_a_bit(frame: &mut [u8], trimmed: bool, rng: &mut Rng) {
+    let end = if trimmed { frame.len().min(ETHERNET + IPV4) } else { frame.len() };
+    let Some(covered) = frame.get_mut(ETHERNET..end) else { return };
+    let bits = covered.len() as u64 * 8;
+    if bits > 0 {
+        let bit = usize::try_from(rng.below(bits)).unwrap_or(0);
+        covered[bit / 8] ^= 1 << (bit % 8);
+    }
+}

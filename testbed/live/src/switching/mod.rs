@@ -1,0 +1,7 @@
+//! Emulated switches over mbufs: what the soft switch of `vdev` and a border switch share.
+
+mod mbuf_frames;
+mod mbuf_slab;
+
+pub(crate) use mbuf_frames::{HEADERS_MAX, MbufFrames, describe, edit, head_of};
+pub(crate) use mbuf_slab::MbufSlab;

@@ -1,0 +1,113 @@
+//! `headrace dci` between `perf` processes, over memif.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Process, Stage, Verdict};
+
+/// The hosts as `perf` numbers them: the server in the west, the client in the east.
+const HOSTS: &str = r#"
+[[host]]
+name = "server"
+address = "10.0.0.1/24"
+device = "net_memif0"
+control = "127.0.0.1:4798"
+site = "west"
+
+[[host]]
+name = "client"
+address = "10.0.0.2/24"
+device = "net_memif0"
+site = "east"
+"#;
+
+/// The arguments of a border switch of `site` between the sockets `lan` and `wan` of `dir`.
+fn arguments(dir: &Path, site: &str, lan: &str, wan: &str) -> Vec<String> {
+    let hosts = dir.join("hosts.toml");
+    fs::write(&hosts, HOSTS).unwrap();
+    let device =
+        |number: u32, socket: &str| format!("net_memif{number},socket={}/{socket}", dir.display());
+    let text = format!(
+        "dci --json --hosts {} --site {site} --lan {} --wan {} --wan-delay 3ms --lan-rate 1Gbps \
+         --wan-rate 4Gbps --mtu 1600 --buffers 8191",
+        hosts.display(),
+        device(0, lan),
+        device(1, wan),
+    );
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn start(arguments: &[String]) -> Process {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Process::start(None, &arguments)
+}
+
+/// Two border switches 3 ms apart: every byte arrives, at the pace of the receiver's loop.
+pub(super) fn carried() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    let mut west = start(&arguments(dir.path(), "west", "memif.sock,role=client", "wan"));
+    let mut east = start(&arguments(dir.path(), "east", "lan", "wan,role=client"));
+    west.on_event("frames pass");
+    east.on_event("frames pass");
+    let device = format!("net_memif0,socket={}/lan", dir.path().display());
+    let terms = "perf client --json --verify --bytes 16MiB --segment 1024 --cc mlcc --lb ecmp \
+                 --rate 1Gbps --rtt 7ms --wait 30";
+    let mut terms: Vec<&str> = terms.split_whitespace().collect();
+    terms.extend(["--device", &device]);
+    let result = Process::start(None, &terms).end().result();
+    assert_eq!(result["to_server"]["bytes"], 16 << 20, "{result:#}");
+    let mut books = Vec::new();
+    for switch in [&mut east, &mut west] {
+        switch.signal("INT");
+    }
+    for switch in [east, west] {
+        let ended = switch.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        books.push(serde_json::from_str::<Value>(&ended.out).unwrap());
+    }
+    let [east, west] = &books[..] else { panic!("two switches") };
+    // The sender's switch sends notes, the receiver's takes advice; no frame is lost on the way.
+    assert!(east["mlcc"]["switch_int"].as_u64() > Some(100), "{east:#}");
+    assert!(west["mlcc"]["advised"].as_u64() > Some(100), "{west:#}");
+    // The flow, and that of the session's own notes.
+    assert_eq!(west["mlcc"]["queues_peak"], 2, "{west:#}");
+    for books in [east, west] {
+        assert_eq!(books["audit"]["ok"], true, "{books:#}");
+        assert!(books["counters"]["wrong_side"].is_null(), "{books:#}");
+    }
+    drop(stage.end());
+    Verdict::Passed
+}
+
+/// Devices and hosts that cannot be are refused before DPDK starts.
+pub(super) fn refused() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = |change: &dyn Fn(&mut Vec<String>), words: [&str; 2]| {
+        let mut arguments = arguments(dir.path(), "west", "lan", "wan");
+        change(&mut arguments);
+        let ended = start(&arguments).end();
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(words.iter().all(|word| ended.err.contains(word)), "{words:?}: {}", ended.err);
+    };
+    let value = |arguments: &mut Vec<String>, flag: &str, value: &str| {
+        let at = arguments.iter().position(|argument| argument == flag).unwrap();
+        arguments[at + 1] = value.to_owned();
+    };
+    let same = |arguments: &mut Vec<String>| {
+        value(arguments, "--lan", "net_memif0");
+        value(arguments, "--wan", "net_memif0");
+    };
+    wrong(&same, ["`net_memif0` twice", "another device"]);
+    wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["whose MTU is 1500", "1600"]);
+    wrong(&|arguments| value(arguments, "--site", "north"), ["0 hosts at `north`", "hosts.toml"]);
+    let both = HOSTS.replace("10.0.0.2", "10.0.0.1");
+    let both_sides = |arguments: &mut Vec<String>| {
+        fs::write(dir.path().join("both.toml"), &both).unwrap();
+        value(arguments, "--hosts", &dir.path().join("both.toml").display().to_string());
+    };
+    wrong(&both_sides, ["the address 10.0.0.1 again", "both.toml:11"]);
+    Verdict::Passed
+}

@@ -41,13 +41,11 @@ params! {
     }
 }
 
-/// A flow whose rate follows telemetry, and whose window follows its rate: all of HPCC but what a
-/// load does to the rate.
+/// A rate that is kept once a round, and a window that follows it: all of HPCC but its load.
 #[derive(Clone, Debug)]
-pub(super) struct Telemetric {
-    load: Load<HOPS_MAX>,
+pub(super) struct Paced {
     pub(super) law: RateLaw,
-    constants: LawConstants,
+    pub(super) constants: LawConstants,
     /// T.
     rtt: Duration,
     /// The window, in what the rate sends in T.
@@ -57,7 +55,7 @@ pub(super) struct Telemetric {
     rtt_least: Duration,
 }
 
-impl Telemetric {
+impl Paced {
     /// The initial state on `path`: line rate.
     pub(super) fn new(params: &HpccParams, path: &Path) -> Self {
         let line = rate_of(path.line_rate).max(1.0);
@@ -70,29 +68,27 @@ impl Telemetric {
         };
         let rtt_least = if params.global_t { params.longest_rtt } else { Duration::ZERO };
         let (rtt, slack) = (path.base_rtt.max(rtt_least), f64::from(params.window));
-        let (load, law) = (Load::new(), RateLaw::new(line));
-        Self { load, law, constants, rtt, slack, mtu: path.mtu, rtt_least }
+        Self { law: RateLaw::new(line), constants, rtt, slack, mtu: path.mtu, rtt_least }
+    }
+
+    /// T, seconds.
+    pub(super) fn rtt_s(&self) -> f64 {
+        seconds(self.rtt)
     }
 
     pub(super) fn follow(&mut self, path: &Path) {
         self.rtt = path.base_rtt.max(self.rtt_least);
     }
 
-    /// Takes in the telemetry of an acknowledgement, unless hops are missing: `obey` changes the
-    /// rate by the load that `measured` finds, and by whether a round ends.
-    pub(super) fn on_hops(
+    /// Changes the rate by a load that an acknowledgement brought, as `obey` has it.
+    pub(super) fn obey(
         &mut self,
-        (ack, extensions): (&AckSample, Extensions<'_>),
-        path: &Path,
-        measured: impl Fn(&Sample, f64) -> f64,
+        ack: &AckSample,
+        load: f64,
         obey: impl FnOnce(&mut RateLaw, f64, bool, &LawConstants),
     ) {
-        self.follow(path);
-        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
-        if let Some(load) = self.load.measure(int.hops(), self.rtt, measured) {
-            let ends_round = self.law.ends_round(ack.sent_at(), ack.now);
-            obey(&mut self.law, load, ends_round, &self.constants);
-        }
+        let ends_round = self.law.ends_round(ack.sent_at(), ack.now);
+        obey(&mut self.law, load, ends_round, &self.constants);
     }
 
     /// Halves the rate, once a round.
@@ -111,6 +107,36 @@ impl Telemetric {
         let sent = rate * seconds(self.rtt) / 8.0;
         let cwnd = Bytes(1).scaled(sent * self.slack).max(self.mtu);
         Window { cwnd, pacing: Some(to_rate(rate)), wake_at: None }
+    }
+}
+
+/// A flow whose rate follows telemetry.
+#[derive(Clone, Debug)]
+pub(super) struct Telemetric {
+    load: Load<HOPS_MAX>,
+    pub(super) paced: Paced,
+}
+
+impl Telemetric {
+    /// The initial state on `path`: line rate.
+    pub(super) fn new(params: &HpccParams, path: &Path) -> Self {
+        Self { load: Load::new(), paced: Paced::new(params, path) }
+    }
+
+    /// Takes in the telemetry of an acknowledgement, unless hops are missing: `obey` changes the
+    /// rate by the load that `measured` finds, and by whether a round ends.
+    pub(super) fn on_hops(
+        &mut self,
+        (ack, extensions): (&AckSample, Extensions<'_>),
+        path: &Path,
+        measured: impl Fn(&Sample, f64) -> f64,
+        obey: impl FnOnce(&mut RateLaw, f64, bool, &LawConstants),
+    ) {
+        self.paced.follow(path);
+        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
+        if let Some(load) = self.load.measure(int.hops(), self.paced.rtt, measured) {
+            self.paced.obey(ack, load, obey);
+        }
     }
 }
 
@@ -154,11 +180,11 @@ impl Controller for Hpcc {
 impl CongestionControl for Hpcc {
     #[inline]
     fn window(&self) -> Window {
-        self.flow.window()
+        self.flow.paced.window()
     }
 
     fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
-        self.flow.follow(path);
+        self.flow.paced.follow(path);
     }
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
@@ -166,11 +192,11 @@ impl CongestionControl for Hpcc {
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.on_loss(loss, path);
+        self.flow.paced.on_loss(loss, path);
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.on_loss(loss, path);
+        self.flow.paced.on_loss(loss, path);
     }
 }
 
@@ -203,7 +229,7 @@ mod tests {
     }
 
     fn gbps(cc: &Hpcc) -> f64 {
-        cc.flow.law.rate() / 1e9
+        cc.flow.paced.law.rate() / 1e9
     }
 
     #[test]

@@ -153,6 +153,7 @@ registry! {
         "mprdma-bbr" => mprdma_bbr::MprdmaBbr,
         "hpcc" => hpcc::Hpcc,
         "powertcp" => powertcp::PowerTcp,
+        "theta-powertcp" => theta_powertcp::ThetaPowerTcp,
         "timely" => timely::Timely,
         "mlcc" => mlcc::Mlcc,
         "fixed" => fixed::Fixed,

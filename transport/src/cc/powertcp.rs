@@ -14,7 +14,7 @@ use super::hpcc::{HpccParams, Telemetric};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::registry::Registered;
-use crate::telemetry::Sample;
+use crate::telemetry::{LawConstants, RateLaw, Sample};
 use crate::wire::Extensions;
 
 params! {
@@ -50,6 +50,19 @@ impl PowerTcp {
     }
 }
 
+/// The update of the rate by a power, 1 where the link is just full.
+pub(super) fn follow_power(
+    gain: f64,
+    (rate, power): (&mut RateLaw, f64),
+    ends_round: bool,
+    law: &LawConstants,
+) {
+    let reference = rate.reference();
+    //= powertcp#alg1
+    let called = reference * f64::from(law.target) / power + law.increase;
+    rate.set(gain * called + (1.0 - gain) * reference, ends_round, law);
+}
+
 impl Registered for PowerTcp {
     const ABOUT: &'static str = "PowerTCP: the power of the busiest link, by telemetry";
     type Params = PowerTcpParams;
@@ -72,11 +85,11 @@ impl Controller for PowerTcp {
 impl CongestionControl for PowerTcp {
     #[inline]
     fn window(&self) -> Window {
-        self.flow.window()
+        self.flow.paced.window()
     }
 
     fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
-        self.flow.follow(path);
+        self.flow.paced.follow(path);
     }
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
@@ -85,21 +98,16 @@ impl CongestionControl for PowerTcp {
             (ack, extensions),
             path,
             Sample::power,
-            |rate, power, ends_round, law| {
-                let reference = rate.reference();
-                //= powertcp#alg1
-                let called = reference * f64::from(law.target) / power + law.increase;
-                rate.set(gain * called + (1.0 - gain) * reference, ends_round, law);
-            },
+            |rate, power, ends_round, law| follow_power(gain, (rate, power), ends_round, law),
         );
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.on_loss(loss, path);
+        self.flow.paced.on_loss(loss, path);
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.on_loss(loss, path);
+        self.flow.paced.on_loss(loss, path);
     }
 }
 
@@ -126,7 +134,7 @@ mod tests {
     }
 
     fn gbps(cc: &PowerTcp) -> f64 {
-        cc.flow.law.rate() / 1e9
+        cc.flow.paced.law.rate() / 1e9
     }
 
     #[test]

@@ -378,6 +378,15 @@ pub const TRANSPORTS: &[Transport] = &[
         set: &[DROP_TAIL, SITES, &[("switch.int_room", "6")]],
     },
     Transport {
+        name: "theta-powertcp",
+        about: "Theta-PowerTCP on one path a flow: the power that round-trip times show",
+        cc: CcKind::ThetaPowerTcp,
+        lb: LbKind::Ecmp,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[DROP_TAIL, SITES],
+    },
+    Transport {
         name: "timely",
         about: "Timely on one path a flow: round-trip times and their gradient",
         cc: CcKind::Timely,

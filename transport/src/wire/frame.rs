@@ -372,9 +372,12 @@ pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header, &mut
     let field = &mut head[at - 2..];
     let before = u16::from_be_bytes([field[0], field[1]]);
     if before != 0 {
-        let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);
-        let words = octets.chunks(2).zip(emitted[..len].chunks(2));
-        let sum = words.fold(before, |sum, (old, new)| updated(sum, word(old), word(new)));
+        let sum_of = |octets: &[u8]| {
+            let mut sum = Checksum::new();
+            sum.add(octets);
+            sum.folded()
+        };
+        let sum = updated(before, sum_of(octets), sum_of(&emitted[..len]));
         // Zero would say that there is none (RFC 768).
         let sum = if sum == 0 { 0xFFFF } else { sum };
         field[..2].copy_from_slice(&sum.to_be_bytes());

@@ -303,7 +303,8 @@ pub(super) fn read(int: &mut Int, bytes: &[u8]) -> Result<(), ParseError> {
             return Err(ParseError::Field);
         }
     }
-    if unused.iter().any(|octet| *octet != 0) {
+    let (unused, _) = unused.as_chunks::<{ HOP_LEN as usize }>();
+    if unused.iter().any(|hop| u128::from_ne_bytes(*hop) != 0) {
         return Err(ParseError::Field);
     }
     Ok(())

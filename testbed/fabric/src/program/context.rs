@@ -178,12 +178,6 @@ impl Context<'_> {
         self.driver.frames.header(packet)
     }
 
-    /// The extensions that the header of `packet` names, as far as the driver can read it.
-    #[must_use]
-    pub fn ext(&self, packet: &Packet) -> Option<Ext> {
-        self.driver.frames.ext(packet)
-    }
-
     /// The host that has sent `packet`, as far as the driver can read it.
     #[must_use]
     pub fn sender(&self, packet: &Packet) -> Option<HostId> {
@@ -198,6 +192,22 @@ impl Context<'_> {
         change: &mut dyn FnMut(&mut Header, &mut Ext),
     ) -> bool {
         self.driver.frames.rewrite(packet, change)
+    }
+
+    /// The host that has sent a packet, its header and the extensions that the header names, read
+    /// at once; `None` when its frame cannot be read.
+    #[must_use]
+    pub fn frame(&self, packet: &Packet) -> Option<(HostId, Header, Ext)> {
+        let mut found = None;
+        self.driver
+            .frames
+            .read(packet, &mut |from, header, ext| found = Some((from, *header, *ext)));
+        found
+    }
+
+    /// Adds a hop to the telemetry of a packet; see [`Frames::stamp`](crate::Frames::stamp).
+    pub fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+        self.driver.frames.stamp(packet, hop)
     }
 
     /// The index of `port`, with the rate that its link has now: an idle port has had no turn at

@@ -184,15 +184,14 @@ impl Dci {
     /// Data of a flow of MLCC that leaves the site by `port`.
     fn leaves_site(
         &mut self,
-        (packet, header, data): (&mut Packet, &Header, &Data),
-        port: PortId,
-        now: Instant,
+        packet: &mut Packet,
+        (host, header, data, ext): (HostId, &Header, &Data, &Ext),
+        (port, now): (PortId, Instant),
         cx: &mut Context<'_>,
     ) {
-        if let (Some(open), Some(host)) = (data.open, cx.sender(packet)) {
+        if let Some(open) = data.open {
             self.senders.learn(header.key, (host, open.src_flow), now);
         }
-        let Some(ext) = cx.ext(packet) else { return };
         if let Some(due) = self.senders.due(header.key, packet.dst, now) {
             // The hop of its own port: without it nothing bounds the queue there.
             let mut int = ext.int;
@@ -204,7 +203,7 @@ impl Dci {
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: due.host };
             self.note(&segment, &Ext { int, ..Ext::VACANT }, packet.dst, cx);
         }
-        cx.rewrite(packet, &mut |_, ext| ext.int.clear());
+        clear(packet, ext, cx);
     }
 
     /// Sends a note in the name of `from`, the receiver, which the sender's flow knows.
@@ -222,12 +221,12 @@ impl Dci {
     /// Data of a flow of MLCC that enters the site by `port`.
     fn enters_site(
         &mut self,
-        (mut packet, header): (Packet, &Header),
+        (mut packet, header, ext): (Packet, &Header, &Ext),
         (port, from): (PortId, PortId),
         now: Instant,
         cx: &mut Context<'_>,
     ) {
-        cx.rewrite(&mut packet, &mut |_, ext| ext.int.clear());
+        clear(&mut packet, ext, cx);
         let place = self.index(port);
         let initial = if self.equal && !self.queues.has(header.key) {
             let open = u64::from(self.queues.open_to(packet.dst, now)) + 1;
@@ -253,8 +252,8 @@ impl Dci {
 
     /// An acknowledgement, or a refusal, that passes the border.
     fn answer(&mut self, packet: &Packet, to_wan: bool, now: Instant, cx: &Context<'_>) {
-        let Some(header) = cx.header(packet).filter(|header| header.ext.is_some()) else { return };
-        let Some(advice) = cx.ext(packet).and_then(|ext| header.ext.advice(&ext)) else { return };
+        let Some((_, header, ext)) = cx.frame(packet) else { return };
+        let Some(advice) = header.ext.advice(&ext) else { return };
         if advice.half.get() != MlccHalf::NUMBER {
             return;
         }
@@ -292,12 +291,19 @@ impl Dci {
         let mut packet = popped.packet;
         self.queued.remove(&packet);
         let hop = Hop::of_queue(now, Bytes(popped.sent), Bytes(popped.left), popped.credit);
-        cx.rewrite(&mut packet, &mut |_, ext| ext.int.stamp(hop));
+        cx.stamp(&mut packet, &hop);
         let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
         self.links[place].given = Some(packet.handle);
         if cx.send(port, packet) == Sent::Dropped {
             self.links[place].given = None;
         }
+    }
+}
+
+/// Takes the hops out of a packet that carries `ext`.
+fn clear(packet: &mut Packet, ext: &Ext, cx: &mut Context<'_>) {
+    if !ext.int.hops().is_empty() || ext.int.is_cut() {
+        cx.rewrite(packet, &mut |_, ext| ext.int.clear());
     }
 }
 
@@ -311,17 +317,16 @@ impl Program for Dci {
         if from_wan != to_wan && !packet.is_data() {
             self.answer(&packet, to_wan, now, cx);
         } else if from_wan != to_wan
-            && let Some(header) = cx.header(&packet)
+            && let Some((host, header, ext)) = cx.frame(&packet)
             && let Body::Data(data) = header.body
             && header.ext.has_int()
-            && cx.ext(&packet).and_then(|ext| header.ext.half(&ext)).map(u8::from)
-                == Some(MlccHalf::NUMBER)
+            && header.ext.half(&ext).map(u8::from) == Some(MlccHalf::NUMBER)
         {
             if from_wan {
-                self.enters_site((packet, &header), (port, from), now, cx);
+                self.enters_site((packet, &header, &ext), (port, from), now, cx);
                 return;
             }
-            self.leaves_site((&mut packet, &header, &data), port, now, cx);
+            self.leaves_site(&mut packet, (host, &header, &data, &ext), (port, now), cx);
         }
         cx.send(port, packet);
     }

@@ -145,6 +145,12 @@ fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
     let segment = headrace(&["bench", "datapath", "--segment", "9001"]);
     assert_eq!((segment.code, segment.out.as_str()), (2, ""), "{segment:?}");
     assert!(segment.err.contains("9001") && segment.err.contains("8960"), "{segment:?}");
+    // The far end of a border switch's device has to send.
+    let silent = headrace(&["bench", "dci", "--device", "net_null"]);
+    assert_eq!(silent.code, 2, "{silent:?}");
+    assert!(silent.err.contains("net_null") && silent.err.contains("net_ring"), "{silent:?}");
+    let queues = headrace(&["bench", "dci", "--queues", "0"]);
+    assert!(queues.code == 2 && queues.err.contains("1..=4096"), "{queues:?}");
     let bytes = headrace(&["bench", "messages", "--bytes", "0"]);
     assert_eq!(bytes.code, 2, "{bytes:?}");
     for (option, value, remedy) in [

@@ -24,6 +24,34 @@ pub(crate) enum Bench {
     /// The cost of a decision of Zeropod's pod scheduler on one core, and how many hosts it lets
     /// send.
     Scheduler(SchedulerArgs),
+    /// The cost of a packet in MLCC's border switch on one core, from another site through the
+    /// queue of its flow, beside dpdk-testpmd forwarding between two devices of the same kind.
+    Dci(BenchDciArgs),
+}
+
+/// What of `headrace bench dci` is measured.
+#[derive(Debug, Args)]
+pub(crate) struct BenchDciArgs {
+    /// Kind of both devices; may be given several times [default: net_ring, net_memif].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Vec<String>,
+    /// Payload bytes of a segment, 64 to 8960; may be given several times [default: 256, 1500,
+    /// 4096, 8960].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(64..=8960))]
+    pub(crate) segment: Vec<u16>,
+    /// Flows that have a queue; may be given several times [default: 1, 100, 4096].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) queues: Vec<u32>,
+    /// Packets to pass in each case.
+    #[arg(long, value_name = "N", default_value_t = 500_000,
+          value_parser = clap::value_parser!(u64).range(20_000..=1_000_000_000))]
+    pub(crate) packets: u64,
+    /// Leaves dpdk-testpmd out.
+    #[arg(long)]
+    pub(crate) no_testpmd: bool,
+    /// Prints JSON and nothing else on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The pods, matchers and demands to measure.

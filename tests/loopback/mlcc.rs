@@ -3,6 +3,7 @@
 use experiments::measure::{Outcome, Summary};
 use experiments::workload::matrix::Start;
 use experiments::workload::{FlowSpec, Matrix};
+use live::datapath::{Bench, BorderCase, Device};
 use transport::{Bytes, Duration, HostId};
 
 use super::{Origin, Plan, Verdict, assert_whole, draft, run, topology};
@@ -60,5 +61,20 @@ pub(super) fn faults() -> Verdict {
     let Summary { mlcc, drops, .. } = &outcome.summary;
     assert!(drops["corrupt"] > 0 && outcome.stats.duplicates > 0, "{drops:?}");
     assert!(mlcc.as_ref().unwrap().advised > 100);
+    Verdict::Passed
+}
+
+/// `headrace bench dci`, with a small number of packets.
+pub(super) fn measured() -> Verdict {
+    let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
+    for (device, queues) in [(Device::Ring, 1), (Device::Ring, 1000), (Device::Memif, 10)] {
+        let case = BorderCase { device, segment_bytes: 1500, queues, packets: 20_000 };
+        let cost = bench.border(&case).unwrap_or_else(|error| panic!("{error}"));
+        println!("{case:?}: {cost:?}");
+        assert!(cost.packets >= 20_000 && cost.queues_peak == u64::from(queues), "{cost:?}");
+        let stages = [cost.receive_ns, cost.switch_ns, cost.send_ns];
+        assert!(stages.iter().all(|ns| *ns > 0.0), "{cost:?}");
+        assert!((stages.iter().sum::<f64>() - cost.ns_per_packet).abs() < 1e-6, "{cost:?}");
+    }
     Verdict::Passed
 }

@@ -55,6 +55,7 @@ pub(crate) const CASES: &[Case] = &[
     ("samples_are_taken_and_triggers_start_flows", sampled_triggers),
     ("without_hugepages_a_run_is_the_same", without_hugepages),
     ("every_measured_device_carries_segments_and_acknowledgements", measured),
+    ("a_measured_border_switch_has_a_queue_for_each_flow", mlcc::measured),
     ("metrics_are_served_while_a_run_goes_on", telemetry::scraped),
     ("dpdk_telemetry_answers_while_a_run_goes_on", telemetry::asked),
     ("a_capture_holds_every_frame_of_a_run", capture::whole),

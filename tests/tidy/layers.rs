@@ -87,7 +87,8 @@ const CRATES: &[Order] = &[
         layers: &[
             "dpdk_error capture",
             "workers inspect switching",
-            "vdev nic peers datapath border",
+            "vdev nic peers border",
+            "datapath",
             "lib",
         ],
     },

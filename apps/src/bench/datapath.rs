@@ -3,7 +3,7 @@
 use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
 use super::report::{self, Row};
-use super::testpmd::{self, Testpmd};
+use super::testpmd::{self, Mode, Testpmd};
 use crate::args::DatapathArgs;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -34,7 +34,8 @@ pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit
         let cost = bench.measure(case).map_err(unfit)?;
         let frame = Bench::frame_bytes(case).map_err(unfit)?;
         let beside = testpmd.as_ref().map(|program| {
-            let how = testpmd::Run { device: case.device, frame, huge: bench.has_hugepages() };
+            let (huge, mode) = (bench.has_hugepages(), Mode::Generate);
+            let how = testpmd::Run { device: case.device, frame, huge, mode };
             program.mpps(&how)
         });
         let testpmd_mpps = match beside {
@@ -58,7 +59,7 @@ pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit
 fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
     let mut devices = Vec::new();
     for name in &args.device {
-        devices.push(Device::by_name(name).ok_or_else(|| no_device(name))?);
+        devices.push(Device::by_name(name).ok_or_else(|| no_device(name, &Device::ALL))?);
     }
     if devices.is_empty() {
         devices.extend(Device::ALL);
@@ -84,8 +85,9 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
     Ok(cases)
 }
 
-fn no_device(name: &str) -> Failure {
-    let known = Device::ALL.map(Device::name).join(", ");
+pub(super) fn no_device(name: &str, known: &[Device]) -> Failure {
+    let known: Vec<&str> = known.iter().copied().map(Device::name).collect();
+    let known = known.join(", ");
     Failure::CommandLine(format!(
         "error: --device: `{name}` cannot be measured\n  expected: one of {known}"
     ))

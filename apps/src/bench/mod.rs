@@ -10,10 +10,13 @@
 //! | `ratio` | the first over the second; null without dpdk-testpmd |
 //!
 //! With `--security`, `headrace bench datapath` measures seals instead, see `sealing.rs`.
+//! `headrace bench dci` is about MLCC's border switch, see `border.rs`.
 //! `headrace bench scheduler` is about the pod scheduler and needs no DPDK; see `scheduler.rs`.
 //!
 //! `live::datapath` measures; the command asks for it and prints the result.
 
+#[cfg(feature = "dpdk")]
+mod border;
 #[cfg(feature = "dpdk")]
 mod datapath;
 #[cfg(feature = "dpdk")]
@@ -45,8 +48,10 @@ pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failu
         },
         #[cfg(feature = "dpdk")]
         Bench::Messages(args) => messages::run(args, console),
+        #[cfg(feature = "dpdk")]
+        Bench::Dci(args) => border::run(args, console),
         #[cfg(not(feature = "dpdk"))]
-        Bench::Datapath(_) | Bench::Messages(_) => {
+        Bench::Datapath(_) | Bench::Messages(_) | Bench::Dci(_) => {
             let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";
             Err(Failure::Unfit(text.to_owned()))
         }

@@ -1,9 +1,10 @@
 //! dpdk-testpmd on a device of the same kind, which shows how many frames the device can carry.
 //!
-//! It runs in the mode `flowgen`: one core makes frames of a given length with their headers, sends
-//! them, and frees what it receives. That is a sender without protocol. Devices are those of
-//! DPDK's own guides; memory and cores are given to it as to this program. Frames are counted by
-//! the driver. It is talked to through its prompt.
+//! As a sender without protocol it runs in the mode `flowgen`: one core makes frames of a given
+//! length with their headers, sends them, and frees what it receives. As a switch without a program
+//! it runs in the mode `macswap`: one core swaps the addresses of frames and forwards them between
+//! two devices, in a circle. Devices are those of DPDK's own guides; memory and cores are given to
+//! it as to this program. Frames are counted by the driver. It is talked to through its prompt.
 
 use std::env;
 use std::ffi::OsString;
@@ -30,6 +31,16 @@ pub(super) struct Run {
     pub(super) frame: u64,
     /// Whether in hugepages.
     pub(super) huge: bool,
+    pub(super) mode: Mode,
+}
+
+/// What testpmd does with frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// It makes and sends them.
+    Generate,
+    /// It forwards them between two devices.
+    Forward,
 }
 
 /// Why it has no figure.
@@ -64,6 +75,8 @@ const CONNECT: Duration = Duration::from_millis(2500);
 /// How long it may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PROMPT: &str = "testpmd> ";
+/// Bursts that circle when frames are forwarded.
+const CIRCLING: u32 = 4;
 const MBUFS: u32 = 8191;
 const HEADROOM: u64 = 128;
 
@@ -123,7 +136,7 @@ fn remove_runtime_dir(prefix: &str) {
 
 impl Run {
     fn ports(&self) -> usize {
-        if self.device == Device::Memif { 2 } else { 1 }
+        if self.device == Device::Memif || self.mode == Mode::Forward { 2 } else { 1 }
     }
 
     fn arguments(&self, prefix: &str) -> Vec<String> {
@@ -138,8 +151,15 @@ impl Run {
         arguments.extend(["--no-pci", "--no-telemetry", "--log-level=error"].map(str::to_owned));
         arguments.push(format!("--file-prefix={prefix}"));
         match self.device {
-            Device::Null => arguments.push("--vdev=net_null0,no-rx=1".to_owned()),
-            Device::Ring => arguments.push("--vdev=net_ring0".to_owned()),
+            Device::Null => {
+                let vdev = |port: usize| format!("--vdev=net_null{port},no-rx=1");
+                arguments.extend((0..self.ports()).map(vdev));
+            }
+            // What such a device sends is what it receives.
+            Device::Ring => {
+                let vdev = |port: usize| format!("--vdev=net_ring{port}");
+                arguments.extend((0..self.ports()).map(vdev));
+            }
             Device::Memif => {
                 let buffer = self.frame.next_multiple_of(64).max(2048);
                 for (port, role) in ["server", "client"].into_iter().enumerate() {
@@ -152,7 +172,9 @@ impl Run {
         }
         arguments.push("--".to_owned());
         let room = (self.frame + HEADROOM).next_multiple_of(64).max(2176);
-        arguments.extend(["-i", "--forward-mode=flowgen", "--burst=32"].map(str::to_owned));
+        let mode = if self.mode == Mode::Forward { "macswap" } else { "flowgen" };
+        arguments.extend(["-i", "--burst=32"].map(str::to_owned));
+        arguments.push(format!("--forward-mode={mode}"));
         arguments.push(format!("--total-num-mbufs={MBUFS}"));
         arguments.push(format!("--mbuf-size={room}"));
         arguments.push(format!("--txpkts={}", self.frame));
@@ -175,8 +197,16 @@ impl Run {
                 Err(RecvTimeoutError::Timeout) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
-        stdin.write_all(b"start\n")?;
-        thread::sleep(if self.device == Device::Memif { CONNECT } else { WINDOW });
+        let settle = if self.device == Device::Memif { CONNECT } else { WINDOW };
+        if self.mode == Mode::Forward {
+            // Frames that are sent before the link is up are lost, and none would circle.
+            thread::sleep(settle);
+            stdin.write_all(format!("start tx_first {CIRCLING}\n").as_bytes())?;
+            thread::sleep(WINDOW);
+        } else {
+            stdin.write_all(b"start\n")?;
+            thread::sleep(settle);
+        }
         for _ in 0..=WINDOWS {
             stdin.write_all(b"show port stats all\n")?;
             thread::sleep(WINDOW);
@@ -239,8 +269,9 @@ mod tests {
 
     #[test]
     fn its_frames_have_our_length_and_its_devices_are_ours() {
-        for device in Device::ALL {
-            let run = Run { device, frame: 4160, huge: false };
+        let modes = [Mode::Generate, Mode::Forward];
+        for (device, mode) in Device::ALL.into_iter().flat_map(|d| modes.map(|mode| (d, mode))) {
+            let run = Run { device, frame: 4160, huge: false, mode };
             let arguments = run.arguments("seven");
             assert!(arguments.iter().any(|argument| argument == "--txpkts=4160"));
             let vdevs = arguments.iter().filter(|argument| argument.starts_with("--vdev="));

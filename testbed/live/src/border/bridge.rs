@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use experiments::measure::MlccCounts;
 use fabric::{Network, Output, Packet};
 use transport::wire::frame;
 use transport::{HostId, Instant, Rng};
@@ -41,7 +42,7 @@ struct DeviceQueue {
 
 /// The switch between its devices.
 #[derive(Debug)]
-pub(super) struct Bridge {
+pub(crate) struct Bridge {
     network: Network,
     stations: Stations,
     /// The LAN devices, then the WAN device.
@@ -80,6 +81,13 @@ impl Bridge {
 
     /// Moves all frames that are due by `now`; whether there was anything to do.
     pub(super) fn poll(&mut self, now: Instant) -> bool {
+        let received = self.receive(now);
+        let passed = self.pass(now);
+        self.send() || received || passed
+    }
+
+    /// Takes a burst from each device into the network.
+    pub(crate) fn receive(&mut self, now: Instant) -> bool {
         let mut any = false;
         for line in 0..self.lines.len() {
             let mut burst = std::mem::take(&mut self.burst);
@@ -89,14 +97,19 @@ impl Bridge {
             }
             self.burst = burst;
         }
+        any
+    }
+
+    /// Runs the network, and queues what comes out of it at its device.
+    pub(crate) fn pass(&mut self, now: Instant) -> bool {
         let mut frames = MbufFrames {
             packets: &mut self.packets,
             pool: &self.pool,
             addressing: self.stations.addressing(),
         };
         self.network.run_until(now, &mut frames, &mut self.out);
-        any |= !self.out.is_empty();
         let mut out = std::mem::take(&mut self.out);
+        let any = !out.is_empty();
         for output in out.drain(..) {
             // The frame of a packet that was dropped has ended.
             if let Output::Delivered { host, packet, .. } = output {
@@ -104,7 +117,7 @@ impl Bridge {
             }
         }
         self.out = out;
-        self.send() || any
+        any
     }
 
     /// The place of the WAN device.
@@ -183,7 +196,7 @@ impl Bridge {
     }
 
     /// Gives the devices what they take.
-    fn send(&mut self) -> bool {
+    pub(crate) fn send(&mut self) -> bool {
         let mut any = false;
         for line in &mut self.lines {
             loop {
@@ -205,6 +218,11 @@ impl Bridge {
             }
         }
         any
+    }
+
+    /// Most queues of flows that were open at once.
+    pub(crate) fn queues_peak(&self) -> u64 {
+        MlccCounts::of(&self.network).map_or(0, |counts| counts.queues_peak)
     }
 
     /// The network of the switch.

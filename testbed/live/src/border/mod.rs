@@ -15,4 +15,6 @@ mod network;
 mod run;
 mod stations;
 
+pub(crate) use bridge::Bridge;
+pub(crate) use run::between;
 pub use run::{BorderError, Monitor, Passed, Setup, run};

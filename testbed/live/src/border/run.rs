@@ -153,6 +153,20 @@ pub fn run(setup: &Setup, monitor: &mut dyn Monitor) -> Result<Passed, BorderErr
         monitor.on_opened(&format!("{device}: {}", port.caps()));
         ports.push(port);
     }
+    let mut bridge = bridge(setup, (stations, &draft), (ports, copies), frame)?;
+    let hold = devices().any(DeviceName::meets).then(|| InterruptHold::new(&eal));
+    monitor.on_ready();
+    turn_until_over(&mut bridge, hold, || clock.now(), monitor);
+    Ok(passed(&bridge))
+}
+
+/// The switch between `ports`, which carry frames of `frame` bytes.
+fn bridge(
+    setup: &Setup,
+    (stations, draft): (Stations, &Draft),
+    (ports, copies): (Vec<Port>, Arc<Pool>),
+    frame: u16,
+) -> Result<Bridge, BorderError> {
     let (near, far) = stations.counts();
     let shape = Shape {
         near,
@@ -164,12 +178,23 @@ pub fn run(setup: &Setup, monitor: &mut dyn Monitor) -> Result<Passed, BorderErr
         buffer: Bytes(u64::from(setup.buffers / 4) * u64::from(frame)),
     };
     let rng = Rng::new(random()?);
-    let network = Network::new(shape.blueprint(&draft), &rng.fork("network", 0));
-    let mut bridge = Bridge::new(network, stations, ports, copies, rng.fork("bridge", 0));
-    let hold = devices().any(DeviceName::meets).then(|| InterruptHold::new(&eal));
-    monitor.on_ready();
-    turn_until_over(&mut bridge, hold, || clock.now(), monitor);
-    Ok(passed(&bridge))
+    let network = Network::new(shape.blueprint(draft), &rng.fork("network", 0));
+    Ok(Bridge::new(network, stations, ports, copies, rng.fork("bridge", 0)))
+}
+
+/// The switch of `setup` between devices that are open already, the last of which leads to other
+/// sites.
+///
+/// # Errors
+/// [`BorderError`].
+pub(crate) fn between(
+    setup: &Setup,
+    ports: (Vec<Port>, Arc<Pool>),
+    frame: u16,
+) -> Result<Bridge, BorderError> {
+    let stations = Stations::new(&setup.hosts, &setup.site)?;
+    let draft = program(setup)?;
+    bridge(setup, (stations, &draft), ports, frame)
 }
 
 fn turn_until_over(

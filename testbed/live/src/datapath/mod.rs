@@ -19,6 +19,7 @@
 //! Costs are nanoseconds a segment, of network time at scale 1. It judges nothing and prints
 //! nothing.
 
+mod border;
 mod link;
 mod peer;
 mod policies;
@@ -28,6 +29,7 @@ mod sealing;
 mod stage_clock;
 mod windows;
 
+pub use border::{ACK_EVERY, BorderCase, BorderCost};
 pub use policies::PolicyCosts;
 pub use round_trip::RoundTrip;
 pub use run::{Bench, BenchError, Case, Cost, MESSAGE};

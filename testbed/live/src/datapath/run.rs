@@ -14,7 +14,7 @@ use transport::{Config, ConfigError, Duration, HostId, LossSettings, Rate, Rng, 
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, EalOptions, Link, LinkConfig,
-    LinkEnd, Memory, MemoryConfig, MessageBytes, Pool, PoolConfig, PortIo, Region,
+    LinkEnd, Memory, MemoryConfig, MessageBytes, Pool, PoolConfig, PortError, PortIo, Region,
     RegisteredThread, Request, Stage, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig,
     app_ring, eal,
 };
@@ -25,6 +25,7 @@ use super::peer::{HEAD_MAX, Peer};
 use super::policies::{PolicyCosts, policies};
 use super::stage_clock::{StageClock, StageTicks};
 use super::windows::{TurnGroup, fastest_quarter, precise};
+use crate::border::BorderError;
 use crate::dpdk_error::DpdkError;
 use crate::workers::observers::Observers;
 
@@ -92,6 +93,9 @@ pub enum BenchError {
     /// The counters cannot be shown where they should.
     #[error(transparent)]
     Observe(#[from] RunError),
+    /// The border switch cannot be set up.
+    #[error(transparent)]
+    Border(BorderError),
     /// Nothing was acknowledged for too long.
     #[error("{device}: after {sent} segments nothing was acknowledged for a second")]
     Stalled {
@@ -118,7 +122,7 @@ pub struct Bench {
     eal: Eal,
 }
 
-const UP_MS: u32 = 10_000;
+pub(super) const UP_MS: u32 = 10_000;
 /// Bytes of a message as of a collective's chunk.
 pub const MESSAGE: NonZeroU32 = match NonZeroU32::new(128 << 10) {
     Some(bytes) => bytes,
@@ -330,11 +334,7 @@ impl Bench {
             host_pool: Arc::clone(&received),
             switch_pool: Arc::clone(&far),
         };
-        let Link { switch_side, host } = match case.device {
-            Device::Null => Link::null(&self.eal, &link)?,
-            Device::Ring => Link::ring(&self.eal, &link)?,
-            Device::Memif => Link::memif(&self.eal, &link)?,
-        };
+        let Link { switch_side, host } = link_of(case.device, &self.eal, &link)?;
         let up = match &switch_side {
             LinkEnd::Port(port) => port.wait_link(UP_MS) && host.wait_link(UP_MS),
             LinkEnd::Rings { .. } | LinkEnd::None => true,
@@ -434,6 +434,18 @@ const RING: usize = 256;
 
 /// The sender receives no messages.
 const NOTHING: MemoryConfig = MemoryConfig { bytes_max: 0, messages_max: 0, parity_max: 0 };
+
+/// A link of the kind `device`.
+///
+/// # Errors
+/// [`PortError`].
+pub(super) fn link_of(device: Device, eal: &Eal, link: &LinkConfig) -> Result<Link, PortError> {
+    match device {
+        Device::Null => Link::null(eal, link),
+        Device::Ring => Link::ring(eal, link),
+        Device::Memif => Link::memif(eal, link),
+    }
+}
 
 /// A network that loses nothing and a window that never limits, so that the path alone is measured.
 pub(super) fn unhindered() -> Settings {

@@ -13,7 +13,7 @@ use std::mem::Discriminant;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::packet::Packet;
-use super::qdisc::{Dequeued, LinkState, Qdisc, Queued, Verdict};
+use super::qdisc::{Dequeued, LinkState, Qdisc, Queued, Service, Verdict};
 
 /// One link transmitter. The fields for a packet that need not wait are in the first cache line.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Port<Q> {
     paused: bool,
     /// Anything that waits may leave when the link is free, unless data is paused.
     work_conserving: bool,
+    /// The longest packet that passes an idle port for certain, unless data is paused.
+    passes_up_to: u16,
     /// Bytes of data in `qdisc`.
     data_bytes: u64,
     /// Packets transmitted.
@@ -62,6 +64,7 @@ impl<Q: Qdisc> Port<Q> {
     #[must_use]
     pub fn new(rate: Rate, delay: Duration, qdisc: Q) -> Self {
         debug_assert_eq!(qdisc.queued().packets(), 0, "an idle port");
+        let Service { work_conserving, passes } = qdisc.service();
         let mut port = Self {
             busy_until: Instant::ZERO,
             starts_at: Instant::FAR_FUTURE,
@@ -69,7 +72,8 @@ impl<Q: Qdisc> Port<Q> {
             delay,
             waiting: 0,
             paused: false,
-            work_conserving: qdisc.is_work_conserving(),
+            work_conserving,
+            passes_up_to: u16::try_from(passes.0).unwrap_or(u16::MAX),
             data_bytes: 0,
             sent: 0,
             sent_bytes: 0,
@@ -145,7 +149,7 @@ impl<Q: Qdisc> Port<Q> {
 
     /// Notes when the next departure starts, after a change of state at `change`. A waiting packet
     /// may not leave before the change that allows it.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, change: Instant) {
         let free = self.busy_until.max(change);
         self.starts_at = if self.waiting == 0 {
@@ -201,8 +205,16 @@ impl<Q: Qdisc> Port<Q> {
     /// `None` when it has to go through the queue.
     #[inline(always)]
     pub fn pass(&mut self, packet: &Packet, now: Instant) -> Option<Instant> {
-        let passes = self.waiting == 0 && self.busy_until <= now && self.qdisc.passes(packet, now);
-        passes.then(|| self.transmit(packet, now))
+        let is_idle = self.waiting == 0 && self.busy_until <= now;
+        (is_idle && self.lets_through(packet, now)).then(|| self.transmit(packet, now))
+    }
+
+    /// Whether the discipline lets a packet through that meets an idle port.
+    #[inline(always)]
+    fn lets_through(&mut self, packet: &Packet, now: Instant) -> bool {
+        let is_certain = packet.len <= self.passes_up_to && !self.paused;
+        debug_assert!(!is_certain || self.qdisc.passes(packet, now), "a promise of the discipline");
+        is_certain || self.qdisc.passes(packet, now)
     }
 
     /// When the next departure starts; `None` when nothing that waits may leave.

@@ -312,12 +312,12 @@ impl<S: Scheduler> Endpoint<S> {
     /// again afterwards, except that a finished message has given up its place in the tables, which
     /// [`Endpoint::post_send`] may have been refused for.
     pub fn poll_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front();
+        let event = self.events.pop_front()?;
         if self.events.is_empty() {
             // The ring starts again at its first place, where the cache is warm.
             self.events.clear();
         }
-        event
+        Some(event)
     }
 
     /// The endpoint's scheduler.

@@ -184,7 +184,7 @@ impl<'a> Nics<'a> {
 }
 
 /// Gives a segment of `host` to its NIC; with `measured`, notes when data is on the line.
-#[inline]
+#[inline(always)]
 fn send(
     carried: (&TxSegment, &Ext),
     host: HostId,

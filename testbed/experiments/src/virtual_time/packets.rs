@@ -44,7 +44,7 @@ pub(super) struct PacketSlab {
 impl PacketSlab {
     /// Keeps a segment with the extensions that its header names, which `from` sends: the fabric's
     /// packet for it, as long as `sizes` say.
-    #[inline]
+    #[inline(always)]
     pub(super) fn packet_of(
         &mut self,
         (segment, ext): (&TxSegment, &Ext),

@@ -6,7 +6,9 @@
 
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
-use super::{Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict};
+use super::{
+    Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Service, Verdict,
+};
 use crate::packet::Packet;
 use transport::params::NoParams;
 use transport::registry::Registered;
@@ -63,8 +65,9 @@ impl Qdisc for Bufferless {
         if leaves { Instant::ZERO } else { Instant::FAR_FUTURE }
     }
 
-    fn is_work_conserving(&self) -> bool {
-        true
+    fn service(&self) -> Service {
+        // The port is asked for each packet, because each occupies it.
+        Service { work_conserving: true, ..Service::default() }
     }
 
     fn set_link(&mut self, LinkState { rate, paused }: LinkState, _now: Instant) {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use transport::{Bytes, DropReason, Instant};
 
-use super::{LinkState, QdiscParams, Queued};
+use super::{LinkState, QdiscParams, Queued, Service};
 use crate::packet::Packet;
 
 /// FIFOs by priority, lowest first.
@@ -50,6 +50,13 @@ impl DataAndControl {
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), DropReason> {
         self.push_to(usize::from(!packet.is_data()), packet)
+    }
+
+    /// `Qdisc::service`: what is within the limits of both FIFOs passes.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        let limit = self.fifos.iter().map(|fifo| fifo.limit).min();
+        Service { work_conserving: true, passes: Bytes(limit.unwrap_or(0)) }
     }
 
     /// `Qdisc::passes`: a packet within the limit of its FIFO that meets empty queues leaves as it

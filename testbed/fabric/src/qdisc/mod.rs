@@ -4,12 +4,11 @@
 //! Dispatch is by a closed enum, stored inline in the port. Units: bytes. A discipline decides
 //! which packet leaves next and from when on it may; the port adds when its link is free.
 
-/// Methods that a discipline which sends whenever its link is free passes to the queue that it is
-/// built on, one of its fields.
+/// Methods that a discipline passes to the queue that it is built on, one of its fields.
 macro_rules! as_its {
     ($queue:ident) => {
-        fn is_work_conserving(&self) -> bool {
-            true
+        fn service(&self) -> $crate::qdisc::Service {
+            self.$queue.service()
         }
 
         #[inline]
@@ -57,10 +56,9 @@ pub trait Qdisc {
     /// link is free, [`Instant::FAR_FUTURE`] while nothing that waits may leave. Asked after every
     /// call that changes the discipline; it stays what it is until the next such call.
     fn ready_at(&self) -> Instant;
-    /// Whether anything that waits may leave as soon as the link is free, as long as data is not
-    /// paused: [`Qdisc::ready_at`] is not asked then. Asked once, when the port is made.
-    fn is_work_conserving(&self) -> bool {
-        false
+    /// How it serves its link. Asked once, when the port is made.
+    fn service(&self) -> Service {
+        Service::default()
     }
     /// The link is in this state from `now` on; called before everything else, and when the state
     /// changes.
@@ -73,6 +71,18 @@ pub trait Qdisc {
     fn passes(&mut self, _packet: &Packet, _now: Instant) -> bool {
         false
     }
+}
+
+/// How a discipline serves its link, the same from its first packet to its last. A port asks less
+/// of a discipline that promises more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// Anything that waits may leave as soon as the link is free, as long as data is not paused:
+    /// [`Qdisc::ready_at`] is not asked then.
+    pub work_conserving: bool,
+    /// While data is not paused, [`Qdisc::passes`] lets every packet through that is no longer than
+    /// this, and changes nothing: it is not asked then.
+    pub passes: Bytes,
 }
 
 /// The fate of a packet given to a discipline.
@@ -241,7 +251,7 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued>;
     fn ready_at(&self) -> Instant;
-    fn is_work_conserving(&self) -> bool;
+    fn service(&self) -> Service;
     fn set_link(&mut self, link: LinkState, now: Instant);
     fn queued(&self) -> Queued;
     fn passes(&mut self, packet: &Packet, now: Instant) -> bool;

@@ -15,7 +15,8 @@ use transport::registry::Registered;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::{
-    Dequeued, Discipline, Ecn, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Verdict,
+    Dequeued, Discipline, Ecn, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Service,
+    Verdict,
 };
 use crate::packet::{Flags, Packet};
 
@@ -169,8 +170,9 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
         self.queue.ready_at()
     }
 
-    fn is_work_conserving(&self) -> bool {
-        self.queue.is_work_conserving()
+    fn service(&self) -> Service {
+        // Each packet of data may have to be marked.
+        Service { passes: Bytes::ZERO, ..self.queue.service() }
     }
 
     fn set_link(&mut self, link: LinkState, now: Instant) {

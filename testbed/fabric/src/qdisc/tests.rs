@@ -69,6 +69,23 @@ fn control_overtakes_data_and_each_class_is_first_in_first_out() {
 }
 
 #[test]
+fn what_a_discipline_promises_to_let_through_passes_and_changes_nothing() {
+    for kind in paced::and_registered() {
+        let mut qdisc = built(kind);
+        let idle = format!("{qdisc:?}");
+        let longest = u16::try_from(qdisc.service().passes.0).unwrap_or(u16::MAX);
+        for len in [1, longest / 2, longest].into_iter().filter(|len| (1..=longest).contains(len)) {
+            for packet in [data(1, len), control(2, len)] {
+                assert!(qdisc.passes(&packet, at(5)), "{}: {packet:?}", kind.name());
+                assert_eq!(format!("{qdisc:?}"), idle, "{}", kind.name());
+            }
+        }
+    }
+    // Both FIFOs of a plain discipline have to have room.
+    assert_eq!(built(QdiscKind::DropTail).service().passes, PARAMS.control_limit);
+}
+
+#[test]
 fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
     for kind in paced::and_registered() {
         let mut rng = Rng::new(1);

@@ -14,6 +14,7 @@ use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
 use experiments::topology::{FatTreeSpec, topo_file};
 use experiments::workload::{Matrix, cm};
+use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::wire::KEY_LEN;
 
@@ -147,6 +148,7 @@ impl Reader {
             return Err(no_faults().into());
         }
         self.warnings.extend(idle_code(&plan));
+        self.warnings.extend(hasty_border(&plan));
         self.warnings.extend(idle_flags(args, world, &draft));
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
@@ -384,6 +386,19 @@ fn idle_code(plan: &Plan) -> Option<Warning> {
     let expected = format!("some of at least ec.base_rtt_min, {least}");
     let help = "to code near flows too: --set ec.base_rtt_min=0us";
     Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
+}
+
+/// MLCC is to reach its threshold in less than its feedback takes.
+fn hasty_border(plan: &Plan) -> Option<Warning> {
+    let (settings, params) = (&plan.settings, &plan.settings.rc_params.mlcc);
+    let cc = settings.far.cc.unwrap_or(settings.cc);
+    if cc != CcKind::Mlcc || params.theta >= params.rtt_c {
+        return None;
+    }
+    let found = format!("{}, less than RTT_C", params.theta);
+    let expected = format!("at least rc.mlcc.rtt_c, {}", params.rtt_c);
+    let help = "the queue at the border overshoots; three RTT_C: --set rc.mlcc.theta_rtts=3";
+    Some(Warning(InputError::new(found, expected).at("rc.mlcc.theta", 0, 0).help(help)))
 }
 
 /// Flags that change nothing in this run, so that a typing error does not look like a result.

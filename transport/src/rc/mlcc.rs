@@ -54,6 +54,10 @@ params! {
         dt: Duration = Duration::from_ms(1), in Duration::from_ns(1)..=Duration::from_s(1);
         /// theta: the time in which the queueing delay returns to dt; longer than RTT_C for calm.
         theta: Duration = Duration::from_ms(18), in Duration::from_us(1)..=Duration::from_s(10);
+        /// theta in RTT_C, which sets theta; 0: theta is a time of its own.
+        theta_rtts: f32 = 0.0, in 0.0..=1000.0;
+        /// D_t in RTT_C, which sets dt; 0: dt is a time of its own.
+        dt_rtts: f32 = 0.0, in 0.0..=1000.0;
         /// m: the rounds over which the rate that empties the queue is averaged.
         m: u16 = 5, in 1..=5;
         /// alpha: tokens of a segment when both rates are equal; 0.5 holds the rate.
@@ -114,6 +118,13 @@ impl Registered for Mlcc {
     fn resolve(params: &mut MlccParams, facts: &NetworkFacts) {
         params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
         params.rtt_c = facts.inter_rtt.unwrap_or(params.rtt_c);
+        let rtts = |count: f32| params.rtt_c.scaled(count.into());
+        if params.theta_rtts > 0.0 {
+            params.theta = rtts(params.theta_rtts);
+        }
+        if params.dt_rtts > 0.0 {
+            params.dt = rtts(params.dt_rtts);
+        }
     }
 }
 

@@ -100,10 +100,14 @@ const SITES: Settings = &[
     ("switch.queue", "22MB"),
     ("switch.border_queue", "128MB"),
     ("loss.tail_probe", "off"),
-    // A queue at the far border is longer than the path for many a round trip.
-    ("loss.rto", "8"),
     ("loss.rto_min", "4ms"),
 ];
+
+/// Queues at the far border that are longer than the path for many a round trip.
+const LONG_QUEUES: Settings = &[("loss.rto", "8")];
+
+/// Queues there that are shorter than a round trip.
+const SHORT_QUEUES: Settings = &[("loss.rto", "4")];
 
 /// DCQCN as on network cards, with the settings of HPCC's authors. Marks are a share of a port's
 /// buffer, between those for 25 and for 100 Gb/s.
@@ -338,7 +342,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES, MLCC],
+        set: &[DROP_TAIL, SITES, SHORT_QUEUES, MLCC],
     },
     Transport {
         name: "mlcc-paper",
@@ -347,7 +351,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES, MLCC, MLCC_PAPER],
+        set: &[DROP_TAIL, SITES, LONG_QUEUES, MLCC, MLCC_PAPER],
     },
     Transport {
         name: "mlcc-literal",
@@ -356,7 +360,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
+        set: &[DROP_TAIL, SITES, LONG_QUEUES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
     },
     // Six switches are on a path across; a packet with less room is never followed.
     Transport {
@@ -366,7 +370,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES, &[("switch.int_room", "6")]],
+        set: &[DROP_TAIL, SITES, LONG_QUEUES, &[("switch.int_room", "6")]],
     },
     Transport {
         name: "powertcp",
@@ -375,7 +379,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES, &[("switch.int_room", "6")]],
+        set: &[DROP_TAIL, SITES, LONG_QUEUES, &[("switch.int_room", "6")]],
     },
     Transport {
         name: "theta-powertcp",
@@ -384,7 +388,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES],
+        set: &[DROP_TAIL, SITES, LONG_QUEUES],
     },
     Transport {
         name: "timely",
@@ -393,7 +397,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[DROP_TAIL, SITES],
+        set: &[DROP_TAIL, SITES, LONG_QUEUES],
     },
     Transport {
         name: "dcqcn-hpcc",
@@ -402,7 +406,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[SITES, DCQCN_HPCC],
+        set: &[SITES, LONG_QUEUES, DCQCN_HPCC],
     },
     Transport {
         name: "fixed-window",

@@ -104,3 +104,15 @@ fn rates_stay_in_their_bounds_whatever_hops_say() {
         assert!(report.values.iter().all(|kbps| (100_000..=25_000_000).contains(kbps)));
     }
 }
+
+#[test]
+fn times_in_round_trips_across_follow_the_network() {
+    let mut params = MlccParams { theta_rtts: 3.0, ..MlccParams::default() };
+    let facts =
+        NetworkFacts { inter_rtt: Some(Duration::from_us(2000)), ..NetworkFacts::default() };
+    Mlcc::resolve(&mut params, &facts);
+    assert_eq!((params.theta, params.dt), (Duration::from_ms(6), Duration::from_ms(1)));
+    let mut params = MlccParams { dt_rtts: 0.25, ..MlccParams::default() };
+    Mlcc::resolve(&mut params, &facts);
+    assert_eq!((params.theta, params.dt), (Duration::from_ms(18), Duration::from_us(500)));
+}

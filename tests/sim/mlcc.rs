@@ -114,12 +114,51 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
         let counts = summary.mlcc.unwrap();
         assert!(counts.switch_int > 1000 && counts.advised > 1000, "{counts:?}");
         assert_eq!((counts.queues_peak, counts.pool_exhausted), (8, 0));
+        assert_eq!(counts.advice_refused, 0);
         assert!(summary.packets.originated >= Some(counts.switch_int));
         for threads in ["2", "3"] {
             let (again, outcome) = under(faults, threads);
             assert!(again == flows && outcome.summary.mlcc == Some(counts), "{threads} threads");
         }
     }
+}
+
+/// The time after which nine tenths of two far flows of 30 MB have come, which have a host each,
+/// us. All of it comes; the last packets' losses are a matter of timeouts.
+fn time_under(faults: &[(&str, &str)]) -> f64 {
+    let text = "Nodes 64\nConnections 2\n0->40 id 1 start 0 size 30000000\n\
+                8->41 id 2 start 0 size 30000000\n";
+    let matrix = cm::read(text.as_bytes(), "far.cm", cm::StartUnit::Us).unwrap().matrix;
+    let often = [("mtu", "4096"), ("sampling.interval", "50us")];
+    let all = [&settings("mlcc", "1s"), &often[..], faults].concat();
+    let outcome = virtual_time::run(&plan(&all, matrix, TOPOLOGY), &mut Unwatched).unwrap();
+    assert!(outcome.summary.is_success(), "{faults:?}: {:?}", outcome.summary.audit);
+    let has_most = |sample: &&Sample| sample.delivered_bytes.iter().sum::<u64>() >= 54_000_000;
+    outcome.series.iter().find(has_most).unwrap().t_us
+}
+
+#[test]
+fn a_loop_that_loses_its_packets_costs_at_most_a_fifth_of_goodput() {
+    let whole = time_under(&[]);
+    for faults in [
+        &[("fault", "burst-loss:0.001@wan,burst=3")][..],
+        // Acknowledgements on their way back.
+        &[("fault", "loss:0.05@border:1:up:0")],
+        // Notes of the border switch, and acknowledgements behind it.
+        &[("fault", "loss:0.5@border:0:down:0"), ("fault", "loss:0.5@border:0:down:1")],
+        &[("fault", "duplicate:0.01@wan"), ("fault", "corrupt:0.0001@all")],
+        &[("fault", "reorder:0.01@wan,delay_us=30"), ("loss.reorder_window", "1")],
+    ] {
+        let under = time_under(faults);
+        assert!(under <= whole / 0.8, "{faults:?}: {under} us, {whole} without");
+    }
+}
+
+#[test]
+fn advice_beyond_the_hosts_links_is_dropped_and_counted() {
+    let (_, outcome) = under(&[("switch.dci.host_gbps", "10")], "1");
+    let counts = outcome.summary.mlcc.unwrap();
+    assert!(outcome.summary.is_success() && counts.advice_refused > 100, "{counts:?}");
 }
 
 #[test]
@@ -153,6 +192,28 @@ fn a_network_without_what_mlcc_needs_is_refused() {
         (&[("switch.program", "dci@border:0")], TOPOLOGY, &["switch.program", "dci@border"]),
         (&[("far.cc", "same"), ("cc", "mlcc")], TOPOLOGY, &["cc", "no border switch", "far.cc"]),
         (&[("cc.mlcc.theta", "300us")], TOPOLOGY, &["theta", "300.000us", "rc.mlcc.dt"]),
+        (&[("rc.mlcc.dt_rtts", "20")], TOPOLOGY, &["rc.mlcc.theta", "longer than rc.mlcc.dt"]),
+        (&[("lb", "spray")], TOPOLOGY, &["lb", "compares hops", "--lb ecmp"]),
+        (
+            &[
+                ("far.cc", "same"),
+                ("cc", "hpcc"),
+                ("switch.int_room", "5"),
+                ("switch.program", "none"),
+            ],
+            TOPOLOGY,
+            &["switch.int_room", "room for 6", "switch.int_cut"],
+        ),
+        (
+            &[
+                ("switch.program", "pfc@all"),
+                ("cc.mlcc.signal", "off"),
+                ("switch.border_queue", "10MB"),
+                ("switch.int_room", "6"),
+            ],
+            TOPOLOGY,
+            &["switch.queue", "lossless switch", "raise it"],
+        ),
         (&[], "two-dc:8,1,1ms", &["switch.int_room", "room for 5"]),
     ] {
         let said = refusal(set, topology);

@@ -199,6 +199,8 @@ pub struct MlccCounts {
     pub queue_bytes_peak: u64,
     /// Packets that found no queue free.
     pub pool_exhausted: u64,
+    /// Advice that border switches dropped: a rate of zero, or beyond the hosts' links.
+    pub advice_refused: u64,
 }
 
 /// Flows.
@@ -325,6 +327,7 @@ impl MlccCounts {
                 queues_peak: all.queues_peak.max(one.queues_peak),
                 queue_bytes_peak: all.queue_bytes_peak.max(one.queue_bytes_peak),
                 pool_exhausted: all.pool_exhausted + one.pool_exhausted,
+                advice_refused: all.advice_refused + one.advice_refused,
             })
         })
     }

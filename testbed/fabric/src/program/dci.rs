@@ -116,6 +116,8 @@ pub struct DciStats {
     pub queue_bytes_peak: u64,
     /// Packets that found no queue free.
     pub pool_exhausted: u64,
+    /// Advice that was dropped: a rate of zero, or beyond the hosts' links.
+    pub advice_refused: u64,
 }
 
 impl Registered for Dci {
@@ -259,7 +261,14 @@ impl Dci {
         }
         if !to_wan {
             self.senders.learn(header.key, (packet.dst, header.dst_flow), now);
-        } else if let Some([rate, _]) = MlccHalf::rates(advice.values) {
+        } else {
+            // Rates are reported in whole kb/s.
+            let most = self.host_rate.as_bps() + 1000;
+            let rates = MlccHalf::rates(advice.values);
+            let Some([rate, _]) = rates.filter(|[rate, _]| rate.as_bps() <= most) else {
+                self.stats.advice_refused += 1;
+                return;
+            };
             let place = self.queues.advise(header.key, advice.number, rate, now);
             self.stats.advised += u64::from(place.is_some());
             if let Some(place) = place {

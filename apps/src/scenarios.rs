@@ -72,6 +72,17 @@ built_in! {
         "uno-fig13a-link-down",
         "uno-fig13b-losses",
         "uno-fig13c-training";
+    "mlcc/":
+        "mlcc-fig11-websearch",
+        "mlcc-fig11-hadoop",
+        "mlcc-fig12-websearch",
+        "mlcc-fig12-hadoop",
+        "mlcc-fig13-websearch",
+        "mlcc-fig13-hadoop",
+        "mlcc-fig14-websearch",
+        "mlcc-fig14-hadoop",
+        "mlcc-fig15-websearch",
+        "mlcc-fig15-hadoop";
     "zeropod/":
         "zeropod-fig03a-top-k",
         "zeropod-fig03c-incast",

@@ -587,6 +587,20 @@ fn clocks_of_simulated_hosts_are_checked_and_refused_where_clocks_are_real() {
 }
 
 #[test]
+fn a_border_that_is_to_act_faster_than_its_feedback_is_named_with_a_mend() {
+    let run = |theta: &str| {
+        let set = format!("rc.mlcc.{theta}");
+        let flags = ["--transport", "mlcc", "--topo", "two-dc-leaf", "--set", &set, "--quiet"];
+        let dir = Dir::new();
+        headrace(&[&["run", &dir.matrix()], &flags[..]].concat())
+    };
+    let ran = run("theta=5ms");
+    let words = ["rc.mlcc.theta: warning: found 5000", "rc.mlcc.rtt_c, 60", "theta_rtts=3"];
+    assert!(ran.code == 0 && words.iter().all(|word| ran.err.contains(word)), "{ran:?}");
+    assert!(!run("theta_rtts=1.5").err.contains("rc.mlcc.theta"));
+}
+
+#[test]
 fn flags_that_change_nothing_are_named() {
     let warned =
         |flags: &[&str]| headrace(&[&["run", "permutation-16", "--quiet"], flags].concat());

@@ -67,18 +67,18 @@ struct Digits(u64);
 
 /// Counts of the enumerated choices: controllers, balancers, disciplines and none, schedulers,
 /// generators and as many matrices of no generator.
-const BASES: [usize; 5] = [
-    CcKind::NAMES.len(),
-    LbKind::NAMES.len(),
-    QdiscKind::NAMES.len() + 1,
-    SCHEDULERS,
-    2 * GENERATORS.len(),
-];
+const BASES: [usize; 5] =
+    [CcKind::NAMES.len(), LbKind::NAMES.len(), QDISCS + 1, SCHEDULERS, 2 * GENERATORS.len()];
 
-/// Schedulers that have a digit: all but pHost, which has half of the cases of its like, credit.
-const SCHEDULERS: usize = SchedKind::NAMES.len() - 1;
+/// Schedulers that have a digit: all but pHost, which has half of the cases of its like, credit,
+/// and pFabric, which has half of those whose switches would be without buffers.
+const SCHEDULERS: usize = SchedKind::NAMES.len() - 2;
 const _: () =
     assert!(matches!(SchedKind::ALL[SCHEDULERS], SchedKind::Phost), "digits go before it");
+
+/// Disciplines that have a digit.
+const QDISCS: usize = QdiscKind::NAMES.len() - 1;
+const _: () = assert!(matches!(QdiscKind::ALL[QDISCS], QdiscKind::Pfabric), "digits go before it");
 
 impl Digits {
     /// Seeds begin anywhere among the combinations, and go through them by about the golden ratio
@@ -169,14 +169,18 @@ impl Case {
         let cc = CcKind::NAMES[digits.next(CcKind::NAMES.len())];
         self.set("cc", cc);
         self.set("lb", LbKind::NAMES[digits.next(LbKind::NAMES.len())]);
-        let qdisc = digits.next(QdiscKind::NAMES.len() + 1);
-        if let Some(name) = QdiscKind::NAMES.get(qdisc) {
-            // Ports without buffers lose nearly all packets that no scheduler keeps apart.
-            self.set("switch.qdisc", if *name == "bufferless" { "drop-tail" } else { name });
+        let qdisc = QdiscKind::NAMES[..QDISCS].get(digits.next(QDISCS + 1));
+        // Ports without buffers lose nearly all packets that no scheduler keeps apart.
+        let bufferless = qdisc == Some(&"bufferless");
+        let ranks = bufferless && rng.fork("ranks", 0).chance(0.5);
+        if let Some(name) = qdisc {
+            let plain = if ranks { "pfabric" } else { "drop-tail" };
+            self.set("switch.qdisc", if bufferless { plain } else { name });
         }
         let sched = SchedKind::NAMES[digits.next(SCHEDULERS)];
         let tokens = sched == "credit" && rng.fork("tokens", 1).chance(0.5);
         let sched = if tokens { "phost" } else { sched };
+        let sched = if ranks { "pfabric" } else { sched };
         self.set("sched", if stays_out(sched) { "round-robin" } else { sched });
         let trim = pick(rng, &["on", "off"]);
         self.set("trim", trim);

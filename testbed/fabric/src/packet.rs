@@ -5,7 +5,9 @@
 //! copy when the packet comes out. Lengths are bytes on the wire.
 
 use transport::rng::mix;
+use transport::units::Credit;
 use transport::wire::class::TrafficClass;
+use transport::wire::{Body, Header};
 use transport::{DropReason, EntropyValue, HostId, Instant};
 
 /// One packet as the fabric sees it.
@@ -20,7 +22,8 @@ pub struct Packet {
     pub hash: u32,
     /// Bytes on the wire now, 1 ..= 65535.
     pub len: u16,
-    /// The value of `len` when the packet is trimmed: its headers, 1 ..= 255 bytes.
+    /// The value of `len` when the packet is trimmed: its headers, 1 ..= 255 bytes. Data that has a
+    /// rank is not trimmed; its rank is here.
     pub trim_len: u8,
     /// The packet's class, and the marks that the network has set on it.
     pub flags: Flags,
@@ -98,6 +101,36 @@ impl Packet {
         let flags = self.flags.0 & !Flags::CLASS;
         self.flags = Flags::of(TrafficClass::Trimmed).with(Flags(flags));
         self
+    }
+
+    /// The packet with the rank that its header calls for, where hosts say in DATA what flows have
+    /// left; any other packet as it is.
+    #[inline]
+    #[must_use]
+    pub fn ranked(self, hdr: &Header) -> Self {
+        match &hdr.body {
+            Body::Data(data) => self.ranked_by(data.demand.map_or(u32::MAX, Credit::number)),
+            _ => self,
+        }
+    }
+
+    /// The packet of a flow that has `left` segments to send, this one among them: it has a rank by
+    /// them, and may not be trimmed.
+    #[must_use]
+    pub fn ranked_by(mut self, left: u32) -> Self {
+        // Five digits in base 2: up to 31 the number itself, then steps of a sixteenth of it.
+        let left = left.min((1 << 19) - 1);
+        let shift = left.max(16).ilog2() - 4;
+        self.trim_len = u8::try_from(shift * 16 + (left >> shift)).unwrap_or(u8::MAX);
+        self.flags.0 &= !Flags::TRIMMABLE.0;
+        self
+    }
+
+    /// The rank of data for disciplines that sort by it, least first: 255 for data without one.
+    #[inline]
+    #[must_use]
+    pub const fn rank(&self) -> u8 {
+        if self.flags.has(Flags::TRIMMABLE) { u8::MAX } else { self.trim_len }
     }
 
     /// Bytes on the wire, widened for sums.
@@ -187,6 +220,19 @@ mod tests {
         hashes.sort_unstable();
         hashes.dedup();
         assert!(all - hashes.len() < 3, "{} of {all} collide", all - hashes.len());
+    }
+
+    #[test]
+    fn ranks_rise_with_what_is_left_in_steps_of_a_sixteenth_at_most() {
+        let flags = Flags::ECT.with(Flags::TRIMMABLE);
+        let plain = Packet { handle: 0, dst: HostId(0), hash: 0, len: 9000, trim_len: 64, flags };
+        assert_eq!(plain.rank(), 255);
+        let rank = |left| plain.ranked_by(left).rank();
+        assert_eq!([0, 1, 31, 32, 33, 34].map(rank), [0, 1, 31, 32, 32, 33]);
+        assert_eq!([(1 << 19) - 1, u32::MAX].map(rank), [255, 255]);
+        assert!((1..100_000).all(|left| rank(left) <= rank(left + 1)));
+        assert!((32..100_000).all(|left| rank(left) < rank(left + left / 16 + 1)));
+        assert!(!plain.ranked_by(1).flags.has(Flags::TRIMMABLE));
     }
 
     #[test]

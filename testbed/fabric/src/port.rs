@@ -170,7 +170,11 @@ impl<Q: Qdisc> Port<Q> {
         let verdict = self.qdisc.enqueue(packet, now, rng);
         if !matches!(verdict, Verdict::Dropped(_)) {
             self.waiting += 1;
-            if packet.is_data() && verdict == Verdict::Queued {
+            if let Verdict::Evicted(lost) = verdict {
+                self.waiting -= 1;
+                self.data_bytes -= lost.wire_bytes();
+            }
+            if packet.is_data() && verdict != Verdict::Trimmed {
                 self.data_bytes += packet.wire_bytes();
             }
             self.settle(now);

@@ -251,6 +251,9 @@ impl Transit {
             Verdict::Queued => {}
             Verdict::Trimmed => state.stats.trimmed += 1,
             Verdict::Dropped(reason) => self.lose(state, packet, reason, at, driver),
+            Verdict::Evicted(lost) => {
+                self.lose(state, lost, DropReason::DataQueueFull, at, driver);
+            }
         }
         // An idle link takes the packet now, not at the next poll: the port relies on it that a
         // packet that waits has come before the next departure.

@@ -117,6 +117,7 @@ registry! {
         "dcsim" => dcsim::DcSim,
         "zeropod" => zeropod::Zeropod,
         "phost" => phost::Phost,
+        "pfabric" => pfabric::Pfabric,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
     fn on_reopened(&mut self, flow: FlowId);

@@ -196,6 +196,14 @@ impl Plan {
         self.settings.sched != SchedKind::RoundRobin || self.matrix.flows.iter().any(collective)
     }
 
+    /// Whether hosts say in data what its flow has left, and ports sort by that.
+    #[must_use]
+    pub fn ranks_data(&self) -> bool {
+        let Self { fabric, settings, .. } = self;
+        let qdiscs = [Some(fabric.qdisc), fabric.border_qdisc, Some(fabric.nic_qdisc)];
+        settings.sched == SchedKind::Pfabric && qdiscs.contains(&Some(QdiscKind::Pfabric))
+    }
+
     /// Whether a flow between two hosts leaves its datacentre; `None` where there is only one.
     #[must_use]
     pub fn crosses(&self, src: HostId, dst: HostId) -> Option<bool> {

@@ -71,6 +71,19 @@ const TOKENS: Settings = &[
     ("loss.tail_probe", "off"),
 ];
 
+/// pFabric's hosts and switches: a window of a BDP that never changes, and a timer that is as short
+/// after many timeouts as after one. A flow with much left waits until others have ended, so its
+/// silence says little.
+//= pfabric#4
+const PFABRIC: Settings = &[
+    ("switch.qdisc", "pfabric"),
+    ("cc.fixed.bdps", "1"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+    ("loss.backoff_max", "0"),
+    ("loss.give_up", "1s"),
+];
+
 /// Zeropod's hosts and switches. Its hosts say when a cell leaves, so the window is one that never
 /// holds it back; a cell is lost when no receipt of it comes.
 const ZEROPOD: Settings = &[
@@ -477,6 +490,15 @@ pub const TRANSPORTS: &[Transport] = &[
         sched: SchedKind::Phost,
         trim: false,
         set: &[TOKENS],
+    },
+    Transport {
+        name: "pfabric",
+        about: "pFabric: a BDP at line rate, the least left first at hosts and switches, sprayed",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::Pfabric,
+        trim: false,
+        set: &[PFABRIC],
     },
     Transport {
         name: "zeropod",

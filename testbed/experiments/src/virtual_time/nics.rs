@@ -50,6 +50,8 @@ pub(super) struct Nics<'a> {
     settings: &'a NicSettings,
     pub(super) sizes: WireSizes,
     pub(super) tap: Option<Tap>,
+    /// Whether switches sort data by what its flow has left.
+    ranks: bool,
     /// Packets taken from endpoints.
     pub(super) handed_over: u64,
     /// Times from the start of data on its host's line to its arrival, where the run measures them.
@@ -63,6 +65,7 @@ impl<'a> Nics<'a> {
             settings: &plan.draft.nic,
             sizes: plan.settings.wire_sizes(),
             tap,
+            ranks: plan.ranks_data(),
             handed_over: 0,
             wire_delay: plan.measures_delay().then(Box::default),
             burst: Burst::with_limit(BURST),
@@ -164,7 +167,7 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent((segment, ext), sender.host, now));
             }
-            send((segment, ext), sender.host, &self.sizes, self.wire_delay.is_some(), now, env);
+            send((segment, ext), sender.host, (&self.sizes, self.keeps()), now, env);
         }
     }
 
@@ -178,23 +181,39 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(carried, sender.host, now));
             }
-            send(carried, sender.host, &self.sizes, self.wire_delay.is_some(), now, env);
+            send(carried, sender.host, (&self.sizes, self.keeps()), now, env);
         }
+    }
+
+    #[inline]
+    fn keeps(&self) -> Keeps {
+        Keeps { start: self.wire_delay.is_some(), rank: self.ranks }
     }
 }
 
-/// Gives a segment of `host` to its NIC; with `measured`, notes when data is on the line.
+/// What is kept of data beside its header.
+#[derive(Clone, Copy)]
+struct Keeps {
+    /// When the line begins to send it.
+    start: bool,
+    /// A rank, by what the header says that its flow has left.
+    rank: bool,
+}
+
+/// Gives a segment of `host` to its NIC.
 #[inline(always)]
 fn send(
     carried: (&TxSegment, &Ext),
     host: HostId,
-    sizes: &WireSizes,
-    measured: bool,
+    (sizes, keeps): (&WireSizes, Keeps),
     now: Instant,
     env: &mut Environment<'_>,
 ) {
-    let packet = env.packets.packet_of(carried, host, sizes);
-    if measured && packet.is_data() {
+    let mut packet = env.packets.packet_of(carried, host, sizes);
+    if keeps.rank {
+        packet = packet.ranked(&carried.0.hdr);
+    }
+    if keeps.start && packet.is_data() {
         env.packets.note_start(packet.handle, env.network.nic_start(host, now));
     }
     let mut frames = SlabFrames::new(&mut env.packets, sizes);

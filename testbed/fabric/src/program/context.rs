@@ -121,6 +121,10 @@ impl Context<'_> {
             self.transit.lose(state, packet, reason, self.now, &mut self.driver);
             return Sent::Dropped;
         }
+        if let Verdict::Evicted(lost) = verdict {
+            let reason = DropReason::DataQueueFull;
+            self.transit.lose(state, lost, reason, self.now, &mut self.driver);
+        }
         let departure = state.port.depart(self.now, &mut state.rng);
         let is_first =
             |(departure, _): (Departure, _)| was_empty || departure.packet.handle == packet.handle;

@@ -46,8 +46,9 @@ use transport::DropReason;
 /// One queue discipline. Which packet leaves, and when, is a function of state and never of when a
 /// method is called, so a port that is looked at late sends as a punctual one does.
 pub trait Qdisc {
-    /// Takes `packet` at `now`, or refuses it. What waits already stays, and a packet that is
-    /// queued leaves as it came but for its marks: the port counts what waits.
+    /// Takes `packet` at `now`, or refuses it. What waits already stays but for what the verdict
+    /// names, and a packet that is queued leaves as it came but for its marks: the port counts what
+    /// waits.
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`. A packet, whenever
     /// [`Qdisc::ready_at`] is no later than `now`.
@@ -94,6 +95,9 @@ pub enum Verdict {
     Trimmed,
     /// The packet is lost; nothing of it waits.
     Dropped(DropReason),
+    /// The packet waits as it came, and this data, which waited, is lost for it: the data queue was
+    /// full.
+    Evicted(Packet),
 }
 
 /// A packet that leaves its queue.
@@ -246,6 +250,7 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         "phantom-trim" => phantom_trim::PhantomTrim,
         "dcsim" => dcsim::DcSim,
         "bufferless" => bufferless::Bufferless,
+        "pfabric" => pfabric::Pfabric,
     }
     unlisted { $($for_tests)* }
     fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;

@@ -163,6 +163,7 @@ proptest! {
                     match qdisc.enqueue(packet, at(now), &mut rng) {
                         Verdict::Queued => { waiting += 1; bytes += u64::from(*len); }
                         Verdict::Trimmed => { waiting += 1; bytes += u64::from((*len).min(64)); }
+                        Verdict::Evicted(_) => unreachable!("no packet has a rank"),
                         Verdict::Dropped(_) => {}
                     }
                 } else if qdisc.ready_at() <= at(now) {

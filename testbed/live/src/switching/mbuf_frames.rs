@@ -141,6 +141,13 @@ pub(crate) fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Op
     })
 }
 
+/// The packet with the rank that its frame calls for ([`Packet::ranked`]).
+pub(crate) fn ranked(packet: Packet, mbuf: &Mbuf) -> Packet {
+    let mut copy = [0; HEADERS_MAX];
+    let header = head_of(mbuf, &mut copy).and_then(|head| frame::header_of(head).ok());
+    header.map_or(packet, |(header, _)| packet.ranked(&header))
+}
+
 /// Applies the network's changes of the packet to its bytes; `None` when `pool` is exhausted.
 pub(crate) fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
     let trimmed = packet.class() == TrafficClass::Trimmed;

@@ -209,7 +209,8 @@ fn drive<'a>(
     // Half of the buffers: a host whose thread stands still takes the buffers of other hosts last.
     let waiting_max = (pools.hosts.count() as usize / 2).max(WAITING_MIN);
     let ends = (ends, waiting_max);
-    let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption);
+    let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption)
+        .ranking(plan.ranks_data());
     let mut run = Run {
         switch,
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),

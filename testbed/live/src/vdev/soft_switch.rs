@@ -23,7 +23,7 @@ use transport::wire::addressing::Addressing;
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 
-use crate::switching::{MbufFrames, MbufSlab, describe, edit};
+use crate::switching::{MbufFrames, MbufSlab, describe, edit, ranked};
 
 /// Counters of the soft switch itself; the network counts the rest. Packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub(super) struct SoftSwitch {
     pool: Arc<Pool>,
     stamp: TimestampField,
     addressing: Addressing,
+    /// Whether ports sort data by what its flow has left.
+    ranks: bool,
     /// Which bits a corruption flips.
     rng: Rng,
     burst: MbufBurst,
@@ -91,8 +93,14 @@ impl SoftSwitch {
             pool,
             stamp,
             addressing,
+            ranks: false,
             rng,
         }
+    }
+
+    /// The switch whose ports may sort data by what its flow has left.
+    pub(super) fn ranking(self, ranks: bool) -> Self {
+        Self { ranks, ..self }
     }
 
     /// Moves all packets that are due by `now`; whether there was anything to do.
@@ -130,6 +138,7 @@ impl SoftSwitch {
         let at = self.stamp.get(&mbuf).map_or(now, Instant::from_ps);
         match describe(&mbuf, host, &self.addressing) {
             Some(packet) => {
+                let packet = if self.ranks { ranked(packet, &mbuf) } else { packet };
                 let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
                 let mut frames = MbufFrames {
                     packets: &mut self.packets,

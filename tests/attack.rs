@@ -28,8 +28,9 @@ mod soak;
 #[path = "attack/victims.rs"]
 mod victims;
 
-use std::panic::catch_unwind;
 use std::process::ExitCode;
+
+use system_tests::cases::{self, Verdict};
 
 use forger::Attack;
 
@@ -40,10 +41,7 @@ fn main() -> ExitCode {
         Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
         Some("--attack") => return forger::run(&arguments[1..]),
         Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),
-        Some("--list") => {
-            names().for_each(|name| println!("{name}: test"));
-            return ExitCode::SUCCESS;
-        }
+        Some("--list") => return cases::list(names()),
         _ => {}
     }
     let place = |flag: &str| arguments.iter().position(|argument| argument == flag);
@@ -55,33 +53,19 @@ fn main() -> ExitCode {
     let at = place("--seconds");
     let seconds = at.and_then(number).unwrap_or(2);
     let value = at.map(|at| at + 1);
-    let filter = (0..).zip(&arguments).find(|(i, a)| !a.starts_with("--") && Some(*i) != value);
-    let filter = filter.map(|(_, filter)| filter);
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (place, name) in names().enumerate() {
-        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
-            continue;
-        }
-        match catch_unwind(|| match Attack::ALL.get(place) {
-            Some(attack) => victims::suffer(*attack, seconds),
-            None => neighbours::suffer(neighbours::VERSIONS[place - Attack::ALL.len()]),
-        }) {
-            Ok(Ok(told)) => {
-                passed += 1;
-                println!("test {name} ... ok: {told}");
-            }
-            Ok(Err(reason)) => {
-                skipped += 1;
-                println!("test {name} ... SKIP: {reason}");
-            }
-            Err(_) => {
-                failed += 1;
-                println!("test {name} ... FAILED");
-            }
-        }
-    }
-    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let filters = (0..).zip(&arguments).filter(|(i, a)| !a.starts_with("--") && Some(*i) != value);
+    let filters: Vec<&String> = filters.map(|(_, filter)| filter).collect();
+    let wanted = names().enumerate().filter(|(_, name)| cases::is_wanted(name, &filters));
+    cases::run(wanted.map(|(place, name)| (name, move || verdict(place, seconds))))
+}
+
+/// The verdict of the case at `place` in [`names`].
+fn verdict(place: usize, seconds: u64) -> Verdict {
+    let suffered = match Attack::ALL.get(place) {
+        Some(attack) => victims::suffer(*attack, seconds),
+        None => neighbours::suffer(neighbours::VERSIONS[place - Attack::ALL.len()]),
+    };
+    suffered.map_or_else(Verdict::Skipped, Verdict::Measured)
 }
 
 /// The names of all cases: the attacks, then those of [`neighbours`] by IP version.

@@ -13,7 +13,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use loopback::{CASES, Verdict};
+use system_tests::cases::{self, Verdict};
+
+use loopback::CASES;
 
 /// Exit code of a child whose case cannot run here.
 const SKIPPED: u8 = 77;
@@ -29,35 +31,27 @@ fn main() -> ExitCode {
         return child(name);
     }
     if arguments.iter().any(|argument| argument == "--list") {
-        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
+        return cases::list(CASES.iter().map(|(name, _)| *name));
     }
     let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, _) in CASES {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
-            continue;
-        }
-        let (code, output) = run_child(name);
-        let is_skipped = code == Some(SKIPPED.into());
-        match code {
-            Some(0) => passed += 1,
-            _ if is_skipped => skipped += 1,
-            _ => failed += 1,
-        }
-        let verdict = match code {
-            Some(0) => "ok".to_owned(),
-            _ if is_skipped => format!("skipped: {}", output.lines().next().unwrap_or_default()),
-            Some(code) => format!("FAILED with exit code {code}\n{output}"),
-            None => format!("FAILED: killed after {} s\n{output}", PATIENCE.as_secs()),
-        };
-        println!("test {name} ... {verdict}");
-        if std::env::var_os("SHOW").is_some() {
-            println!("{output}");
-        }
+    let wanted = CASES.iter().filter(|(name, _)| cases::is_wanted(name, &filters));
+    cases::run(wanted.map(|(name, _)| (*name, || verdict(name))))
+}
+
+/// The verdict of a case, which runs in a child.
+fn verdict(name: &str) -> Verdict {
+    let (code, output) = run_child(name);
+    if std::env::var_os("SHOW").is_some() {
+        println!("{output}");
     }
-    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match code {
+        Some(0) => Verdict::Passed,
+        Some(code) if code == i32::from(SKIPPED) => {
+            Verdict::Skipped(output.lines().next().unwrap_or_default().to_owned())
+        }
+        Some(code) => Verdict::Failed(format!("with exit code {code}\n{output}")),
+        None => Verdict::Failed(format!("killed after {} s\n{output}", PATIENCE.as_secs())),
+    }
 }
 
 fn child(name: &str) -> ExitCode {
@@ -65,10 +59,14 @@ fn child(name: &str) -> ExitCode {
         return ExitCode::FAILURE;
     };
     match case() {
-        Verdict::Passed => ExitCode::SUCCESS,
+        Verdict::Passed | Verdict::Measured(_) => ExitCode::SUCCESS,
         Verdict::Skipped(reason) => {
             println!("{reason}");
             ExitCode::from(SKIPPED)
+        }
+        Verdict::Failed(why) => {
+            println!("{why}");
+            ExitCode::FAILURE
         }
     }
 }

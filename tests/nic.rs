@@ -23,16 +23,11 @@ mod lab;
 mod stalls;
 
 use std::ffi::OsString;
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use cases::CASES;
+use system_tests::cases::{is_wanted, run};
 
-/// The outcome of a case that does not panic.
-pub(crate) enum Verdict {
-    Passed,
-    Skipped(String),
-}
+use cases::CASES;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -43,30 +38,9 @@ fn main() -> ExitCode {
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {
-        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
+        return system_tests::cases::list(CASES.iter().map(|(name, _)| *name));
     }
     let is_filter = |word: &str| !word.starts_with('-') && word.parse::<u64>().is_err();
     let filters: Vec<&String> = words.iter().filter(|word| is_filter(word)).collect();
-    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|f| name.contains(*f));
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, case) in CASES.iter().filter(|(name, _)| wanted(name)) {
-        let verdict = match catch_unwind(case) {
-            Ok(Verdict::Passed) => {
-                passed += 1;
-                "ok".to_owned()
-            }
-            Ok(Verdict::Skipped(reason)) => {
-                skipped += 1;
-                format!("SKIP: {reason}")
-            }
-            Err(_) => {
-                failed += 1;
-                "FAILED".to_owned()
-            }
-        };
-        println!("test {name} ... {verdict}");
-    }
-    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    run(CASES.iter().copied().filter(|(name, _)| is_wanted(name, &filters)))
 }

@@ -7,10 +7,11 @@
 
 mod peers;
 
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use peers::{CASES, Verdict};
+use system_tests::cases;
+
+use peers::CASES;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,30 +20,8 @@ fn main() -> ExitCode {
         return headrace::main_of(std::env::args_os().skip(1));
     }
     if arguments.iter().any(|argument| argument == "--list") {
-        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
+        return cases::list(CASES.iter().map(|(name, _)| *name));
     }
     let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, case) in CASES {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
-            continue;
-        }
-        match catch_unwind(case) {
-            Ok(Verdict::Passed) => {
-                passed += 1;
-                println!("test {name} ... ok");
-            }
-            Ok(Verdict::Skipped(reason)) => {
-                skipped += 1;
-                println!("test {name} ... SKIP: {reason}");
-            }
-            Err(_) => {
-                failed += 1;
-                println!("test {name} ... FAILED");
-            }
-        }
-    }
-    println!("\ntest result: {passed} passed; {failed} failed; {skipped} skipped\n");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    cases::run(CASES.iter().copied().filter(|(name, _)| cases::is_wanted(name, &filters)))
 }

@@ -27,7 +27,7 @@ mod mixed;
 use case::Case;
 
 /// Cases when none are asked for; each runs twice.
-const CASES: u64 = 400;
+const CASES: u64 = 240;
 
 /// How long no case may start or end before the ones under way count as hung: far longer than three
 /// threads need that meet at every instant of a case, on a machine that is busy otherwise.

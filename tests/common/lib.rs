@@ -1,3 +1,4 @@
 //! Shared by the system tests.
 
+pub mod cases;
 pub mod watcher;

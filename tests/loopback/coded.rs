@@ -61,9 +61,13 @@ pub(super) fn two_datacentres() -> Verdict {
     let plain = virtual_time::run(&plan("off"), &mut Unwatched).unwrap().summary.packets;
     let outcome = run(&plan("8,2"));
     assert_whole(&outcome);
-    let Summary { packets, drops, ec, .. } = &outcome.summary;
+    let Summary { packets, drops, ec, lateness, .. } = &outcome.summary;
     println!("without: {plain:?}");
     assert!(drops["burst_loss"] > 0 && ec.as_ref().unwrap().restored > 0);
+    if lateness.as_ref().is_some_and(|lateness| !lateness.valid) {
+        // Packets that came late count as lost: how many says nothing about the code.
+        return Verdict::Skipped("this machine was too busy to compare retransmissions".to_owned());
+    }
     assert!(plain.retransmitted > 4 && packets.retransmitted < plain.retransmitted / 2);
     Verdict::Passed
 }

@@ -19,11 +19,7 @@ use transport::ec::BlockShape;
 use transport::record::replay;
 use transport::{Duration, Rng, Stats};
 
-/// The outcome of a case that does not panic.
-pub(crate) enum Verdict {
-    Passed,
-    Skipped(String),
-}
+pub(crate) use system_tests::cases::Verdict;
 
 /// A name and what runs under it.
 pub(crate) type Case = (&'static str, fn() -> Verdict);

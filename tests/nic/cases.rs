@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::Verdict::{self, Passed, Skipped};
 use crate::hosts::{Ended, Files, flows};
 use crate::lab::Lab;
 use crate::stalls;
+use system_tests::cases::Verdict::{self, Passed, Skipped};
 
 /// A name and what runs under it.
 pub(crate) type Case = (&'static str, fn() -> Verdict);

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use transport::Rng;
 
-use crate::Verdict::{self, Passed, Skipped};
 use crate::cases::{PATIENT, on_bridge, over_memif, same_story, v4};
 use crate::hosts::{Files, Running};
+use system_tests::cases::Verdict::{self, Passed, Skipped};
 
 /// Both ways, for several seconds.
 const LONG: &str = "\

@@ -16,11 +16,7 @@ use transport::Rng;
 use netns::Pair;
 use process::{Ended, Process};
 
-/// The outcome of a case that does not panic.
-pub(crate) enum Verdict {
-    Passed,
-    Skipped(String),
-}
+pub(crate) use system_tests::cases::Verdict;
 
 /// A name and what runs under it.
 type Case = (&'static str, fn() -> Verdict);

@@ -178,10 +178,7 @@ impl Controller for Hpcc {
 }
 
 impl CongestionControl for Hpcc {
-    #[inline]
-    fn window(&self) -> Window {
-        self.flow.paced.window()
-    }
+    as_paced!(flow.paced);
 
     fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
         self.flow.paced.follow(path);
@@ -189,14 +186,6 @@ impl CongestionControl for Hpcc {
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
         self.flow.on_hops((ack, extensions), path, Sample::utilisation, RateLaw::follow);
-    }
-
-    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.paced.on_loss(loss, path);
-    }
-
-    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.paced.on_loss(loss, path);
     }
 }
 

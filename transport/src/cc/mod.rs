@@ -121,6 +121,24 @@ pub trait Controller: CongestionControl + Registered {
     }
 }
 
+/// Methods that a controller passes to the paced rate behind one of its fields.
+macro_rules! as_paced {
+    ($($field:ident).+) => {
+        #[inline]
+        fn window(&self) -> Window {
+            self.$($field).+.window()
+        }
+
+        fn on_nack(&mut self, loss: &LossSample, path: &Path) {
+            self.$($field).+.on_loss(loss, path);
+        }
+
+        fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
+            self.$($field).+.on_loss(loss, path);
+        }
+    };
+}
+
 registry! {
     /// Names the registered controllers.
     pub enum CcKind;

@@ -83,10 +83,7 @@ impl Controller for PowerTcp {
 }
 
 impl CongestionControl for PowerTcp {
-    #[inline]
-    fn window(&self) -> Window {
-        self.flow.paced.window()
-    }
+    as_paced!(flow.paced);
 
     fn on_ack(&mut self, _ack: &AckSample, path: &Path) {
         self.flow.paced.follow(path);
@@ -100,14 +97,6 @@ impl CongestionControl for PowerTcp {
             Sample::power,
             |rate, power, ends_round, law| follow_power(gain, (rate, power), ends_round, law),
         );
-    }
-
-    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.paced.on_loss(loss, path);
-    }
-
-    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.flow.paced.on_loss(loss, path);
     }
 }
 

@@ -98,10 +98,7 @@ impl Controller for ThetaPowerTcp {
 }
 
 impl CongestionControl for ThetaPowerTcp {
-    #[inline]
-    fn window(&self) -> Window {
-        self.paced.window()
-    }
+    as_paced!(paced);
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.paced.follow(path);
@@ -111,14 +108,6 @@ impl CongestionControl for ThetaPowerTcp {
                 follow_power(gain, (rate, power), ends_round, law);
             });
         }
-    }
-
-    fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.paced.on_loss(loss, path);
-    }
-
-    fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
-        self.paced.on_loss(loss, path);
     }
 }
 

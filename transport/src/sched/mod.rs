@@ -91,6 +91,48 @@ pub trait Scheduling: Scheduler + Registered {
     }
 }
 
+/// The roles beside [`Sending`] of a scheduler that looks at no incoming flow and has neither
+/// packets nor timers of its own.
+macro_rules! only_sends {
+    ($scheduler:ty) => {
+        impl Receiving for $scheduler {
+            fn on_arrival(&mut self, _: FlowId, _: &$crate::sched::Arrival<'_>, _: Instant) {}
+
+            fn on_forgotten(&mut self, _: FlowId) {}
+        }
+
+        impl Protocol for $scheduler {
+            fn on_control(
+                &mut self,
+                _: FlowId,
+                _: HostId,
+                _: &$crate::wire::Header,
+                _: Instant,
+            ) -> bool {
+                false
+            }
+
+            fn poll_control(
+                &mut self,
+                _: Instant,
+                _: Instant,
+                _: &mut $crate::segment::Burst<TxSegment>,
+            ) {
+            }
+
+            fn poll_timeout(&self) -> Option<Instant> {
+                None
+            }
+
+            fn handle_timeout(&mut self, _: Instant) {}
+
+            fn next_given_up(&mut self) -> Option<FlowId> {
+                None
+            }
+        }
+    };
+}
+
 registry! {
     /// Names the registered schedulers.
     pub enum SchedKind;

@@ -12,15 +12,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::least::Least;
-use super::{Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
+use super::{Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
 use crate::params::NoParams;
 use crate::path::Path;
 use crate::registry::Registered;
 use crate::rng::Rng;
-use crate::segment::{Burst, TxSegment};
+use crate::segment::TxSegment;
 use crate::time::Instant;
 use crate::units::{Bytes, Credit, FlowId, HostId};
-use crate::wire::{Body, Header, data};
+use crate::wire::{Body, data};
 
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
@@ -131,29 +131,7 @@ impl Sending for Pfabric {
     }
 }
 
-impl Receiving for Pfabric {
-    fn on_arrival(&mut self, _flow: FlowId, _arrival: &Arrival<'_>, _now: Instant) {}
-
-    fn on_forgotten(&mut self, _flow: FlowId) {}
-}
-
-impl Protocol for Pfabric {
-    fn on_control(&mut self, _flow: FlowId, _from: HostId, _hdr: &Header, _now: Instant) -> bool {
-        false
-    }
-
-    fn poll_control(&mut self, _now: Instant, _until: Instant, _out: &mut Burst<TxSegment>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
-}
+only_sends!(Pfabric);
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,9 @@ pub trait Sending {
     /// driver takes: `now` where it cannot keep packets until their time.
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn>;
     /// A segment of an outgoing flow leaves: the scheduler may note it, and write fields of its
-    /// header for the peer's scheduler. `backlog` computes the flow's remaining backlog.
+    /// header for the peer's scheduler. `backlog` computes the flow's remaining backlog. A flow
+    /// should keep its turn after this call: the endpoint brings a late timer of the flow forward
+    /// in the turn that finds nothing to send, and reports the backlog in it.
     fn on_sent(
         &mut self,
         flow: FlowId,

@@ -11,14 +11,13 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
-use super::{Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
+use super::{Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
 use crate::params::NoParams;
 use crate::path::Path;
 use crate::registry::Registered;
-use crate::segment::{Burst, TxSegment};
+use crate::segment::TxSegment;
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId, HostId};
-use crate::wire::Header;
 
 /// A queue of the flows that can send. A flow is in it at most once.
 #[derive(Clone, Debug)]
@@ -181,29 +180,7 @@ impl Sending for RoundRobin {
     }
 }
 
-impl Receiving for RoundRobin {
-    fn on_arrival(&mut self, _flow: FlowId, _arrival: &Arrival<'_>, _now: Instant) {}
-
-    fn on_forgotten(&mut self, _flow: FlowId) {}
-}
-
-impl Protocol for RoundRobin {
-    fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
-        false
-    }
-
-    fn poll_control(&mut self, _now: Instant, _until: Instant, _out: &mut Burst<TxSegment>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
-    }
-}
+only_sends!(RoundRobin);
 
 #[cfg(test)]
 mod tests {

@@ -131,8 +131,8 @@ impl Attack {
             Self::Opens | Self::SlowOpens => {
                 let opening = Data { psn: Psn(0), msg: MsgNo(0), offset: 0, ..segment(rng) };
                 let src_flow = FlowId::new(small(turn % 4096), 1 + small(turn / 4096 % 4095));
-                let msg_len = NonZeroU32::new(1 << 20).unwrap();
-                let body = Body::Data(Data { open: Some(Open { src_flow, msg_len }), ..opening });
+                let open = Some(Open { src_flow, msg_len: MESSAGE });
+                let body = Body::Data(Data { open, ..opening });
                 (0, datagram(1, FlowId::UNKNOWN, body, &[0x55; 400], rng, port))
             }
             Self::Presence => {
@@ -195,6 +195,10 @@ fn ack(rng: &mut Rng) -> Ack {
     }
 }
 
+/// The length that forged messages announce: one that a receiver has memory for, so that memory is
+/// not what refuses them.
+const MESSAGE: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
+
 /// A segment that would be in the middle of a message.
 fn segment(rng: &mut Rng) -> Data {
     Data {
@@ -203,7 +207,7 @@ fn segment(rng: &mut Rng) -> Data {
         offset: rng.next_u32() >> 16,
         sent_at: 0,
         retransmission: false,
-        open: Some(Open { src_flow: FlowId::new(0, 1), msg_len: NonZeroU32::MAX }),
+        open: Some(Open { src_flow: FlowId::new(0, 1), msg_len: MESSAGE }),
         tag: 0,
         demand: None,
         code: None,

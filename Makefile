@@ -62,7 +62,7 @@ swarm: ## random scenarios against invariants, from SEED
 	SEED=$(SEED) $(SYSTEM) --test swarm
 
 system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, captures, the dissector
-	$(SYSTEM) --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
+	$(SYSTEM) --lib --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
 dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1

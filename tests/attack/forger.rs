@@ -205,12 +205,8 @@ fn segment(rng: &mut Rng) -> Data {
         psn: Psn(rng.next_u32() >> 16),
         msg: MsgNo(rng.next_u32() >> 28),
         offset: rng.next_u32() >> 16,
-        sent_at: 0,
-        retransmission: false,
         open: Some(Open { src_flow: FlowId::new(0, 1), msg_len: MESSAGE }),
-        tag: 0,
-        demand: None,
-        code: None,
+        ..Data::VACANT
     }
 }
 

@@ -54,3 +54,29 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> ExitCode {
     names.into_iter().for_each(|name| println!("{name}: test"));
     ExitCode::SUCCESS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a run of one case with this verdict passes; `None` panics.
+    fn passes(verdict: Option<Verdict>) -> bool {
+        let case = move || verdict.expect("a case that panics on purpose");
+        format!("{:?}", run([("case", case)])) == format!("{:?}", ExitCode::SUCCESS)
+    }
+
+    #[test]
+    fn a_failure_and_a_panic_fail_the_run_and_nothing_else_does() {
+        assert!(passes(Some(Verdict::Passed)));
+        assert!(passes(Some(Verdict::Measured("1".to_owned()))));
+        assert!(passes(Some(Verdict::Skipped("no root".to_owned()))));
+        assert!(!passes(Some(Verdict::Failed("why".to_owned()))));
+        assert!(!passes(None));
+    }
+
+    #[test]
+    fn a_filter_is_a_part_of_a_name_and_no_filter_wants_all() {
+        assert!(is_wanted("one_case", &[] as &[&str]));
+        assert!(is_wanted("one_case", &["two", "case"]) && !is_wanted("one_case", &["two"]));
+    }
+}

@@ -369,6 +369,9 @@ mod tests {
             match *step {
                 Step::Packet(len, class) => {
                     let packet = of_class(handle, len, class);
+                    // Half of the data has a rank, so that a full queue may lose what waits.
+                    let ranks = packet.is_data() && handle % 2 == 1;
+                    let packet = if ranks { packet.ranked_by(handle % 40) } else { packet };
                     trace.verdicts.push(port.enqueue(packet, now, &mut rng));
                 }
                 Step::Pause(paused) => port.pause(paused, now),

@@ -122,6 +122,19 @@ pub struct Data {
 }
 
 impl Data {
+    /// The first segment of a flow's first message, with no field that may be left out.
+    pub const VACANT: Self = Self {
+        psn: Psn(0),
+        msg: MsgNo(0),
+        offset: 0,
+        sent_at: 0,
+        retransmission: false,
+        open: None,
+        tag: 0,
+        demand: None,
+        code: None,
+    };
+
     /// Which parity packet of its block this is, from 0; `None` for a segment.
     #[must_use]
     pub fn parity_index(&self) -> Option<u8> {

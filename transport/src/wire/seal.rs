@@ -269,7 +269,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::units::{EntropyValue, FlowId, HostId, Key, MsgNo, Psn};
+    use crate::units::{EntropyValue, FlowId, HostId, Key, Psn};
     use crate::wire::addressing::Addressing;
     use crate::wire::frame::{self, Ecn, FrameSpec, UdpCheck};
     use crate::wire::int::{Hop, Int};
@@ -279,17 +279,7 @@ mod tests {
     const PAYLOAD: u16 = 100;
 
     fn data() -> Body {
-        Body::Data(Data {
-            psn: Psn(3),
-            msg: MsgNo(0),
-            offset: 7,
-            sent_at: 9,
-            retransmission: false,
-            open: None,
-            tag: 0,
-            demand: None,
-            code: None,
-        })
+        Body::Data(Data { psn: Psn(3), offset: 7, sent_at: 9, ..Data::VACANT })
     }
 
     /// A plain frame with room for a seal.

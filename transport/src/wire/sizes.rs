@@ -86,7 +86,7 @@ impl AccountedSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Credit, EntropyValue, MsgNo, Psn};
+    use crate::units::{Credit, EntropyValue, Psn};
     use crate::wire::{Allowance, KEY_LEN, Note, Open};
     use core::num::NonZeroU32;
 
@@ -96,17 +96,7 @@ mod tests {
 
     fn data(opens: bool) -> Header {
         let open = Open { src_flow: FlowId::new(1, 1), msg_len: NonZeroU32::MIN };
-        header(Body::Data(Data {
-            psn: Psn(1),
-            msg: MsgNo(0),
-            offset: 0,
-            sent_at: 0,
-            retransmission: false,
-            open: opens.then_some(open),
-            tag: 0,
-            demand: None,
-            code: None,
-        }))
+        header(Body::Data(Data { psn: Psn(1), open: opens.then_some(open), ..Data::VACANT }))
     }
 
     const OWN: WireSizes =

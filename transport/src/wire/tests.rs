@@ -369,7 +369,7 @@ proptest! {
     ) {
         if dress && bytes.len() > 80 {
             let plain = spec(v, Ecn::Ect0, TrafficClass::Trimmed);
-            let h = Header::new(EntropyValue(9), FlowId(0), Body::Data(DATA));
+            let h = Header::new(EntropyValue(9), FlowId(0), Body::Data(Data::VACANT));
             let head = frame_of(&plain, &h, &Ext::VACANT, &[0; 40]);
             let keep = usize::from(header_overhead(v)) + 2;
             bytes[..keep].copy_from_slice(&head[..keep]);
@@ -555,18 +555,6 @@ pub(super) fn said(header: &Header, ext: &Ext) -> (Option<Int>, Option<NonZeroU8
     (extent.int(ext).copied(), extent.half(ext), extent.advice(ext))
 }
 
-const DATA: Data = Data {
-    psn: Psn(0),
-    msg: MsgNo(0),
-    offset: 0,
-    sent_at: 0,
-    retransmission: false,
-    open: None,
-    tag: 0,
-    demand: None,
-    code: None,
-};
-
 const ACK: Ack = Ack {
     src_flow: FlowId(1 << 20),
     psn: Psn(0),
@@ -589,7 +577,7 @@ fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
         let addressing = Addressing::emulated(v);
         let mut frame = [0; 200];
         let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
-        let len = emit(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, 10, &mut frame) + 10;
+        let len = emit(&spec, &plain(Body::Data(Data::VACANT)), &Ext::VACANT, 10, &mut frame) + 10;
         let read = |check| parse(&frame[..len], &addressing, check).map(|p| p.payload_len);
         assert_eq!(read(UdpCheck::Required), Err(ParseError::Checksum));
         assert_eq!(read(UdpCheck::IfPresent), Ok(10));
@@ -601,7 +589,7 @@ fn a_checksum_of_zero_is_refused_only_where_one_is_required() {
 fn a_length_that_no_sender_can_write_is_refused() {
     let v = IpVersion::V6;
     let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
-    let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[1; 9]);
+    let mut frame = frame_of(&spec, &plain(Body::Data(Data::VACANT)), &Ext::VACANT, &[1; 9]);
     let udp_len = usize::from(header_overhead(v)) - 4;
     for (payload_len, ok) in [(PAYLOAD_LEN_MAX, true), (PAYLOAD_LEN_MAX + 1, false)] {
         frame[udp_len..udp_len + 2]
@@ -615,7 +603,7 @@ fn a_length_that_no_sender_can_write_is_refused() {
 fn a_seeded_checksum_completes_to_the_software_one() {
     for v in VERSIONS {
         let spec = spec(v, Ecn::Ect0, TrafficClass::Data);
-        let software = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[7; 33]);
+        let software = frame_of(&spec, &plain(Body::Data(Data::VACANT)), &Ext::VACANT, &[7; 33]);
         let mut hardware = software.clone();
         seed_udp_checksum(&mut hardware);
         let udp_at = usize::from(header_overhead(v) - UDP_LEN);
@@ -663,7 +651,7 @@ fn a_frame_is_read_at_the_port_that_it_goes_to_and_nowhere_else() {
         let here = Addressing::emulated(version).with_udp_port(5000);
         let addrs = here.pair(HostId(700), HostId(3)).unwrap();
         let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
-        let mut frame = frame_of(&spec, &plain(Body::Data(DATA)), &Ext::VACANT, &[7; 100]);
+        let mut frame = frame_of(&spec, &plain(Body::Data(Data::VACANT)), &Ext::VACANT, &[7; 100]);
         let at = usize::from(header_overhead(version) - UDP_LEN) + 2;
         assert_eq!(frame[at..at + 2], 5000u16.to_be_bytes());
         let there = Addressing::emulated(version);

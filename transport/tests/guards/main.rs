@@ -153,17 +153,7 @@ fn without_key(rx: &RxSegment) -> RxSegment {
 
 /// A segment's header.
 fn data(psn: u32, msg: u32, offset: u32) -> Data {
-    Data {
-        psn: Psn(psn),
-        msg: MsgNo(msg),
-        offset,
-        sent_at: 0,
-        retransmission: false,
-        open: None,
-        tag: 0,
-        demand: None,
-        code: None,
-    }
+    Data { psn: Psn(psn), msg: MsgNo(msg), offset, ..Data::VACANT }
 }
 
 /// The header of a segment that opens its message of `len` bytes.

@@ -246,13 +246,7 @@ fn packet_of_another_life() -> RxSegment {
     let data = transport::wire::Data {
         psn: Psn(7),
         msg: transport::MsgNo(1),
-        offset: 0,
-        sent_at: 0,
-        retransmission: false,
-        open: None,
-        tag: 0,
-        demand: None,
-        code: None,
+        ..transport::wire::Data::VACANT
     };
     let hdr = Header::new(transport::EntropyValue(3), FlowId::new(5, 900), Body::Data(data));
     let (hdr, at) = (hdr.keyed(transport::units::Key(77)), Instant::ZERO);

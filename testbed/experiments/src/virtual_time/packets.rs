@@ -238,7 +238,7 @@ impl Frames for SlabFrames<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transport::units::{Credit, MsgNo, Psn};
+    use transport::units::Credit;
     use transport::wire::int::Int;
     use transport::wire::{AccountedSizes, Allowance, Data, Extent, Note};
     use transport::{Bytes, EntropyValue, FlowId, PayloadRef, Rate};
@@ -308,17 +308,7 @@ mod tests {
     }
 
     fn data_with(int: &Int) -> Header {
-        let data = Data {
-            psn: Psn(0),
-            msg: MsgNo(0),
-            offset: 0,
-            sent_at: 0,
-            retransmission: false,
-            open: None,
-            tag: 0,
-            demand: None,
-            code: None,
-        };
+        let data = Data::VACANT;
         let hdr = Header::new(EntropyValue(7), FlowId::UNKNOWN, Body::Data(data));
         Header { ext: Extent::NONE.with_int(int), ..hdr }
     }

@@ -23,7 +23,7 @@ use transport::wire::frame::{self, FrameSpec, TrafficClass};
 use transport::wire::half::Half;
 use transport::wire::int::Int;
 use transport::wire::{Ack, Body, Data, Ext, Extent, Header, Receipt};
-use transport::{Duration, EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate};
+use transport::{Duration, EntropyValue, FlowId, HostId, Instant, Psn, Rate};
 use transport_dpdk::{
     Link, LinkConfig, LinkEnd, MbufBurst, MemoryMode, Pool, Port, TimeScale, eal,
 };
@@ -128,7 +128,8 @@ impl Bench {
         let (Link { switch_side: lan_end, host: lan }, Link { switch_side: wan_end, host: wan }) =
             (lan, wan);
         let bridge = bridge(vec![lan, wan], own, frame).map_err(BenchError::Border)?;
-        let hosts = Hosts::new(case, far).ok_or(BenchError::LinkDown(case.device.name()))?;
+        let no_frame = || InputError::new("an address of its own hosts", "one that has frames");
+        let hosts = Hosts::new(case, far).ok_or_else(|| BenchError::Border(no_frame().into()))?;
         self.pass(case, bridge, (hosts, lan_end, wan_end))
     }
 
@@ -299,17 +300,7 @@ fn data_head(addressing: &Addressing, flow: u32, payload: u16) -> Option<Vec<u8>
     let (to, from) = ends(flow);
     let class = TrafficClass::Data;
     let spec = FrameSpec { addrs: addressing.pair(from, to)?, ecn: class.ecn(), class };
-    let data = Data {
-        psn: Psn(flow),
-        msg: MsgNo(0),
-        offset: 0,
-        sent_at: 0,
-        retransmission: false,
-        open: None,
-        tag: 0,
-        demand: None,
-        code: None,
-    };
+    let data = Data { psn: Psn(flow), ..Data::VACANT };
     let int = Int::with_room(ROOM);
     let extent = Extent::NONE.with_int(&int).with_half();
     let header = Header::new(EntropyValue(0), FlowId::new(flow, 1), Body::Data(data));

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
-use transport::units::{EntropyValue, FlowId, Key, MsgNo, Psn};
+use transport::units::{EntropyValue, FlowId, Key, Psn};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
 use transport::wire::{Body, Data, Ext, Header, seal};
@@ -95,17 +95,7 @@ impl Ours {
         let addrs = addressing.pair(ENDS.0, ENDS.1)?;
         let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
         let frame = |psn| {
-            let body = Body::Data(Data {
-                psn: Psn(psn),
-                msg: MsgNo(0),
-                offset: 0,
-                sent_at: 0,
-                retransmission: false,
-                open: None,
-                tag: 0,
-                demand: None,
-                code: None,
-            });
+            let body = Body::Data(Data { psn: Psn(psn), ..Data::VACANT });
             let header = Header::new(EntropyValue(5), FlowId::new(1, 1), body).keyed(Key(77));
             let room = usize::from(frame::HEADERS_MAX) + usize::from(payload_bytes);
             let mut octets = vec![0x5A; room + usize::from(seal::LEN)];

@@ -2,7 +2,7 @@
 //! counted.
 
 use transport::stats::DropReason;
-use transport::units::{EntropyValue, FlowId, HostId, Key, MsgNo, Psn};
+use transport::units::{EntropyValue, FlowId, HostId, Key, Psn};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
 use transport::wire::int::{Hop, Int};
@@ -31,17 +31,7 @@ fn pair(payloads: Payloads) -> (Security, Security) {
 }
 
 fn data(psn: u32) -> Body {
-    Body::Data(Data {
-        psn: Psn(psn),
-        msg: MsgNo(0),
-        offset: 0,
-        sent_at: 9,
-        retransmission: false,
-        open: None,
-        tag: 0,
-        demand: None,
-        code: None,
-    })
+    Body::Data(Data { psn: Psn(psn), sent_at: 9, ..Data::VACANT })
 }
 
 /// A plain frame of a flow with room for a seal.

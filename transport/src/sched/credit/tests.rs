@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use crate::sched::SchedKind;
 use crate::segment::{BURST, PayloadRef};
 use crate::time::Duration;
-use crate::units::{Bytes, Credit, EntropyValue, MsgNo, Psn};
+use crate::units::{Bytes, Credit, EntropyValue};
 use crate::wire::{Allowance, Data, Open};
 
 const LEN: u64 = 4096;
@@ -40,17 +40,7 @@ fn at(us: u64) -> Instant {
 /// A full segment as a flow hands it over.
 fn segment(first: bool) -> TxSegment {
     let msg_len = NonZeroU32::MIN.saturating_add(1 << 20);
-    let data = Data {
-        psn: Psn(0),
-        msg: MsgNo(0),
-        offset: 0,
-        sent_at: 0,
-        retransmission: false,
-        open: first.then_some(Open { src_flow: flow(0), msg_len }),
-        tag: 0,
-        demand: None,
-        code: None,
-    };
+    let data = Data { open: first.then_some(Open { src_flow: flow(0), msg_len }), ..Data::VACANT };
     let hdr = Header::new(EntropyValue(1), FlowId::UNKNOWN, Body::Data(data));
     let payload = PayloadRef { len: 4096, ..PayloadRef::default() };
     TxSegment { hdr, payload, peer: HostId(1) }

@@ -9,7 +9,6 @@ use crate::rng::Rng;
 use crate::sched::SchedKind;
 use crate::segment::BURST;
 use crate::time::Rate;
-use crate::units::{MsgNo, Psn};
 use crate::wire::{AccountedSizes, Data};
 
 const PEER: HostId = HostId(1);
@@ -61,17 +60,7 @@ fn backlog(segments: u64) -> Backlog {
 
 /// A DATA of 9000 bytes.
 fn full() -> TxSegment {
-    let data = Data {
-        psn: Psn(0),
-        msg: MsgNo(0),
-        offset: 0,
-        sent_at: 0,
-        retransmission: false,
-        open: None,
-        tag: 0,
-        demand: None,
-        code: None,
-    };
+    let data = Data::VACANT;
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Data(data));
     TxSegment { hdr, payload: PayloadRef { len: 8936, ..PayloadRef::NONE }, peer: PEER }
 }

@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use crate::sched::{Arrival, Backlog, Label};
 use crate::segment::{BURST, Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
-use crate::units::{Bytes, EntropyValue, FlowId, HostId, MsgNo, Psn};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::{Allowance, Body, Data, Header, Open};
 use proptest::prelude::*;
 
@@ -34,17 +34,7 @@ fn config() -> Config {
 
 fn segment(index: u32) -> TxSegment {
     let msg_len = NonZeroU32::MIN.saturating_add(1 << 20);
-    let data = Data {
-        psn: Psn(0),
-        msg: MsgNo(0),
-        offset: 0,
-        sent_at: 0,
-        retransmission: false,
-        open: Some(Open { src_flow: flow(index), msg_len }),
-        tag: 0,
-        demand: None,
-        code: None,
-    };
+    let data = Data { open: Some(Open { src_flow: flow(index), msg_len }), ..Data::VACANT };
     let hdr = Header::new(EntropyValue(1), FlowId::UNKNOWN, Body::Data(data));
     TxSegment { hdr, payload: PayloadRef { len: 4096, ..PayloadRef::default() }, peer: HostId(1) }
 }

@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use crate::sched::SchedKind;
 use crate::segment::BURST;
 use crate::time::Rate;
-use crate::units::{MsgNo, Psn};
+use crate::units::Psn;
 use crate::wire::class::TrafficClass;
 use crate::wire::{AccountedSizes, Data};
 
@@ -52,17 +52,7 @@ fn backlog(segments: u64) -> Backlog {
 }
 
 fn cell(psn: u32) -> TxSegment {
-    let data = Data {
-        psn: Psn(psn),
-        msg: MsgNo(0),
-        offset: 0,
-        sent_at: 0,
-        retransmission: false,
-        open: None,
-        tag: 0,
-        demand: None,
-        code: None,
-    };
+    let data = Data { psn: Psn(psn), ..Data::VACANT };
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Data(data));
     TxSegment { hdr, payload: PayloadRef { len: 512, ..PayloadRef::NONE }, peer: PEER }
 }

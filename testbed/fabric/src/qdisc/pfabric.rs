@@ -124,6 +124,7 @@ impl Pfabric {
 }
 
 impl Qdisc for Pfabric {
+    #[inline(always)]
     fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
         if !packet.is_data() {
             return self.enqueue_control(packet);
@@ -139,6 +140,7 @@ impl Qdisc for Pfabric {
         Verdict::Evicted(lost)
     }
 
+    #[inline(always)]
     fn dequeue(&mut self, _now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let packet = match self.control.pop_front() {
             Some(packet) => {

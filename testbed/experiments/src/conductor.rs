@@ -289,7 +289,7 @@ impl<'a> Conductor<'a> {
     /// at once.
     #[must_use]
     pub fn next_start(&self) -> Option<Instant> {
-        if !self.triggered.is_empty() {
+        if self.has_triggered() {
             return Some(Instant::ZERO);
         }
         self.next_timed().map(|(start, _)| start)
@@ -319,6 +319,11 @@ impl<'a> Conductor<'a> {
                 return Some(self.order(flow, now));
             }
         }
+    }
+
+    /// Whether triggers have started flows that nothing has taken.
+    pub(crate) fn has_triggered(&self) -> bool {
+        !self.triggered.is_empty()
     }
 
     /// Takes a flow that a trigger has started: it is to be ordered at once.

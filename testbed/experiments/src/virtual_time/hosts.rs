@@ -247,24 +247,40 @@ impl<'a> Hosts<'a> {
     #[inline(always)]
     fn drain(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) -> bool {
         let place = self.index_of(host);
-        self.hosts[place].report(now, &mut env.conductor);
+        let mut state = &mut self.hosts[place];
+        state.report(now, &mut env.conductor);
         let mut again = false;
-        while let Some(flow) = env.conductor.take_triggered() {
-            let order = env.conductor.order(flow, now);
-            if order.src == host {
-                again = true;
-                self.post(&order, now, &mut env.conductor);
-            } else {
-                self.elsewhere.push(order);
-            }
-        }
-        if !self.hosts[place].waiting.is_empty() {
+        if env.conductor.has_triggered() || !state.waiting.is_empty() {
+            again = self.start_triggered(host, now, &mut env.conductor);
             self.post_waiting(host, now);
+            state = &mut self.hosts[place];
         }
-        let Host { endpoint, clock, timer, kept, .. } = &mut self.hosts[place];
+        let Host { endpoint, clock, timer, kept, .. } = state;
         let mut sender = Sender { host, endpoint, clock, kept };
         if let Some(at) = self.nics.transmit(&mut sender, now, env) {
             *timer = at.min(*timer);
+        }
+        again
+    }
+
+    /// Posts the flows that events of `host` have started, or leaves them for their own hosts. True
+    /// when some are of `host` itself.
+    #[cold]
+    fn start_triggered(
+        &mut self,
+        host: HostId,
+        now: Instant,
+        conductor: &mut Conductor<'_>,
+    ) -> bool {
+        let mut again = false;
+        while let Some(flow) = conductor.take_triggered() {
+            let order = conductor.order(flow, now);
+            if order.src == host {
+                again = true;
+                self.post(&order, now, conductor);
+            } else {
+                self.elsewhere.push(order);
+            }
         }
         again
     }

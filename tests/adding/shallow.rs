@@ -39,7 +39,7 @@ impl Discipline for Shallow {
 }
 
 impl Qdisc for Shallow {
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         if packet.is_data() && self.classes.queued().data_packets >= self.packets_max {
             return Verdict::Dropped(DropReason::queue_full(packet.class()));
         }

@@ -162,15 +162,18 @@ impl<Q: Qdisc> Port<Q> {
         };
     }
 
-    /// Gives a packet to the queue. Every departure due before `now` must have been run, and those
-    /// due at `now`, too, unless only packets enqueued at `now` have made them possible.
+    /// Gives a packet to the queue; `lost` is as in [`Qdisc::enqueue`]. Every departure due before
+    /// `now` must have been run, and those due at `now`, too, unless only packets enqueued at `now`
+    /// have made them possible.
     #[inline]
-    pub fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
+    pub fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
         debug_assert!(self.waiting == 0 || self.starts_at >= now, "run what is due first");
-        let verdict = self.qdisc.enqueue(packet, now, rng);
+        let verdict = self.qdisc.enqueue(packet, now, lost);
         if !matches!(verdict, Verdict::Dropped(_)) {
             self.waiting += 1;
-            if let Verdict::Evicted(lost) = verdict {
+            if verdict == Verdict::Evicted
+                && let Some(lost) = lost
+            {
                 self.waiting -= 1;
                 self.data_bytes -= lost.wire_bytes();
             }
@@ -346,10 +349,10 @@ mod tests {
         Port::new(rate, Duration::from_ns(600), qdisc)
     }
 
-    /// The results of a port: verdicts, and departures with their arrival.
+    /// The results of a port: verdicts with what was lost, and departures with their arrival.
     #[derive(Debug, Default, PartialEq)]
     struct Trace {
-        verdicts: Vec<Verdict>,
+        verdicts: Vec<(Verdict, Option<Packet>)>,
         departures: Vec<(Departure, Instant)>,
     }
 
@@ -372,7 +375,9 @@ mod tests {
                     // Half of the data has a rank, so that a full queue may lose what waits.
                     let ranks = packet.is_data() && handle % 2 == 1;
                     let packet = if ranks { packet.ranked_by(handle % 40) } else { packet };
-                    trace.verdicts.push(port.enqueue(packet, now, &mut rng));
+                    let mut lost = None;
+                    let verdict = port.enqueue(packet, now, &mut lost);
+                    trace.verdicts.push((verdict, lost));
                 }
                 Step::Pause(paused) => port.pause(paused, now),
                 Step::Rate(gbps) => port.set_rate(Rate::from_gbps(gbps), now),
@@ -447,14 +452,14 @@ mod tests {
                     }
                     match quick.pass(&packet, now) {
                         Some(arrival) => {
-                            prop_assert_eq!(slow.enqueue(packet, now, right), Verdict::Queued);
+                            prop_assert_eq!(slow.enqueue(packet, now, &mut None), Verdict::Queued);
                             let departure =
                                 Departure { packet, marked: false, data_left: 0, start: now };
                             prop_assert_eq!(slow.depart(now, right), Some((departure, arrival)));
                         }
                         None => {
-                            let verdict = slow.enqueue(packet, now, right);
-                            prop_assert_eq!(quick.enqueue(packet, now, left), verdict);
+                            let verdict = slow.enqueue(packet, now, &mut None);
+                            prop_assert_eq!(quick.enqueue(packet, now, &mut None), verdict);
                         }
                     }
                     prop_assert_eq!(quick.queued(), slow.queued());
@@ -477,7 +482,7 @@ mod tests {
         let mut rng = Rng::new(1);
         for handle in 0..3 {
             while port.depart(Instant::ZERO, &mut rng).is_some() {}
-            port.enqueue(packet(handle, 4160, false), Instant::ZERO, &mut rng);
+            port.enqueue(packet(handle, 4160, false), Instant::ZERO, &mut None);
         }
         let late = Instant::from_ps(1_000_000_000);
         let arrivals: Vec<_> =
@@ -492,9 +497,9 @@ mod tests {
         let mut rng = Rng::new(1);
         port.pause(true, at(0));
         assert_eq!(port.pass(&packet(1, 1000, false), at(0)), None);
-        port.enqueue(packet(1, 1000, false), at(0), &mut rng);
+        port.enqueue(packet(1, 1000, false), at(0), &mut None);
         assert_eq!((port.next_departure(), port.waiting()), (None, 1));
-        port.enqueue(packet(2, 1000, true), at(5), &mut rng);
+        port.enqueue(packet(2, 1000, true), at(5), &mut None);
         let (departure, _) = port.depart(at(5), &mut rng).unwrap();
         assert_eq!((departure.packet.handle, departure.data_left), (2, 1000));
         assert_eq!(port.depart(Instant::FAR_FUTURE, &mut rng), None);
@@ -521,11 +526,11 @@ mod tests {
         let mut port = port(QdiscKind::Paced, Rate::from_gbps(800));
         let mut rng = Rng::new(1);
         for handle in 0..2 {
-            port.enqueue(packet(handle, 1000, false), at(1), &mut rng);
+            port.enqueue(packet(handle, 1000, false), at(1), &mut None);
         }
         assert_eq!(port.next_departure(), Some(at(50_000)), "the next slot");
         assert_eq!(port.depart(at(49_999), &mut rng), None);
-        port.enqueue(packet(2, 1000, true), at(30_000), &mut rng);
+        port.enqueue(packet(2, 1000, true), at(30_000), &mut None);
         assert_eq!(port.next_departure(), Some(at(30_000)), "brought forward");
         let order: Vec<_> = std::iter::from_fn(|| port.depart(at(1_000_000), &mut rng))
             .map(|(departure, _)| (departure.packet.handle, departure.start))

@@ -246,21 +246,20 @@ impl Transit {
             self.after_departure(state, &departure, arrival, driver);
             return;
         }
-        let verdict = state.port.enqueue(packet, at, &mut state.rng);
+        let mut lost = None;
+        let verdict = state.port.enqueue(packet, at, &mut lost);
         match verdict {
             Verdict::Queued => {}
             Verdict::Trimmed => state.stats.trimmed += 1,
             Verdict::Dropped(reason) => self.lose(state, packet, reason, at, driver),
-            Verdict::Evicted(lost) => {
-                self.lose(state, lost, DropReason::DataQueueFull, at, driver);
-            }
+            Verdict::Evicted => self.lose_evicted(state, lost, at, driver),
         }
         // An idle link takes the packet now, not at the next poll: the port relies on it that a
         // packet that waits has come before the next departure.
         if state.port.busy_until() <= at {
             self.depart_until(state, at, driver);
         }
-        if state.measured && verdict == Verdict::Queued {
+        if state.measured && matches!(verdict, Verdict::Queued | Verdict::Evicted) {
             state.note_peak();
         }
     }
@@ -465,6 +464,20 @@ impl Transit {
     ) {
         state.stats.dropped += 1;
         self.drop_packet(packet, reason, at, driver);
+    }
+
+    /// Data that waited at a port is lost for a packet that came.
+    #[cold]
+    pub(super) fn lose_evicted(
+        &mut self,
+        state: &mut PortState,
+        lost: Option<Packet>,
+        at: Instant,
+        driver: &mut Driver<'_>,
+    ) {
+        if let Some(packet) = lost {
+            self.lose(state, packet, DropReason::DataQueueFull, at, driver);
+        }
     }
 
     /// A packet ends.

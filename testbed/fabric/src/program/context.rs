@@ -116,14 +116,14 @@ impl Context<'_> {
         let state = self.port_now(port.0);
         let state = &mut self.ports[state];
         let was_empty = state.port.waiting() == 0;
-        let verdict = state.port.enqueue(packet, self.now, &mut state.rng);
+        let mut lost = None;
+        let verdict = state.port.enqueue(packet, self.now, &mut lost);
         if let Verdict::Dropped(reason) = verdict {
             self.transit.lose(state, packet, reason, self.now, &mut self.driver);
             return Sent::Dropped;
         }
-        if let Verdict::Evicted(lost) = verdict {
-            let reason = DropReason::DataQueueFull;
-            self.transit.lose(state, lost, reason, self.now, &mut self.driver);
+        if verdict == Verdict::Evicted {
+            self.transit.lose_evicted(state, lost, self.now, &mut self.driver);
         }
         let departure = state.port.depart(self.now, &mut state.rng);
         let is_first =

@@ -362,7 +362,7 @@ fn a_port_of_a_programmed_switch_has_its_turns_with_its_switch() {
     let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
     let port = &mut network.ports[16].port;
     port.pause(true, Instant::ZERO);
-    let verdict = port.enqueue(packet(1, 0, MTU, false), Instant::ZERO, &mut Rng::new(1));
+    let verdict = port.enqueue(packet(1, 0, MTU, false), Instant::ZERO, &mut None);
     assert_eq!(verdict, Verdict::Queued);
     // What waits for the pause to end sees the end of the fault as well.
     let until = Instant::ZERO + Duration::from_us(5);

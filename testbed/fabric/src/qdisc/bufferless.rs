@@ -46,7 +46,7 @@ impl Bufferless {
 }
 
 impl Qdisc for Bufferless {
-    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         if self.at_work.is_some() || self.free_at > now || self.holds_back(&packet) {
             return Verdict::Dropped(DropReason::Collision);
         }
@@ -109,12 +109,11 @@ mod tests {
         let params = QdiscParams::for_buffer(Bytes(9000), Bytes(900), QdiscParams::MARK);
         let qdisc = Bufferless::build(&QdiscSettings::default(), &params, rate);
         let mut port = Port::new(rate, Duration::from_us(1), qdisc);
-        let mut rng = Rng::new(1);
         let at = Instant::from_ps;
         assert!(port.pass(&cell(0), at(0)).is_some());
         assert_eq!(port.pass(&cell(1), at(44_159)), None);
         let lost = Verdict::Dropped(DropReason::Collision);
-        assert_eq!(port.enqueue(cell(1), at(44_159), &mut rng), lost);
+        assert_eq!(port.enqueue(cell(1), at(44_159), &mut None), lost);
         assert!(port.pass(&cell(2), at(44_160)).is_some());
         assert_eq!((port.waiting(), port.queued().packets()), (0, 0));
     }

@@ -137,7 +137,7 @@ impl Discipline for DcSim {
 
 impl Qdisc for DcSim {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         let full = Verdict::Dropped(DropReason::queue_full(packet.class()));
         match small(packet.class()) {
             Some(class) => {
@@ -264,11 +264,11 @@ mod tests {
         let mut data = VecDeque::new();
         let mut left = Vec::new();
         for _ in 0..4 {
-            port.enqueue(packet(0, TrafficClass::Probe), at(0), &mut rng);
+            port.enqueue(packet(0, TrafficClass::Probe), at(0), &mut None);
         }
         if follow.is_none() {
             (0..4).for_each(|_| {
-                port.enqueue(packet(0, TrafficClass::Data), at(0), &mut rng);
+                port.enqueue(packet(0, TrafficClass::Data), at(0), &mut None);
             });
         }
         loop {
@@ -279,7 +279,7 @@ mod tests {
             }
             if comes < next {
                 data.pop_front();
-                port.enqueue(packet(0, TrafficClass::Data), comes, &mut rng);
+                port.enqueue(packet(0, TrafficClass::Data), comes, &mut None);
                 continue;
             }
             let (departure, _) = port.depart(next, &mut rng).unwrap();
@@ -290,7 +290,7 @@ mod tests {
                 (TrafficClass::Data, Some(_)) => continue,
                 _ => {}
             }
-            port.enqueue(packet(0, class), next, &mut rng);
+            port.enqueue(packet(0, class), next, &mut None);
         }
     }
 
@@ -342,7 +342,7 @@ mod tests {
     fn classes_leave_in_the_papers_order_and_a_sim_without_token_lets_others_go() {
         let mut port = Port::new(RATE, Duration::ZERO, qdisc(|params| params.bucket = 1));
         let mut rng = Rng::new(1);
-        port.enqueue(packet(0, TrafficClass::Data), at(0), &mut rng);
+        port.enqueue(packet(0, TrafficClass::Data), at(0), &mut None);
         assert_eq!(port.depart(at(0), &mut rng).unwrap().0.packet.handle, 0);
         for (handle, class) in [
             (5, TrafficClass::Data),
@@ -352,7 +352,7 @@ mod tests {
             (1, TrafficClass::Probe),
             (6, TrafficClass::Probe),
         ] {
-            port.enqueue(packet(handle, class), at(1), &mut rng);
+            port.enqueue(packet(handle, class), at(1), &mut None);
         }
         let left: Vec<_> = std::iter::from_fn(|| port.depart(at(1 << 30), &mut rng))
             .map(|(departure, _)| (departure.packet.handle, departure.start.as_ps()))
@@ -373,12 +373,12 @@ mod tests {
     fn a_sim_that_waits_for_a_token_alone_is_overtaken_by_what_comes() {
         let mut port = Port::new(RATE, Duration::ZERO, qdisc(|params| params.bucket = 1));
         let mut rng = Rng::new(1);
-        port.enqueue(packet(1, TrafficClass::Probe), at(0), &mut rng);
-        port.enqueue(packet(2, TrafficClass::Probe), at(0), &mut rng);
+        port.enqueue(packet(1, TrafficClass::Probe), at(0), &mut None);
+        port.enqueue(packet(2, TrafficClass::Probe), at(0), &mut None);
         assert_eq!(port.depart(at(0), &mut rng).unwrap().0.packet.handle, 1);
         assert_eq!(port.next_departure(), Some(at(91_344)));
         assert_eq!(port.pass(&packet(3, TrafficClass::Data), at(50_000)), None, "one waits");
-        port.enqueue(packet(3, TrafficClass::Data), at(50_000), &mut rng);
+        port.enqueue(packet(3, TrafficClass::Data), at(50_000), &mut None);
         let (departure, _) = port.depart(at(50_000), &mut rng).unwrap();
         assert_eq!((departure.packet.handle, departure.start), (3, at(50_000)));
         assert_eq!(port.next_departure(), Some(at(140_000)), "behind the data");
@@ -390,17 +390,16 @@ mod tests {
     #[test]
     fn a_small_queue_holds_b_packets_and_data_what_is_left_of_the_buffer() {
         let mut queue = qdisc(|_| ());
-        let mut rng = Rng::new(1);
         for class in [TrafficClass::Probe, TrafficClass::ProbeAck, TrafficClass::Control] {
             for handle in 0..20 {
-                let verdict = queue.enqueue(packet(handle, class), at(0), &mut rng);
+                let verdict = queue.enqueue(packet(handle, class), at(0), &mut None);
                 let full = Verdict::Dropped(DropReason::queue_full(class));
                 assert_eq!(verdict, if handle < 12 { Verdict::Queued } else { full });
             }
         }
         // 500,000 - 3 * 12 * 64 bytes are 55 DATAs of 9000.
         for handle in 0..60 {
-            let verdict = queue.enqueue(packet(handle, TrafficClass::Data), at(0), &mut rng);
+            let verdict = queue.enqueue(packet(handle, TrafficClass::Data), at(0), &mut None);
             let full = Verdict::Dropped(DropReason::DataQueueFull);
             assert_eq!(verdict, if handle < 55 { Verdict::Queued } else { full });
         }

@@ -30,7 +30,7 @@ impl Discipline for DropTail {
 
 impl Qdisc for DropTail {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 

@@ -82,7 +82,7 @@ impl Red {
 
 impl Qdisc for Ecn {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 

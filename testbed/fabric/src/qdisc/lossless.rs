@@ -34,8 +34,8 @@ impl Discipline for Lossless {
 
 impl Qdisc for Lossless {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
-        self.queue.enqueue(packet, now, rng)
+    fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
+        self.queue.enqueue(packet, now, lost)
     }
 
     #[inline]

@@ -46,10 +46,10 @@ use transport::DropReason;
 /// One queue discipline. Which packet leaves, and when, is a function of state and never of when a
 /// method is called, so a port that is looked at late sends as a punctual one does.
 pub trait Qdisc {
-    /// Takes `packet` at `now`, or refuses it. What waits already stays but for what the verdict
-    /// names, and a packet that is queued leaves as it came but for its marks: the port counts what
-    /// waits.
-    fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
+    /// Takes `packet` at `now`, or refuses it. What waits already stays, unless the verdict is
+    /// [`Verdict::Evicted`]: then `lost`, which is `None` before, is what waited. A packet that is
+    /// queued leaves as it came but for its marks: the port counts what waits.
+    fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`. A packet, whenever
     /// [`Qdisc::ready_at`] is no later than `now`.
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued>;
@@ -95,9 +95,8 @@ pub enum Verdict {
     Trimmed,
     /// The packet is lost; nothing of it waits.
     Dropped(DropReason),
-    /// The packet waits as it came, and this data, which waited, is lost for it: the data queue was
-    /// full.
-    Evicted(Packet),
+    /// The packet waits as it came, and data that waited is lost for it: the data queue was full.
+    Evicted,
 }
 
 /// A packet that leaves its queue.
@@ -253,7 +252,7 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         "pfabric" => pfabric::Pfabric,
     }
     unlisted { $($for_tests)* }
-    fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict;
+    fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict;
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued>;
     fn ready_at(&self) -> Instant;
     fn service(&self) -> Service;

@@ -47,7 +47,7 @@ fn slot_from(now: Instant) -> Instant {
 }
 
 impl Qdisc for Paced {
-    fn enqueue(&mut self, packet: Packet, now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         if packet.is_data() && self.classes.data_bytes() == 0 {
             self.next_at = self.next_at.max(slot_from(now));
         }

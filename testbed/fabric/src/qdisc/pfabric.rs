@@ -125,7 +125,7 @@ impl Pfabric {
 
 impl Qdisc for Pfabric {
     #[inline(always)]
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, lost: &mut Option<Packet>) -> Verdict {
         if !packet.is_data() {
             return self.enqueue_control(packet);
         }
@@ -133,11 +133,12 @@ impl Qdisc for Pfabric {
             self.push_data(packet);
             return Verdict::Queued;
         }
-        let Some(lost) = self.evict_for(&packet) else {
+        *lost = self.evict_for(&packet);
+        if lost.is_none() {
             return Verdict::Dropped(DropReason::DataQueueFull);
-        };
+        }
         self.push_data(packet);
-        Verdict::Evicted(lost)
+        Verdict::Evicted
     }
 
     #[inline(always)]
@@ -209,12 +210,14 @@ mod tests {
     #[test]
     fn the_least_left_leaves_first_and_one_rank_in_the_order_of_arrival() {
         let mut queue = queue(9);
-        let mut rng = Rng::new(1);
         for (handle, left) in [(1, 7), (2, 900_000), (3, 7), (4, 1), (5, 40), (6, 41)] {
-            assert_eq!(queue.enqueue(data(handle, left), Instant::ZERO, &mut rng), Verdict::Queued);
+            assert_eq!(
+                queue.enqueue(data(handle, left), Instant::ZERO, &mut None),
+                Verdict::Queued
+            );
         }
         let control = Packet { flags: Flags::of(TrafficClass::Control), ..data(7, 1) };
-        assert_eq!(queue.enqueue(control, Instant::ZERO, &mut rng), Verdict::Queued);
+        assert_eq!(queue.enqueue(control, Instant::ZERO, &mut None), Verdict::Queued);
         // 40 and 41 segments have one rank.
         assert_eq!(order(&mut queue), [7, 4, 1, 3, 5, 6, 2]);
     }
@@ -222,16 +225,18 @@ mod tests {
     #[test]
     fn a_full_queue_loses_the_newest_of_those_with_the_most_left() {
         let mut queue = queue(3);
-        let mut rng = Rng::new(1);
-        let mut enqueue = |packet| queue.enqueue(packet, Instant::ZERO, &mut rng);
+        let mut enqueue = |packet| {
+            let mut lost = None;
+            (queue.enqueue(packet, Instant::ZERO, &mut lost), lost)
+        };
         for (handle, left) in [(1, 9), (2, 5), (3, 9)] {
-            assert_eq!(enqueue(data(handle, left)), Verdict::Queued);
+            assert_eq!(enqueue(data(handle, left)), (Verdict::Queued, None));
         }
-        let full = Verdict::Dropped(DropReason::DataQueueFull);
+        let full = (Verdict::Dropped(DropReason::DataQueueFull), None);
         assert_eq!(enqueue(data(4, 9)), full, "nothing that waits has more left");
         assert_eq!(enqueue(data(5, 30)), full);
-        assert_eq!(enqueue(data(6, 8)), Verdict::Evicted(data(3, 9)));
-        assert_eq!(enqueue(data(7, 1)), Verdict::Evicted(data(1, 9)));
+        assert_eq!(enqueue(data(6, 8)), (Verdict::Evicted, Some(data(3, 9))));
+        assert_eq!(enqueue(data(7, 1)), (Verdict::Evicted, Some(data(1, 9))));
         let large = Packet { len: 1001, ..data(8, 1) };
         assert_eq!(enqueue(large), full, "one lost packet does not make room enough");
         assert_eq!(order(&mut queue), [7, 2, 6]);
@@ -256,19 +261,20 @@ mod tests {
                 }
                 let packet = data(handle, left);
                 oracle.push(packet);
-                let verdict = queue.enqueue(packet, Instant::ZERO, &mut rng);
-                let mut expected = Verdict::Queued;
+                let mut left = None;
+                let verdict = queue.enqueue(packet, Instant::ZERO, &mut left);
+                let mut expected = (Verdict::Queued, None);
                 if oracle.len() > 8 {
                     let most = oracle.iter().map(Packet::rank).max();
                     let at = oracle.iter().rposition(|packet| Some(packet.rank()) == most);
                     let lost = oracle.remove(at.unwrap());
                     expected = if lost == packet {
-                        Verdict::Dropped(DropReason::DataQueueFull)
+                        (Verdict::Dropped(DropReason::DataQueueFull), None)
                     } else {
-                        Verdict::Evicted(lost)
+                        (Verdict::Evicted, Some(lost))
                     };
                 }
-                prop_assert_eq!(verdict, expected);
+                prop_assert_eq!((verdict, left), expected);
                 prop_assert_eq!(queue.queued().data_packets, oracle.len());
             }
         }

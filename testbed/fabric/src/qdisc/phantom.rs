@@ -145,8 +145,8 @@ impl Discipline for PhantomEcn {
 
 impl<Q: Qdisc> Qdisc for Phantom<Q> {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Instant, rng: &mut Rng) -> Verdict {
-        let verdict = self.queue.enqueue(packet, now, rng);
+    fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
+        let verdict = self.queue.enqueue(packet, now, lost);
         if verdict == Verdict::Queued && packet.is_data() {
             self.empty_at = self.with(&packet, now);
         }
@@ -286,7 +286,7 @@ mod tests {
                 ticking.run_until(now);
                 let flags = if control { Flags::of(TrafficClass::Control) } else { Flags::ECT };
                 let packet = Packet { flags, ..data(len) };
-                let verdict = queue.enqueue(packet, at(now), &mut rng);
+                let verdict = queue.enqueue(packet, at(now), &mut None);
                 if verdict == Verdict::Queued && !control {
                     ticking.bytes = (ticking.bytes + f64::from(len)).min(ticking.size);
                 }
@@ -309,7 +309,7 @@ mod tests {
                 marks.push(false);
                 continue;
             }
-            assert_eq!(queue.enqueue(data(1000), now, &mut rng), Verdict::Queued);
+            assert_eq!(queue.enqueue(data(1000), now, &mut None), Verdict::Queued);
             let Dequeued { packet, marked } = queue.dequeue(now, &mut rng).unwrap();
             assert_eq!((queue.queued(), packet.flags.has(Flags::CE)), (Queued::default(), marked));
             marks.push(marked);
@@ -325,9 +325,8 @@ mod tests {
     fn it_holds_no_more_than_its_size_and_is_empty_that_much_later() {
         let half = PhantomParams { drain: 0.5, ..PhantomParams::default() };
         let mut queue: PhantomEcn = built(half, 16, 9_000);
-        let mut rng = Rng::new(1);
         for _ in 0..5 {
-            queue.enqueue(data(4_000), at(0), &mut rng);
+            queue.enqueue(data(4_000), at(0), &mut None);
         }
         // 8 Gb/s are a byte a nanosecond.
         assert_eq!(queue.empty_at, at(9_000_000));
@@ -341,7 +340,7 @@ mod tests {
             let mut queue: PhantomEcn = built(params, 100, 1 << 30);
             let mut rng = Rng::new(1);
             for _ in 0..14 {
-                assert_eq!(queue.enqueue(data(4_160), at(0), &mut rng), Verdict::Queued);
+                assert_eq!(queue.enqueue(data(4_160), at(0), &mut None), Verdict::Queued);
             }
             assert_eq!(queue.dequeue(at(1), &mut rng).unwrap().marked, physical);
         }
@@ -362,9 +361,8 @@ mod tests {
     #[test]
     fn what_is_dropped_or_trimmed_does_not_count() {
         let mut queue: PhantomTrim = standard(100, 1 << 20);
-        let mut rng = Rng::new(1);
         let verdicts: Vec<_> =
-            (0..16).map(|_| queue.enqueue(data(4_160), at(0), &mut rng)).collect();
+            (0..16).map(|_| queue.enqueue(data(4_160), at(0), &mut None)).collect();
         assert_eq!(verdicts[13..], [Verdict::Queued, Verdict::Trimmed, Verdict::Trimmed]);
         assert_eq!(queue.empty_at.as_ps(), 14 * (4_160 * BYTE_PS / 90_000_000_000));
     }

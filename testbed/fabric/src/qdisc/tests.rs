@@ -58,7 +58,7 @@ fn control_overtakes_data_and_each_class_is_first_in_first_out() {
         let mut qdisc = built(kind);
         let offered = [data(1, 500), control(2, 64), data(3, 500), control(4, 64)];
         for (ps, packet) in (10..).zip(offered) {
-            assert_eq!(qdisc.enqueue(packet, at(ps), &mut rng), Verdict::Queued);
+            assert_eq!(qdisc.enqueue(packet, at(ps), &mut None), Verdict::Queued);
         }
         let mut order = Vec::new();
         while let Some(departure) = qdisc.dequeue(at(20), &mut rng) {
@@ -88,29 +88,27 @@ fn what_a_discipline_promises_to_let_through_passes_and_changes_nothing() {
 #[test]
 fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
     for kind in paced::and_registered() {
-        let mut rng = Rng::new(1);
         let mut qdisc = built(kind);
-        assert_eq!(qdisc.enqueue(data(1, 7_000), at(0), &mut rng), Verdict::Queued);
+        assert_eq!(qdisc.enqueue(data(1, 7_000), at(0), &mut None), Verdict::Queued);
         let expected = match kind {
             QdiscKind::Trim | QdiscKind::PhantomTrim => Verdict::Trimmed,
             QdiscKind::Bufferless => Verdict::Dropped(DropReason::Collision),
             _ => Verdict::Dropped(DropReason::DataQueueFull),
         };
-        assert_eq!(qdisc.enqueue(data(2, 4_000), at(0), &mut rng), expected, "{}", kind.name());
+        assert_eq!(qdisc.enqueue(data(2, 4_000), at(0), &mut None), expected, "{}", kind.name());
     }
 }
 
 #[test]
 fn a_header_is_dropped_when_the_control_queue_is_full_and_plain_data_is_never_trimmed() {
-    let mut rng = Rng::new(1);
     let mut qdisc = built(QdiscKind::Trim);
-    qdisc.enqueue(data(1, 10_000), at(0), &mut rng);
+    qdisc.enqueue(data(1, 10_000), at(0), &mut None);
     let fixed = Packet { flags: Flags::ECT, ..data(2, 4_000) };
     let full = Verdict::Dropped(DropReason::DataQueueFull);
-    assert_eq!(qdisc.enqueue(fixed, at(0), &mut rng), full);
-    qdisc.enqueue(control(3, 1_000), at(0), &mut rng);
+    assert_eq!(qdisc.enqueue(fixed, at(0), &mut None), full);
+    qdisc.enqueue(control(3, 1_000), at(0), &mut None);
     let full = Verdict::Dropped(DropReason::ControlQueueFull);
-    assert_eq!(qdisc.enqueue(data(4, 4_000), at(0), &mut rng), full);
+    assert_eq!(qdisc.enqueue(data(4, 4_000), at(0), &mut None), full);
 }
 
 /// The share of 4000 dequeues that mark when `behind` data bytes are left behind the packet.
@@ -119,8 +117,8 @@ fn marked_share(kind: QdiscKind, behind: u16, flags: Flags) -> f64 {
     let mut marked = 0;
     for _ in 0..4000 {
         let mut qdisc = built(kind);
-        qdisc.enqueue(Packet { flags, ..data(1, 1_000) }, at(0), &mut rng);
-        qdisc.enqueue(data(2, behind), at(0), &mut rng);
+        qdisc.enqueue(Packet { flags, ..data(1, 1_000) }, at(0), &mut None);
+        qdisc.enqueue(data(2, behind), at(0), &mut None);
         let departure = qdisc.dequeue(at(0), &mut rng).unwrap();
         assert_eq!(departure.marked, departure.packet.flags.has(Flags::CE));
         marked += u32::from(departure.marked);
@@ -160,10 +158,10 @@ proptest! {
             for (now, (enqueue, urgent, len)) in (0..).zip(&operations) {
                 if *enqueue {
                     let packet = if *urgent { control(0, *len) } else { data(0, *len) };
-                    match qdisc.enqueue(packet, at(now), &mut rng) {
+                    match qdisc.enqueue(packet, at(now), &mut None) {
                         Verdict::Queued => { waiting += 1; bytes += u64::from(*len); }
                         Verdict::Trimmed => { waiting += 1; bytes += u64::from((*len).min(64)); }
-                        Verdict::Evicted(_) => unreachable!("no packet has a rank"),
+                        Verdict::Evicted => unreachable!("no packet has a rank"),
                         Verdict::Dropped(_) => {}
                     }
                 } else if qdisc.ready_at() <= at(now) {

@@ -42,7 +42,7 @@ impl Discipline for Trim {
 
 impl Qdisc for Trim {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _rng: &mut Rng) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
         match self.classes.push(packet) {
             Ok(()) => Verdict::Queued,
             Err(_) if packet.flags.has(Flags::TRIMMABLE) && packet.is_data() => self

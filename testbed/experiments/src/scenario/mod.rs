@@ -118,6 +118,8 @@ pub struct Setup {
 pub enum Traffic {
     /// A `.cm` file.
     File(PathBuf),
+    /// A `.cm` file inside the program.
+    Inside(Inside),
     /// A generator.
     Workload {
         /// The name of the generator.
@@ -134,8 +136,19 @@ pub enum Traffic {
 pub enum TopologySource {
     /// A `.topo` file.
     File(PathBuf),
+    /// A `.topo` file inside the program.
+    Inside(Inside),
     /// A built-in network; the name is known and its parameters are sound.
     Builtin(String),
+}
+
+/// A file that comes inside the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The name of the file, without a folder.
+    pub name: &'static str,
+    /// The content of the file.
+    pub text: &'static str,
 }
 
 /// One `KEY = VALUE`.
@@ -185,6 +198,28 @@ impl Scenario {
             figure,
             runs,
         })
+    }
+
+    /// The scenario with `files` in the place of files of their names that it names.
+    #[must_use]
+    pub fn with_inside(mut self, files: &[Inside]) -> Self {
+        let inside = |path: &Path| {
+            let is_named = |file: &&Inside| path.file_name().is_some_and(|name| name == file.name);
+            files.iter().find(is_named).copied()
+        };
+        for Run { setup, .. } in &mut self.runs {
+            if let Traffic::File(path) = &setup.traffic
+                && let Some(file) = inside(path)
+            {
+                setup.traffic = Traffic::Inside(file);
+            }
+            if let Some(TopologySource::File(path)) = &setup.topology
+                && let Some(file) = inside(path)
+            {
+                setup.topology = Some(TopologySource::Inside(file));
+            }
+        }
+        self
     }
 
     /// Whether it has variants: its results are then several, even when there is only one.
@@ -247,6 +282,9 @@ impl Traffic {
     ) -> Result<(Matrix, Vec<Warning>), InputError> {
         match self {
             Self::File(path) => cm::read_path(path, unit).map(|file| (file.matrix, file.warnings)),
+            Self::Inside(Inside { name, text }) => {
+                cm::read(text.as_bytes(), name, unit).map(|file| (file.matrix, file.warnings))
+            }
             Self::Workload { nodes: own, workload, .. } => {
                 let matrix = workload.generate(own.unwrap_or(nodes), rng)?;
                 Ok((matrix, Vec::new()))
@@ -281,6 +319,7 @@ impl fmt::Display for TopologySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
+            Self::Inside(file) => f.write_str(file.name),
             Self::Builtin(name) => f.write_str(name),
         }
     }
@@ -311,6 +350,7 @@ impl TopologySource {
     pub fn load(&self) -> Result<FatTreeSpec, InputError> {
         match self {
             Self::File(path) => topo_file::read_path(path),
+            Self::Inside(Inside { name, text }) => topo_file::read(text.as_bytes(), name),
             Self::Builtin(name) => topology::by_name(name),
         }
     }

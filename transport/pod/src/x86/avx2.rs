@@ -2,19 +2,28 @@
 
 use core::arch::x86_64::*;
 
-use crate::ops::{EXP2, LOG2, Mass, NO_PLACE, ULP};
+use crate::ops::{Mass, NO_PLACE};
 use crate::shape::{LANES, Words};
 
 super::kernel! {
     Avx2 if has_avx2, "the processor has no AVX2", "avx2,bmi1,bmi2,popcnt,lzcnt"
 }
 
-#[target_feature(enable = "avx2")]
-#[inline]
-fn load(words: &[u32; 8]) -> __m256i {
-    // SAFETY: reads the 32 bytes of the array; no alignment is needed.
-    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+/// The instructions of [`super::lanes!`].
+mod lanes {
+    pub(super) use core::arch::x86_64::{
+        _mm256_add_ps as add_ps, _mm256_and_si256 as and, _mm256_castps_si256 as to_bits,
+        _mm256_castsi256_ps as from_bits, _mm256_cvtepi32_ps as to_floats,
+        _mm256_cvttps_epi32 as to_ints, _mm256_div_ps as div_ps, _mm256_loadu_ps as load_ps,
+        _mm256_loadu_si256 as load_bits, _mm256_mul_ps as mul_ps, _mm256_or_si256 as or,
+        _mm256_set1_epi32 as all, _mm256_set1_ps as all_ps, _mm256_slli_epi32 as shift_left,
+        _mm256_srli_epi32 as shift_right, _mm256_storeu_ps as store_ps,
+        _mm256_storeu_si256 as store_bits, _mm256_sub_epi32 as sub, _mm256_sub_ps as sub_ps,
+        _mm256_xor_si256 as xor,
+    };
 }
+
+super::lanes! { 8 x __m256i, __m256, "avx2" }
 
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -62,27 +71,6 @@ fn vectors(wide: bool) -> usize {
     if wide { LANES / 8 } else { LANES / 16 }
 }
 
-#[target_feature(enable = "avx2")]
-#[inline]
-fn store(words: &mut [u32; 8], vector: __m256i) {
-    // SAFETY: writes the 32 bytes of the array; no alignment is needed.
-    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) }
-}
-
-#[target_feature(enable = "avx2")]
-#[inline]
-fn load_mass(mass: &[f32; 8]) -> __m256 {
-    // SAFETY: reads the 32 bytes of the array; no alignment is needed.
-    unsafe { _mm256_loadu_ps(mass.as_ptr()) }
-}
-
-#[target_feature(enable = "avx2")]
-#[inline]
-fn store_mass(mass: &mut [f32; 8], vector: __m256) {
-    // SAFETY: writes the 32 bytes of the array; no alignment is needed.
-    unsafe { _mm256_storeu_ps(mass.as_mut_ptr(), vector) }
-}
-
 /// How many bits are set in each lane.
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -119,35 +107,6 @@ fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
     }
 }
 
-/// See [`crate::ops::place`].
-#[target_feature(enable = "avx2")]
-#[inline]
-fn place(count: __m256i, mass: __m256, bits: __m256i) -> __m256 {
-    let set = |value: f32| _mm256_set1_ps(value);
-    let (mul, add, sub) =
-        (|a, b| _mm256_mul_ps(a, b), |a, b| _mm256_add_ps(a, b), |a, b| _mm256_sub_ps(a, b));
-    let one = set(1.0);
-    let u = mul(add(_mm256_cvtepi32_ps(_mm256_srli_epi32::<9>(bits)), set(0.5)), set(ULP));
-    let u = _mm256_castps_si256(u);
-    let exponent = _mm256_sub_epi32(_mm256_srli_epi32::<23>(u), _mm256_set1_epi32(127));
-    let m = _mm256_and_si256(u, _mm256_set1_epi32(0x007F_FFFF));
-    let m = _mm256_castsi256_ps(_mm256_or_si256(m, _mm256_set1_epi32(0x3F80_0000)));
-    let z = _mm256_div_ps(sub(m, one), add(m, one));
-    let z2 = mul(z, z);
-    let log2 = add(set(LOG2[2]), mul(z2, set(LOG2[3])));
-    let log2 = add(set(LOG2[0]), mul(z2, add(set(LOG2[1]), mul(z2, log2))));
-    let log2 = add(_mm256_cvtepi32_ps(exponent), mul(z, log2));
-    let t = _mm256_div_ps(sub(set(0.0), log2), _mm256_cvtepi32_ps(count));
-    let whole = _mm256_cvttps_epi32(t);
-    let f = sub(t, _mm256_cvtepi32_ps(whole));
-    let r = sub(set(EXP2[3]), mul(f, sub(set(EXP2[4]), mul(f, set(EXP2[5])))));
-    let r = sub(set(EXP2[1]), mul(f, sub(set(EXP2[2]), mul(f, r))));
-    let r = mul(f, sub(set(EXP2[0]), mul(f, r)));
-    let s = _mm256_slli_epi32::<23>(_mm256_sub_epi32(_mm256_set1_epi32(127), whole));
-    let s = _mm256_castsi256_ps(s);
-    mul(mass, add(sub(one, s), mul(s, r)))
-}
-
 #[target_feature(enable = "avx2")]
 #[inline]
 fn places(
@@ -165,10 +124,7 @@ fn places(
         let left = &mut left.0.as_chunks_mut().0[at];
         let mass = &mut mass.0.as_chunks_mut().0[at];
         let lanes = &mut lanes.0.as_chunks_mut().0[at];
-        let mut bits = load(lanes);
-        bits = _mm256_xor_si256(bits, _mm256_slli_epi32::<13>(bits));
-        bits = _mm256_xor_si256(bits, _mm256_srli_epi32::<17>(bits));
-        bits = _mm256_xor_si256(bits, _mm256_slli_epi32::<5>(bits));
+        let bits = xorshift(load(lanes));
         store(lanes, bits);
         let (count, weight) = (load(left), load_mass(mass));
         let closed = _mm256_cmpeq_epi32(_mm256_and_si256(load(down), bit), zero);

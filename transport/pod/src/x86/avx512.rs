@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::avx2::nth_bit;
-use crate::ops::{EXP2, LOG2, Mass, NO_PLACE, ULP};
+use crate::ops::{Mass, NO_PLACE};
 use crate::shape::{LANES, Words};
 
 super::kernel! {
@@ -11,12 +11,21 @@ super::kernel! {
     "avx2,bmi1,bmi2,popcnt,lzcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq"
 }
 
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn load(words: &[u32; 16]) -> __m512i {
-    // SAFETY: reads the 64 bytes of the array; no alignment is needed.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+/// The instructions of [`super::lanes!`].
+mod lanes {
+    pub(super) use core::arch::x86_64::{
+        _mm512_add_ps as add_ps, _mm512_and_si512 as and, _mm512_castps_si512 as to_bits,
+        _mm512_castsi512_ps as from_bits, _mm512_cvtepi32_ps as to_floats,
+        _mm512_cvttps_epi32 as to_ints, _mm512_div_ps as div_ps, _mm512_loadu_ps as load_ps,
+        _mm512_loadu_si512 as load_bits, _mm512_mul_ps as mul_ps, _mm512_or_si512 as or,
+        _mm512_set1_epi32 as all, _mm512_set1_ps as all_ps, _mm512_slli_epi32 as shift_left,
+        _mm512_srli_epi32 as shift_right, _mm512_storeu_ps as store_ps,
+        _mm512_storeu_si512 as store_bits, _mm512_sub_epi32 as sub, _mm512_sub_ps as sub_ps,
+        _mm512_xor_si512 as xor,
+    };
 }
+
+super::lanes! { 16 x __m512i, __m512, "avx512f" }
 
 /// Lanes 0..16 and 16..32.
 #[inline(always)]
@@ -51,27 +60,6 @@ fn equal(bytes: &[u8], byte: u8) -> u32 {
     u32::from(_mm_cmpeq_epi8_mask(bytes, _mm_set1_epi8(byte.cast_signed())))
 }
 
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn store(words: &mut [u32; 16], vector: __m512i) {
-    // SAFETY: writes the 64 bytes of the array; no alignment is needed.
-    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) }
-}
-
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn load_mass(mass: &[f32; 16]) -> __m512 {
-    // SAFETY: reads the 64 bytes of the array; no alignment is needed.
-    unsafe { _mm512_loadu_ps(mass.as_ptr()) }
-}
-
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn store_mass(mass: &mut [f32; 16], vector: __m512) {
-    // SAFETY: writes the 64 bytes of the array; no alignment is needed.
-    unsafe { _mm512_storeu_ps(mass.as_mut_ptr(), vector) }
-}
-
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 #[inline]
 fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
@@ -94,35 +82,6 @@ fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
     }
 }
 
-/// See [`crate::ops::place`].
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn place(count: __m512i, mass: __m512, bits: __m512i) -> __m512 {
-    let set = |value: f32| _mm512_set1_ps(value);
-    let (mul, add, sub) =
-        (|a, b| _mm512_mul_ps(a, b), |a, b| _mm512_add_ps(a, b), |a, b| _mm512_sub_ps(a, b));
-    let one = set(1.0);
-    let u = mul(add(_mm512_cvtepi32_ps(_mm512_srli_epi32::<9>(bits)), set(0.5)), set(ULP));
-    let u = _mm512_castps_si512(u);
-    let exponent = _mm512_sub_epi32(_mm512_srli_epi32::<23>(u), _mm512_set1_epi32(127));
-    let m = _mm512_and_si512(u, _mm512_set1_epi32(0x007F_FFFF));
-    let m = _mm512_castsi512_ps(_mm512_or_si512(m, _mm512_set1_epi32(0x3F80_0000)));
-    let z = _mm512_div_ps(sub(m, one), add(m, one));
-    let z2 = mul(z, z);
-    let log2 = add(set(LOG2[2]), mul(z2, set(LOG2[3])));
-    let log2 = add(set(LOG2[0]), mul(z2, add(set(LOG2[1]), mul(z2, log2))));
-    let log2 = add(_mm512_cvtepi32_ps(exponent), mul(z, log2));
-    let t = _mm512_div_ps(sub(set(0.0), log2), _mm512_cvtepi32_ps(count));
-    let whole = _mm512_cvttps_epi32(t);
-    let f = sub(t, _mm512_cvtepi32_ps(whole));
-    let r = sub(set(EXP2[3]), mul(f, sub(set(EXP2[4]), mul(f, set(EXP2[5])))));
-    let r = sub(set(EXP2[1]), mul(f, sub(set(EXP2[2]), mul(f, r))));
-    let r = mul(f, sub(set(EXP2[0]), mul(f, r)));
-    let s = _mm512_slli_epi32::<23>(_mm512_sub_epi32(_mm512_set1_epi32(127), whole));
-    let s = _mm512_castsi512_ps(s);
-    mul(mass, add(sub(one, s), mul(s, r)))
-}
-
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn places(
@@ -139,10 +98,7 @@ fn places(
         let left = &mut left.0.as_chunks_mut().0[at];
         let mass = &mut mass.0.as_chunks_mut().0[at];
         let lanes = &mut lanes.0.as_chunks_mut().0[at];
-        let mut bits = load(lanes);
-        bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<13>(bits));
-        bits = _mm512_xor_si512(bits, _mm512_srli_epi32::<17>(bits));
-        bits = _mm512_xor_si512(bits, _mm512_slli_epi32::<5>(bits));
+        let bits = xorshift(load(lanes));
         store(lanes, bits);
         let (count, weight) = (load(left), load_mass(mass));
         let open = _mm512_test_epi32_mask(load(down), bit);

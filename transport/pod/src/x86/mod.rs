@@ -76,7 +76,79 @@ macro_rules! operations {
     };
 }
 
-use {kernel, operations};
+/// What the kernels of every width share: vectors to and from memory, and the functions of
+/// [`crate::ops`] in each lane. The file of a kernel names the instructions, as `mod lanes`.
+macro_rules! lanes {
+    ($count:literal x $ints:ident, $floats:ident, $features:literal) => {
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn load(words: &[u32; $count]) -> $ints {
+            // SAFETY: reads the bytes of the array; no alignment is needed.
+            unsafe { lanes::load_bits(words.as_ptr().cast()) }
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn store(words: &mut [u32; $count], vector: $ints) {
+            // SAFETY: writes the bytes of the array; no alignment is needed.
+            unsafe { lanes::store_bits(words.as_mut_ptr().cast(), vector) }
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn load_mass(mass: &[f32; $count]) -> $floats {
+            // SAFETY: reads the bytes of the array; no alignment is needed.
+            unsafe { lanes::load_ps(mass.as_ptr()) }
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn store_mass(mass: &mut [f32; $count], vector: $floats) {
+            // SAFETY: writes the bytes of the array; no alignment is needed.
+            unsafe { lanes::store_ps(mass.as_mut_ptr(), vector) }
+        }
+
+        /// See [`crate::ops::xorshift`].
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn xorshift(bits: $ints) -> $ints {
+            let bits = lanes::xor(bits, lanes::shift_left::<13>(bits));
+            let bits = lanes::xor(bits, lanes::shift_right::<17>(bits));
+            lanes::xor(bits, lanes::shift_left::<5>(bits))
+        }
+
+        /// See [`crate::ops::place`].
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn place(count: $ints, mass: $floats, bits: $ints) -> $floats {
+            use lanes::{
+                add_ps as add, all, all_ps as set, div_ps as div, mul_ps as mul, sub_ps as sub,
+            };
+            use $crate::ops::{EXP2, LOG2, ULP};
+            let one = set(1.0);
+            let u = mul(add(lanes::to_floats(lanes::shift_right::<9>(bits)), set(0.5)), set(ULP));
+            let u = lanes::to_bits(u);
+            let exponent = lanes::to_floats(lanes::sub(lanes::shift_right::<23>(u), all(127)));
+            let m = lanes::or(lanes::and(u, all(0x007F_FFFF)), all(0x3F80_0000));
+            let m = lanes::from_bits(m);
+            let z = div(sub(m, one), add(m, one));
+            let z2 = mul(z, z);
+            let log2 = add(set(LOG2[2]), mul(z2, set(LOG2[3])));
+            let log2 = add(set(LOG2[0]), mul(z2, add(set(LOG2[1]), mul(z2, log2))));
+            let log2 = add(exponent, mul(z, log2));
+            let t = div(sub(set(0.0), log2), lanes::to_floats(count));
+            let whole = lanes::to_ints(t);
+            let f = sub(t, lanes::to_floats(whole));
+            let r = sub(set(EXP2[3]), mul(f, sub(set(EXP2[4]), mul(f, set(EXP2[5])))));
+            let r = sub(set(EXP2[1]), mul(f, sub(set(EXP2[2]), mul(f, r))));
+            let r = mul(f, sub(set(EXP2[0]), mul(f, r)));
+            let s = lanes::from_bits(lanes::shift_left::<23>(lanes::sub(all(127), whole)));
+            mul(mass, add(sub(one, s), mul(s, r)))
+        }
+    };
+}
+
+use {kernel, lanes, operations};
 
 pub(crate) mod avx2;
 pub(crate) mod avx512;

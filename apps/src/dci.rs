@@ -147,7 +147,7 @@ struct Shown<'a> {
 }
 
 #[cfg(feature = "dpdk")]
-impl live::border::Monitor for Shown<'_> {
+impl live::border::BorderMonitor for Shown<'_> {
     fn wants_end(&mut self) -> bool {
         crate::interrupt::requested()
     }

@@ -268,7 +268,12 @@ fn accounted(wire: &AccountedBytes) -> String {
         size.map_or_else(|| "as our headers".to_owned(), |bytes| format!("{bytes} bytes"))
     };
     let (around, control) = (size(wire.data_overhead), size(wire.control));
-    format!("around payload {around}, without payload {control}")
+    let padded = if wire.data_min == 0 {
+        String::new()
+    } else {
+        format!(", payload at least {} bytes", wire.data_min)
+    };
+    format!("around payload {around}{padded}, without payload {control}")
 }
 
 fn instant(at: Instant) -> String {

@@ -1,7 +1,7 @@
 //! A receiver's half of a controller that `tests/adding.rs` adds: it reports a constant share of
 //! the BDP. It shows all that a half's file has to state.
 
-use super::{Arrival, HalfSetup, ReceiverHalf, Receiving, Report};
+use super::{HalfReport, HalfSetup, ReceiverHalf, Reporter, SegmentArrival};
 use crate::params::params;
 use crate::registry::Registered;
 use crate::time::Instant;
@@ -16,16 +16,16 @@ params! {
 
 /// The half of one flow: what it reports.
 #[derive(Clone, Debug)]
-pub struct Quota(Report);
+pub struct Quota(HalfReport);
 
 impl Registered for Quota {
     const ABOUT: &'static str = "a share of the BDP for senders, added by a test";
     type Params = QuotaParams;
 }
 
-impl Receiving for Quota {
+impl Reporter for Quota {
     fn build(setup: &HalfSetup<'_>) -> Self {
-        Self(Report { number: 0, values: [setup.params.quota.share, 0] })
+        Self(HalfReport { number: 0, values: [setup.params.quota.share, 0] })
     }
 
     fn number() -> u8 {
@@ -34,10 +34,10 @@ impl Receiving for Quota {
 }
 
 impl ReceiverHalf for Quota {
-    fn on_segment(&mut self, _arrival: &Arrival<'_>) {
+    fn on_segment(&mut self, _arrival: &SegmentArrival<'_>) {
         self.0.number = self.0.number.wrapping_add(1);
     }
-    fn report(&mut self, _now: Instant) -> Option<Report> {
+    fn report(&mut self, _now: Instant) -> Option<HalfReport> {
         Some(self.0)
     }
 }

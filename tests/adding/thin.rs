@@ -5,7 +5,7 @@ use transport::params::params;
 use transport::registry::Registered;
 use transport::{DropReason, Instant};
 
-use super::{Code, Context, Program, ProgramSettings, Setup};
+use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -31,7 +31,7 @@ impl Registered for Thin {
     type Params = ThinParams;
 }
 
-impl Code for Thin {
+impl SwitchProgram for Thin {
     fn build(settings: &ProgramSettings, _setup: &Setup<'_>) -> Self {
         Self { every: settings.thin.every, passed: 0 }
     }

@@ -14,10 +14,14 @@ const LINKS: u64 = 4;
 
 /// The completion time of one segment of 512 bytes that is alone in a network of 100 Gbps.
 fn alone(overhead: &str, control: &str) -> (Duration, Summary) {
+    alone_of(Bytes(512), &[("wire.data_overhead", overhead), ("wire.control", control)])
+}
+
+/// The completion time of one segment of `payload` that is alone, with `sizes` accounted.
+fn alone_of(payload: Bytes, sizes: &[(&str, &str)]) -> (Duration, Summary) {
     let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
-    matrix.push_flow(FlowSpec::new(HostId(0), HostId(3), Bytes(512)));
-    let settings = [("mtu", "512"), ("wire.data_overhead", overhead), ("wire.control", control)];
-    let outcome = run(&settings, matrix, "leaf-spine:2,1,2,100");
+    matrix.push_flow(FlowSpec::new(HostId(0), HostId(3), payload));
+    let outcome = run(&[&[("mtu", "512")], sizes].concat(), matrix, "leaf-spine:2,1,2,100");
     (outcome.records[0].fct().unwrap(), outcome.summary)
 }
 
@@ -41,4 +45,14 @@ fn sizes_equal_to_those_of_the_headers_change_nothing() {
     let opening = frame + data::LEN + data::OPEN_LEN + data::TAG_LEN;
     let (same, _) = alone(&opening.to_string(), &(frame + ack::LEN).to_string());
     assert_eq!(same, own);
+}
+
+#[test]
+fn short_payload_is_padded_to_the_least_that_is_accounted() {
+    let (around, control) = (("wire.data_overhead", "40"), ("wire.control", "40"));
+    let padded = [around, control, ("wire.data_min", "512")];
+    let (short, summary) = alone_of(Bytes(100), &padded);
+    assert_eq!(short, alone("40", "40").0, "100 bytes as long as 512");
+    assert!(alone_of(Bytes(100), &[around, control]).0 < short);
+    assert_eq!(summary.wire.map(|wire| wire.data_min), Some(512), "the result says so");
 }

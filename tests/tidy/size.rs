@@ -6,6 +6,7 @@ const FILE_LINES: usize = 600;
 const TEST_FILE_LINES: usize = 800;
 
 const FUNCTION_LINES: usize = 70;
+const TRAIT_METHODS: usize = 7;
 const COLUMNS: usize = 100;
 
 /// Checks one `.rs` file.
@@ -26,19 +27,46 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             found.push(Finding::new(path, at + 1, message));
         }
     }
-    found.extend(functions(path, text));
+    let source = Source::new(path, text);
+    found.extend(functions(path, &source));
+    found.extend(traits(path, &source));
     found
 }
 
-fn functions(path: &str, text: &str) -> Vec<Finding> {
-    let source = Source::new(path, text);
+/// A function item has a name behind `fn`; a function pointer type has a parenthesis.
+fn is_function(line: &str) -> bool {
+    words_in(line, "fn").any(|at| line[at + 2..].trim_start().starts_with(super::is_word))
+}
+
+/// Traits with more methods than a reader keeps in mind.
+fn traits(path: &str, source: &Source) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, line) in source.code.iter().enumerate() {
-        // A function item has a name behind `fn`; a function pointer type has a parenthesis.
-        let is_item = words_in(line, "fn")
-            .any(|fn_at| line[fn_at + 2..].trim_start().starts_with(super::is_word));
+        let rest = line.trim_start();
+        let rest = rest.strip_prefix("pub").map_or(rest, |rest| {
+            let rest = rest.strip_prefix("(super)").or(rest.strip_prefix("(crate)"));
+            rest.unwrap_or(&line.trim_start()[3..]).trim_start()
+        });
+        if !rest.starts_with("trait ") {
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len() + 4;
+        let body = &source.code[at..=item_end(&source.code, at).min(source.code.len() - 1)];
+        let is_own = |line: &&String| line.len() - line.trim_start().len() == indent;
+        let methods = body.iter().filter(is_own).filter(|line| is_function(line)).count();
+        if methods > TRAIT_METHODS {
+            let message = format!("trait of {methods} methods, at most {TRAIT_METHODS}: split it");
+            found.push(Finding::new(path, at + 1, message));
+        }
+    }
+    found
+}
+
+fn functions(path: &str, source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, line) in source.code.iter().enumerate() {
         let lines = item_end(&source.code, at) + 1 - at;
-        if is_item && lines > FUNCTION_LINES {
+        if is_function(line) && lines > FUNCTION_LINES {
             let message = format!("function of {lines} lines, at most {FUNCTION_LINES}: delegate");
             found.push(Finding::new(path, at + 1, message));
         }
@@ -84,5 +112,16 @@ mod tests {
         let text = format!("//! A.\nfn a() {{}}\nfn b(\n) {{\n{body}}}\nfn c();\n");
         let found = messages(&text);
         assert_eq!(found, [(3, "function of 72 lines, at most 70: delegate".into())]);
+    }
+
+    #[test]
+    fn a_wide_trait_is_found_and_a_narrow_one_is_not() {
+        let of = |methods: usize| {
+            let methods = "    fn a(&self) {\n        fn inner() {}\n    }\n".repeat(methods);
+            format!("//! A.\npub(super) trait A: B {{\n{methods}}}\nfn c() {{}}\n")
+        };
+        assert_eq!(messages(&of(7)), []);
+        let found = (2, "trait of 8 methods, at most 7: split it".into());
+        assert_eq!(messages(&of(8)), [found]);
     }
 }

@@ -111,8 +111,26 @@ pub(crate) fn banned(path: &str, text: &str) -> Vec<Finding> {
 
 /// Names of types that once stood for several ideas: product code declares each at most once.
 const ONE_MEANING: &[&str] = &[
-    "Backlog", "Crew", "Line", "Links", "Memory", "Part", "Place", "Slot", "Source", "Step",
-    "Turn", "Verdict", "Watch", "Window",
+    "Arrival",
+    "Backlog",
+    "Code",
+    "Crew",
+    "Histogram",
+    "Line",
+    "Links",
+    "Memory",
+    "Monitor",
+    "Part",
+    "Place",
+    "Receiving",
+    "Report",
+    "Slot",
+    "Source",
+    "Step",
+    "Turn",
+    "Verdict",
+    "Watch",
+    "Window",
 ];
 
 /// Second declarations of a name in [`ONE_MEANING`].

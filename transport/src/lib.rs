@@ -72,6 +72,7 @@ pub mod ec;
 pub mod endpoint;
 pub mod event;
 mod flow;
+pub mod histogram;
 pub mod lb;
 pub mod number;
 pub mod params;

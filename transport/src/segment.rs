@@ -57,8 +57,9 @@ impl RxSegment {
     };
 }
 
-const _: () = assert!(size_of::<TxSegment>() <= 72);
-const _: () = assert!(size_of::<RxSegment>() <= 72);
+// A cache line, and the key of the flow.
+const _: () = assert!(size_of::<TxSegment>() <= 64 + 8);
+const _: () = assert!(size_of::<RxSegment>() <= 64 + 8);
 
 /// Names `len` bytes of a message that this endpoint sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use experiments::measure::Counters;
-use live::peers::{Interval, Job, Monitor, Outcome, Served, SessionEvent, Terms, Totals};
+use live::peers::{Interval, Job, Outcome, Served, SessionEvent, SessionMonitor, Terms, Totals};
 use serde::Serialize;
 use transport::Duration;
 
@@ -104,7 +104,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Monitor for Shown<'_> {
+impl SessionMonitor for Shown<'_> {
     fn wants_end(&mut self) -> bool {
         interrupt::requested()
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use experiments::measure::scheduler::pods;
 use experiments::plan::{Draft, Origin, Plan};
 use experiments::topology;
 use experiments::workload::{FlowSpec, Matrix};
@@ -97,7 +98,7 @@ fn run(mut sent: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>)
         let granted = Schd::of(&note).unwrap().grant.map_or(0, |grant: Grant| grant.cells.into());
         *cells.entry(packet.dst.0).or_default() += granted;
     }
-    let counters = network.pods().unwrap();
+    let counters = pods(&network).unwrap();
     (counters.refusals().filter(|(_, count)| *count > 0).collect(), cells)
 }
 

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use transport::sched::SchedParams;
-use transport::{Duration, HostId};
+use transport::{Bytes, Duration, HostId};
 
 use super::elements::{Node, PortSpec, SwitchSpec};
+use super::program::pfc::{Shortage, needs};
 use super::program::{ProgramKind, ProgramSettings};
-use super::qdisc::{QdiscKind, QdiscSettings};
+use super::qdisc::QdiscSettings;
 
 /// A whole network, before it runs.
 #[derive(Clone, Debug)]
@@ -49,18 +50,18 @@ impl core::fmt::Display for Unpaused {
 impl core::error::Error for Unpaused {}
 
 impl Blueprint {
-    /// Runs `program` in `switch`, once for each switch. The ports of a switch that pauses links
-    /// hold the packets that arrive until the pause is obeyed: their discipline becomes the
-    /// lossless one.
+    /// Runs `program` in `switch`, once for each switch. A program that needs a discipline at the
+    /// ports of its switch gives it to them: ports of a switch that pauses links hold the packets
+    /// that arrive until the pause is obeyed.
     ///
     /// # Errors
     /// When the switch has lossless ports and `program` does not pause links: data would drop.
     pub fn assign(&mut self, switch: u32, program: ProgramKind) -> Result<(), Unpaused> {
         let ports = self.switches[switch as usize].ports();
         let ports = &mut self.ports[ports.start as usize..ports.end as usize];
-        if program == ProgramKind::Pfc {
-            ports.iter_mut().for_each(|port| port.qdisc = QdiscKind::Lossless);
-        } else if ports.iter().any(|port| port.qdisc == QdiscKind::Lossless) {
+        if let Some(qdisc) = program.qdisc() {
+            ports.iter_mut().for_each(|port| port.qdisc = qdisc);
+        } else if ports.iter().any(|port| port.qdisc.needs_pauses()) {
             return Err(Unpaused(program));
         }
         self.programs.insert(switch, program);
@@ -77,12 +78,34 @@ impl Blueprint {
 
     /// Runs the program that pauses links in every plain switch with a lossless port.
     pub fn pause_where_lossless(&mut self) {
-        let is_lossless = |port: &&PortSpec| port.qdisc == QdiscKind::Lossless;
-        for port in self.ports.iter().filter(is_lossless) {
+        for port in self.ports.iter().filter(|port| port.qdisc.needs_pauses()) {
             if let Node::Switch(switch) = port.owner {
                 self.programs.entry(switch).or_insert(ProgramKind::Pfc);
             }
         }
+    }
+
+    /// The least buffer with which every link into a switch that pauses is lossless; 0 without one.
+    #[must_use]
+    pub fn least_buffer(&self) -> Bytes {
+        self.needs().iter().map(Shortage::least).max().unwrap_or_default()
+    }
+
+    /// Whether the buffer for every link into a switch that pauses is large enough.
+    ///
+    /// # Errors
+    /// The shortage of the link that needs most.
+    pub fn check_buffers(&self) -> Result<(), Shortage> {
+        let short = self.needs().into_iter().filter(|need| need.buffer < need.least());
+        short.max_by_key(Shortage::least).map_or(Ok(()), Err)
+    }
+
+    fn needs(&self) -> Vec<Shortage> {
+        if self.switches_with(ProgramKind::Pfc).next().is_none() {
+            return Vec::new();
+        }
+        let pauses = |switch| self.runs(switch, ProgramKind::Pfc);
+        needs(&self.ports, pauses, &self.program_settings.pfc)
     }
 
     /// The switches that run `program`, ascending.

@@ -15,7 +15,6 @@
 mod audit;
 mod blueprint;
 mod border;
-mod buffers;
 mod calendar;
 mod copies;
 mod elements;
@@ -37,7 +36,6 @@ mod wiring;
 
 pub use audit::{Audit, Imbalance};
 pub use blueprint::{Blueprint, Unpaused};
-pub use buffers::{Shortage, check_buffers, least_buffer};
 pub use calendar::Flight;
 pub use copies::{CopySlab, Counted};
 pub use elements::{Node, PortId, PortSpec, SwitchSpec};
@@ -47,8 +45,9 @@ pub use network::Network;
 pub use packet::{Flags, Output, Packet, flow_hash};
 pub use parts::Parts;
 pub use port::{Departure, Port, serialisation};
+pub use program::pfc::Shortage;
 pub use program::pod_scheduler::PodCounters;
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
-pub use stats::{Histogram, PortStats, QueueStats};
+pub use stats::{Eighths, PortStats, QueueStats};
 pub use time_window::{Group, TimeWindow};

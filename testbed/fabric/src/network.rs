@@ -11,26 +11,25 @@
 //! Nothing is allocated once queues and buffers have reached their largest size. Time is the
 //! driver's: this file has no clock.
 
+mod build;
 mod faults;
+mod nics;
 
-use transport::{Bytes, DropReason, Duration, HostId, Instant, Rng};
+use transport::{DropReason, Duration, HostId, Instant, Rng};
 
 use super::audit::Audit;
 use super::blueprint::Blueprint;
-use super::buffers::room;
-use super::calendar::{Calendar, Flight};
-use super::elements::{Node, PortId, PortSpec, SwitchSpec};
+use super::calendar::Flight;
+use super::elements::PortId;
 use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
-use super::port::Port;
-use super::program::pod_scheduler::PodCounters;
-use super::program::{AnyProgram, LinkSpec, Program, Programmed, Setup, Surroundings, SwitchRun};
-use super::qdisc::{AnyQdisc, QdiscKind, QdiscParams, Queued};
-use super::routing::Switch;
+use super::program::{AnyProgram, Program, Programmed, Surroundings, SwitchRun};
+use super::qdisc::Queued;
 use super::stats::{PortStats, QueueStats};
 use super::time_window::{Group, TimeWindow};
-use super::transit::{Counts, Far, NO_FAULT, PortState, Transit};
-use super::wiring::{Wiring, ways_to};
+use super::transit::{PortState, Transit};
+use super::wiring::Wiring;
+use build::{calendar_of_instants, check, links, lookahead, ports, programs};
 
 /// A running network. Memory: about 450 bytes a port, 16 bytes a packet queued, 32 a packet on a
 /// link and 32 a packet of the window at work, at their peaks.
@@ -52,20 +51,6 @@ pub struct Network {
     fault_rng: Rng,
 }
 
-/// Slots of the calendar in a window: so many that the flights handed to a port are nearly in
-/// order.
-const SLOTS_A_WINDOW: u64 = 64;
-
-/// The longest slot, picoseconds. Longer ones would leave many flights to sort.
-const SLOT_MAX: u64 = 1 << 13;
-
-/// The longest slot where windows are instants: the near level then just spans a link of 600 ns and
-/// a switch.
-const SLOT_OF_INSTANTS: u64 = 1 << 9;
-
-/// The longest window, whatever the lookahead: the flights of a window should fit the caches.
-const WINDOW_MAX: Duration = Duration::from_ps(1 << 22);
-
 impl Network {
     /// An idle network at time zero; `rng` names its chance.
     ///
@@ -74,45 +59,12 @@ impl Network {
     #[must_use]
     pub fn new(blueprint: Blueprint, rng: &Rng) -> Self {
         check(&blueprint);
-        let specs = &blueprint.ports;
         let (programs, wiring) = programs(&blueprint, rng);
-        let room = room(&blueprint);
-        let port = |(number, spec): (u32, &PortSpec)| {
-            let params = match spec.owner {
-                Node::Switch(switch) if spec.qdisc == QdiscKind::Lossless => {
-                    QdiscParams { data_limit: room[switch as usize], ..spec.params }
-                }
-                _ => spec.params,
-            };
-            let to = match spec.to {
-                Node::Host(host) => Far::Host(host),
-                Node::Switch(switch) if blueprint.programs.contains_key(&switch) => {
-                    Far::Programmed(wiring.target[wiring.back[number as usize] as usize])
-                }
-                Node::Switch(switch) if blueprint.explicit => Far::Named(switch),
-                Node::Switch(switch) => Far::Plain(switch),
-            };
-            PortState {
-                port: Port::new(
-                    spec.rate,
-                    spec.delay,
-                    AnyQdisc::new(spec.qdisc, &blueprint.qdiscs, &params, spec.rate),
-                ),
-                number,
-                to,
-                fault: NO_FAULT,
-                measured: number >= blueprint.hosts,
-                stamps: spec.stamps,
-                wake_at: Instant::FAR_FUTURE,
-                stats: PortStats::default(),
-                rng: rng.fork("port", u64::from(number)),
-            }
-        };
         let lookahead = lookahead(&blueprint);
         let mut network = Self {
-            ports: (0..).zip(specs).map(port).collect(),
+            ports: ports(&blueprint, &wiring, rng),
             links: links(&blueprint, &programs, lookahead, rng),
-            window: TimeWindow::new(specs.len() + programs.len(), blueprint.hosts),
+            window: TimeWindow::new(blueprint.ports.len() + programs.len(), blueprint.hosts),
             programs,
             wiring,
             lookahead,
@@ -143,7 +95,7 @@ impl Network {
     /// Prepares an idle network for windows of one instant: with shorter slots there is less to
     /// look through for each.
     pub fn expect_instants(&mut self) {
-        self.links.calendar = Calendar::new(slot(self.lookahead).min(SLOT_OF_INSTANTS).ilog2());
+        self.links.calendar = calendar_of_instants(self.lookahead);
         self.wake_programs(|_| true);
     }
 
@@ -267,101 +219,11 @@ impl Network {
         self.count_delivered((out.len() - outputs) as u64);
     }
 
-    /// Pushes the packets that arrive at a host to `out`, where switches may pause links: packets
-    /// that drivers hand in and pauses have their turns in between.
-    fn deliver_among_pauses(
-        &mut self,
-        group: Group,
-        window: &TimeWindow,
-        frames: &mut dyn Frames,
-        out: &mut Vec<Output>,
-    ) {
-        let host = HostId(group.target);
-        for flight in window.flights(group).iter().filter(|flight| !flight.is_wake()) {
-            let Flight { at, packet, .. } = *flight;
-            if let Some(paused) = flight.pause() {
-                self.pause_nic(host, paused, at, frames, out);
-            } else if flight.is_handed_in() {
-                self.links.counts.on_wire -= 1;
-                let driver = &mut Driver { out, frames: &mut *frames };
-                self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver);
-            } else {
-                self.count_delivered(1);
-                out.push(Output::Delivered { host, packet, at });
-            }
-        }
-    }
-
-    /// Handles a pause or resume frame of the switch at the NIC of `host`.
-    #[cold]
-    pub fn pause_nic(
-        &mut self,
-        host: HostId,
-        paused: bool,
-        at: Instant,
-        frames: &mut dyn Frames,
-        out: &mut Vec<Output>,
-    ) {
-        self.run_nic(host, at, frames, out);
-        self.links.obey(&mut self.ports[host.0 as usize], paused, at);
-        self.run_nic(host, at, frames, out);
-    }
-
-    /// Whether the NIC of `host` may send no data.
-    #[inline]
-    pub fn nic_is_paused(&self, host: HostId) -> bool {
-        self.ports[host.0 as usize].port.is_paused()
-    }
-
     /// Notes that `count` packets were given to their host.
     #[inline]
     pub fn count_delivered(&mut self, count: u64) {
         self.links.counts.delivered += count;
         self.links.counts.on_wire -= count;
-    }
-
-    /// The window that ends at `end` is over for `host`; its next turn is in that of `at`, unless
-    /// something arrives earlier.
-    #[inline]
-    pub fn wake_host(&mut self, host: HostId, end: Instant, at: Instant) {
-        let state = &mut self.ports[host.0 as usize];
-        state.wakes_used_up(before(end));
-        self.links.wake(state, at);
-    }
-
-    /// When the NIC of `host` has its next turn: a packet that waits starts to be sent, or the rate
-    /// of the link changes.
-    #[inline]
-    pub fn nic_turn(&self, host: HostId) -> Option<Instant> {
-        self.links.next_turn(&self.ports[host.0 as usize])
-    }
-
-    /// Packets that wait at the NIC of `host`.
-    #[inline]
-    pub fn nic_waiting(&self, host: HostId) -> usize {
-        self.ports[host.0 as usize].port.waiting()
-    }
-
-    /// When the NIC of `host` starts to send data that comes to it at `now`, behind what waits
-    /// there: for a NIC that sends in order and is not paused.
-    #[must_use]
-    pub fn nic_start(&self, host: HostId, now: Instant) -> Instant {
-        let port = &self.ports[host.0 as usize].port;
-        let Queued { data_bytes, control_bytes, .. } = port.queued();
-        port.busy_until().max(now) + port.rate().time_for(Bytes(data_bytes + control_bytes))
-    }
-
-    /// Runs the departures of the NIC of `host` that are due by `at`.
-    #[inline]
-    pub fn run_nic(
-        &mut self,
-        host: HostId,
-        at: Instant,
-        frames: &mut dyn Frames,
-        out: &mut Vec<Output>,
-    ) {
-        let driver = &mut Driver { out, frames };
-        self.links.depart_until(&mut self.ports[host.0 as usize], at, driver);
     }
 
     /// [`Network::inject`] by a driver that itself gives the host its turns.
@@ -413,13 +275,6 @@ impl Network {
         &self.blueprint
     }
 
-    /// The queue of the NIC of `host`, without the packet being sent; empty for a host that does
-    /// not exist.
-    #[must_use]
-    pub fn nic_queued(&self, host: HostId) -> Queued {
-        if host.0 < self.blueprint.hosts { self.queued(PortId(host.0)) } else { Queued::default() }
-    }
-
     /// The queue of `port`; empty for a port that does not exist.
     #[must_use]
     pub fn queued(&self, port: PortId) -> Queued {
@@ -436,16 +291,6 @@ impl Network {
     /// The programs of switches, in the order of the switches.
     pub fn programs(&self) -> impl Iterator<Item = &AnyProgram> + '_ {
         self.programs.iter().map(|one| &one.program)
-    }
-
-    /// The counts of the schedulers of pods; `None` without any.
-    #[must_use]
-    pub fn pods(&self) -> Option<PodCounters> {
-        let pods = self.programs().filter_map(|program| match program {
-            AnyProgram::PodScheduler(pod) => Some(pod.counters()),
-            _ => None,
-        });
-        pods.reduce(|all, pod| all.with(&pod))
     }
 
     /// The counters of each port, in the order of the blueprint.
@@ -494,98 +339,6 @@ impl Network {
             on_wire: self.links.counts.on_wire,
         }
     }
-}
-
-/// Checks that `blueprint` names only ports and switches that it has.
-fn check(blueprint: &Blueprint) {
-    let Blueprint { hosts, ports, switches, programs, .. } = blueprint;
-    assert!(ports.len() >= *hosts as usize, "each host has a NIC");
-    assert!(u32::try_from(ports.len()).is_ok_and(|ports| ports < NO_FAULT));
-    let exists = |switch: u32| (switch as usize) < switches.len();
-    assert!(ports.iter().all(|port| match port.to {
-        Node::Host(host) => host < *hosts,
-        Node::Switch(switch) => exists(switch),
-    }));
-    assert!(programs.keys().all(|switch| exists(*switch)));
-    assert!(switches.iter().all(|spec| spec.child_hosts > 0 && spec.bundle > 0));
-}
-
-/// The programs of the switches of `blueprint`, and the links as programs need them.
-fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wiring) {
-    if blueprint.programs.is_empty() {
-        return (Vec::new(), Wiring::default());
-    }
-    let specs = &blueprint.ports;
-    let programmed: Vec<u32> = blueprint.programs.keys().copied().collect();
-    let wiring = Wiring::new(specs, &programmed);
-    let made = (specs.len()..).zip(&blueprint.programs).map(|(target, (switch, kind))| {
-        let ports = blueprint.switches[*switch as usize].ports();
-        let link = |number: u32| LinkSpec {
-            port: specs[number as usize],
-            back: specs[wiring.back[number as usize] as usize],
-        };
-        let others = blueprint.switches_with(*kind).filter(|other| other != switch);
-        let setup = Setup {
-            address: blueprint.address_of(*switch),
-            peers: &others.map(|other| blueprint.address_of(other)).collect::<Vec<_>>(),
-            first_port: PortId(ports.start),
-            links: &ports.clone().map(link).collect::<Vec<_>>(),
-            switches: &blueprint.switches,
-            sched: &blueprint.sched,
-            rng: &rng.fork("program", u64::from(*switch)),
-        };
-        let target = u32::try_from(target).unwrap_or(u32::MAX);
-        let program = AnyProgram::new(*kind, &blueprint.program_settings, &setup);
-        Programmed::new(*switch, target, program)
-    });
-    let made = made.collect();
-    (made, wiring)
-}
-
-/// The links of `blueprint` with nothing on them.
-fn links(
-    blueprint: &Blueprint,
-    programs: &[Programmed],
-    lookahead: Duration,
-    rng: &Rng,
-) -> Transit {
-    let Blueprint { hosts, ports, switches, detection_delay, .. } = blueprint;
-    let switch = |(index, spec): (u64, &SwitchSpec)| {
-        Switch::new(*spec, rng.fork("switch", index).next_u32())
-    };
-    let mut ways = vec![None; switches.len()];
-    for end in programs.iter().filter(|programmed| programmed.program.is_end()) {
-        ways[end.switch as usize] = Some(ways_to(ports, switches.len(), end.switch));
-    }
-    let paused_since = if programs.is_empty() { 0 } else { ports.len() };
-    Transit {
-        calendar: Calendar::new(slot(lookahead).ilog2()),
-        border: None,
-        switches: (0..).zip(switches).map(switch).collect(),
-        hosts: *hosts,
-        ways,
-        paused_since: vec![Instant::ZERO; paused_since],
-        faults: Vec::new(),
-        fault_of: vec![NO_FAULT; ports.len()],
-        detection: *detection_delay,
-        counts: Counts::default(),
-        queue_stats: QueueStats::new(),
-    }
-}
-
-/// The least time that a packet takes over the quickest link: a byte, and the delay.
-fn lookahead(blueprint: &Blueprint) -> Duration {
-    let shortest = |spec: &PortSpec| spec.rate.time_for(Bytes(1)) + spec.delay;
-    let least = blueprint.ports.iter().map(shortest).min().unwrap_or(WINDOW_MAX);
-    let least = least.min(WINDOW_MAX);
-    let slot = slot(least);
-    Duration::from_ps(least.as_ps() / slot * slot)
-}
-
-/// The slot of a calendar for windows of `lookahead`, a power of two picoseconds.
-fn slot(lookahead: Duration) -> u64 {
-    let slot = (lookahead.as_ps() / SLOTS_A_WINDOW).clamp(1, SLOT_MAX);
-    1 << slot.ilog2()
 }
 
 /// The last instant before `end`.

@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use transport::cc::{Cc, CcKind, CcParams, CongestionControl, mlcc_note};
-use transport::rc::{Arrival, HalfSetup, Rc, RcKind, RcParams, ReceiverHalf};
+use transport::rc::{HalfSetup, Rc, RcKind, RcParams, ReceiverHalf, SegmentArrival};
 use transport::wire::int::Int;
 use transport::wire::{Body, Ext, Extensions, Extent, Header};
 use transport::{Bytes, Duration, EntropyValue, FlowId, Instant, Path, Psn, Rate};
@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(window.cwnd >= PATH.mtu);
         let (psn, bytes, sharers) = (Psn(0), Bytes(1000), u16::from(*sharers));
         let (ce, trimmed) = (false, false);
-        half.on_segment(&Arrival { at: now, psn, bytes, ce, trimmed, sharers, extensions });
+        half.on_segment(&SegmentArrival { at: now, psn, bytes, ce, trimmed, sharers, extensions });
         let report = half.report(now).expect("a segment has come");
         for kbps in report.values {
             assert!(RATES.contains(&(u64::from(kbps) * 1000)), "{kbps}");

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Instant as Wall;
 
-use transport::cc::CcKind;
+use transport::cc::{Cc, CcKind, Custom};
 use transport::{
-    BURST, Burst, Bytes, Config, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgSpec,
+    BURST, Burst, Bytes, Config, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgSpec, Path,
     Placement, Rate, Rng, RxSegment, Settings, TxSegment,
 };
 
@@ -43,7 +43,7 @@ pub(crate) struct Exchange {
 
 /// The settings of both ends; tables for `flows`.
 pub(crate) fn config(cc: CcKind, flows: u32) -> Config {
-    let settings = Settings {
+    let mut settings = Settings {
         cc,
         line_rate: RATE,
         base_rtt: BASE_RTT,
@@ -53,6 +53,12 @@ pub(crate) fn config(cc: CcKind, flows: u32) -> Config {
         msgs_max: 4 * flows,
         ..Settings::default()
     };
+    if cc == CcKind::Custom {
+        // The reference behind a pointer: what it costs more is the price of the pointer.
+        let params = settings.cc_params.clone();
+        let make = move |path: &Path| Cc::new(crate::REFERENCE, &params, path);
+        settings.cc_params.custom = Custom::built_by(settings.cc_params.fixed.bdps, make);
+    }
     Config::new(settings).expect("legal")
 }
 

@@ -20,7 +20,10 @@ const ACKS: u64 = 10_000;
 pub(crate) fn child(args: &[String]) {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u32>().expect("a number");
-    let controller = |name: &str| CcKind::by_name(name).expect("a controller");
+    let controller = |name: &str| {
+        let exchanged = crate::EXCHANGED.into_iter().find(|cc| cc.name() == name);
+        exchanged.or(CcKind::by_name(name)).expect("a controller")
+    };
     match args[..] {
         ["exchange", cc, flows, burst, ..] => {
             let burst = number(burst) as usize;

@@ -24,8 +24,9 @@ use transport::cc::CcKind;
 
 const BATCHES: usize = 41;
 const SEGMENTS: u64 = 20_000;
-/// Controllers in the exchange of segments, where they differ by their on_ack alone.
-const EXCHANGED: [CcKind; 2] = [CcKind::Smartt, REFERENCE];
+/// Controllers in the exchange of segments, where they differ by their on_ack alone. `custom` is
+/// the reference as an application would bring it.
+const EXCHANGED: [CcKind; 3] = [CcKind::Smartt, CcKind::Custom, REFERENCE];
 /// The controller with which the others are compared.
 const REFERENCE: CcKind = CcKind::Fixed;
 

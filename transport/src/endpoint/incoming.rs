@@ -153,7 +153,7 @@ impl<S: Scheduler> Endpoint<S> {
         let bytes = Bytes(if is_new { rx.payload_len.into() } else { 0 });
         let (at, psn, ce, trimmed) = (rx.at, data.psn, rx.ce, rx.trimmed);
         let sharers = self.receiving;
-        let arrival = rc::Arrival { at, psn, bytes, ce, trimmed, sharers, extensions };
+        let arrival = rc::SegmentArrival { at, psn, bytes, ce, trimmed, sharers, extensions };
         halves.on_segment(flow, &arrival);
         self.acks.echo(flow, halves);
     }

@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::config::Config;
-use crate::rc::{Arrival, HalfSetup, Rc, RcKind, RcParams, ReceiverHalf as _};
+use crate::rc::{HalfSetup, Rc, RcKind, RcParams, ReceiverHalf as _, SegmentArrival};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, FlowId, Psn};
 use crate::wire::advice::Advice;
@@ -59,7 +59,7 @@ impl Halves {
     }
 
     /// A segment of `flow` arrived.
-    pub(crate) fn on_segment(&mut self, flow: FlowId, arrival: &Arrival<'_>) {
+    pub(crate) fn on_segment(&mut self, flow: FlowId, arrival: &SegmentArrival<'_>) {
         let extensions = arrival.extensions;
         if extensions.is_some() {
             self.lend(flow, extensions.half());
@@ -151,7 +151,8 @@ mod tests {
     fn arrives(halves: &mut Halves, flow: FlowId, psn: u32, (extent, ext): (Extent, &Ext)) {
         let extensions = Extensions::new(extent, ext);
         let (at, psn, bytes) = (Instant::from_ps(1), Psn(psn), Bytes(4096));
-        let arrival = Arrival { at, psn, bytes, ce: false, trimmed: false, sharers: 1, extensions };
+        let arrival =
+            SegmentArrival { at, psn, bytes, ce: false, trimmed: false, sharers: 1, extensions };
         halves.on_segment(flow, &arrival);
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct ReceivedPsns {
 
 /// The result of [`ReceivedPsns::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Arrival {
+pub(crate) enum Insertion {
     New,
     Duplicate,
     OutOfWindow,
@@ -60,25 +60,25 @@ impl ReceivedPsns {
     ///
     /// `words` has a power of two of at least two words, so that the word of the first missing PSN
     /// is never also the word of the last admitted one.
-    pub(crate) fn insert(&mut self, words: &mut [u64], psn: Psn) -> Arrival {
+    pub(crate) fn insert(&mut self, words: &mut [u64], psn: Psn) -> Insertion {
         let ahead = psn.distance_from(self.next);
         if ahead < 0 {
-            return Arrival::Duplicate;
+            return Insertion::Duplicate;
         }
         // The word that `next` stands in is still in use, so one word less than the ring is open.
         if ahead.unsigned_abs() >= open_window(words) {
-            return Arrival::OutOfWindow;
+            return Insertion::OutOfWindow;
         }
         let (word, bit) = place(words, psn);
         if words[word] & bit != 0 {
-            return Arrival::Duplicate;
+            return Insertion::Duplicate;
         }
         words[word] |= bit;
         self.ahead += 1;
         if ahead == 0 {
             self.advance(words);
         }
-        Arrival::New
+        Insertion::New
     }
 
     /// True when `psn` has arrived already.
@@ -169,12 +169,12 @@ mod tests {
                     prop_assert_eq!(subject.is_overtaken(&words, Psn(psn)), overtaken);
                 }
                 let want = if oracle.contains(&psn) {
-                    Arrival::Duplicate
+                    Insertion::Duplicate
                 } else if psn >= floor + 192 {
-                    Arrival::OutOfWindow
+                    Insertion::OutOfWindow
                 } else {
                     oracle.insert(psn);
-                    Arrival::New
+                    Insertion::New
                 };
                 prop_assert_eq!(subject.insert(&mut words, Psn(psn)), want);
                 while oracle.contains(&floor) {
@@ -203,9 +203,9 @@ mod tests {
         let mut subject = ReceivedPsns { next: Psn(u32::MAX - 2), ahead: 0 };
         let mut words = [0; 2];
         for step in 0..6 {
-            assert_eq!(subject.insert(&mut words, Psn(u32::MAX - 2).plus(step)), Arrival::New);
+            assert_eq!(subject.insert(&mut words, Psn(u32::MAX - 2).plus(step)), Insertion::New);
         }
         assert_eq!(subject.cumulative(), Psn(3));
-        assert_eq!(subject.insert(&mut words, Psn(u32::MAX)), Arrival::Duplicate);
+        assert_eq!(subject.insert(&mut words, Psn(u32::MAX)), Insertion::Duplicate);
     }
 }

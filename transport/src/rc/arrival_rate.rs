@@ -2,7 +2,7 @@
 //! is. The number of a report counts measurements; the values are the rate that was measured last
 //! and the share, both kb/s. What follows from them is for the controller to decide.
 
-use super::{Arrival, HalfSetup, ReceiverHalf, Receiving, Report};
+use super::{HalfReport, HalfSetup, ReceiverHalf, Reporter, SegmentArrival};
 use crate::params::params;
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
@@ -26,7 +26,7 @@ pub struct ArrivalRate {
     since: Option<Instant>,
     /// What arrived after that.
     bytes: Bytes,
-    report: Report,
+    report: HalfReport,
 }
 
 /// Unit of reported rates, bit/s.
@@ -37,14 +37,14 @@ impl Registered for ArrivalRate {
     type Params = ArrivalRateParams;
 }
 
-impl Receiving for ArrivalRate {
+impl Reporter for ArrivalRate {
     fn build(setup: &HalfSetup<'_>) -> Self {
         Self {
             window: setup.params.arrival_rate.window,
             line_rate: setup.line_rate,
             since: None,
             bytes: Bytes::ZERO,
-            report: Report { number: 0, values: [0; 2] },
+            report: HalfReport { number: 0, values: [0; 2] },
         }
     }
 
@@ -62,7 +62,7 @@ impl ArrivalRate {
 }
 
 impl ReceiverHalf for ArrivalRate {
-    fn on_segment(&mut self, arrival: &Arrival<'_>) {
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) {
         let share = self.line_rate.as_bps() / u64::from(arrival.sharers.max(1)) / UNIT;
         self.report.values[1] = u32::try_from(share).unwrap_or(u32::MAX).max(1);
         let Some(since) = self.since else {
@@ -82,7 +82,7 @@ impl ReceiverHalf for ArrivalRate {
         (self.since, self.bytes) = (Some(arrival.at), Bytes::ZERO);
     }
 
-    fn report(&mut self, _now: Instant) -> Option<Report> {
+    fn report(&mut self, _now: Instant) -> Option<HalfReport> {
         self.since.map(|_| self.report)
     }
 }
@@ -103,11 +103,12 @@ mod tests {
         })
     }
 
-    fn arrives(half: &mut ArrivalRate, ns: u64, bytes: u64, sharers: u16) -> Option<Report> {
+    fn arrives(half: &mut ArrivalRate, ns: u64, bytes: u64, sharers: u16) -> Option<HalfReport> {
         let at = Instant::from_ps(ns * 1000);
         let (psn, bytes) = (Psn(0), Bytes(bytes));
         let extensions = Extensions::NONE;
-        let arrival = Arrival { at, psn, bytes, ce: false, trimmed: false, sharers, extensions };
+        let arrival =
+            SegmentArrival { at, psn, bytes, ce: false, trimmed: false, sharers, extensions };
         half.on_segment(&arrival);
         half.report(at)
     }
@@ -117,11 +118,11 @@ mod tests {
         let mut half = half();
         assert_eq!(half.report(Instant::ZERO), None);
         let first = arrives(&mut half, 1000, 4096, 1).unwrap();
-        assert_eq!(first, Report { number: 0, values: [0, 100_000_000] });
+        assert_eq!(first, HalfReport { number: 0, values: [0, 100_000_000] });
         // 50 Gb/s: 5000 octets each 800 ns.
         let reports = (1..=50).map(|n| arrives(&mut half, 1000 + n * 800, 5000, 4).unwrap());
         let last = reports.last().unwrap();
-        assert_eq!(last, Report { number: 2, values: [50_000_000, 25_000_000] });
+        assert_eq!(last, HalfReport { number: 2, values: [50_000_000, 25_000_000] });
         assert_eq!(ArrivalRate::share(last.values), Some(Rate::from_gbps(25)));
     }
 

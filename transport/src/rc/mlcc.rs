@@ -16,7 +16,7 @@
 
 mod dqm;
 
-use super::{Arrival, HalfSetup, ReceiverHalf, Receiving, Report};
+use super::{HalfReport, HalfSetup, ReceiverHalf, Reporter, SegmentArrival};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -128,7 +128,7 @@ impl Registered for Mlcc {
     }
 }
 
-impl Receiving for Mlcc {
+impl Reporter for Mlcc {
     fn build(setup: &HalfSetup<'_>) -> Self {
         let params = &setup.params.mlcc;
         let line = rate_of(setup.line_rate).max(1.0);
@@ -169,7 +169,7 @@ impl Mlcc {
     }
 
     /// The first segment: the rates are what a new queue has.
-    fn start(&mut self, arrival: &Arrival<'_>) {
+    fn start(&mut self, arrival: &SegmentArrival<'_>) {
         self.started = true;
         let sharers = match self.initial {
             Initial::Line => 1,
@@ -218,7 +218,7 @@ const fn next(credit: u16) -> u16 {
 }
 
 impl ReceiverHalf for Mlcc {
-    fn on_segment(&mut self, arrival: &Arrival<'_>) {
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) {
         if !self.started {
             self.start(arrival);
         }
@@ -231,11 +231,11 @@ impl ReceiverHalf for Mlcc {
         self.dqm.on_segment(self.law.rate(), &self.fixed);
     }
 
-    fn report(&mut self, _now: Instant) -> Option<Report> {
+    fn report(&mut self, _now: Instant) -> Option<HalfReport> {
         let rates = [self.law.rate(), self.dqm.advised(self.law.rate(), &self.fixed)];
         let values = rates.map(|rate| Rate::from_bps(dqm::whole(rate / UNIT + 0.5)).as_bps());
         let values = values.map(|value| u32::try_from(value).unwrap_or(u32::MAX).max(1));
-        self.started.then(|| Report { number: self.credit.unwrap_or(1), values })
+        self.started.then(|| HalfReport { number: self.credit.unwrap_or(1), values })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::wire::half::Half;
 
 /// A segment that arrived, as a half sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
+pub struct SegmentArrival<'a> {
     /// When it arrived.
     pub at: Instant,
     /// Its number in the flow.
@@ -35,7 +35,7 @@ pub struct Arrival<'a> {
 
 /// What a half says in an acknowledgement. The half defines what number and values mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Report {
+pub struct HalfReport {
     /// A number that may wrap, and begins anew when the flow has been at rest.
     pub number: u16,
     /// Two values.
@@ -45,9 +45,9 @@ pub struct Report {
 /// The behaviour of a half.
 pub trait ReceiverHalf {
     /// A segment arrived, for the first time or again.
-    fn on_segment(&mut self, arrival: &Arrival<'_>);
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>);
     /// What an acknowledgement that is made at `now` says; `None` when there is nothing to say.
-    fn report(&mut self, now: Instant) -> Option<Report>;
+    fn report(&mut self, now: Instant) -> Option<HalfReport>;
 }
 
 /// What a half is made from.
@@ -64,7 +64,7 @@ pub struct HalfSetup<'a> {
 }
 
 /// What a half's file states for its registration.
-pub trait Receiving: ReceiverHalf + Registered {
+pub trait Reporter: ReceiverHalf + Registered {
     /// The half of a flow of which nothing has arrived.
     fn build(setup: &HalfSetup<'_>) -> Self;
     /// Its number on the wire, 1..=255; no other half has it.
@@ -76,7 +76,7 @@ registry! {
     pub enum RcKind;
     /// The half of one flow.
     pub enum Rc: ReceiverHalf;
-    new: Receiving::build(setup: &HalfSetup<'_>);
+    new: Reporter::build(setup: &HalfSetup<'_>);
     params {
         /// The settings of every half, `rc.<name>.<key>`.
         pub struct RcParams;
@@ -89,8 +89,8 @@ registry! {
         "arrival-rate" => arrival_rate::ArrivalRate,
         "mlcc" => mlcc::Mlcc,
     }
-    fn on_segment(&mut self, arrival: &Arrival<'_>);
-    fn report(&mut self, now: Instant) -> Option<Report>;
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>);
+    fn report(&mut self, now: Instant) -> Option<HalfReport>;
 }
 
 const _: () = assert!(size_of::<Rc>() <= 256, "one for each flow that is received");

@@ -32,7 +32,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
-pub use figures::{Figures, Spans};
+pub use figures::Figures;
 pub use params::{DcSimParams, Order, RttMax};
 
 use super::{

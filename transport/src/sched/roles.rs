@@ -132,7 +132,8 @@ pub struct Choice {
     /// Whether to send a copy: the next segment that was never sent leaves early, outside of the
     /// window, and is sent in a later turn, too, unless it is acknowledged before. A segment has
     /// one copy at most. A flow with an erasure code sends none. Where there is nothing to copy the
-    /// turn is void, and the flow's backlog is reported.
+    /// turn is void, and the flow's backlog is reported. After 32 void turns of one poll the next
+    /// ones wait until the endpoint is polled again, as after [`Sending::next_turn`] gave none.
     pub copy: bool,
 }
 

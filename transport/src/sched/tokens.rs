@@ -37,14 +37,14 @@ const AHEAD_MAX: u32 = 1 << 15;
 /// What a sender reports of a flow: the last token that is gone, and the segments that want tokens
 /// after it. It takes the field in which other schedulers announce bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Report {
+struct TokenReport {
     /// The number of the token, its last 16 bits.
     spent: u16,
-    /// Segments, at most [`Report::NEEDS_MAX`].
+    /// Segments, at most [`TokenReport::NEEDS_MAX`].
     needs: u16,
 }
 
-impl Report {
+impl TokenReport {
     /// As many as fit beside a value that is never zero.
     const NEEDS_MAX: u16 = u16::MAX - 1;
 

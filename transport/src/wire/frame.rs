@@ -17,7 +17,7 @@ pub use super::class::{Ecn, TrafficClass};
 use super::int::{self, Hop};
 use super::outer::{
     self, DONT_FRAGMENT, ETHERTYPE_V4, ETHERTYPE_V6, Ethernet, HOPS, Head4, Head6, Ipv4, Ipv6,
-    Outer as _, PROTOCOL_UDP, Udp, VERSION_IHL, first_word,
+    Outer as _, PROTOCOL_UDP, Received as _, Udp, VERSION_IHL, first_word,
 };
 use super::{Ext, Header, ParseError, ack, advice, credit, data, ext, half};
 use crate::units::{EntropyValue, HostId};

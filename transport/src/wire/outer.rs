@@ -109,7 +109,10 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
     fn check(&self) -> Result<(), ParseError>;
     /// Sender and receiver.
     fn hosts(&self, addressing: &Addressing) -> Result<(HostId, HostId), ParseError>;
+}
 
+/// What is read alike behind the outer headers of both versions of IP.
+pub(super) trait Received: Outer {
     /// Sum of the pseudo-header. RFC 768 and RFC 8200 differ in field widths but not in the sum.
     #[inline]
     fn pseudo(&self) -> Checksum {
@@ -119,6 +122,7 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
         sum
     }
 
+    /// Between which hosts, by which path and in which class the packet came.
     #[inline]
     fn route(&self, addressing: &Addressing) -> Result<Route, ParseError> {
         if self.udp().dst_port != addressing.udp_port() {
@@ -197,6 +201,8 @@ pub(super) trait Outer: FromBytes + KnownLayout + Immutable + Unaligned + Sized 
         Err(if is_sealed { ParseError::Sealed } else { ParseError::Checksum })
     }
 }
+
+impl<O: Outer> Received for O {}
 
 impl Outer for Head4 {
     #[inline]

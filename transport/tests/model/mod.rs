@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use transport::cc::{
     AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path, mlcc_note,
 };
-use transport::rc::{Arrival, HalfSetup, Rc, RcParams, ReceiverHalf, Report};
+use transport::rc::{HalfReport, HalfSetup, Rc, RcParams, ReceiverHalf, SegmentArrival};
 use transport::units::Psn;
 use transport::wire::advice::Advice;
 use transport::wire::int::{Hop, Int};
@@ -122,7 +122,7 @@ struct Flow {
     kind: CcKind,
     cc: Cc,
     /// The controller's half at the receiver, with its report.
-    half: Option<(Rc, Option<Report>)>,
+    half: Option<(Rc, Option<HalfReport>)>,
     path: Path,
     base_rtt: Duration,
     to_send: u64,
@@ -225,7 +225,7 @@ impl Flow {
             seen.stamp(hop);
             let seen = Ext { int: seen, ..Ext::VACANT };
             let psn = Psn(u32::try_from(packet.psn).expect("a short run"));
-            half.on_segment(&Arrival {
+            half.on_segment(&SegmentArrival {
                 at: sample.now,
                 psn,
                 bytes: Bytes(MTU),
@@ -236,7 +236,7 @@ impl Flow {
             });
             *report = half.report(sample.now);
             if let (Some(report), Some(kind)) = (*report, self.kind.half(&CcParams::default())) {
-                let Report { number, values } = report;
+                let HalfReport { number, values } = report;
                 ext.advice = Advice { half: kind.half(), number, values };
                 extent = extent.with_advice();
             }

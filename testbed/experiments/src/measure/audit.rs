@@ -5,6 +5,7 @@ use fabric::Network;
 use serde::Serialize;
 use transport::{DropReason, Stats};
 
+use super::scheduler::pods;
 use crate::conductor::Conductor;
 
 /// The verdict at the end of a run, and every imbalance found.
@@ -24,7 +25,7 @@ pub struct DriverCount {
     /// Packets the driver keeps for the network: those under way.
     pub kept: u64,
     /// Packets given to endpoints, damaged ones included.
-    pub given_up: u64,
+    pub given: u64,
     /// Packets lost, by a named reason, between endpoints and network; none in virtual time.
     pub lost_before: u64,
     /// Packets lost, by a named reason, between network and endpoints, or left there.
@@ -50,7 +51,7 @@ impl Audit {
             audit.find(format!("network: {imbalance}"));
         }
         let collisions = fabric.dropped.of(DropReason::Collision);
-        if collisions > 0 && network.pods().is_some() {
+        if collisions > 0 && pods(network).is_some() {
             let what = "packets met others in switches without buffers";
             audit.find(format!("network: {collisions} {what}"));
         }
@@ -68,7 +69,7 @@ impl Audit {
             "kept by the driver",
             driver.kept,
         );
-        let given = driver.given_up + driver.lost_after;
+        let given = driver.given + driver.lost_after;
         audit.balance("packets: delivered", fabric.delivered, "given to hosts or lost", given);
         audit.bytes(conductor, stats);
         audit
@@ -133,10 +134,10 @@ impl Audit {
             + stats.drops.total()
             - driver.dropped_sending;
         // A trimmed duplicate is acknowledged as a duplicate and counted as trimmed too.
-        if accounted < driver.given_up || accounted > driver.given_up + stats.trimmed {
+        if accounted < driver.given || accounted > driver.given + stats.trimmed {
             self.find(format!(
                 "packets: {} given to hosts, {accounted} accounted for by endpoints",
-                driver.given_up
+                driver.given
             ));
         }
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fabric::Network;
 use serde::Serialize;
-use transport::sched::dcsim::{Figures, Spans};
+use transport::histogram::Spans;
+use transport::sched::dcsim::Figures;
 use transport::{DropReason, Duration, Instant, Stats};
 
 use crate::conductor::FlowRecord;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric::Network;
+use fabric::{AnyProgram, Network, PodCounters};
 use serde::Serialize;
 use transport::DropReason;
 use transport::sched::zeropod::PodCounts;
@@ -40,7 +40,7 @@ impl SchedulerResult {
     /// The result of a run with the counts of its hosts; `None` where no pod has a scheduler.
     #[must_use]
     pub fn of(network: &Network, hosts: &PodCounts) -> Option<Self> {
-        let pods = network.pods()?;
+        let pods = pods(network)?;
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
         let matched = pods.grants as f64 / (pods.chances.max(1) as f64);
         let mut refusals = BTreeMap::new();
@@ -64,4 +64,14 @@ impl SchedulerResult {
             term: pods.term,
         })
     }
+}
+
+/// The counts of the schedulers of pods; `None` without any.
+#[must_use]
+pub fn pods(network: &Network) -> Option<PodCounters> {
+    let pods = network.programs().filter_map(|program| match program {
+        AnyProgram::PodScheduler(pod) => Some(pod.counters()),
+        _ => None,
+    });
+    pods.reduce(|all, pod| all.with(&pod))
 }

@@ -166,14 +166,16 @@ pub struct CodeCounts {
 pub struct AccountedBytes {
     /// Around the payload of DATA.
     pub data_overhead: Option<u16>,
+    /// The least payload that DATA counts as; 0 where payload counts as it is.
+    pub data_min: u16,
     /// A packet without payload.
     pub control: Option<u16>,
 }
 
 impl AccountedBytes {
     fn of(plan: &Plan) -> Option<Self> {
-        let AccountedSizes { data_overhead, control, .. } = plan.settings.accounted;
-        plan.settings.accounted.differ().then_some(Self { data_overhead, control })
+        let AccountedSizes { data_overhead, control, data_min } = plan.settings.accounted;
+        plan.settings.accounted.differ().then_some(Self { data_overhead, data_min, control })
     }
 }
 

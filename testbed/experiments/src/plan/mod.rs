@@ -5,12 +5,15 @@
 //! its source; [`Plan::new`] puts them together with a matrix and a topology and checks that they
 //! fit.
 
+mod checks;
 mod dcsim;
 pub mod draft;
 mod error;
+mod facts;
 pub mod keys;
 mod labels;
 mod mlcc;
+mod pfc;
 mod policy_keys;
 mod telemetry;
 pub mod transports;
@@ -19,7 +22,6 @@ mod zeropod;
 use std::collections::BTreeMap;
 
 use transport::ec::EcKind;
-use transport::path::{NetworkFacts, ProbeFacts};
 use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
@@ -27,9 +29,7 @@ use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Ra
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{
-    Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind, check_buffers, least_buffer,
-};
+use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
 pub use telemetry::Stamping;
 
 use crate::input::InputError;
@@ -99,20 +99,21 @@ impl Plan {
             let packets = bdp.0.div_ceil(config.mtu().0).max(1);
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
-        check_queues(draft, topology, config.packet_max())?;
-        check_marks(draft)?;
+        checks::check_queues(draft, topology, config.packet_max())?;
+        checks::check_marks(draft)?;
+        checks::check_routing(draft)?;
         if draft.switch.queue.is_none() {
-            let least = least_buffer(&blueprint(draft, &tree, &fabric)?);
+            let least = blueprint(draft, &tree, &fabric)?.least_buffer();
             fabric.buffer = fabric.buffer.max(Some(least));
             fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric, &config));
         }
         let blueprint = blueprint(draft, &tree, &fabric)?;
-        check_pauses(draft, &blueprint)?;
+        pfc::check(draft, &blueprint)?;
         let base_rtts = base_rtts(draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
         let mut draft = draft.clone();
-        let facts = facts(&draft, topology, &fabric);
+        let facts = facts::of(&draft, topology, &fabric);
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();
         settings.base_rtt = inter;
@@ -189,11 +190,15 @@ impl Plan {
     }
 
     /// Whether a simulation measures how long data takes from its host's line to its arrival: where
-    /// flows are of collectives, or a scheduler has a protocol of its own.
+    /// flows are of collectives, or a scheduler has a protocol of its own; and NICs send in order,
+    /// without pauses, so that what waits before data says when it starts.
     #[must_use]
     pub fn measures_delay(&self) -> bool {
         let collective = |flow: &FlowSpec| flow.collective != 0;
-        self.settings.sched != SchedKind::RoundRobin || self.matrix.flows.iter().any(collective)
+        let is_asked_for = self.settings.sched != SchedKind::RoundRobin
+            || self.matrix.flows.iter().any(collective);
+        let in_order = matches!(self.fabric.nic_qdisc, QdiscKind::DropTail | QdiscKind::Bufferless);
+        is_asked_for && in_order && !self.fabric.qdisc.needs_pauses()
     }
 
     /// Whether hosts say in data what its flow has left, and ports sort by that.
@@ -383,32 +388,6 @@ fn per_probe(draft: &Draft) -> u16 {
     }
 }
 
-/// Every queue whose size was set must hold the longest packet, or nothing would ever pass. The
-/// topology's own count where no setting replaces them.
-fn check_queues(draft: &Draft, tree: &FatTreeSpec, packet: Bytes) -> Result<(), RunError> {
-    let expected = || format!("a queue that holds one packet of {} bytes", packet.0);
-    let help = "raise it, or lower `mtu` with --set mtu=BYTES";
-    let settings =
-        [("switch.queue", draft.switch.queue), ("switch.border_queue", draft.switch.border_queue)];
-    for (name, queue) in settings {
-        if let Some(queue) = queue.filter(|queue| *queue < packet) {
-            let error = InputError::new(format!("{} bytes", queue.0), expected());
-            return Err(error.at(name, 0, 0).help(help).into());
-        }
-    }
-    let own = tree.tier.iter().zip(0..).filter(|_| draft.switch.queue.is_none());
-    for (spec, tier) in own {
-        for (key, queue) in [("Queue_Down", spec.queue_down), ("Queue_Up", spec.queue_up)] {
-            if let Some(queue) = queue.filter(|queue| *queue < packet) {
-                let found = format!("{key} {} in tier {tier}", queue.0);
-                let error = InputError::new(found, expected()).help(help);
-                return Err(RunError::Tier(tier, key, Box::new(error)));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The topology with the queues of settings that replace its own.
 fn with_queues(draft: &Draft, topology: &FatTreeSpec) -> FatTreeSpec {
     let mut topology = topology.clone();
@@ -425,77 +404,6 @@ fn with_queues(draft: &Draft, topology: &FatTreeSpec) -> FatTreeSpec {
         replace(&mut topology.tier[border].queue_up, by);
     }
     topology
-}
-
-/// Marks begin no later than they are certain.
-fn check_marks(draft: &Draft) -> Result<(), RunError> {
-    let (switch, phantom) = (&draft.switch, &draft.switch.qdiscs.phantom);
-    for (of, kmin, kmax) in
-        [("switch", switch.kmin, switch.kmax), ("switch.phantom", phantom.kmin, phantom.kmax)]
-    {
-        if kmin > kmax {
-            let expected = format!("at most {of}.kmax, {kmax}");
-            let help = format!("lower it, or raise {of}.kmax");
-            let error = InputError::new(kmin.to_string(), expected);
-            return Err(error.at(&format!("{of}.kmin"), 0, 0).help(help).into());
-        }
-    }
-    Ok(())
-}
-
-/// Checks that a lossless switch has room for data that arrives by a link until a pause is obeyed.
-fn check_pauses(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
-    let pfc = &draft.switch.programs.pfc;
-    if let (Some(xoff), Some(xon)) = (pfc.xoff, pfc.xon)
-        && xon > xoff
-    {
-        let found = format!("{} bytes", xon.0);
-        let expected = format!("at most switch.pfc.xoff, {} bytes", xoff.0);
-        let help = "lower it, or leave it out: two packets below switch.pfc.xoff";
-        return Err(InputError::new(found, expected).at("switch.pfc.xon", 0, 0).help(help).into());
-    }
-    let Err(short) = check_buffers(blueprint) else { return Ok(()) };
-    let found = format!("a buffer of {} bytes for a link into a lossless switch", short.buffer.0);
-    let least = short.least().0;
-    let expected = format!(
-        "at least {least}: {} before the link is paused and {} that may come until it is",
-        short.xoff.0, short.headroom.0,
-    );
-    let help = format!(
-        "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), \
-         or lower switch.pfc.xoff",
-    );
-    Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
-}
-
-/// Long enough that picoseconds do not count.
-const MEGABYTE: Bytes = Bytes(1_000_000);
-
-/// What policies may know of a network beside its base RTTs.
-fn facts(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> NetworkFacts {
-    let farthest = topology.levels().saturating_sub(1);
-    let links = 2 * topology.tiers_via(farthest).len() + usize::from(topology.wan.is_some());
-    let params = &draft.switch.qdiscs.dcsim;
-    let (queue, bucket, overhead) = (params.queue, params.bucket, params.overhead);
-    let idle = topology.base_rtt(Bytes::ZERO, Bytes::ZERO);
-    let sending = topology.base_rtt(MEGABYTE, Bytes::ZERO) - idle;
-    let at_one_rate = topology.tier[0].link_rate().time_for(MEGABYTE) * links as u64;
-    #[expect(clippy::cast_possible_truncation, reason = "a ratio")]
-    let stretch = (sending.as_us_f64() / at_one_rate.as_us_f64()) as f32;
-    NetworkFacts {
-        propagation_rtt: Some(idle),
-        stretch: Some(stretch),
-        hops: u16::try_from(links).ok(),
-        line_rate: Some(topology.tier[0].link_rate()),
-        wan_delay: topology.wan.map(|wan| Duration::from_ns(wan.latency_ns.into())),
-        probes: (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts {
-            queue,
-            bucket,
-            overhead,
-        }),
-        pod: zeropod::facts(draft, topology),
-        ..NetworkFacts::default()
-    }
 }
 
 fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration; TIERS_MAX] {

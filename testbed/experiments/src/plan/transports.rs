@@ -470,7 +470,11 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        set: &[DCSIM, &[("switch.dcsim.bucket", "12")]],
+        //= dcsim#2.3: SIMs, SIM-ACKs and DATA-ACKs of 64 bytes, and as much around the payload of DATA.
+        set: &[
+            DCSIM,
+            &[("switch.dcsim.bucket", "12"), ("wire.data_overhead", "64"), ("wire.control", "64")],
+        ],
     },
     //= dcsim#4.4
     Transport {

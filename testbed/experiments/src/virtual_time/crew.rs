@@ -64,9 +64,9 @@ impl Turns {
 }
 
 /// Counts a window as run, however its thread leaves it: a leader must not wait for ever.
-struct Report<'t>(&'t Turns);
+struct ReportAtDrop<'t>(&'t Turns);
 
-impl Drop for Report<'_> {
+impl Drop for ReportAtDrop<'_> {
     fn drop(&mut self) {
         self.0.add_one();
     }
@@ -146,7 +146,7 @@ impl<'a, 'p> Crew<'a, 'p> {
             self.ordered.wait_for(turn);
             let order = *self.order.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(span) = order else { return };
-            let _report = Report(&self.reported);
+            let _report = ReportAtDrop(&self.reported);
             let Ok(mut part) = part.lock() else { return };
             part.run_window(span);
         }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Packet, TimeWindow};
-use transport::sched::dcsim::{Figures, Spans};
+use transport::histogram::Spans;
+use transport::sched::dcsim::Figures;
 use transport::sched::zeropod::PodCounts;
 use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
@@ -59,7 +60,7 @@ pub(super) struct Hosts<'a> {
     active: Vec<HostId>,
     nics: Nics<'a>,
     /// Packets given to endpoints.
-    given_up: u64,
+    given: u64,
 }
 
 impl<'a> Hosts<'a> {
@@ -93,7 +94,7 @@ impl<'a> Hosts<'a> {
             flows: vec![None; plan.matrix.flows.len()],
             elsewhere: Vec::new(),
             active: Vec::new(),
-            given_up: 0,
+            given: 0,
         }
     }
 
@@ -219,7 +220,7 @@ impl<'a> Hosts<'a> {
                 env.network.pause_nic(host, paused, now, &mut frames, &mut env.out);
                 continue;
             }
-            self.given_up += 1;
+            self.given += 1;
             env.network.count_delivered(1);
             if let Some(tap) = &mut self.nics.tap {
                 let handle = flight.packet.handle;
@@ -370,8 +371,8 @@ impl<'a> Hosts<'a> {
 
     /// Packets taken from endpoints and given to them.
     pub(super) fn count(&self) -> DriverCount {
-        let (handed_over, given_up) = (self.nics.handed_over, self.given_up);
-        DriverCount { handed_over, given_up, ..DriverCount::default() }
+        let (handed_over, given) = (self.nics.handed_over, self.given);
+        DriverCount { handed_over, given, ..DriverCount::default() }
     }
 
     /// The window of a connection of `host`, bytes; `None` when it is not open.

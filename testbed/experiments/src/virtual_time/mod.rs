@@ -33,7 +33,8 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use fabric::{Network, Parts};
-use transport::sched::dcsim::{Figures, Spans};
+use transport::histogram::Spans;
+use transport::sched::dcsim::Figures;
 use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Rng, Stats};
 
@@ -265,14 +266,16 @@ impl Sim {
             stats.add(&part.hosts.stats());
             pod_counts.add(&part.hosts.pod_counts());
             if let Some((rtt_max, figures)) = part.hosts.dcsim() {
-                dcsim.get_or_insert_with(|| (rtt_max, Figures::default())).1.add(&figures);
+                let (most, all) = dcsim.get_or_insert_with(Default::default);
+                *most = (*most).max(rtt_max);
+                all.add(&figures);
             }
             if let (Some(all), Some(own)) = (&mut wire_delay, part.hosts.wire_delay()) {
                 all.add(own);
             }
-            let DriverCount { handed_over, given_up, .. } = part.hosts.count();
+            let DriverCount { handed_over, given, .. } = part.hosts.count();
             driver.handed_over += handed_over;
-            driver.given_up += given_up;
+            driver.given += given;
             driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
             networks.push(part.env.network);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use fabric::Network;
-use transport::sched::dcsim::Spans;
+use transport::histogram::Spans;
 use transport::wire::{Ext, WireSizes};
 use transport::{BURST, Burst, Duration, Endpoint, HostId, Instant, TxSegment};
 

@@ -31,7 +31,7 @@ use transport::wire::int::Hop;
 use transport::wire::{Body, Data, Ext, Extent, Header};
 use transport::{Bytes, DropReason, Duration, HostId, Instant, PayloadRef, Rate, TxSegment};
 
-use super::{Code, Context, Program, ProgramSettings, Sent, Setup};
+use super::{Context, Program, ProgramSettings, Sent, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -140,7 +140,7 @@ fn in_gbps(rate: Rate) -> f32 {
     (Bytes(rate.as_bps()).as_f64() / 1e9) as f32
 }
 
-impl Code for Dci {
+impl SwitchProgram for Dci {
     fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         let params = &settings.dci;
         let is_wan = |link: &super::LinkSpec| link.port.delay >= params.wan_delay;

@@ -17,7 +17,7 @@ use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
 
-use super::{Code, Context, Program, ProgramSettings, Setup};
+use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -59,7 +59,7 @@ impl Registered for Example {
     type Params = NoParams;
 }
 
-impl Code for Example {
+impl SwitchProgram for Example {
     /// Holds nothing.
     fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         let next = setup.peers.iter().find(|peer| **peer > setup.address);

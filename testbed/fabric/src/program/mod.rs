@@ -18,7 +18,6 @@ mod run;
 pub(crate) use context::Surroundings;
 pub use context::{Context, PortView, Sent};
 pub use dci::DciStats;
-pub(crate) use pfc::headroom;
 pub(super) use run::{Programmed, SwitchRun};
 
 use transport::registry::{Registered, registry};
@@ -27,9 +26,9 @@ use transport::{HostId, Instant, Rng};
 
 use super::elements::{PortId, PortSpec, SwitchSpec};
 use super::packet::Packet;
-use super::qdisc::Queued;
+use super::qdisc::{QdiscKind, Queued};
 
-/// Code that runs in a switch.
+/// SwitchProgram that runs in a switch.
 pub trait Program {
     /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
     /// program sends it on, holds it, drops it or consumes it.
@@ -83,9 +82,15 @@ pub struct LinkSpec {
 }
 
 /// The way in which a program is built for its switch.
-pub trait Code: Registered + Program {
+pub trait SwitchProgram: Registered + Program {
     /// The program in its initial state.
     fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self;
+    /// The discipline that the program needs at every port of its switch; `None` where it works
+    /// with any that needs no pauses.
+    #[must_use]
+    fn qdisc() -> Option<QdiscKind> {
+        None
+    }
 }
 
 registry! {
@@ -93,12 +98,15 @@ registry! {
     pub enum ProgramKind;
     /// The program of one switch, stored inline.
     pub enum AnyProgram: Program;
-    new: Code::build(settings: &ProgramSettings, setup: &Setup<'_>);
+    new: SwitchProgram::build(settings: &ProgramSettings, setup: &Setup<'_>);
     params {
         /// The settings of every program.
         pub struct ProgramSettings;
     }
-    kinds {}
+    kinds {
+        /// The discipline that the program needs at every port of its switch.
+        fn qdisc() -> Option<QdiscKind>;
+    }
     policies {
         "pfc" => pfc::Pfc,
         "dci" => dci::Dci,

@@ -26,20 +26,22 @@
 //! A pause takes effect elsewhere no sooner than a packet does. Nothing is allocated once queues
 //! have reached their largest size.
 
+mod buffers;
+
+pub use buffers::Shortage;
+pub(crate) use buffers::{needs, room};
+
 use std::collections::VecDeque;
 
 use transport::params::params;
 use transport::registry::Registered;
-use transport::{Bytes, DropReason, Duration, Instant};
+use transport::{Bytes, DropReason, Instant};
 
-use super::{Code, Context, LinkSpec, Program, ProgramSettings, Sent, Setup};
-use crate::calendar::Flight;
-use crate::elements::{PortId, PortSpec};
+use self::buffers::headroom;
+use super::{Context, LinkSpec, Program, ProgramSettings, Sent, Setup, SwitchProgram};
+use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::{QdiscKind, Queued};
-
-/// Pause frames that may be before the one that matters, with itself: a resume can be.
-const FRAMES: u64 = 2;
 
 /// XON is so many of the longest packets below XOFF.
 //= dcqcn#4
@@ -65,12 +67,12 @@ pub struct Pfc {
     /// For each port of the switch, from `first` on: the state of the link that comes in by it.
     links: Vec<Incoming>,
     /// For each port of the switch: the ports by which the packets that wait in its data class have
-    /// come, in the same order, with [`UNCOUNTED`] for packets that leave at once.
+    /// come, in the same order, with [`UNCOUNTED`] for packets that leave at once; empty at ports
+    /// where drops are allowed.
     origins: Vec<VecDeque<u32>>,
 }
 
-/// In the place of a port: a packet that leaves at once, or that waits where drops are allowed, is
-/// not counted.
+/// In the place of a port: a packet that leaves at once is not counted.
 const UNCOUNTED: u32 = u32::MAX;
 
 /// The packets that came by one link and wait in the switch at its end.
@@ -87,22 +89,12 @@ struct Incoming {
     counts: bool,
 }
 
-/// Bytes that may arrive by the link of `port` after the switch has decided to pause it by `back`:
-/// those on the link until the pause is obeyed and the last packet has arrived, a packet being sent
-/// then, and the one that exceeded XOFF.
-pub(crate) fn headroom(port: &PortSpec, back: &PortSpec) -> u64 {
-    let longest = back.params.packet_max.0;
-    let wait = back.rate.time_for(Bytes(longest + FRAMES * u64::from(Flight::PAUSE_FRAME)));
-    let delay: Duration = wait + back.delay + port.delay;
-    port.rate.bytes_in(delay).0 + 1 + 2 * longest
-}
-
 impl Registered for Pfc {
     const ABOUT: &'static str = "links that send too much are paused: data never drops in it";
     type Params = PfcParams;
 }
 
-impl Code for Pfc {
+impl SwitchProgram for Pfc {
     /// A state in which nothing waits and nothing is paused.
     fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         Self {
@@ -111,16 +103,20 @@ impl Code for Pfc {
             links: setup.links.iter().map(|link| Incoming::new(link, &settings.pfc)).collect(),
         }
     }
+
+    fn qdisc() -> Option<QdiscKind> {
+        Some(QdiscKind::Lossless)
+    }
 }
 
 impl Pfc {
-    fn place(&self, port: PortId) -> usize {
+    fn index_of(&self, port: PortId) -> usize {
         (port.0 - self.first) as usize
     }
 
     /// Changes whether the transmitter of the link that `from` leads back along is paused.
     fn signal(&mut self, from: PortId, paused: bool, cx: &mut Context<'_>) {
-        let place = self.place(from);
+        let place = self.index_of(from);
         self.links[place].paused = paused;
         cx.pause_link(from, paused);
     }
@@ -134,7 +130,7 @@ impl Incoming {
         let xoff = settings.xoff.map_or(left, |xoff| xoff.0);
         let below = xoff.saturating_sub(HYSTERESIS * port.params.packet_max.0);
         let xon = settings.xon.map_or(below, |xon| xon.0.min(xoff));
-        let counts = port.qdisc == QdiscKind::Lossless;
+        let counts = port.qdisc.needs_pauses();
         Self { bytes: 0, limit, xoff, xon, paused: false, counts }
     }
 }
@@ -145,7 +141,7 @@ impl Program for Pfc {
             cx.drop_at(from, packet, DropReason::NoRoute);
             return;
         };
-        let (by, at) = (self.place(from), self.place(port));
+        let (by, at) = (self.index_of(from), self.index_of(port));
         let is_counted = packet.is_data() && self.links[at].counts;
         let bytes = self.links[by].bytes + packet.wire_bytes();
         if is_counted && bytes > self.links[by].limit {
@@ -153,10 +149,10 @@ impl Program for Pfc {
             return;
         }
         let sent = cx.send(port, packet);
-        if !packet.is_data() || matches!(sent, Sent::Dropped | Sent::Trimmed) {
+        if !is_counted || matches!(sent, Sent::Dropped | Sent::Trimmed) {
             return;
         }
-        if sent == Sent::Leaves || !is_counted {
+        if sent == Sent::Leaves {
             self.origins[at].push_back(UNCOUNTED);
             return;
         }
@@ -175,14 +171,14 @@ impl Program for Pfc {
         _now: Instant,
         cx: &mut Context<'_>,
     ) {
-        let at = self.place(port);
-        if !packet.is_data() {
+        let at = self.index_of(port);
+        if !packet.is_data() || !self.links[at].counts {
             return;
         }
         let Some(from) = self.origins[at].pop_front().filter(|from| *from != UNCOUNTED) else {
             return;
         };
-        let by = self.place(PortId(from));
+        let by = self.index_of(PortId(from));
         let link = &mut self.links[by];
         link.bytes -= packet.wire_bytes();
         if link.paused && link.bytes <= link.xon {

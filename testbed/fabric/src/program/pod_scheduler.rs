@@ -28,7 +28,7 @@ use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
 use transport_pod::scheduler::{self, Answer, Client, Receipt, Refused, Update};
 use transport_pod::{Ladder, Scheduler, Shape, To};
 
-use super::{Code, Context, Program, ProgramSettings, Setup};
+use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::{Node, PortId};
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -123,7 +123,7 @@ impl Registered for PodScheduler {
     type Params = NoParams;
 }
 
-impl Code for PodScheduler {
+impl SwitchProgram for PodScheduler {
     fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         let tors = setup.links.iter().filter_map(|link| match link.port.to {
             Node::Switch(switch) => setup.switches.get(switch as usize),

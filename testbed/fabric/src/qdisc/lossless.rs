@@ -30,6 +30,10 @@ impl Discipline for Lossless {
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         Self { queue: Ecn::new(port) }
     }
+
+    fn needs_pauses() -> bool {
+        true
+    }
 }
 
 impl Qdisc for Lossless {

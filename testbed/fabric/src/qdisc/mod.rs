@@ -226,6 +226,11 @@ fn share_of(packets: u64, share: f64) -> u64 {
 pub trait Discipline: Qdisc + Registered {
     /// An empty queue of a port whose link has `rate` when nothing is wrong with it.
     fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self;
+    /// Whether the discipline holds whatever comes, so that its switch has to pause links.
+    #[must_use]
+    fn needs_pauses() -> bool {
+        false
+    }
 }
 
 /// The registry, with disciplines that tests alone have and no text chooses.
@@ -239,7 +244,10 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         /// The settings of every discipline.
         pub struct QdiscSettings;
     }
-    kinds {}
+    kinds {
+        /// Whether the discipline holds whatever comes, so that its switch has to pause links.
+        fn needs_pauses() -> bool;
+    }
     policies {
         "drop-tail" => drop_tail::DropTail,
         "ecn" => ecn::Ecn,

@@ -54,7 +54,7 @@ pub struct Setup {
 }
 
 /// Takes the events of a border switch, and may end it.
-pub trait Monitor {
+pub trait BorderMonitor {
     /// Whether to end as soon as may be.
     fn wants_end(&mut self) -> bool;
     /// A device is open; the text describes it in one line.
@@ -129,7 +129,7 @@ const ETHERNET: u16 = 14;
 ///
 /// # Errors
 /// [`BorderError`]; nothing that a host does is one.
-pub fn run(setup: &Setup, monitor: &mut dyn Monitor) -> Result<Passed, BorderError> {
+pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, BorderError> {
     let frame = check(setup)?;
     let stations = Stations::new(&setup.hosts, &setup.site)?;
     let draft = program(setup)?;
@@ -201,7 +201,7 @@ fn turn_until_over(
     bridge: &mut Bridge,
     mut hold: Option<InterruptHold>,
     clock: impl Fn() -> Instant,
-    monitor: &mut dyn Monitor,
+    monitor: &mut dyn BorderMonitor,
 ) {
     let mut idle = Idle::new(IdleMode::Shared);
     let (mut look_at, mut received) = (Instant::ZERO, (0, Instant::ZERO));
@@ -282,7 +282,7 @@ fn open(
     device: &DeviceName,
     (frame, pool): (u16, &Arc<Pool>),
     wait: Duration,
-    monitor: &mut dyn Monitor,
+    monitor: &mut dyn BorderMonitor,
 ) -> Result<Port, BorderError> {
     let config = PortConfig {
         rx_descriptors: DEPTH,

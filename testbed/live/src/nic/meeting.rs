@@ -22,7 +22,7 @@ use transport_dpdk::DilatedClock;
 use super::doorway::{Call, Doorway};
 use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
 use super::offset::Offset;
-use super::wire::{Arrival, Wire};
+use super::wire::{FromPeer, Wire};
 
 /// A function that is called while this host waits for others: it keeps peers answered, and fails
 /// to end the wait.
@@ -35,7 +35,7 @@ pub(super) struct Meeting {
     own: u32,
     /// For each host that this one is connected to: its connection.
     wires: Vec<Option<Wire>>,
-    inbox: Receiver<(u32, Arrival)>,
+    inbox: Receiver<(u32, FromPeer)>,
     /// Came before it was asked for.
     early: VecDeque<(u32, Say)>,
     /// Whether flows have begun.
@@ -93,7 +93,7 @@ impl Meeting {
     fn wait_for_all(
         &mut self,
         address: &str,
-        inbox: &Sender<(u32, Arrival)>,
+        inbox: &Sender<(u32, FromPeer)>,
         until: Instant,
         going_on: Meanwhile<'_>,
     ) -> Result<(), RunError> {
@@ -134,7 +134,7 @@ impl Meeting {
         &mut self,
         stream: TcpStream,
         line: &[u8],
-        inbox: &Sender<(u32, Arrival)>,
+        inbox: &Sender<(u32, FromPeer)>,
     ) -> Result<(), String> {
         let io = |error: std::io::Error| error.to_string();
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
@@ -156,7 +156,7 @@ impl Meeting {
     fn join(
         &mut self,
         address: &str,
-        inbox: &Sender<(u32, Arrival)>,
+        inbox: &Sender<(u32, FromPeer)>,
         until: Instant,
         going_on: Meanwhile<'_>,
     ) -> Result<(), RunError> {
@@ -302,29 +302,29 @@ impl Meeting {
         }
         loop {
             match self.inbox.try_recv() {
-                Ok((_, Arrival::Line(Say::Alive))) => {}
-                Ok((from, Arrival::Line(Say::ClockAsk { sent_ps }))) => {
+                Ok((_, FromPeer::Line(Say::Alive))) => {}
+                Ok((from, FromPeer::Line(Say::ClockAsk { sent_ps }))) => {
                     let now_ps = self.clock.now().as_ps();
                     self.say(from, &Say::ClockAnswer { sent_ps, now_ps })?;
                 }
-                Ok((from, Arrival::Line(Say::Failed { host, reason }))) => {
+                Ok((from, FromPeer::Line(Say::Failed { host, reason }))) => {
                     if !(self.running && self.is_first()) {
                         return Err(self.fail(host, reason));
                     }
                     self.lose(from, reason)?;
                     return Ok(self.early.pop_front());
                 }
-                Ok((from, Arrival::Gone(reason))) => {
+                Ok((from, FromPeer::Gone(reason))) => {
                     self.lose(from, reason)?;
                     return Ok(self.early.pop_front());
                 }
                 // A line of a host that is lost may have been on its way.
-                Ok((from, Arrival::Line(_))) if self.has_lost(from) => {}
-                Ok((from, Arrival::Line(Say::Lost { host, reason }))) => {
+                Ok((from, FromPeer::Line(_))) if self.has_lost(from) => {}
+                Ok((from, FromPeer::Line(Say::Lost { host, reason }))) => {
                     self.lost.insert(host, reason.clone());
                     return Ok(Some((from, Say::Lost { host, reason })));
                 }
-                Ok((from, Arrival::Line(say))) => return Ok(Some((from, say))),
+                Ok((from, FromPeer::Line(say))) => return Ok(Some((from, say))),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
             }
         }
@@ -422,7 +422,7 @@ impl Meeting {
                 .collect();
             while !there.is_empty() && self.clock.now() < until {
                 match self.inbox.try_recv() {
-                    Ok((from, Arrival::Line(Say::Bye) | Arrival::Gone(_))) => {
+                    Ok((from, FromPeer::Line(Say::Bye) | FromPeer::Gone(_))) => {
                         there.remove(&from);
                     }
                     Ok(_) => {}

@@ -96,7 +96,7 @@ pub(super) enum RoundPart {
     Measure(MeasurePart),
     Armed,
     Synced,
-    Report(Box<Report>),
+    Report(Box<HostReport>),
     /// In the place of the part of a host that is gone.
     Lost {
         reason: String,
@@ -153,7 +153,7 @@ pub(super) struct MeasurePart {
 
 /// How the run went on one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct HostReport {
     /// Flows that it sent.
     pub(super) sent: Vec<SentFlow>,
     /// Flows that it received something of.
@@ -265,7 +265,7 @@ mod tests {
         let mut stats = Stats { data_new: 7, messages_failed: u64::MAX, ..Stats::default() };
         stats.drops.count_many(DropReason::NoBuffer, 3);
         let sent = SentFlow { flow: 1, start_ps: Some(0), acked_ps: None, acked: 9, failed: true };
-        let report = Report {
+        let report = HostReport {
             sent: vec![sent],
             received: vec![ReceivedFlow { flow: 2, delivered_ps: Some(5), delivered: 6 }],
             stats,

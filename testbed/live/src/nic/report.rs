@@ -16,7 +16,7 @@ use transport::{HostId, Instant, Stats};
 
 use crate::workers::counters;
 
-use super::message::{DriverPart, ReceivedFlow, Report, SentFlow};
+use super::message::{DriverPart, HostReport, ReceivedFlow, SentFlow};
 use transport::stats::DropReason;
 
 /// The results of this host's flows.
@@ -56,7 +56,7 @@ type Gone = BTreeMap<HostId, String>;
 /// What the latter counted is unknown, so nothing is said of packets between hosts then.
 pub(super) fn outcome(
     plan: &Plan,
-    reports: &[Report],
+    reports: &[HostReport],
     (names, gone): (&[String], &Gone),
     stopped: bool,
 ) -> Outcome {
@@ -79,7 +79,7 @@ pub(super) fn outcome(
     let arrived = driver.received - strays.min(driver.received);
     let count = DriverCount {
         handed_over: driver.taken,
-        given_up: driver.received,
+        given: driver.received,
         lost_before: driver.lost,
         dropped_sending: driver.stuck,
         ..DriverCount::default()
@@ -120,7 +120,7 @@ pub(super) fn outcome(
 }
 
 /// Adds what hosts found by themselves to the audit.
-fn find(summary: &mut Summary, reports: &[Report]) {
+fn find(summary: &mut Summary, reports: &[HostReport]) {
     for report in reports {
         let name = &report.seen.name;
         if report.wrong > 0 {
@@ -140,7 +140,7 @@ fn find(summary: &mut Summary, reports: &[Report]) {
 
 /// The records of all flows: times of the sender, and deliveries of the receiver, whose times are
 /// corrected by the drift of its clock from the first host's.
-fn records(plan: &Plan, reports: &[Report]) -> Vec<FlowRecord> {
+fn records(plan: &Plan, reports: &[HostReport]) -> Vec<FlowRecord> {
     let mut records = vec![FlowRecord::UNSTARTED; plan.matrix.flows.len()];
     let mut starts = vec![(0, 0); records.len()];
     for report in reports {

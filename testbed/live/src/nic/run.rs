@@ -29,7 +29,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::meeting::{Meeting, agree};
 use super::message::{
-    DevicePart, DriverPart, Hello, MeasurePart, PROTOCOL, Report, Round, RoundPart,
+    DevicePart, DriverPart, Hello, HostReport, MeasurePart, PROTOCOL, Round, RoundPart,
 };
 use super::offset::Offset;
 use super::ongoing_run::OngoingRun;
@@ -259,7 +259,7 @@ impl Attendance<'_> {
         opened: Opened,
         (addressing, observers): (&Addressing, &Observers),
         seen: HostSeen,
-    ) -> Result<(Report, bool, Option<Unwritten>), RunError> {
+    ) -> Result<(HostReport, bool, Option<Unwritten>), RunError> {
         let own = HostId(self.network.own);
         let (clock, rng) = (RunClock::default(), Rng::new(plan.seed));
         let setup = HostSetup {
@@ -345,7 +345,7 @@ fn report(
     control: &Control<'_>,
     (own, gaps, now): (HostId, Gaps, Instant),
     seen: HostSeen,
-) -> Report {
+) -> HostReport {
     let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = report::of_real_network(lateness::judge(&threads, 1.0));
@@ -362,7 +362,7 @@ fn report(
         seen.rtt_by = rtt_by(clock).to_owned();
     }
     let (sent, received) = report::flows(control.conductor(), own.0);
-    Report {
+    HostReport {
         sent,
         received,
         stats: sum.stats,

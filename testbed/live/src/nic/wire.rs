@@ -37,7 +37,7 @@ pub(super) const FLOWS_MAX: u64 = LINE_MAX / FLOW_LINE_MAX - (1 << 14);
 
 /// An arrival from a host.
 #[derive(Debug)]
-pub(super) enum Arrival {
+pub(super) enum FromPeer {
     Line(Say),
     /// The connection has ended, and why.
     Gone(String),
@@ -51,7 +51,7 @@ impl Wire {
     /// Starts to read from `from`; its messages go to `inbox`.
     pub(super) fn start(
         stream: TcpStream,
-        (from, inbox): (u32, Sender<(u32, Arrival)>),
+        (from, inbox): (u32, Sender<(u32, FromPeer)>),
         clock: DilatedClock,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
@@ -64,11 +64,11 @@ impl Wire {
             let how = listen(
                 reader,
                 &writer,
-                |say| inbox.send((from, Arrival::Line(say))).is_ok(),
+                |say| inbox.send((from, FromPeer::Line(say))).is_ok(),
                 clock,
             );
             // A closed inbox has no reader that needs this.
-            let _ = inbox.send((from, Arrival::Gone(how)));
+            let _ = inbox.send((from, FromPeer::Gone(how)));
         };
         thread::Builder::new().name(format!("host-{from}")).spawn(listen)?;
         Ok(wire)

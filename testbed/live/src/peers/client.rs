@@ -10,7 +10,7 @@ use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::stream::short;
 use super::terms::{Policies, Terms};
-use super::{Monitor, SessionEvent};
+use super::{SessionEvent, SessionMonitor};
 
 /// How a client goes about it.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ pub struct Outcome {
 struct Client<'a> {
     host: Host,
     options: ClientOptions,
-    monitor: &'a mut dyn Monitor,
+    monitor: &'a mut dyn SessionMonitor,
     /// The session that is asked for, or runs; notes of an earlier one may still arrive.
     number: u64,
     /// The server's note that has not been read yet.
@@ -87,7 +87,7 @@ pub fn run(
     setup: HostSetup,
     terms: &Terms,
     options: &ClientOptions,
-    monitor: &mut dyn Monitor,
+    monitor: &mut dyn SessionMonitor,
 ) -> Result<Outcome, PeerError> {
     let terms = &terms.surviving(options.patience);
     // Refused before anything is opened.

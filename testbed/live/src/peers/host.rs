@@ -29,7 +29,7 @@ use super::error::PeerError;
 use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
-use super::{Monitor, SessionEvent};
+use super::{SessionEvent, SessionMonitor};
 use crate::workers::{counters, random, secured};
 
 /// What a process without keys says of itself.
@@ -130,7 +130,7 @@ impl Host {
     pub(super) fn open(
         mut setup: HostSetup,
         wait: Duration,
-        monitor: &mut dyn Monitor,
+        monitor: &mut dyn SessionMonitor,
     ) -> Result<Self, PeerError> {
         let (frame, room) = (setup.device.frame_max(), setup.device.buffer_room());
         let eal = Eal::start(&eal_options(&setup, room))?;
@@ -223,7 +223,7 @@ impl Host {
         &mut self,
         peer: HostId,
         patience: Duration,
-        monitor: &mut dyn Monitor,
+        monitor: &mut dyn SessionMonitor,
     ) -> Result<bool, PeerError> {
         if !self.setup.unresolved.contains(&peer) {
             return Ok(true);
@@ -288,7 +288,7 @@ impl Host {
     }
 
     /// Runs one turn of the worker, with the application's waiting requests.
-    pub(super) fn turn(&mut self, monitor: &mut dyn Monitor) -> Polled {
+    pub(super) fn turn(&mut self, monitor: &mut dyn SessionMonitor) -> Polled {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.app.submit(request) {
                 self.waiting.push_front(request);
@@ -317,7 +317,7 @@ impl Host {
     }
 
     /// Work that is done now and then: interrupts, the link.
-    fn check_device(&mut self, now: Instant, monitor: &mut dyn Monitor) {
+    fn check_device(&mut self, now: Instant, monitor: &mut dyn SessionMonitor) {
         self.look_at = now + LOOK_EVERY;
         if !self.reported_port && self.other_port() > 0 {
             self.reported_port = true;
@@ -444,7 +444,7 @@ fn open_io(
     setup: &mut HostSetup,
     (frame, room): (u16, u16),
     wait: Duration,
-    monitor: &mut dyn Monitor,
+    monitor: &mut dyn SessionMonitor,
 ) -> Result<(PortIo, u16), PeerError> {
     let pool = |count, room| {
         let cache = CACHE.min(count / 2);
@@ -489,7 +489,7 @@ fn open_device(
     config: &PortConfig,
     pool: &Arc<Pool>,
     wait: Duration,
-    monitor: &mut dyn Monitor,
+    monitor: &mut dyn SessionMonitor,
 ) -> Result<Port, PeerError> {
     let end = |ends| if ends { Err(PeerError::Interrupted) } else { Ok(()) };
     let (device, side) = (setup.device.clone(), (setup.side, wait));

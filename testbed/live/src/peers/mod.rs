@@ -20,7 +20,7 @@
 //! | `stream` | the messages of a direction: posted, counted, verified |
 //! | `server`, `client` | the two ends of a session |
 //!
-//! It judges nothing and prints nothing: a [`Monitor`] gets its events.
+//! It judges nothing and prints nothing: a [`SessionMonitor`] gets its events.
 
 mod client;
 mod error;
@@ -77,7 +77,7 @@ pub struct Interval {
 }
 
 /// Takes the events of sessions, and may end them.
-pub trait Monitor {
+pub trait SessionMonitor {
     /// Whether to end as soon as may be.
     fn wants_end(&mut self) -> bool;
     /// Something has happened.

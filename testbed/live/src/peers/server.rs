@@ -20,7 +20,7 @@ use super::protocol::{Job, Kind, Note, Tag};
 use super::session::Session;
 use super::stream::short;
 use super::terms::Terms;
-use super::{Monitor, SessionEvent};
+use super::{SessionEvent, SessionMonitor};
 use crate::workers::counters;
 
 /// How a server serves.
@@ -53,7 +53,7 @@ struct Server<'a> {
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
     served: Served,
-    monitor: &'a mut dyn Monitor,
+    monitor: &'a mut dyn SessionMonitor,
 }
 
 /// How far the end of a session has come.
@@ -81,7 +81,7 @@ const FAREWELL: Duration = Duration::from_ms(500);
 pub fn serve(
     setup: HostSetup,
     options: &ServerOptions,
-    monitor: &mut dyn Monitor,
+    monitor: &mut dyn SessionMonitor,
 ) -> Result<Served, PeerError> {
     let host = Host::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();

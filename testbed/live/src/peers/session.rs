@@ -8,7 +8,7 @@ use super::host::Host;
 use super::protocol::{Job, Kind, Tag};
 use super::stream::{Receiver, Sender, Slots, short};
 use super::terms::Terms;
-use super::{Interval, Monitor, SessionEvent};
+use super::{Interval, SessionEvent, SessionMonitor};
 
 /// One end of a session.
 #[derive(Debug)]
@@ -115,7 +115,12 @@ impl Session {
     }
 
     /// Reports the traffic since the last time, once a second.
-    pub(super) fn report_interval(&mut self, host: &Host, now: Instant, monitor: &mut dyn Monitor) {
+    pub(super) fn report_interval(
+        &mut self,
+        host: &Host,
+        now: Instant,
+        monitor: &mut dyn SessionMonitor,
+    ) {
         let (until, (last, former)) = (now.since(self.began), self.reported);
         if until < last + INTERVAL {
             return;

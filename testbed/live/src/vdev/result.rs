@@ -84,7 +84,7 @@ fn books(
     let mut driver = DriverCount {
         handed_over: workers.taken,
         kept: switch.kept(),
-        given_up: workers.received,
+        given: workers.received,
         lost_before: workers.lost,
         waiting: 0,
         lost_after: counts.no_buffer + counts.host_queue_full + switch.waiting() + workers.left,
@@ -99,7 +99,7 @@ fn books(
         // No counter names the kernel's drops; packets that the kernel adds were dropped by the
         // hosts.
         let before = driver.handed_over.saturating_sub(fabric.injected + driver.lost_before);
-        let after = fabric.delivered.saturating_sub(driver.given_up + driver.lost_after);
+        let after = fabric.delivered.saturating_sub(driver.given + driver.lost_after);
         driver.lost_before += before;
         driver.lost_after += after;
         kernel = before + after;

@@ -7,7 +7,7 @@
 //! long against the control loop that it emulates: longer than half a base RTT.
 
 use experiments::measure::Lateness;
-use fabric::Histogram;
+use fabric::Eighths;
 use transport::{Duration, Instant};
 
 /// Runs are invalid in which a thread spent a larger share of the time in late gaps.
@@ -25,7 +25,7 @@ pub(crate) struct Gaps {
     /// Longer gaps are late.
     limit: Duration,
     /// Picoseconds of network time.
-    gaps: Histogram,
+    gaps: Eighths,
     late: Duration,
     max: Duration,
 }
@@ -37,7 +37,7 @@ impl Gaps {
             last: None,
             first: Instant::ZERO,
             limit: base_rtt.mul_ratio(1, 2),
-            gaps: Histogram::new(),
+            gaps: Eighths::new(),
             late: Duration::ZERO,
             max: Duration::ZERO,
         }

@@ -8,16 +8,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use transport::histogram;
+
 /// Buckets of a power of two: 2^3.
 const FINE_BITS: u32 = 3;
-const FINE: usize = 1 << FINE_BITS;
 /// The largest power of two: 2^40 ns are 18 minutes.
 const OCTAVE_MAX: u32 = 40;
-const BUCKETS: usize = FINE * (OCTAVE_MAX - FINE_BITS + 1) as usize;
+const BUCKETS: usize = histogram::buckets(FINE_BITS, OCTAVE_MAX);
 
 /// Counted values.
 #[derive(Debug)]
-pub struct Histogram {
+pub struct SharedHistogram {
     buckets: [AtomicU64; BUCKETS],
     /// Sum of all values; wraps after 584 years of nanoseconds.
     sum: AtomicU64,
@@ -34,7 +35,7 @@ pub struct Picture {
     pub max: u64,
 }
 
-impl Histogram {
+impl SharedHistogram {
     pub(super) const fn new() -> Self {
         Self {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
@@ -76,22 +77,10 @@ impl Picture {
 
     /// The least bound that `share` of all values (0 to 1) do not exceed; at most [`Self::max`].
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a count: 53 bits are plenty, and it is neither negative nor more"
-    )]
     pub fn quantile(&self, share: f64) -> u64 {
-        let rank = (self.count() as f64 * share).ceil() as u64;
-        let mut seen = 0;
-        for (bucket, count) in self.buckets.iter().enumerate() {
-            seen += count;
-            if seen >= rank && seen > 0 {
-                return bound_of(bucket).min(self.max);
-            }
-        }
-        self.max
+        let rank = histogram::rank_of(share, self.count());
+        let bucket = histogram::bucket_at(rank, self.buckets);
+        bucket.map_or(self.max, |bucket| bound_of(bucket).min(self.max))
     }
 
     /// How many values are at most 2^`octave`.
@@ -102,28 +91,16 @@ impl Picture {
     }
 }
 
-/// The bucket of `value`.
+/// The bucket of `value`: that of the value before it, so that a power of two is the last of its
+/// bucket and not the first of the next.
 #[inline]
 fn bucket_of(value: u64) -> usize {
-    // Shifted by one, so that a power of two is the last of its bucket and not the first of the
-    // next. Below 2^3 every number has a bucket.
-    let shifted = value.saturating_sub(1);
-    let octave = shifted.checked_ilog2().unwrap_or(0);
-    if octave < FINE_BITS {
-        return usize::try_from(shifted).unwrap_or(0);
-    }
-    let within = usize::try_from(shifted >> (octave - FINE_BITS)).unwrap_or(FINE) - FINE;
-    let bucket = (octave - FINE_BITS + 1) as usize * FINE + within;
-    bucket.min(BUCKETS - 1)
+    histogram::bucket_of::<FINE_BITS>(value.saturating_sub(1)).min(BUCKETS - 1)
 }
 
 /// The largest value of `bucket`.
-fn bound_of(bucket: usize) -> u64 {
-    if bucket < FINE {
-        return bucket as u64 + 1;
-    }
-    let steps = (FINE + bucket % FINE + 1) as u64;
-    steps << (bucket / FINE - 1)
+const fn bound_of(bucket: usize) -> u64 {
+    histogram::bucket_end::<FINE_BITS>(bucket) + 1
 }
 
 #[cfg(test)]
@@ -147,7 +124,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_a_sorted_list_to_an_eighth() {
-        let histogram = Histogram::new();
+        let histogram = SharedHistogram::new();
         let mut values: Vec<u64> = (1..=1000u64).map(|i| i * i * 37).collect();
         values.iter().for_each(|value| histogram.count(*value));
         values.sort_unstable();
@@ -164,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_empty_histogram_has_no_quantiles() {
-        let picture = Histogram::new().picture();
+        let picture = SharedHistogram::new().picture();
         assert_eq!((picture.count(), picture.quantile(0.5), picture.up_to(31)), (0, 0, 0));
     }
 }

@@ -30,7 +30,7 @@ use transport::{Duration, HostId};
 
 pub use catalogue::{COUNTERS, Counter, Group, HISTOGRAMS, HistogramName};
 pub use counts::{Counts, Pressure};
-pub use histogram::{Histogram, Picture};
+pub use histogram::{Picture, SharedHistogram};
 pub use meter::Meter;
 pub use openmetrics::exposition;
 pub use server::{MetricsError, MetricsServer};
@@ -47,7 +47,7 @@ pub struct Board {
     /// Odd while the counters are being written.
     sequence: AtomicU64,
     counters: [AtomicU64; COUNTERS.len()],
-    histograms: [Histogram; HistogramName::ALL.len()],
+    histograms: [SharedHistogram; HistogramName::ALL.len()],
 }
 
 impl Telemetry {
@@ -89,7 +89,7 @@ impl Board {
             host,
             sequence: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; COUNTERS.len()],
-            histograms: [const { Histogram::new() }; HistogramName::ALL.len()],
+            histograms: [const { SharedHistogram::new() }; HistogramName::ALL.len()],
         }
     }
 
@@ -107,7 +107,7 @@ impl Board {
 
     /// One of the worker's histograms.
     #[must_use]
-    pub const fn histogram(&self, name: HistogramName) -> &Histogram {
+    pub const fn histogram(&self, name: HistogramName) -> &SharedHistogram {
         &self.histograms[name as usize]
     }
 

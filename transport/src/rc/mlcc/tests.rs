@@ -19,7 +19,7 @@ fn us(us: u64) -> Instant {
 }
 
 /// A segment at `at` that has left its queue under `credit`, and a port that has sent `sent` bytes.
-fn arrives(half: &mut Mlcc, at: u64, credit: Option<u16>, sent: u64) -> Report {
+fn arrives(half: &mut Mlcc, at: u64, credit: Option<u16>, sent: u64) -> HalfReport {
     let mut int = Int::with_room(4);
     if let Some(credit) = credit {
         int.stamp(Hop::of_queue(us(at), Bytes(0), Bytes(0), credit));
@@ -28,7 +28,7 @@ fn arrives(half: &mut Mlcc, at: u64, credit: Option<u16>, sent: u64) -> Report {
     let ext = Ext { int, ..Ext::VACANT };
     let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
     let (psn, bytes) = (Psn(0), Bytes(1000));
-    half.on_segment(&Arrival {
+    half.on_segment(&SegmentArrival {
         at: us(at),
         psn,
         bytes,

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{AHEAD_MAX, Report};
+use super::{AHEAD_MAX, TokenReport};
 use crate::rng::Rng;
 use crate::sched::{Arrival, SchedSetup};
 use crate::segment::{Burst, PayloadRef, TxSegment};
@@ -70,7 +70,7 @@ impl Need {
     }
 
     /// Takes in a report, unless a packet that left later has been here before.
-    fn take(&mut self, report: Report) {
+    fn take(&mut self, report: TokenReport) {
         let unreported = report.outstanding(self.granted);
         if unreported > self.unreported {
             return;
@@ -124,7 +124,7 @@ impl Issuer {
     pub(in crate::sched) fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>) {
         let need = self.place(flow, arrival.from, arrival.src_flow);
         need.ev = arrival.ev;
-        if let Some(report) = arrival.data.demand.and_then(Report::of_field) {
+        if let Some(report) = arrival.data.demand.and_then(TokenReport::of_field) {
             need.take(report);
         }
     }
@@ -138,7 +138,7 @@ impl Issuer {
         request: &Allowance,
         ev: EntropyValue,
     ) -> bool {
-        let Some(report) = Report::of_field(request.upto) else { return false };
+        let Some(report) = TokenReport::of_field(request.upto) else { return false };
         let need = self.place(flow, from, request.src_flow);
         need.ev = ev;
         if report.needs == 0 && report.outstanding(need.granted) <= need.unreported {

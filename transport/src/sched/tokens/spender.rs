@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{AHEAD_MAX, Report};
+use super::{AHEAD_MAX, TokenReport};
 use crate::rng::Rng;
 use crate::sched::asking::Asking;
 use crate::sched::least::Least;
@@ -142,7 +142,7 @@ impl Account {
 
     fn report(&mut self) -> Credit {
         self.announced = self.needs();
-        Report::new(self.spent, self.needs()).to_field()
+        TokenReport::new(self.spent, self.needs()).to_field()
     }
 }
 

@@ -146,15 +146,15 @@ impl Receiver {
 }
 
 fn report(spent: u32, needs: u32) -> Credit {
-    Report::new(Credit::START.plus(spent), needs).to_field()
+    TokenReport::new(Credit::START.plus(spent), needs).to_field()
 }
 
 proptest! {
     #[test]
     fn a_report_is_read_as_it_was_written(spent: u32, needs: u32, since in 0_u32..60_000) {
         let spent = Credit::new(spent).unwrap_or(Credit::START);
-        let written = Report::new(spent, needs);
-        let read = Report::of_field(written.to_field()).unwrap();
+        let written = TokenReport::new(spent, needs);
+        let read = TokenReport::of_field(written.to_field()).unwrap();
         prop_assert_eq!(read, written);
         prop_assert_eq!(u32::from(read.needs), needs.min(65_534));
         if spent.number() < u32::MAX - since {
@@ -207,8 +207,8 @@ fn a_token_dies_unused_and_the_next_report_says_so() {
     sender.credit(0, 5, at(4));
     // At 9 us the first three are dead.
     let (_, first) = sender.send(at(9)).unwrap();
-    let expected = Report::new(Credit::START.plus(4), 99);
-    assert_eq!(Report::of_field(first), Some(expected));
+    let expected = TokenReport::new(Credit::START.plus(4), 99);
+    assert_eq!(TokenReport::of_field(first), Some(expected));
     assert_eq!(sender.send_all(at(9)).len(), 1);
     sender.credit(0, 6, at(9));
     assert_eq!(sender.send_all(at(17)).len(), 0, "8 us later it is dead to the picosecond");
@@ -341,7 +341,7 @@ fn a_flow_given_tokens_that_it_does_not_need_says_so() {
     sender.credit(0, 2, at(3));
     let said = sender.requests();
     assert_eq!(said.len(), 1);
-    assert_eq!(Report::of_field(said[0].upto).map(|report| report.needs), Some(0));
+    assert_eq!(TokenReport::of_field(said[0].upto).map(|report| report.needs), Some(0));
     sender.credit(0, 3, at(4));
     assert!(sender.requests().is_empty(), "once is enough");
 }
@@ -353,7 +353,7 @@ fn a_flow_wants_no_more_tokens_than_its_window_has_room_for() {
     sender.backlogs[0].cwnd = Bytes(4 * 4096);
     sender.half.on_backlog(flow(0), &sender.backlogs[0], at(1));
     let said = sender.requests();
-    assert_eq!(Report::of_field(said[0].upto).map(|report| report.needs), Some(5));
+    assert_eq!(TokenReport::of_field(said[0].upto).map(|report| report.needs), Some(5));
 }
 
 #[test]

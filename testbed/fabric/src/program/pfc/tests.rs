@@ -8,10 +8,7 @@ use transport::{HostId, Rng};
 use super::super::{AnyProgram, ProgramKind};
 use super::*;
 use crate::wiring::ports_back;
-use crate::{
-    Blueprint, Flags, Network, NoFrames, Node, Output, Packet, QdiscParams, check_buffers,
-    leaf_spine, least_buffer,
-};
+use crate::{Blueprint, Flags, Network, NoFrames, Node, Output, Packet, QdiscParams, leaf_spine};
 
 const DATA: Flags = Flags::ECT;
 const MTU: u16 = 4160;
@@ -28,9 +25,9 @@ fn blueprint(qdisc: QdiscKind, buffer: Option<u64>, xoff: Option<u64>) -> Bluepr
 
 /// A lossless network with the least buffers for this XOFF.
 fn tight(xoff: u64, seed: u64) -> Network {
-    let least = least_buffer(&blueprint(QdiscKind::Lossless, None, Some(xoff))).0;
+    let least = blueprint(QdiscKind::Lossless, None, Some(xoff)).least_buffer().0;
     let blueprint = blueprint(QdiscKind::Lossless, Some(least), Some(xoff));
-    assert_eq!(check_buffers(&blueprint), Ok(()));
+    assert_eq!(blueprint.check_buffers(), Ok(()));
     Network::new(blueprint, &Rng::new(seed))
 }
 
@@ -197,9 +194,9 @@ fn an_incast_of_everybody_pauses_everybody_and_loses_nothing() {
 #[test]
 fn half_the_headroom_is_not_enough() {
     let xoff = 4 * u64::from(MTU);
-    let least = least_buffer(&blueprint(QdiscKind::Lossless, None, Some(xoff))).0;
+    let least = blueprint(QdiscKind::Lossless, None, Some(xoff)).least_buffer().0;
     let small = blueprint(QdiscKind::Lossless, Some((xoff + least) / 2), Some(xoff));
-    let short = check_buffers(&small).unwrap_err();
+    let short = small.check_buffers().unwrap_err();
     assert_eq!((short.xoff, short.buffer.0), (Bytes(xoff), (xoff + least) / 2));
     let mut network = Network::new(small, &Rng::new(1));
     let out = incast(&mut network, 1..16, 200);
@@ -300,11 +297,11 @@ fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
 fn one_of_many(buffer: u64, xoff: u64) -> Blueprint {
     let mut blueprint = blueprint(QdiscKind::DropTail, Some(buffer), Some(xoff));
     blueprint.assign(0, ProgramKind::Pfc).unwrap();
-    let least = least_buffer(&blueprint);
+    let least = blueprint.least_buffer();
     for port in blueprint.switches[0].ports() {
         blueprint.ports[port as usize].params.data_limit = least;
     }
-    assert_eq!(check_buffers(&blueprint), Ok(()));
+    assert_eq!(blueprint.check_buffers(), Ok(()));
     blueprint
 }
 

@@ -1,0 +1,73 @@
+//! Checks of a plan that hold whatever its scheduler is: queues, marks, and the way that packets
+//! take.
+
+use transport::Bytes;
+use transport::sched::SchedKind;
+
+use super::{Draft, RunError};
+use crate::input::InputError;
+use crate::topology::FatTreeSpec;
+
+/// Every queue whose size was set must hold the longest packet, or nothing would ever pass. The
+/// topology's own count where no setting replaces them.
+pub(super) fn check_queues(
+    draft: &Draft,
+    tree: &FatTreeSpec,
+    packet: Bytes,
+) -> Result<(), RunError> {
+    let expected = || format!("a queue that holds one packet of {} bytes", packet.0);
+    let help = "raise it, or lower `mtu` with --set mtu=BYTES";
+    let settings =
+        [("switch.queue", draft.switch.queue), ("switch.border_queue", draft.switch.border_queue)];
+    for (name, queue) in settings {
+        if let Some(queue) = queue.filter(|queue| *queue < packet) {
+            let error = InputError::new(format!("{} bytes", queue.0), expected());
+            return Err(error.at(name, 0, 0).help(help).into());
+        }
+    }
+    let own = tree.tier.iter().zip(0..).filter(|_| draft.switch.queue.is_none());
+    for (spec, tier) in own {
+        for (key, queue) in [("Queue_Down", spec.queue_down), ("Queue_Up", spec.queue_up)] {
+            if let Some(queue) = queue.filter(|queue| *queue < packet) {
+                let found = format!("{key} {} in tier {tier}", queue.0);
+                let error = InputError::new(found, expected()).help(help);
+                return Err(RunError::Tier(tier, key, Box::new(error)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Marks begin no later than they are certain.
+pub(super) fn check_marks(draft: &Draft) -> Result<(), RunError> {
+    let (switch, phantom) = (&draft.switch, &draft.switch.qdiscs.phantom);
+    for (of, kmin, kmax) in
+        [("switch", switch.kmin, switch.kmax), ("switch.phantom", phantom.kmin, phantom.kmax)]
+    {
+        if kmin > kmax {
+            let expected = format!("at most {of}.kmax, {kmax}");
+            let help = format!("lower it, or raise {of}.kmax");
+            let error = InputError::new(kmin.to_string(), expected);
+            return Err(error.at(&format!("{of}.kmin"), 0, 0).help(help).into());
+        }
+    }
+    Ok(())
+}
+
+/// Packets name their way in one system alone, whose hosts know the pod: other hosts draw entropy
+/// values, and a program sends by their hash.
+pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
+    if !draft.switch.explicit {
+        return Ok(());
+    }
+    if draft.settings.sched != SchedKind::Zeropod {
+        let expected = "hash, with a scheduler whose hosts name no ways";
+        let help = "leave it out, or use --transport zeropod";
+        let error = InputError::new("`explicit`", expected);
+        return Err(error.at("switch.routing", 0, 0).help(help).into());
+    }
+    let Some(spec) = draft.programs.first() else { return Ok(()) };
+    let found = format!("`{}`", spec.program.name());
+    let expected = "no program in switches that take the way that a packet names";
+    Err(InputError::new(found, expected).at("switch.program", 0, 0).help("leave it out").into())
+}

@@ -1,0 +1,31 @@
+//! Checks of a plan whose switches pause links.
+
+use fabric::Blueprint;
+
+use super::{Draft, RunError};
+use crate::input::InputError;
+
+/// Checks that a lossless switch has room for data that arrives by a link until a pause is obeyed.
+pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
+    let pfc = &draft.switch.programs.pfc;
+    if let (Some(xoff), Some(xon)) = (pfc.xoff, pfc.xon)
+        && xon > xoff
+    {
+        let found = format!("{} bytes", xon.0);
+        let expected = format!("at most switch.pfc.xoff, {} bytes", xoff.0);
+        let help = "lower it, or leave it out: two packets below switch.pfc.xoff";
+        return Err(InputError::new(found, expected).at("switch.pfc.xon", 0, 0).help(help).into());
+    }
+    let Err(short) = blueprint.check_buffers() else { return Ok(()) };
+    let found = format!("a buffer of {} bytes for a link into a lossless switch", short.buffer.0);
+    let least = short.least().0;
+    let expected = format!(
+        "at least {least}: {} before the link is paused and {} that may come until it is",
+        short.xoff.0, short.headroom.0,
+    );
+    let help = format!(
+        "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), \
+         or lower switch.pfc.xoff",
+    );
+    Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
+}

@@ -33,7 +33,7 @@ pub struct Settings {
     /// packets are to have the sizes of published evaluations, whose headers have no key.
     pub key_bytes: u16,
     /// The secret that flows' keys are made from. Where there may be hostile hosts, no other host
-    /// may know it. Zeros: the endpoint draws one from its `Rng`.
+    /// may have it. Zeros: the endpoint draws one from its `Rng`.
     pub secret: [u64; 2],
     /// Rate of the host's link, above zero.
     pub line_rate: Rate,
@@ -447,8 +447,8 @@ impl Config {
         Path { base_rtt: self.base_rtt, line_rate: self.line_rate, mtu: self.mtu() }
     }
 
-    /// The timeout of a path, without back-off. A receiver does not know how far its sender is, so
-    /// it may hold an acknowledgement as long on the shortest path as on the longest.
+    /// The timeout of a path, without back-off. A receiver does not measure how far its sender is,
+    /// so it may hold an acknowledgement as long on the shortest path as on the longest.
     //= rfc9002#6.2.1: the receiver's delay is added to what the path may take.
     #[must_use]
     pub fn rto(&self, path: &Path) -> Duration {

@@ -11,20 +11,20 @@ pub enum Event {
     /// An outgoing message is wholly acknowledged; its memory is the application's again once the
     /// device is done with it.
     Sent {
-        /// As `post_send` named it.
+        /// The message, by the id that `post_send` returned.
         msg: MsgId,
     },
     /// An outgoing message was given up. It may have arrived in part or, if only acknowledgements
     /// were lost, as a whole.
     Failed {
-        /// As `post_send` named it.
+        /// The message, by the id that `post_send` returned.
         msg: MsgId,
         /// The cause of the failure.
         reason: FailReason,
     },
     /// An incoming message is whole; reported once.
     Delivered {
-        /// As the placements named it.
+        /// The message, by the id that placements use.
         msg: MsgId,
         /// The sending host.
         from: HostId,
@@ -35,7 +35,7 @@ pub enum Event {
     },
     /// An incoming message will never be whole: its sender fell silent.
     Aborted {
-        /// As the placements named it.
+        /// The message, by the id that placements use.
         msg: MsgId,
         /// The sending host.
         from: HostId,

@@ -57,9 +57,9 @@ impl RxSegment {
     };
 }
 
-// A cache line, and the key of the flow.
-const _: () = assert!(size_of::<TxSegment>() <= 64 + 8);
-const _: () = assert!(size_of::<RxSegment>() <= 64 + 8);
+// 64 octets and the key of the flow, in the header.
+const _: () = assert!(size_of::<TxSegment>() <= 72);
+const _: () = assert!(size_of::<RxSegment>() <= 72);
 
 /// Names `len` bytes of a message that this endpoint sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,7 +75,7 @@ pub struct PayloadRef {
 }
 
 impl PayloadRef {
-    /// No payload.
+    /// Zero bytes of payload.
     pub const NONE: Self = Self { msg: MsgId(0), offset: 0, len: 0, coding: Coding::Data };
 }
 
@@ -132,13 +132,13 @@ pub enum Placement {
     /// Keep the bytes as parity packet `index` of the block of incoming message `msg` that begins
     /// at `offset`, until a [`Restore`] names the block or the message ends.
     Parity {
-        /// As for `Place`.
+        /// The incoming message, as this (receiving) endpoint names it.
         msg: MsgId,
         /// First byte of the block, from the start of the message.
         offset: u32,
-        /// As for `Place`.
+        /// Length of the whole message.
         msg_len: u32,
-        /// Which parity packet of its block, from 0.
+        /// The number of the parity packet in its block, from 0.
         index: u8,
     },
 }

@@ -86,7 +86,7 @@ reasons! {
     RandomLoss => "random_loss",
     /// Correlated loss of a fault schedule.
     BurstLoss => "burst_loss",
-    /// It left on a link that was down, or was on the link when the link went down.
+    /// The packet left on a link that was down, or was on the link when the link went down.
     LinkDown => "link_down",
     /// The destination is not a host of the network.
     NoRoute => "no_route",
@@ -94,7 +94,7 @@ reasons! {
     Corrupt => "corrupt",
     /// Shorter than its header.
     Truncated => "truncated",
-    /// Not UDP in IPv4 or IPv6.
+    /// The frame is not UDP in IPv4 or IPv6.
     NotHeadrace => "not_headrace",
     /// UDP to another port than ours: another protocol's, or of a peer that is set to another one.
     OtherPort => "other_port",
@@ -114,13 +114,14 @@ reasons! {
     BadSegment => "bad_segment",
     /// The endpoint has no room for another incoming flow or message.
     TableFull => "table_full",
-    /// No buffer to receive into, or for a switch's copy of a packet that it writes telemetry into.
+    /// There is no buffer to receive into, or for a switch's copy of a packet that it writes
+    /// telemetry into.
     NoBuffer => "no_buffer",
     /// The device took no more for too long.
     DeviceStuck => "device_stuck",
     /// Sealed, at a host without keys: set up this host as its peer (`--security`).
     Sealed => "sealed",
-    /// Not sealed, at a host with keys: its sender has none, or forges.
+    /// The packet has no seal, and this host has keys: its sender has none, or forges.
     Unsealed => "unsealed",
     /// Sealed with another key, damaged or forged: the tag does not match.
     BadTag => "bad_tag",
@@ -134,7 +135,7 @@ reasons! {
     /// Sealed under a derived key that is not at hand, beyond the number of such frames that are
     /// tried: forged ones, or very many flows that open at once.
     SealFlood => "seal_flood",
-    /// Trimmed, so without a tag, and of a flow that is not here: not believed at a host with keys.
+    /// Trimmed, so without a tag, and of a flow that is not here: not accepted at a host with keys.
     TrimmedStranger => "trimmed_stranger",
 }
 
@@ -232,7 +233,7 @@ counters! {
     pub struct Stats {
         /// DATA sent for the first time.
         pub data_new: u64,
-        /// DATA sent as copies, ahead of the turns in which it is sent for good.
+        /// DATA sent as copies: early, before the turn in which the segment itself is sent.
         pub copies: u64,
         /// DATA and PARITY sent again.
         pub retransmitted: u64,

@@ -10,22 +10,22 @@
 //! ```
 //!
 //! Shared by the controllers of both ends that read hops. Which quantity of a hop is its load is
-//! theirs to say ([`Sample`]). Units: bits a second, picoseconds. It does not know where the hops
-//! come from, and reads no clock.
+//! theirs to say ([`Sample`]). Units: bits a second, picoseconds. It does not depend on where the
+//! hops come from, and reads no clock.
 
 use crate::time::{Duration, Instant, Rate};
 use crate::wire::int::Hop;
 
-/// What one port says between two packets.
+/// The telemetry of one port between two packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Sample {
     /// B: rate of the link, bit/s, above 0.
     pub(crate) link: f64,
-    /// What it sent, bit/s.
+    /// The rate that the port sent at, bit/s.
     pub(crate) sent: f64,
-    /// What waits now, bits.
+    /// Bits that wait at the later packet.
     pub(crate) queue: f64,
-    /// What waited then, bits.
+    /// Bits that waited at the earlier packet.
     pub(crate) queue_last: f64,
     /// The time between the two packets, seconds, above 0.
     pub(crate) span: f64,
@@ -43,7 +43,8 @@ impl Sample {
     /// The power of the link over that of a link that is just full. `rtt` is T, seconds.
     pub(crate) fn power(&self, rtt: f64) -> f64 {
         //= powertcp#eq8
-        // The shipped code knows no link below half its rate: a short silence is no lack of demand.
+        // The shipped code assumes at least half of a link's rate: a short silence is no lack of
+        // demand.
         let grown = (self.queue - self.queue_last) / self.span;
         let current = (self.sent + grown).max(self.link / 2.0);
         let voltage = self.queue + self.link * rtt;
@@ -111,8 +112,8 @@ impl<const N: usize> Load<N> {
     }
 }
 
-/// So many packets in a row with older hops were not overtaken: a counter began anew, or the time
-/// has wrapped while the flow was at rest.
+/// Packets with older hops in a row after which they do not count as overtaken: a counter began
+/// anew, or the time has wrapped while the flow was at rest.
 const REFUSED_MAX: u8 = 8;
 
 /// Bounds of the load: what a queue of 256 GB at 100 Mb/s would be, and a link as good as idle.
@@ -169,7 +170,7 @@ pub(crate) struct LawConstants {
     pub(crate) line: f64,
 }
 
-/// A rate that follows the load of a path, once a round for good.
+/// A rate that follows the load of a path, and changes its reference once a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLaw {
     /// The rate in force, bit/s.

@@ -96,7 +96,7 @@ impl Instant {
 const WIRE_TIME_SHIFT: u32 = 10;
 
 impl Duration {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Self = Self(0);
     /// Longer than any run.
     pub const MAX: Self = Self(u64::MAX);
@@ -182,7 +182,7 @@ impl Duration {
 }
 
 impl Rate {
-    /// No rate: takes forever to send anything.
+    /// A rate of zero, at which nothing is ever sent.
     pub const ZERO: Self = Self(0);
 
     /// `bps` bits a second.

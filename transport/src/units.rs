@@ -104,7 +104,7 @@ impl Credit {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
 
     /// `self - other`, not below zero.

@@ -21,7 +21,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// On `path`, up to `window_max` BDPs.
+    /// The bounds of a window on `path`, up to `window_max` BDPs.
     pub(super) fn new(path: &Path, window_max: f32) -> Self {
         let mtu = path.mtu.max(Bytes(1));
         let bdp = path.bdp().as_f64() / mtu.as_f64();

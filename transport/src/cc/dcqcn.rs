@@ -31,7 +31,7 @@ params! {
         gain: f32 = 0.003_906_25, in 0.0..=1.0;
         /// Notifications come at most this often.
         cnp_interval: Duration = Duration::from_us(50), in Duration::ZERO..=Duration::from_s(1);
-        /// Without a notification alpha shrinks this often.
+        /// Time between two reductions of alpha while no notification comes.
         alpha_timer: Duration = PERIOD, in Duration::from_ns(1)..=Duration::from_s(1);
         /// The rate is raised this often.
         timer: Duration = PERIOD, in Duration::from_ns(1)..=Duration::from_s(1);
@@ -52,7 +52,7 @@ params! {
     }
 }
 
-/// K and T.
+/// The default of both timers: K, of alpha, and T, of the rate.
 const PERIOD: Duration = Duration::from_us(55);
 /// Ten times the additive increase, as network cards have it; the paper gives no number.
 const RATE_HAI: f32 = 0.01;

@@ -203,7 +203,7 @@ mod tests {
         if silent { cc.on_timeout(&loss, &PATH) } else { cc.on_nack(&loss, &PATH) }
     }
 
-    /// As many unmarked acknowledgements as a window has packets.
+    /// Handles one unmarked acknowledgement for each packet of a window.
     fn round(cc: &mut Dctcp) {
         (0..cc.window().cwnd.0 / MTU.0).for_each(|_| ack(cc, false));
     }

@@ -21,7 +21,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// The window for `path`, for good: later changes of the path do not move it.
+    /// The window for `path`, which never changes: later changes of the path do not move it.
     #[must_use]
     pub fn new(params: &FixedParams, path: &Path) -> Self {
         let cwnd = path.bdp().scaled(f64::from(params.bdps));

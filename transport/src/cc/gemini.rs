@@ -21,9 +21,9 @@ use crate::units::Bytes;
 words! {
     /// How the additive increase follows the path.
     pub enum GeminiIncrease: "additive or fair" {
-        /// As many bytes an RTT for every flow, as in the comparison of \[uno\].
+        /// Every flow grows by the same bytes an RTT, as in the comparison of \[uno\].
         Additive = "additive",
-        /// In proportion to the flow's own BDP.
+        /// A flow grows in proportion to its own BDP.
         Fair = "fair",
     }
 }
@@ -63,7 +63,7 @@ pub struct Gemini {
     /// Packets, within `bounds`.
     cwnd: f64,
     bounds: Bounds,
-    /// E, 0..=1.
+    /// The average share of marked bytes, E, 0..=1.
     ecn: f64,
     /// Packets acknowledged in this round.
     acked: f64,

@@ -46,7 +46,7 @@ params! {
 pub(super) struct Paced {
     pub(super) law: RateLaw,
     pub(super) constants: LawConstants,
-    /// T.
+    /// The base RTT, T.
     rtt: Duration,
     /// The window, in what the rate sends in T.
     slack: f64,
@@ -71,7 +71,7 @@ impl Paced {
         Self { law: RateLaw::new(line), constants, rtt, slack, mtu: path.mtu, rtt_least }
     }
 
-    /// T, seconds.
+    /// The base RTT, T, in seconds.
     pub(super) fn rtt_s(&self) -> f64 {
         seconds(self.rtt)
     }

@@ -2,7 +2,7 @@
 //! rate that the receiver advises. Source: \[mlcc\] sec. 3.2.1, 3.3.2, eq. 10.
 //!
 //! ```text
-//!   note of the own site's border switch   R_NS from its hops, once an RTT_D for good
+//!   note of the own site's border switch   R_NS from its hops, its reference once an RTT_D
 //!   advice of the receiver's half          Rbar
 //!   rate = min(R_NS, Rbar); before the first advice min(R_NS, line / sharers, first window)
 //! ```
@@ -31,9 +31,9 @@ use crate::wire::{Extensions, Note};
 words! {
     /// Whether border switches take part.
     pub enum Signal: "auto or off" {
-        /// They write telemetry; a network without them is refused.
+        /// Border switches write telemetry; a network without border switches is refused.
         Auto = "auto",
-        /// They do not: the receiver's share alone is obeyed.
+        /// Border switches take no part: the receiver's share alone is obeyed.
         Off = "off",
     }
 }
@@ -85,7 +85,7 @@ const STALE: u64 = 4;
 #[derive(Clone, Debug)]
 pub struct Mlcc {
     load: Load<HOPS>,
-    /// R_NS.
+    /// The rate by the near network, R_NS.
     law: RateLaw,
     constants: LawConstants,
     /// When the border switch of the own site last wrote.
@@ -226,7 +226,7 @@ impl CongestionControl for Mlcc {
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
         self.on_ack(ack, path);
         let advice = extensions.advice().filter(|advice| advice.half.get() == Half::NUMBER);
-        // The first advice is that of a receiver which has seen no queue yet: a rate all the same.
+        // The first advice is that of a receiver which has seen no queue yet: it is still a rate.
         if let Some([_, rate]) = advice.and_then(|advice| Half::rates(advice.values)) {
             self.advised = Some((rate_of(rate), ack.now));
         }

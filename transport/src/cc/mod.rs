@@ -111,7 +111,7 @@ pub trait Controller: CongestionControl + Registered {
     fn build(params: &CcParams, path: &Path) -> Self;
     /// The largest window that it asks for, in BDPs of its path; one packet where that is more.
     fn window_max(params: &CcParams) -> f32;
-    /// Its half at receivers, if it has one.
+    /// The controller's half at receivers, if it has one.
     fn half(_params: &CcParams) -> Option<RcKind> {
         None
     }

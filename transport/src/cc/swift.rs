@@ -105,9 +105,9 @@ struct FlowScaling {
     base_ps: f64,
     /// Largest addition, ps.
     range_ps: f64,
-    /// alpha, ps.
+    /// The factor of one over the root of the window, alpha, ps.
     alpha_ps: f64,
-    /// -beta, ps.
+    /// The offset of the addition, -beta, ps.
     offset_ps: f64,
 }
 

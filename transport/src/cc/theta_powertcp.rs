@@ -36,7 +36,7 @@ params! {
     }
 }
 
-/// The least current: the shipped code knows no link below half its rate.
+/// The least current: the shipped code assumes at least half of a link's rate.
 const CURRENT_MIN: f64 = 0.5;
 
 /// The least power: a clock that steps must not raise a rate without bound.

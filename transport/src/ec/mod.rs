@@ -28,7 +28,7 @@ words! {
         /// All lost packets of the block: the code protects the second transmission as it did the
         /// first.
         Lost = "lost",
-        /// As many packets as the block needs: fewer, and each of them has to arrive.
+        /// Only as many packets as the block needs; all of these have to arrive.
         Needed = "needed",
     }
 }
@@ -58,8 +58,8 @@ pub trait Code: ErasureCode + Registered {
     ///
     /// A receiver builds it for each coded packet: it computes and allocates nothing.
     fn build(shape: BlockShape) -> Self;
-    /// Its number in the CODE extension, unlike that of every other code; `None` for a code without
-    /// parity, whose packets have no such extension.
+    /// The code's number in the CODE extension, unlike that of every other code; `None` for a code
+    /// without parity, whose packets have no such extension.
     fn number() -> Option<NonZeroU8>;
 }
 

@@ -15,7 +15,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// A driver with bounded memory for parity calls this before [`Endpoint::handle_burst`] for
     /// each parity packet that it has no room for, and drops the packet where the answer is true:
     /// the block is then asked for as if the packet had been lost. The answer is never false for
-    /// parity that the endpoint then wants kept.
+    /// parity that the endpoint then asks to keep.
     #[must_use]
     pub fn would_keep(&self, rx: &RxSegment) -> bool {
         let Body::Data(data) = rx.hdr.body else { return false };

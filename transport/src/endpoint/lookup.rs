@@ -90,7 +90,7 @@ mod tests {
             }
             assert!(buckets.iter().all(|count| (700..1300).contains(count)), "{buckets:?}");
         }
-        // Those that one key puts together are apart under another.
+        // Flows that collide under one key do not collide under another.
         let together = |n: &u32| hashes[0].hash_one(alike(*n)) % 64 == 0;
         let mut apart = [0_u32; 64];
         for n in (0..64_000).filter(together) {

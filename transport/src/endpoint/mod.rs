@@ -155,7 +155,7 @@ pub struct Endpoint<S = Sched> {
     rx_msgs: Slab<MsgId, RxMsg>,
     /// Buffers that are lent to flows while they receive.
     rx_buffers: RxBuffers,
-    /// What incoming flows have beside them where packets carry extensions.
+    /// State of incoming flows whose packets carry extensions; `None` where no packet does.
     halves: Option<Box<Halves>>,
     /// Incoming flows by their sender's name: read only while a flow opens. Never iterated.
     rx_by_sender: FlowsBySender,

@@ -72,7 +72,7 @@ impl Timed<Outgoing> {
 }
 
 impl<S: Scheduler> Endpoint<S> {
-    /// [`Endpoint::open_labelled`] without a label.
+    /// [`Endpoint::open_labelled`] without a label. Nothing has to be polled afterwards.
     ///
     /// # Errors
     /// [`PostError::FlowTableFull`], [`PostError::SelfSend`].

@@ -14,13 +14,13 @@
 //! key. The answer is no longer than the packet. A packet's source, flow and key choose one of
 //! [`SHARES`], which only this endpoint can compute, and a share has one answer each
 //! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more than that,
-//! and keep no answer from a flow whose key their sender does not know, unless they take the
+//! and keep no answer from a flow whose key their sender does not have, unless they take the
 //! answers of all shares, 640,000 a second. The answers `Prove` and `Refused` (`proof.rs`) have a
 //! budget of their own, as large: packets of flows that are not here leave it alone.
 //!
 //! A sender that is answered so opens its flow anew: under a new key, so that no packet of before
 //! is taken for one of now, with PSNs and messages numbered from 0. Every message that is not
-//! wholly acknowledged is sent again from its start. It believes an answer that has the flow's key,
+//! wholly acknowledged is sent again from its start. It accepts an answer that has the flow's key,
 //! comes from its peer, and names the flow as the receiver does now. The answer cannot be used
 //! twice, since the key has changed then, and it ends no flow.
 //!
@@ -74,9 +74,9 @@ const SHARES: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
     shares: KeyHash,
-    /// That a flow is not here.
+    /// Budget of answers that a flow is not here.
     absent: Box<Budget>,
-    /// Questions for proof, and refusals.
+    /// Budget of questions for proof and of refusals.
     questions: Box<Budget>,
 }
 
@@ -199,7 +199,7 @@ impl<S: Scheduler> Endpoint<S> {
         Ok(())
     }
 
-    /// The sender of an incoming flow wants it to be remembered.
+    /// A KEEP arrived: the incoming flow is to be remembered.
     fn keep(&mut self, rx: &RxSegment, now: Instant) -> Result<(), DropReason> {
         let flow = rx.hdr.dst_flow;
         let timed = self.rx_flows.get_mut(flow).filter(|timed| timed.flow.from == rx.from);

@@ -58,10 +58,10 @@ use crate::units::{EntropyValue, FlowId, HostId};
 /// of budget or room is none of them.
 const ASKS: u8 = 3;
 
-/// Which incoming flows are proven; nothing where all hosts are trusted.
+/// The incoming flows whose sender has proved its address; empty where all hosts are trusted.
 #[derive(Debug)]
 pub(super) struct Proofs {
-    /// By place in the table. Empty where all hosts are trusted.
+    /// The proof that each flow lacks, by slab index. Empty where all hosts are trusted.
     places: Vec<Lack>,
     /// Flows that are not proven.
     unproven: u32,
@@ -71,7 +71,7 @@ pub(super) struct Proofs {
     proven: CountByHost,
 }
 
-/// What a flow in a place of the table lacks.
+/// The proof that a flow lacks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lack {
     /// How often its sender may still be asked for proof, plus one; 0 is proven or no flow.

@@ -112,7 +112,7 @@ impl<S: Scheduler> Endpoint<S> {
     }
 }
 
-/// Sets an outgoing flow's timer to the instant that the flow wants.
+/// Sets an outgoing flow's timer to the next instant at which something of the flow is due.
 #[inline]
 pub(super) fn rearm_tx(
     wheel: &mut Wheel<Due>,

@@ -26,13 +26,14 @@ pub(crate) struct Halves {
     line_rate: Rate,
     base_rtt: Duration,
     mtu: Bytes,
-    /// By slab index of an incoming flow: its place, counted from 1; 0 without one.
+    /// By slab index of an incoming flow: the index of its state in `places`, counted from 1; 0
+    /// without one.
     of: Box<[u32]>,
     places: Vec<HalfState>,
     free: Vec<u32>,
 }
 
-/// What one flow has.
+/// The half of one flow, and the newest telemetry that has arrived.
 #[derive(Clone, Debug)]
 struct HalfState {
     /// The half with its name on the wire; `None` when the sender names none that is known here.

@@ -5,7 +5,7 @@
 //! is in order of time, and one timer is enough. When the time of a block is over and more of its
 //! packets have arrived meanwhile, it gets the same time again: its sender is slow, or answers.
 //! When none has arrived, the receiver asks for them. Blocks that have been asked for wait in
-//! further lists, a round trip longer, and twice as long after each request in vain. The flow's
+//! further lists, a round trip longer, and twice as long after each unanswered request. The flow's
 //! bitmap of PSNs says which packets of a block have arrived (their PSNs are consecutive), so a
 //! whole block is taken off when it comes first. Bounded: the oldest block of a list is dropped
 //! when there is no room; its sender's timeout remains.
@@ -23,7 +23,7 @@ use crate::units::{EntropyValue, FlowId};
 pub(crate) struct OpenBlock {
     /// When its first packet arrived, or it was last looked at.
     pub(crate) since: Instant,
-    /// Requests for the block in vain; counts up to the last list.
+    /// Unanswered requests for the block; counts up to the last list.
     pub(crate) asked: u8,
     /// Packets of the block that had arrived when it was last looked at, 1..=64.
     pub(crate) have: u8,
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<OpenBlock>() <= 24);
 /// The open blocks of an endpoint.
 #[derive(Debug)]
 pub(crate) struct OpenBlocks {
-    /// Lists by the number of requests in vain.
+    /// Lists by the number of unanswered requests.
     lists: [List; LISTS],
     /// Blocks in all lists.
     waiting: usize,

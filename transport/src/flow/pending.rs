@@ -45,7 +45,7 @@ impl Waiting {
         Self { ack, since: ack.at, count: 1, low: word_of(ack.psn), words: 1 }
     }
 
-    /// These segments and one that arrived after them.
+    /// The pending segments with one more, which arrived last.
     #[inline]
     pub(super) fn with(self, newer: PendingAck) -> Self {
         let (low, words) = self.reach(newer.psn);

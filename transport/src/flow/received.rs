@@ -103,7 +103,7 @@ impl ReceivedPsns {
         if self.ahead == 0 || beyond { known } else { words[place(words, psn).0] | known }
     }
 
-    /// Which of the `packets` PSNs from `first` on have arrived, as a bitmap; at most 64.
+    /// The PSNs among the `packets` from `first` on that have arrived, as a bitmap; at most 64.
     pub(crate) fn bits_of(&self, words: &[u64], first: Psn, packets: u8) -> u64 {
         (0..packets).fold(0, |bits, packet| {
             let psn = first.plus(u32::from(packet));

@@ -207,7 +207,7 @@ impl Recovery {
         self.sent.push_waiting(packet)
     }
 
-    /// The segment to send again next: the oldest that is still believed lost.
+    /// The segment to send again next: the oldest that still counts as lost.
     pub(crate) fn next_lost(&self) -> Option<(Psn, &SentPacket)> {
         self.sent.first_lost()
     }

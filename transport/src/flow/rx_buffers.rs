@@ -17,7 +17,7 @@ use crate::config::Config;
 pub(crate) struct Lease(u32);
 
 impl Lease {
-    /// No place.
+    /// A lease of no buffers.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 

@@ -16,11 +16,12 @@ use crate::units::{Bytes, EntropyValue, MsgId, Psn};
 /// The fate of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// Believed to be on its way.
+    /// Counts as on its way.
     InFlight,
-    /// Believed lost; waits in the retransmission queue.
+    /// Counts as lost; waits in the retransmission queue.
     Lost,
-    /// Believed lost and not wanted: its block can be decoded from others that are on their way.
+    /// Counts as lost and is not needed: its block can be decoded from others that are on their
+    /// way.
     Spare,
     /// Arrived.
     Acked,
@@ -45,7 +46,7 @@ pub(crate) struct SentPacket {
     pub(crate) fate: Fate,
     /// Whether it has been sent again, and which parity packet it is, if any.
     pub(crate) marks: Marks,
-    /// Its neighbours in the chain it is in, if any.
+    /// Neighbours of the packet in its chain, if any.
     pub(crate) links: ChainLinks,
 }
 
@@ -91,7 +92,7 @@ impl Marks {
         self.0 & Self::RESENT != 0
     }
 
-    /// Which parity packet; `None` for a segment.
+    /// The number of the parity packet in its block, from 0; `None` for a segment.
     #[inline]
     pub(crate) const fn parity_index(self) -> Option<u8> {
         (self.0 & !(Self::RESENT | Self::COPIED | Self::COPY_RESENT)).checked_sub(1)

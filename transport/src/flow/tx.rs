@@ -31,7 +31,7 @@ use blocks::ParityDue;
 /// One message on its way out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TxMsg {
-    /// Its number on the wire.
+    /// The message's number on the wire.
     pub(crate) no: MsgNo,
     /// Length, bytes, at least 1.
     pub(crate) len: core::num::NonZeroU32,

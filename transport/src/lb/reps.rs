@@ -62,7 +62,7 @@ pub struct Reps {
 const _: () = assert!(size_of::<Reps>() <= 64);
 
 impl Reps {
-    /// No value is known: the flow explores.
+    /// A balancer without recycled values: the flow explores.
     #[must_use]
     pub fn new(params: &LbParams, path: &Path) -> Self {
         //= reps#alg1

@@ -30,7 +30,7 @@ params! {
     }
 }
 
-/// Another path for every segment.
+/// A balancer that gives every segment another path.
 #[derive(Clone, Debug)]
 pub struct Spray {
     paths: u16,

@@ -32,7 +32,7 @@ words! {
         Credit = "credit",
         /// Eq. 5 with both signs: builds a queue up to the threshold.
         Eq5 = "eq5",
-        /// What it was, as alg. 2 has no branch for it.
+        /// The value stays, since alg. 2 has no branch for this case.
         Stale = "stale",
     }
 }
@@ -154,7 +154,7 @@ impl Reporter for Mlcc {
 }
 
 impl Mlcc {
-    /// Its number on the wire: border switches act on reports of this half alone.
+    /// The half's number on the wire: border switches act on reports of this half alone.
     pub const NUMBER: u8 = 2;
 
     /// The rates of a report, R_credit and Rbar; `None` when one is zero.

@@ -19,11 +19,11 @@ use crate::wire::half::Half;
 pub struct SegmentArrival<'a> {
     /// When it arrived.
     pub at: Instant,
-    /// Its number in the flow.
+    /// The segment's number in its flow.
     pub psn: Psn,
     /// Payload that arrived; 0 when it was trimmed or had arrived before.
     pub bytes: Bytes,
-    /// It arrived with CE.
+    /// The segment arrived with CE.
     pub ce: bool,
     /// A switch cut the payload off.
     pub trimmed: bool,
@@ -67,7 +67,7 @@ pub struct HalfSetup<'a> {
 pub trait Reporter: ReceiverHalf + Registered {
     /// The half of a flow of which nothing has arrived.
     fn build(setup: &HalfSetup<'_>) -> Self;
-    /// Its number on the wire, 1..=255; no other half has it.
+    /// The half's number on the wire, 1..=255; no other half has it.
     fn number() -> u8;
 }
 
@@ -82,7 +82,7 @@ registry! {
         pub struct RcParams;
     }
     kinds {
-        /// Its number on the wire.
+        /// The half's number on the wire.
         fn number() -> u8;
     }
     policies {
@@ -102,7 +102,7 @@ impl RcKind {
         Self::ALL.iter().copied().find(|kind| kind.number() == half.get())
     }
 
-    /// Its name on the wire.
+    /// The half's name on the wire.
     ///
     /// # Panics
     /// When it states 0, which a test excludes.

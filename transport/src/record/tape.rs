@@ -1,8 +1,8 @@
 //! The endpoint as its driver calls it, with or without a tape running.
 //!
 //! Without a tape a call costs one predicted branch more. With a tape each call appends tens of
-//! bytes to memory; the driver takes them now and then ([`Recorder::take`]) and writes them where
-//! it likes.
+//! bytes to memory; the driver takes them now and then ([`Recorder::take`]) and writes them to a
+//! place of its choice.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -123,7 +123,7 @@ impl Recorder {
         answer
     }
 
-    /// [`Endpoint::close_flow`]
+    /// Records and calls [`Endpoint::close_flow`].
     pub fn close_flow(&mut self, now: Instant, flow: FlowId) {
         self.endpoint.close_flow(now, flow);
         if let Some(tape) = &mut self.tape {
@@ -183,7 +183,7 @@ impl Recorder {
         self.endpoint.poll_restore()
     }
 
-    /// [`Endpoint::poll_transmit`]
+    /// Records and calls [`Endpoint::poll_transmit`].
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         let (before, room) = (tx.len(), tx.room());
@@ -196,7 +196,7 @@ impl Recorder {
         }
     }
 
-    /// [`Endpoint::send_ahead`]
+    /// Records and calls [`Endpoint::send_ahead`].
     pub fn send_ahead(&mut self, horizon: Duration) {
         self.endpoint.send_ahead(horizon);
         if let Some(tape) = &mut self.tape {
@@ -205,7 +205,7 @@ impl Recorder {
         }
     }
 
-    /// [`Endpoint::handle_timeout`]
+    /// Records and calls [`Endpoint::handle_timeout`].
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         self.endpoint.handle_timeout(now);

@@ -42,7 +42,7 @@ const VACANT: Question = Question {
 /// The questions of all flows of a host.
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
-    /// By slab index.
+    /// The questions of outgoing flows, by slab index.
     questions: Vec<Question>,
     timers: Wheel<FlowId>,
     outbox: VecDeque<FlowId>,

@@ -19,7 +19,7 @@
 //!
 //! - A flow may send while `used` is before `granted`; its last segment may end behind it.
 //! - A trimmed segment raises `target` where it arrives, and is served before other demand: the
-//!   sender need not ask for segments that its receiver knows to be missing.
+//!   sender need not ask for segments that its receiver counts as missing.
 //! - A flow that waits, and whose demand no packet has reported, asks by REQUEST. A flow that has
 //!   waited for a timeout asks again, less and less often, until it is given up as silent. Each
 //!   REQUEST is answered by a CREDIT, so waiting long is no sign of silence.

@@ -72,7 +72,7 @@ pub struct DcSim {
     ack_every: u16,
     /// The last instant at which the driver could have taken packets.
     asked_at: Instant,
-    /// The one before.
+    /// The value of `asked_at` before the present one.
     asked_before: Instant,
     sim_len: u16,
     sizes: WireSizes,

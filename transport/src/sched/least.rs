@@ -13,7 +13,7 @@ pub(super) struct Least {
     ranks: Vec<Rank>,
     /// Positions in `heap` by slab index; [`OUT`] for an index that is not there.
     positions: Vec<u32>,
-    /// No index ranks before that of its parent, at half its position.
+    /// A binary heap of slab indices: none ranks before its parent.
     heap: Vec<u32>,
 }
 

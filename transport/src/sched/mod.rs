@@ -41,7 +41,7 @@ use crate::wire::{Header, Note, WireSizes};
 pub struct SchedSetup<'a> {
     /// Parameters of all schedulers.
     pub params: &'a SchedParams,
-    /// The host.
+    /// The host whose endpoint has the scheduler.
     pub host: HostId,
     /// Slab indices of outgoing flows are below this.
     pub tx_flows_max: u32,

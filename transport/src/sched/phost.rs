@@ -104,8 +104,8 @@ pub struct Phost {
     wanting: Least,
     /// Flows that may get one after a silence.
     silences: Box<Wheel<FlowId>>,
-    /// By slab index: the timer of a flow in `silences`, and its instant. It serves the next flow
-    /// there, too.
+    /// The instant and the timer of each flow in `silences`, by slab index; a later flow at the
+    /// same index inherits them.
     timed: Vec<Option<(Instant, TimerHandle)>>,
     /// When the segment of the last token will have arrived, at the rate of the link.
     next_at: Instant,
@@ -141,7 +141,7 @@ impl Phost {
         match self.issuer.ready_at(index, self.window) {
             Some(at) if at <= now => {
                 if self.wanting.is_empty() {
-                    // Tokens that were not sent while no flow wanted any are not made up for.
+                    // Tokens that were not sent while no flow needed any are not made up for.
                     self.next_at = self.next_at.max(now);
                 }
                 self.wanting.set(index, (0, self.issuer.rank(index)));
@@ -300,7 +300,7 @@ mod tests {
     use crate::units::{Credit, EntropyValue};
     use crate::wire::Allowance;
 
-    /// A REQUEST of a flow that has had no token and wants one.
+    /// A REQUEST of a flow that has had no token and needs one.
     fn request(flow: FlowId) -> Header {
         let spent = Credit::START.number() << 16;
         let upto = Credit::new(spent | 2).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! An endpoint takes any type that has all three ([`Scheduler`]): those of the registry, or one of
 //! another crate ([`crate::Endpoint::with_scheduler`]). A scheduler ignores calls about a flow that
-//! it does not know.
+//! it has no state for.
 
 use core::num::NonZeroU32;
 
@@ -186,7 +186,7 @@ pub struct Backlog {
     pub segments: u64,
     /// Wire bytes in flight.
     pub in_flight: Bytes,
-    /// Its congestion window.
+    /// The flow's congestion window.
     pub cwnd: Bytes,
     /// Wire bytes that the receiver has refused since the flow was opened.
     pub refused: Bytes,
@@ -201,7 +201,7 @@ pub struct Arrival<'a> {
     pub src_flow: FlowId,
     /// The path it took.
     pub ev: EntropyValue,
-    /// Its header.
+    /// The segment's header.
     pub data: &'a Data,
     /// Wire bytes to be sent again because this segment was trimmed; 0 when they are here.
     pub missing: Bytes,
@@ -210,7 +210,7 @@ pub struct Arrival<'a> {
 /// How segments are acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Answers {
-    /// As the settings say (`ack_every`, `ack_delay`).
+    /// One for each `ack_every` segments, or after `ack_delay`, as the settings say.
     #[default]
     Free,
     /// One for so many segments, or after so long, however they are reordered; segments that are
@@ -221,7 +221,7 @@ pub enum Answers {
         /// How long a segment may wait for others.
         delay: Duration,
     },
-    /// As [`Answers::Every`], and each leaves when [`Receiving::may_answer`] lets it.
+    /// [`Answers::Every`], each held until [`Receiving::may_answer`] lets it leave.
     Paced {
         /// Segments of a flow, 1..=64.
         segments: u16,

@@ -34,7 +34,7 @@ use crate::units::Credit;
 /// names one further ahead, and a report could not name those in between.
 const AHEAD_MAX: u32 = 1 << 15;
 
-/// What a sender reports of a flow: the last token that is gone, and the segments that want tokens
+/// What a sender reports of a flow: the last token that is gone, and the segments that need tokens
 /// after it. It takes the field in which other schedulers announce bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct TokenReport {
@@ -45,7 +45,7 @@ struct TokenReport {
 }
 
 impl TokenReport {
-    /// As many as fit beside a value that is never zero.
+    /// The most needs that fit the field, whose value is never zero.
     const NEEDS_MAX: u16 = u16::MAX - 1;
 
     fn new(spent: Credit, needs: u32) -> Self {

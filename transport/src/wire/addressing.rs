@@ -183,7 +183,7 @@ impl Addressing {
         Self { hosts: Hosts::Table(table), udp_port: UDP_PORT }
     }
 
-    /// These addresses with another UDP port than [`UDP_PORT`].
+    /// This addressing with another UDP port than [`UDP_PORT`].
     #[must_use]
     pub fn with_udp_port(self, udp_port: u16) -> Self {
         Self { udp_port, ..self }

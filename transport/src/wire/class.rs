@@ -6,7 +6,7 @@
 /// The ECN field of the IP header, RFC 3168.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ecn {
-    /// Not capable of ECN.
+    /// The sender is not capable of ECN.
     NotEct,
     /// Capable, codepoint 1.
     Ect1,
@@ -79,8 +79,8 @@ impl TrafficClass {
         }
     }
 
-    /// The class of a DSCP value. Networks that do not know ours may reset it: unknown values are
-    /// data.
+    /// The class of a DSCP value. Networks that assign no meaning to ours may reset it: unknown
+    /// values are data.
     #[must_use]
     pub const fn of_dscp(dscp: u8) -> Self {
         match dscp {

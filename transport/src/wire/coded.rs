@@ -58,13 +58,13 @@ impl Coded {
         self.parity & MASK
     }
 
-    /// Which packet of the block this is.
+    /// The number of the packet in its block, from 0, data first.
     #[must_use]
     pub const fn packet(self) -> u8 {
         self.packet & MASK
     }
 
-    /// Which parity packet of its block this is, from 0; `None` for a segment.
+    /// The number of the parity packet in its block, from 0; `None` for a segment.
     #[must_use]
     pub const fn parity_index(self) -> Option<u8> {
         self.packet().checked_sub(self.data())

@@ -35,10 +35,10 @@ pub struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// No extension.
+    /// Zero extensions.
     pub const NONE: Extensions<'static> = Extensions { extent: Extent::NONE, ext: &Ext::VACANT };
 
-    /// Those in `ext` that `extent` names.
+    /// The extensions in `ext` that `extent` names.
     #[must_use]
     pub const fn new(extent: Extent, ext: &'a Ext) -> Self {
         Self { extent, ext }
@@ -102,7 +102,7 @@ impl Default for Ext {
 }
 
 impl Extent {
-    /// No extension.
+    /// Zero extensions.
     pub const NONE: Self = Self { named: 0, len: 0 };
 
     /// This extent with telemetry.

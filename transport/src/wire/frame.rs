@@ -97,7 +97,7 @@ pub struct Parsed {
     pub class: TrafficClass,
     /// The Headrace header.
     pub header: Header,
-    /// Its extensions.
+    /// The extensions of the frame's header.
     pub ext: Ext,
     /// The range of the payload in the frame; empty when trimmed.
     pub payload: Range<usize>,

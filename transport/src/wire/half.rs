@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ParseError;
 
-/// Names a receiver's half of a controller. The two ends agree on the numbers; a receiver that does
-/// not know a number runs no half.
+/// Names a receiver's half of a controller. The two ends agree on the numbers; a receiver runs no
+/// half for a number that it does not have.
 pub type Half = NonZeroU8;
 
 /// Octets of the extension.

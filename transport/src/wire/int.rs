@@ -207,7 +207,8 @@ impl Int {
         self.cut
     }
 
-    /// These hops with no room for more, as an answer carries them; `None` when there are none.
+    /// The recorded hops without room for more, as an answer carries them; `None` when there are
+    /// none.
     #[must_use]
     pub fn echo(&self) -> Option<Self> {
         (self.used > 0).then_some(Self { room: self.used, ..*self })

@@ -117,7 +117,7 @@ pub struct Data {
     pub tag: u64,
     /// The place up to which the flow would send, given credit; `None` where senders need none.
     pub demand: Option<Credit>,
-    /// Its place in a block of the erasure code; `None` where the message has none.
+    /// The segment's place in a block of the erasure code; `None` where the message has no blocks.
     pub code: Option<Coded>,
 }
 
@@ -135,7 +135,7 @@ impl Data {
         code: None,
     };
 
-    /// Which parity packet of its block this is, from 0; `None` for a segment.
+    /// The number of the parity packet in its block, from 0; `None` for a segment.
     #[must_use]
     pub fn parity_index(&self) -> Option<u8> {
         self.code.and_then(Coded::parity_index)
@@ -236,9 +236,9 @@ pub enum Presence {
         /// What the sender is to send back: a function of the receiver's secret, the flow and time.
         cookie: u64,
     },
-    /// The sender of the flow that the header names shows that.
+    /// The answer to [`Presence::Prove`] from the sender of the flow that the header names.
     Proof {
-        /// As it was asked for.
+        /// The cookie of the question.
         cookie: u64,
     },
     /// The receiver has no room for another flow now.
@@ -277,15 +277,15 @@ impl Note {
     }
 }
 
-// With the key of the flow, 8 of them.
-const _: () = assert!(size_of::<Header>() <= 48 + 8);
+// 48 octets and the key of the flow.
+const _: () = assert!(size_of::<Header>() <= 56);
 
 /// Why bytes are not a Headrace packet. Each is counted by name, never a panic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ParseError {
     /// The packet is shorter than its kind needs.
     Truncated,
-    /// Not UDP in IPv4 or IPv6.
+    /// The frame is not UDP in IPv4 or IPv6.
     NotHeadrace,
     /// UDP to another port, of another protocol or of a peer with another setting.
     Port,
@@ -293,9 +293,9 @@ pub enum ParseError {
     Version,
     /// A seal ends the frame, which is for a host that shares its sender's key.
     Sealed,
-    /// A kind this version does not know.
+    /// A kind that this version does not have.
     Kind,
-    /// A flag that this version does not know, or a field outside its range.
+    /// A flag that this version does not have, or a field outside its range.
     Field,
     /// The IPv4 or UDP checksum does not match.
     Checksum,

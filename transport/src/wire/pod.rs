@@ -132,7 +132,7 @@ const HAS_GRANT: u8 = 1;
 const MICE_ONLY: u8 = 2;
 const HAS_RECEIPT: u8 = 4;
 const HAS_STANDING: u8 = 8;
-/// In the place of a layer: the route stays in the pod.
+/// The value of a layer's field for a route that stays in the pod.
 const NO_LAYER: u8 = u8::MAX;
 
 const RTS_FIXED: usize = 18;
@@ -224,7 +224,7 @@ impl Rts {
         Some(Self { term, epoch, update, arrived, mice, mice_len })
     }
 
-    /// In a place of `mice` that means nothing.
+    /// The value of an entry of `mice` that is not used.
     pub const NO_MOUSE: Mouse = Mouse { to: Place::Host(0), size: 0 };
 
     /// The mice.

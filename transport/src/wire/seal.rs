@@ -28,7 +28,7 @@ pub const NUMBERS: u64 = 1 << 48;
 pub const AUTHENTICATED_MAX: usize = super::frame::HEADERS_MAX as usize;
 
 const ENCRYPTED: u8 = 1;
-/// Octets of the INT extension that its sender sets for good: the room.
+/// Octets of the INT extension that its sender sets and no switch changes: the room.
 const ROOM_LEN: usize = 1;
 
 /// The part of a seal behind its tag.

@@ -260,7 +260,7 @@ impl Asker {
 
 impl Account {
     /// Takes in the bytes to send and the bytes refused. Refused bytes count as announced, because
-    /// the receiver knows that they are missing.
+    /// the receiver counts them as missing.
     fn look_at(&mut self, backlog: &Backlog) {
         self.waiting = narrow(backlog.waiting);
         self.cwnd = narrow(backlog.cwnd);

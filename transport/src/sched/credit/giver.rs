@@ -1,4 +1,4 @@
-//! The receiving half: one queue of flows that want credit, and the pace at which it is given.
+//! The receiving half: one queue of flows that need credit, and the pace at which it is given.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -47,7 +47,7 @@ const VACANT: Need = Need {
 };
 
 impl Need {
-    /// Wire bytes that the flow still wants.
+    /// Wire bytes that the flow still needs.
     fn wanted(&self) -> u32 {
         self.target.ahead_of(self.granted)
     }
@@ -135,7 +135,7 @@ impl Giver {
     pub(super) fn on_forgotten(&mut self, flow: FlowId) {
         let need = &mut self.needs[flow.index()];
         if need.id == flow {
-            // The flow stays in its queue, where it is passed over because it wants nothing.
+            // The flow stays in its queue, where it is passed over because it needs nothing.
             need.id = FlowId::UNKNOWN;
             need.target = need.granted;
             need.urgent = 0;
@@ -144,7 +144,7 @@ impl Giver {
 
     fn want(&mut self, flow: FlowId, now: Instant) {
         if self.urgent.is_empty() && self.queue.is_empty() {
-            // Credit that was not given while no flow wanted any cannot be given later.
+            // Credit that was not given while no flow needed any cannot be given later.
             self.next_at = self.next_at.max(now);
         }
         self.enqueue(flow);
@@ -187,7 +187,7 @@ impl Giver {
         }
     }
 
-    /// Takes the flow whose turn it is out of its queue; `None` when no flow wants credit. Bounded
+    /// Takes the flow whose turn it is out of its queue; `None` when no flow needs credit. Bounded
     /// by the queues' lengths: each round takes one entry out.
     fn next_turn(&mut self) -> Option<usize> {
         while let Some(flow) = self.urgent.pop_front() {

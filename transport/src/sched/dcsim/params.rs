@@ -75,7 +75,7 @@ params! {
         /// Which flow of a host gets the next SIM.
         order: Order = Order::Collectives;
         /// Whether a flow with at most 8 segments left may have two SIMs for each of them on their
-        /// way, where no other flow of its host wants one.
+        /// way, where no other flow of its host needs one.
         tail: bool = false;
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.
         per_sim: u16 = 1, in 1..=64;

@@ -23,7 +23,7 @@ pub(super) struct Record {
     /// The flow that it was sent for.
     pub(super) flow: FlowId,
     pub(super) nonce: u32,
-    /// Its source port.
+    /// The SIM's source port.
     pub(super) ev: EntropyValue,
     /// Number of DATAs that leave for its SIM-ACK.
     pub(super) bound: u8,
@@ -33,7 +33,7 @@ pub(super) struct Record {
 /// Whether a SIM has an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// No SIM-ACK has come.
+    /// The SIM waits for its SIM-ACK.
     Open,
     /// The SIM-ACK has come in time.
     Answered,
@@ -44,7 +44,7 @@ pub(super) enum State {
 pub(super) enum Refused {
     /// The SIM was given up, or answered before.
     Late,
-    /// No SIM was sent that it could answer.
+    /// The SIM-ACK answers no SIM that was sent.
     Forged,
 }
 

@@ -139,7 +139,7 @@ pub(super) struct Due {
     pub(super) ev: EntropyValue,
     /// The instant from which on it may leave.
     pub(super) at: Instant,
-    /// It is the last DATA of its SIM: once it has left, the port is free.
+    /// Whether this is the last DATA of its SIM: once it has left, the port is free.
     last: bool,
 }
 
@@ -252,7 +252,7 @@ impl Sender {
         self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)
     }
 
-    /// Puts a flow in its queue if it wants SIMs.
+    /// Puts a flow in its queue if it needs SIMs.
     fn review(&mut self, flow: FlowId) {
         if self.account(flow).is_some() {
             self.enqueue(flow.index());
@@ -399,7 +399,7 @@ impl Sender {
         } else if ripe {
             self.release(&record, now);
         }
-        // The SIM-ACK may have found fewer segments than its SIM stands for: the flow may want
+        // The SIM-ACK may have found fewer segments than its SIM stands for: the flow may need
         // others.
         self.review(flow);
         true

@@ -1,7 +1,7 @@
 //! Which flow gets the next SIM: the most urgent first, of one urgency collectives in turn, and the
 //! flows of one collective in turn.
 //!
-//! Source: \[dcsim\] sec. 2.4 (1). A flow that wants SIMs stands once in the queue of its group:
+//! Source: \[dcsim\] sec. 2.4 (1). A flow that needs SIMs stands once in the queue of its group:
 //! the flows of one collective and one priority ([`Label`]). A group with such flows stands once in
 //! the ring, or among the urgent groups if it has a priority. All flows without a collective count
 //! as one collective.
@@ -19,7 +19,7 @@ use crate::sched::Label;
 /// Stands for no flow in a list.
 const NONE: u32 = u32::MAX;
 
-/// The flows of one collective and priority that want SIMs: a list through [`FlowEntry::next`].
+/// The flows of one collective and priority that need SIMs: a list through [`FlowEntry::next`].
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first: u32,
@@ -37,7 +37,7 @@ struct FlowEntry {
     queued: bool,
 }
 
-/// The flows that want SIMs.
+/// The flows that need SIMs.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     order: Order,
@@ -47,9 +47,9 @@ pub(super) struct Turns {
     spare: Vec<u32>,
     /// Groups by label; read when a flow opens, never iterated.
     by_label: BTreeMap<Label, u32>,
-    /// Groups without a priority that have flows that want SIMs.
+    /// Groups without a priority that have flows that need SIMs.
     ring: VecDeque<u32>,
-    /// Groups with a priority that have flows that want SIMs, by priority, then by when they were
+    /// Groups with a priority that have flows that need SIMs, by priority, then by when they were
     /// queued.
     urgent: BinaryHeap<Reverse<(u32, u64, u32)>>,
     /// For [`Order::Shortest`]: flows ordered by priority, by the segments without SIM that they
@@ -148,7 +148,7 @@ impl Turns {
         }
     }
 
-    /// Queues the flow at `index`, which wants SIMs for `lacking` segments.
+    /// Queues the flow at `index`, which needs SIMs for `lacking` segments.
     pub(super) fn push(&mut self, index: usize, lacking: u32) {
         let flow = u32::try_from(index).unwrap_or(NONE);
         let place = &mut self.places[index];
@@ -220,7 +220,7 @@ mod tests {
         Label { collective, ..Label::NONE }
     }
 
-    /// Turns of flows of these collectives, each of which always wants more.
+    /// Turns of flows of these collectives, each of which always needs more.
     fn turns(order: Order, collectives: &[u32], count: usize) -> Vec<usize> {
         let mut turns = Turns::new(order, collectives.len());
         for (index, collective) in collectives.iter().enumerate() {

@@ -29,7 +29,7 @@ struct Need {
     /// How many of the last tokens are outstanding: neither reported as gone nor taken for dead. At
     /// most `unreported`.
     outstanding: u32,
-    /// Segments that want tokens, those for which tokens are outstanding among them.
+    /// Segments that need tokens, those for which tokens are outstanding among them.
     needs: u32,
     /// Tokens still to send before the flow waits for a timeout. A token that died is not replaced
     /// before that, and by then other flows have had their turn.
@@ -90,7 +90,7 @@ impl Need {
 /// The needs and tokens of all incoming flows of a host.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Issuer {
-    /// By slab index.
+    /// The needs of incoming flows, by slab index.
     needs: Vec<Need>,
     outbox: VecDeque<FlowId>,
     /// Silence of the sender after which tokens are taken for dead.
@@ -99,7 +99,8 @@ pub(in crate::sched) struct Issuer {
 }
 
 impl Issuer {
-    /// Without flows. Tokens of which nothing was reported for `timeout` are taken for dead.
+    /// An issuer without flows. Tokens of which nothing was reported for `timeout` are taken for
+    /// dead.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, timeout: Duration) -> Self {
         let flows = setup.rx_flows_max as usize;
         Self {

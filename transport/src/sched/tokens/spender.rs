@@ -47,7 +47,7 @@ struct Account {
     /// Segments that the flow's own window has room for, and one more: tokens for others would die.
     most: u32,
     sendable: bool,
-    /// The needs that the receiver knows of, if no packet was lost.
+    /// The needs that have been reported to the receiver, if no packet was lost.
     announced: u32,
     /// The priority of its label; lower is more urgent.
     prio: u32,
@@ -104,7 +104,7 @@ impl Account {
         self.free > 0 || self.tokens() > 0
     }
 
-    /// Segments that want a token.
+    /// Segments that need a token.
     fn needs(&self) -> u32 {
         self.waiting.saturating_sub(self.free).min(self.most)
     }
@@ -169,7 +169,8 @@ pub(in crate::sched) struct Spender {
 }
 
 impl Spender {
-    /// Without flows. A flow begins with up to `unscheduled` segments; a token lives for `life`.
+    /// A spender without flows. A flow begins with up to `unscheduled` segments; a token lives for
+    /// `life`.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, unscheduled: u32, life: Duration) -> Self {
         let flows = setup.tx_flows_max as usize;
         Self {

@@ -335,7 +335,7 @@ fn a_flow_given_tokens_that_it_does_not_need_says_so() {
     let mut sender = Sender::new(0);
     sender.open(0, 2, at(1));
     assert_eq!(sender.requests().len(), 1);
-    // Nothing waits any more; the receiver knows of a need of two.
+    // Nothing waits any more; a need of two is on record at the receiver.
     sender.backlogs[0] = Backlog { in_flight: Bytes(4096), ..Backlog::default() };
     sender.half.on_backlog(flow(0), &sender.backlogs[0], at(2));
     sender.credit(0, 2, at(3));

@@ -154,7 +154,7 @@ typedef struct headrace_config {
    */
   uint32_t payload_max;
   /*
-   Of the hosts' links, bit/s.
+   Rate of the hosts' links, bit/s.
    */
   uint64_t line_rate_bps;
   /*
@@ -241,7 +241,8 @@ typedef struct headrace_device {
    */
   int32_t connects;
   /*
-   For the other process, the link and the MACs that are asked for, together, milliseconds.
+   Most time to wait for the other process, the link and the MACs that are asked for, together,
+   milliseconds.
    */
   uint32_t wait_ms;
   /*
@@ -271,11 +272,11 @@ typedef struct headrace_event {
    */
   uint32_t peer;
   /*
-   As posted.
+   The cookie that was posted.
    */
   uint64_t cookie;
   /*
-   As the sender posted it.
+   The tag that the sender posted.
    */
   uint64_t tag;
   /*
@@ -295,7 +296,7 @@ typedef struct headrace_event {
    */
   uint32_t len;
   /*
-   To be released, unless null.
+   The message to release; null for events without one.
    */
   struct headrace_message *message;
 } headrace_event;
@@ -365,9 +366,9 @@ uint32_t headrace_host(const struct headrace_app *app);
 headrace_code headrace_connect(struct headrace_app *app, uint32_t peer, uint32_t *connection);
 
 /*
- Opens a connection as `headrace_connect` does, with what the scheduler should know of it:
- connections of one `collective` belong together (0 is none), and a lower `prio` is more urgent
- (2000000 for a connection without a priority).
+ Opens a connection as `headrace_connect` does, with a label for the scheduler: connections of
+ one `collective` belong together (0 is none), and a lower `prio` is more urgent (2000000 for a
+ connection without a priority).
 
  # Safety
  As for `headrace_connect`.

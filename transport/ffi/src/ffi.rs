@@ -69,7 +69,7 @@ pub struct headrace_config {
     pub size: u32,
     /// Payload of a segment, 64 to 8960 bytes.
     pub payload_max: u32,
-    /// Of the hosts' links, bit/s.
+    /// Rate of the hosts' links, bit/s.
     pub line_rate_bps: u64,
     /// Round trip of the network when it is empty, nanoseconds.
     pub base_rtt_ns: u64,
@@ -288,9 +288,9 @@ pub unsafe extern "C" fn headrace_connect(
     code(app.connect(HostId(peer), Label::NONE).map(|number| *connection = number))
 }
 
-/// Opens a connection as `headrace_connect` does, with what the scheduler should know of it:
-/// connections of one `collective` belong together (0 is none), and a lower `prio` is more urgent
-/// (2000000 for a connection without a priority).
+/// Opens a connection as `headrace_connect` does, with a label for the scheduler: connections of
+/// one `collective` belong together (0 is none), and a lower `prio` is more urgent (2000000 for a
+/// connection without a priority).
 ///
 /// # Safety
 /// As for `headrace_connect`.

@@ -12,7 +12,7 @@ use crate::products::Coefficients;
 
 const DATA: usize = DATA_MAX as usize;
 const PARITY: usize = PARITY_MAX as usize;
-/// As many data packets as most codes have. There is less to prepare then.
+/// The data packets that most codes have at most; for these less has to be prepared.
 const FEW: usize = 8;
 /// Every other bit, from the lowest on.
 const EVEN: u64 = u64::MAX / 3;

@@ -25,7 +25,7 @@ use crate::products::{Factors, Pair, Tail};
 
 /// Pairs in an equation at most: those of data packets, and one of parity for a lost one.
 const PAIRS: usize = DATA_MAX as usize / 2;
-/// As many as most codes have. There is less to prepare then.
+/// The pairs that most codes have at most; for these less has to be prepared.
 const FEW: usize = 4;
 
 /// The equations of two parity packets.
@@ -42,9 +42,13 @@ pub(crate) struct Equations {
     point: u8,
 }
 
-/// What equations are solved for: the factors of a pair of e and r are its e, divided by that of
-/// which `divisor` is the logarithm; times what it has in its r `beyond` that of another; and
-/// divided by how far these two are `apart`, as a logarithm.
+/// Three numbers that say what two equations are solved for. The factors of a pair of e and r are
+///
+/// ```text
+///   e / d (r + b) / a,   e / d / a,   e / d
+/// ```
+///
+/// where `divisor` is the logarithm of d, b is `beyond`, and `apart` is the logarithm of a.
 #[derive(Clone, Copy, Debug)]
 struct Unknown {
     divisor: u16,

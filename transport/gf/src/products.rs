@@ -31,9 +31,14 @@ pub(crate) type Pair<'a> = [&'a [u8]; 2];
 /// a difference.
 pub(crate) type Factors = [u8; 3];
 
-/// What two outputs become, where they are not the sum, and the sum plus the difference: with the
-/// sum plus `by[0]` u + `by[1]` v for the two packets u and v `beside`, it plus u, and `by[2]`
-/// times it and the difference, plus v.
+/// The last step of two outputs that are not just the sum, and the sum plus the difference. With
+/// the two packets u and v `beside` it gives
+///
+/// ```text
+///   s      = sum + by[0] u + by[1] v
+///   first  = s + u
+///   second = by[2] (s + difference) + v
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail<'a> {
     pub(crate) beside: [&'a [u8]; 2],

@@ -23,8 +23,8 @@ use crate::eal::cards::Readers;
 /// go when this handle and every mbuf attached through it are gone, or before that by a card that
 /// has read them.
 ///
-/// It counts holders in advance, a burst of them at a time, so that attaching touches the shared
-/// count, which other threads change, once a burst.
+/// The handle counts holders in advance, a burst of them at a time, so that attaching touches the
+/// shared count, which other threads change, once a burst.
 pub struct ExtBuf {
     region: Arc<Region>,
     shared: NonNull<ExtShared>,

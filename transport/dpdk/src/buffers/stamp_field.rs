@@ -12,7 +12,7 @@ use crate::buffers::error::MbufError;
 use crate::buffers::mbuf::Mbuf;
 use crate::eal::{self, Eal};
 
-/// How DPDK registers a field and a flag that drivers know: gives the offset and the flag.
+/// How DPDK registers a field and a flag that drivers use: gives the offset and the flag.
 type Registration = unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int;
 
 /// A dynamic field with a time in it; mbufs without one say so. [`TimestampField::register`] makes

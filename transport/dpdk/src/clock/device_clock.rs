@@ -62,7 +62,8 @@ const SHARE: u64 = 1000;
 /// 100 Gb/s is 80 us.
 const REACH: Duration = Duration::from_ms(1);
 
-/// Beside that frames may wait in another worker's queue, whose turns may be late.
+/// The bound where workers share a device: a frame may also wait in another worker's queue, whose
+/// turns may be late.
 const REACH_SHARED: Duration = Duration::from_s(1);
 
 /// A stamp behind a poll's time is that of a frame that came during the poll, unless this much.
@@ -201,8 +202,9 @@ impl DeviceClock {
     }
 }
 
-/// From a reading of that width to the next, for which the fit has a wish. What took longer than
-/// any clock that is kept was interrupted, and proves nothing about how long the next will take.
+/// Time to the next reading: `wish`, the pause that the fit asks for, or longer after a reading of
+/// this `width`. A reading wider than [`BRACKET_MAX`] was interrupted and proves nothing about how
+/// long the next will take.
 fn pause(wish: Duration, width: Duration) -> Duration {
     wish.max(width.min(BRACKET_MAX) * SHARE)
 }

@@ -58,7 +58,7 @@ pub enum ReadingResult {
     Taken,
     /// The reading contradicts all before it: the line is forgotten.
     Jumped,
-    /// The clock is given up, for good.
+    /// The clock is given up, permanently.
     Lost(ClockFault),
 }
 
@@ -107,7 +107,7 @@ struct Newest {
 struct Linear {
     ticks: u64,
     at_ps: i64,
-    /// As [`TickRate`].
+    /// The multiplier, as in [`TickRate`].
     mult: u64,
 }
 
@@ -209,7 +209,7 @@ impl Linear {
         self.at_ps.saturating_add(span)
     }
 
-    /// This line, named by another of its points.
+    /// The same line through another of its points.
     fn from(&self, ticks: u64) -> Self {
         Self { ticks, at_ps: self.at(ticks), mult: self.mult }
     }

@@ -1,6 +1,6 @@
-//! The offers of a device, the wishes of the caller, and the settings that follow.
+//! The offers of a device, the requests of the caller, and the settings that follow.
 //!
-//! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and wish: it never
+//! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and request: it never
 //! requests what is not offered and has no case for a vendor, so every device of the future is
 //! handled by what it reports of itself. Frame lengths are bytes without FCS. It calls nothing;
 //! `port.rs` applies the result.
@@ -11,7 +11,7 @@ use dpdk_sys as sys;
 
 use crate::device::rules::Rung;
 
-/// The wishes of the caller for a port.
+/// The requests of the caller for a port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortConfig {
     /// Queues in each direction, at least 1; fewer are used where the device has fewer.
@@ -33,12 +33,12 @@ pub struct PortConfig {
     pub keep_mtu: bool,
 }
 
-/// How sure it is that frames of the wanted length pass.
+/// How sure it is that frames of the requested length pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameLimit {
     /// The device took the setting: frames up to this length pass.
     Set(u32),
-    /// The device has no such setting: frames of the wanted length are sent, and may pass.
+    /// The device has no such setting: frames of the requested length are sent, and may pass.
     Unproven(u32),
 }
 
@@ -212,7 +212,7 @@ const ETHERNET_HEADER: u16 = 14;
 /// header.
 const RECEIVED_EXTRA: u32 = 4 + 2 * 4 + 12;
 
-/// The MTU to ask for: that of the wanted frame, within what ethdev would let pass.
+/// The MTU to ask for: that of the requested frame, within what ethdev would let pass.
 fn mtu_for(info: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
     let wanted = max_frame.saturating_sub(u32::from(ETHERNET_HEADER));
     let by_length = info.max_rx_pktlen.saturating_sub(u32::from(info.frame_overhead));
@@ -220,7 +220,7 @@ fn mtu_for(info: &sys::rdpdk_port_info, max_frame: u32) -> u16 {
     u16::try_from(bound.max(u32::from(info.min_mtu))).unwrap_or(u16::MAX)
 }
 
-/// A wish that a device does not fulfil. Software does it, or it is left out.
+/// A request that a device does not fulfil. Software does it, or it is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// UDP checksums of sent frames.
@@ -243,14 +243,14 @@ pub enum Lost {
     TxQueue,
     /// Steering between several queues.
     Steering,
-    /// Fewer queues than wished.
+    /// Fewer queues than requested.
     Queues {
         /// Asked for.
         wanted: u16,
         /// Given.
         got: u16,
     },
-    /// Shorter frames than wished, bytes without FCS.
+    /// Shorter frames than requested, bytes without FCS.
     Frames {
         /// Asked for.
         wanted: u32,

@@ -29,13 +29,13 @@ use crate::eal::{self, Eal, Errno};
 /// Resources that a device needs until it is closed.
 #[derive(Debug)]
 pub(crate) enum Keep {
-    /// Nothing.
+    /// Nothing has to be kept.
     Nothing,
-    /// No resource; but the device listens to other processes, and is stopped instead of closed
-    /// until EAL ends: the memif driver of 22.11 frees its listening socket's state and goes on
-    /// listening, so that the next process to connect would crash this one. A stopped device
-    /// ignores a process that connects. The socket file by which other processes find it, if there
-    /// is one, is removed with it.
+    /// The device itself, and no other resource: it listens to other processes, and is stopped
+    /// instead of closed until EAL ends: the memif driver of 22.11 frees its listening socket's
+    /// state and goes on listening, so that the next process to connect would crash this one. A
+    /// stopped device ignores a process that connects. The socket file by which other processes
+    /// find it, if there is one, is removed with it.
     Listening(Option<String>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),

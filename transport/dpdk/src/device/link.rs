@@ -34,7 +34,7 @@ pub struct Link {
 pub enum LinkEnd {
     /// Raw rings: no device, so it counts not towards DPDK's limit of ports.
     Rings {
-        /// From the host.
+        /// The ring from the host.
         rx: RingRx,
         /// The ring to the host.
         tx: RingTx,

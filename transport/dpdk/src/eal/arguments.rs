@@ -27,11 +27,11 @@ pub enum LogLevel {
     /// Errors only.
     #[default]
     Error,
-    /// And warnings.
+    /// Errors and warnings.
     Warning,
-    /// And what EAL found.
+    /// Errors, warnings and what EAL found.
     Info,
-    /// Everything.
+    /// All messages.
     Debug,
 }
 

@@ -26,13 +26,13 @@ pub struct InterruptHold {
 /// How far the interrupt thread is from standing still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HoldState {
-    /// At its own work.
+    /// The thread runs.
     Free,
     /// The callback is requested.
     Asked,
-    /// In the callback, standing still.
+    /// The thread is held in the callback.
     Held,
-    /// Let go, and still in the callback.
+    /// The thread is let go, and still in the callback.
     Leaving,
 }
 
@@ -41,7 +41,7 @@ static CHANGED: Condvar = Condvar::new();
 
 /// The interrupt thread may be in the middle of a handshake with a peer; no step of one is longer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// From the end of one callback to the next: time for other interrupts.
+/// Time from the end of one callback to the next, in which other interrupts are served.
 const LEEWAY: Duration = Duration::from_micros(200);
 
 impl InterruptHold {

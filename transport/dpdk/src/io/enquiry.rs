@@ -26,7 +26,7 @@ pub struct Enquiry<'a> {
 }
 
 impl<'a> Enquiry<'a> {
-    /// On behalf of `station`; `pool` has room for a full frame in a buffer.
+    /// An enquiry in the name of `station`; `pool` has room for a full frame in a buffer.
     #[must_use]
     pub const fn new(queue: &'a mut PortQueue, pool: &'a Pool, station: Station) -> Self {
         Self { queue, pool, station, answers: 0, strays: 0 }

@@ -42,17 +42,18 @@ struct Way {
 counters! {
     /// Counters of frames handed over between workers.
     pub struct HandOverCounts {
-        /// Given to other workers.
+        /// Frames given to other workers.
         pub given: u64,
-        /// Taken from other workers.
+        /// Frames taken from other workers.
         pub taken: u64,
-        /// Another worker's, whose ring was full.
+        /// Frames for another worker whose ring was full.
         pub ring_full: u64,
     }
 }
 
 impl HandOver {
-    /// One for each of `hosts`, the hosts of a device's workers. Each ring holds `depth` frames.
+    /// The ends of all rings, one for each of `hosts`, the hosts of a device's workers. Each ring
+    /// holds `depth` frames.
     ///
     /// # Errors
     /// [`RingError`].

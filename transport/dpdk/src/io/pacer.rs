@@ -24,7 +24,7 @@ pub struct LinkPacer {
     polled_at: Instant,
     /// The poll interval, averaged over about 8.
     interval: Duration,
-    /// At the last poll the host was refused more room: it had something to send.
+    /// Whether the host was refused room at the last poll, so that it has something to send.
     hungry: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::buffers::ext_buf::ExtBuf;
 /// One received frame, lent by the device until [`PacketIo::rx_release`].
 #[derive(Clone, Copy, Debug)]
 pub struct RxFrame<'a> {
-    /// From the destination MAC on; all headers at least.
+    /// The octets from the destination MAC on; all headers at least.
     pub bytes: &'a [u8],
     /// The bytes that follow, when the device left them in a second buffer.
     pub tail: &'a [u8],

@@ -25,7 +25,7 @@ pub(crate) struct Timed {
     queue: PortQueue,
     field: TimestampField,
     horizon: Duration,
-    /// In order, but for those behind `sorted`.
+    /// Frames by departure up to `sorted`, the rest as they came.
     frames: MbufBurst,
     sorted: usize,
     /// Handed over.

@@ -17,7 +17,7 @@ const V4: usize = 20;
 const V6: usize = 40;
 const ICMP_V4: u8 = 1;
 const ICMP_V6: u8 = 58;
-/// Discovery is believed only from the own link: with this hop limit no router has forwarded it.
+/// Discovery is accepted only from the own link: with this hop limit no router has forwarded it.
 pub(super) const HOPS: u8 = 255;
 
 /// `N` octets at `at`.

@@ -61,7 +61,8 @@ pub struct Prober {
 const ECHOES: u32 = 32;
 /// Lost echoes in a row, of the first of a length, after which the rest of them is left out.
 const LOST_MAX: u32 = 3;
-/// After which an echo is lost: far longer than any network's round trip, or any break of a poller.
+/// Time after which an echo counts as lost: far longer than any network's round trip, or any break
+/// of a poller.
 const PATIENCE: Duration = Duration::from_ms(200);
 /// The shortest frame of Ethernet.
 const SHORT: usize = 60;

@@ -23,11 +23,11 @@ use super::{Mac, Station};
 pub enum Resolution {
     /// Send to this MAC.
     Known(Mac),
-    /// No answer yet.
+    /// The peer has not answered yet.
     Asking,
-    /// No answer, for as long as the resolver is patient.
+    /// The peer has not answered for as long as the resolver is patient.
     Silent,
-    /// On another subnet, and there is no gateway.
+    /// The peer is on another subnet, and there is no gateway.
     Unreachable,
 }
 

@@ -59,8 +59,8 @@ proptest! {
         let (at, xor) = flip;
         if at < len && xor != 0 {
             frame[at] ^= xor;
-            // A damaged ICMP packet is never believed: its MACs apart, every octet is summed or
-            // has one value; hops and class of IPv6 are not summed.
+            // A damaged ICMP packet is never accepted: its MACs apart, every octet is summed or has
+            // one value; hops and class of IPv6 are not summed.
             let unsummed = at < 12 || is_v6 && (14..18).contains(&at) || is_v6 && at == 21;
             prop_assert!(unsummed || Icmp::parse(&frame[..len]).is_none(), "octet {}", at);
             show(is_v6, &frame[..len]);

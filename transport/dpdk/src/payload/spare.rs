@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 /// Between the worker that takes and the application's threads that give back.
 #[derive(Debug)]
 pub(crate) struct Spare {
-    /// One for each size, [`SMALLEST`] and its doubles.
+    /// A shelf for each size, [`SMALLEST`] and its doubles.
     sizes: [Shelf; SIZES],
 }
 
@@ -56,7 +56,7 @@ impl Spare {
     }
 }
 
-/// Which size holds `len` bytes, at most half of it in vain; `None` when none is kept.
+/// The size that holds `len` bytes and leaves at most half of it unused; `None` when none is kept.
 fn size_of(len: usize) -> Option<usize> {
     let size = len.div_ceil(SMALLEST).next_power_of_two().trailing_zeros() as usize;
     (len > SMALLEST / 2 && size < SIZES).then_some(size)

@@ -20,7 +20,7 @@ pub trait OutgoingBytes {
     /// its source is shorter.
     fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool;
     /// The memory and range of the bytes that `payload` names, when devices may read them there.
-    /// They count as sent: they are added to the parity of their block.
+    /// These bytes count as sent: they are added to the parity of their block.
     fn lend(&mut self, payload: &PayloadRef) -> Option<(&ExtBuf, Range<usize>)>;
     /// How often a block's parity was computed from the memory of its message, when it was due.
     fn parity_recomputed(&self) -> u64;

@@ -21,7 +21,7 @@ pub(super) const RENEWALS: Budget = Budget(TokenBucket::new(Duration::from_us(50
 pub(super) struct Budget(TokenBucket);
 
 impl Budget {
-    /// What is left after an attempt at `now`; `None` when none is left.
+    /// The budget after an attempt at `now`; `None` when no attempt is left.
     pub(super) fn after_one(self, now: Instant) -> Option<Self> {
         let Self(mut bucket) = self;
         if bucket.ready_at() > now {

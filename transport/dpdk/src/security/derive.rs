@@ -8,7 +8,7 @@ use aws_lc_rs::aead::{AES_128_GCM, LessSafeKey, Nonce, UnboundKey};
 
 use super::key_file::SharedKey;
 
-/// What names a derived key beside the shared one.
+/// The name of a derived key beside the shared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Name {
     /// Source address, an IPv4 address in front of zeros.

@@ -1,4 +1,4 @@
-//! The starts from which on a receiver believes keys that it does not have at hand, by sender.
+//! The starts from which on a receiver accepts keys that it does not have at hand, by sender.
 //!
 //! When the window of a derived key is given up, frames that it has seen could be taken again, so
 //! keys of its sender must start later from then on. Each sender has a floor of its own as long as
@@ -14,7 +14,7 @@ const WAYS: usize = 8;
 /// Floors of a receiver, ns since 1970.
 pub(super) struct Floors {
     sets: Box<[[Floor; WAYS]]>,
-    /// Of senders that have no floor of their own.
+    /// The floor of all senders that have none of their own.
     others: u64,
 }
 
@@ -37,7 +37,8 @@ impl Floors {
         own.map_or(0, |floor| floor.start).max(self.others)
     }
 
-    /// From now on keys of the sender of `name` that are not at hand have to start later than it.
+    /// Raises the floor of the sender of `name`: keys of that sender that are not at hand have to
+    /// start later than the key of `name`.
     pub(super) fn raise(&mut self, name: &Name) {
         let set = &mut self.sets[set_of(name)];
         let own = set.iter_mut().find(|floor| floor.start > 0 && floor.src == name.src);

@@ -34,7 +34,7 @@ const SALT: &[u8] = b"headrace seal 1";
 #[derive(Clone)]
 pub struct Keys(Vec<SharedKey>);
 
-/// One of them, ready to derive from.
+/// One shared key, ready to derive from.
 #[derive(Clone)]
 pub(super) struct SharedKey {
     pub(super) number: u8,
@@ -69,16 +69,16 @@ pub enum KeyFileError {
          (umask 077; echo 1 $(openssl rand -hex 32) > {0}), the same on every host"
     )]
     Io(PathBuf, io::Error),
-    /// Others may read it.
+    /// Other users may read the file.
     #[error("--security: other users may read {0} (mode {1:03o}, expected 600); chmod 600 {0}")]
     Readable(PathBuf, u32),
-    /// It is no file, or far too long.
+    /// The path is no file, or the file is far too long.
     #[error("--security: {0} is no file of keys: expected a file of at most {FILE_MAX} bytes")]
     NoFile(PathBuf),
-    /// A line is none.
+    /// A line is no key.
     #[error("--security: {0} line {1}: {2}; expected: {3}")]
     Line(PathBuf, usize, &'static str, &'static str),
-    /// There is no key.
+    /// The file has no key.
     #[error(
         "--security: {0} has no key; expected a line such as: 1 HEX, with 64 hexadecimal digits \
          (openssl rand -hex 32)"
@@ -101,7 +101,7 @@ impl KeyFile {
         Self { path: path.to_owned(), seen: None }
     }
 
-    /// Its path.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

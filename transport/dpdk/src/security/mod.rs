@@ -9,7 +9,8 @@
 //! leaves out: docs/WIRE.md.
 //!
 //! Deriving a key allocates, once a second and flow, since aws-lc-rs makes no key in memory that is
-//! there; so it is bounded for what strangers send. Nothing else allocates after the start.
+//! there; so it is bounded for flows from which no frame has been opened yet. Nothing else
+//! allocates after the start.
 //!
 //! AES-128-GCM and HKDF-SHA256 are aws-lc-rs's: no cryptography of our own. A host that has the
 //! file can pretend to be every other host that has it; this protects from all others.

@@ -2,7 +2,7 @@
 //!
 //! Nothing is kept of a frame whose tag does not match. A frame is opened once: its number is taken
 //! in the window of its derived key. When a derived key is dropped from the table, or this host
-//! starts, its window is lost; so from then on frames of that sender are believed only under keys
+//! starts, its window is lost; so from then on frames of that sender are accepted only under keys
 //! of a later start, which senders take every second.
 
 use std::fmt;
@@ -32,11 +32,11 @@ const SEAL: usize = seal::LEN as usize;
 /// What became of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opened {
-    /// It is what its sender sealed, and now plain.
+    /// The frame is as its sender sealed it, and plain now.
     Whole,
-    /// It was trimmed, and its seal with it: plain now, and no more than a hint.
+    /// The frame was trimmed, and its seal with it: plain now, and no more than a hint.
     Hint,
-    /// It has no seal, and was not touched.
+    /// The frame has no seal and is unchanged.
     Unsealed,
 }
 

@@ -17,8 +17,8 @@ use super::derive::{Name, key_of, nonce, wide};
 use super::key_file::Keys;
 use super::{Payloads, WallClock};
 
-/// How long a derived key is used. A receiver that starts later believes a sender after this time
-/// at most.
+/// How long a derived key is used. A receiver that starts later accepts a sender after this time at
+/// most.
 const RENEWED: Duration = Duration::from_s(1);
 
 /// Seals frames of one host.

@@ -74,7 +74,7 @@ impl SharedKeys {
         }
     }
 
-    /// What is done, in a few words.
+    /// The protection, in a few words.
     #[must_use]
     pub fn described(&self) -> String {
         let payloads = match self.payloads {

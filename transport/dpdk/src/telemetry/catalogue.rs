@@ -109,13 +109,13 @@ impl Group {
 pub enum HistogramName {
     /// Round trips of acknowledged segments, nanoseconds.
     Rtt,
-    /// From a message's request to its last acknowledgement, nanoseconds.
+    /// Times from a message's request to its last acknowledgement, nanoseconds.
     MessageTime,
     /// Frames of a received burst; polls that found none are not counted.
     RxBurst,
     /// Frames that the device took at once; polls that sent none are not counted.
     TxBurst,
-    /// From the start of a turn that did something to the start of the next, nanoseconds.
+    /// Times from the start of a turn that did something to the start of the next, nanoseconds.
     Poll,
 }
 

@@ -12,9 +12,10 @@ counters! {
         pub parsed: u64,
         /// Damaged, cut short, or no Headrace frame; by reason in the endpoint's drops.
         pub malformed: u64,
-        /// For another host.
+        /// Frames for another host.
         pub foreign: u64,
-        /// No memory for the message that they would have begun, or for parity.
+        /// Segments refused for want of memory for the message that they would have begun, or for
+        /// parity.
         pub refused: u64,
         /// Parity among `refused`.
         pub parity_refused: u64,
@@ -33,7 +34,7 @@ counters! {
         /// Segments that could not be sent because their bytes or their peer's address were
         /// missing; never without a bug.
         pub unsendable: u64,
-        /// Of `filled`, those whose payload was not copied.
+        /// Frames among `filled` whose payload was not copied.
         pub attached: u64,
         /// Turns that ended with something that an application's ring had no room for.
         pub completions_waited: u64,

@@ -19,7 +19,8 @@ pub(crate) struct TurnReport {
     pub(crate) busy: bool,
     /// Frames that the device took.
     pub(crate) sent: usize,
-    /// Something waits for the application, the device, or the end of reading.
+    /// Whether something waits for the application, for the device, or for the end of reading, in
+    /// this order.
     pub(crate) waiting: [bool; 3],
 }
 

@@ -30,7 +30,7 @@ pub enum UdpSums {
     /// The worker computes them, and verifies those that others send. For hosts without
     /// knowledge of what others do.
     Offered,
-    /// Not computed: they are sent as 0, and those of other hosts are verified. For networks whose
-    /// links check every frame anyway; payload that is not copied is then not even read.
+    /// Checksums are sent as 0; those of other hosts are verified. For networks whose links check
+    /// every frame anyway; payload that is not copied is then not even read.
     Without,
 }

@@ -1,10 +1,10 @@
 //! How a thread that polls passes the time when there is nothing to do.
 //!
-//! A core of one's own is best polled without a break. Where pollers share cores, one that only
-//! spins costs each of the others a scheduler's slice a turn: about 12 ms for a round trip that
-//! takes 3 us when pollers yield. Neither of these two ways sleeps: timers of microseconds are due
-//! at any time. The third sleeps a little among busy threads of others; the fourth is for threads
-//! that only wait.
+//! `Busy` polls without a break and is best on a core of its own. Where pollers share cores, one
+//! that only spins costs each of the others a scheduler's slice a turn: about 12 ms for a round
+//! trip that takes 3 us when pollers yield, as `Adaptive` does. `Busy` and `Adaptive` never sleep:
+//! timers of microseconds are due at any time. `Shared` sleeps a little among busy threads of
+//! others; `Sleepy` is for threads that only wait.
 
 use std::hint;
 use std::thread;
@@ -20,13 +20,13 @@ pub enum IdleMode {
     Busy,
     /// Pause for 64 polls, then give the core to a thread that waits for it at each.
     Adaptive,
-    /// As `Adaptive`, but where a yield has taken 100 us, because busy threads share the core, the
-    /// worker sleeps for 20 us at each of the next 256 turns: a scheduler prefers a thread that
+    /// `Adaptive`, except that where a yield has taken 100 us, because busy threads share the core,
+    /// the worker sleeps for 20 us at each of the next 256 turns: a scheduler prefers a thread that
     /// wakes to one that yields. Then it yields once more, to find out whether the core is still
     /// shared.
     Shared,
-    /// As `Shared`, and after 4096 polls sleep for 250 us at each. For threads that may have
-    /// nothing to do for hours and no timer of microseconds.
+    /// `Shared`; after 4096 polls that found nothing the worker also sleeps for 250 us at each. For
+    /// threads that may have nothing to do for hours and no timer of microseconds.
     Sleepy,
 }
 

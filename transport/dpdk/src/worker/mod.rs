@@ -268,7 +268,7 @@ where
     }
 
     /// [`Worker::into_io`], and what sealed and opened frames, for the next worker of this host:
-    /// one that starts afresh believes no key that its peers have used before.
+    /// one that starts afresh accepts no key that its peers have used before.
     pub fn into_parts(mut self) -> (Io, Option<Box<Security>>) {
         let now = self.clock.now().max(self.now);
         self.transmit(now);

@@ -89,7 +89,7 @@ where
         };
         let opened = self.burst.opened[index].inspect_err(|_| self.counts.malformed += 1)?;
         let check = match (frame.check, self.config.udp) {
-            // A tag covers more than a checksum, and what is not opened is not believed.
+            // A tag covers more than a checksum, and what is not opened is not accepted.
             _ if self.security.is_some() => UdpCheck::Skip,
             (RxCheck::Good, _) => UdpCheck::Skip,
             (RxCheck::Unknown | RxCheck::Bad, UdpSums::Software) => UdpCheck::Required,

@@ -44,7 +44,8 @@ pub struct headrace_device {
     pub count: u32,
     /// 1: the other process of a memif listens, and this one connects; 0: this one listens.
     pub connects: i32,
-    /// For the other process, the link and the MACs that are asked for, together, milliseconds.
+    /// Most time to wait for the other process, the link and the MACs that are asked for, together,
+    /// milliseconds.
     pub wait_ms: u32,
     /// The port that all hosts send to and receive at, 1 to 65535.
     pub udp_port: u32,

@@ -44,9 +44,9 @@ pub struct headrace_event {
     pub connection: u32,
     /// The other host.
     pub peer: u32,
-    /// As posted.
+    /// The cookie that was posted.
     pub cookie: u64,
-    /// As the sender posted it.
+    /// The tag that the sender posted.
     pub tag: u64,
     /// Names a request.
     pub token: u64,
@@ -56,7 +56,7 @@ pub struct headrace_event {
     pub data: *const u8,
     /// The number of bytes at `data`.
     pub len: u32,
-    /// To be released, unless null.
+    /// The message to release; null for events without one.
     pub message: *mut headrace_message,
 }
 
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn headrace_release(message: *mut headrace_message) {
 }
 
 impl headrace_event {
-    /// Without anything that only some kinds have.
+    /// An event without the fields that only some kinds have.
     fn plain(kind: headrace_kind, at: Instant) -> Self {
         Self {
             kind,
@@ -126,7 +126,7 @@ impl headrace_event {
         }
     }
 
-    /// With the bytes of a message from `peer`.
+    /// An event that owns the bytes of a message from `peer`.
     fn holding(kind: headrace_kind, peer: HostId, memory: Received, at: Instant) -> Self {
         let message = Box::into_raw(Box::new(headrace_message(memory)));
         // SAFETY: made in the line before, and borrowed for this call only. The pointer that C

@@ -50,7 +50,7 @@ fn load_end(bytes: &[u8]) -> __m256i {
     load(&whole)
 }
 
-/// As many of the first 32 bytes as the slice has.
+/// Stores the first bytes of a vector: all 32, or as many as a shorter slice has.
 #[target_feature(enable = "avx2")]
 fn store_end(bytes: &mut [u8], vector: __m256i) {
     let mut whole = [0; WIDTH];

@@ -55,7 +55,7 @@ fn load_end(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(lanes(bytes.len()), bytes.as_ptr().cast()) }
 }
 
-/// As many of the first 64 bytes as the slice has.
+/// Stores the first bytes of a vector: all 64, or as many as a shorter slice has.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn store_end(bytes: &mut [u8], vector: __m512i) {
     // SAFETY: writes the lanes that the slice has bytes for.

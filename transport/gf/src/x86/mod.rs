@@ -29,7 +29,7 @@ fn column<const W: usize, const U: usize>(bytes: &[u8], at: usize) -> &[[u8; W];
     bytes[at..].as_chunks().0.first_chunk().expect("columns are whole")
 }
 
-/// As [`column`].
+/// [`column`], for writing.
 #[inline]
 fn column_mut<const W: usize, const U: usize>(bytes: &mut [u8], at: usize) -> &mut [[u8; W]; U] {
     bytes[at..].as_chunks_mut().0.first_chunk_mut().expect("columns are whole")

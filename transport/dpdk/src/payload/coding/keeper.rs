@@ -18,7 +18,7 @@ pub(crate) struct Kept {
     pub(crate) msg: MsgId,
     /// Offset of the packet's block in the message.
     pub(crate) block: u32,
-    /// Which parity packet, from 0.
+    /// The number of the parity packet in its block, from 0.
     pub(crate) index: u8,
 }
 

@@ -10,7 +10,7 @@ use super::LINE;
 pub(super) struct Piece(u32);
 
 impl Piece {
-    /// Which piece it is, below their count.
+    /// The piece's number, below the number of pieces.
     pub(super) const fn number(&self) -> u32 {
         self.0
     }
